@@ -1,0 +1,58 @@
+# `make help` lists the targets.
+SHELL := /bin/bash
+GO ?= go
+BIN := bin
+BINARIES := pilot-discovery pilot-agent istio-iptables pilotctl bookinfo
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/meshpilot
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build all binaries into bin/
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -o $(BIN)/ ./cmd/...
+	$(GO) build -trimpath -o $(BIN)/bookinfo ./samples/bookinfo/app
+
+.PHONY: envoy
+envoy: ## fetch Envoy into the user's cache, if it is not there
+	@./hack/envoy.sh >/dev/null
+
+.PHONY: demo
+demo: build envoy ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
+	$(GO) run ./samples/bookinfo/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)
+
+.PHONY: test
+test: envoy build ## run every test
+	$(GO) test ./...
+
+.PHONY: race
+race: envoy build ## run every test with the race detector
+	$(GO) test -race ./...
+
+.PHONY: golden
+golden: envoy ## rewrite the expected sections of golden files; read the diff
+	$(GO) test ./internal/translate/... ./internal/iptables/... ./internal/agent/... -update
+
+.PHONY: bench
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/...
+
+.PHONY: lint
+lint: $(GOLANGCI) ## vet and lint
+	$(GO) vet ./...
+	$(GOLANGCI) run ./...
+
+$(GOLANGCI):
+	@echo "building golangci-lint $(GOLANGCI_VERSION) into $(@D) (once)"
+	@mkdir -p $(@D)
+	GOBIN=$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf $(BIN)

@@ -1,0 +1,169 @@
+package layout
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/meshpilot/meshpilot/"
+
+// allowed lists for each room the other rooms that its code may import. A room includes its sub-rooms, except where a
+// sub-room has a line of its own. Tests may import more: see testOnly.
+func allowed() map[string][]string {
+	return map[string][]string{
+		"internal/api":      {},
+		"internal/obs":      {},
+		"internal/command":  {"internal/obs"},
+		"internal/config":   {"internal/api"},
+		"internal/resource": {"internal/config"},
+		"internal/mesh":     {"internal/api", "internal/config"},
+
+		"internal/source":                {"internal/mesh"},
+		"internal/source/file":           {"internal/source", "internal/api", "internal/config", "internal/mesh", "internal/obs"},
+		"internal/registry":              {"internal/mesh"},
+		"internal/registry/kube":         {"internal/registry", "internal/api", "internal/config", "internal/mesh", "internal/obs"},
+		"internal/registry/serviceentry": {"internal/registry", "internal/api", "internal/config", "internal/mesh", "internal/obs"},
+		"internal/registry/memory":       {"internal/registry", "internal/api", "internal/config", "internal/mesh", "internal/obs"},
+		"internal/registry/conform":      {"internal/registry", "internal/api", "internal/config", "internal/mesh"},
+
+		"internal/snapshot": {"internal/api", "internal/config", "internal/mesh"},
+		"internal/ingest":   {"internal/source", "internal/registry", "internal/config", "internal/mesh", "internal/snapshot"},
+		"internal/view":     {"internal/api", "internal/config", "internal/mesh", "internal/snapshot"},
+
+		"internal/translate/memo":        {},
+		"internal/translate/destination": {"internal/mesh", "internal/snapshot", "internal/view"},
+		"internal/translate/cluster":     {"internal/translate/memo", "internal/resource", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view"},
+		"internal/translate/endpoint":    {"internal/translate/memo", "internal/resource", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view"},
+		"internal/translate/listener":    {"internal/translate/memo", "internal/translate/destination", "internal/resource", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view"},
+		"internal/translate/route":       {"internal/translate/memo", "internal/translate/destination", "internal/resource", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view"},
+		"internal/translate": {
+			"internal/translate/memo", "internal/translate/cluster", "internal/translate/endpoint", "internal/translate/listener",
+			"internal/translate/route", "internal/xds/push", "internal/resource", "internal/api", "internal/config", "internal/view", "internal/snapshot", "internal/mesh",
+		},
+		"internal/analysis": {"internal/api", "internal/config", "internal/mesh", "internal/snapshot"},
+
+		"internal/xds/stream": {"internal/api", "internal/resource"},
+		"internal/xds/push":   {"internal/xds/stream", "internal/resource", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view"},
+		"internal/xds/server": {"internal/xds/stream", "internal/xds/push", "internal/resource", "internal/api", "internal/config", "internal/mesh", "internal/snapshot"},
+
+		"internal/iptables": {"internal/obs", "internal/command"},
+		"internal/agent":    {"internal/api", "internal/config", "internal/mesh", "internal/obs", "internal/command"},
+
+		"internal/debug":     {"internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view", "internal/resource", "internal/xds", "internal/obs"},
+		"internal/discovery": {"*"},
+		"internal/testkit":   {"*"},
+		"internal/layout":    {},
+		"internal/cli":       {"internal/api", "internal/config", "internal/mesh", "internal/command", "internal/obs"},
+		"cmd":                {"*"},
+		"samples":            {"internal/testkit", "internal/config", "internal/obs", "samples"},
+	}
+}
+
+// testkit and, for joints of the pipeline, any room may be imported by tests: the import law is about what is shipped.
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestImportTable(t *testing.T) {
+	table := allowed()
+	packages := list(t)
+	if len(packages) < 10 {
+		t.Fatalf("go list gave %d packages: the test sees nothing", len(packages))
+	}
+	for _, p := range packages {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		room := roomOf(table, from)
+		if room == "" {
+			t.Errorf("%s is in no room: give it a line in the table", from)
+			continue
+		}
+		for _, i := range p.Imports {
+			to, ours := strings.CutPrefix(i, module)
+			if !ours {
+				if strings.HasPrefix(i, "istio.io/istio") {
+					t.Errorf("%s imports %s, which nothing of ours may", from, i)
+				}
+				continue
+			}
+			target := roomOf(table, to)
+			if target == room || within(room, table[room], to) {
+				continue
+			}
+			t.Errorf("%s (room %s) imports %s: not in its line of the table", from, room, to)
+		}
+	}
+}
+
+// within says whether a package is in one of the rooms.
+func within(_ string, rooms []string, path string) bool {
+	return slices.ContainsFunc(rooms, func(r string) bool {
+		return r == "*" || path == r || strings.HasPrefix(path, r+"/")
+	})
+}
+
+// roomOf gives the room of a package: the longest line of the table that its path begins with.
+func roomOf(table map[string][]string, path string) string {
+	best := ""
+	for room := range maps.Keys(table) {
+		if (path == room || strings.HasPrefix(path, room+"/")) && len(room) > len(best) {
+			best = room
+		}
+	}
+	return best
+}
+
+// TestPureRoomsStayPure holds the rooms that must do no I/O, read no clock and know no connection to it.
+func TestPureRoomsStayPure(t *testing.T) {
+	never := map[string][]string{
+		"internal/snapshot":   {"time.Now", "net/http", "os", "google.golang.org/grpc"},
+		"internal/view":       {"net/http", "os", "google.golang.org/grpc"},
+		"internal/translate":  {"net/http", "os", "google.golang.org/grpc"},
+		"internal/xds/stream": {"time", "net/http", "os", "google.golang.org/grpc"},
+		"internal/mesh":       {"os", "sync", "google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/envoy"},
+		"internal/config":     {"os", "google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/envoy"},
+		"internal/xds/push":   {"google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/envoy"},
+	}
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		for room, bad := range never {
+			if from != room && !strings.HasPrefix(from, room+"/") {
+				continue
+			}
+			for _, i := range p.Imports {
+				if slices.ContainsFunc(bad, func(b string) bool { return i == b || strings.Contains(b, "/") && strings.HasPrefix(i, b+"/") }) {
+					t.Errorf("%s imports %s, which the room %s must not", from, i, room)
+				}
+			}
+		}
+	}
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []pkg
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
