@@ -1,0 +1,127 @@
+package api
+
+import (
+	"slices"
+	"sync"
+
+	extensions "istio.io/api/extensions/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+	networkingv1beta1 "istio.io/api/networking/v1beta1"
+	security "istio.io/api/security/v1beta1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Kind is one kind of object that meshpilot reads. Its text is the kind as a manifest spells it; where two API groups
+// share a kind (Service exists only once here, Gateway will not), the group's name goes before it.
+type Kind string
+
+// The kinds of istio.io/api.
+const (
+	VirtualService        Kind = "VirtualService"
+	DestinationRule       Kind = "DestinationRule"
+	Gateway               Kind = "Gateway"
+	ServiceEntry          Kind = "ServiceEntry"
+	WorkloadEntry         Kind = "WorkloadEntry"
+	WorkloadGroup         Kind = "WorkloadGroup"
+	Sidecar               Kind = "Sidecar"
+	EnvoyFilter           Kind = "EnvoyFilter"
+	ProxyConfig           Kind = "ProxyConfig"
+	AuthorizationPolicy   Kind = "AuthorizationPolicy"
+	PeerAuthentication    Kind = "PeerAuthentication"
+	RequestAuthentication Kind = "RequestAuthentication"
+	Telemetry             Kind = "Telemetry"
+	WasmPlugin            Kind = "WasmPlugin"
+	TrafficExtension      Kind = "TrafficExtension"
+)
+
+// The kinds of Kubernetes that the Kubernetes registry reads.
+const (
+	Service       Kind = "Service"
+	EndpointSlice Kind = "EndpointSlice"
+	Pod           Kind = "Pod"
+	Namespace     Kind = "Namespace"
+	Node          Kind = "Node"
+	Secret        Kind = "Secret"
+	ConfigMap     Kind = "ConfigMap"
+)
+
+// KindInfo is what the table knows about one kind.
+type KindInfo struct {
+	Kind     Kind
+	Group    string   // "" for the Kubernetes core group
+	Plural   string   // resource name in a URL: "virtualservices"
+	Versions []string // every served version, the storage version first
+	// ClusterScoped kinds have no namespace.
+	ClusterScoped bool
+	// NewSpec makes an empty spec of an Istio kind; nil for Kubernetes kinds.
+	NewSpec func() proto.Message
+	// NewObject makes an empty object of a Kubernetes kind; nil for Istio kinds.
+	NewObject func() metav1.Object
+}
+
+// Istio says whether the kind is one of istio.io/api, with a protobuf spec.
+func (k KindInfo) Istio() bool { return k.NewSpec != nil }
+
+// Kinds gives the table of all kinds, in a fixed order. It must not be changed by the caller.
+var Kinds = sync.OnceValue(func() []KindInfo {
+	const (
+		net = "networking.istio.io"
+		sec = "security.istio.io"
+		tel = "telemetry.istio.io"
+		ext = "extensions.istio.io"
+	)
+	three := []string{"v1", "v1beta1", "v1alpha3"}
+	two := []string{"v1", "v1beta1"}
+	core := []string{"v1"}
+	return []KindInfo{
+		{Kind: VirtualService, Group: net, Plural: "virtualservices", Versions: three, NewSpec: func() proto.Message { return new(networking.VirtualService) }},
+		{Kind: DestinationRule, Group: net, Plural: "destinationrules", Versions: three, NewSpec: func() proto.Message { return new(networking.DestinationRule) }},
+		{Kind: Gateway, Group: net, Plural: "gateways", Versions: three, NewSpec: func() proto.Message { return new(networking.Gateway) }},
+		{Kind: ServiceEntry, Group: net, Plural: "serviceentries", Versions: three, NewSpec: func() proto.Message { return new(networking.ServiceEntry) }},
+		{Kind: WorkloadEntry, Group: net, Plural: "workloadentries", Versions: three, NewSpec: func() proto.Message { return new(networking.WorkloadEntry) }},
+		{Kind: WorkloadGroup, Group: net, Plural: "workloadgroups", Versions: three, NewSpec: func() proto.Message { return new(networking.WorkloadGroup) }},
+		{Kind: Sidecar, Group: net, Plural: "sidecars", Versions: three, NewSpec: func() proto.Message { return new(networking.Sidecar) }},
+		{Kind: EnvoyFilter, Group: net, Plural: "envoyfilters", Versions: []string{"v1alpha3"}, NewSpec: func() proto.Message { return new(networking.EnvoyFilter) }},
+		{Kind: ProxyConfig, Group: net, Plural: "proxyconfigs", Versions: []string{"v1beta1"}, NewSpec: func() proto.Message { return new(networkingv1beta1.ProxyConfig) }},
+		{Kind: AuthorizationPolicy, Group: sec, Plural: "authorizationpolicies", Versions: two, NewSpec: func() proto.Message { return new(security.AuthorizationPolicy) }},
+		{Kind: PeerAuthentication, Group: sec, Plural: "peerauthentications", Versions: two, NewSpec: func() proto.Message { return new(security.PeerAuthentication) }},
+		{Kind: RequestAuthentication, Group: sec, Plural: "requestauthentications", Versions: two, NewSpec: func() proto.Message { return new(security.RequestAuthentication) }},
+		{Kind: Telemetry, Group: tel, Plural: "telemetries", Versions: []string{"v1alpha1", "v1"}, NewSpec: func() proto.Message { return new(telemetry.Telemetry) }},
+		{Kind: WasmPlugin, Group: ext, Plural: "wasmplugins", Versions: []string{"v1alpha1"}, NewSpec: func() proto.Message { return new(extensions.WasmPlugin) }},
+		{Kind: TrafficExtension, Group: ext, Plural: "trafficextensions", Versions: []string{"v1alpha1"}, NewSpec: func() proto.Message { return new(extensions.TrafficExtension) }},
+
+		{Kind: Service, Plural: "services", Versions: core, NewObject: func() metav1.Object { return new(corev1.Service) }},
+		{Kind: EndpointSlice, Group: "discovery.k8s.io", Plural: "endpointslices", Versions: core, NewObject: func() metav1.Object { return new(discoveryv1.EndpointSlice) }},
+		{Kind: Pod, Plural: "pods", Versions: core, NewObject: func() metav1.Object { return new(corev1.Pod) }},
+		{Kind: Namespace, Plural: "namespaces", Versions: core, ClusterScoped: true, NewObject: func() metav1.Object { return new(corev1.Namespace) }},
+		{Kind: Node, Plural: "nodes", Versions: core, ClusterScoped: true, NewObject: func() metav1.Object { return new(corev1.Node) }},
+		{Kind: Secret, Plural: "secrets", Versions: core, NewObject: func() metav1.Object { return new(corev1.Secret) }},
+		{Kind: ConfigMap, Plural: "configmaps", Versions: core, NewObject: func() metav1.Object { return new(corev1.ConfigMap) }},
+	}
+})
+
+// Lookup finds a kind by its group, version and name as a manifest has them.
+// known says that the group and kind exist, served that this version of it does.
+func Lookup(group, version, kind string) (info KindInfo, known, served bool) {
+	for _, k := range Kinds() {
+		if k.Group == group && string(k.Kind) == kind {
+			return k, true, slices.Contains(k.Versions, version)
+		}
+	}
+	return KindInfo{}, false, false
+}
+
+// Info gives the table's line of a kind.
+func Info(kind Kind) (KindInfo, bool) {
+	for _, k := range Kinds() {
+		if k.Kind == kind {
+			return k, true
+		}
+	}
+	return KindInfo{}, false
+}

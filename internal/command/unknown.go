@@ -1,0 +1,47 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TolerateUnknownFlags lets the command and all below it start with flags that they do not know, each with a warning:
+// manifests of other versions must not keep a control plane or a proxy from starting.
+func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer) {
+	for _, c := range root.Commands() {
+		TolerateUnknownFlags(c, args, warnings)
+	}
+	root.FParseErrWhitelist.UnknownFlags = true
+	before := root.PreRunE
+	root.PreRunE = func(c *cobra.Command, rest []string) error {
+		for _, name := range unknown(c.Flags(), args) {
+			fmt.Fprintf(warnings, "warning: unknown flag %s is ignored\n", name)
+		}
+		if before != nil {
+			return before(c, rest)
+		}
+		return nil
+	}
+}
+
+// unknown gives the flags of a command line that the set does not have.
+func unknown(fs *pflag.FlagSet, args []string) []string {
+	var names []string
+	for _, a := range args {
+		if a == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(a, "=")
+		switch {
+		case strings.HasPrefix(name, "--") && fs.Lookup(name[2:]) == nil:
+			names = append(names, name)
+		case len(name) > 1 && name[0] == '-' && name[1] != '-' && fs.ShorthandLookup(name[1:2]) == nil:
+			names = append(names, name[:2])
+		}
+	}
+	return names
+}

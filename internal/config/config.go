@@ -1,0 +1,113 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+)
+
+// Key names one object. Cluster-scoped kinds have an empty Namespace.
+type Key struct {
+	Kind      api.Kind
+	Namespace string
+	Name      string
+}
+
+// String gives "Kind/namespace/name", the form used in logs and debug output.
+func (k Key) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
+
+// Compare orders keys by kind, namespace and name.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Kind, o.Kind), cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
+
+// Meta is what all objects have.
+type Meta struct {
+	Key
+	Labels      map[string]string
+	Annotations map[string]string
+	// Created orders objects that compete for one host: the older wins (ties go by name, then namespace).
+	Created         time.Time
+	ResourceVersion string
+	Generation      int64
+	// Origin tells a person where the object was read, "reviews.yaml#2:14" (file, document, line) or "" for an API server.
+	Origin string
+}
+
+// Config is one object as a user wrote it. It is immutable: an edit makes a new Config.
+type Config struct {
+	Meta
+	// Spec is the message of istio.io/api for Istio kinds (a pointer to it, as api.KindInfo.NewSpec makes it),
+	// and the whole object (*corev1.Service, …) for Kubernetes kinds.
+	Spec any
+	// Hash is taken over everything that can change generated configuration: spec, labels, annotations and creation
+	// time, not the resource version, generation, status or origin. Two Configs of one Key with one Hash are
+	// interchangeable.
+	Hash uint64
+}
+
+// New makes a Config and takes its hash.
+func New(meta Meta, spec any) (*Config, error) {
+	c := &Config{Meta: meta, Spec: spec}
+	body, err := canonical(spec)
+	if err != nil {
+		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
+	}
+	head, err := json.Marshal(struct {
+		Labels, Annotations map[string]string
+		Created             time.Time
+	}{meta.Labels, hashedAnnotations(meta.Annotations), meta.Created.UTC()})
+	if err != nil {
+		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
+	}
+	d := xxhash.New()
+	_, _ = d.WriteString(meta.Key.String())
+	_, _ = d.Write(head)
+	_, _ = d.Write(body)
+	c.Hash = d.Sum64()
+	return c, nil
+}
+
+// hashedAnnotations leaves out the annotation that kubectl rewrites on every apply.
+func hashedAnnotations(a map[string]string) map[string]string {
+	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+	if _, there := a[lastApplied]; !there {
+		return a
+	}
+	rest := make(map[string]string, len(a))
+	for k, v := range a {
+		if k != lastApplied {
+			rest[k] = v
+		}
+	}
+	return rest
+}
+
+// canonical encodes a spec so that equal specs have equal bytes within one process.
+func canonical(spec any) ([]byte, error) {
+	if m, ok := spec.(proto.Message); ok {
+		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	}
+	return json.Marshal(spec) // sorts map keys
+}
+
+// Spec gives a Config's spec as the type T, which must be the type of its kind: a mismatch is a bug of the caller.
+func Spec[T any](c *Config) T {
+	s, ok := c.Spec.(T)
+	if !ok {
+		panic(fmt.Sprintf("config: spec of %s is %T, not %T", c.Key, c.Spec, s))
+	}
+	return s
+}
+
+// Older orders Configs by age: creation time, then name, then namespace. It is the order in which competing objects
+// of one kind are considered everywhere.
+func Older(a, b *Config) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+}

@@ -1,0 +1,117 @@
+package mesh
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// NodeMetadata is the part of Node.metadata that Istio defines, in the JSON form the agent writes and the control plane
+// reads. Unknown keys are ignored; a value of an unexpected type leaves its field empty and does no other harm.
+type NodeMetadata struct {
+	ClusterID        string            `json:"CLUSTER_ID,omitempty"`
+	Namespace        string            `json:"NAMESPACE,omitempty"`
+	Name             string            `json:"NAME,omitempty"`
+	WorkloadName     string            `json:"WORKLOAD_NAME,omitempty"`
+	Owner            string            `json:"OWNER,omitempty"`
+	ServiceAccount   string            `json:"SERVICE_ACCOUNT,omitempty"`
+	MeshID           string            `json:"MESH_ID,omitempty"`
+	Network          string            `json:"NETWORK,omitempty"`
+	NodeName         string            `json:"NODE_NAME,omitempty"`
+	IstioVersion     string            `json:"ISTIO_VERSION,omitempty"`
+	InstanceIPs      StringList        `json:"INSTANCE_IPS,omitempty"`
+	InterceptionMode string            `json:"INTERCEPTION_MODE,omitempty"`
+	Labels           map[string]string `json:"LABELS,omitempty"`
+	Annotations      map[string]string `json:"ANNOTATIONS,omitempty"`
+	Generator        string            `json:"GENERATOR,omitempty"`
+	HTTPProxyPort    string            `json:"HTTP_PROXY_PORT,omitempty"`
+	StsPort          string            `json:"STS_PORT,omitempty"`
+	DNSCapture       StringBool        `json:"DNS_CAPTURE,omitempty"`
+	DNSAutoAllocate  StringBool        `json:"DNS_AUTO_ALLOCATE,omitempty"`
+	IdleTimeout      string            `json:"IDLE_TIMEOUT,omitempty"`
+	UnprivilegedPod  string            `json:"UNPRIVILEGED_POD,omitempty"`
+	// EnvoyStatusPort and EnvoyPrometheusPort are where Envoy itself serves readiness and metrics (15021, 15090).
+	EnvoyStatusPort     int `json:"ENVOY_STATUS_PORT,omitempty"`
+	EnvoyPrometheusPort int `json:"ENVOY_PROMETHEUS_PORT,omitempty"`
+	// SocketMark is ours: the SO_MARK that the proxy's own upstream connections carry, where capture tells them by mark
+	// rather than by user (see istio-iptables --proxy-mark). 0: none.
+	SocketMark StringInt `json:"MESHPILOT_SOCKET_MARK,omitempty"`
+	// ProxyConfig is the agent's effective ProxyConfig in its protobuf JSON form.
+	ProxyConfig json.RawMessage `json:"PROXY_CONFIG,omitempty"`
+}
+
+// StringList is a list that Istio writes as one comma-separated string.
+type StringList []string
+
+// MarshalJSON writes "a,b".
+func (l StringList) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(l, ",")) }
+
+// UnmarshalJSON reads "a,b" or ["a","b"].
+func (l *StringList) UnmarshalJSON(b []byte) error {
+	var list []string
+	if json.Unmarshal(b, &list) == nil {
+		*l = list
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	if s != "" {
+		*l = strings.Split(s, ",")
+	}
+	return nil
+}
+
+// StringBool is a boolean that Istio writes as the string "true" or "false".
+type StringBool bool
+
+// MarshalJSON writes "true" or "false" in quotes.
+func (v StringBool) MarshalJSON() ([]byte, error) { return json.Marshal(strconv.FormatBool(bool(v))) }
+
+// UnmarshalJSON reads a boolean, or one in quotes.
+func (v *StringBool) UnmarshalJSON(b []byte) error {
+	parsed, err := strconv.ParseBool(strings.Trim(string(b), `"`))
+	*v = StringBool(parsed)
+	return err
+}
+
+// StringInt is a number that is written as a string, as environment variables are.
+type StringInt int
+
+// MarshalJSON writes the number in quotes.
+func (v StringInt) MarshalJSON() ([]byte, error) { return json.Marshal(strconv.Itoa(int(v))) }
+
+// UnmarshalJSON reads a number, or one in quotes.
+func (v *StringInt) UnmarshalJSON(b []byte) error {
+	parsed, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	*v = StringInt(parsed)
+	return err
+}
+
+// ParseNodeMetadata reads a metadata Struct given as JSON. Fields are decoded one by one, so that one bad value
+// costs only its own field; the names of those are returned.
+func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
+	var fields map[string]json.RawMessage
+	var m NodeMetadata
+	if json.Unmarshal(raw, &fields) != nil {
+		return m, nil
+	}
+	if json.Unmarshal(raw, &m) == nil {
+		return m, nil
+	}
+	m = NodeMetadata{}
+	var bad []string
+	for name, value := range fields {
+		one, err := json.Marshal(map[string]json.RawMessage{name: value})
+		if err != nil {
+			continue
+		}
+		before := m
+		if json.Unmarshal(one, &m) != nil {
+			m = before
+			bad = append(bad, name)
+		}
+	}
+	return m, bad
+}

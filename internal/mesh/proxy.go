@@ -1,0 +1,61 @@
+package mesh
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// ProxyType is the role of a proxy.
+type ProxyType string
+
+// The proxy types that are served.
+const (
+	SidecarProxy ProxyType = "sidecar"
+	RouterProxy  ProxyType = "router"
+)
+
+// Proxy is what a connected proxy says of itself, from its xDS Node. It is immutable.
+type Proxy struct {
+	// ID is the whole node id: "sidecar~10.0.0.1~reviews-v1-abc.default~default.svc.cluster.local".
+	ID   string
+	Type ProxyType
+	// Addresses are its IPs: the one of the node id first, then those of the metadata INSTANCE_IPS.
+	Addresses []netip.Addr
+	// Name and Namespace are of its pod or workload.
+	Name, Namespace string
+	// DNSDomain is the suffix for short names, "default.svc.cluster.local".
+	DNSDomain string
+	// Cluster is Node.cluster, the service cluster ("reviews.default"); ClusterID the platform cluster it runs in.
+	Cluster   string
+	ClusterID ClusterID
+	Network   Network
+	Locality  Locality
+	Labels    map[string]string
+	Metadata  NodeMetadata
+	// Extensions are the names of the extensions its Envoy has; nil if it did not say.
+	Extensions []string
+}
+
+// ParseNodeID takes a node id "type~ip~name.namespace~domain" apart into a Proxy with those fields set.
+func ParseNodeID(id string) (Proxy, error) {
+	parts := strings.Split(id, "~")
+	if len(parts) != 4 {
+		return Proxy{}, fmt.Errorf("node id %q: want type~ip~name.namespace~domain, got %d parts", id, len(parts))
+	}
+	p := Proxy{ID: id, Type: ProxyType(parts[0]), DNSDomain: parts[3]}
+	if p.Type != SidecarProxy && p.Type != RouterProxy {
+		return Proxy{}, fmt.Errorf("node id %q: unknown proxy type %q (want sidecar or router)", id, parts[0])
+	}
+	addr, err := netip.ParseAddr(parts[1])
+	if err != nil {
+		return Proxy{}, fmt.Errorf("node id %q: bad IP: %w", id, err)
+	}
+	p.Addresses = []netip.Addr{addr.Unmap()}
+	dot := strings.LastIndexByte(parts[2], '.')
+	if dot <= 0 || dot == len(parts[2])-1 {
+		return Proxy{}, fmt.Errorf("node id %q: %q is not name.namespace", id, parts[2])
+	}
+	p.Name, p.Namespace = parts[2][:dot], parts[2][dot+1:]
+	return p, nil
+}

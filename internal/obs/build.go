@@ -1,0 +1,36 @@
+package obs
+
+import (
+	"runtime"
+	"runtime/debug"
+)
+
+// Version is the release that this source is of. Proxies and operators see it as the control plane's version.
+const Version = "0.1.0"
+
+// Build is what a binary knows about how it was made.
+type Build struct {
+	Version       string `json:"version"`
+	GitRevision   string `json:"revision"`
+	GolangVersion string `json:"golang_version"`
+	BuildStatus   string `json:"status"`
+	GitTag        string `json:"tag"`
+}
+
+// ReadBuild reads the build information that the Go tool chain put into the binary.
+func ReadBuild() Build {
+	b := Build{Version: Version, GitRevision: "unknown", GolangVersion: runtime.Version(), BuildStatus: "Clean", GitTag: "v" + Version}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			b.GitRevision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			b.BuildStatus = "Modified"
+		}
+	}
+	return b
+}

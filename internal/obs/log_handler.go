@@ -1,0 +1,114 @@
+package obs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const scopeAttr = "scope"
+
+// scopeHandler lets through what its scope's level does.
+type scopeHandler struct {
+	slog.Handler
+	level *slog.LevelVar
+}
+
+func (h *scopeHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
+
+func (h *scopeHandler) WithAttrs(a []slog.Attr) slog.Handler {
+	return &scopeHandler{Handler: h.Handler.WithAttrs(a), level: h.level}
+}
+
+func (h *scopeHandler) WithGroup(name string) slog.Handler {
+	return &scopeHandler{Handler: h.Handler.WithGroup(name), level: h.level}
+}
+
+// textHandler writes Istio's layout: time, level, scope (unless default) and message, separated by tabs, then attributes
+// as key=value.
+type textHandler struct {
+	out    io.Writer
+	mu     *sync.Mutex
+	scope  string
+	attrs  string // already written
+	prefix string // of groups
+}
+
+func (h *textHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	var b bytes.Buffer
+	b.WriteString(h.attrs)
+	for _, a := range attrs {
+		if a.Key == scopeAttr && h.prefix == "" {
+			next.scope = a.Value.String()
+			continue
+		}
+		writeAttr(&b, h.prefix, a)
+	}
+	next.attrs = b.String()
+	return &next
+}
+
+func (h *textHandler) WithGroup(name string) slog.Handler {
+	next := *h
+	next.prefix += name + "."
+	return &next
+}
+
+func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
+	var b bytes.Buffer
+	b.WriteString(r.Time.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	b.WriteByte('\t')
+	b.WriteString(strings.ToLower(r.Level.String()))
+	if h.scope != "" && h.scope != DefaultScope {
+		b.WriteByte('\t')
+		b.WriteString(h.scope)
+	}
+	b.WriteByte('\t')
+	b.WriteString(r.Message)
+	b.WriteString(h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		writeAttr(&b, h.prefix, a)
+		return true
+	})
+	b.WriteByte('\n')
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := h.out.Write(b.Bytes())
+	return err
+}
+
+func writeAttr(b *bytes.Buffer, prefix string, a slog.Attr) {
+	v := a.Value.Resolve()
+	if v.Kind() == slog.KindGroup {
+		for _, x := range v.Group() {
+			writeAttr(b, prefix+a.Key+".", x)
+		}
+		return
+	}
+	text := v.String()
+	if text == "" || strings.ContainsAny(text, " \t\n\"=") {
+		text = strconv.Quote(text)
+	}
+	fmt.Fprintf(b, " %s%s=%s", prefix, a.Key, text)
+}
+
+// jsonNames gives the JSON log Istio's field names.
+func jsonNames(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.LevelKey:
+		return slog.String("level", strings.ToLower(a.Value.String()))
+	default:
+		return a
+	}
+}
