@@ -1,0 +1,33 @@
+package analysis
+
+import (
+	"github.com/meshpilot/meshpilot/internal/api"
+)
+
+// notInForce are kinds that are read, checked and shown, but shape no proxy yet.
+func notInForce(kind api.Kind) string {
+	switch kind {
+	case api.AuthorizationPolicy, api.PeerAuthentication, api.RequestAuthentication:
+		return "this kind is not enforced yet: calls are neither authenticated nor refused by it"
+	case api.Gateway, api.EnvoyFilter, api.ProxyConfig, api.Telemetry, api.WasmPlugin, api.TrafficExtension, api.WorkloadGroup:
+		return "this kind has no effect yet"
+	default:
+		return ""
+	}
+}
+
+// honour notes every object, and every field, that the translation does not follow.
+func (a *analyzer) honour(unhonoured Unhonoured) {
+	for _, kind := range api.Kinds() {
+		for _, c := range a.s.Configs(kind.Kind) {
+			if reason := notInForce(kind.Kind); reason != "" {
+				a.warn(c, "", reason)
+				continue
+			}
+			for _, p := range unhonoured(c) {
+				p.Key, p.Origin = c.Key, c.Origin
+				a.found = append(a.found, p)
+			}
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// Feed is a source or a registry: both look the same from here.
+type Feed interface {
+	Name() string
+	Run(ctx context.Context, out chan<- mesh.Batch) error
+}
+
+// Options are the parts of the pipeline.
+type Options struct {
+	Feeds []Feed
+	// Converters see every batch in this order.
+	Converters []registry.Converter
+	Builder    *snapshot.Builder
+	// Publish is given every snapshot whose delta is not empty, the first one with Delta.All once all feeds are in sync.
+	// It must not block.
+	Publish func(*snapshot.Snapshot, snapshot.Delta)
+	// Observe, if set, is told of every batch before it is applied.
+	Observe func(mesh.Batch)
+	// Waiting, if set, is told which feeds are not in sync yet, each time that changes; nil when all are.
+	Waiting func(feeds []string)
+	Log     *slog.Logger
+}
+
+// batchQueue is how many batches a feed may be ahead of the Builder; beyond that it waits.
+const batchQueue = 64
+
+// mergedBatches bounds how many waiting batches become one snapshot.
+const mergedBatches = 256
+
+// Run runs all feeds until the context ends, and returns nil then. A feed that fails ends it with that error: feeds
+// handle what can be retried themselves.
+func Run(ctx context.Context, o Options) error {
+	if len(o.Feeds) == 0 {
+		o.Feeds = []Feed{nothing{}}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	batches := make(chan mesh.Batch, batchQueue)
+	for _, f := range o.Feeds {
+		group.Go(func() error {
+			err := f.Run(ctx, batches)
+			if err != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", f.Name(), err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		p := &pipeline{Options: o, waiting: map[string]bool{}}
+		for _, f := range o.Feeds {
+			p.waiting[f.Name()] = true
+		}
+		return p.run(ctx, batches)
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+type pipeline struct {
+	Options
+	waiting  map[string]bool // feeds not in sync yet
+	reported map[config.Problem]bool
+}
+
+func (p *pipeline) run(ctx context.Context, in <-chan mesh.Batch) error {
+	p.tellWaiting()
+	for {
+		var batch mesh.Batch
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case batch = <-in:
+		}
+		batch = merge(batch, in)
+		p.apply(batch)
+	}
+}
+
+// merge takes what else waits, without waiting for it.
+func merge(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
+	for range mergedBatches {
+		select {
+		case more := <-in:
+			batch = append(batch[:len(batch):len(batch)], more...)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (p *pipeline) apply(batch mesh.Batch) {
+	if p.Observe != nil {
+		p.Observe(batch)
+	}
+	wasWaiting := len(p.waiting)
+	for _, e := range batch {
+		if e.Op == mesh.Synced {
+			delete(p.waiting, e.Source)
+		}
+	}
+	s, delta := p.Builder.Apply(p.convert(batch)...)
+	p.logProblems(s)
+	switch {
+	case len(p.waiting) > 0:
+		// The mesh is known only in part: what proxies have is better than that.
+	case wasWaiting > 0:
+		p.Log.Info("all sources are in sync", "services", len(s.Services()), "problems", len(s.Problems()))
+		p.Publish(s, snapshot.Delta{All: true})
+	case !delta.Empty():
+		p.Publish(s, delta)
+	}
+	if len(p.waiting) != wasWaiting {
+		p.tellWaiting()
+	}
+}
+
+// convert passes the batch through the converters. Istio's objects that one of them takes stay in it as objects too, for
+// people to look at.
+func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
+	var objects mesh.Batch
+	for _, e := range batch {
+		if e.Config != nil && (e.Config.Kind == api.ServiceEntry || e.Config.Kind == api.WorkloadEntry) {
+			objects = append(objects, e)
+		}
+	}
+	for _, c := range p.Converters {
+		batch = c.Convert(batch)
+	}
+	return append(objects, batch...)
+}
+
+func (p *pipeline) tellWaiting() {
+	if p.Waiting == nil {
+		return
+	}
+	var names []string
+	for _, f := range p.Feeds {
+		if p.waiting[f.Name()] {
+			names = append(names, f.Name())
+		}
+	}
+	p.Waiting(names)
+}
+
+// logProblems logs each Problem when it comes and when it goes.
+func (p *pipeline) logProblems(s *snapshot.Snapshot) {
+	p.reported = LogProblems(p.Log, p.reported, s.Problems())
+}
+
+// LogProblems logs those of the list that were not known, and those known that are mended; it gives what is known now.
+func LogProblems(log *slog.Logger, known map[config.Problem]bool, list []config.Problem) map[config.Problem]bool {
+	now := make(map[config.Problem]bool, len(list))
+	for _, x := range list {
+		now[x] = true
+		if !known[x] {
+			log.Warn(x.String(), "severity", string(x.Severity))
+		}
+	}
+	for x := range known {
+		if !now[x] {
+			log.Info("mended: " + x.String())
+		}
+	}
+	return now
+}
+
+// nothing is the feed of a mesh without sources: in sync at once, empty for ever.
+type nothing struct{}
+
+func (nothing) Name() string { return "nothing" }
+
+func (nothing) Run(ctx context.Context, out chan<- mesh.Batch) error {
+	select {
+	case out <- mesh.Batch{{Op: mesh.Synced, Source: "nothing"}}:
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,90 @@
+package ingest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// script is a feed that sends what the test puts into its channel.
+type script struct {
+	name string
+	in   chan mesh.Batch
+}
+
+func (s script) Name() string { return s.name }
+
+func (s script) Run(ctx context.Context, out chan<- mesh.Batch) error {
+	for {
+		select {
+		case b := <-s.in:
+			out <- b
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s script) service(host string) mesh.Batch {
+	return mesh.Batch{{Source: s.name, Service: mesh.Service{ServiceKey: mesh.ServiceKey{Namespace: "ns", Host: mesh.Hostname(host)}}.Sealed()}}
+}
+
+func (s script) synced() mesh.Batch { return mesh.Batch{{Op: mesh.Synced, Source: s.name}} }
+
+type published struct {
+	s *snapshot.Snapshot
+	d snapshot.Delta
+}
+
+func TestNothingIsPublishedBeforeAllAreInSync(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	a, b := script{"a", make(chan mesh.Batch)}, script{"b", make(chan mesh.Batch)}
+	out := make(chan published, 10)
+	waiting := make(chan []string, 10)
+	done := make(chan error, 1)
+	go func() {
+		done <- Run(ctx, Options{
+			Feeds: []Feed{a, b}, Builder: snapshot.NewBuilder(snapshot.Options{}),
+			Publish: func(s *snapshot.Snapshot, d snapshot.Delta) { out <- published{s, d} },
+			Waiting: func(names []string) { waiting <- names },
+			Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+	}()
+	if got := <-waiting; !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("waiting for %v at the start", got)
+	}
+	a.in <- a.service("one")
+	a.in <- a.synced()
+	if got := <-waiting; !slices.Equal(got, []string{"b"}) {
+		t.Errorf("waiting for %v once a is in sync", got)
+	}
+	select {
+	case p := <-out:
+		t.Fatalf("published %d services before b was in sync", len(p.s.Services()))
+	default:
+	}
+	b.in <- slices.Concat(b.service("two"), b.synced())
+	first := <-out
+	if len(first.s.Services()) != 2 || !first.d.All {
+		t.Errorf("first snapshot: %d services, delta %+v", len(first.s.Services()), first.d)
+	}
+	b.in <- b.service("two") // known already
+	b.in <- b.service("three")
+	second := <-out
+	if len(second.s.Services()) != 3 || second.d.All || len(second.d.Services) != 1 {
+		t.Errorf("second snapshot: %d services, delta %+v", len(second.s.Services()), second.d)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}

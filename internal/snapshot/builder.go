@@ -1,0 +1,179 @@
+package snapshot
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
+)
+
+// Options are what a Builder needs to know from the start.
+type Options struct {
+	// Domain is the DNS suffix of Kubernetes services; "cluster.local" if empty.
+	Domain string
+	// Cluster is the local cluster: of two clusters' definitions of a service, its own counts first.
+	Cluster mesh.ClusterID
+}
+
+// Builder turns events into snapshots. It is used by one goroutine; the snapshots that it gives out are for everyone.
+type Builder struct {
+	options  Options
+	current  *Snapshot
+	settings mesh.Settings
+
+	claims    map[mesh.ServiceKey][]*mesh.Service // what each registry says of a service
+	workloads workloads
+	problems  map[problemScope][]config.Problem
+}
+
+// NewBuilder makes a Builder whose current snapshot is an empty mesh with default settings.
+func NewBuilder(o Options) *Builder {
+	if o.Domain == "" {
+		o.Domain = "cluster.local"
+	}
+	return &Builder{
+		options: o,
+		current: &Snapshot{
+			Settings:         resolveSettings(mesh.Settings{}, o.Domain),
+			Derived:          new(Derived),
+			configs:          cow.New[config.Key, *config.Config](),
+			services:         cow.New[mesh.ServiceKey, *mesh.Service](),
+			endpoints:        cow.New[mesh.ServiceKey, *EndpointSet](),
+			byAddress:        newAddresses(),
+			shards:           cow.New[mesh.ServiceKey, []*mesh.Shard](),
+			destinationRules: new(destinationRules),
+		},
+		claims:    map[mesh.ServiceKey][]*mesh.Service{},
+		workloads: newWorkloads(),
+		problems:  map[problemScope][]config.Problem{},
+	}
+}
+
+// Current is the newest snapshot.
+func (b *Builder) Current() *Snapshot { return b.current }
+
+// Apply applies the events as one change, in their order. Events that say what is so already change nothing; if nothing
+// changed the snapshot is the current one and the Delta is empty. The same events give an equal snapshot.
+func (b *Builder) Apply(events ...mesh.Event) (*Snapshot, Delta) {
+	e := b.edit()
+	for i := range events {
+		e.event(&events[i])
+	}
+	return e.finish()
+}
+
+// edit is one Apply under way.
+type edit struct {
+	*Builder
+	next      Snapshot
+	delta     Delta
+	configs   *cow.Edit[config.Key, *config.Config]
+	services  *cow.Edit[mesh.ServiceKey, *mesh.Service]
+	endpoints *cow.Edit[mesh.ServiceKey, *EndpointSet]
+	shards    *cow.Edit[mesh.ServiceKey, []*mesh.Shard]
+	addresses addressEdit
+
+	objects  map[config.Key]struct{}      // config objects that changed, also those that are no part of the delta
+	rejoin   map[mesh.ServiceKey]struct{} // services whose endpoints are to be joined again
+	problems bool
+}
+
+func (b *Builder) edit() *edit {
+	c := b.current
+	return &edit{
+		Builder:   b,
+		next:      *c,
+		configs:   c.configs.Edit(),
+		services:  c.services.Edit(),
+		endpoints: c.endpoints.Edit(),
+		shards:    c.shards.Edit(),
+		addresses: addressEdit{c.byAddress.Edit()},
+		rejoin:    map[mesh.ServiceKey]struct{}{},
+	}
+}
+
+func (e *edit) event(ev *mesh.Event) {
+	switch {
+	case ev.Config != nil:
+		e.config(ev.Op, ev.Config)
+	case ev.Service != nil:
+		e.service(ev.Op, ev.Service)
+	case ev.Shard != nil:
+		e.shard(ev.Op, ev.Shard)
+	case ev.Workload != nil:
+		e.workload(ev.Op, ev.Workload)
+	case ev.Settings != nil:
+		e.setSettings(ev.Settings)
+	case ev.Problems != nil:
+		e.setProblems(ev.Source, ev.Problems)
+	}
+}
+
+func (e *edit) setSettings(s *mesh.Settings) {
+	next := e.Builder.settings
+	if s.Mesh != nil {
+		next.Mesh = s.Mesh
+	}
+	if s.Networks != nil {
+		next.Networks = s.Networks
+	}
+	if proto.Equal(next.Mesh, e.Builder.settings.Mesh) && proto.Equal(next.Networks, e.Builder.settings.Networks) {
+		return
+	}
+	e.Builder.settings = next
+	e.next.Settings = resolveSettings(next, e.options.Domain)
+	e.delta.All = true
+}
+
+// finish joins what the events touched, in the order of dependence, and publishes the new snapshot.
+func (e *edit) finish() (*Snapshot, Delta) {
+	b := e.Builder
+	e.joinServices()
+	e.joinEndpoints()
+	e.next.configs = e.configs.Done()
+	e.next.services = e.services.Done()
+	e.next.endpoints = e.endpoints.Done()
+	e.next.shards = e.shards.Done()
+	e.next.byAddress = e.addresses.Done()
+	e.indexConfigs()
+	if e.problems {
+		e.next.problems = sortedProblems(b.problems)
+	}
+	if e.delta.Empty() {
+		if e.problems || len(e.objects) > 0 || e.next.shards != b.current.shards || e.next.byAddress != b.current.byAddress {
+			b.current = e.seal() // worth remembering, not a push
+		}
+		return b.current, Delta{}
+	}
+	if !e.delta.EndpointsOnly() {
+		e.next.Derived = new(Derived)
+	}
+	b.current = e.seal()
+	return b.current, e.delta
+}
+
+func (e *edit) seal() *Snapshot {
+	e.next.Version++
+	s := e.next
+	return &s
+}
+
+// indexConfigs brings the indexes over config objects up to date, those of kinds that changed.
+func (e *edit) indexConfigs() {
+	changed := map[api.Kind]bool{}
+	for k := range e.objects {
+		changed[k.Kind] = true
+	}
+	for kind := range changed {
+		e.indexKind(kind)
+	}
+	if changed[api.DestinationRule] || e.delta.All {
+		e.next.destinationRules = e.next.destinationRules.rebuilt(e.next.Configs(api.DestinationRule), e.next.Settings)
+	}
+	if changed[api.VirtualService] || e.delta.All {
+		e.next.virtualServices = rebuiltVirtualServices(e.next.virtualServices, e.next.Configs(api.VirtualService), e.next.Settings)
+		e.next.sourceSelectors = sourceSelectors(e.next.virtualServices)
+	}
+}

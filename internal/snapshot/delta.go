@@ -1,0 +1,58 @@
+package snapshot
+
+import (
+	"maps"
+	"net/netip"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// Delta names what differs between two snapshots.
+type Delta struct {
+	// All says that anything may differ: the first snapshot, or changed settings.
+	All bool
+	// Services appeared, went, or changed in their definition.
+	Services map[mesh.ServiceKey]struct{}
+	// Endpoints are the services whose endpoints differ.
+	Endpoints map[mesh.ServiceKey]struct{}
+	// Configs appeared, went or changed in content.
+	Configs map[config.Key]struct{}
+	// Workloads are the addresses at which a workload appeared, went or changed: a proxy there may have other services
+	// of its own.
+	Workloads map[netip.Addr]struct{}
+}
+
+// Empty says that nothing differs.
+func (d Delta) Empty() bool {
+	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0
+}
+
+// EndpointsOnly says that nothing but endpoints (and the workloads behind them) differs: no scope, no route, no listener
+// of any proxy does, except for proxies at the Workloads' addresses.
+func (d Delta) EndpointsOnly() bool { return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 }
+
+// Merge makes d name also what o names.
+func (d *Delta) Merge(o Delta) {
+	d.All = d.All || o.All
+	d.Services = union(d.Services, o.Services)
+	d.Endpoints = union(d.Endpoints, o.Endpoints)
+	d.Configs = union(d.Configs, o.Configs)
+	d.Workloads = union(d.Workloads, o.Workloads)
+}
+
+func union[K comparable](a, b map[K]struct{}) map[K]struct{} {
+	if len(a) == 0 {
+		return maps.Clone(b)
+	}
+	a = maps.Clone(a)
+	maps.Copy(a, b)
+	return a
+}
+
+func add[K comparable](set *map[K]struct{}, k K) {
+	if *set == nil {
+		*set = map[K]struct{}{}
+	}
+	(*set)[k] = struct{}{}
+}

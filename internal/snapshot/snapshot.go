@@ -1,0 +1,65 @@
+package snapshot
+
+import (
+	"net/netip"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
+)
+
+// Snapshot is the whole mesh at one moment. It is immutable and read without locks.
+type Snapshot struct {
+	// Version counts up by one for every Apply that changed something. It means nothing to other replicas.
+	Version  uint64
+	Settings *Settings
+	// Derived holds what others compute from everything but endpoints and workloads.
+	Derived *Derived
+
+	configs          *cow.Map[config.Key, *config.Config]
+	kinds            map[api.Kind][]*config.Config
+	services         *cow.Map[mesh.ServiceKey, *mesh.Service]
+	serviceList      []*mesh.Service
+	selecting        map[string][]*mesh.Service
+	endpoints        *cow.Map[mesh.ServiceKey, *EndpointSet]
+	byAddress        *cow.Map[netip.Addr, *Address]
+	destinationRules *destinationRules
+	virtualServices  []*VirtualService
+	sourceSelectors  []map[string]string
+	problems         []config.Problem
+	shards           *cow.Map[mesh.ServiceKey, []*mesh.Shard]
+}
+
+// Config finds an object, nil if there is none.
+func (s *Snapshot) Config(k config.Key) *config.Config { return s.configs.Get(k) }
+
+// Configs gives the objects of a kind sorted by namespace and name. The list must not be changed.
+func (s *Snapshot) Configs(kind api.Kind) []*config.Config { return s.kinds[kind] }
+
+// Service finds a service, nil if there is none.
+func (s *Snapshot) Service(k mesh.ServiceKey) *mesh.Service { return s.services.Get(k) }
+
+// Services gives all services sorted by hostname and namespace. The list must not be changed.
+func (s *Snapshot) Services() []*mesh.Service { return s.serviceList }
+
+// Endpoints gives the endpoints of a service, an empty set if there are none. It is never nil.
+func (s *Snapshot) Endpoints(k mesh.ServiceKey) *EndpointSet {
+	if e := s.endpoints.Get(k); e != nil {
+		return e
+	}
+	return noEndpoints
+}
+
+// Shards gives the lists that the endpoints of a service were joined from, for the debug pages.
+func (s *Snapshot) Shards(k mesh.ServiceKey) []*mesh.Shard { return s.shards.Get(k) }
+
+// VirtualServices gives all VirtualServices, oldest first. The list must not be changed.
+func (s *Snapshot) VirtualServices() []*VirtualService { return s.virtualServices }
+
+// SourceSelectors gives the distinct source label selectors of all VirtualServices, in a fixed order.
+// What of a proxy's labels shapes its routes is which of them match.
+func (s *Snapshot) SourceSelectors() []map[string]string { return s.sourceSelectors }
+
+// Problems gives what sources and registries found wrong, sorted.
+func (s *Snapshot) Problems() []config.Problem { return s.problems }

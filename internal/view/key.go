@@ -1,0 +1,110 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// Key holds only what changes a View's output. It is comparable; proxies with equal Keys are sent equal configuration.
+type Key struct {
+	Type      mesh.ProxyType
+	Namespace string
+	// Domain is the proxy's DNS suffix, "default.svc.cluster.local": which short names its applications use.
+	Domain string
+	// Sidecar is the Sidecar object that applies, the zero Key if none does.
+	Sidecar config.Key
+	// Inbound is the proxy's own service ports, in the canonical text form that instances.go writes and reads.
+	Inbound string
+	// Labels is those of the mesh's source label selectors that match the proxy, in the snapshot's order, joined by ";".
+	Labels   string
+	Locality mesh.Locality
+	Network  mesh.Network
+	Cluster  mesh.ClusterID
+	// IPv4 and IPv6 say which families the proxy has addresses of.
+	IPv4, IPv6 bool
+	// Interception is how traffic gets to the proxy: "REDIRECT", "TPROXY" or "NONE".
+	Interception string
+	// SocketMark is the SO_MARK that the proxy's upstream connections carry; 0: none.
+	SocketMark int
+}
+
+// KeyFor gives the Key of a proxy. It costs little: no services are listed but the selecting ones of one namespace.
+func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
+	k := Key{
+		Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
+		Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID,
+		Interception: p.Metadata.InterceptionMode, SocketMark: int(p.Metadata.SocketMark),
+	}
+	if k.Interception == "" {
+		k.Interception = "REDIRECT"
+	}
+	for _, a := range p.Addresses {
+		k.IPv4 = k.IPv4 || a.Is4()
+		k.IPv6 = k.IPv6 || a.Is6()
+	}
+	labels := Labels(s, p)
+	k.Labels = matching(s.SourceSelectors(), labels)
+	if p.Type == mesh.SidecarProxy {
+		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
+			k.Sidecar = sc.Key
+		}
+		k.Inbound = encodeInstances(instances(s, p, labels))
+	}
+	return k
+}
+
+// Labels gives the labels of a proxy's workload: what the platform says of it, or else what the proxy says itself.
+func Labels(s *snapshot.Snapshot, p *mesh.Proxy) map[string]string {
+	if w := workload(s, p); w != nil {
+		return w.Labels
+	}
+	return p.Labels
+}
+
+// workload finds the pod or WorkloadEntry behind a proxy by its address, nil if none is known. Where several share the
+// address (host network), the one with the proxy's name counts.
+func workload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
+	for _, a := range p.Addresses {
+		at := s.At(a)
+		if at == nil {
+			continue
+		}
+		for _, w := range at.Workloads {
+			if w.Namespace == p.Namespace && (w.Name == p.Name || len(at.Workloads) == 1) {
+				return w
+			}
+		}
+	}
+	return nil
+}
+
+func matching(selectors []map[string]string, labels map[string]string) string {
+	var list []string
+	for _, sel := range selectors {
+		if snapshot.Selects(sel, labels) {
+			list = append(list, snapshot.SelectorText(sel))
+		}
+	}
+	return strings.Join(list, ";")
+}
+
+// SourceMatches says whether a match's sourceLabels and sourceNamespace (HTTPMatchRequest, L4MatchAttributes) hold for
+// the proxies of this View. Empty ones always hold.
+func (v *View) SourceMatches(labels map[string]string, namespace string) bool {
+	if namespace != "" && namespace != v.Key.Namespace {
+		return false
+	}
+	if len(labels) == 0 {
+		return true
+	}
+	want := snapshot.SelectorText(labels)
+	for have := range strings.SplitSeq(v.Key.Labels, ";") {
+		if have == want {
+			return true
+		}
+	}
+	return false
+}
