@@ -1,0 +1,187 @@
+package kube
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
+)
+
+// Options say which cluster the objects are of and how they are to be read.
+type Options struct {
+	// Cluster is the cluster that the objects belong to; "Kubernetes" if empty.
+	Cluster mesh.ClusterID
+	// Domain is the DNS suffix of services (--domain); "cluster.local" if empty.
+	Domain string
+	// TrustDomain is the first part of workload identities until Settings name another (MeshConfig.trustDomain);
+	// "cluster.local" if empty.
+	TrustDomain string
+	// SystemNamespace is the namespace whose label topology.istio.io/network names the network of the whole cluster;
+	// "istio-system" if empty.
+	SystemNamespace string
+	// EndpointsFromPods is for objects that no cluster stands behind (files): nobody runs the endpoint controller
+	// there, so a Service that has a selector and no EndpointSlice takes its endpoints from the ready pods that it
+	// selects, and a pod that says nothing about its readiness is ready.
+	EndpointsFromPods bool
+}
+
+// name is the namespace and name of an object whose kind is clear from the context.
+type name = types.NamespacedName
+
+// Converter converts the objects of one cluster. It is used by one goroutine.
+type Converter struct {
+	options     Options
+	source      string
+	trustDomain string
+
+	network       mesh.Network // of the whole cluster, from the system namespace
+	networks      networks     // from MeshNetworks
+	nodes         map[string]mesh.Locality
+	distributions map[string]string // traffic distribution by namespace
+
+	services map[name]*config.Config // of *corev1.Service
+	slices   map[name]*config.Config // of *discoveryv1.EndpointSlice
+	pods     map[name]*pod
+
+	servicesIn   index[string, name] // by namespace
+	slicesOf     index[name, name]   // by Service
+	slicesOfPod  index[name, name]   // by the pod that an endpoint refers to
+	slicesOfAddr index[string, name] // by the address of an endpoint that refers to no pod
+	podsOn       index[string, name] // by node
+	podsAt       index[string, name] // by IP
+
+	dirtyServices, dirtyPods, dirtySlices set
+
+	said    said
+	pending pending
+}
+
+var _ registry.Converter = (*Converter)(nil)
+
+// New makes a Converter that knows no objects.
+func New(o Options) *Converter {
+	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
+	o.Domain = cmp.Or(o.Domain, "cluster.local")
+	o.TrustDomain = cmp.Or(o.TrustDomain, "cluster.local")
+	o.SystemNamespace = cmp.Or(o.SystemNamespace, "istio-system")
+	return &Converter{
+		options:       o,
+		source:        string(mesh.Kubernetes) + "/" + string(o.Cluster),
+		trustDomain:   o.TrustDomain,
+		nodes:         map[string]mesh.Locality{},
+		distributions: map[string]string{},
+		services:      map[name]*config.Config{},
+		slices:        map[name]*config.Config{},
+		pods:          map[name]*pod{},
+		servicesIn:    index[string, name]{},
+		slicesOf:      index[name, name]{},
+		slicesOfPod:   index[name, name]{},
+		slicesOfAddr:  index[string, name]{},
+		podsOn:        index[string, name]{},
+		podsAt:        index[string, name]{},
+		dirtyServices: set{},
+		dirtyPods:     set{},
+		dirtySlices:   set{},
+		said:          newSaid(),
+		pending:       pending{bySlice: map[name]int{}},
+	}
+}
+
+// Name is the source of the events that the Converter makes: "Kubernetes/cluster1".
+func (c *Converter) Name() string { return c.source }
+
+// Convert takes Service, EndpointSlice, Pod, Node and Namespace events out of the batch. What follows from all of them
+// together is at the end of the batch, or before Synced if that is in it: services, then workloads, then shards, each
+// sorted by namespace and name.
+func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
+	out := make(mesh.Batch, 0, len(batch))
+	for _, e := range batch {
+		switch {
+		case e.Config != nil && c.take(e.Op, e.Config):
+			continue
+		case e.Settings != nil:
+			c.setSettings(e.Settings)
+		case e.Op == mesh.Synced:
+			out = c.flush(out)
+		}
+		out = append(out, e)
+	}
+	return c.flush(out)
+}
+
+// take takes up an event about an object, and says whether its kind is one of ours. No kind's objects are converted
+// here: those concerned are marked, and converted once when the batch has been read.
+func (c *Converter) take(op mesh.Op, object *config.Config) bool {
+	k := name{Namespace: object.Namespace, Name: object.Name}
+	kind := object.Kind
+	if op == mesh.Delete {
+		object = nil
+	}
+	switch kind {
+	case api.Service:
+		c.setService(k, object)
+	case api.EndpointSlice:
+		c.setSlice(k, object)
+	case api.Pod:
+		c.setPod(k, object)
+	case api.Node:
+		c.setNode(k.Name, object)
+	case api.Namespace:
+		c.setNamespace(k.Name, object)
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *Converter) setSettings(s *mesh.Settings) {
+	changed := false
+	if s.Mesh != nil {
+		domain := cmp.Or(s.Mesh.GetTrustDomain(), c.options.TrustDomain)
+		changed = domain != c.trustDomain
+		c.trustDomain = domain
+	}
+	if s.Networks != nil {
+		now := readNetworks(s.Networks, c.options.Cluster)
+		changed = changed || !now.equal(c.networks)
+		c.networks = now
+	}
+	if !changed {
+		return
+	}
+	for k := range c.services {
+		c.dirtyServices.add(k)
+	}
+	c.touchWorkloads()
+}
+
+// touchWorkloads marks everything that has an identity or a network.
+func (c *Converter) touchWorkloads() {
+	for k := range c.pods {
+		c.dirtyPods.add(k)
+	}
+	for k := range c.slices {
+		c.dirtySlices.add(k)
+	}
+}
+
+// flush converts what is marked and appends what is news. Pods go before slices, which take their workloads' values.
+func (c *Converter) flush(out mesh.Batch) mesh.Batch {
+	out = c.flushServices(out)
+	out = c.flushPods(out)
+	return c.flushSlices(out)
+}
+
+// unchanged says that an object can be passed over: same content, same place.
+func unchanged(old, now *config.Config) bool {
+	return old != nil && now != nil && (old == now || old.Hash != 0 && old.Hash == now.Hash && old.Origin == now.Origin)
+}
+
+// account is the SPIFFE ID of a Kubernetes service account.
+func (c *Converter) account(namespace, serviceAccount string) string {
+	return "spiffe://" + c.trustDomain + "/ns/" + namespace + "/sa/" + serviceAccount
+}

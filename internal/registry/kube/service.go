@@ -1,0 +1,175 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"istio.io/api/annotation"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// setService takes up a Service, nil if it is gone.
+func (c *Converter) setService(k name, now *config.Config) {
+	old := c.services[k]
+	if old == nil && now == nil || unchanged(old, now) {
+		return
+	}
+	if now == nil {
+		delete(c.services, k)
+		c.servicesIn.remove(k.Namespace, k)
+	} else {
+		c.services[k] = now
+		c.servicesIn.add(k.Namespace, k)
+	}
+	c.dirtyServices.add(k)
+	if publishesNotReady(old) != publishesNotReady(now) {
+		c.dirtySlices.addAll(c.slicesOf[k])
+	}
+}
+
+func publishesNotReady(service *config.Config) bool {
+	return service != nil && config.Spec[*corev1.Service](service).Spec.PublishNotReadyAddresses
+}
+
+func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
+	for _, k := range c.dirtyServices.take() {
+		var now *mesh.Service
+		var wrong problems
+		if object := c.services[k]; object != nil {
+			wrong = problemsOf(object)
+			now = c.service(k, object, &wrong)
+		}
+		out = c.sayService(out, k, now)
+		out = c.sayProblems(out, config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, wrong.list)
+	}
+	return out
+}
+
+// serviceKey names a Service as callers do: name.namespace.svc.domain.
+func (c *Converter) serviceKey(k name) mesh.ServiceKey {
+	return mesh.ServiceKey{Namespace: k.Namespace, Host: mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + c.options.Domain)}
+}
+
+// service converts a Service. It gives nil for one that cannot be called at all.
+func (c *Converter) service(k name, object *config.Config, wrong *problems) *mesh.Service {
+	spec := &config.Spec[*corev1.Service](object).Spec
+	s := mesh.Service{
+		ServiceKey:          c.serviceKey(k),
+		Provider:            mesh.Kubernetes,
+		Cluster:             c.options.Cluster,
+		Name:                k.Name,
+		Ports:               servicePorts(spec.Ports, wrong),
+		Resolution:          mesh.Static,
+		ExportTo:            exportTo(object.Annotations[annotation.NetworkingExportTo.Name]),
+		Accounts:            c.accounts(k.Namespace, object.Annotations),
+		Labels:              object.Labels,
+		Created:             object.Created.UTC(),
+		NodeLocal:           spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
+		PublishNotReady:     spec.PublishNotReadyAddresses,
+		TrafficDistribution: c.trafficDistribution(k.Namespace, spec, object.Annotations, wrong),
+		From:                object.Key,
+	}
+	if _, asked := object.Annotations[annotation.TrafficNodeSelector.Name]; asked {
+		wrong.add(config.Warning, "metadata.annotations["+annotation.TrafficNodeSelector.Name+"]",
+			"not honoured yet: the addresses of nodes are not used to reach this service from other networks")
+	}
+	if spec.Type == corev1.ServiceTypeExternalName {
+		return aliasService(s, spec, wrong)
+	}
+	if len(spec.Selector) > 0 {
+		s.Selector = spec.Selector
+		s.SelectsWorkloadEntries = true
+		s.SelectsPods = c.options.EndpointsFromPods && len(c.slicesOf[k]) == 0
+	}
+	addresses := spec.ClusterIPs
+	if len(addresses) == 0 && spec.ClusterIP != "" {
+		addresses = []string{spec.ClusterIP}
+	}
+	if slices.Contains(addresses, corev1.ClusterIPNone) {
+		s.Headless, s.Resolution = true, mesh.Passthrough
+		return s.Sealed()
+	}
+	s.Addresses = clusterIPs(addresses, wrong)
+	return s.Sealed()
+}
+
+// aliasService makes a service of type ExternalName a second name of another host. Whether that host is one of the
+// mesh is for the reader of the snapshot to see: in Istio an alias of a mesh host is more domains of its routes, and an
+// alias of an outside name is no configuration at all.
+func aliasService(s mesh.Service, spec *corev1.ServiceSpec, wrong *problems) *mesh.Service {
+	host := strings.ToLower(strings.TrimSuffix(spec.ExternalName, "."))
+	if host == "" {
+		wrong.add(config.Error, "spec.externalName", "is required for type ExternalName")
+		return nil
+	}
+	s.Resolution, s.MeshExternal, s.AliasOf = mesh.Alias, true, mesh.Hostname(host)
+	return s.Sealed()
+}
+
+func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
+	list := make([]mesh.Port, 0, len(ports))
+	for i, p := range ports {
+		if p.Port < 1 || p.Port > 65535 {
+			wrong.add(config.Error, fmt.Sprintf("spec.ports[%d].port", i), fmt.Sprintf("%d is not a port number; the port is left out", p.Port))
+			continue
+		}
+		port := mesh.Port{Name: p.Name, Number: uint32(p.Port), Protocol: protocolOf(p)}
+		switch {
+		case p.TargetPort.Type == intstr.String && p.TargetPort.StrVal != "":
+			port.TargetName = p.TargetPort.StrVal
+		case p.TargetPort.IntVal > 0:
+			port.Target = uint32(p.TargetPort.IntVal)
+		default:
+			port.Target = port.Number // the API server's default, which objects from files have not been given
+		}
+		list = append(list, port)
+	}
+	return list
+}
+
+func clusterIPs(addresses []string, wrong *problems) []string {
+	var list []string
+	for i, a := range addresses {
+		ip, ok := canonicalIP(a)
+		if !ok {
+			wrong.add(config.Error, fmt.Sprintf("spec.clusterIPs[%d]", i), fmt.Sprintf("%q is not an IP address; it is left out", a))
+			continue
+		}
+		list = append(list, ip)
+	}
+	return list
+}
+
+// exportTo reads the annotation networking.istio.io/exportTo: namespaces separated by commas. Its order means nothing.
+func exportTo(text string) []string {
+	list := splitList(text)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// accounts are identities that may answer for a service from outside the cluster, as two annotations list them.
+func (c *Converter) accounts(namespace string, annotations map[string]string) []string {
+	list := splitList(annotations[annotation.AlphaCanonicalServiceAccounts.Name])
+	for _, sa := range splitList(annotations[annotation.AlphaKubernetesServiceAccounts.Name]) {
+		list = append(list, c.account(namespace, sa))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func splitList(text string) []string {
+	var list []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}

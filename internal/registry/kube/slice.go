@@ -1,0 +1,257 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// setSlice takes up an EndpointSlice, nil if it is gone.
+func (c *Converter) setSlice(k name, now *config.Config) {
+	old := c.slices[k]
+	if old == nil && now == nil || unchanged(old, now) {
+		return
+	}
+	if old != nil {
+		c.indexSlice(k, old, index[name, name].remove, index[string, name].remove)
+	}
+	if now == nil {
+		delete(c.slices, k)
+	} else {
+		c.slices[k] = now
+		c.indexSlice(k, now, index[name, name].add, index[string, name].add)
+	}
+	c.dirtySlices.add(k)
+	if c.options.EndpointsFromPods {
+		for _, slice := range []*config.Config{old, now} {
+			if service, ok := serviceOf(slice); ok {
+				c.dirtyServices.add(service)
+			}
+		}
+	}
+}
+
+func (c *Converter) indexSlice(k name, slice *config.Config, byName func(index[name, name], name, name), byAddress func(index[string, name], string, name)) {
+	if service, ok := serviceOf(slice); ok {
+		byName(c.slicesOf, service, k)
+	}
+	endpoints := config.Spec[*discoveryv1.EndpointSlice](slice).Endpoints
+	for i := range endpoints {
+		if pod, ok := podOf(k.Namespace, &endpoints[i]); ok {
+			byName(c.slicesOfPod, pod, k)
+			continue
+		}
+		for _, a := range endpoints[i].Addresses {
+			if ip, ok := canonicalIP(a); ok {
+				byAddress(c.slicesOfAddr, ip, k)
+			}
+		}
+	}
+}
+
+// serviceOf names the Service that a slice has endpoints of.
+func serviceOf(slice *config.Config) (name, bool) {
+	if slice == nil || slice.Labels[discoveryv1.LabelServiceName] == "" {
+		return name{}, false
+	}
+	return name{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}, true
+}
+
+// podOf names the pod that an endpoint refers to.
+func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
+	if e.TargetRef == nil || e.TargetRef.Kind != string(api.Pod) || e.TargetRef.Name == "" {
+		return name{}, false
+	}
+	return name{Namespace: cmp.Or(e.TargetRef.Namespace, namespace), Name: e.TargetRef.Name}, true
+}
+
+func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
+	for _, k := range c.dirtySlices.take() {
+		var shard *mesh.Shard
+		var wrong problems
+		held := 0
+		if object := c.slices[k]; object != nil {
+			wrong = problemsOf(object)
+			if service, ok := serviceOf(object); ok {
+				r := sliceReader{c: c, object: object, service: service, problems: &wrong}
+				shard = r.shard()
+				held = r.held
+			} else {
+				wrong.add(config.Warning, "metadata.labels["+discoveryv1.LabelServiceName+"]",
+					"is missing: the slice belongs to no service and is ignored")
+			}
+		}
+		c.pending.set(k, held)
+		out = c.sayShard(out, k, shard)
+		out = c.sayProblems(out, config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, wrong.list)
+	}
+	return out
+}
+
+// sliceReader makes the shard of one EndpointSlice.
+type sliceReader struct {
+	c       *Converter
+	object  *config.Config
+	service name
+	*problems
+
+	endpoints []mesh.Endpoint
+	held      int  // addresses that wait for their pod
+	waitsFor  name // the first such pod
+}
+
+type slicePort struct {
+	name   string
+	number uint32
+}
+
+func (r *sliceReader) shard() *mesh.Shard {
+	slice := config.Spec[*discoveryv1.EndpointSlice](r.object)
+	if slice.AddressType == discoveryv1.AddressTypeFQDN {
+		r.add(config.Warning, "addressType", "FQDN is not supported, nor is it by Istio: the slice's endpoints are left out")
+	} else {
+		r.read(slice)
+	}
+	if r.held > 0 {
+		r.add(config.Warning, "endpoints", fmt.Sprintf("%d held back until their pods are known (the first one: %s)", r.held, r.waitsFor))
+	}
+	slices.SortFunc(r.endpoints, compareEndpoints)
+	shard := mesh.Shard{
+		Service: r.c.serviceKey(r.service),
+		Key:     mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: r.c.options.Cluster, Object: r.object.Key},
+	}
+	for i := range r.endpoints {
+		if i == 0 || compareEndpoints(r.endpoints[i-1], r.endpoints[i]) != 0 {
+			shard.Endpoints = append(shard.Endpoints, &r.endpoints[i])
+		}
+	}
+	return shard.Sealed()
+}
+
+// compareEndpoints orders a shard, so that a slice that was only shuffled is no news.
+func compareEndpoints(a, b mesh.Endpoint) int {
+	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port), cmp.Compare(a.ServicePort, b.ServicePort))
+}
+
+func (r *sliceReader) read(slice *discoveryv1.EndpointSlice) {
+	ports := r.ports(slice.Ports)
+	all := publishesNotReady(r.c.services[r.service])
+	r.endpoints = make([]mesh.Endpoint, 0, len(slice.Endpoints)*len(ports))
+	for i := range slice.Endpoints {
+		e := &slice.Endpoints[i]
+		// An endpoint that is not ready is absent, terminating or not: Istio's default. Unknown counts as ready
+		// (EndpointConditions.ready).
+		if !all && e.Conditions.Ready != nil && !*e.Conditions.Ready {
+			continue
+		}
+		for j, a := range e.Addresses {
+			ip, ok := canonicalIP(a)
+			if !ok {
+				r.add(config.Error, fmt.Sprintf("endpoints[%d].addresses[%d]", i, j), fmt.Sprintf("%q is not an IP address; it is left out", a))
+				continue
+			}
+			r.address(ip, e, ports)
+		}
+	}
+}
+
+// ports reads the ports of a slice, which all its endpoints have. A port without a name is that of a Service whose only
+// port has none.
+func (r *sliceReader) ports(ports []discoveryv1.EndpointPort) []slicePort {
+	list := make([]slicePort, 0, len(ports))
+	for i, p := range ports {
+		if p.Port == nil || *p.Port < 1 || *p.Port > 65535 {
+			r.add(config.Error, fmt.Sprintf("ports[%d].port", i), "is not a port number; the port is left out")
+			continue
+		}
+		port := slicePort{number: uint32(*p.Port)}
+		if p.Name != nil {
+			port.name = *p.Name
+		}
+		list = append(list, port)
+	}
+	return list
+}
+
+// address makes the endpoints of one address. If it refers to a pod that is not known yet, it is held back: without the
+// pod it would have no identity, labels or locality, and callers would be told something wrong.
+func (r *sliceReader) address(address string, e *discoveryv1.Endpoint, ports []slicePort) {
+	k, refers := podOf(r.object.Namespace, e)
+	var p *pod
+	if refers {
+		if p = r.c.pods[k]; p == nil {
+			if r.held++; r.held == 1 {
+				r.waitsFor = k
+			}
+			return
+		}
+	} else {
+		p = r.c.podAt(address)
+	}
+	var base mesh.Endpoint
+	if p != nil {
+		base = podEndpoint(p, r.service, e)
+	} else {
+		base = r.c.podlessEndpoint(r.object.Namespace, address, e)
+	}
+	base.Address = address
+	for _, port := range ports {
+		base.Port, base.ServicePort = port.number, port.name
+		r.endpoints = append(r.endpoints, base)
+	}
+}
+
+// podEndpoint is an endpoint of a pod, without its address and port.
+func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
+	w := p.workload
+	hostname := ""
+	switch {
+	case p.subdomain != "" && p.subdomain == service.Name && w.Namespace == service.Namespace:
+		hostname = p.hostname
+	case e.Hostname != nil:
+		hostname = *e.Hostname
+	}
+	return mesh.Endpoint{
+		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace, Hostname: hostname,
+		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, TLS: w.TLS,
+	}
+}
+
+// podlessEndpoint is an endpoint that somebody listed by hand, and whose address is no pod's.
+func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.Endpoint) mesh.Endpoint {
+	network := c.networkOf(nil, address)
+	endpoint := mesh.Endpoint{Namespace: namespace, Network: network, Cluster: c.options.Cluster}
+	if e.NodeName != nil {
+		endpoint.Node = *e.NodeName
+	}
+	if e.Hostname != nil {
+		endpoint.Hostname = *e.Hostname
+	}
+	endpoint.Labels = c.topologyLabels(nil, mesh.Locality{}, network, endpoint.Node)
+	return endpoint
+}
+
+// pending counts the addresses that wait for their pod.
+type pending struct {
+	bySlice map[name]int
+	total   int
+}
+
+func (p *pending) set(slice name, held int) {
+	p.total += held - p.bySlice[slice]
+	if held == 0 {
+		delete(p.bySlice, slice)
+	} else {
+		p.bySlice[slice] = held
+	}
+}
+
+// PendingEndpoints is the number of addresses that are held back because their pods are not known yet (the metric
+// pilot_k8s_endpoints_pending_pod). It is for the goroutine that calls Convert.
+func (c *Converter) PendingEndpoints() int { return c.pending.total }

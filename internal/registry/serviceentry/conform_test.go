@@ -1,0 +1,46 @@
+package serviceentry_test
+
+import (
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
+	"github.com/meshpilot/meshpilot/internal/registry/conform"
+	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
+)
+
+func TestConformance(t *testing.T) {
+	one := func(text string, oldNew ...string) mesh.Event {
+		return mesh.Event{Config: object(t, edit(t, text, oldNew...))}
+	}
+	conform.Run(t, conform.Fixture{
+		Start:         conform.Converter(func() registry.Converter { return serviceentry.New(serviceentry.Options{}) }),
+		PassesThrough: true,
+		Objects:       mesh.Batch{one(staticEntry), one(dnsEntry), one(selectingEntry), one(workloadEntry), one(passthroughEntry)},
+		Changed: mesh.Batch{
+			one(staticEntry, "192.0.2.1", "192.0.2.2"),
+			one(staticEntry, ", replica.example.com", ""),
+			one(staticEntry, "DB.example.com", "another.example.com"),
+			one(dnsEntry, "resolution: DNS", "resolution: DNS_ROUND_ROBIN"),
+			one(dnsEntry, "resolution: DNS", "resolution: NONE"),
+			one(selectingEntry, "app: vm", "app: other"),
+			one(workloadEntry, "192.0.2.7", "192.0.2.8"),
+			one(passthroughEntry, "443", "8443"),
+		},
+		Same: mesh.Batch{
+			one(staticEntry, "labels: {team: data}", "labels: {team: data}, annotations: {example.com/note: x}"),
+			one(dnsEntry, "[www.example.com, api.example.com]", "[API.example.com, www.example.com]"),
+			one(workloadEntry, "name: vm-1", "name: vm-1, labels: {of: the object}"),
+		},
+		Broken: mesh.Batch{
+			one(staticEntry, "192.0.2.1", "db-1.example.com"),
+			one(staticEntry, "240.0.0.1", "everywhere"),
+			one(dnsEntry, "www.example.com", "'*.example.com'"),
+			one(dnsEntry, "resolution: DNS", "resolution: DYNAMIC_DNS"),
+			one(workloadEntry, "address: 192.0.2.7", "address: ''"),
+			one(workloadEntry, "{http: 8080}", "{http: 80800, https: 0, c: 70000}"),
+		},
+		Old:     one(staticEntry),
+		Renamed: one(staticEntry, "name: db", "name: database"),
+	})
+}

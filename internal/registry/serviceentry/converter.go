@@ -1,0 +1,181 @@
+package serviceentry
+
+import (
+	"cmp"
+	"slices"
+
+	"istio.io/api/annotation"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
+)
+
+// Options say where the objects count.
+type Options struct {
+	// Cluster is the cluster that their endpoints are taken to be in: the one of the config source; "Kubernetes" if empty.
+	Cluster mesh.ClusterID
+	// TrustDomain is the first part of workload identities until Settings name another (MeshConfig.trustDomain);
+	// "cluster.local" if empty.
+	TrustDomain string
+}
+
+// Converter converts ServiceEntries and WorkloadEntries. It is used by one goroutine.
+type Converter struct {
+	options     Options
+	source      string
+	trustDomain string
+
+	distributions map[string]string // annotation networking.istio.io/traffic-distribution by namespace
+	objects       map[config.Key]*converted
+}
+
+// converted is an object and what was said of it.
+type converted struct {
+	object   *config.Config
+	services []*mesh.Service // sorted by host
+	shards   []*mesh.Shard   // sorted by host
+	workload *mesh.Workload
+	problems []config.Problem
+}
+
+var _ registry.Converter = (*Converter)(nil)
+
+// New makes a Converter that knows no objects.
+func New(o Options) *Converter {
+	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
+	o.TrustDomain = cmp.Or(o.TrustDomain, "cluster.local")
+	return &Converter{
+		options:       o,
+		source:        string(mesh.External) + "/" + string(o.Cluster),
+		trustDomain:   o.TrustDomain,
+		distributions: map[string]string{},
+		objects:       map[config.Key]*converted{},
+	}
+}
+
+// Name is the source of the events that the Converter makes: "External/cluster1".
+func (c *Converter) Name() string { return c.source }
+
+// Convert takes ServiceEntry and WorkloadEntry events out of the batch, and puts what follows from each in its place.
+// Namespaces are read for the traffic distribution that their ServiceEntries inherit, and pass through: this Converter
+// goes before one that takes them out.
+func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
+	out := make(mesh.Batch, 0, len(batch))
+	for _, e := range batch {
+		object := e.Config
+		switch {
+		case object == nil:
+			out = append(out, e)
+			if e.Settings != nil {
+				out = c.setSettings(out, e.Settings)
+			}
+		case object.Kind == api.ServiceEntry, object.Kind == api.WorkloadEntry:
+			if e.Op == mesh.Delete {
+				out = c.forget(out, object.Key)
+			} else {
+				out = c.set(out, object)
+			}
+		case object.Kind == api.Namespace:
+			out = append(out, e)
+			out = c.setNamespace(out, e.Op, object)
+		default:
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (c *Converter) set(out mesh.Batch, object *config.Config) mesh.Batch {
+	old := c.objects[object.Key]
+	if old != nil && object.Hash != 0 && old.object.Hash == object.Hash && old.object.Origin == object.Origin {
+		return out
+	}
+	return c.replace(out, object)
+}
+
+// replace converts an object and says what is news.
+func (c *Converter) replace(out mesh.Batch, object *config.Config) mesh.Batch {
+	now := c.convert(object)
+	old := c.objects[object.Key]
+	if old == nil {
+		old = new(converted)
+	}
+	c.objects[object.Key] = now
+	return c.say(out, object.Key, old, now)
+}
+
+func (c *Converter) forget(out mesh.Batch, key config.Key) mesh.Batch {
+	old := c.objects[key]
+	if old == nil {
+		return out
+	}
+	delete(c.objects, key)
+	return c.say(out, key, old, new(converted))
+}
+
+func (c *Converter) convert(object *config.Config) *converted {
+	now := &converted{object: object}
+	r := reader{Converter: c, object: object}
+	if object.Kind == api.ServiceEntry {
+		r.serviceEntry(config.Spec[*networking.ServiceEntry](object), now)
+	} else {
+		now.workload = r.workloadEntry(config.Spec[*networking.WorkloadEntry](object))
+	}
+	now.problems = r.problems
+	return now
+}
+
+func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
+	if s.Mesh == nil {
+		return out
+	}
+	domain := cmp.Or(s.Mesh.GetTrustDomain(), c.options.TrustDomain)
+	if domain == c.trustDomain {
+		return out
+	}
+	c.trustDomain = domain
+	return c.again(out, func(config.Key) bool { return true })
+}
+
+func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.Config) mesh.Batch {
+	now := ""
+	if op == mesh.Upsert {
+		now = namespace.Annotations[annotation.NetworkingTrafficDistribution.Name]
+	}
+	if now == c.distributions[namespace.Name] {
+		return out
+	}
+	if now == "" {
+		delete(c.distributions, namespace.Name)
+	} else {
+		c.distributions[namespace.Name] = now
+	}
+	return c.again(out, func(k config.Key) bool { return k.Kind == api.ServiceEntry && k.Namespace == namespace.Name })
+}
+
+// again converts the objects concerned once more, in the order of their keys: something that many of them read has
+// changed, which is rare.
+func (c *Converter) again(out mesh.Batch, concerned func(config.Key) bool) mesh.Batch {
+	var keys []config.Key
+	for k := range c.objects {
+		if concerned(k) {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, config.Key.Compare)
+	for _, k := range keys {
+		out = c.replace(out, c.objects[k].object)
+	}
+	return out
+}
+
+// account is the SPIFFE ID of a service account.
+func (c *Converter) account(namespace, serviceAccount string) string {
+	if serviceAccount == "" {
+		return ""
+	}
+	return "spiffe://" + c.trustDomain + "/ns/" + namespace + "/sa/" + serviceAccount
+}
