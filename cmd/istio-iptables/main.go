@@ -1,0 +1,40 @@
+// istio-iptables makes the kernel send the TCP traffic of a pod to its sidecar proxy.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/iptables"
+	capture "github.com/meshpilot/meshpilot/internal/iptables/command"
+	"github.com/meshpilot/meshpilot/internal/obs"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+	}
+	os.Exit(capture.ExitCode(err))
+}
+
+func run(ctx context.Context) error {
+	// The log goes to the standard error, for a dry run prints rules on the standard output.
+	logOptions := obs.LogOptions{Out: os.Stderr}
+	cmd := capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
+		logs, err := obs.NewLogs(logOptions)
+		if err != nil {
+			return iptables.Environment{}, err
+		}
+		return iptables.System(logs.Scope(obs.DefaultScope), os.Stdout), nil
+	})
+	command.AddLogFlags(cmd.PersistentFlags(), &logOptions)
+	cmd.AddCommand(command.Version())
+	return cmd.ExecuteContext(ctx)
+}

@@ -1,0 +1,116 @@
+package iptables
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+)
+
+// Environment is everything outside of Options that Run reaches for. System returns the real one.
+type Environment struct {
+	Log *slog.Logger
+	// Out is where a dry run prints the rules.
+	Out io.Writer
+	// Tools runs the iptables programs.
+	Tools Tools
+	// Netlink opens a connection to nf_tables in the network namespace of the calling thread.
+	Netlink func() (Netlink, error)
+	// Loopback changes the addresses of lo.
+	Loopback LoopbackAddresses
+	// Addresses lists the addresses of the interfaces in the network namespace of the calling thread, IPv4 first.
+	Addresses func() ([]netip.Addr, error)
+	// UIDMapped and GIDMapped report whether a process of this user namespace can have the id.
+	UIDMapped, GIDMapped func(id uint32) bool
+}
+
+// Tools finds and runs programs.
+type Tools interface {
+	// Find returns the path of a program, or an error that names it.
+	Find(name string) (string, error)
+	// Run returns what the program wrote to its standard output. The error has what it wrote to its standard error.
+	Run(ctx context.Context, call Call) (string, error)
+}
+
+// Call is one run of a program.
+type Call struct {
+	Path  string
+	Args  []string
+	Env   []string // added to the environment of this process
+	Stdin string
+}
+
+// Netlink is the part of *nftables.Conn that is used. Changes collect until Flush, which applies all of them or none.
+type Netlink interface {
+	ListTables() ([]*nftables.Table, error)
+	AddTable(*nftables.Table) *nftables.Table
+	DelTable(*nftables.Table)
+	AddChain(*nftables.Chain) *nftables.Chain
+	AddRule(*nftables.Rule) *nftables.Rule
+	Flush() error
+}
+
+var _ Netlink = (*nftables.Conn)(nil)
+
+// System is the real environment, with the given places for log and dry run.
+func System(log *slog.Logger, out io.Writer) Environment {
+	return Environment{
+		Log:       log,
+		Out:       out,
+		Tools:     systemTools{},
+		Netlink:   openNetlink,
+		Loopback:  systemLoopback{},
+		Addresses: interfaceAddresses,
+		UIDMapped: func(id uint32) bool { return mapped("/proc/self/uid_map", id) },
+		GIDMapped: func(id uint32) bool { return mapped("/proc/self/gid_map", id) },
+	}
+}
+
+// netlinkDeadline bounds the wait for the kernel's answers to one transaction.
+const netlinkDeadline = 10 * time.Second
+
+func openNetlink() (Netlink, error) {
+	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		return c.SetReadDeadline(time.Now().Add(netlinkDeadline))
+	}))
+}
+
+func interfaceAddresses() ([]netip.Addr, error) {
+	nets, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("listing the addresses of the network namespace: %w", err)
+	}
+	var addrs []netip.Addr
+	for _, n := range nets {
+		if ipNet, ok := n.(*net.IPNet); ok {
+			if addr, ok := netip.AddrFromSlice(ipNet.IP); ok {
+				addrs = append(addrs, addr.Unmap())
+			}
+		}
+	}
+	return addrs, nil
+}
+
+// mapped looks an id up in a file as user_namespaces(7) describes it. Where there is no such file nothing is known to be
+// amiss, so the id counts as mapped.
+func mapped(file string, id uint32) bool {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		var inside, outside, count uint64
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err == nil && uint64(id) >= inside && uint64(id)-inside < count {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,7 @@
+package iptables
+
+// For the tests of package iptables_test.
+var (
+	OriginalDestination = originalDestination
+	Mapped              = mapped
+)

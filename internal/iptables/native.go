@@ -1,0 +1,121 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+// native is the backend that speaks to nf_tables over netlink and needs no program. Our tables are ours alone, so they are
+// replaced as a whole, in one transaction, and rules of an earlier run are never in the way.
+type native struct {
+	open func() (Netlink, error)
+	log  *slog.Logger
+}
+
+func (n *native) name() string { return "nftables over netlink" }
+
+func (n *native) present(context.Context) (bool, error) {
+	_, tables, err := n.connect()
+	return len(tables) > 0, err
+}
+
+func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
+	conn, tables, err := n.connect()
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		conn.DelTable(t)
+	}
+	for _, t := range want.Tables {
+		addTable(conn, t)
+	}
+	if err := n.commit(conn); err != nil {
+		return err
+	}
+	n.log.Info("applied the rules", "backend", n.name())
+	return nil
+}
+
+func (n *native) remove(_ context.Context, _ Ruleset) error {
+	conn, tables, err := n.connect()
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		conn.DelTable(t)
+	}
+	if err := n.commit(conn); err != nil {
+		return err
+	}
+	n.log.Info("removed the rules", "backend", n.name())
+	return nil
+}
+
+// connect returns a connection and the tables of ours that there are, Istio's table of the family inet among them.
+func (n *native) connect() (Netlink, []*nftables.Table, error) {
+	conn, err := n.open()
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening a netlink connection: %w", permission(err))
+	}
+	all, err := conn.ListTables()
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the tables of nftables: %w", permission(err))
+	}
+	var own []*nftables.Table
+	for _, t := range all {
+		if t.Name == nftTable {
+			own = append(own, t)
+		}
+	}
+	return conn, own, nil
+}
+
+func (n *native) commit(conn Netlink) error {
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("committing the transaction of nftables: %w", permission(err))
+	}
+	return nil
+}
+
+// permission adds ErrNotPermitted to the kernel's error for a lack of privilege.
+func permission(err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w: %w", ErrNotPermitted, err)
+	}
+	return err
+}
+
+// addTable adds a table with its chains and rules to the transaction. Chains come first, for rules jump to them.
+func addTable(conn Netlink, t Table) {
+	family := nftables.TableFamilyIPv4
+	if t.Family == IPv6 {
+		family = nftables.TableFamilyIPv6
+	}
+	table := conn.AddTable(&nftables.Table{Name: nftTable, Family: family})
+	chains := make([]*nftables.Chain, len(t.Chains))
+	for i, c := range t.Chains {
+		chain := &nftables.Chain{Name: nftChain(c.Name), Table: table}
+		if c.builtin() {
+			chain.Type = nftables.ChainTypeNAT
+			chain.Priority = nftables.ChainPriorityNATDest
+			chain.Hooknum = nftables.ChainHookPrerouting
+			if c.Name == chainOutput {
+				chain.Hooknum = nftables.ChainHookOutput
+			}
+			accept := nftables.ChainPolicyAccept
+			chain.Policy = &accept
+		}
+		chains[i] = conn.AddChain(chain)
+	}
+	for i, c := range t.Chains {
+		for _, r := range c.all() {
+			conn.AddRule(&nftables.Rule{Table: table, Chain: chains[i], Exprs: r.expressions(t.Family)})
+		}
+	}
+}

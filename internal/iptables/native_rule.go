@@ -1,0 +1,143 @@
+package iptables
+
+import (
+	"strings"
+
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// register is the one register that our rules need.
+const register = 1
+
+// Where the fields of the headers are, in bytes (RFC 791, RFC 8200, RFC 9293; UDP has its ports where TCP has them).
+const (
+	ipv4SourceOffset = 12
+	ipv4DestOffset   = 16
+	ipv6SourceOffset = 8
+	ipv6DestOffset   = 24
+	destPortOffset   = 2
+	portLength       = 2
+)
+
+// redirToPort is NF_NAT_RANGE_PROTO_SPECIFIED: the register holds a port.
+const redirToPort = 2
+
+// expressions is the rule as nf_tables evaluates it: loads into a register and comparisons, in turn, then the verdict. It is
+// what nft makes of the text from nft().
+func (r Rule) expressions(f Family) []expr.Any {
+	var e expressions
+	e.meta(expr.MetaKeyIIFNAME, false, interfaceName(r.In))
+	e.meta(expr.MetaKeyOIFNAME, false, interfaceName(r.Out))
+	if f == IPv6 {
+		e.address(ipv6SourceOffset, r.Src)
+		e.address(ipv6DestOffset, r.Dst)
+	} else {
+		e.address(ipv4SourceOffset, r.Src)
+		e.address(ipv4DestOffset, r.Dst)
+	}
+	e.transport(r.Proto, r.DPort)
+	if r.Mark.Value != 0 {
+		e.meta(expr.MetaKeyMARK, r.Mark.Not, binaryutil.NativeEndian.PutUint32(r.Mark.Value))
+	}
+	for _, o := range r.Owners {
+		key := expr.MetaKeySKUID
+		if o.By == GID {
+			key = expr.MetaKeySKGID
+		}
+		e.meta(key, o.Not, binaryutil.NativeEndian.PutUint32(o.ID))
+	}
+	// Every rule counts, so that it can be seen which one took a packet.
+	e.add(&expr.Counter{})
+	e.verdict(r.Then)
+	return e
+}
+
+type expressions []expr.Any
+
+func (e *expressions) add(more ...expr.Any) { *e = append(*e, more...) }
+
+// compare is about what the register holds.
+func (e *expressions) compare(not bool, value []byte) {
+	op := expr.CmpOpEq
+	if not {
+		op = expr.CmpOpNeq
+	}
+	e.add(&expr.Cmp{Op: op, Register: register, Data: value})
+}
+
+// meta asks for a property of the packet that is not in its bytes; with no value it asks nothing.
+func (e *expressions) meta(key expr.MetaKey, not bool, value []byte) {
+	if value == nil {
+		return
+	}
+	e.add(&expr.Meta{Key: key, Register: register})
+	e.compare(not, value)
+}
+
+// address does as nft does: it loads the bytes of a prefix that ends with a byte, or else the whole address and masks it.
+func (e *expressions) address(offset uint32, n Net) {
+	bits := n.Prefix.Bits()
+	if !n.Prefix.IsValid() || bits == 0 {
+		return
+	}
+	length := bits / 8
+	if bits%8 != 0 {
+		length = n.Prefix.Addr().BitLen() / 8
+	}
+	e.add(&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(length)})
+	if bits%8 != 0 {
+		e.add(&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: uint32(length), Mask: mask(bits, length), Xor: make([]byte, length)})
+	}
+	e.compare(n.Not, n.Prefix.Addr().AsSlice()[:length])
+}
+
+// mask has the first bits set.
+func mask(bits, length int) []byte {
+	m := make([]byte, length)
+	for i := range bits {
+		m[i/8] |= 0x80 >> (i % 8)
+	}
+	return m
+}
+
+func (e *expressions) transport(p Proto, port Port) {
+	switch p {
+	case TCP:
+		e.meta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_TCP})
+	case UDP:
+		e.meta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_UDP})
+	}
+	if port.Number != 0 {
+		e.add(&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: destPortOffset, Len: portLength})
+		e.compare(port.Not, binaryutil.BigEndian.PutUint16(port.Number))
+	}
+}
+
+func (e *expressions) verdict(v Verdict) {
+	switch {
+	case v.RedirectTo != 0:
+		e.add(
+			&expr.Immediate{Register: register, Data: binaryutil.BigEndian.PutUint16(v.RedirectTo)},
+			&expr.Redir{RegisterProtoMin: register, Flags: redirToPort})
+	case v.Jump != "":
+		e.add(&expr.Verdict{Kind: expr.VerdictJump, Chain: nftChain(v.Jump)})
+	default:
+		e.add(&expr.Verdict{Kind: expr.VerdictReturn})
+	}
+}
+
+// interfaceName is the value to compare with an interface's name: the name filled up with NUL, or, for a name with a final
+// +, only what comes before it, for a shorter value is compared with as many bytes. No name gives nil.
+func interfaceName(name string) []byte {
+	if name == "" {
+		return nil
+	}
+	if stem, wild := strings.CutSuffix(name, "+"); wild {
+		return []byte(stem)
+	}
+	value := make([]byte, unix.IFNAMSIZ)
+	copy(value, name)
+	return value
+}

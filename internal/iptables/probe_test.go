@@ -1,0 +1,28 @@
+package iptables_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/iptables"
+)
+
+func TestValidation(t *testing.T) {
+	for _, mode := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			pod, _ := newPod(t)
+			options := sidecarOptions()
+			options.NativeNftables, options.RunValidation, options.ProxyMark = true, true, 0
+			if mode == "mark" {
+				options.ProxyMark = proxyMark
+			}
+			before := options
+			before.SkipRuleApply, before.ProbeTimeout = true, 150*time.Millisecond
+			if err := run(t, pod, before); !errors.Is(err, iptables.ErrValidation) {
+				t.Errorf("without rules: got error %v, want ErrValidation", err)
+			}
+			mustRun(t, pod, options)
+		})
+	}
+}

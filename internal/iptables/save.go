@@ -1,0 +1,86 @@
+package iptables
+
+import (
+	"slices"
+	"strings"
+)
+
+// parseSave reads the output of iptables-save and returns what is ours in its nat table: all chains called ISTIO_*, and of
+// the kernel's chains the rules that are in wanted, that jump to such a chain, or that belong to such a jump (see ownLines).
+func parseSave(text string, wanted listing) listing {
+	chains := map[string][]string{}
+	table := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "*"):
+			table = line[1:]
+		case table != tableNAT:
+		case strings.HasPrefix(line, ":"):
+			name, _, _ := strings.Cut(line[1:], " ")
+			chains[name] = nil
+		case strings.HasPrefix(line, "-A "):
+			name, rule, _ := strings.Cut(line[len("-A "):], " ")
+			chains[name] = append(chains[name], rule)
+		}
+	}
+	var l listing
+	for name, lines := range chains {
+		entry := chainListing{name: name, lines: lines, builtin: !strings.HasPrefix(name, ownPrefix)}
+		if entry.builtin {
+			w, _ := wanted.chain(name)
+			entry.lines = ownLines(lines, w.rules())
+			if len(entry.lines) == 0 {
+				continue
+			}
+		}
+		l = append(l, entry)
+	}
+	slices.SortFunc(l, compareChains)
+	return l
+}
+
+// compareChains sorts the kernel's chains first.
+func compareChains(a, b chainListing) int {
+	if a.builtin != b.builtin {
+		if a.builtin {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.name, b.name)
+}
+
+// ownLines picks our rules from a chain of the kernel. The rules of an earlier run with other options for -c or -k are not
+// all jumps of ours: an excluded interface is a plain "-i eth1 -j RETURN". If such a line stands next to a rule of ours
+// it was written with it. Left there, it would go on to exempt its interface.
+func ownLines(lines, wanted []string) []string {
+	own := make([]bool, len(lines))
+	for i, line := range lines {
+		own[i] = slices.Contains(wanted, line) || strings.Contains(line, "-j "+ownPrefix) || strings.Contains(line, "-g "+ownPrefix)
+	}
+	spread := func(i, from int) {
+		if from >= 0 && from < len(own) && own[from] && returnsInterface(lines[i]) {
+			own[i] = true
+		}
+	}
+	for i := range lines {
+		spread(i, i-1)
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		spread(i, i+1)
+	}
+	var picked []string
+	for i, line := range lines {
+		if own[i] {
+			picked = append(picked, line)
+		}
+	}
+	return picked
+}
+
+// returnsInterface reports whether a rule is "-i NAME -j RETURN" or "-o NAME -j RETURN" and no more.
+func returnsInterface(line string) bool {
+	f := strings.Fields(line)
+	return len(f) == 4 && (f[0] == "-i" || f[0] == "-o") && f[2] == "-j" && f[3] == "RETURN"
+}

@@ -1,0 +1,154 @@
+package iptables
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrUnsupported is wrapped by the error for an option that is Istio's but that this program cannot honour yet.
+var ErrUnsupported = errors.New("not supported yet")
+
+// maxOwnerGroups bounds the selected groups because they all become matches of one rule, and the kernel bounds those.
+// The number is Istio's.
+const maxOwnerGroups = 64
+
+// maxInterfaceName is IFNAMSIZ less the final NUL.
+const maxInterfaceName = 15
+
+// Validate returns the first thing that is wrong with o, naming the flag or variable that set it.
+func (o Options) Validate() error {
+	for _, check := range []func() error{
+		o.checkSupported, o.checkPorts, o.checkProxy, o.checkOwnerGroups, o.checkInterfaces, o.checkOutbound, o.checkManner,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o Options) checkSupported() error {
+	switch o.InboundMode {
+	case Redirect:
+	case TPROXY:
+		return fmt.Errorf("--istio-inbound-interception-mode (-m) TPROXY: %w: only REDIRECT is", ErrUnsupported)
+	default:
+		return fmt.Errorf("--istio-inbound-interception-mode (-m) %q: must be REDIRECT", o.InboundMode)
+	}
+	switch {
+	case o.RedirectDNS:
+		return fmt.Errorf("--redirect-dns (ISTIO_META_DNS_CAPTURE): %w", ErrUnsupported)
+	case o.CaptureAllDNS:
+		return fmt.Errorf("--capture-all-dns: %w", ErrUnsupported)
+	case o.DropInvalid:
+		return fmt.Errorf("--drop-invalid (INVALID_DROP): %w", ErrUnsupported)
+	}
+	return nil
+}
+
+func (o Options) checkPorts() error {
+	for _, f := range []struct {
+		flag string
+		port uint16
+	}{
+		{"--envoy-port (-p)", o.ProxyPort},
+		{"--inbound-capture-port (-z)", o.InboundCapturePort},
+		{"--inbound-tunnel-port (-e)", o.InboundTunnelPort},
+		{"--iptables-probe-port", o.ProbePort},
+	} {
+		if f.port == 0 {
+			return fmt.Errorf("%s: 0 is not a port", f.flag)
+		}
+	}
+	for _, f := range []struct {
+		flag  string
+		ports []uint16
+	}{
+		{"--istio-inbound-ports (-b)", o.InboundPorts.Only},
+		{"--istio-local-exclude-ports (-d)", o.ExcludeInbound},
+		{"--istio-outbound-ports (-q)", o.OutboundPorts},
+		{"--istio-local-outbound-ports-exclude (-o)", o.ExcludeOutbound},
+	} {
+		for _, port := range f.ports {
+			if port == 0 {
+				return fmt.Errorf("%s: 0 is not a port", f.flag)
+			}
+		}
+	}
+	return nil
+}
+
+func (o Options) checkProxy() error {
+	if o.ProxyMark == 0 && len(o.ProxyUIDs) == 0 && len(o.ProxyGIDs) == 0 {
+		return errors.New("--proxy-uid (-u): empty, and so are --proxy-gid and --proxy-mark: the proxy's own traffic would be sent back to it")
+	}
+	return nil
+}
+
+func (o Options) checkOwnerGroups() error {
+	if n := len(o.OwnerGroups.Only); !o.OwnerGroups.All && n > maxOwnerGroups {
+		return fmt.Errorf("ISTIO_OUTBOUND_OWNER_GROUPS: %d groups, at most %d can be captured", n, maxOwnerGroups)
+	}
+	return nil
+}
+
+func (o Options) checkInterfaces() error {
+	for _, f := range []struct {
+		flag  string
+		names []string
+	}{
+		{"--istio-exclude-interfaces (-c)", o.ExcludeInterfaces},
+		{"--kube-virt-interfaces (-k)", o.RerouteInterfaces},
+	} {
+		for _, name := range f.names {
+			switch {
+			case name == "" || name == "+":
+				return fmt.Errorf("%s: %q is not an interface", f.flag, name)
+			case len(name) > maxInterfaceName:
+				return fmt.Errorf("%s: %q has more than %d characters", f.flag, name, maxInterfaceName)
+			case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/!"'\*,`, r) }):
+				return fmt.Errorf("%s: %q has a character that no interface may have", f.flag, name)
+			}
+		}
+	}
+	return nil
+}
+
+func (o Options) checkOutbound() error {
+	c := o.LoopbackCIDR
+	if !c.IsValid() || !c.Addr().Is4() || !c.Addr().IsLoopback() || c.Bits() < 8 {
+		return fmt.Errorf("ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR %v: must be within 127.0.0.0/8", c)
+	}
+	for _, p := range o.OutboundRanges.Only {
+		if !p.IsValid() {
+			return errors.New("--istio-service-cidr (-i): has an invalid range")
+		}
+	}
+	for _, p := range o.ExcludeRanges {
+		if !p.IsValid() {
+			return errors.New("--istio-service-exclude-cidr (-x): has an invalid range")
+		}
+	}
+	return nil
+}
+
+// checkManner looks at the options that say how to apply the rules, rather than which.
+func (o Options) checkManner() error {
+	switch o.Variant {
+	case AnyVariant, LegacyVariant, NftVariant:
+	default:
+		return fmt.Errorf("--force-iptables-binary %q: must be legacy or nft", o.Variant)
+	}
+	switch {
+	case o.NativeNftables && o.Variant != AnyVariant:
+		return errors.New("--native-nftables: uses no iptables binary, so --force-iptables-binary cannot be given too")
+	case o.CNIMode && o.NetworkNamespace == "":
+		return errors.New("--cni-mode: needs --network-namespace")
+	case o.RunValidation && o.CleanupOnly:
+		return errors.New("--run-validation: cannot pass after --cleanup-only")
+	case o.RunValidation && o.ProbeTimeout <= 0:
+		return fmt.Errorf("--probe-timeout %v: must be more than 0", o.ProbeTimeout)
+	}
+	return nil
+}
