@@ -6,9 +6,9 @@ import "cmp"
 type Severity string
 
 const (
-	// Error: the object, or the part that Field names, is not in use.
+	// Error says that the object, or the part that Field names, is not in use.
 	Error Severity = "error"
-	// Warning: it is in use, but not all of it does what it says.
+	// Warning says that it is in use, but not all of it does what it says.
 	Warning Severity = "warning"
 )
 

@@ -68,7 +68,7 @@ type Shard struct {
 
 // Sealed gives the shard with its content hash taken; afterwards it must not be changed.
 func (s Shard) Sealed() *Shard {
-	s.Hash = contentHash(s)
+	s.Hash = contentHash([]any{s.Service, s.Key, HashEndpoints(s.Endpoints)})
 	return &s
 }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -98,53 +96,10 @@ func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	all = slices.CompactFunc(all, func(a, b *mesh.Endpoint) bool {
 		return a.ServicePort == b.ServicePort && a.Address == b.Address && a.Port == b.Port && a.Network == b.Network
 	})
-	return &EndpointSet{Service: k, Endpoints: all, Hash: hashEndpoints(all)}
+	return &EndpointSet{Service: k, Endpoints: all, Hash: mesh.HashEndpoints(all)}
 }
 
 func compareEndpoints(a, b *mesh.Endpoint) int {
 	return cmp.Or(cmp.Compare(a.ServicePort, b.ServicePort), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port),
 		cmp.Compare(a.Network, b.Network))
-}
-
-// hashEndpoints hashes every field that can shape configuration. It is written out, for it runs on every endpoint change.
-func hashEndpoints(list []*mesh.Endpoint) uint64 {
-	d := xxhash.New()
-	var buf []byte
-	for _, e := range list {
-		buf = appendEndpoint(buf[:0], e)
-		_, _ = d.Write(buf)
-	}
-	return d.Sum64()
-}
-
-func appendEndpoint(b []byte, e *mesh.Endpoint) []byte {
-	text := func(s string) { b = append(append(b, s...), 0) }
-	number := func(n uint32) { b = append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24)) }
-	for _, s := range [...]string{e.Address, e.ServicePort, e.Account, e.Workload, e.Owner, e.Namespace, e.Hostname, e.Node,
-		e.Locality.Region, e.Locality.Zone, e.Locality.SubZone, string(e.Network), string(e.Cluster), string(e.Health)} {
-		text(s)
-	}
-	number(e.Port)
-	number(e.Weight)
-	if e.TLS {
-		b = append(b, 1)
-	}
-	for _, a := range e.MoreAddresses {
-		text(a)
-	}
-	b = append(b, 1)
-	for _, k := range sortedKeys(e.Labels) {
-		text(k)
-		text(e.Labels[k])
-	}
-	return append(b, 2)
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -48,7 +48,7 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 		r.selector(spec)
 		base.Selector, base.SelectsPods, base.SelectsWorkloadEntries = selector.GetLabels(), true, true
 	}
-	r.allocation(spec, base)
+	r.allocation(base)
 	listed := r.listedEndpoints(spec, base)
 	for _, host := range r.hosts(spec) {
 		s := base
@@ -167,7 +167,7 @@ func (r *reader) selector(spec *networking.ServiceEntry) {
 
 // allocation says where an address would have been allocated: Istio gives one to every host that has none and can be
 // resolved, which makes a difference where nothing but the address tells whose traffic it is.
-func (r *reader) allocation(spec *networking.ServiceEntry, s mesh.Service) {
+func (r *reader) allocation(s mesh.Service) {
 	if len(s.Addresses) > 0 || s.Resolution == mesh.Passthrough {
 		return
 	}

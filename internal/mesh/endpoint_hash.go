@@ -1,0 +1,52 @@
+package mesh
+
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// HashEndpoints gives the content hash of a list of endpoints, in its order. Every field counts. It is written out, for it
+// runs on every change of an endpoint.
+func HashEndpoints(list []*Endpoint) uint64 {
+	d := xxhash.New()
+	var buf []byte
+	for _, e := range list {
+		buf = e.append(buf[:0])
+		_, _ = d.Write(buf) // never fails
+	}
+	return d.Sum64()
+}
+
+// append writes all fields so that different endpoints give different bytes: texts end in 0, lists in 1.
+func (e *Endpoint) append(b []byte) []byte {
+	text := func(s string) { b = append(append(b, s...), 0) }
+	number := func(n uint32) { b = append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24)) }
+	for _, s := range [...]string{
+		e.Address, e.ServicePort, e.Account, e.Workload, e.Owner, e.Namespace, e.Hostname, e.Node,
+		e.Locality.Region, e.Locality.Zone, e.Locality.SubZone, string(e.Network), string(e.Cluster), string(e.Health),
+	} {
+		text(s)
+	}
+	number(e.Port)
+	number(e.Weight)
+	tls := byte(0)
+	if e.TLS {
+		tls = 1
+	}
+	b = append(b, tls)
+	for _, a := range e.MoreAddresses {
+		text(a)
+	}
+	b = append(b, 1)
+	keys := make([]string, 0, len(e.Labels))
+	for k := range e.Labels {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		text(k)
+		text(e.Labels[k])
+	}
+	return append(b, 1)
+}
