@@ -18,6 +18,7 @@ build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -o $(BIN)/ ./cmd/...
 	$(GO) build -trimpath -o $(BIN)/bookinfo ./samples/bookinfo/app
+	$(GO) build -trimpath -o $(BIN)/demo ./samples/bookinfo/demo
 
 .PHONY: envoy
 envoy: ## fetch Envoy into the user's cache, if it is not there
@@ -25,7 +26,7 @@ envoy: ## fetch Envoy into the user's cache, if it is not there
 
 .PHONY: demo
 demo: build envoy ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
-	$(GO) run ./samples/bookinfo/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)
+	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)
 
 .PHONY: test
 test: envoy build ## run every test

@@ -1,0 +1,113 @@
+package envoy
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// certificate is a pair of files with a self-signed certificate, in place of those that a configuration names.
+type certificate struct{ chain, key string }
+
+func newCertificate(dir string) (certificate, error) {
+	c := certificate{chain: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem")}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return c, fmt.Errorf("make a key: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		DNSNames:     []string{"localhost"},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IsCA:         true, BasicConstraintsValid: true,
+		// Envoy refuses a trust anchor that may sign but has no right to sign revocation lists.
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return c, fmt.Errorf("make a certificate: %w", err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return c, fmt.Errorf("encode a key: %w", err)
+	}
+	for path, block := range map[string]*pem.Block{c.chain: {Type: "CERTIFICATE", Bytes: der}, c.key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// substitute gives the bootstrap with every certificate file of its TLS contexts replaced by c.
+func (c certificate) substitute(b *bootstrapv3.Bootstrap) (*bootstrapv3.Bootstrap, error) {
+	b = proto.CloneOf(b)
+	var sockets []*corev3.TransportSocket
+	for _, cl := range b.GetStaticResources().GetClusters() {
+		sockets = append(sockets, cl.GetTransportSocket())
+		for _, m := range cl.GetTransportSocketMatches() {
+			sockets = append(sockets, m.GetTransportSocket())
+		}
+	}
+	for _, l := range b.GetStaticResources().GetListeners() {
+		for _, fc := range append([]*listenerv3.FilterChain{l.GetDefaultFilterChain()}, l.GetFilterChains()...) {
+			sockets = append(sockets, fc.GetTransportSocket())
+		}
+	}
+	for _, s := range sockets {
+		if err := c.patch(s); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (c certificate) patch(s *corev3.TransportSocket) error {
+	packed := s.GetTypedConfig()
+	if packed == nil {
+		return nil
+	}
+	m, err := packed.UnmarshalNew()
+	if err != nil {
+		return fmt.Errorf("transport socket %q: %w", s.GetName(), err)
+	}
+	tls, ok := m.(interface {
+		GetCommonTlsContext() *tlsv3.CommonTlsContext
+	})
+	if !ok {
+		return nil
+	}
+	common := tls.GetCommonTlsContext()
+	for _, pair := range common.GetTlsCertificates() {
+		replace(pair.GetCertificateChain(), c.chain)
+		replace(pair.GetPrivateKey(), c.key)
+	}
+	for _, v := range []*tlsv3.CertificateValidationContext{
+		common.GetValidationContext(), common.GetCombinedValidationContext().GetDefaultValidationContext(),
+	} {
+		replace(v.GetTrustedCa(), c.chain)
+		if v.GetCrl().GetFilename() != "" {
+			v.Crl = nil // a revocation list cannot be stood in for by a certificate
+		}
+	}
+}
+
+func replace(d *corev3.DataSource, path string) {
+	if d.GetFilename() != "" {
+		d.Specifier = &corev3.DataSource_Filename{Filename: path}
+	}
+}

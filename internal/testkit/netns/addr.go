@@ -1,0 +1,30 @@
+package netns
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// gateway is the bridge's address in a range: the first after that of the range itself.
+func gateway(p netip.Prefix) netip.Addr { return p.Masked().Addr().Next() }
+
+// everything is the default route's destination in the family of an address.
+func everything(a netip.Addr) *net.IPNet {
+	bits := a.BitLen()
+	return &net.IPNet{IP: make(net.IP, bits/8), Mask: net.CIDRMask(0, bits)}
+}
+
+func addAddr(links *netlink.Handle, link netlink.Link, p netip.Prefix) error {
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+	if p.Addr().Is6() {
+		addr.Flags = unix.IFA_F_NODAD // usable at once; addresses are known to be unique
+	}
+	if err := links.AddrAdd(link, addr); err != nil {
+		return fmt.Errorf("adding address %s to %s: %w", p, link.Attrs().Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	vnetns "github.com/vishvananda/netns"
+)
+
+// carrierWait bounds the wait for a new cable; it takes milliseconds.
+const carrierWait = 5 * time.Second
+
+// plug joins the node to the bridge.
+func (n *Node) plug() error {
+	stat, err := n.net.Stat()
+	if err != nil {
+		return err
+	}
+	n.inode = inodeOf(stat)
+	links, err := netlink.NewHandleAt(vnetns.NsHandle(n.net.Fd()))
+	if err != nil {
+		return fmt.Errorf("opening netlink: %w", err)
+	}
+	defer links.Close()
+
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = nodeLink
+	veth := &netlink.Veth{
+		LinkAttrs: attrs, PeerName: n.cable, PeerNamespace: netlink.NsFd(n.network.bridge.Fd()),
+	}
+	if err := links.LinkAdd(veth); err != nil {
+		return fmt.Errorf("adding a veth pair: %w", err)
+	}
+	if err := n.plugBridgeEnd(); err != nil {
+		return err
+	}
+	lo, err := links.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("finding lo: %w", err)
+	}
+	for _, link := range []netlink.Link{lo, veth} {
+		if err := links.LinkSetUp(link); err != nil {
+			return fmt.Errorf("setting %s up: %w", link.Attrs().Name, err)
+		}
+	}
+	if err := n.address(links, veth); err != nil {
+		return err
+	}
+	return errors.Join(awaitCarrier(links, nodeLink), awaitCarrier(n.network.links, n.cable))
+}
+
+// awaitCarrier waits until the kernel's link watcher has seen a link's carrier, a moment after it was set up. Until then
+// the bridge forwards nothing to it: a first packet would be lost, and sent again only a second later.
+func awaitCarrier(links *netlink.Handle, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), carrierWait)
+	defer cancel()
+	for {
+		link, err := links.LinkByName(name)
+		if err != nil {
+			return fmt.Errorf("finding %s: %w", name, err)
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if !sleep(ctx, time.Millisecond) {
+			return fmt.Errorf("%s is still %s after %s", name, link.Attrs().OperState, carrierWait)
+		}
+	}
+}
+
+func (n *Node) plugBridgeEnd() error {
+	cable, err := n.network.links.LinkByName(n.cable)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", n.cable, err)
+	}
+	bridge, err := n.network.links.LinkByName(bridgeName)
+	if err != nil {
+		return fmt.Errorf("finding the bridge: %w", err)
+	}
+	if err := n.network.links.LinkSetMaster(cable, bridge); err != nil {
+		return fmt.Errorf("plugging %s into the bridge: %w", n.cable, err)
+	}
+	if err := n.network.links.LinkSetUp(cable); err != nil {
+		return fmt.Errorf("setting %s up: %w", n.cable, err)
+	}
+	return nil
+}
+
+// address gives the interface its addresses, and a default route for each family.
+func (n *Node) address(links *netlink.Handle, link netlink.Link) error {
+	routed := map[netip.Prefix]bool{}
+	for _, addr := range n.addrs {
+		prefix, ok := n.network.prefixOf(addr)
+		if !ok {
+			return fmt.Errorf("address %s is in none of %v", addr, n.network.prefixes)
+		}
+		if err := addAddr(links, link, netip.PrefixFrom(addr, prefix.Bits())); err != nil {
+			return err
+		}
+		if routed[prefix] {
+			continue
+		}
+		routed[prefix] = true
+		route := &netlink.Route{
+			LinkIndex: link.Attrs().Index, Dst: everything(addr), Gw: gateway(prefix).AsSlice(),
+		}
+		if err := links.RouteAdd(route); err != nil {
+			return fmt.Errorf("adding the default route: %w", err)
+		}
+	}
+	return nil
+}
+
+func (n *Network) prefixOf(addr netip.Addr) (netip.Prefix, bool) {
+	for _, p := range n.prefixes {
+		if p.Contains(addr) {
+			return p, true
+		}
+	}
+	return netip.Prefix{}, false
+}

@@ -1,0 +1,58 @@
+package netns
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Dial connects from the node, resolving names by the node's hosts. Network and address are those of net.Dial; the
+// port must be a number.
+func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("dialing from node %q: %w", n.name, err)
+	}
+	addr, err := n.Resolve(host)
+	if err != nil {
+		return nil, err
+	}
+	var conn net.Conn
+	err = n.Do(func() (err error) {
+		// A literal address, so that the dialer opens the socket on this very thread.
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
+		return err
+	})
+	return conn, err
+}
+
+// Listen announces on an address of the node. The listener may be used from anywhere.
+func (n *Node) Listen(network, address string) (net.Listener, error) {
+	var l net.Listener
+	err := n.Do(func() (err error) {
+		l, err = net.Listen(network, address)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listening on node %q: %w", n.name, err)
+	}
+	return l, nil
+}
+
+// Transport makes HTTP connections from the node, kept alive; no proxy is honoured. The caller closes it by
+// CloseIdleConnections, or changes it before use.
+func (n *Node) Transport() *http.Transport {
+	return &http.Transport{DialContext: n.Dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
+}
+
+// Client sends HTTP requests from the node with a Transport of its own. timeout bounds a whole request; redirects are
+// returned, not followed.
+func (n *Node) Client(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Transport:     n.Transport(),
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

@@ -1,0 +1,56 @@
+package netns
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const exposed = "/run/exposed"
+
+// Expose shows a file or a directory at a path that every user of the world can reach too, and returns that path. A
+// home directory is often closed to others, and so are temporary ones: a process that runs as another user could not
+// execute a program there. The mode of what is exposed holds as before. Exposing it again returns the same path.
+func Expose(path string) (string, error) {
+	if err := Available(); err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("exposing %s: %w", path, err)
+	}
+	dir := fmt.Sprintf("%s/%x", exposed, sha256.Sum256([]byte(path)))
+	target := filepath.Join(dir, filepath.Base(path))
+	if err := os.MkdirAll(exposed, 0o755); err != nil {
+		return "", fmt.Errorf("exposing %s: %w", path, err)
+	}
+	switch err := os.Mkdir(dir, 0o755); {
+	case errors.Is(err, os.ErrExist):
+		return target, nil
+	case err != nil:
+		return "", fmt.Errorf("exposing %s: %w", path, err)
+	}
+	if err := makeMountPoint(path, target); err != nil {
+		return "", fmt.Errorf("exposing %s: %w", path, err)
+	}
+	if err := unix.Mount(path, target, "", unix.MS_BIND, ""); err != nil {
+		return "", fmt.Errorf("exposing %s: %w", path, err)
+	}
+	return target, nil
+}
+
+// makeMountPoint makes target of the same kind as path: a directory cannot be mounted on a file.
+func makeMountPoint(path, target string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.Mkdir(target, 0o755)
+	}
+	return os.WriteFile(target, nil, 0o644)
+}

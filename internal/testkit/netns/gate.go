@@ -1,0 +1,102 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// reasonVar carries from TestMain to Available why there is no world.
+const reasonVar = "MESHPILOT_NETNS_UNAVAILABLE"
+
+// Available returns nil in a world, and elsewhere an error that says in one line why there is none.
+func Available() error {
+	if Inside() {
+		return nil
+	}
+	if reason := os.Getenv(reasonVar); reason != "" {
+		return errors.New(reason)
+	}
+	return errors.New("this program was not started through netns.Run or netns.TestMain")
+}
+
+// TestMain is the body of a test package's TestMain: it runs the tests in a world. Where there can be none they run as
+// they are, and those that call Require are skipped.
+//
+//	func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
+func TestMain(m interface{ Run() int }) int {
+	code, err := Run(m.Run)
+	if err == nil {
+		return code
+	}
+	if err := os.Setenv(reasonVar, err.Error()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// TB is what Require needs of a testing.TB.
+type TB interface {
+	Helper()
+	Skip(args ...any)
+	Fatal(args ...any)
+}
+
+// Require skips a test that is not in a world, saying why. With CI=true in the environment it fails it instead: there
+// a test that did not run must not look like one that passed.
+func Require(t TB) {
+	t.Helper()
+	err := Available()
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "true":
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}
+
+// MapsUID reports whether a process of this world can run as uid: in a user namespace made without help only 0 is.
+func MapsUID(uid int) bool {
+	return mapsUID(readFile("/proc/self/uid_map"), uid)
+}
+
+// mapsUID reads lines "inside outside length", see user_namespaces(7).
+func mapsUID(uidMap string, uid int) bool {
+	for line := range strings.Lines(uidMap) {
+		var inside, outside, length int
+		if n, _ := fmt.Sscan(line, &inside, &outside, &length); n == 3 && uid >= inside && uid-inside < length {
+			return true
+		}
+	}
+	return false
+}
+
+// explain adds to a refusal the setting that is known to cause it.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	hint := "run as root, or allow unprivileged user namespaces"
+	for _, s := range []struct{ path, forbids string }{
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"},
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0"},
+		{"/proc/sys/user/max_user_namespaces", "0"},
+		{"/proc/sys/user/max_net_namespaces", "0"},
+	} {
+		if strings.TrimSpace(readFile(s.path)) == s.forbids {
+			name := strings.ReplaceAll(strings.TrimPrefix(s.path, "/proc/sys/"), "/", ".")
+			hint = fmt.Sprintf("%s=%s forbids it; run as root, or change that setting", name, s.forbids)
+			break
+		}
+	}
+	return fmt.Errorf("network namespaces cannot be had here as uid %d: %w (%s)", os.Geteuid(), err, hint)
+}
+
+// readFile returns what a file holds, nothing when it cannot be read.
+func readFile(path string) string {
+	b, _ := os.ReadFile(path)
+	return string(b)
+}

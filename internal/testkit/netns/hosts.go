@@ -1,0 +1,48 @@
+package netns
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func (n *Node) hostsPath() string { return filepath.Join(n.dir, "hosts") }
+
+// SetHosts replaces the names that the node knows. Running processes see it with their next look-up.
+func (n *Node) SetHosts(hosts map[string]netip.Addr) error {
+	all := map[string]netip.Addr{"localhost": netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	if len(n.addrs) > 0 {
+		all[n.name] = n.addrs[0]
+	}
+	maps.Copy(all, hosts)
+
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "%s\t%s\n", all[name], name)
+	}
+	// In place: a renamed file would not show through the bind mount.
+	if err := os.WriteFile(n.hostsPath(), []byte(b.String()), 0o644); err != nil {
+		return fmt.Errorf("writing the hosts of node %q: %w", n.name, err)
+	}
+	n.mu.Lock()
+	n.hosts = all
+	n.mu.Unlock()
+	return nil
+}
+
+// Resolve looks a name up as a process in the node would; a literal address is itself.
+func (n *Node) Resolve(host string) (netip.Addr, error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr, nil
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if addr, ok := n.hosts[host]; ok {
+		return addr, nil
+	}
+	return netip.Addr{}, fmt.Errorf("node %q knows no host %q", n.name, host)
+}

@@ -1,0 +1,112 @@
+package netns
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// runInit is PID 1 of a world: it furnishes the namespaces, starts the program, and reaps until that ends. The kernel
+// then kills whatever is left in the PID namespace.
+func runInit() int {
+	report := os.NewFile(reportFD, "report")
+	syscall.CloseOnExec(reportFD)
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
+
+	pid, err := furnishAndStart()
+	if err != nil {
+		fmt.Fprint(report, err)
+		return 1
+	}
+	fmt.Fprint(report, reportReady)
+	report.Close()
+
+	program, _ := os.FindProcess(pid) // never fails on Unix
+	go forward(signals, program, nil)
+	for {
+		var ws syscall.WaitStatus
+		switch ended, err := syscall.Wait4(-1, &ws, 0, nil); {
+		case err == syscall.EINTR:
+		case err != nil:
+			return 1
+		case ended == pid:
+			return exitStatus(ws)
+		}
+	}
+}
+
+func furnishAndStart() (pid int, err error) {
+	if err := furnish(); err != nil {
+		return 0, err
+	}
+	pid, err = syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{
+		Env:   append(withoutStage(os.Environ()), stageVar+"="+stageInside),
+		Files: []uintptr{0, 1, 2},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("starting %s again in its world: %w", os.Args[0], err)
+	}
+	return pid, nil
+}
+
+// furnish makes the new namespaces usable: private mounts, a /proc that shows the world's PIDs, an empty writable /run
+// (iptables locks a file there), the loopback device; and makes sure that bridges and veth pairs can be had.
+func furnish() error {
+	unix.Umask(0o022) // what the program makes for processes of other users must be readable
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	// Refused in a user namespace when the host's /proc is partly covered, as in containers. The old one does: it is
+	// read for /proc/self, /proc/thread-self and /proc/sys only, and by NSpid where PIDs matter.
+	_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return fmt.Errorf("mounting an empty /run: %w", err)
+	}
+	// Shared, so that what Expose mounts there later shows up in the mount namespaces of nodes.
+	if err := unix.Mount("", "/run", "", unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("sharing /run: %w", err)
+	}
+	if err := linkUp("lo"); err != nil {
+		return err
+	}
+	return probeLinks()
+}
+
+func linkUp(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("setting %s up: %w", name, err)
+	}
+	return nil
+}
+
+// probeLinks makes a bridge and a veth pair in a namespace that ends with its thread.
+func probeLinks() error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, the namespace with the thread
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				return fmt.Errorf("making a network namespace: %w", err)
+			}
+			if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "probe"}}); err != nil {
+				return fmt.Errorf("making a bridge: %w", err)
+			}
+			veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "probe0"}, PeerName: "probe1"}
+			if err := netlink.LinkAdd(veth); err != nil {
+				return fmt.Errorf("making a veth pair: %w", err)
+			}
+			return nil
+		}()
+	}()
+	return <-done
+}

@@ -1,0 +1,65 @@
+package netns
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// onDisposableThread runs f on an operating system thread of its own that ends with it: whatever f does to the
+// thread's namespaces, no other goroutine gets to run there.
+func onDisposableThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked, so the thread is not reused
+		done <- f()
+	}()
+	return <-done
+}
+
+// Do runs f with its thread in the node's network namespace; sockets that f itself opens belong to the node, and stay
+// there. Goroutines that f starts do not run there. Nothing but the network differs: see Start for processes.
+func (n *Node) Do(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if err := n.enter(unix.CLONE_NEWNET); err != nil {
+			runtime.UnlockOSThread()
+			done <- err
+			return
+		}
+		err := f()
+		if unix.Setns(int(n.network.home.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread() // else the thread ends here
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// enter moves the calling thread into the given ones of the node's namespaces.
+func (n *Node) enter(kinds int) error {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.net == nil {
+		return fmt.Errorf("entering node %q: it is closed", n.name)
+	}
+	for _, ns := range []struct {
+		kind int
+		file *os.File
+	}{{unix.CLONE_NEWNET, n.net}, {unix.CLONE_NEWUTS, n.uts}, {unix.CLONE_NEWNS, n.mnt}} {
+		if kinds&ns.kind == 0 {
+			continue
+		}
+		if err := unix.Setns(int(ns.file.Fd()), ns.kind); err != nil {
+			return fmt.Errorf("entering node %q: %w", n.name, err)
+		}
+	}
+	return nil
+}
+
+func inodeOf(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

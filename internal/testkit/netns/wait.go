@@ -1,0 +1,129 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// pollEvery is how often a condition is looked at.
+const pollEvery = 15 * time.Millisecond
+
+// ProcessError is a process that failed, or did not come to what was waited for. It names the log.
+type ProcessError struct {
+	Node, Process string
+	Log           string
+	Err           error
+}
+
+func (e *ProcessError) Error() string {
+	return fmt.Sprintf("%s on node %q: %v (log: %s)", e.Process, e.Node, e.Err, e.Log)
+}
+
+func (e *ProcessError) Unwrap() error { return e.Err }
+
+// Tail returns the last lines of the process's log.
+func (e *ProcessError) Tail(lines int) string { return tail(e.Log, lines) }
+
+func (p *Process) failure(err error) error {
+	return &ProcessError{Node: p.node.name, Process: p.name, Log: p.log, Err: err}
+}
+
+// Wait waits for the process to end with status 0. Any other end, or that of ctx, is a *ProcessError.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		if p.err != nil {
+			return p.failure(p.err)
+		}
+		return nil
+	case <-ctx.Done():
+		return p.failure(fmt.Errorf("still running: %w", ctx.Err()))
+	}
+}
+
+// Await asks cond again and again until it returns nil. It gives up with a *ProcessError, which holds the last answer,
+// when ctx ends or the process does.
+func (p *Process) Await(ctx context.Context, what string, cond func(context.Context) error) error {
+	var last error
+	for {
+		err := cond(ctx)
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil { // an answer cut short by ctx says less than the one before
+			last = err
+		}
+		select {
+		case <-p.done:
+			ended := p.err
+			if ended == nil {
+				ended = errors.New("exit status 0")
+			}
+			return p.failure(fmt.Errorf("ended (%w) while waiting for %s", ended, what))
+		default:
+		}
+		if !sleep(ctx, pollEvery) {
+			return p.failure(fmt.Errorf("waiting for %s: %w", what, last))
+		}
+	}
+}
+
+// AwaitPort waits until something accepts TCP connections at an address of the node, "127.0.0.1:9080".
+func (p *Process) AwaitPort(ctx context.Context, address string) error {
+	return p.Await(ctx, "port "+address, func(ctx context.Context) error {
+		conn, err := p.node.Dial(ctx, "tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+}
+
+// AwaitOK waits until a GET from the node answers 200.
+func (p *Process) AwaitOK(ctx context.Context, url string) error {
+	client := p.node.Client(2 * time.Second)
+	defer client.CloseIdleConnections()
+	return p.Await(ctx, url, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
+		}
+		return nil
+	})
+}
+
+// AwaitLine waits until the log holds a text, also one of an earlier process with the same log.
+func (p *Process) AwaitLine(ctx context.Context, text string) error {
+	return p.Await(ctx, fmt.Sprintf("%q in the log", text), func(context.Context) error {
+		if strings.Contains(readFile(p.log), text) {
+			return nil
+		}
+		return errors.New("not there")
+	})
+}
+
+// sleep waits; it returns false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,159 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stageVar tells a re-executed program which stage it is in.
+const stageVar = "MESHPILOT_NETNS_STAGE"
+
+const (
+	stageInit   = "init"   // PID 1 of the world
+	stageInside = "inside" // the program itself
+)
+
+// reportFD is where PID 1 tells the outer program whether the world is ready: "ok", or why not.
+const reportFD = 3
+
+const reportReady = "ok"
+
+// Run runs main in a world of its own and returns its exit status: 128+n when signal n ended it.
+//
+// Call it first thing in main, or through [TestMain]: the program is executed twice more on the way, and what stands
+// before the call runs each time. SIGINT, SIGTERM, SIGQUIT and SIGHUP are passed on to main.
+//
+// The error says in one line why there can be no world here; main has then not been called.
+func Run(main func() int) (int, error) {
+	switch os.Getenv(stageVar) {
+	case stageInit:
+		os.Exit(runInit())
+	case stageInside:
+		pinMainThread()
+		return main(), nil
+	}
+	if os.Geteuid() != 0 {
+		code, err := launch(true)
+		return code, explain(err)
+	}
+	code, err := launch(false)
+	var denied *deniedError
+	if !errors.As(err, &denied) {
+		return code, err
+	}
+	// Root without CAP_SYS_ADMIN, as in a container: a user namespace may still be allowed.
+	code, userErr := launch(true)
+	if userErr != nil {
+		return code, explain(fmt.Errorf("as root: %w; in a user namespace: %w", err, userErr))
+	}
+	return code, nil
+}
+
+// Inside reports whether the program runs in a world, so that New can work.
+func Inside() bool { return os.Getenv(stageVar) == stageInside }
+
+// pinMainThread keeps the process's first thread to the main goroutine. Threads that changed their mount namespace are
+// thrown away, but the first one cannot be: /proc/self would then show that namespace for the whole process.
+func pinMainThread() {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		runtime.UnlockOSThread()
+	}
+}
+
+// deniedError is a world that could not be made, as opposed to a program that ran and failed.
+type deniedError struct{ reason string }
+
+func (e *deniedError) Error() string { return e.reason }
+
+// launch executes this program as PID 1 of new namespaces and waits for it.
+func launch(userNamespace bool) (int, error) {
+	report, reportW, err := os.Pipe()
+	if err != nil {
+		return 1, fmt.Errorf("making the report pipe of a world: %w", err)
+	}
+	defer report.Close()
+
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = os.Args
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(withoutStage(os.Environ()), stageVar+"="+stageInit)
+	cmd.ExtraFiles = []*os.File{reportW}
+	cmd.SysProcAttr = worldAttr(userNamespace)
+
+	// Caught before the start, so that none is lost; buffered, so that none is dropped meanwhile.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	// Pdeathsig is sent when the *thread* that forked ends, so that thread must outlive the child.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	reportW.Close()
+	if err != nil {
+		return 1, &deniedError{err.Error()}
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	go forward(signals, cmd.Process, stop)
+
+	said, _ := io.ReadAll(report)
+	err = cmd.Wait()
+	if string(said) != reportReady {
+		reason := strings.TrimSpace(string(said))
+		if reason == "" {
+			reason = fmt.Sprintf("the first process of the world ended early: %v", err)
+		}
+		return 1, &deniedError{reason}
+	}
+	return exitStatus(cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
+}
+
+func worldAttr(userNamespace bool) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+		Pdeathsig:  syscall.SIGKILL,
+		// A Ctrl-C at the terminal must reach the outer program alone, which passes it on once.
+		Setpgid: true,
+	}
+	if userNamespace {
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	return attr
+}
+
+// forward passes signals on to a process until stop is closed.
+func forward(signals <-chan os.Signal, to *os.Process, stop <-chan struct{}) {
+	for {
+		select {
+		case s := <-signals:
+			_ = to.Signal(s) // it may have ended just now
+		case <-stop:
+			return
+		}
+	}
+}
+
+func exitStatus(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+func withoutStage(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, stageVar+"=") })
+}

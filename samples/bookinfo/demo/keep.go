@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+)
+
+// keep tells how to use the mesh from other terminals and waits for the end.
+func keep(ctx context.Context, stop func(), scr *screen, m *mesh.Mesh, dir string) error {
+	d, err := openDoor(dir, m.Network, stop)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	scr.line(plain, "")
+	scr.line(bold, "The mesh stays up. From another terminal:")
+	in := func(pod, command string) string { return self + " exec --dir " + dir + " " + pod + " -- " + command }
+	for _, use := range []struct{ what, command string }{
+		{"call it", in("client", "curl -s http://productpage:9080/api/v1/products/0/reviews")},
+		{"call it as jason", in("client", "curl -s -H 'end-user: jason' http://productpage:9080/api/v1/products/0/reviews")},
+		{"what each proxy has", in("istiod", "curl -s http://127.0.0.1:15014/debug/syncz")},
+		{"all debug endpoints", in("istiod", "curl -s http://127.0.0.1:15014/debug")},
+		{"what a proxy was sent", in("istiod", "curl -s 'http://127.0.0.1:15014/debug/config_dump?proxyID=client.default'")},
+		{"an Envoy's own admin", in("client", "curl -s http://127.0.0.1:15000/config_dump")},
+		{"the rules of capture", in("client", "nft list ruleset")},
+		{"change a rule", "edit or add files in " + dir + "/config/networking"},
+		{"logs", "ls " + dir + "/*/*.log"},
+		{"end it", "Ctrl-C here, or " + self + " stop --dir " + dir},
+	} {
+		scr.line(plain, "  %-22s %s", use.what, use.command)
+	}
+	scr.line(dim, "  pods:")
+	for _, w := range m.Workloads {
+		scr.line(dim, "    %-16s %s", w.Pod.Name, w.Pod.Status.PodIP)
+	}
+	scr.line(dim, "    %-16s %s", m.ControlPlane.Node.Name(), m.ControlPlane.Node.Addr())
+	<-ctx.Done()
+	return nil
+}

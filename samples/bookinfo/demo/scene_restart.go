@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+)
+
+const (
+	// downTime is how long the mesh is left alone.
+	downTime = 3 * time.Second
+	// reconnectTime bounds the wait for the proxies to come back: Envoy waits between tries, up to 30 s.
+	reconnectTime = 45 * time.Second
+)
+
+func playRestart(ctx context.Context, s *stage) error {
+	s.expectNoRejects(ctx)
+	s.screen.say("kill -TERM of pilot-discovery")
+	begin := time.Now()
+	err := s.mesh.ControlPlane.Stop()
+	s.expect(err == nil, "the control plane", "ends with status 0", orNil(err, "ended with status 0 after %s", time.Since(begin).Round(time.Millisecond)))
+
+	down, cancel := context.WithTimeout(ctx, downTime)
+	defer cancel()
+	seen := counts{}
+	for down.Err() == nil {
+		if a := s.client.Get(ctx, mesh.ProductReviews); ctx.Err() == nil {
+			seen[a.Version()]++
+		}
+	}
+	s.expect(seen.are("v1", "v3"), "requests while it is down", "as before, v1 and v3", seen.String())
+
+	begin = time.Now()
+	if err := s.mesh.ControlPlane.Start(ctx); err != nil {
+		return err
+	}
+	s.screen.say("started again, ready after %s", time.Since(begin).Round(time.Millisecond))
+	if err := s.apply("virtual-service-reviews-v3"); err != nil {
+		return err
+	}
+	if err := s.settle(ctx, reconnectTime, probe{url: mesh.ProductReviews, want: only("v3"), times: inARow}); err != nil {
+		return err
+	}
+	seen, err = s.count(ctx, 100, mesh.ProductReviews)
+	s.expect(seen.are("v3"), "100 requests", "v3 only", seen.String())
+	s.expectNoRejects(ctx)
+	return err
+}
+
+func orNil(err error, format string, args ...any) string {
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// expectNoRejects reads the control plane's own count of what proxies refused.
+func (s *stage) expectNoRejects(ctx context.Context) {
+	const metric, alive = "pilot_total_xds_rejects", "pilot_xds_pushes"
+	caller := mesh.NewCaller(s.mesh.ControlPlane.Node)
+	defer caller.Close()
+	a := caller.Get(ctx, "http://127.0.0.1:15014/metrics")
+	rejects, pushes := 0.0, false
+	for line := range strings.Lines(string(a.Body)) {
+		pushes = pushes || strings.HasPrefix(line, alive)
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var n float64
+		if strings.HasPrefix(name, metric) {
+			if _, err := fmt.Sscan(value, &n); err == nil {
+				rejects += n
+			}
+		}
+	}
+	saw := fmt.Sprintf("%.0f", rejects)
+	if a.Status != http.StatusOK || !pushes {
+		saw = "no metrics: " + a.String()
+	}
+	s.expect(saw == "0", metric, "0", saw)
+}

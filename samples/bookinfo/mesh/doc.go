@@ -1,0 +1,16 @@
+// Package mesh brings a mesh up on one machine: a control plane, and pods with an app and a sidecar each, every one of
+// them in a network namespace of its own.
+//
+// In: Kubernetes manifests (the pods to run, the services to name), a directory of binaries, an Envoy. Out: a running
+// [Mesh] with nodes to send requests from, rules to change ([Rules]), a control plane to stop and start
+// ([ControlPlane]), and requests to measure it by ([Caller], [Load]).
+//
+// Law: the manifests are all it knows about the application; what it takes to start a sidecar stands in sidecar.go and
+// nowhere else. The program must be in a world, see package netns.
+//
+//	10.66.0.2   control plane       reads the manifests and rules from <dir>/config
+//	10.66.1.x   pods                as the manifests say
+//	10.96.1.x   services            nobody's addresses: only capture and Envoy make them work
+//
+// Start reading at mesh.go.
+package mesh

@@ -1,0 +1,203 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+)
+
+// Options describe a mesh.
+type Options struct {
+	// Binaries is the directory of pilot-discovery, pilot-agent, istio-iptables and bookinfo. Required.
+	Binaries string
+	// Envoy is the path of an Envoy. Required, unless WithoutSidecars.
+	Envoy string
+	// Dir is where everything is kept: config/ that the control plane reads, and logs by node. It must exist.
+	Dir string
+	// Manifests hold the pods and services, see bookinfo.Platform.
+	Manifests fs.FS
+	// WithoutSidecars runs the apps alone: no control plane, no capture, and a service's name means one of its pods.
+	WithoutSidecars bool
+	// Progress is told what happens, if not nil.
+	Progress func(format string, args ...any)
+}
+
+// domain is the suffix of services' names.
+const domain = "cluster.local"
+
+// Mesh is a running mesh.
+type Mesh struct {
+	Network      *netns.Network
+	ControlPlane *ControlPlane // nil without sidecars
+	Rules        *Rules
+	Workloads    []*Workload // in the order of the manifests
+
+	dir string
+}
+
+// Start brings a mesh up and returns when every sidecar is ready. A process that fails to start is a
+// *netns.ProcessError, which knows its log.
+func Start(ctx context.Context, opts Options) (*Mesh, error) {
+	if opts.Progress == nil {
+		opts.Progress = func(string, ...any) {}
+	}
+	platform, err := readPlatform(opts.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	if err := absolute(&opts); err != nil {
+		return nil, err
+	}
+	network, err := netns.New(netns.Options{Dir: opts.Dir})
+	if err != nil {
+		return nil, err
+	}
+	m := &Mesh{Network: network, dir: opts.Dir}
+	if err := m.start(ctx, opts, platform); err != nil {
+		return nil, errors.Join(err, network.Close())
+	}
+	return m, nil
+}
+
+// absolute resolves the paths of opts, and looks whether the programs are there: better said now than by a sidecar.
+func absolute(opts *Options) (err error) {
+	for _, path := range []*string{&opts.Binaries, &opts.Envoy, &opts.Dir} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	programs := []string{filepath.Join(opts.Binaries, appImage)}
+	if !opts.WithoutSidecars {
+		for _, name := range []string{"pilot-discovery", "pilot-agent", "istio-iptables"} {
+			programs = append(programs, filepath.Join(opts.Binaries, name))
+		}
+		programs = append(programs, opts.Envoy)
+	}
+	for _, path := range programs {
+		if _, err := exec.LookPath(path); err != nil {
+			return fmt.Errorf("looking for the mesh's programs: %w", err)
+		}
+	}
+	return nil
+}
+
+func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err error) {
+	configDir := filepath.Join(opts.Dir, "config")
+	m.Rules, err = newRules(configDir, filepath.Join(opts.Dir, "staging"), opts.Manifests)
+	if err != nil {
+		return err
+	}
+	if err := m.addWorkloads(platform, opts.WithoutSidecars); err != nil {
+		return err
+	}
+	opts.Progress("starting %d apps", len(m.Workloads))
+	if err := m.each(ctx, func(ctx context.Context, w *Workload) error { return w.startApp(ctx, opts.Binaries) }); err != nil {
+		return err
+	}
+	if opts.WithoutSidecars {
+		return nil
+	}
+	discovery := netip.AddrFrom4([4]byte{10, 66, 0, 2})
+	opts.Progress("starting the control plane at %s", discovery)
+	m.ControlPlane, err = addControlPlane(m.Network, discovery, opts.Binaries, configDir, domain)
+	if err != nil {
+		return err
+	}
+	if err := m.ControlPlane.Start(ctx); err != nil {
+		return err
+	}
+	s, err := newSidecar(opts.Binaries, opts.Envoy, discovery)
+	if err != nil {
+		return err
+	}
+	opts.Progress("capturing the traffic of %d pods and starting their sidecars", len(m.Workloads))
+	return m.each(ctx, func(ctx context.Context, w *Workload) error {
+		if err := w.startSidecar(ctx, s); err != nil {
+			return err
+		}
+		opts.Progress("%s is ready", w.Pod.Name)
+		return nil
+	})
+}
+
+func newSidecar(binaries, envoy string, discovery netip.Addr) (*sidecar, error) {
+	_, err := exec.LookPath("iptables-restore")
+	s := &sidecar{
+		agentPath: filepath.Join(binaries, "pilot-agent"), capturePath: filepath.Join(binaries, "istio-iptables"), envoy: envoy,
+		discovery: discovery, domain: domain,
+		hasUID: netns.MapsUID(proxyUID), hasTables: err == nil,
+	}
+	if !s.hasUID {
+		return s, nil
+	}
+	// Another user may not reach below the home directory that these often are in.
+	for _, path := range []*string{&s.agentPath, &s.envoy} {
+		exposed, err := netns.Expose(*path)
+		if err != nil {
+			return nil, err
+		}
+		*path = exposed
+	}
+	return s, nil
+}
+
+func (m *Mesh) addWorkloads(platform *platform, plain bool) error {
+	address := clusterIP
+	if plain {
+		address = platform.firstEndpoint
+	}
+	for _, pod := range platform.pods {
+		hosts, err := platform.hosts(pod.Namespace, domain, address)
+		if err != nil {
+			return err
+		}
+		w, err := addWorkload(m.Network, pod, hosts)
+		if err != nil {
+			return err
+		}
+		m.Workloads = append(m.Workloads, w)
+	}
+	return nil
+}
+
+// each does something to all workloads at once.
+func (m *Mesh) each(ctx context.Context, do func(context.Context, *Workload) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, w := range m.Workloads {
+		group.Go(func() error { return do(ctx, w) })
+	}
+	return group.Wait()
+}
+
+// Workload returns the workload of a pod, nil if there is none.
+func (m *Mesh) Workload(pod string) *Workload {
+	for _, w := range m.Workloads {
+		if w.Pod.Name == pod {
+			return w
+		}
+	}
+	return nil
+}
+
+// Close ends the mesh in order: sidecars and apps by SIGTERM, then the control plane, then what is left of processes,
+// and the namespaces. The directory stays. The error tells what did not end by itself.
+func (m *Mesh) Close() error {
+	errs := []error{m.each(context.Background(), func(_ context.Context, w *Workload) error { return w.stop() })}
+	if m.ControlPlane != nil {
+		errs = append(errs, m.ControlPlane.Stop())
+	}
+	errs = append(errs, m.Network.Close(), os.RemoveAll(filepath.Join(m.dir, "staging")))
+	return errors.Join(errs...)
+}

@@ -1,0 +1,133 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+)
+
+const (
+	// appImage is the image name that stands for Bookinfo's program; any other runs nothing.
+	appImage = "bookinfo"
+	// captureTime, appTime and readyTime bound what a workload waits for when it starts.
+	captureTime = 20 * time.Second
+	appTime     = 20 * time.Second
+	readyTime   = 60 * time.Second
+	// stopGrace is what a process has between SIGTERM and SIGKILL. An agent drains Envoy meanwhile, for 5 s by default.
+	stopGrace = 8 * time.Second
+)
+
+// Workload is a pod that runs: a node with an app, if the pod has one, and a sidecar.
+type Workload struct {
+	Pod   *corev1.Pod
+	Node  *netns.Node
+	App   *netns.Process // nil if the pod runs no program
+	Agent *netns.Process // nil in a mesh without sidecars
+}
+
+// addWorkload makes the pod's node and starts nothing yet.
+func addWorkload(network *netns.Network, pod *corev1.Pod, hosts map[string]netip.Addr) (*Workload, error) {
+	addr, err := netip.ParseAddr(pod.Status.PodIP)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	node, err := network.AddNode(netns.NodeOptions{Name: pod.Name, Addrs: []netip.Addr{addr}, Hosts: hosts})
+	if err != nil {
+		return nil, err
+	}
+	return &Workload{Pod: pod, Node: node}, nil
+}
+
+// startApp starts the pod's program and waits for its ports.
+func (w *Workload) startApp(ctx context.Context, binaries string) error {
+	ctx, cancel := context.WithTimeout(ctx, appTime)
+	defer cancel()
+	for _, c := range w.Pod.Spec.Containers {
+		if c.Image != appImage {
+			continue
+		}
+		env := []string{"HOSTNAME=" + w.Pod.Name}
+		for _, e := range c.Env {
+			env = append(env, e.Name+"="+e.Value)
+		}
+		var err error
+		w.App, err = w.Node.Start(netns.Command{
+			Name: "app", Path: filepath.Join(binaries, appImage), Args: c.Args, Env: env,
+		})
+		if err != nil {
+			return err
+		}
+		for _, port := range c.Ports {
+			if err := w.App.AwaitPort(ctx, fmt.Sprintf("127.0.0.1:%d", port.ContainerPort)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// startSidecar captures the pod's traffic, starts its agent and waits until Envoy is ready.
+func (w *Workload) startSidecar(ctx context.Context, s *sidecar) error {
+	if err := w.capture(ctx, s); err != nil {
+		return err
+	}
+	dir := filepath.Join(w.Node.Dir(), "proxy")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if s.hasUID {
+		if err := os.Chown(dir, proxyUID, proxyUID); err != nil {
+			return err
+		}
+		exposed, err := netns.Expose(dir)
+		if err != nil {
+			return err
+		}
+		dir = exposed
+	}
+	command, err := s.agent(w.Pod, dir)
+	if err != nil {
+		return err
+	}
+	if w.Agent, err = w.Node.Start(command); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	return w.Agent.AwaitOK(ctx, readyURL)
+}
+
+func (w *Workload) capture(ctx context.Context, s *sidecar) error {
+	ctx, cancel := context.WithTimeout(ctx, captureTime)
+	defer cancel()
+	p, err := w.Node.Start(s.capture())
+	if err != nil {
+		return err
+	}
+	return p.Wait(ctx)
+}
+
+// stop ends the sidecar and then the app.
+func (w *Workload) stop() error {
+	var failed []string
+	for _, p := range []*netns.Process{w.Agent, w.App} {
+		if p == nil {
+			continue
+		}
+		if err := p.Stop(stopGrace); err != nil {
+			failed = append(failed, err.Error())
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("stopping %s: %s", w.Pod.Name, strings.Join(failed, "; "))
+	}
+	return nil
+}
