@@ -1,0 +1,57 @@
+// pilot-agent starts the Envoy beside an application, says whether it is ready, and ends it gracefully.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/agent/command"
+	"github.com/meshpilot/meshpilot/internal/agent/envoy"
+	"github.com/meshpilot/meshpilot/internal/iptables"
+	capture "github.com/meshpilot/meshpilot/internal/iptables/command"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	hurry := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		end()
+		<-signals
+		close(hurry)
+	}()
+	root := command.New(command.Options{
+		Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Hurry: hurry,
+		Extra: []*cobra.Command{captureCommand()},
+	})
+	err := root.ExecuteContext(ctx)
+	var ended *envoy.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &ended):
+		return ended.Exit.Status() // it is in the log
+	default:
+		fmt.Fprintln(os.Stderr, "pilot-agent:", err)
+		return capture.ExitCode(err)
+	}
+}
+
+// captureCommand is istio-iptables, which images without that program call by way of the agent.
+func captureCommand() *cobra.Command {
+	return capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
+		return iptables.System(slog.New(slog.NewTextHandler(os.Stderr, nil)), os.Stdout), nil
+	})
+}

@@ -1,0 +1,134 @@
+package bootstrap
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// The names are those that Istio's users know from config dumps and statistics.
+const (
+	prometheusCluster = "prometheus_stats"
+	agentCluster      = "agent"
+	zipkinCluster     = "zipkin"
+	datadogCluster    = "datadog_agent"
+	metricsCluster    = "envoy_metrics_service"
+	accessLogCluster  = "envoy_accesslog_service"
+)
+
+// staticClusters are the ones that must exist before, and without, a control plane.
+func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
+	list := []*clusterv3.Cluster{
+		localCluster(prometheusCluster, uint32(in.Config.GetProxyAdminPort()), f),
+		localCluster(agentCluster, uint32(in.Config.GetStatusPort()), f),
+	}
+	var errs []error
+	for _, make := range []func(Input, family) (*clusterv3.Cluster, error){controlPlane, tracingService, metricsService, accessLogService} {
+		c, err := make(in, f)
+		if err != nil {
+			errs = append(errs, err)
+		} else if c != nil {
+			list = append(list, c)
+		}
+	}
+	return list, errors.Join(errs...)
+}
+
+// controlPlane leads straight to the control plane's plaintext port.
+func controlPlane(in Input, f family) (*clusterv3.Cluster, error) {
+	if err := plaintext(in.Config); err != nil {
+		return nil, err
+	}
+	c, err := clusterAt(xdsCluster, in.Config.GetDiscoveryAddress(), f)
+	if err != nil {
+		return nil, err
+	}
+	unlimited(c)
+	// Two ways to notice a peer that has vanished: TCP's for idle connections, HTTP/2's for those with a stream. The
+	// second finds a control plane behind a broken path within 40 s.
+	c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{
+		TcpKeepalive: &corev3.TcpKeepalive{KeepaliveTime: wrapperspb.UInt32(300)},
+	}
+	http2(c,
+		// A stream that begins anew takes a new connection, and with it perhaps another replica.
+		&corev3.HttpProtocolOptions{MaxRequestsPerConnection: wrapperspb.UInt32(1)},
+		&corev3.Http2ProtocolOptions{ConnectionKeepalive: &corev3.KeepaliveSettings{
+			Interval: durationpb.New(30 * time.Second),
+			Timeout:  durationpb.New(10 * time.Second),
+		}},
+	)
+	return c, nil
+}
+
+// plaintext refuses what needs the workload's certificate.
+func plaintext(config *meshconfig.ProxyConfig) error {
+	address := config.GetDiscoveryAddress()
+	_, port, _ := net.SplitHostPort(address)
+	if config.GetControlPlaneAuthPolicy() == meshconfig.AuthenticationPolicy_NONE && port != "15012" {
+		return nil
+	}
+	return fmt.Errorf("control plane %s (controlPlaneAuthPolicy %s): workload identity and TLS to the control plane are not supported yet; "+
+		"set discoveryAddress to the plaintext port (15010) and controlPlaneAuthPolicy to NONE, in PROXY_CONFIG or the mesh configuration",
+		address, config.GetControlPlaneAuthPolicy())
+}
+
+// tracingService is where spans go.
+func tracingService(in Input, f family) (*clusterv3.Cluster, error) {
+	name, address := tracer(in)
+	if address == "" {
+		return nil, nil
+	}
+	if in.Config.GetTracing().GetTlsSettings() != nil {
+		return nil, errors.New(`proxy configuration field "tracing.tlsSettings": TLS to the tracing service is not supported yet`)
+	}
+	return clusterAt(name, address, f)
+}
+
+// metricsService takes Envoy's statistics over gRPC.
+func metricsService(in Input, f family) (*clusterv3.Cluster, error) {
+	service := in.Config.GetEnvoyMetricsService()
+	if address := in.Config.GetEnvoyMetricsServiceAddress(); service.GetAddress() == "" && address != "" {
+		service = &meshconfig.RemoteService{Address: address}
+	}
+	return remoteService("envoyMetricsService", metricsCluster, service, in, f)
+}
+
+// accessLogService takes access logs over gRPC, from listeners that the control plane configures to send them.
+func accessLogService(in Input, f family) (*clusterv3.Cluster, error) {
+	return remoteService("envoyAccessLogService", accessLogCluster, in.Config.GetEnvoyAccessLogService(), in, f)
+}
+
+func remoteService(field, name string, service *meshconfig.RemoteService, in Input, f family) (*clusterv3.Cluster, error) {
+	if service.GetAddress() == "" {
+		return nil, nil
+	}
+	if service.GetTlsSettings() != nil {
+		return nil, fmt.Errorf("proxy configuration field %q: TLS to the service is not supported yet", field+".tlsSettings")
+	}
+	c, err := clusterAt(name, withHostIP(service.GetAddress(), in.HostIP), f)
+	if err != nil {
+		return nil, err
+	}
+	if k := service.GetTcpKeepalive(); k != nil {
+		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive(k)}
+	}
+	http2(c, nil, &corev3.Http2ProtocolOptions{})
+	return c, nil
+}
+
+// withHostIP puts the node's address in: tracing agents run on every node, and the pod knows its node only by variable.
+func withHostIP(address, hostIP string) string {
+	if strings.Contains(hostIP, ":") { // IPv6 takes brackets, which the user may have written
+		address = strings.ReplaceAll(address, "[$(HOST_IP)]", "$(HOST_IP)")
+		hostIP = "[" + hostIP + "]"
+	}
+	return strings.ReplaceAll(address, "$(HOST_IP)", hostIP)
+}

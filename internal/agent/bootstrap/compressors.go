@@ -1,0 +1,56 @@
+package bootstrap
+
+import (
+	"fmt"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	brotliv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/compression/brotli/compressor/v3"
+	gzipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/compression/gzip/compressor/v3"
+	zstdv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/compression/zstd/compressor/v3"
+	compressorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/compressor/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// compressors are filters that compress the metrics for clients that accept it: the one algorithm that the
+// sidecar.istio.io/statsCompression annotation names, or all with ProxyConfig.statsCompression.
+func compressors(in Input) ([]*hcmv3.HttpFilter, error) {
+	wanted := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]
+	if wanted == "" && in.Config.GetStatsCompression().GetValue() {
+		wanted = "brotli,zstd,gzip"
+	}
+	if wanted == "" {
+		return nil, nil
+	}
+	var filters []*hcmv3.HttpFilter
+	for algorithm := range strings.SplitSeq(wanted, ",") {
+		library := compressorLibrary(algorithm)
+		if library == nil {
+			return nil, fmt.Errorf("annotation sidecar.istio.io/statsCompression: %q is none of brotli, gzip, zstd", algorithm)
+		}
+		filters = append(filters, &hcmv3.HttpFilter{
+			Name: "envoy.filters.http.compressor." + algorithm,
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(&compressorv3.Compressor{
+				CompressorLibrary: &corev3.TypedExtensionConfig{
+					Name:        "envoy.compression." + algorithm + ".compressor",
+					TypedConfig: packed(library),
+				},
+			})},
+		})
+	}
+	return filters, nil
+}
+
+func compressorLibrary(algorithm string) proto.Message {
+	switch algorithm {
+	case "brotli":
+		return &brotliv3.Brotli{}
+	case "gzip":
+		return &gzipv3.Gzip{}
+	case "zstd":
+		return &zstdv3.Zstd{}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,27 @@
+package bootstrap
+
+import (
+	"math"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// keepalive is ConnectionPoolSettings.TCPSettings.TcpKeepalive in Envoy's terms, in whole seconds.
+func keepalive(k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) *corev3.TcpKeepalive {
+	out := &corev3.TcpKeepalive{KeepaliveTime: wholeSeconds(k.GetTime()), KeepaliveInterval: wholeSeconds(k.GetInterval())}
+	if k.GetProbes() > 0 {
+		out.KeepaliveProbes = wrapperspb.UInt32(k.GetProbes())
+	}
+	return out
+}
+
+func wholeSeconds(d *durationpb.Duration) *wrapperspb.UInt32Value {
+	if d == nil {
+		return nil
+	}
+	return wrapperspb.UInt32(uint32(min(max(d.AsDuration()/time.Second, 0), math.MaxUint32)))
+}

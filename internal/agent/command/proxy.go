@@ -1,0 +1,185 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/agent"
+	"github.com/meshpilot/meshpilot/internal/agent/environment"
+	"github.com/meshpilot/meshpilot/internal/agent/envoy"
+	"github.com/meshpilot/meshpilot/internal/agent/node"
+	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/obs"
+)
+
+// flags are those of the proxy command.
+type flags struct {
+	domain, serviceCluster, meshConfig string
+	concurrency                        int32
+	logLevel, componentLogLevel        string
+	outlierLogPath, templateFile       string
+	labelsFile, annotationsFile        string
+	stsPort                            int
+	tokenManagerPlugin                 string
+}
+
+func proxyCommand(o Options, logs *obs.LogOptions) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:       "proxy [sidecar|router]",
+		Short:     "Run Envoy, and end when it ends",
+		Args:      cobra.MaximumNArgs(1),
+		ValidArgs: []string{"sidecar", "router"},
+		RunE: func(c *cobra.Command, args []string) error {
+			l, err := obs.NewLogs(*logs)
+			if err != nil {
+				return err
+			}
+			options, err := f.options(c, args, o.Environ)
+			if err != nil {
+				return err
+			}
+			options.Log, options.LogJSON, options.Hurry = l.Scope(obs.DefaultScope), logs.JSON, o.Hurry
+			if err := announce(options); err != nil {
+				return err
+			}
+			return agent.Run(c.Context(), options)
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.domain, "domain", "", "DNS domain suffix of the pod (default NAMESPACE.svc.cluster.local)")
+	fs.StringVar(&f.serviceCluster, "serviceCluster", "", "service cluster")
+	_ = fs.MarkDeprecated("serviceCluster", "set ProxyConfig.serviceCluster") // it was just added
+	fs.StringVar(&f.meshConfig, "meshConfig", "./etc/istio/config/mesh", "file with the mesh configuration")
+	fs.Int32Var(&f.concurrency, "concurrency", 0, "worker threads of Envoy; 0: one for each core that the container may use")
+	fs.StringVar(&f.logLevel, "proxyLogLevel", "warning,misc:error", "log level of Envoy, and of its components")
+	fs.StringVar(&f.componentLogLevel, "proxyComponentLogLevel", "", "log levels of Envoy's components, as component:level")
+	fs.StringVar(&f.outlierLogPath, "outlierLogPath", "", "file where Envoy logs ejected hosts")
+	fs.StringVar(&f.templateFile, "templateFile", "", "bootstrap template (not supported)")
+	fs.StringVar(&f.labelsFile, "labelsFile", "./etc/istio/pod/labels", "the pod's labels, as the downward API writes them")
+	fs.StringVar(&f.annotationsFile, "annotationsFile", "./etc/istio/pod/annotations", "the pod's annotations, as the downward API writes them")
+	fs.IntVar(&f.stsPort, "stsPort", 0, "port of the token exchange (not supported yet)")
+	fs.StringVar(&f.tokenManagerPlugin, "tokenManagerPlugin", "", "token manager (not supported yet)")
+	return c
+}
+
+// options puts together everything that a user can set.
+func (f *flags) options(c *cobra.Command, args, environ []string) (agent.Options, error) {
+	role := mesh.SidecarProxy
+	if len(args) == 1 {
+		role = mesh.ProxyType(args[0])
+	}
+	if role != mesh.SidecarProxy && role != mesh.RouterProxy {
+		return agent.Options{}, fmt.Errorf("proxy %q: want sidecar or router", args[0])
+	}
+	if err := f.refused(); err != nil {
+		return agent.Options{}, err
+	}
+	vars := environment.List(environ)
+	labels, annotations, err := f.downward()
+	if err != nil {
+		return agent.Options{}, err
+	}
+	config, err := f.config(c, vars, annotations)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	env, err := environment.Parse(vars.WithDefaults(config.GetProxyMetadata()))
+	if err != nil {
+		return agent.Options{}, err
+	}
+	if config.GetConcurrency() == nil && env.CPULimit > 0 {
+		config.Concurrency = wrapperspb.Int32(int32(env.CPULimit))
+	}
+	levels, err := envoy.ParseLevels(f.logLevel, f.componentLogLevel)
+	if err != nil {
+		return agent.Options{}, fmt.Errorf("--proxyLogLevel, --proxyComponentLogLevel: %w", err)
+	}
+	interfaces, err := node.HostInterfaces()
+	if err != nil {
+		return agent.Options{}, err
+	}
+	in := node.Input{
+		Type: role, Environment: env, Config: config, Labels: labels, Annotations: annotations, Interfaces: interfaces,
+		Domain: f.domain, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
+	}
+	n, err := node.Build(in)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	application, err := node.ScrapeTarget(in)
+	if err != nil {
+		return agent.Options{}, err
+	}
+	return agent.Options{
+		Node: n, Config: config, Environment: env, Levels: levels, Application: application,
+		OutlierLogPath: f.outlierLogPath, Environ: environ,
+	}, nil
+}
+
+// refused names the flags of parts that do not exist, which somebody who sets them relies on.
+func (f *flags) refused() error {
+	switch {
+	case f.stsPort != 0:
+		return errors.New("--stsPort: token exchange is not supported yet")
+	case f.templateFile != "":
+		return errors.New("--templateFile: bootstrap templates are not supported: use ProxyConfig.customConfigFile or ISTIO_BOOTSTRAP_OVERRIDE")
+	default:
+		return nil
+	}
+}
+
+func (f *flags) downward() (labels, annotations map[string]string, err error) {
+	if labels, err = node.ReadDownward(f.labelsFile); err != nil {
+		return nil, nil, err
+	}
+	annotations, err = node.ReadDownward(f.annotationsFile)
+	return labels, annotations, err
+}
+
+// config gives the effective ProxyConfig: defaults, then the mesh's, PROXY_CONFIG, the pod's annotation, the flags.
+func (f *flags) config(c *cobra.Command, vars environment.Variables, annotations map[string]string) (*meshconfig.ProxyConfig, error) {
+	text, err := os.ReadFile(f.meshConfig)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("--meshConfig: %w", err)
+	}
+	ofMesh, err := proxyconfig.MeshDefault(f.meshConfig, string(text))
+	if err != nil {
+		return nil, err
+	}
+	config, err := proxyconfig.Effective(ofMesh,
+		proxyconfig.Layer{Name: "PROXY_CONFIG", YAML: vars["PROXY_CONFIG"]},
+		proxyconfig.Layer{Name: "annotation proxy.istio.io/config", YAML: annotations["proxy.istio.io/config"]})
+	if err != nil {
+		return nil, err
+	}
+	if c.Flags().Changed("concurrency") {
+		config.Concurrency = wrapperspb.Int32(f.concurrency)
+	}
+	if f.serviceCluster != "" {
+		config.ClusterName = &meshconfig.ProxyConfig_ServiceCluster{ServiceCluster: f.serviceCluster}
+	}
+	return config, proxyconfig.Validate(config)
+}
+
+// announce logs what the agent is about to do.
+func announce(o agent.Options) error {
+	effective, err := proxyconfig.YAML(o.Config)
+	if err != nil {
+		return err
+	}
+	o.Log.Info("version "+obs.Version, "proxy", o.Node.ID, "cluster", o.Node.Cluster)
+	o.Log.Info("effective proxy configuration:\n" + strings.TrimRight(effective, "\n"))
+	for _, w := range append(proxyconfig.Warnings(o.Config), o.Environment.Warnings...) {
+		o.Log.Warn(w)
+	}
+	return nil
+}

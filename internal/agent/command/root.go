@@ -1,0 +1,46 @@
+package command
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/obs"
+)
+
+// Options are what main gives to the command line.
+type Options struct {
+	// Environ is the environment as os.Environ gives it.
+	Environ []string
+	// Args is the command line without the program's name, to warn of unknown flags.
+	Args           []string
+	Stdout, Stderr io.Writer
+	// Hurry is closed when the program is asked a second time to end.
+	Hurry <-chan struct{}
+	// Extra are further sub-commands (istio-iptables).
+	Extra []*cobra.Command
+}
+
+// New makes the command tree.
+func New(o Options) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "pilot-agent",
+		Short:         "Start and watch the Envoy beside an application",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	logs := obs.LogOptions{Out: o.Stdout}
+	command.AddLogFlags(root.PersistentFlags(), &logs)
+	root.SetOut(o.Stdout)
+	root.SetErr(o.Stderr)
+	root.AddCommand(
+		proxyCommand(o, &logs),
+		command.Request("Call Envoy's admin interface and print the answer", "127.0.0.1:15000"),
+		waitCommand(),
+		command.Version(),
+	)
+	root.AddCommand(o.Extra...)
+	command.TolerateUnknownFlags(root, o.Args, o.Stderr)
+	return root
+}

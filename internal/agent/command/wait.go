@@ -1,0 +1,59 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// waitCommand waits until the proxy is ready: containers that must not start before run it first.
+func waitCommand() *cobra.Command {
+	var url string
+	var timeoutSeconds, periodMillis, requestTimeoutMillis int
+	c := &cobra.Command{
+		Use: "wait", Short: "Wait until the proxy is ready", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), time.Duration(timeoutSeconds)*time.Second)
+			defer cancel()
+			client := &http.Client{Timeout: time.Duration(requestTimeoutMillis) * time.Millisecond, Transport: &http.Transport{Proxy: nil}}
+			tick := time.NewTicker(time.Duration(max(periodMillis, 1)) * time.Millisecond)
+			defer tick.Stop()
+			for {
+				err := ready(ctx, client, url)
+				if err == nil {
+					c.Println("the proxy is ready")
+					return nil
+				}
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return fmt.Errorf("the proxy is not ready after %d s: %w", timeoutSeconds, err)
+				}
+			}
+		},
+	}
+	c.Flags().StringVar(&url, "url", "http://localhost:15021/healthz/ready", "what to ask")
+	c.Flags().IntVar(&timeoutSeconds, "timeoutSeconds", 60, "how long to wait")
+	c.Flags().IntVar(&periodMillis, "periodMillis", 500, "time between requests")
+	c.Flags().IntVar(&requestTimeoutMillis, "requestTimeoutMillis", 500, "time that a request may take")
+	return c
+}
+
+func ready(ctx context.Context, client *http.Client, url string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", url, answer.Status)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package environment
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+const (
+	metaPrefix     = "ISTIO_META_"
+	metaJSONPrefix = "ISTIO_METAJSON_"
+)
+
+// metadata reads ISTIO_META_* and ISTIO_METAJSON_*. JSON objects count after the plain values, in the order of their
+// names, so that the result does not depend on the order of the environment.
+func (r *reader) metadata(e *Environment) {
+	e.Metadata = map[string]any{}
+	var objects []string
+	for name, value := range r.vars {
+		if key, ok := strings.CutPrefix(name, metaPrefix); ok && key != "" {
+			e.Metadata[key] = value
+		}
+		if strings.HasPrefix(name, metaJSONPrefix) {
+			objects = append(objects, name)
+		}
+	}
+	slices.Sort(objects)
+	for _, name := range objects {
+		switch key := strings.TrimPrefix(name, metaJSONPrefix); key {
+		case "LABELS":
+			e.Labels = r.object(name)
+		case "ANNOTATIONS":
+			e.Annotations = r.object(name)
+		default:
+			r.members(name, key, e.Metadata)
+		}
+	}
+}
+
+// members adds the members of a JSON object to the metadata; any other JSON value becomes the member named key.
+func (r *reader) members(name, key string, metadata map[string]any) {
+	var value any
+	if err := json.Unmarshal([]byte(r.vars[name]), &value); err != nil {
+		r.fail(name, "not JSON: %w", err)
+		return
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		metadata[key] = value
+		return
+	}
+	for k, v := range object {
+		metadata[k] = v
+	}
+}

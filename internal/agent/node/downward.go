@@ -1,0 +1,50 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// ReadDownward reads a file of labels or annotations as the downward API writes it. A file that is not there is not an
+// error: outside Kubernetes there is none.
+func ReadDownward(path string) (map[string]string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read downward API file: %w", err)
+	}
+	values, err := ParseDownward(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("read downward API file %q: %w", path, err)
+	}
+	return values, nil
+}
+
+// ParseDownward reads lines of key="value", where the value is quoted as Go quotes strings
+// (k8s.io/kubernetes writes them with %q).
+func ParseDownward(text string) (map[string]string, error) {
+	values := map[string]string{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		key, quoted, ok := strings.Cut(line, "=")
+		if !ok {
+			return nil, fmt.Errorf("line %d: want key=\"value\"", number)
+		}
+		value, err := strconv.Unquote(quoted)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: value of %q is not a quoted string", number, key)
+		}
+		values[key] = value
+	}
+	return values, nil
+}

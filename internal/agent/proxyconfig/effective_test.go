@@ -1,0 +1,164 @@
+package proxyconfig
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+func TestEffective(t *testing.T) {
+	tests := []struct {
+		name   string
+		layers []Layer
+		want   func(*meshconfig.ProxyConfig)
+	}{
+		{"no layers give the documented defaults", nil, func(*meshconfig.ProxyConfig) {}},
+		{"an empty layer changes nothing", []Layer{{Name: "a", YAML: ""}, {Name: "b", YAML: "{}"}}, func(*meshconfig.ProxyConfig) {}},
+		{"the last layer wins", []Layer{
+			{Name: "a", YAML: "drainDuration: 10s\nproxyAdminPort: 1\n"},
+			{Name: "b", YAML: `{"drainDuration":"20s"}`},
+		}, func(c *meshconfig.ProxyConfig) {
+			c.DrainDuration = durationpb.New(20 * time.Second)
+			c.ProxyAdminPort = 1
+		}},
+		{"a field replaces the whole field", []Layer{
+			{Name: "a", YAML: "tracing: {zipkin: {address: 'z:9411'}}"},
+			{Name: "b", YAML: "tracing: {sampling: 5}"},
+		}, func(c *meshconfig.ProxyConfig) { c.Tracing = &meshconfig.Tracing{Sampling: 5} }},
+		{"lists are replaced", []Layer{
+			{Name: "a", YAML: "extraStatTags: [a, b]"},
+			{Name: "b", YAML: "extraStatTags: [c]"},
+		}, func(c *meshconfig.ProxyConfig) { c.ExtraStatTags = []string{"c"} }},
+		{"proxyMetadata is joined by key", []Layer{
+			{Name: "a", YAML: "proxyMetadata: {A: '1', B: '1'}"},
+			{Name: "b", YAML: "proxyMetadata: {B: '2', C: '2'}"},
+		}, func(c *meshconfig.ProxyConfig) { c.ProxyMetadata = map[string]string{"A": "1", "B": "2", "C": "2"} }},
+		{"an explicit zero is a value, null is none", []Layer{
+			{Name: "a", YAML: "concurrency: 0\nstatNameLength: 0\nterminationDrainDuration: 0s\nstatusPort: null\n"},
+		}, func(c *meshconfig.ProxyConfig) {
+			c.Concurrency = wrapperspb.Int32(0)
+			c.StatNameLength = 0
+			c.TerminationDrainDuration = durationpb.New(0)
+		}},
+		{"one member of a oneof displaces the other", []Layer{
+			{Name: "a", YAML: "tracingServiceName: CANONICAL_NAME_ONLY"},
+		}, func(c *meshconfig.ProxyConfig) {
+			c.ClusterName = &meshconfig.ProxyConfig_TracingServiceName_{TracingServiceName: meshconfig.ProxyConfig_CANONICAL_NAME_ONLY}
+		}},
+		{"snake case is accepted as the API accepts it", []Layer{
+			{Name: "a", YAML: "control_plane_auth_policy: NONE"},
+		}, func(c *meshconfig.ProxyConfig) { c.ControlPlaneAuthPolicy = meshconfig.AuthenticationPolicy_NONE }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := Effective(test.layers...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Default()
+			test.want(want)
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if err := Validate(got); err != nil {
+				t.Errorf("not valid: %v", err)
+			}
+		})
+	}
+}
+
+func TestEffectiveNamesLayerAndField(t *testing.T) {
+	tests := []struct{ yaml, want string }{
+		{"discoveryAdress: x", `proxy configuration from PROXY_CONFIG: field "discoveryAdress": ProxyConfig has no such field`},
+		{"drainDuration: soon", `field "drainDuration": value "soon": `},
+		{"concurrency: many", `field "concurrency": value "many": `},
+		{"controlPlaneAuthPolicy: MAYBE", `field "controlPlaneAuthPolicy": value "MAYBE": `},
+		{"tracing: {zipkin: {adress: x}}", `field "tracing": value {"zipkin":{"adress":"x"}}: unknown field "adress"`},
+		{"- a\n- b\n", "want a mapping of ProxyConfig fields"},
+		{"statusPort: 1\nstatusPort: 2\n", `"statusPort" already set`},
+		{"a: 1\nb: 2\n", `field "b": ProxyConfig has no such field`},
+	}
+	for _, test := range tests {
+		_, err := Effective(Layer{Name: "PROXY_CONFIG", YAML: test.yaml})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s:\n got %v\nwant …%s…", test.yaml, err, test.want)
+		}
+	}
+}
+
+func TestMeshDefault(t *testing.T) {
+	layer, err := MeshDefault("mesh.yaml", "accessLogFile: /dev/stdout\nsomethingNew: 1\ndefaultConfig:\n  meshId: m\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Effective(layer)
+	if err != nil || got.GetMeshId() != "m" {
+		t.Errorf("meshId %q, error %v; want m", got.GetMeshId(), err)
+	}
+	if layer, err = MeshDefault("mesh.yaml", "trustDomain: td"); err != nil || layer.YAML != "" {
+		t.Errorf("no defaultConfig: layer %q, error %v; want an empty layer", layer.YAML, err)
+	}
+	if _, err := MeshDefault("mesh.yaml", "a: [b"); err == nil || !strings.Contains(err.Error(), "read mesh.yaml") {
+		t.Errorf("broken YAML: error %v, want one that names the file", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	tests := []struct {
+		yaml string
+		want []string
+	}{
+		{"proxyAdminPort: 70000", []string{`field "proxyAdminPort": 70000 is not a port`}},
+		{"discoveryAddress: istiod", []string{`field "discoveryAddress": "istiod" is not host:port`}},
+		{"discoveryAddress: 'istiod:xds'", []string{`"xds" is not a port`}},
+		{"discoveryAddress: ':15010'", []string{`":15010" has no host`}},
+		{"configPath: ''\nbinaryPath: ''", []string{`field "configPath": must not be empty`, `field "binaryPath": must not be empty`}},
+		{"drainDuration: 0.1s", []string{`field "drainDuration": 100ms is less than 1s`}},
+		{"terminationDrainDuration: -1s", []string{`field "terminationDrainDuration": -1s is less than 0s`}},
+		{"concurrency: -1", []string{`field "concurrency": -1 is negative`}},
+		{"serviceCluster: ''", []string{`field "serviceCluster": must not be empty`}},
+		{"tracing: {zipkin: {address: zipkin}}", []string{`field "tracing.zipkin.address": "zipkin" is not host:port`}},
+	}
+	for _, test := range tests {
+		config, err := Effective(Layer{Name: "t", YAML: test.yaml})
+		if err != nil {
+			t.Fatalf("%s: %v", test.yaml, err)
+		}
+		err = Validate(config)
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s:\n got %v\nwant …%s…", test.yaml, err, want)
+			}
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	config, err := Effective(Layer{Name: "t", YAML: "readinessProbe: {periodSeconds: 1}\ncaCertificatesPem: [x]\nmeshId: m\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`proxy configuration field "readinessProbe" has no effect: probing the application is not supported yet`,
+		`proxy configuration field "caCertificatesPem" has no effect: workload identity is not supported yet`,
+	}
+	if diff := cmp.Diff(want, Warnings(config)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := Warnings(Default()); got != nil {
+		t.Errorf("the defaults give warnings: %v", got)
+	}
+}
+
+func TestYAML(t *testing.T) {
+	got, err := YAML(&meshconfig.ProxyConfig{StatusPort: 15020, DrainDuration: durationpb.New(time.Second)})
+	if want := "drainDuration: 1s\nstatusPort: 15020\n"; err != nil || got != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}
