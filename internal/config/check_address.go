@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+const unixPrefix = "unix://"
+
+// ipFault says why text is not an IP address.
+func ipFault(text string) string {
+	if addr, err := netip.ParseAddr(text); err != nil || addr.Zone() != "" {
+		return fmt.Sprintf("%q is not an IP address", text)
+	}
+	return ""
+}
+
+// subnetFault says why text is neither an IP address nor a CIDR block. Host bits in a block are allowed.
+func subnetFault(text string) string {
+	if !strings.Contains(text, "/") {
+		return ipFault(text)
+	}
+	if _, err := netip.ParsePrefix(text); err != nil {
+		return fmt.Sprintf("%q is not a CIDR block", text)
+	}
+	return ""
+}
+
+// unixFault says why text is not the address of a Unix domain socket: "unix:///path" or "unix://@abstract".
+func unixFault(text string) string {
+	name := strings.TrimPrefix(text, unixPrefix)
+	switch {
+	case strings.HasPrefix(name, "@") && len(name) > 1:
+		return ""
+	case !strings.HasPrefix(name, "/"):
+		return fmt.Sprintf("%q must be unix:///absolute/path or unix://@name", text)
+	case strings.HasSuffix(name, "/"):
+		return fmt.Sprintf("%q must name a file, not a directory", text)
+	default:
+		return ""
+	}
+}
+
+func isUnix(address string) bool { return strings.HasPrefix(address, unixPrefix) }
+
+// hostOrIPFault says why text is neither a host name (without wildcard) nor an IP address.
+func hostOrIPFault(text string) string {
+	if ipFault(text) == "" || domainFault(text) == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q is neither a host name nor an IP address", text)
+}
+
+// subnets checks a list of IP addresses and CIDR blocks.
+func (r *report) subnets(at path, list []string) {
+	for i, text := range list {
+		r.fault(at.Index(i), subnetFault(text))
+	}
+}

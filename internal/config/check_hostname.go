@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	maxDomainLength = 255 // RFC 1035, section 2.3.4
+	maxLabelLength  = 63
+)
+
+// domainFault says what keeps name from being a DNS name, short or fully qualified; "" if nothing does.
+// A dot at the end is allowed. A last label of digits only is not: such names are IP addresses gone wrong (RFC 3696).
+func domainFault(name string) string {
+	if name == "" {
+		return "is empty, a host name is required"
+	}
+	if len(name) > maxDomainLength {
+		return fmt.Sprintf("%.40q… is longer than %d characters", name, maxDomainLength)
+	}
+	labels := strings.Split(strings.TrimSuffix(name, "."), ".")
+	for _, label := range labels {
+		if !isHostLabel(label) {
+			return fmt.Sprintf("%q is not a host name: %q must be 1 to %d letters, digits or \"-\", beginning and ending with a letter or digit",
+				name, label, maxLabelLength)
+		}
+	}
+	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {
+		return fmt.Sprintf("%q is not a host name: the last part must not be a number", name)
+	}
+	return ""
+}
+
+func isHostLabel(label string) bool {
+	if label == "" || len(label) > maxLabelLength || label[0] == '-' || label[len(label)-1] == '-' {
+		return false
+	}
+	for i := range len(label) {
+		if !isAlphanumeric(label[i]) && label[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// wildcardFault is domainFault for a host whose first label may be or begin with "*": "*", "*.com", "*-eu.example.com".
+func wildcardFault(host string) string {
+	rest, wildcard := strings.CutPrefix(host, "*")
+	if !wildcard {
+		return domainFault(host)
+	}
+	if rest == "" {
+		return ""
+	}
+	if fault := domainFault("a" + rest); fault != "" { // whatever the wildcard stands for, the rest must make a name of it
+		return fmt.Sprintf("%q is not a host name with a wildcard at its beginning", host)
+	}
+	return ""
+}
+
+// overlapping says that some name is covered by both hosts, each exact or with a wildcard at its beginning.
+func overlapping(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	ra, wa := strings.CutPrefix(a, "*")
+	rb, wb := strings.CutPrefix(b, "*")
+	switch {
+	case wa && wb:
+		return strings.HasSuffix(ra, rb) || strings.HasSuffix(rb, ra)
+	case wa:
+		return strings.HasSuffix(b, ra)
+	case wb:
+		return strings.HasSuffix(a, rb)
+	default:
+		return a == b
+	}
+}
+
+// covers says that every name of inner is one of outer.
+func covers(outer, inner string) bool {
+	outer, inner = strings.ToLower(outer), strings.ToLower(inner)
+	rest, wildcard := strings.CutPrefix(outer, "*")
+	if !wildcard {
+		return outer == inner
+	}
+	return strings.HasSuffix(strings.TrimPrefix(inner, "*"), rest)
+}
+
+// namespacedHost checks "namespace/dnsName", as Gateway.servers[].hosts and Sidecar.egress[].hosts have it, when the
+// namespace is already known to be there. special are the values besides a name that the namespace may have.
+func (r *report) namespacedHost(at path, namespace, host string, special ...string) {
+	if !slices.Contains(special, namespace) && len(validation.IsDNS1123Label(namespace)) > 0 {
+		r.errorf(at, "namespace %q must be a namespace's name or one of %q", namespace, special)
+	}
+	fault := wildcardFault(host)
+	if fault == "" && host != "*" && !strings.Contains(host, ".") {
+		// A short name would never match: services are known by their full names.
+		fault = fmt.Sprintf("short name %q is not allowed, write the fully qualified name", host)
+	}
+	r.fault(at, fault)
+}
+
+// exportTo checks the namespaces that an object is visible in (the exportTo of the networking kinds).
+// nowhere allows "~", which only services may say.
+func (r *report) exportTo(at path, list []string, nowhere bool) {
+	seen := map[string]bool{}
+	for i, value := range list {
+		namespace := value
+		switch {
+		case value == "*" && len(list) > 1:
+			r.errorf(at.Index(i), "\"*\" exports to all namespaces and must stand alone")
+		case value == "~" && !nowhere:
+			r.errorf(at.Index(i), "\"~\" (nowhere) is allowed only for a ServiceEntry")
+		case value == "~" && len(list) > 1:
+			r.errorf(at.Index(i), "\"~\" exports nowhere and must stand alone")
+		case value == ".":
+			namespace = r.object.Namespace
+		case value != "*" && value != "~" && len(validation.IsDNS1123Label(value)) > 0:
+			r.errorf(at.Index(i), "%q must be \".\", \"*\" or a namespace's name", value)
+		}
+		if seen[namespace] {
+			r.errorf(at.Index(i), "%q is there twice", value)
+		}
+		seen[namespace] = true
+	}
+}

@@ -1,0 +1,20 @@
+package config
+
+// minPercent is the smallest share above 0 that proxies can hold to: one in a million.
+const minPercent = 0.0001
+
+// percent checks a share of requests between 0 and 100.
+func (r *report) percent(at path, value float64) {
+	if !(value >= 0 && value <= 100) { // also refuses NaN
+		r.errorf(at, "%g is not in the range 0..100", value)
+	} else if value > 0 && value < minPercent {
+		r.errorf(at, "%g is smaller than the smallest share that can be applied, %g", value, minPercent)
+	}
+}
+
+// nonNegative checks a count for which 0 means the default.
+func (r *report) nonNegative(at path, value int32) {
+	if value < 0 {
+		r.errorf(at, "%d is negative", value)
+	}
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"strings"
+)
+
+const (
+	// maxRegexpLength bounds user's expressions in bytes, as istiod does (its bulletin ISTIO-SECURITY-2026-006 is about
+	// one field where that was forgotten).
+	maxRegexpLength = 1024
+	// maxRegexpProgram bounds the compiled size, in instructions. Proxies refuse programs above their own limit, which
+	// their bootstrap sets to 32768 RE2 instructions (runtime key re2.max_program_size.error_level); RE2's programs are
+	// larger than this estimate, for they work on bytes.
+	maxRegexpProgram = 16384
+)
+
+// regexpFault says why an expression cannot be used, "" if it can. groups is the number of its capture groups.
+// Proxies and Go share the syntax (RE2); nothing here takes more than linear time in the bounded length.
+func regexpFault(expr string) (groups int, fault string) {
+	if expr == "" {
+		return 0, "the regular expression is empty"
+	}
+	if len(expr) > maxRegexpLength {
+		return 0, fmt.Sprintf("the regular expression has %d bytes, at most %d are allowed", len(expr), maxRegexpLength)
+	}
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return 0, "invalid regular expression (RE2 syntax): " + strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+	}
+	if size := programSize(tree); size > maxRegexpProgram {
+		return 0, fmt.Sprintf("the regular expression is too complex: it compiles to about %d instructions, at most %d are allowed",
+			size, maxRegexpProgram)
+	}
+	return tree.MaxCap(), ""
+}
+
+// programSize says to about how many instructions an expression compiles. It does not compile it: a thousand bytes can
+// become a program of many megabytes.
+func programSize(re *syntax.Regexp) int {
+	size := 0
+	for _, sub := range re.Sub {
+		size += programSize(sub)
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune)
+	case syntax.OpRepeat:
+		if re.Max < 0 { // x{n,} is n times x, and once more with a loop
+			return (re.Min+1)*size + 1
+		}
+		return re.Max*(size+1) // those above the minimum can be left out, each by a jump
+	case syntax.OpCapture:
+		return size + 2
+	case syntax.OpAlternate:
+		return size + len(re.Sub)
+	case syntax.OpConcat:
+		return size
+	default: // one instruction, or a loop around what is below
+		return size + 1
+	}
+}
+
+// regexp checks one expression.
+func (r *report) regexp(at path, expr string) {
+	_, fault := regexpFault(expr)
+	r.fault(at, fault)
+}
+
+// rewriteFault checks the text that replaces what an expression with that many groups matched: a backslash stands
+// before a group's number or another backslash.
+func rewriteFault(text string, groups int) string {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		i++
+		switch {
+		case i == len(text):
+			return "must not end with a single \"\\\""
+		case text[i] == '\\':
+		case text[i] < '0' || text[i] > '9':
+			return fmt.Sprintf("\"\\%c\" is neither a group such as \"\\1\" nor \"\\\\\"", text[i])
+		case int(text[i]-'0') > groups:
+			return fmt.Sprintf("\"\\%c\" is not a group: the expression has %d", text[i], groups)
+		}
+	}
+	return ""
+}

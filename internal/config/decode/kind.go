@@ -1,0 +1,73 @@
+package decode
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+)
+
+// lookUp finds the kind that an object says it is of. Without it (info.Kind empty) the Problem says why; foreign kinds,
+// which others read, are no fault of the user. A kind that is found in a version that is not served has a Problem too.
+func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem, foreign bool) {
+	fault := func(field, format string, args ...any) config.Problem {
+		return config.Problem{Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error}
+	}
+	switch {
+	case apiVersion == "":
+		return info, fault("apiVersion", "is required"), false
+	case kind == "":
+		return info, fault("kind", "is required"), false
+	}
+	group, version, found := strings.Cut(apiVersion, "/")
+	if !found {
+		group, version = "", apiVersion
+	}
+	info, known, served := api.Lookup(group, version, kind)
+	switch {
+	case known && served:
+		return info, config.Problem{}, false
+	case known:
+		return info, fault("apiVersion", "version %q of %s is not served, only %s", version, kind, strings.Join(info.Versions, ", ")), false
+	}
+	if p, typo := typoOf(group, kind); typo {
+		return api.KindInfo{}, fault(p.Field, "%s", p.Reason), false
+	}
+	problem = fault("kind", "%s of %s is not read by meshpilot", kind, apiVersion)
+	problem.Severity = config.Warning
+	return api.KindInfo{}, problem, true
+}
+
+// typoOf says whether a group and kind that are not read look like a slip for some that are.
+func typoOf(group, kind string) (config.Problem, bool) {
+	var groups, kinds []string
+	for _, k := range api.Kinds() {
+		if k.Group != "" {
+			groups = append(groups, k.Group)
+		}
+		if k.Group == group {
+			kinds = append(kinds, string(k.Kind))
+		}
+	}
+	if len(kinds) > 0 {
+		hint := suggest(kind, kinds)
+		// All kinds of Istio's own groups are in the table: another one is a mistake.
+		if hint != "" || strings.HasSuffix(group, ".istio.io") {
+			return config.Problem{Field: "kind", Reason: fmt.Sprintf("unknown kind %q in group %q%s", kind, group, hint)}, true
+		}
+		return config.Problem{}, false
+	}
+	for _, k := range api.Kinds() {
+		if string(k.Kind) != kind {
+			continue
+		}
+		if k.Istio() && (group == "" || suggest(group, []string{k.Group}) != "" || strings.HasSuffix(group, ".istio.io")) {
+			return config.Problem{Field: "apiVersion", Reason: fmt.Sprintf("kind %s is in group %q, not %q", kind, k.Group, group)}, true
+		}
+	}
+	if hint := suggest(group, groups); hint != "" {
+		return config.Problem{Field: "apiVersion", Reason: fmt.Sprintf("unknown group %q%s", group, hint)}, true
+	}
+	return config.Problem{}, false
+}

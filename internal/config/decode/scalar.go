@@ -1,0 +1,166 @@
+package decode
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// scalar checks a value that is to be a string, number, bool, enum or bytes.
+func (w *walk) scalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		if _, ok := v.(string); !ok {
+			w.errorf(at, "must be a string, found %s%s", describe(v), quoteHint(v))
+		}
+	case protoreflect.BoolKind:
+		if _, ok := v.(bool); !ok {
+			w.errorf(at, "must be true or false, found %s", describe(v))
+		}
+	case protoreflect.BytesKind:
+		if text, ok := v.(string); !ok || !isBase64(text) {
+			w.errorf(at, "must be bytes in base64, found %s", describe(v))
+		}
+	case protoreflect.EnumKind:
+		w.enum(at, v, fd.Enum())
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		if text, ok := numberText(v); !ok || !isFloat(text) {
+			w.errorf(at, "must be a number, found %s", describe(v))
+		}
+	default:
+		if reason := integerFault(v, fd.Kind()); reason != "" {
+			w.errorf(at, "%s", reason)
+		}
+	}
+}
+
+func (w *walk) enum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
+	if d.FullName() == "google.protobuf.NullValue" {
+		return
+	}
+	names := make([]string, d.Values().Len())
+	for i := range names {
+		names[i] = string(d.Values().Get(i).Name())
+	}
+	switch v := v.(type) {
+	case string:
+		if !slices.Contains(names, v) {
+			w.errorf(at, "unknown value %q, must be one of %s", v, strings.Join(names, ", "))
+		}
+	case json.Number:
+		n, err := strconv.ParseInt(v.String(), 10, 32)
+		if err != nil || d.Values().ByNumber(protoreflect.EnumNumber(n)) == nil {
+			w.errorf(at, "unknown value %s, must be one of %s", v, strings.Join(names, ", "))
+		}
+	default:
+		w.errorf(at, "must be one of %s, found %s", strings.Join(names, ", "), describe(v))
+	}
+}
+
+// integerFault checks an integer, which may be in quotes (as 64-bit ones are in protobuf's JSON) or have a zero fraction.
+func integerFault(v any, kind protoreflect.Kind) string {
+	text, ok := numberText(v)
+	if !ok {
+		return "must be a whole number, found " + describe(v)
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f != math.Trunc(f) || math.IsInf(f, 0) {
+		return "must be a whole number, found " + describe(v)
+	}
+	bits, signed := 64, true
+	switch kind {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		bits = 32
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		bits, signed = 32, false
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		signed = false
+	}
+	low, high := 0.0, math.Ldexp(1, bits)
+	if signed {
+		low, high = -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1)
+	}
+	if f < low || f >= high {
+		return fmt.Sprintf("%s is out of range", text)
+	}
+	return ""
+}
+
+func numberText(v any) (string, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return v.String(), true
+	case string:
+		return v, v != "" && v == strings.TrimSpace(v)
+	default:
+		return "", false
+	}
+}
+
+func isFloat(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil || text == "NaN" || text == "Infinity" || text == "-Infinity"
+}
+
+func isBase64(text string) bool {
+	text = strings.TrimRight(text, "=")
+	if _, err := base64.RawStdEncoding.DecodeString(text); err == nil {
+		return true
+	}
+	_, err := base64.RawURLEncoding.DecodeString(text)
+	return err == nil
+}
+
+func mapKeyFault(key string, fd protoreflect.FieldDescriptor) string {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return ""
+	case protoreflect.BoolKind:
+		if key != "true" && key != "false" {
+			return fmt.Sprintf("key %q must be true or false", key)
+		}
+		return ""
+	default:
+		if integerFault(json.Number(key), fd.Kind()) != "" {
+			return fmt.Sprintf("key %q must be a whole number in range", key)
+		}
+		return ""
+	}
+}
+
+// describe names a JSON value for a person.
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return fmt.Sprintf("the string %.60q", v)
+	case json.Number:
+		return "the number " + v.String()
+	case bool:
+		return strconv.FormatBool(v)
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	default:
+		return fmt.Sprintf("%T", v)
+	}
+}
+
+// quoteHint helps with the commonest slip of YAML: version: 1, enabled: yes.
+func quoteHint(v any) string {
+	switch v.(type) {
+	case json.Number, bool:
+		return " (write it in quotes)"
+	default:
+		return ""
+	}
+}

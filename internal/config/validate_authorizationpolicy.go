@@ -1,0 +1,170 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+
+	security "istio.io/api/security/v1beta1"
+)
+
+func (r *report) authorizationPolicy(at path, policy *security.AuthorizationPolicy) {
+	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
+	action := policy.GetAction()
+	custom := action == security.AuthorizationPolicy_CUSTOM
+	switch {
+	case custom && policy.GetProvider().GetName() == "":
+		r.errorf(at.Child("provider", "name"), "is required for action CUSTOM")
+	case !custom && policy.GetActionDetail() != nil:
+		r.errorf(at.Child("provider"), "is allowed for action CUSTOM only, not for %s", action)
+	}
+	if len(policy.GetRules()) == 0 && (custom || action == security.AuthorizationPolicy_DENY) {
+		r.errorf(at.Child("rules"), "without rules action %s never applies: write \"rules: [{}]\" for every request", action)
+	}
+	r.maxItems(at.Child("rules"), len(policy.GetRules()), 512)
+	for i, rule := range policy.GetRules() {
+		r.authorizationRule(at.Child("rules").Index(i), rule, custom)
+	}
+}
+
+func (r *report) authorizationRule(at path, rule *security.Rule, custom bool) {
+	r.maxItems(at.Child("from"), len(rule.GetFrom()), 512)
+	for i, from := range rule.GetFrom() {
+		r.ruleSource(at.Child("from").Index(i).Child("source"), from.GetSource(), custom)
+	}
+	for i, to := range rule.GetTo() {
+		r.ruleOperation(at.Child("to").Index(i).Child("operation"), to.GetOperation())
+	}
+	for i, condition := range rule.GetWhen() {
+		r.ruleCondition(at.Child("when").Index(i), condition, custom)
+	}
+}
+
+// namedValues is one list field of a rule.
+type namedValues struct {
+	name   string
+	values []string
+}
+
+// valueLists checks lists of patterns of which at least one must be set and none may hold an empty value.
+func (r *report) valueLists(at path, lists []namedValues) {
+	empty := true
+	for _, list := range lists {
+		for i, value := range list.values {
+			empty = false
+			r.required(at.Child(list.name).Index(i), value)
+		}
+	}
+	if empty {
+		r.errorf(at, "is empty, at least one field is required")
+	}
+}
+
+func (r *report) ruleSource(at path, source *security.Source, custom bool) {
+	r.valueLists(at, []namedValues{
+		{"principals", source.GetPrincipals()}, {"notPrincipals", source.GetNotPrincipals()},
+		{"requestPrincipals", source.GetRequestPrincipals()}, {"notRequestPrincipals", source.GetNotRequestPrincipals()},
+		{"namespaces", source.GetNamespaces()}, {"notNamespaces", source.GetNotNamespaces()},
+		{"serviceAccounts", source.GetServiceAccounts()}, {"notServiceAccounts", source.GetNotServiceAccounts()},
+		{"ipBlocks", source.GetIpBlocks()}, {"notIpBlocks", source.GetNotIpBlocks()},
+		{"remoteIpBlocks", source.GetRemoteIpBlocks()}, {"notRemoteIpBlocks", source.GetNotRemoteIpBlocks()},
+		{"trustDomains", source.GetTrustDomains()}, {"notTrustDomains", source.GetNotTrustDomains()},
+	})
+	for _, blocks := range []namedValues{
+		{"ipBlocks", source.GetIpBlocks()}, {"notIpBlocks", source.GetNotIpBlocks()},
+		{"remoteIpBlocks", source.GetRemoteIpBlocks()}, {"notRemoteIpBlocks", source.GetNotRemoteIpBlocks()},
+	} {
+		r.valuesAre(at.Child(blocks.name), blocks.values, subnetFault)
+	}
+	r.serviceAccounts(at, source)
+	if custom {
+		// The external service is asked before anything of the caller is known.
+		for _, list := range []namedValues{
+			{"principals", source.GetPrincipals()}, {"notPrincipals", source.GetNotPrincipals()},
+			{"requestPrincipals", source.GetRequestPrincipals()}, {"notRequestPrincipals", source.GetNotRequestPrincipals()},
+			{"namespaces", source.GetNamespaces()}, {"notNamespaces", source.GetNotNamespaces()},
+		} {
+			if len(list.values) > 0 {
+				r.errorf(at.Child(list.name), "is not supported for action CUSTOM")
+			}
+		}
+	}
+}
+
+// valuesAre reports every value that is set and has a fault. Empty values are reported elsewhere.
+func (r *report) valuesAre(at path, values []string, fault func(string) string) {
+	for i, value := range values {
+		if value != "" {
+			r.fault(at.Index(i), fault(value))
+		}
+	}
+}
+
+func (r *report) serviceAccounts(at path, source *security.Source) {
+	lists := []namedValues{{"serviceAccounts", source.GetServiceAccounts()}, {"notServiceAccounts", source.GetNotServiceAccounts()}}
+	others := len(source.GetPrincipals()) + len(source.GetNotPrincipals()) + len(source.GetNamespaces()) + len(source.GetNotNamespaces())
+	for _, list := range lists {
+		if len(list.values) > 0 && others > 0 {
+			r.errorf(at.Child(list.name), "must not be set together with principals or namespaces")
+		}
+		r.maxItems(at.Child(list.name), len(list.values), 16)
+		r.valuesAre(at.Child(list.name), list.values, func(account string) string {
+			namespace, name, qualified := strings.Cut(account, "/")
+			switch {
+			case len(account) > 320:
+				return "is longer than 320 characters"
+			case strings.Contains(account, "*"):
+				return strconv.Quote(account) + " must not have a wildcard"
+			case qualified && (namespace == "" || name == "" || strings.Contains(name, "/")):
+				return strconv.Quote(account) + " must be serviceAccount or namespace/serviceAccount"
+			default:
+				return ""
+			}
+		})
+	}
+}
+
+func (r *report) ruleOperation(at path, operation *security.Operation) {
+	paths := []namedValues{{"paths", operation.GetPaths()}, {"notPaths", operation.GetNotPaths()}}
+	ports := []namedValues{{"ports", operation.GetPorts()}, {"notPorts", operation.GetNotPorts()}}
+	lists := []namedValues{
+		{"hosts", operation.GetHosts()}, {"notHosts", operation.GetNotHosts()},
+		{"methods", operation.GetMethods()}, {"notMethods", operation.GetNotMethods()},
+	}
+	r.valueLists(at, append(append(lists, paths...), ports...))
+	for _, list := range ports {
+		r.valuesAre(at.Child(list.name), list.values, portFault)
+	}
+	for _, list := range paths {
+		r.valuesAre(at.Child(list.name), list.values, pathTemplateFault)
+	}
+}
+
+func portFault(text string) string {
+	if number, err := strconv.ParseUint(text, 10, 16); err != nil || number == 0 {
+		return strconv.Quote(text) + " is not a port in the range 1..65535"
+	}
+	return ""
+}
+
+// pathTemplateFault checks a path that may have "{*}" and "{**}" as whole segments, "{**}" once and last of them
+// (Operation.paths). A path without braces is a plain pattern.
+func pathTemplateFault(text string) string {
+	if !strings.ContainsAny(text, "{}") {
+		return ""
+	}
+	rest := false
+	for _, segment := range strings.Split(strings.TrimPrefix(text, "/"), "/") {
+		switch {
+		case segment == "{*}" || segment == "{**}":
+			if rest {
+				return strconv.Quote(text) + ": {**} must be the last of the operators"
+			}
+			rest = segment == "{**}"
+		case strings.ContainsAny(segment, "{}"):
+			return strconv.Quote(text) + ": a segment with braces must be {*} or {**}"
+		case strings.Contains(segment, "*"):
+			return strconv.Quote(text) + ": \"*\" without braces is not allowed beside {*} or {**}"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package config
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+	"istio.io/api/type/v1beta1"
+)
+
+func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
+	r.fault(at.Child("host"), wildcardFault(rule.GetHost()))
+	r.trafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())
+	seen := map[string]bool{}
+	for i, subset := range rule.GetSubsets() {
+		here := at.Child("subsets").Index(i)
+		r.fault(here.Child("name"), subsetFault(subset.GetName()))
+		if seen[subset.GetName()] {
+			r.errorf(here.Child("name"), "subset %q is there twice", subset.GetName())
+		}
+		seen[subset.GetName()] = true
+		r.labels(here.Child("labels"), subset.GetLabels())
+		r.trafficPolicy(here.Child("trafficPolicy"), subset.GetTrafficPolicy())
+	}
+	r.exportTo(at.Child("exportTo"), rule.GetExportTo(), false)
+	r.policySelector(at.Child("workloadSelector"), rule.GetWorkloadSelector())
+	if rule.GetWorkloadSelector() != nil {
+		for i, namespace := range rule.GetExportTo() {
+			if namespace != "." && namespace != r.object.Namespace {
+				r.errorf(at.Child("exportTo").Index(i), "with workloadSelector the rule is for clients of its own namespace and cannot be exported to %q", namespace)
+			}
+		}
+	}
+}
+
+// policySelector checks the form of selector that has matchLabels.
+func (r *report) policySelector(at path, selector *v1beta1.WorkloadSelector) {
+	r.matchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
+}
+
+func (r *report) trafficPolicy(at path, policy *networking.TrafficPolicy) {
+	if policy == nil {
+		return
+	}
+	if policy.GetLoadBalancer() == nil && policy.GetConnectionPool() == nil && policy.GetOutlierDetection() == nil &&
+		policy.GetTls() == nil && len(policy.GetPortLevelSettings()) == 0 && policy.GetTunnel() == nil &&
+		policy.GetProxyProtocol() == nil && policy.GetRetryBudget() == nil {
+		r.errorf(at, "is empty, at least one field is required")
+	}
+	r.portPolicy(at, policy)
+	r.portLevelSettings(at.Child("portLevelSettings"), policy.GetPortLevelSettings())
+	r.tunnel(at.Child("tunnel"), policy.GetTunnel())
+	if policy.GetTunnel() != nil && policy.GetProxyProtocol() != nil {
+		r.errorf(at.Child("proxyProtocol"), "must not be set together with tunnel")
+	}
+	r.retryBudget(at.Child("retryBudget"), policy.GetRetryBudget())
+}
+
+// portPolicyFields is what policies for a whole service and for one of its ports share.
+type portPolicyFields interface {
+	GetLoadBalancer() *networking.LoadBalancerSettings
+	GetConnectionPool() *networking.ConnectionPoolSettings
+	GetOutlierDetection() *networking.OutlierDetection
+	GetTls() *networking.ClientTLSSettings
+}
+
+func (r *report) portPolicy(at path, policy portPolicyFields) {
+	r.loadBalancer(at.Child("loadBalancer"), policy.GetLoadBalancer(), policy.GetOutlierDetection() != nil)
+	r.connectionPool(at.Child("connectionPool"), policy.GetConnectionPool())
+	r.outlierDetection(at.Child("outlierDetection"), policy.GetOutlierDetection())
+	r.clientTLS(at.Child("tls"), policy.GetTls())
+}
+
+func (r *report) portLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
+	r.maxItems(at, len(settings), 4096)
+	seen := map[uint32]bool{}
+	for i, policy := range settings {
+		here := at.Index(i)
+		if policy.GetPort() == nil {
+			r.errorf(here.Child("port"), "is required")
+		} else {
+			r.portNumber(here.Child("port", "number"), policy.GetPort().GetNumber())
+		}
+		if number := policy.GetPort().GetNumber(); seen[number] && number != 0 {
+			r.warnf(here.Child("port", "number"), "port %d has settings before, which count", number)
+		}
+		seen[policy.GetPort().GetNumber()] = true
+		if policy.GetLoadBalancer() == nil && policy.GetConnectionPool() == nil && policy.GetOutlierDetection() == nil && policy.GetTls() == nil {
+			r.errorf(here, "at least one field besides port is required")
+		}
+		r.portPolicy(here, policy)
+	}
+}
+
+func (r *report) tunnel(at path, tunnel *networking.TrafficPolicy_TunnelSettings) {
+	if tunnel == nil {
+		return
+	}
+	if p := tunnel.GetProtocol(); p != "" && p != "CONNECT" && p != "POST" {
+		r.errorf(at.Child("protocol"), "%q must be \"CONNECT\" or \"POST\"", p)
+	}
+	r.fault(at.Child("targetHost"), hostOrIPFault(tunnel.GetTargetHost()))
+	r.portNumber(at.Child("targetPort"), tunnel.GetTargetPort())
+}
+
+func (r *report) retryBudget(at path, budget *networking.TrafficPolicy_RetryBudget) {
+	if budget.GetPercent() != nil {
+		r.percent(at.Child("percent"), budget.GetPercent().GetValue())
+	}
+	r.durationOrZero(at.Child("budgetInterval"), budget.GetBudgetInterval())
+}

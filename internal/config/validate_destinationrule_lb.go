@@ -1,0 +1,112 @@
+package config
+
+import (
+	"math/big"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+const (
+	// maxMaglevTable and maxRingSize are the limits of Envoy's load balancers (MaglevLbConfig.table_size,
+	// RingHashLbConfig.minimum_ring_size).
+	maxMaglevTable = 5000011
+	maxRingSize    = 8 << 20
+)
+
+// loadBalancer checks how endpoints are chosen. outlier says that outlier detection is set beside it, without which
+// no endpoint is ever thought unhealthy and nothing fails over.
+func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outlier bool) {
+	if lb == nil {
+		return
+	}
+	if lb.GetConsistentHash() != nil {
+		r.consistentHash(at.Child("consistentHash"), lb.GetConsistentHash())
+	}
+	//nolint:staticcheck // the deprecated field is still read
+	if seconds := lb.GetWarmupDurationSecs(); seconds != nil {
+		r.durationOrZero(at.Child("warmupDurationSecs"), seconds)
+		if lb.GetWarmup() != nil {
+			r.errorf(at.Child("warmupDurationSecs"), "must not be set together with warmup, which replaces it")
+		}
+	}
+	r.warmup(at.Child("warmup"), lb)
+	r.localityLB(at.Child("localityLbSetting"), lb.GetLocalityLbSetting(), outlier)
+	r.zoneAwareLB(at.Child("zoneAwareLbSetting"), lb.GetZoneAwareLbSetting(), outlier)
+	if lb.GetLocalityLbSetting() != nil && lb.GetZoneAwareLbSetting() != nil {
+		r.errorf(at.Child("zoneAwareLbSetting"), "must not be set together with localityLbSetting")
+	}
+}
+
+func (r *report) warmup(at path, lb *networking.LoadBalancerSettings) {
+	warmup := lb.GetWarmup()
+	if warmup == nil {
+		return
+	}
+	if warmup.GetDuration() == nil {
+		r.errorf(at.Child("duration"), "is required")
+	}
+	r.duration(at.Child("duration"), warmup.GetDuration())
+	if warmup.GetMinimumPercent() != nil {
+		r.percent(at.Child("minimumPercent"), warmup.GetMinimumPercent().GetValue())
+	}
+	if aggression := warmup.GetAggression(); aggression != nil && !(aggression.GetValue() > 0) {
+		r.errorf(at.Child("aggression"), "%g must be greater than 0", aggression.GetValue())
+	}
+	switch simple := lb.GetSimple(); {
+	case lb.GetConsistentHash() != nil,
+		simple == networking.LoadBalancerSettings_RANDOM, simple == networking.LoadBalancerSettings_PASSTHROUGH:
+		r.warnf(at, "has an effect with ROUND_ROBIN and LEAST_REQUEST only")
+	}
+}
+
+func (r *report) consistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
+	switch key := hash.GetHashKey().(type) {
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
+		r.fault(at.Child("httpHeaderName"), headerNameFault(key.HttpHeaderName))
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpQueryParameterName:
+		r.required(at.Child("httpQueryParameterName"), key.HttpQueryParameterName)
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
+		cookie := at.Child("httpCookie")
+		r.required(cookie.Child("name"), key.HttpCookie.GetName())
+		r.durationOrZero(cookie.Child("ttl"), key.HttpCookie.GetTtl()) // 0s makes a session cookie
+		for i, attribute := range key.HttpCookie.GetAttributes() {
+			r.required(cookie.Child("attributes").Index(i).Child("name"), attribute.GetName())
+		}
+	case *networking.LoadBalancerSettings_ConsistentHashLB_UseSourceIp:
+		if !key.UseSourceIp {
+			r.warnf(at.Child("useSourceIp"), "is false and no other key is set: requests are spread at random")
+		}
+	default:
+		r.warnf(at, "has no key to hash: requests are spread at random")
+	}
+	//nolint:staticcheck // the deprecated field is still read
+	ring := hash.GetMinimumRingSize()
+	if ring != 0 {
+		r.warnf(at.Child("minimumRingSize"), "is deprecated, use ringHash.minimumRingSize")
+		r.ringSize(at.Child("minimumRingSize"), ring)
+	}
+	switch algorithm := hash.GetHashAlgorithm().(type) {
+	case *networking.LoadBalancerSettings_ConsistentHashLB_RingHash_:
+		r.ringSize(at.Child("ringHash", "minimumRingSize"), algorithm.RingHash.GetMinimumRingSize())
+	case *networking.LoadBalancerSettings_ConsistentHashLB_Maglev:
+		r.maglevTable(at.Child("maglev", "tableSize"), algorithm.Maglev.GetTableSize())
+	}
+	if ring != 0 && hash.GetHashAlgorithm() != nil {
+		r.errorf(at.Child("minimumRingSize"), "must not be set together with ringHash or maglev")
+	}
+}
+
+func (r *report) ringSize(at path, size uint64) {
+	if size > maxRingSize {
+		r.errorf(at, "%d is more than %d", size, maxRingSize)
+	}
+}
+
+func (r *report) maglevTable(at path, size uint64) {
+	switch {
+	case size > maxMaglevTable:
+		r.errorf(at, "%d is more than %d", size, maxMaglevTable)
+	case !new(big.Int).SetUint64(size).ProbablyPrime(0): // exact below 2^64
+		r.errorf(at, "%d must be a prime number", size)
+	}
+}

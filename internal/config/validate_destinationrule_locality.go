@@ -1,0 +1,128 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// localityLB checks how traffic is spread over, or fails over between, localities "region/zone/subzone".
+func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
+	if lb == nil {
+		return
+	}
+	if len(lb.GetDistribute()) > 0 && len(lb.GetFailover()) > 0 {
+		r.errorf(at.Child("failover"), "must not be set together with distribute")
+	}
+	if len(lb.GetDistribute()) > 0 && len(lb.GetFailoverPriority()) > 0 {
+		r.warnf(at.Child("failoverPriority"), "is ignored when distribute is set")
+	}
+	var sources []string
+	for i, distribute := range lb.GetDistribute() {
+		here := at.Child("distribute").Index(i)
+		sources = r.locality(here.Child("from"), distribute.GetFrom(), sources)
+		r.localityWeights(here.Child("to"), distribute.GetTo())
+	}
+	var failover []regionPair
+	for _, f := range lb.GetFailover() {
+		failover = append(failover, f)
+	}
+	r.failover(at, failover, lb.GetFailoverPriority(), outlier)
+}
+
+// locality checks one locality, which may end in "*", and that it does not overlap with those seen before it. It gives
+// seen with the locality added.
+func (r *report) locality(at path, locality string, seen []string) []string {
+	parts := strings.Split(locality, "/")
+	switch star := slices.Index(parts, "*"); {
+	case slices.Contains(parts, "") && locality != "":
+		r.errorf(at, "%q has an empty region, zone or subzone", locality)
+	case star >= 0 && star != len(parts)-1:
+		r.errorf(at, "%q: \"*\" is allowed only at the end", locality)
+	}
+	for _, before := range seen {
+		if localityCovers(before, locality) {
+			r.errorf(at, "%q overlaps with %q before it", locality, before)
+			break
+		}
+	}
+	return append(seen, locality)
+}
+
+// localityCovers says that every place of inner is one of outer: equal, or below it.
+func localityCovers(outer, inner string) bool {
+	prefix := strings.TrimSuffix(strings.TrimSuffix(outer, "*"), "/")
+	return prefix == "" && outer != "" || inner == prefix || strings.HasPrefix(inner, prefix+"/")
+}
+
+func (r *report) localityWeights(at path, to map[string]uint32) {
+	var sum uint64
+	var seen []string
+	for _, locality := range sortedKeys(to) {
+		seen = r.locality(at.Key(locality), locality, seen)
+		weight := to[locality]
+		if weight < 1 || weight > 100 {
+			r.errorf(at.Key(locality), "weight %d is not in the range 1..100", weight)
+		}
+		sum += uint64(weight)
+	}
+	if sum != 100 {
+		r.errorf(at, "the weights add up to %d, they must add up to 100", sum)
+	}
+}
+
+// regionPair is one line of either kind of failover.
+type regionPair interface {
+	GetFrom() string
+	GetTo() string
+}
+
+// failover checks the parts that both kinds of locality settings share.
+func (r *report) failover(at path, pairs []regionPair, priority []string, outlier bool) {
+	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
+		r.warnf(at, "nothing fails over without outlierDetection beside it: no endpoint is found unhealthy")
+	}
+	for i, pair := range pairs {
+		here := at.Child("failover").Index(i)
+		for _, end := range []struct{ name, region string }{{"from", pair.GetFrom()}, {"to", pair.GetTo()}} {
+			switch {
+			case strings.Contains(end.region, "/"):
+				r.errorf(here.Child(end.name), "%q must be a region, without zone", end.region)
+			case strings.Contains(end.region, "*"):
+				r.errorf(here.Child(end.name), "%q must not have a wildcard", end.region)
+			case end.region == "":
+				r.warnf(here.Child(end.name), "is empty, so the line has no effect")
+			}
+		}
+		if pair.GetFrom() == pair.GetTo() {
+			r.errorf(here.Child("to"), "must be another region than from")
+		}
+	}
+	for i, label := range priority {
+		key, value, _ := strings.Cut(label, "=")
+		if fault := labelFault(key, value); fault != "" {
+			r.warnf(at.Child("failoverPriority").Index(i), "no endpoint can match: %s", fault)
+		}
+	}
+}
+
+func (r *report) zoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSetting, outlier bool) {
+	if lb == nil {
+		return
+	}
+	var failover []regionPair
+	for _, f := range lb.GetFailover() {
+		failover = append(failover, f)
+	}
+	r.failover(at, failover, lb.GetFailoverPriority(), outlier)
+	for i, label := range lb.GetFailoverPriority() {
+		key, _, _ := strings.Cut(label, "=")
+		if slices.Contains([]string{"topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.istio.io/subzone"}, key) {
+			r.errorf(at.Child("failoverPriority").Index(i), "%q must not be listed: zone-aware balancing sees to it", key)
+		}
+	}
+	if size := lb.GetMinClusterSize(); size != nil && size.GetValue() < 1 {
+		r.errorf(at.Child("minClusterSize"), "must be at least 1")
+	}
+}

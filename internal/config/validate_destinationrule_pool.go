@@ -1,0 +1,74 @@
+package config
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// connectionPool checks the limits of DestinationRule and Sidecar.
+func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings) {
+	if pool == nil {
+		return
+	}
+	if pool.GetTcp() == nil && pool.GetHttp() == nil {
+		r.errorf(at, "is empty, one of tcp and http is required")
+	}
+	if tcp := pool.GetTcp(); tcp != nil {
+		at := at.Child("tcp")
+		r.nonNegative(at.Child("maxConnections"), tcp.GetMaxConnections())
+		r.duration(at.Child("connectTimeout"), tcp.GetConnectTimeout())
+		r.duration(at.Child("maxConnectionDuration"), tcp.GetMaxConnectionDuration())
+		r.durationOrZero(at.Child("idleTimeout"), tcp.GetIdleTimeout()) // 0s switches it off
+		r.duration(at.Child("tcpKeepalive", "time"), tcp.GetTcpKeepalive().GetTime())
+		r.duration(at.Child("tcpKeepalive", "interval"), tcp.GetTcpKeepalive().GetInterval())
+	}
+	if http := pool.GetHttp(); http != nil {
+		r.httpPool(at.Child("http"), http)
+	}
+}
+
+func (r *report) httpPool(at path, http *networking.ConnectionPoolSettings_HTTPSettings) {
+	r.nonNegative(at.Child("http1MaxPendingRequests"), http.GetHttp1MaxPendingRequests())
+	r.nonNegative(at.Child("http2MaxRequests"), http.GetHttp2MaxRequests())
+	r.nonNegative(at.Child("maxRequestsPerConnection"), http.GetMaxRequestsPerConnection())
+	r.nonNegative(at.Child("maxRetries"), http.GetMaxRetries())
+	r.nonNegative(at.Child("maxConcurrentStreams"), http.GetMaxConcurrentStreams())
+	r.duration(at.Child("idleTimeout"), http.GetIdleTimeout())
+	if http.GetUseClientProtocol() && http.GetH2UpgradePolicy() == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE {
+		r.errorf(at.Child("useClientProtocol"), "must not be true when h2UpgradePolicy is UPGRADE")
+	}
+	if keepalive := http.GetHttp2KeepAlive(); keepalive != nil {
+		at := at.Child("http2KeepAlive")
+		if keepalive.GetInterval() == nil {
+			r.errorf(at.Child("interval"), "is required")
+		}
+		if keepalive.GetTimeout() == nil {
+			r.errorf(at.Child("timeout"), "is required")
+		}
+		r.duration(at.Child("interval"), keepalive.GetInterval())
+		r.duration(at.Child("timeout"), keepalive.GetTimeout())
+	}
+}
+
+func (r *report) outlierDetection(at path, outlier *networking.OutlierDetection) {
+	if outlier == nil {
+		return
+	}
+	//nolint:staticcheck // the deprecated field is still read
+	if outlier.GetConsecutiveErrors() != 0 {
+		r.warnf(at.Child("consecutiveErrors"), "is deprecated, use consecutiveGatewayErrors or consecutive5xxErrors")
+		//nolint:staticcheck // as above
+		r.nonNegative(at.Child("consecutiveErrors"), outlier.GetConsecutiveErrors())
+	}
+	if !outlier.GetSplitExternalLocalOriginErrors() && outlier.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
+		r.errorf(at.Child("consecutiveLocalOriginFailures"), "has no effect unless splitExternalLocalOriginErrors is true")
+	}
+	r.duration(at.Child("interval"), outlier.GetInterval())
+	r.duration(at.Child("baseEjectionTime"), outlier.GetBaseEjectionTime())
+	r.percent(at.Child("maxEjectionPercent"), float64(outlier.GetMaxEjectionPercent()))
+	r.percent(at.Child("minHealthPercent"), float64(outlier.GetMinHealthPercent()))
+	for i, code := range outlier.GetOutlierDetectionHttpErrorCodes() {
+		if code < 100 || code > 599 {
+			r.errorf(at.Child("outlierDetectionHttpErrorCodes").Index(i), "%d is not in the range 100..599", code)
+		}
+	}
+}

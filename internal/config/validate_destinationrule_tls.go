@@ -1,0 +1,42 @@
+package config
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// clientTLS checks how connections to a service are secured. Certificates come from files or from a secret
+// (credentialName), never from both.
+func (r *report) clientTLS(at path, tls *networking.ClientTLSSettings) {
+	if tls == nil {
+		return
+	}
+	files := tls.GetClientCertificate() != "" || tls.GetPrivateKey() != "" || tls.GetCaCertificates() != "" || tls.GetCaCrl() != ""
+	switch tls.GetMode() {
+	case networking.ClientTLSSettings_MUTUAL:
+		if tls.GetCredentialName() == "" {
+			r.required(at.Child("clientCertificate"), tls.GetClientCertificate())
+			r.required(at.Child("privateKey"), tls.GetPrivateKey())
+		}
+	case networking.ClientTLSSettings_ISTIO_MUTUAL:
+		if files || tls.GetCredentialName() != "" {
+			r.warnf(at, "mode ISTIO_MUTUAL uses the workload's own certificate: the certificates set here are ignored")
+		}
+		return
+	case networking.ClientTLSSettings_DISABLE:
+		return
+	case networking.ClientTLSSettings_SIMPLE:
+	default:
+		r.errorf(at.Child("mode"), "unknown mode %d", tls.GetMode())
+	}
+	if files && tls.GetCredentialName() != "" {
+		r.errorf(at.Child("credentialName"), "must not be set together with clientCertificate, privateKey, caCertificates or caCrl")
+	}
+	if tls.GetInsecureSkipVerify().GetValue() && (tls.GetCaCertificates() != "" || len(tls.GetSubjectAltNames()) > 0) {
+		r.errorf(at.Child("insecureSkipVerify"), "must not be true together with caCertificates or subjectAltNames")
+	}
+	for i, name := range tls.GetSubjectAltNames() {
+		if name == "" {
+			r.warnf(at.Child("subjectAltNames").Index(i), "the empty name matches no certificate")
+		}
+	}
+}

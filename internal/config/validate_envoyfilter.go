@@ -1,0 +1,146 @@
+package config
+
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+type (
+	filterMatch = networking.EnvoyFilter_EnvoyConfigObjectMatch
+	filterPatch = networking.EnvoyFilter_EnvoyConfigObjectPatch
+)
+
+// envoyFilter checks the parts of patches that do not depend on Envoy's own types: whether the value fits what it is
+// applied to is known to the translation.
+func (r *report) envoyFilter(at path, filter *networking.EnvoyFilter) {
+	if selector := filter.GetWorkloadSelector(); selector != nil {
+		r.matchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
+		if len(filter.GetTargetRefs()) > 0 {
+			r.errorf(at.Child("targetRefs"), "must not be set together with workloadSelector")
+		}
+	}
+	r.targetRefs(at.Child("targetRefs"), filter.GetTargetRefs())
+	if len(filter.GetConfigPatches()) == 0 {
+		r.warnf(at.Child("configPatches"), "is empty, so nothing is changed")
+	}
+	for i, patch := range filter.GetConfigPatches() {
+		r.envoyPatch(at.Child("configPatches").Index(i), patch)
+	}
+}
+
+func (r *report) envoyPatch(at path, patch *filterPatch) {
+	applyTo := patch.GetApplyTo()
+	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known || applyTo == networking.EnvoyFilter_INVALID {
+		r.errorf(at.Child("applyTo"), "is required")
+		return
+	}
+	if match := patch.GetMatch(); match != nil {
+		r.envoyMatch(at.Child("match"), applyTo, match)
+	}
+	here := at.Child("patch")
+	if patch.GetPatch() == nil {
+		r.errorf(here, "is required")
+		return
+	}
+	operation := patch.GetPatch().GetOperation()
+	if operation == networking.EnvoyFilter_Patch_INVALID {
+		r.errorf(here.Child("operation"), "is required")
+		return
+	}
+	if operation != networking.EnvoyFilter_Patch_REMOVE && patch.GetPatch().GetValue() == nil {
+		r.errorf(here.Child("value"), "is required for operation %s", operation)
+	}
+	if !slices.Contains(operationsOn(applyTo), operation) {
+		r.warnf(here.Child("operation"), "%s cannot be applied to %s, so the patch has no effect", operation, applyTo)
+	}
+	if patch.GetPatch().GetFilterClass() != networking.EnvoyFilter_Patch_UNSPECIFIED && operation != networking.EnvoyFilter_Patch_ADD {
+		r.warnf(here.Child("filterClass"), "has an effect with operation ADD only")
+	}
+}
+
+// operationsOn gives the operations that have an effect on a class of objects (EnvoyFilter.Patch.Operation).
+func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilter_Patch_Operation {
+	const (
+		merge   = networking.EnvoyFilter_Patch_MERGE
+		lists   = networking.EnvoyFilter_Patch_MERGE_AND_REPLACE_LIST
+		add     = networking.EnvoyFilter_Patch_ADD
+		remove  = networking.EnvoyFilter_Patch_REMOVE
+		before  = networking.EnvoyFilter_Patch_INSERT_BEFORE
+		after   = networking.EnvoyFilter_Patch_INSERT_AFTER
+		first   = networking.EnvoyFilter_Patch_INSERT_FIRST
+		replace = networking.EnvoyFilter_Patch_REPLACE
+	)
+	switch applyTo {
+	case networking.EnvoyFilter_BOOTSTRAP, networking.EnvoyFilter_ROUTE_CONFIGURATION:
+		return []networking.EnvoyFilter_Patch_Operation{merge, lists}
+	case networking.EnvoyFilter_EXTENSION_CONFIG:
+		return []networking.EnvoyFilter_Patch_Operation{add}
+	case networking.EnvoyFilter_HTTP_FILTER, networking.EnvoyFilter_NETWORK_FILTER, networking.EnvoyFilter_LISTENER_FILTER:
+		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove, before, after, first, replace}
+	case networking.EnvoyFilter_HTTP_ROUTE:
+		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove, before, after, first}
+	default:
+		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove}
+	}
+}
+
+// envoyMatch sees to it that a match looks at the class of objects that the patch applies to.
+func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
+	if version := match.GetProxy().GetProxyVersion(); version != "" {
+		r.regexp(at.Child("proxy", "proxyVersion"), version)
+	}
+	waypoint := match.GetContext() == networking.EnvoyFilter_WAYPOINT
+	if _, there := match.GetObjectTypes().(*networking.EnvoyFilter_EnvoyConfigObjectMatch_Waypoint); there != waypoint && match.GetObjectTypes() != nil {
+		r.errorf(at, "context WAYPOINT and the match on waypoint go together")
+		return
+	}
+	found := matchedClass(match)
+	switch wanted := patchedClass(applyTo); {
+	case found == "" || waypoint:
+	case wanted == "":
+		r.warnf(at.Child(found), "is ignored for applyTo %s", applyTo)
+	case found != wanted:
+		r.errorf(at.Child(found), "cannot be matched for applyTo %s, only %s", applyTo, wanted)
+	}
+	r.optionalPort(at.Child("listener", "portNumber"), match.GetListener().GetPortNumber())
+	r.optionalPort(at.Child("routeConfiguration", "portNumber"), match.GetRouteConfiguration().GetPortNumber())
+	r.optionalPort(at.Child("cluster", "portNumber"), match.GetCluster().GetPortNumber())
+	if match.GetListener().GetFilterChain().GetFilter().GetSubFilter() != nil && applyTo != networking.EnvoyFilter_HTTP_FILTER {
+		r.errorf(at.Child("listener", "filterChain", "filter", "subFilter"), "can be matched for applyTo HTTP_FILTER only")
+	}
+	if match.GetListener().GetListenerFilter() != "" && applyTo != networking.EnvoyFilter_LISTENER_FILTER {
+		r.warnf(at.Child("listener", "listenerFilter"), "has an effect for applyTo LISTENER_FILTER only")
+	}
+}
+
+// matchedClass gives the field that a match is on, "" if it is on none.
+func matchedClass(match *filterMatch) string {
+	switch match.GetObjectTypes().(type) {
+	case *networking.EnvoyFilter_EnvoyConfigObjectMatch_Listener:
+		return "listener"
+	case *networking.EnvoyFilter_EnvoyConfigObjectMatch_RouteConfiguration:
+		return "routeConfiguration"
+	case *networking.EnvoyFilter_EnvoyConfigObjectMatch_Cluster:
+		return "cluster"
+	case *networking.EnvoyFilter_EnvoyConfigObjectMatch_Waypoint:
+		return "waypoint"
+	default:
+		return ""
+	}
+}
+
+// patchedClass gives the field that a match for applyTo must be on, "" if nothing can be matched.
+func patchedClass(applyTo networking.EnvoyFilter_ApplyTo) string {
+	switch applyTo {
+	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_NETWORK_FILTER,
+		networking.EnvoyFilter_HTTP_FILTER, networking.EnvoyFilter_LISTENER_FILTER:
+		return "listener"
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+		return "routeConfiguration"
+	case networking.EnvoyFilter_CLUSTER:
+		return "cluster"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func (r *report) gateway(at path, gateway *networking.Gateway) {
+	for _, key := range sortedKeys(gateway.GetSelector()) {
+		r.unmatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
+	}
+	servers := at.Child("servers")
+	if len(gateway.GetServers()) == 0 {
+		r.errorf(servers, "at least one server is required")
+	}
+	portNames, serverNames := map[string]bool{}, map[string]bool{}
+	listeners := map[string]string{} // bind and port → protocol family
+	for i, server := range gateway.GetServers() {
+		here := servers.Index(i)
+		r.server(here, server)
+		if name := server.GetPort().GetName(); name != "" && portNames[name] {
+			r.errorf(here.Child("port", "name"), "port name %q is there twice", name)
+		}
+		portNames[server.GetPort().GetName()] = true
+		if name := server.GetName(); name != "" && serverNames[name] {
+			r.warnf(here.Child("name"), "server name %q is there twice", name)
+		}
+		serverNames[server.GetName()] = true
+		r.sharedPort(here.Child("port", "number"), server, listeners)
+	}
+}
+
+// sharedPort warns of a server whose listener another server already has with a protocol that cannot share it.
+func (r *report) sharedPort(at path, server *networking.Server, listeners map[string]string) {
+	protocol := server.GetPort().GetProtocol()
+	family := "TCP"
+	if isHTTP(protocol) {
+		family = "HTTP"
+	} else if isTLS(protocol) {
+		family = "TLS" // told apart by server name
+	}
+	listener := fmt.Sprintf("%s|%d", server.GetBind(), server.GetPort().GetNumber())
+	switch before, taken := listeners[listener]; {
+	case !taken:
+		listeners[listener] = family
+	case before != family:
+		r.warnf(at, "port %d is already served with %s by a server before this one, which is not served", server.GetPort().GetNumber(), before)
+	}
+}
+
+func (r *report) server(at path, server *networking.Server) {
+	hosts := at.Child("hosts")
+	if len(server.GetHosts()) == 0 {
+		r.errorf(hosts, "at least one host is required")
+	}
+	for i, host := range server.GetHosts() {
+		r.serverHost(hosts.Index(i), host)
+	}
+	if server.GetDefaultEndpoint() != "" {
+		r.warnf(at.Child("defaultEndpoint"), "is not implemented by the API and has no effect")
+	}
+	unix := isUnix(server.GetBind())
+	if bind := server.GetBind(); unix {
+		r.fault(at.Child("bind"), unixFault(bind))
+	} else if bind != "" {
+		r.fault(at.Child("bind"), ipFault(bind))
+	}
+	r.serverPort(at.Child("port"), server.GetPort(), unix)
+	if server.GetTls() != nil {
+		r.serverTLS(at.Child("tls"), server.GetTls())
+	}
+	r.tlsFitsProtocol(at, server)
+}
+
+func (r *report) serverHost(at path, host string) {
+	namespace, name, qualified := strings.Cut(host, "/")
+	if !qualified {
+		namespace, name = "*", host
+	}
+	r.namespacedHost(at, namespace, name, "*", ".")
+}
+
+func (r *report) serverPort(at path, port *networking.Port, unix bool) {
+	if port == nil {
+		r.errorf(at, "is required")
+		return
+	}
+	r.required(at.Child("name"), port.GetName())
+	r.required(at.Child("protocol"), port.GetProtocol())
+	r.protocol(at.Child("protocol"), port.GetProtocol())
+	switch {
+	case !unix:
+		r.portNumber(at.Child("number"), port.GetNumber())
+	case port.GetNumber() != 0:
+		r.errorf(at.Child("number"), "must be 0 when bind is a Unix domain socket")
+	}
+	//nolint:staticcheck // the deprecated field is still read
+	if port.GetTargetPort() != 0 {
+		r.warnf(at.Child("targetPort"), "has no effect in a Gateway")
+	}
+}
+
+// tlsFitsProtocol sees to it that a server has TLS settings when, and only when, its protocol is TLS.
+func (r *report) tlsFitsProtocol(at path, server *networking.Server) {
+	protocol, tls := server.GetPort().GetProtocol(), server.GetTls()
+	if protocol == "" {
+		return
+	}
+	redirectOnly := tls.GetHttpsRedirect() && tls.GetMode() == networking.ServerTLSSettings_PASSTHROUGH && !serverCertificates(tls).any()
+	switch {
+	case isTLS(protocol):
+		if tls == nil {
+			r.errorf(at.Child("tls"), "is required for protocol %s", protocol)
+		}
+		if tls.GetHttpsRedirect() {
+			r.warnf(at.Child("tls", "httpsRedirect"), "has an effect for HTTP servers only")
+		}
+	case tls == nil:
+	case !isHTTP(protocol):
+		r.errorf(at.Child("tls"), "must not be set for protocol %s", protocol)
+	case !redirectOnly:
+		r.errorf(at.Child("tls"), "must have nothing but httpsRedirect for protocol %s, which is plain text", protocol)
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// certificateSources says from where a server has its certificates; one source only is allowed.
+type certificateSources struct{ files, list, credential, credentials bool }
+
+func serverCertificates(tls *networking.ServerTLSSettings) certificateSources {
+	return certificateSources{
+		files:       tls.GetServerCertificate() != "" || tls.GetPrivateKey() != "",
+		list:        len(tls.GetTlsCertificates()) > 0,
+		credential:  tls.GetCredentialName() != "",
+		credentials: len(tls.GetCredentialNames()) > 0,
+	}
+}
+
+func (c certificateSources) any() bool { return c != certificateSources{} }
+
+func (c certificateSources) count() int {
+	n := 0
+	for _, there := range []bool{c.files, c.list, c.credential, c.credentials} {
+		if there {
+			n++
+		}
+	}
+	return n
+}
+
+// cipherSuites are the names of those that ServerTLSSettings.cipherSuites may list.
+func cipherSuites() []string {
+	return []string{
+		"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
+		"ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
+		"ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA", "ECDHE-RSA-AES256-SHA",
+		"AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA", "AES256-SHA", "DES-CBC3-SHA",
+	}
+}
+
+// serverTLS checks how a server of a Gateway, or an ingress listener of a Sidecar, terminates TLS.
+func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
+	sources := serverCertificates(tls)
+	if sources.count() > 1 {
+		r.errorf(at, "only one of serverCertificate with privateKey, tlsCertificates, credentialName and credentialNames may be set")
+	}
+	r.maxItems(at.Child("credentialNames"), len(tls.GetCredentialNames()), 2)
+	r.maxItems(at.Child("tlsCertificates"), len(tls.GetTlsCertificates()), 2)
+	for i, name := range tls.GetCredentialNames() {
+		r.required(at.Child("credentialNames").Index(i), name)
+	}
+	switch tls.GetMode() {
+	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
+		if sources.any() || tls.GetCaCertificates() != "" {
+			r.warnf(at, "mode %s does not terminate TLS: the certificates are ignored", tls.GetMode())
+		}
+	case networking.ServerTLSSettings_ISTIO_MUTUAL:
+		if sources.any() || tls.GetCaCertificates() != "" {
+			r.errorf(at, "mode ISTIO_MUTUAL uses the workload's own certificate: no other may be set")
+		}
+	case networking.ServerTLSSettings_SIMPLE:
+		r.terminatingTLS(at, tls, sources, false)
+	case networking.ServerTLSSettings_MUTUAL, networking.ServerTLSSettings_OPTIONAL_MUTUAL:
+		r.terminatingTLS(at, tls, sources, true)
+	default:
+		r.errorf(at.Child("mode"), "unknown mode %d", tls.GetMode())
+	}
+	r.tlsVersions(at, tls)
+	r.certificateHashes(at, tls)
+}
+
+// terminatingTLS checks that a server has certificates, and for mutual TLS something to check those of clients with.
+// What is in secrets cannot be seen here.
+func (r *report) terminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources, mutual bool) {
+	if sources.credential || sources.credentials {
+		return
+	}
+	if sources.list {
+		for i, certificate := range tls.GetTlsCertificates() {
+			here := at.Child("tlsCertificates").Index(i)
+			r.required(here.Child("serverCertificate"), certificate.GetServerCertificate())
+			r.required(here.Child("privateKey"), certificate.GetPrivateKey())
+		}
+	} else {
+		r.required(at.Child("serverCertificate"), tls.GetServerCertificate())
+		r.required(at.Child("privateKey"), tls.GetPrivateKey())
+	}
+	inList := slices.ContainsFunc(tls.GetTlsCertificates(), func(c *networking.ServerTLSSettings_TLSCertificate) bool {
+		return c.GetCaCertificates() != ""
+	})
+	if mutual && tls.GetCaCertificates() == "" && tls.GetCaCertCredentialName() == "" && !inList {
+		r.errorf(at.Child("caCertificates"), "is required for mode %s, to check the certificates of clients", tls.GetMode())
+	}
+}
+
+func (r *report) tlsVersions(at path, tls *networking.ServerTLSSettings) {
+	lowest, highest := tls.GetMinProtocolVersion(), tls.GetMaxProtocolVersion()
+	if lowest != 0 && highest != 0 && lowest > highest {
+		r.warnf(at.Child("minProtocolVersion"), "%s is above maxProtocolVersion %s: no client can connect", lowest, highest)
+	}
+	if (lowest == networking.ServerTLSSettings_TLSV1_0 || lowest == networking.ServerTLSSettings_TLSV1_1) && len(tls.GetCipherSuites()) == 0 {
+		r.warnf(at.Child("minProtocolVersion"), "%s needs cipherSuites: none of the default ones is for versions below TLSV1_2", lowest)
+	}
+	seen := map[string]bool{}
+	for i, suite := range tls.GetCipherSuites() {
+		switch here := at.Child("cipherSuites").Index(i); {
+		case !slices.Contains(cipherSuites(), suite):
+			r.warnf(here, "unknown cipher suite %q is ignored", suite)
+		case seen[suite]:
+			r.warnf(here, "cipher suite %q is there twice", suite)
+		}
+		seen[suite] = true
+	}
+}
+
+// certificateHashes checks the hashes by which client certificates are pinned: SHA-256, in base64 and hexadecimal.
+func (r *report) certificateHashes(at path, tls *networking.ServerTLSSettings) {
+	for i, text := range tls.GetVerifyCertificateSpki() {
+		if sum, err := base64.StdEncoding.DecodeString(text); err != nil || len(sum) != 32 {
+			r.errorf(at.Child("verifyCertificateSpki").Index(i), "%q is not a SHA-256 hash in base64", text)
+		}
+	}
+	for i, text := range tls.GetVerifyCertificateHash() {
+		if sum, err := hex.DecodeString(strings.ReplaceAll(text, ":", "")); err != nil || len(sum) != 32 {
+			r.errorf(at.Child("verifyCertificateHash").Index(i), "%q is not a SHA-256 hash in hexadecimal", text)
+		}
+	}
+}

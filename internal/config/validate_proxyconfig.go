@@ -1,0 +1,19 @@
+package config
+
+import (
+	networkingv1beta1 "istio.io/api/networking/v1beta1"
+)
+
+func (r *report) proxyConfig(at path, config *networkingv1beta1.ProxyConfig) {
+	r.policySelector(at.Child("selector"), config.GetSelector())
+	r.nonNegative(at.Child("concurrency"), config.GetConcurrency().GetValue())
+	for _, name := range sortedKeys(config.GetEnvironmentVariables()) {
+		here := at.Child("environmentVariables").Key(name)
+		if name == "" {
+			r.errorf(here, "a variable name is required")
+		}
+		if size := len(config.GetEnvironmentVariables()[name]); size > 2048 {
+			r.errorf(here, "has %d bytes, at most 2048 are allowed", size)
+		}
+	}
+}

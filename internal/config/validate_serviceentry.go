@@ -1,0 +1,179 @@
+package config
+
+import (
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
+	hosts := at.Child("hosts")
+	if len(entry.GetHosts()) == 0 {
+		r.errorf(hosts, "at least one host is required")
+	}
+	r.maxItems(hosts, len(entry.GetHosts()), 256)
+	for i, host := range entry.GetHosts() {
+		fault := wildcardFault(host)
+		if host == "*" {
+			fault = "\"*\" is too wide: the host of a service must not be a bare wildcard"
+		}
+		r.fault(hosts.Index(i), fault)
+	}
+	r.serviceAddresses(at.Child("addresses"), entry)
+	ports := r.servicePorts(at.Child("ports"), entry)
+	r.maxItems(at.Child("endpoints"), len(entry.GetEndpoints()), 4096)
+	if selector := entry.GetWorkloadSelector(); selector != nil {
+		r.matchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
+		if len(entry.GetEndpoints()) > 0 {
+			r.errorf(at.Child("workloadSelector"), "must not be set together with endpoints")
+		}
+		if entry.GetResolution() == networking.ServiceEntry_NONE {
+			r.warnf(at.Child("workloadSelector"), "has no effect with resolution NONE")
+		}
+	}
+	r.resolution(at, entry, ports)
+	for i, name := range entry.GetSubjectAltNames() {
+		if name == "" {
+			r.warnf(at.Child("subjectAltNames").Index(i), "the empty name matches no certificate")
+		}
+	}
+	r.exportTo(at.Child("exportTo"), entry.GetExportTo(), true)
+}
+
+func (r *report) serviceAddresses(at path, entry *networking.ServiceEntry) {
+	r.maxItems(at, len(entry.GetAddresses()), 256)
+	resolution := entry.GetResolution()
+	blocks := resolution == networking.ServiceEntry_NONE || resolution == networking.ServiceEntry_STATIC
+	for i, address := range entry.GetAddresses() {
+		fault := subnetFault(address)
+		if fault == "" && strings.Contains(address, "/") && !blocks {
+			fault = "CIDR blocks are allowed only with resolution NONE or STATIC"
+		}
+		r.fault(at.Index(i), fault)
+	}
+}
+
+// servicePorts checks the ports and gives their names, which endpoints refer to.
+func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
+	names, numbers := map[string]bool{}, map[uint32]bool{}
+	r.maxItems(at, len(entry.GetPorts()), 256)
+	if len(entry.GetPorts()) == 0 {
+		r.warnf(at, "is empty, so nothing is routed to the service")
+	}
+	for i, port := range entry.GetPorts() {
+		here := at.Index(i)
+		r.portNumber(here.Child("number"), port.GetNumber())
+		r.protocol(here.Child("protocol"), port.GetProtocol())
+		r.portName(here.Child("name"), port.GetName())
+		r.optionalPort(here.Child("targetPort"), port.GetTargetPort())
+		if port.GetTargetPort() != 0 && entry.GetResolution() == networking.ServiceEntry_NONE {
+			r.warnf(here.Child("targetPort"), "has no effect with resolution NONE")
+		}
+		if names[port.GetName()] {
+			r.errorf(here.Child("name"), "port name %q is there twice", port.GetName())
+		}
+		if numbers[port.GetNumber()] {
+			r.errorf(here.Child("number"), "port %d is there twice", port.GetNumber())
+		}
+		names[port.GetName()], numbers[port.GetNumber()] = true, true
+		r.tcpWithoutAddress(here, entry, port)
+	}
+	return names
+}
+
+// tcpWithoutAddress warns of a port that takes over a port number for all destinations: without an address nothing but
+// the number tells its connections from others.
+func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port *networking.ServicePort) {
+	tcp := port.GetProtocol() == "" || strings.EqualFold(port.GetProtocol(), "TCP")
+	if tcp && len(entry.GetAddresses()) == 0 && entry.GetResolution() == networking.ServiceEntry_NONE {
+		r.warnf(at, "a TCP port without addresses and with resolution NONE matches every connection to port %d, to any address", port.GetNumber())
+	}
+}
+
+// resolution checks hosts and endpoints against the way in which addresses are found.
+func (r *report) resolution(at path, entry *networking.ServiceEntry, ports map[string]bool) {
+	endpoints := at.Child("endpoints")
+	switch entry.GetResolution() {
+	case networking.ServiceEntry_NONE:
+		if len(entry.GetEndpoints()) > 0 {
+			r.errorf(endpoints, "must not be set with resolution NONE, which uses the address that the caller chose")
+		}
+	case networking.ServiceEntry_STATIC:
+		r.staticEndpoints(endpoints, entry, ports)
+	case networking.ServiceEntry_DNS, networking.ServiceEntry_DNS_ROUND_ROBIN:
+		r.dnsEndpoints(at, entry, ports)
+	case networking.ServiceEntry_DYNAMIC_DNS:
+		r.dynamicDNS(at, entry)
+	default:
+		r.errorf(at.Child("resolution"), "unknown resolution %d", entry.GetResolution())
+	}
+}
+
+func (r *report) staticEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
+	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
+		r.warnf(at, "resolution STATIC without endpoints or workloadSelector: the service has nowhere to send requests")
+	}
+	unix := false
+	for i, endpoint := range entry.GetEndpoints() {
+		here := at.Index(i)
+		address := endpoint.GetAddress()
+		r.endpointDetails(here, endpoint)
+		r.endpointPorts(here.Child("ports"), endpoint, ports)
+		if isUnix(address) {
+			unix = true
+		} else if address != "" && ipFault(address) != "" {
+			r.errorf(here.Child("address"), "%q must be an IP address with resolution STATIC", address)
+		}
+	}
+	if unix && len(entry.GetPorts()) != 1 {
+		r.errorf(at, "endpoints on Unix domain sockets need exactly one port in spec.ports, found %d", len(entry.GetPorts()))
+	}
+}
+
+func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
+	resolution := entry.GetResolution().String()
+	endpoints := at.Child("endpoints")
+	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
+		for i, host := range entry.GetHosts() {
+			if strings.HasPrefix(host, "*") && host != "*" {
+				r.errorf(at.Child("hosts").Index(i), "wildcard %q cannot be resolved: resolution %s needs endpoints", host, resolution)
+			}
+		}
+	}
+	if entry.GetResolution() == networking.ServiceEntry_DNS_ROUND_ROBIN && len(entry.GetEndpoints()) > 1 {
+		r.errorf(endpoints, "resolution %s allows one endpoint, found %d", resolution, len(entry.GetEndpoints()))
+	}
+	for i, endpoint := range entry.GetEndpoints() {
+		here := endpoints.Index(i)
+		if isUnix(endpoint.GetAddress()) {
+			r.errorf(here.Child("address"), "Unix domain sockets are not allowed with resolution %s", resolution)
+			continue
+		}
+		r.endpointDetails(here, endpoint)
+		r.endpointPorts(here.Child("ports"), endpoint, ports)
+		if address := endpoint.GetAddress(); address != "" {
+			r.fault(here.Child("address"), hostOrIPFault(address))
+		}
+	}
+}
+
+// dynamicDNS checks the resolution that takes the name from each request.
+func (r *report) dynamicDNS(at path, entry *networking.ServiceEntry) {
+	const name = "resolution DYNAMIC_DNS"
+	for i, host := range entry.GetHosts() {
+		if !strings.HasPrefix(host, "*") {
+			r.errorf(at.Child("hosts").Index(i), "%q must be a wildcard with %s", host, name)
+		}
+	}
+	if len(entry.GetAddresses()) > 0 {
+		r.errorf(at.Child("addresses"), "must not be set with %s", name)
+	}
+	if len(entry.GetEndpoints()) > 0 {
+		r.errorf(at.Child("endpoints"), "must not be set with %s", name)
+	}
+	for i, port := range entry.GetPorts() {
+		if p := port.GetProtocol(); !isHTTP(p) && !isTLS(p) {
+			r.errorf(at.Child("ports").Index(i).Child("protocol"), "%q does not tell the host that is meant: only HTTP and TLS protocols are allowed with %s", p, name)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func (r *report) sidecar(at path, sidecar *networking.Sidecar) {
+	if len(sidecar.GetIngress())+len(sidecar.GetEgress()) == 0 && sidecar.GetOutboundTrafficPolicy() == nil && sidecar.GetInboundConnectionPool() == nil {
+		r.errorf(at, "is empty, one of ingress, egress, outboundTrafficPolicy and inboundConnectionPool is required")
+	}
+	if selector := sidecar.GetWorkloadSelector(); selector != nil {
+		r.matchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
+	}
+	r.ingressListeners(at.Child("ingress"), sidecar.GetIngress())
+	r.egressListeners(at.Child("egress"), sidecar.GetEgress())
+	r.connectionPool(at.Child("inboundConnectionPool"), sidecar.GetInboundConnectionPool())
+	r.egressProxy(at.Child("outboundTrafficPolicy"), sidecar.GetOutboundTrafficPolicy())
+}
+
+func (r *report) ingressListeners(at path, listeners []*networking.IstioIngressListener) {
+	ports := map[uint32]bool{}
+	for i, listener := range listeners {
+		here := at.Index(i)
+		if listener.GetPort() == nil {
+			r.errorf(here.Child("port"), "is required")
+		} else {
+			r.sidecarPort(here.Child("port"), listener.GetPort())
+			r.portNumber(here.Child("port", "number"), listener.GetPort().GetNumber())
+			r.uniquePort(here.Child("port", "number"), listener.GetPort().GetNumber(), ports)
+		}
+		if bind := listener.GetBind(); bind != "" {
+			r.fault(here.Child("bind"), ipFault(bind)) // sockets are for egress only
+		}
+		if endpoint := listener.GetDefaultEndpoint(); endpoint != "" {
+			r.ingressEndpoint(here.Child("defaultEndpoint"), endpoint)
+		}
+		r.ingressTLS(here.Child("tls"), listener)
+		r.connectionPool(here.Child("connectionPool"), listener.GetConnectionPool())
+	}
+}
+
+// uniquePort sees to it that listeners have different ports, whatever address they are bound to.
+func (r *report) uniquePort(at path, number uint32, seen map[uint32]bool) {
+	if seen[number] && number != 0 {
+		r.errorf(at, "port %d is there twice", number)
+	}
+	seen[number] = true
+}
+
+func (r *report) sidecarPort(at path, port *networking.SidecarPort) {
+	r.protocol(at.Child("protocol"), port.GetProtocol())
+	//nolint:staticcheck // the deprecated field is still read
+	if port.GetTargetPort() != 0 {
+		r.warnf(at.Child("targetPort"), "has no effect in a Sidecar")
+	}
+}
+
+// ingressEndpoint checks where inbound requests go: a port of this workload, or a socket.
+func (r *report) ingressEndpoint(at path, endpoint string) {
+	if isUnix(endpoint) {
+		r.fault(at, unixFault(endpoint))
+		return
+	}
+	host, port, err := net.SplitHostPort(endpoint)
+	if err != nil || !slices.Contains([]string{"127.0.0.1", "0.0.0.0", "::1", "::"}, host) {
+		r.errorf(at, "%q must be 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT, [::]:PORT or unix:///path", endpoint)
+		return
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		r.errorf(at, "port %q is not in the range 1..%d", port, maxPort)
+	}
+}
+
+func (r *report) ingressTLS(at path, listener *networking.IstioIngressListener) {
+	tls := listener.GetTls()
+	if tls == nil {
+		return
+	}
+	switch tls.GetMode() {
+	case networking.ServerTLSSettings_ISTIO_MUTUAL, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
+		r.errorf(at.Child("mode"), "%s is not supported here, use SIMPLE or MUTUAL", tls.GetMode())
+	}
+	if tls.GetHttpsRedirect() {
+		r.errorf(at.Child("httpsRedirect"), "is not supported here")
+	}
+	if protocol := listener.GetPort().GetProtocol(); !isTLS(protocol) {
+		r.errorf(at, "must not be set for protocol %q, only for HTTPS and TLS", protocol)
+	}
+	r.serverTLS(at, tls)
+}
+
+func (r *report) egressListeners(at path, listeners []*networking.IstioEgressListener) {
+	ports := map[uint32]bool{}
+	for i, listener := range listeners {
+		here := at.Index(i)
+		if listener.GetPort() == nil {
+			if i != len(listeners)-1 {
+				r.errorf(here, "a listener without port must be the last one")
+			}
+			if listener.GetBind() != "" {
+				r.warnf(here.Child("bind"), "has no effect without port")
+			}
+		} else {
+			r.egressPort(here, listener)
+			r.uniquePort(here.Child("port", "number"), listener.GetPort().GetNumber(), ports)
+		}
+		r.egressHosts(here.Child("hosts"), listener.GetHosts())
+	}
+}
+
+func (r *report) egressPort(at path, listener *networking.IstioEgressListener) {
+	r.sidecarPort(at.Child("port"), listener.GetPort())
+	bind, number := listener.GetBind(), listener.GetPort().GetNumber()
+	switch {
+	case number != 0:
+		r.portNumber(at.Child("port", "number"), number)
+		if bind != "" {
+			r.fault(at.Child("bind"), ipFault(bind))
+		}
+	case !isUnix(bind):
+		r.errorf(at.Child("port", "number"), "0 is allowed only when bind is a Unix domain socket")
+	default:
+		r.fault(at.Child("bind"), unixFault(bind))
+		if listener.GetCaptureMode() == networking.CaptureMode_IPTABLES {
+			r.errorf(at.Child("captureMode"), "must be DEFAULT or NONE for a Unix domain socket")
+		}
+	}
+}
+
+// egressHosts checks hosts "namespace/dnsName". A "~" before the namespace excludes, a namespace "~" stands for all.
+func (r *report) egressHosts(at path, hosts []string) {
+	if len(hosts) == 0 {
+		r.errorf(at, "at least one host is required")
+	}
+	seen := map[string]bool{}
+	for i, host := range hosts {
+		here := at.Index(i)
+		namespace, name, qualified := strings.Cut(host, "/")
+		excluded := strings.HasPrefix(namespace, "~")
+		switch {
+		case !qualified:
+			r.errorf(here, "%q must be namespace/dnsName", host)
+		case namespace == "~":
+			r.namespacedHost(here, "*", name, "*")
+		default:
+			r.namespacedHost(here, strings.TrimPrefix(namespace, "~"), name, "*", ".")
+		}
+		if seen[host] {
+			r.warnf(here, "%q is there twice", host)
+		} else if slices.Contains(hosts, "*/*") && host != "*/*" && !excluded {
+			r.warnf(here, "%q has no effect beside \"*/*\"", host)
+		}
+		seen[host] = true
+	}
+}
+
+func (r *report) egressProxy(at path, policy *networking.OutboundTrafficPolicy) {
+	proxy := policy.GetEgressProxy()
+	if proxy == nil {
+		return
+	}
+	at = at.Child("egressProxy")
+	if policy.GetMode() != networking.OutboundTrafficPolicy_ALLOW_ANY {
+		r.errorf(at, "is allowed only with mode ALLOW_ANY")
+	}
+	if proxy.GetPort() == nil {
+		r.errorf(at.Child("port"), "is required")
+	}
+	r.destination(at, proxy)
+	if fault := domainFault(proxy.GetHost()); fault != "" && wildcardFault(proxy.GetHost()) == "" {
+		r.fault(at.Child("host"), fault)
+	}
+}

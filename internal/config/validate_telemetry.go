@@ -1,0 +1,88 @@
+package config
+
+import (
+	telemetry "istio.io/api/telemetry/v1alpha1"
+)
+
+func (r *report) telemetry(at path, policy *telemetry.Telemetry) {
+	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
+	if len(policy.GetTracing()) > 1 {
+		r.warnf(at.Child("tracing"), "only one entry is supported, the others have no effect")
+	}
+	for i, tracing := range policy.GetTracing() {
+		r.tracing(at.Child("tracing").Index(i), tracing)
+	}
+	for i, metrics := range policy.GetMetrics() {
+		r.metrics(at.Child("metrics").Index(i), metrics)
+	}
+	for i, logging := range policy.GetAccessLogging() {
+		here := at.Child("accessLogging").Index(i)
+		r.providers(here.Child("providers"), logging.GetProviders())
+		if filter := logging.GetFilter(); filter != nil && filter.GetExpression() == "" {
+			r.warnf(here.Child("filter", "expression"), "is empty, so everything is logged")
+		}
+	}
+}
+
+func (r *report) providers(at path, providers []*telemetry.ProviderRef) {
+	for i, provider := range providers {
+		r.required(at.Index(i).Child("name"), provider.GetName())
+	}
+}
+
+func (r *report) tracing(at path, tracing *telemetry.Tracing) {
+	r.providers(at.Child("providers"), tracing.GetProviders())
+	if len(tracing.GetProviders()) > 1 {
+		r.warnf(at.Child("providers"), "only one provider is supported, the others have no effect")
+	}
+	if share := tracing.GetRandomSamplingPercentage(); share != nil && !(share.GetValue() >= 0 && share.GetValue() <= 100) {
+		r.errorf(at.Child("randomSamplingPercentage"), "%g is not in the range 0..100", share.GetValue())
+	}
+	for _, name := range sortedKeys(tracing.GetCustomTags()) {
+		r.customTag(at.Child("customTags").Key(name), name, tracing.GetCustomTags()[name])
+	}
+}
+
+func (r *report) customTag(at path, name string, tag *telemetry.Tracing_CustomTag) {
+	if name == "" {
+		r.errorf(at, "a tag name is required")
+	}
+	switch kind := tag.GetType().(type) {
+	case *telemetry.Tracing_CustomTag_Literal:
+		r.required(at.Child("literal", "value"), kind.Literal.GetValue())
+	case *telemetry.Tracing_CustomTag_Environment:
+		r.required(at.Child("environment", "name"), kind.Environment.GetName())
+	case *telemetry.Tracing_CustomTag_Header:
+		r.fault(at.Child("header", "name"), headerNameFault(kind.Header.GetName()))
+	case *telemetry.Tracing_CustomTag_Formatter:
+		r.required(at.Child("formatter", "value"), kind.Formatter.GetValue())
+	default:
+		r.warnf(at, "has neither literal, environment, header nor formatter and does nothing")
+	}
+}
+
+func (r *report) metrics(at path, metrics *telemetry.Metrics) {
+	r.providers(at.Child("providers"), metrics.GetProviders())
+	r.duration(at.Child("reportingInterval"), metrics.GetReportingInterval())
+	for i, override := range metrics.GetOverrides() {
+		here := at.Child("overrides").Index(i)
+		if custom, ok := override.GetMatch().GetMetricMatch().(*telemetry.MetricSelector_CustomMetric); ok {
+			r.required(here.Child("match", "customMetric"), custom.CustomMetric)
+		}
+		for _, tag := range sortedKeys(override.GetTagOverrides()) {
+			r.tagOverride(here.Child("tagOverrides").Key(tag), tag, override.GetTagOverrides()[tag])
+		}
+	}
+}
+
+func (r *report) tagOverride(at path, tag string, override *telemetry.MetricsOverrides_TagOverride) {
+	if tag == "" {
+		r.warnf(at, "a tag name is required")
+	}
+	switch removed := override.GetOperation() == telemetry.MetricsOverrides_TagOverride_REMOVE; {
+	case removed && override.GetValue() != "":
+		r.errorf(at.Child("value"), "must not be set for operation REMOVE")
+	case !removed:
+		r.required(at.Child("value"), override.GetValue())
+	}
+}

@@ -1,0 +1,25 @@
+package config
+
+import (
+	extensions "istio.io/api/extensions/v1alpha1"
+)
+
+func (r *report) trafficExtension(at path, extension *extensions.TrafficExtension) {
+	r.attachedTo(at, attachment{selector: extension.GetSelector(), targetRefs: extension.GetTargetRefs()})
+	switch filter := extension.GetFilterConfig().(type) {
+	case *extensions.TrafficExtension_Wasm:
+		r.wasmCode(at.Child("wasm"), filter.Wasm)
+	case *extensions.TrafficExtension_Lua:
+		const maxCode = 64 << 10
+		code := at.Child("lua", "inlineCode")
+		r.required(code, filter.Lua.GetInlineCode())
+		if size := len(filter.Lua.GetInlineCode()); size > maxCode {
+			r.errorf(code, "has %d bytes, at most %d are allowed", size, maxCode)
+		}
+	default:
+		r.errorf(at, "one of wasm and lua is required")
+	}
+	for i, match := range extension.GetMatch() {
+		r.portSelectors(at.Child("match").Index(i).Child("ports"), match.GetPorts())
+	}
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// meshGateway is the reserved gateway name that stands for all sidecars.
+const meshGateway = "mesh"
+
+// virtualService checks a VirtualService. One without hosts is a delegate: its routes are used by others (VirtualService
+// http[].delegate) and it may say less.
+func (r *report) virtualService(at path, vs *networking.VirtualService) {
+	delegate := len(vs.GetHosts()) == 0
+	toMesh := len(vs.GetGateways()) == 0
+	for _, gateway := range vs.GetGateways() {
+		toMesh = toMesh || gateway == meshGateway
+	}
+	r.virtualServiceHosts(at.Child("hosts"), vs.GetHosts(), toMesh)
+	r.gatewayNames(at.Child("gateways"), vs.GetGateways())
+	if delegate {
+		r.delegateOnly(at, vs)
+	}
+	if len(vs.GetHttp())+len(vs.GetTls())+len(vs.GetTcp()) == 0 {
+		r.errorf(at, "one of http, tls and tcp is required")
+	}
+	for i, route := range vs.GetHttp() {
+		r.httpRoute(at.Child("http").Index(i), route, delegate)
+	}
+	r.unreachableHTTP(at.Child("http"), vs.GetHttp())
+	for i, route := range vs.GetTls() {
+		r.tlsRoute(at.Child("tls").Index(i), route, vs.GetHosts())
+	}
+	for i, route := range vs.GetTcp() {
+		r.tcpRoute(at.Child("tcp").Index(i), route)
+	}
+	r.unreachableTCP(at.Child("tcp"), vs.GetTcp())
+	r.exportTo(at.Child("exportTo"), vs.GetExportTo(), false)
+}
+
+// delegateOnly refuses what a delegate must leave to the VirtualService that refers to it.
+func (r *report) delegateOnly(at path, vs *networking.VirtualService) {
+	const reason = "must not be set without hosts: a VirtualService without hosts is a delegate and has HTTP routes only"
+	if len(vs.GetGateways()) > 0 {
+		r.errorf(at.Child("gateways"), reason)
+	}
+	if len(vs.GetTls()) > 0 {
+		r.errorf(at.Child("tls"), reason)
+	}
+	if len(vs.GetTcp()) > 0 {
+		r.errorf(at.Child("tcp"), reason)
+	}
+}
+
+func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
+	allValid := true
+	for i, host := range hosts {
+		fault := wildcardFault(host)
+		if fault != "" && ipFault(host) == "" {
+			fault = ""
+		}
+		if host == "*" && toMesh {
+			fault = "\"*\" is allowed only for gateways, not for the mesh"
+		}
+		r.fault(at.Index(i), fault)
+		allValid = allValid && fault == ""
+	}
+	if !allValid {
+		return
+	}
+	for i, host := range hosts {
+		for _, before := range hosts[:i] {
+			if overlapping(before, host) {
+				r.errorf(at.Index(i), "%q overlaps with %q of the same VirtualService", host, before)
+			}
+		}
+	}
+}
+
+// gatewayNames checks references to gateways: "name" or "namespace/name".
+func (r *report) gatewayNames(at path, names []string) {
+	for i, name := range names {
+		namespace, gateway, qualified := strings.Cut(name, "/")
+		if !qualified {
+			gateway = name
+		}
+		switch {
+		case qualified && len(validation.IsDNS1123Label(namespace)) > 0:
+			r.errorf(at.Index(i), "%q: %q is not a namespace's name", name, namespace)
+		case !qualified && strings.Contains(gateway, ".") && domainFault(gateway) == "":
+			r.warnf(at.Index(i), "%q: names with dots are an old form, write namespace/name", name)
+		case len(validation.IsDNS1123Label(gateway)) > 0:
+			r.errorf(at.Index(i), "%q is not a gateway's name: it must be name, namespace/name or %q", name, meshGateway)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// Bounds of a direct response's body in bytes: it is sent to every proxy with its routes.
+const (
+	largeBody = 100 << 10
+	maxBody   = 1 << 20
+)
+
+func (r *report) httpRoute(at path, route *networking.HTTPRoute, inDelegate bool) {
+	r.httpAction(at, route, inDelegate)
+	for i, match := range route.GetMatch() {
+		r.httpMatch(at.Child("match").Index(i), match)
+	}
+	r.httpDestinations(at.Child("route"), route.GetRoute())
+	if redirect := route.GetRedirect(); redirect != nil {
+		r.redirect(at.Child("redirect"), redirect)
+	}
+	if response := route.GetDirectResponse(); response != nil {
+		r.directResponse(at.Child("directResponse"), response)
+	}
+	if rewrite := route.GetRewrite(); rewrite != nil {
+		r.rewrite(at.Child("rewrite"), rewrite)
+	}
+	r.duration(at.Child("timeout"), route.GetTimeout())
+	r.retries(at.Child("retries"), route)
+	r.faultInjection(at.Child("fault"), route.GetFault())
+	r.mirrors(at, route)
+	r.cors(at.Child("corsPolicy"), route.GetCorsPolicy())
+	r.headers(at.Child("headers"), route.GetHeaders())
+}
+
+// httpAction sees to it that a route does one thing: forward, redirect, answer, or delegate.
+func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate bool) {
+	var actions []string
+	for _, action := range []struct {
+		name  string
+		there bool
+	}{
+		{"route", len(route.GetRoute()) > 0},
+		{"redirect", route.GetRedirect() != nil},
+		{"directResponse", route.GetDirectResponse() != nil},
+		{"delegate", route.GetDelegate() != nil},
+	} {
+		if action.there {
+			actions = append(actions, action.name)
+		}
+	}
+	switch {
+	case len(actions) == 0:
+		r.errorf(at, "one of route, redirect, directResponse and delegate is required")
+		return
+	case len(actions) > 1:
+		r.errorf(at, "only one of route, redirect, directResponse and delegate may be set, found %q", actions)
+	}
+	if inDelegate && route.GetDelegate() != nil {
+		r.errorf(at.Child("delegate"), "a delegate (a VirtualService without hosts) must not delegate further")
+	}
+	if slices.Contains([]string{"redirect", "directResponse"}, actions[0]) {
+		if route.GetFault() != nil {
+			r.errorf(at.Child("fault"), "must not be set together with %s", actions[0])
+		}
+		if route.GetRewrite() != nil {
+			r.errorf(at.Child("rewrite"), "must not be set together with %s", actions[0])
+		}
+	}
+}
+
+func (r *report) redirect(at path, redirect *networking.HTTPRedirect) {
+	if redirect.GetUri() == "" && redirect.GetPrefixRewrite() == "" && redirect.GetAuthority() == "" &&
+		redirect.GetScheme() == "" && redirect.GetRedirectPort() == nil {
+		r.errorf(at, "one of uri, prefixRewrite, authority, scheme, port and derivePort is required")
+	}
+	if redirect.GetUri() != "" && redirect.GetPrefixRewrite() != "" {
+		r.errorf(at.Child("prefixRewrite"), "must not be set together with uri")
+	}
+	if s := redirect.GetScheme(); s != "" && s != "http" && s != "https" {
+		r.errorf(at.Child("scheme"), "%q must be \"http\" or \"https\"", s)
+	}
+	if port, ok := redirect.GetRedirectPort().(*networking.HTTPRedirect_Port); ok {
+		r.portNumber(at.Child("port"), port.Port)
+	}
+	// The codes that Envoy's RedirectAction has.
+	if code := redirect.GetRedirectCode(); !slices.Contains([]uint32{0, 301, 302, 303, 307, 308}, code) {
+		r.errorf(at.Child("redirectCode"), "%d must be one of 301, 302, 303, 307 and 308", code)
+	}
+}
+
+func (r *report) directResponse(at path, response *networking.HTTPDirectResponse) {
+	r.httpStatus(at.Child("status"), int64(response.GetStatus()))
+	at = at.Child("body")
+	if response.GetBody() != nil && response.GetBody().GetSpecifier() == nil {
+		r.warnf(at, "has neither string nor bytes, the answer has no body")
+	}
+	switch size := len(response.GetBody().GetString_()) + len(response.GetBody().GetBytes()); {
+	case size > maxBody:
+		r.errorf(at, "has %d bytes, at most %d are allowed", size, maxBody)
+	case size > largeBody:
+		r.warnf(at, "has %d bytes, which are sent to every proxy with its routes", size)
+	}
+}
+
+func (r *report) rewrite(at path, rewrite *networking.HTTPRewrite) {
+	regex := rewrite.GetUriRegexRewrite()
+	if rewrite.GetUri() == "" && rewrite.GetAuthority() == "" && regex == nil {
+		r.errorf(at, "one of uri, uriRegexRewrite and authority is required")
+	}
+	if regex == nil {
+		return
+	}
+	at = at.Child("uriRegexRewrite")
+	if rewrite.GetUri() != "" {
+		r.errorf(at, "must not be set together with uri")
+	}
+	groups, fault := regexpFault(regex.GetMatch())
+	r.fault(at.Child("match"), fault)
+	r.required(at.Child("rewrite"), regex.GetRewrite())
+	if fault == "" {
+		r.fault(at.Child("rewrite"), rewriteFault(regex.GetRewrite(), groups))
+	}
+}
+
+func (r *report) httpDestinations(at path, routes []*networking.HTTPRouteDestination) {
+	weights := make([]int32, len(routes))
+	for i, route := range routes {
+		r.destination(at.Index(i).Child("destination"), route.GetDestination())
+		r.headers(at.Index(i).Child("headers"), route.GetHeaders())
+		weights[i] = route.GetWeight()
+	}
+	r.weights(at, weights)
+}
+
+// unreachableHTTP warns of routes that no request can reach, because an earlier one takes all that they match.
+func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
+	earlier := map[string]int{} // an encoded match, and the first route that has it
+	catchAll := -1
+	for i, route := range routes {
+		if catchAll >= 0 {
+			r.warnf(at.Index(i), "is never reached: http[%d] has no match and takes every request", catchAll)
+			continue
+		}
+		for j, match := range route.GetMatch() {
+			key := matchKey(match)
+			if first, there := earlier[key]; there && first != i {
+				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] has the same match", first)
+			} else {
+				earlier[key] = i
+			}
+		}
+		if len(route.GetMatch()) == 0 {
+			catchAll = i
+		}
+	}
+}
+
+// matchKey is equal for two matches that take the same requests.
+func matchKey(match *networking.HTTPMatchRequest) string {
+	named, prefix := match.GetName(), match.GetStatPrefix()
+	body, err := canonical(match)
+	if err != nil { // cannot happen: it was decoded from the same form
+		return fmt.Sprintf("%p", match)
+	}
+	if named == "" && prefix == "" {
+		return string(body)
+	}
+	bare := match.DeepCopy()
+	bare.Name, bare.StatPrefix = "", "" // names of a match say nothing about what it takes
+	return matchKey(bare)
+}

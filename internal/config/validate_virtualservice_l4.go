@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+	"math"
+
+	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+func (r *report) tlsRoute(at path, route *networking.TLSRoute, hosts []string) {
+	if len(route.GetMatch()) == 0 {
+		r.errorf(at.Child("match"), "is required: TLS is routed by the server name that the client asks for")
+	}
+	for i, match := range route.GetMatch() {
+		here := at.Child("match").Index(i)
+		r.sniHosts(here.Child("sniHosts"), match.GetSniHosts(), hosts)
+		r.subnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
+		r.optionalPort(here.Child("port"), match.GetPort())
+		r.labels(here.Child("sourceLabels"), match.GetSourceLabels())
+		r.gatewayNames(here.Child("gateways"), match.GetGateways())
+		r.sourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
+	}
+	r.routeDestinations(at.Child("route"), route.GetRoute())
+}
+
+// sniHosts checks the server names of a match: each must be one of the VirtualService's hosts, or covered by one.
+func (r *report) sniHosts(at path, names, hosts []string) {
+	if len(names) == 0 {
+		r.errorf(at, "is required")
+	}
+	for i, name := range names {
+		if fault := wildcardFault(name); fault != "" {
+			r.errorf(at.Index(i), "%s", fault)
+			continue
+		}
+		covered := len(hosts) == 0
+		for _, host := range hosts {
+			covered = covered || covers(host, name)
+		}
+		if !covered {
+			r.errorf(at.Index(i), "%q is covered by none of the VirtualService's hosts %q", name, hosts)
+		}
+	}
+}
+
+func (r *report) tcpRoute(at path, route *networking.TCPRoute) {
+	for i, match := range route.GetMatch() {
+		here := at.Child("match").Index(i)
+		r.subnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
+		r.optionalPort(here.Child("port"), match.GetPort())
+		if subnet := match.GetSourceSubnet(); subnet != "" {
+			r.fault(here.Child("sourceSubnet"), subnetFault(subnet))
+		}
+		r.labels(here.Child("sourceLabels"), match.GetSourceLabels())
+		r.gatewayNames(here.Child("gateways"), match.GetGateways())
+		r.sourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
+	}
+	r.routeDestinations(at.Child("route"), route.GetRoute())
+}
+
+// unreachableTCP warns of routes after one that takes every connection.
+func (r *report) unreachableTCP(at path, routes []*networking.TCPRoute) {
+	for i, route := range routes {
+		if len(route.GetMatch()) > 0 {
+			continue
+		}
+		for j := i + 1; j < len(routes); j++ {
+			r.warnf(at.Index(j), "is never reached: tcp[%d] has no match and takes every connection", i)
+		}
+		return
+	}
+}
+
+func (r *report) routeDestinations(at path, routes []*networking.RouteDestination) {
+	if len(routes) == 0 {
+		r.errorf(at, "is required")
+	}
+	weights := make([]int32, len(routes))
+	for i, route := range routes {
+		r.destination(at.Index(i).Child("destination"), route.GetDestination())
+		weights[i] = route.GetWeight()
+	}
+	r.weights(at, weights)
+}
+
+// destination checks where requests, connections or copies of them go.
+func (r *report) destination(at path, destination *networking.Destination) {
+	if destination == nil {
+		r.errorf(at, "is required")
+		return
+	}
+	fault := wildcardFault(destination.GetHost())
+	if destination.GetHost() == "*" {
+		fault = "\"*\" is not a destination"
+	}
+	r.fault(at.Child("host"), fault)
+	if subset := destination.GetSubset(); subset != "" {
+		r.fault(at.Child("subset"), subsetFault(subset))
+	}
+	if destination.GetPort() != nil {
+		r.portNumber(at.Child("port", "number"), destination.GetPort().GetNumber())
+	}
+}
+
+// subsetFault says why name cannot be the name of a subset.
+func subsetFault(name string) string {
+	if name == "" {
+		return "a subset name is required"
+	}
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Sprintf("%q is not a subset name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)", name)
+	}
+	return ""
+}
+
+// weights checks the weights of all destinations of one route. One destination takes everything, whatever its weight.
+func (r *report) weights(at path, weights []int32) {
+	var sum int64
+	for i, weight := range weights {
+		r.nonNegative(at.Index(i).Child("weight"), weight)
+		sum += int64(weight)
+	}
+	switch {
+	case len(weights) > 1 && sum == 0:
+		r.errorf(at, "the weights of the destinations add up to 0")
+	case sum > math.MaxUint32: // weighted clusters count in 32 bits
+		r.errorf(at, "the weights of the destinations add up to %d, more than %d", sum, uint32(math.MaxUint32))
+	}
+}

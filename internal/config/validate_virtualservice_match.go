@@ -1,0 +1,76 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// claimsPrefix begins the names of "headers" that stand for claims of a token (gateways only).
+const claimsPrefix = "@request.auth.claims"
+
+func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
+	for _, part := range []struct {
+		name  string
+		match *networking.StringMatch
+	}{
+		{"uri", match.GetUri()}, {"scheme", match.GetScheme()}, {"method", match.GetMethod()}, {"authority", match.GetAuthority()},
+	} {
+		if part.match == nil {
+			continue
+		}
+		if part.match.GetMatchType() == nil {
+			r.warnf(at.Child(part.name), "has neither exact, prefix nor regex and matches everything")
+		}
+		r.stringMatch(at.Child(part.name), part.match, true)
+	}
+	r.headerMatches(at.Child("headers"), match.GetHeaders())
+	r.headerMatches(at.Child("withoutHeaders"), match.GetWithoutHeaders())
+	for _, name := range sortedKeys(match.GetQueryParams()) {
+		if name == "" {
+			r.errorf(at.Child("queryParams").Key(name), "a parameter name is required")
+		}
+		r.stringMatch(at.Child("queryParams").Key(name), match.GetQueryParams()[name], false)
+	}
+	r.optionalPort(at.Child("port"), match.GetPort())
+	r.labels(at.Child("sourceLabels"), match.GetSourceLabels())
+	r.gatewayNames(at.Child("gateways"), match.GetGateways())
+	r.sourceNamespace(at.Child("sourceNamespace"), match.GetSourceNamespace())
+}
+
+func (r *report) sourceNamespace(at path, namespace string) {
+	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
+		r.errorf(at, "%q is not a namespace's name", namespace)
+	}
+}
+
+func (r *report) headerMatches(at path, matches map[string]*networking.StringMatch) {
+	for _, name := range sortedKeys(matches) {
+		here := at.Key(name)
+		switch {
+		case strings.HasPrefix(name, claimsPrefix):
+			if rest := name[len(claimsPrefix):]; len(rest) < 2 || !strings.ContainsAny(rest[:1], ".[") {
+				r.errorf(here, "must name a claim: %s.NAME or %s[NAME]", claimsPrefix, claimsPrefix)
+			}
+		case slices.Contains([]string{"uri", "scheme", "method", "authority"}, name):
+			r.warnf(here, "is ignored as the name of a header: use the field %q of the match", name)
+		default:
+			r.fault(here, headerNameFault(name))
+		}
+		r.stringMatch(here, matches[name], false) // without a kind of match the header must be present
+	}
+}
+
+// stringMatch checks one match. An empty prefix matches everything, which is of use only for paths (emptyPrefix).
+func (r *report) stringMatch(at path, match *networking.StringMatch, emptyPrefix bool) {
+	switch m := match.GetMatchType().(type) {
+	case *networking.StringMatch_Prefix:
+		if m.Prefix == "" && !emptyPrefix {
+			r.errorf(at.Child("prefix"), "is empty")
+		}
+	case *networking.StringMatch_Regex:
+		r.regexp(at.Child("regex"), m.Regex)
+	}
+}

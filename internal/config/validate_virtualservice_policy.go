@@ -1,0 +1,211 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// retryConditions are the words that HTTPRetry.retryOn may have besides status codes: Envoy's x-envoy-retry-on and
+// x-envoy-retry-grpc-on.
+func retryConditions() []string {
+	return []string{
+		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited", "retriable-4xx",
+		"refused-stream", "retriable-status-codes", "retriable-headers", "http3-post-connect-failure",
+		"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
+	}
+}
+
+func (r *report) retries(at path, route *networking.HTTPRoute) {
+	retries := route.GetRetries()
+	if retries == nil {
+		return
+	}
+	r.nonNegative(at.Child("attempts"), retries.GetAttempts())
+	if retries.GetAttempts() == 0 && (retries.GetPerTryTimeout() != nil || retries.GetRetryOn() != "" ||
+		retries.GetRetryRemoteLocalities() != nil || retries.GetRetryIgnorePreviousHosts() != nil || retries.GetBackoff() != nil) {
+		r.errorf(at.Child("attempts"), "0 switches retries off, so nothing else of the policy may be set")
+	}
+	r.duration(at.Child("perTryTimeout"), retries.GetPerTryTimeout())
+	r.duration(at.Child("backoff"), retries.GetBackoff())
+	if timeout := route.GetTimeout(); timeout != nil && timeout.AsDuration() > 0 &&
+		retries.GetPerTryTimeout().AsDuration() > timeout.AsDuration() {
+		r.warnf(at.Child("perTryTimeout"), "is longer than the timeout of the route, which ends the request first")
+	}
+	if retries.GetRetryOn() == "" {
+		return
+	}
+	for _, word := range strings.Split(retries.GetRetryOn(), ",") {
+		if code, err := strconv.Atoi(word); err == nil && code >= 100 && code <= 599 {
+			continue
+		}
+		if !slices.Contains(retryConditions(), word) {
+			r.errorf(at.Child("retryOn"), "%q is neither an HTTP status code nor one of %s", word, strings.Join(retryConditions(), ", "))
+		}
+	}
+}
+
+func (r *report) faultInjection(at path, fault *networking.HTTPFaultInjection) {
+	if fault == nil {
+		return
+	}
+	if fault.GetDelay() == nil && fault.GetAbort() == nil {
+		r.errorf(at, "one of delay and abort is required")
+	}
+	if delay := fault.GetDelay(); delay != nil {
+		r.faultDelay(at.Child("delay"), delay)
+	}
+	if abort := fault.GetAbort(); abort != nil {
+		r.faultAbort(at.Child("abort"), abort)
+	}
+}
+
+func (r *report) faultDelay(at path, delay *networking.HTTPFaultInjection_Delay) {
+	switch kind := delay.GetHttpDelayType().(type) {
+	case *networking.HTTPFaultInjection_Delay_FixedDelay:
+		r.duration(at.Child("fixedDelay"), kind.FixedDelay)
+	case *networking.HTTPFaultInjection_Delay_ExponentialDelay:
+		r.errorf(at.Child("exponentialDelay"), "is not supported, use fixedDelay")
+	default:
+		r.warnf(at, "has no fixedDelay and does nothing")
+	}
+	//nolint:staticcheck // the deprecated field is still read
+	percent := delay.GetPercent()
+	if percent != 0 {
+		r.warnf(at.Child("percent"), "is deprecated, use percentage")
+		r.percent(at.Child("percent"), float64(percent))
+	}
+	r.faultPercentage(at, delay.GetPercentage(), percent != 0)
+}
+
+func (r *report) faultAbort(at path, abort *networking.HTTPFaultInjection_Abort) {
+	switch kind := abort.GetErrorType().(type) {
+	case *networking.HTTPFaultInjection_Abort_HttpStatus:
+		r.httpStatus(at.Child("httpStatus"), int64(kind.HttpStatus))
+	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
+		if !slices.Contains(grpcStatuses(), kind.GrpcStatus) {
+			r.errorf(at.Child("grpcStatus"), "%q must be one of %s", kind.GrpcStatus, strings.Join(grpcStatuses(), ", "))
+		}
+	case *networking.HTTPFaultInjection_Abort_Http2Error:
+		r.errorf(at.Child("http2Error"), "is not supported, use httpStatus or grpcStatus")
+	default:
+		r.warnf(at, "has neither httpStatus nor grpcStatus and does nothing")
+	}
+	r.faultPercentage(at, abort.GetPercentage(), false)
+}
+
+func (r *report) faultPercentage(at path, percentage *networking.Percent, otherwise bool) {
+	switch {
+	case percentage != nil:
+		r.percent(at.Child("percentage", "value"), percentage.GetValue())
+	case !otherwise:
+		r.warnf(at.Child("percentage"), "is not set, so no request is affected")
+	}
+}
+
+// grpcStatuses are the status codes of gRPC by name.
+func grpcStatuses() []string {
+	return []string{
+		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+		"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
+		"INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+	}
+}
+
+// mirrors checks all of a route that says where copies of requests go.
+func (r *report) mirrors(at path, route *networking.HTTPRoute) {
+	if route.GetMirror() != nil {
+		r.destination(at.Child("mirror"), route.GetMirror())
+		if len(route.GetMirrors()) > 0 {
+			r.errorf(at.Child("mirrors"), "must not be set together with mirror")
+		}
+	}
+	for i, mirror := range route.GetMirrors() {
+		here := at.Child("mirrors").Index(i)
+		r.destination(here.Child("destination"), mirror.GetDestination())
+		if mirror.GetPercentage() != nil {
+			r.percent(here.Child("percentage", "value"), mirror.GetPercentage().GetValue())
+		}
+	}
+	//nolint:staticcheck // the deprecated field is still read
+	if percent := route.GetMirrorPercent(); percent != nil {
+		r.warnf(at.Child("mirrorPercent"), "is deprecated, use mirrorPercentage")
+		r.percent(at.Child("mirrorPercent"), float64(percent.GetValue()))
+	}
+	if route.GetMirrorPercentage() != nil {
+		r.percent(at.Child("mirrorPercentage", "value"), route.GetMirrorPercentage().GetValue())
+		if route.GetMirror() == nil {
+			r.warnf(at.Child("mirrorPercentage"), "does nothing without mirror")
+		}
+	}
+}
+
+func (r *report) cors(at path, cors *networking.CorsPolicy) {
+	if cors == nil {
+		return
+	}
+	//nolint:staticcheck // the deprecated field is still read
+	if len(cors.GetAllowOrigin()) > 0 {
+		r.warnf(at.Child("allowOrigin"), "is deprecated, use allowOrigins")
+	}
+	for i, origin := range cors.GetAllowOrigins() {
+		here := at.Child("allowOrigins").Index(i)
+		if origin.GetMatchType() == nil {
+			r.errorf(here, "one of exact, prefix and regex is required")
+		}
+		r.stringMatch(here, origin, false)
+	}
+	r.httpMethods(at.Child("allowMethods"), cors.GetAllowMethods())
+	r.headerNames(at.Child("allowHeaders"), cors.GetAllowHeaders())
+	r.headerNames(at.Child("exposeHeaders"), cors.GetExposeHeaders())
+	r.duration(at.Child("maxAge"), cors.GetMaxAge())
+	if cors.GetMaxAge().AsDuration()%time.Second != 0 {
+		r.errorf(at.Child("maxAge"), "must be whole seconds, as Access-Control-Max-Age is")
+	}
+}
+
+func (r *report) headers(at path, headers *networking.Headers) {
+	r.headerOperations(at.Child("request"), headers.GetRequest(), true)
+	r.headerOperations(at.Child("response"), headers.GetResponse(), false)
+}
+
+func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
+	authorities := 0
+	for _, name := range sortedKeys(ops.GetSet()) {
+		// Setting the authority of a request is understood as a rewrite of the host.
+		if request && (strings.EqualFold(name, "host") || name == ":authority") {
+			if authorities++; authorities > 1 {
+				r.errorf(at.Child("set").Key(name), "the host is set twice, under different names")
+			}
+		} else {
+			r.changedHeader(at.Child("set").Key(name), name)
+		}
+		r.fault(at.Child("set").Key(name), headerValueFault(ops.GetSet()[name]))
+	}
+	for _, name := range sortedKeys(ops.GetAdd()) {
+		r.changedHeader(at.Child("add").Key(name), name)
+		r.fault(at.Child("add").Key(name), headerValueFault(ops.GetAdd()[name]))
+	}
+	for i, name := range ops.GetRemove() {
+		r.changedHeader(at.Child("remove").Index(i), name)
+	}
+}
+
+// changedHeader checks the name of a header that proxies are to change. They refuse to touch pseudo-headers and Host.
+func (r *report) changedHeader(at path, name string) {
+	switch {
+	case name == "":
+		r.errorf(at, "a header name is required")
+	case strings.HasPrefix(name, ":"):
+		r.errorf(at, "%q: headers beginning with \":\" cannot be changed", name)
+	case strings.EqualFold(name, "host"):
+		r.errorf(at, "%q cannot be changed here, use rewrite.authority", name)
+	case strings.ContainsAny(name, "\x00\r\n"):
+		r.errorf(at, "%q has a line break or a zero byte", name)
+	case !isToken(name):
+		r.warnf(at, "%q is not a header name that HTTP allows", name)
+	}
+}

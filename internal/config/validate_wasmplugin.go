@@ -1,0 +1,82 @@
+package config
+
+import (
+	"encoding/hex"
+	"net/url"
+	"slices"
+	"strings"
+
+	extensions "istio.io/api/extensions/v1alpha1"
+	"istio.io/api/type/v1beta1"
+)
+
+func (r *report) wasmPlugin(at path, plugin *extensions.WasmPlugin) {
+	r.attachedTo(at, attachment{plugin.GetSelector(), plugin.GetTargetRef(), plugin.GetTargetRefs()})
+	r.wasmCode(at, plugin)
+	for i, match := range plugin.GetMatch() {
+		r.portSelectors(at.Child("match").Index(i).Child("ports"), match.GetPorts())
+	}
+}
+
+// wasmSource is what WasmPlugin and TrafficExtension.wasm say of the code that they load.
+type wasmSource interface {
+	GetUrl() string
+	GetSha256() string
+	GetImagePullSecret() string
+	GetPluginName() string
+	GetVmConfig() *extensions.VmConfig
+}
+
+func (r *report) wasmCode(at path, code wasmSource) {
+	r.wasmURL(at.Child("url"), code.GetUrl())
+	if sum := code.GetSha256(); sum != "" {
+		if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 || strings.ToLower(sum) != sum {
+			r.errorf(at.Child("sha256"), "%q must be 64 lower-case hexadecimal digits", sum)
+		}
+	}
+	for _, text := range []struct {
+		name, value string
+		limit       int
+	}{{"imagePullSecret", code.GetImagePullSecret(), 253}, {"pluginName", code.GetPluginName(), 256}} {
+		if len(text.value) > text.limit {
+			r.errorf(at.Child(text.name), "has %d bytes, at most %d are allowed", len(text.value), text.limit)
+		}
+	}
+	env := at.Child("vmConfig", "env")
+	r.maxItems(env, len(code.GetVmConfig().GetEnv()), 256)
+	seen := map[string]bool{}
+	for i, variable := range code.GetVmConfig().GetEnv() {
+		here := env.Index(i)
+		r.required(here.Child("name"), variable.GetName())
+		if seen[variable.GetName()] {
+			r.errorf(here.Child("name"), "variable %q is there twice", variable.GetName())
+		}
+		seen[variable.GetName()] = true
+		if variable.GetValueFrom() == extensions.EnvValueSource_HOST && variable.GetValue() != "" {
+			r.errorf(here.Child("value"), "must not be set when valueFrom is HOST")
+		}
+		if size := len(variable.GetValue()); size > 2048 {
+			r.errorf(here.Child("value"), "has %d bytes, at most 2048 are allowed", size)
+		}
+	}
+}
+
+// wasmURL checks where code is fetched. Without a scheme it is the name of an image, which must then have no port: what
+// stands before a colon is a scheme.
+func (r *report) wasmURL(at path, text string) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		r.errorf(at, "is required")
+	case err != nil:
+		r.errorf(at, "is not a URL: %v", err)
+	case !slices.Contains([]string{"", "oci", "file", "http", "https"}, u.Scheme):
+		r.errorf(at, "scheme %q must be one of oci, file, http and https", u.Scheme)
+	}
+}
+
+func (r *report) portSelectors(at path, ports []*v1beta1.PortSelector) {
+	for i, port := range ports {
+		r.portNumber(at.Index(i).Child("number"), port.GetNumber())
+	}
+}

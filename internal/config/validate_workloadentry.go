@@ -1,0 +1,55 @@
+package config
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func (r *report) workloadEntry(at path, entry *networking.WorkloadEntry) {
+	r.endpointDetails(at, entry)
+	if address := entry.GetAddress(); address != "" && !isUnix(address) {
+		r.fault(at.Child("address"), hostOrIPFault(address))
+	}
+	r.endpointPorts(at.Child("ports"), entry, nil)
+}
+
+// endpointDetails checks what WorkloadEntry and the endpoints of a ServiceEntry share, except the form of an address
+// that is not a socket, which depends on where it stands.
+func (r *report) endpointDetails(at path, entry *networking.WorkloadEntry) {
+	address := entry.GetAddress()
+	switch {
+	case address == "" && entry.GetNetwork() == "":
+		r.errorf(at.Child("address"), "is required (or network, for workloads behind a network's gateway)")
+	case address == "":
+		r.warnf(at.Child("address"), "is not set: the workload is reached only through the gateway of network %q", entry.GetNetwork())
+	case isUnix(address):
+		r.fault(at.Child("address"), unixFault(address))
+		if len(entry.GetPorts()) > 0 {
+			r.errorf(at.Child("ports"), "must not be set for a Unix domain socket")
+		}
+	}
+	r.labels(at.Child("labels"), entry.GetLabels())
+	for _, text := range []struct {
+		name, value string
+		limit       int
+	}{
+		{"address", address, 256}, {"network", entry.GetNetwork(), 2048}, {"locality", entry.GetLocality(), 2048},
+		{"serviceAccount", entry.GetServiceAccount(), 253},
+	} {
+		if len(text.value) > text.limit {
+			r.errorf(at.Child(text.name), "has %d bytes, at most %d are allowed", len(text.value), text.limit)
+		}
+	}
+}
+
+// endpointPorts checks the map of port names to numbers. known are the names that the service has; nil knows none.
+func (r *report) endpointPorts(at path, entry *networking.WorkloadEntry, known map[string]bool) {
+	r.maxItems(at, len(entry.GetPorts()), 128)
+	for _, name := range sortedKeys(entry.GetPorts()) {
+		if !isHostLabel(name) {
+			r.errorf(at.Key(name), "%q is not a port name", name)
+		} else if known != nil && !known[name] {
+			r.errorf(at.Key(name), "%q is not the name of a port in spec.ports", name)
+		}
+		r.portNumber(at.Key(name), entry.GetPorts()[name])
+	}
+}

@@ -1,0 +1,52 @@
+package config
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+func (r *report) workloadGroup(at path, group *networking.WorkloadGroup) {
+	r.labels(at.Child("metadata", "labels"), group.GetMetadata().GetLabels())
+	template := at.Child("template")
+	if group.GetTemplate() == nil {
+		r.errorf(template, "is required")
+	} else {
+		// The address of each workload is filled in when it connects.
+		r.labels(template.Child("labels"), group.GetTemplate().GetLabels())
+		r.endpointPorts(template.Child("ports"), group.GetTemplate(), nil)
+		if group.GetTemplate().GetAddress() != "" {
+			r.warnf(template.Child("address"), "is ignored: each workload has its own")
+		}
+	}
+	if group.GetProbe() != nil {
+		r.readinessProbe(at.Child("probe"), group.GetProbe())
+	}
+}
+
+func (r *report) readinessProbe(at path, probe *networking.ReadinessProbe) {
+	r.nonNegative(at.Child("initialDelaySeconds"), probe.GetInitialDelaySeconds())
+	r.nonNegative(at.Child("timeoutSeconds"), probe.GetTimeoutSeconds())
+	r.nonNegative(at.Child("periodSeconds"), probe.GetPeriodSeconds())
+	r.nonNegative(at.Child("successThreshold"), probe.GetSuccessThreshold())
+	r.nonNegative(at.Child("failureThreshold"), probe.GetFailureThreshold())
+	switch check := probe.GetHealthCheckMethod().(type) {
+	case *networking.ReadinessProbe_HttpGet:
+		at := at.Child("httpGet")
+		r.portNumber(at.Child("port"), check.HttpGet.GetPort())
+		if s := check.HttpGet.GetScheme(); s != "" && s != "HTTP" && s != "HTTPS" {
+			r.errorf(at.Child("scheme"), "%q must be \"HTTP\" or \"HTTPS\"", s)
+		}
+		for i, header := range check.HttpGet.GetHttpHeaders() {
+			r.fault(at.Child("httpHeaders").Index(i).Child("name"), headerNameFault(header.GetName()))
+		}
+	case *networking.ReadinessProbe_TcpSocket:
+		r.portNumber(at.Child("tcpSocket", "port"), check.TcpSocket.GetPort())
+	case *networking.ReadinessProbe_Grpc:
+		r.optionalPort(at.Child("grpc", "port"), check.Grpc.GetPort())
+	case *networking.ReadinessProbe_Exec:
+		if len(check.Exec.GetCommand()) == 0 {
+			r.errorf(at.Child("exec", "command"), "is required")
+		}
+	default:
+		r.errorf(at, "one of httpGet, tcpSocket, grpc and exec is required")
+	}
+}

@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+)
+
+// Source addresses of connections from a proxy to its own workload. Capture lets them pass, where it would send others to
+// the workload's addresses back to the proxy (istio-iptables).
+const (
+	inboundSource4 = "127.0.0.6"
+	inboundSource6 = "::6"
+)
+
+// applyInboundSource binds the cluster's connections to the source address that capture lets pass. Envoy takes the one of
+// the family that it connects to.
+func applyInboundSource(c *clusterv3.Cluster, p Proxy) {
+	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: anyPort(inboundSource4)}
+	switch {
+	case p.IPv6 && !p.IPv4:
+		c.UpstreamBindConfig.SourceAddress = anyPort(inboundSource6)
+	case p.IPv6:
+		c.UpstreamBindConfig.ExtraSourceAddresses = []*corev3.ExtraSourceAddress{{Address: anyPort(inboundSource6)}}
+	}
+}
+
+func anyPort(address string) *corev3.SocketAddress {
+	return &corev3.SocketAddress{Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0}}
+}
+
+// SOL_SOCKET and SO_MARK of Linux, see socket(7).
+const (
+	levelSocket = 1
+	optionMark  = 36
+)
+
+// applySocketMark marks the cluster's connections, for a capture that tells the proxy's own by mark rather than by user.
+func applySocketMark(c *clusterv3.Cluster, mark int) {
+	if mark == 0 {
+		return
+	}
+	if c.UpstreamBindConfig == nil {
+		c.UpstreamBindConfig = new(corev3.BindConfig)
+	}
+	c.UpstreamBindConfig.SocketOptions = []*corev3.SocketOption{{
+		Description: "SO_MARK",
+		Level:       levelSocket,
+		Name:        optionMark,
+		Value:       &corev3.SocketOption_IntValue{IntValue: int64(mark)},
+		State:       corev3.SocketOption_STATE_PREBIND,
+	}}
+}

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+)
+
+const cases = "testdata/*.txtar"
+
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml). The other sections are what
+// is made of it: "names" of all clusters, "cluster NAME" one of them, "problems" what of the rules is not honoured.
+func TestGolden(t *testing.T) {
+	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+		clusters := clustersOf(t, c)
+		for _, section := range c.Sections() {
+			if name, ok := strings.CutPrefix(section, "cluster "); ok {
+				c.Compare(t, section, golden.Resources(t, named(t, clusters, name)))
+			}
+		}
+		if c.Has("names") {
+			c.Compare(t, "names", []byte(strings.Join(names(clusters), "\n")))
+		}
+		c.Compare(t, "problems", problems(t, c))
+	})
+}
+
+// TestEnvoyLoadsGoldens has Envoy load all clusters of every case.
+func TestEnvoyLoadsGoldens(t *testing.T) {
+	envoy.Require(t)
+	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+		c.Ignore()
+		envoy.Validate(t, envoy.FromResources(t, clustersOf(t, c)...))
+	})
+}
+
+func clustersOf(t *testing.T, c *golden.Case) []*resource.Resource {
+	t.Helper()
+	v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
+	set, err := resource.NewSet(NewGenerator().All(v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.List()
+}
+
+func named(t *testing.T, list []*resource.Resource, name string) []*resource.Resource {
+	t.Helper()
+	i := slices.IndexFunc(list, func(r *resource.Resource) bool { return r.Name == name })
+	if i < 0 {
+		t.Errorf("there is no cluster %q", name)
+		return nil
+	}
+	return list[i : i+1]
+}
+
+func names(list []*resource.Resource) []string {
+	var out []string
+	for _, r := range list {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+func problems(t *testing.T, c *golden.Case) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	for _, r := range rules(t, c) {
+		for _, p := range Unhonoured(config.Spec[*networking.DestinationRule](r)) {
+			p.Key = r.Key
+			out.WriteString(p.String() + "\n")
+		}
+	}
+	return out.Bytes()
+}
+
+func rules(t *testing.T, c *golden.Case) []*config.Config {
+	t.Helper()
+	all, err := fixture.Decode(c.Input("config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(c *config.Config) bool { return c.Kind != api.DestinationRule })
+}

@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
+)
+
+// applyLoadBalancer says how Envoy chooses among endpoints: the least busy of two by default. What a request is hashed by
+// belongs to its route.
+func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
+	if hash := lb.GetConsistentHash(); hash != nil {
+		applyConsistentHash(c, hash)
+		return
+	}
+	slow := slowStart(lb)
+	switch lb.GetSimple() {
+	case networking.LoadBalancerSettings_RANDOM:
+		c.LbPolicy = clusterv3.Cluster_RANDOM
+	case networking.LoadBalancerSettings_ROUND_ROBIN:
+		c.LbPolicy = clusterv3.Cluster_ROUND_ROBIN
+		if slow != nil {
+			c.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: slow}}
+		}
+	default:
+		c.LbPolicy = clusterv3.Cluster_LEAST_REQUEST
+		if slow != nil {
+			c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: slow}}
+		}
+	}
+}
+
+// Envoy's bounds of hash tables, beyond which it refuses the cluster, and its default of the smallest ring.
+const (
+	maxRingSize     = 8 << 20
+	defaultRingSize = 1024
+)
+
+func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
+	if m := hash.GetMaglev(); m != nil {
+		c.LbPolicy = clusterv3.Cluster_MAGLEV
+		if m.GetTableSize() != 0 {
+			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(m.GetTableSize())}}
+		}
+		return
+	}
+	size := hash.GetMinimumRingSize()
+	if r := hash.GetRingHash(); r != nil {
+		size = r.GetMinimumRingSize()
+	}
+	if size == 0 {
+		size = defaultRingSize
+	}
+	c.LbPolicy = clusterv3.Cluster_RING_HASH
+	c.LbConfig = &clusterv3.Cluster_RingHashLbConfig_{RingHashLbConfig: &clusterv3.Cluster_RingHashLbConfig{
+		MinimumRingSize: wrapperspb.UInt64(min(size, maxRingSize)),
+	}}
+}
+
+// slowStart gives new endpoints their share of the load bit by bit (warmup, or the older warmupDurationSecs).
+func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
+	w := lb.GetWarmup()
+	if w == nil {
+		if window := positive(lb.GetWarmupDurationSecs()); window != nil {
+			return &clusterv3.Cluster_SlowStartConfig{SlowStartWindow: window}
+		}
+		return nil
+	}
+	aggression, least := 1.0, 10.0
+	if w.Aggression != nil {
+		aggression = w.Aggression.GetValue()
+	}
+	if w.MinimumPercent != nil {
+		least = w.MinimumPercent.GetValue()
+	}
+	return &clusterv3.Cluster_SlowStartConfig{
+		SlowStartWindow: positive(w.Duration),
+		// Envoy demands a runtime key; nobody sets this one.
+		Aggression:       &corev3.RuntimeDouble{DefaultValue: aggression, RuntimeKey: "meshpilot.warmup.aggression"},
+		MinWeightPercent: &typev3.Percent{Value: least},
+	}
+}
+
+// applyLocality says whether Envoy weighs localities against each other; the weights come with the endpoints.
+func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
+	if l.Weighted() {
+		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
+			LocalityWeightedLbConfig: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig{},
+		}
+	}
+}

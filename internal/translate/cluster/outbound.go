@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
+)
+
+// OutboundInput is all that the cluster of a service's port, or of a subset of it, depends on.
+type OutboundInput struct {
+	Service *mesh.Service
+	// Port is one of the service's port numbers, whose protocol is captured.
+	Port uint32
+	// Subset is one of the rule's, or "" for the cluster of the whole host.
+	Subset string
+	// Rule is nil if there is none.
+	Rule     *snapshot.DestinationRule
+	Settings *snapshot.Settings
+	Proxy    Proxy
+	// Endpoints and Caller are set only for services whose names the proxies resolve: their clusters hold the assignment.
+	Endpoints *snapshot.EndpointSet
+	Caller    endpoint.Caller
+}
+
+// Name gives the cluster's name.
+func (in OutboundInput) Name() mesh.ClusterName {
+	return mesh.ClusterName{Direction: mesh.Outbound, Port: in.Port, Subset: in.Subset, Host: in.Service.Host}
+}
+
+// rule gives the spec of the DestinationRule, nil if there is none.
+func (in OutboundInput) rule() *networking.DestinationRule {
+	if in.Rule == nil {
+		return nil
+	}
+	return in.Rule.Spec
+}
+
+// Outbound makes the cluster by which proxies call a port of a service, or a subset of its endpoints.
+func Outbound(in OutboundInput) *clusterv3.Cluster {
+	port, _ := in.Service.Port(in.Port)
+	mesh := in.Settings.Mesh
+	p := policy.Of(mesh, in.rule(), in.Subset, in.Port)
+	c := &clusterv3.Cluster{
+		Name:           in.Name().String(),
+		AltStatName:    outboundStatName(mesh.GetOutboundClusterStatName(), in.Service, port, in.Subset),
+		Metadata:       outboundMetadata(in),
+		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{},
+	}
+	in.discover(c, port, p)
+	applyConnectionPool(c, mesh, p.GetConnectionPool(), p.GetRetryBudget())
+	applyOutlierDetection(c, p.GetOutlierDetection())
+	if c.GetType() == clusterv3.Cluster_ORIGINAL_DST {
+		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+	} else {
+		applyLoadBalancer(c, p.GetLoadBalancer())
+		applyLocality(c, policy.LocalityOf(mesh, p, in.Service))
+	}
+	http := outboundProtocol(in.Proxy, port, mesh.GetH2UpgradePolicy(), p.GetConnectionPool().GetHttp())
+	http.applyConnectionPool(p.GetConnectionPool())
+	http.applyErrorCodes(p.GetOutlierDetection())
+	applyTransport(c, http, transport{tls: p.GetTls(), defaults: mesh.GetTlsDefaults(), proxyProtocol: p.GetProxyProtocol(), service: in.Service})
+	http.put(c)
+	applySocketMark(c, in.Proxy.SocketMark)
+	return c
+}

@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// applyOutlierDetection has Envoy stop using endpoints that fail. Detection by success rate is never on: it needs more
+// endpoints and traffic than a sidecar sees.
+//
+// Envoy's fallback to all endpoints when half of them are unhealthy (panic) is off unless minHealthPercent asks for it:
+// services of a mesh have few endpoints, and unready ones must not be called.
+func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection) {
+	c.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{Value: float64(max(o.GetMinHealthPercent(), 0))}
+	if o == nil {
+		return
+	}
+	out := &clusterv3.OutlierDetection{
+		EnforcingSuccessRate: wrapperspb.UInt32(0),
+		Interval:             positive(o.Interval),
+		BaseEjectionTime:     positive(o.BaseEjectionTime),
+	}
+	out.Consecutive_5Xx, out.EnforcingConsecutive_5Xx = consecutive(o.Consecutive_5XxErrors)
+	out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = consecutive(o.ConsecutiveGatewayErrors)
+	if o.MaxEjectionPercent > 0 {
+		out.MaxEjectionPercent = wrapperspb.UInt32(uint32(o.MaxEjectionPercent))
+	}
+	if o.SplitExternalLocalOriginErrors {
+		out.SplitExternalLocalOriginErrors = true
+		out.EnforcingLocalOriginSuccessRate = wrapperspb.UInt32(0)
+		if o.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
+			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = consecutive(o.ConsecutiveLocalOriginFailures)
+		}
+	}
+	c.OutlierDetection = out
+}
+
+// consecutive gives a number of errors in a row and how surely it ejects, in percent; 0 errors switch the check off.
+func consecutive(n *wrapperspb.UInt32Value) (count, enforcing *wrapperspb.UInt32Value) {
+	switch {
+	case n == nil:
+		return nil, nil
+	case n.Value == 0:
+		return wrapperspb.UInt32(0), wrapperspb.UInt32(0)
+	default:
+		return wrapperspb.UInt32(n.Value), wrapperspb.UInt32(100)
+	}
+}

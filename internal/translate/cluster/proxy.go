@@ -1,0 +1,20 @@
+package cluster
+
+import (
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Proxy is what of the proxies shapes their clusters.
+type Proxy struct {
+	Type mesh.ProxyType
+	// IPv4 and IPv6 say which families the proxies have addresses of.
+	IPv4, IPv6 bool
+	// SocketMark is the SO_MARK of their own connections, by which capture lets them pass; 0: none.
+	SocketMark int
+}
+
+// ProxyOf gives the Proxy of a View.
+func ProxyOf(v *view.View) Proxy {
+	return Proxy{Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark}
+}

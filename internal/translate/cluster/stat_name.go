@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// outboundStatName fills in the pattern of MeshConfig.outboundClusterStatName; "" leaves Envoy to use the cluster's name.
+func outboundStatName(pattern string, svc *mesh.Service, port mesh.Port, subset string) string {
+	return statName(pattern, svc, port, subset, 0)
+}
+
+// inboundStatName fills in the pattern of MeshConfig.inboundClusterStatName.
+func inboundStatName(pattern string, svc *mesh.Service, port mesh.Port, target uint32) string {
+	return statName(pattern, svc, port, "", target)
+}
+
+func statName(pattern string, svc *mesh.Service, port mesh.Port, subset string, target uint32) string {
+	if pattern == "" || svc == nil {
+		return ""
+	}
+	short, n := string(svc.Host), nameOf(svc)
+	if svc.Provider == mesh.Kubernetes {
+		short = svc.Name + "." + svc.Namespace
+	}
+	return strings.NewReplacer(
+		"%SERVICE%", short,
+		"%SERVICE_NAME%", n.Name,
+		"%SERVICE_FQDN%", string(svc.Host),
+		"%SERVICE_PORT%", number(port.Number),
+		"%SERVICE_PORT_NAME%", port.Name,
+		"%TARGET_PORT%", number(target),
+		"%SUBSET_NAME%", subset,
+	).Replace(pattern)
+}
+
+func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -1,0 +1,68 @@
+package endpoint
+
+import (
+	"testing"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// TestHealth shows what becomes of endpoints that are not healthy, which no registry that is read from files has.
+func TestHealth(t *testing.T) {
+	const host = mesh.Hostname("a.example.com")
+	endpoints := &snapshot.EndpointSet{}
+	for address, health := range map[string]mesh.Health{"10.0.0.1": mesh.Healthy, "10.0.0.2": mesh.Unhealthy, "10.0.0.3": mesh.Draining, "name.example.com": mesh.Healthy} {
+		endpoints.Endpoints = append(endpoints.Endpoints, &mesh.Endpoint{Address: address, Port: 80, ServicePort: "http", Health: health})
+	}
+	in := Input{
+		Cluster:   mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host},
+		Service:   &mesh.Service{ServiceKey: mesh.ServiceKey{Host: host}, Resolution: mesh.Static, Ports: []mesh.Port{{Name: "http", Number: 80}}},
+		Endpoints: endpoints,
+		Settings:  &snapshot.Settings{Mesh: new(meshconfig.MeshConfig)},
+	}
+	rule := func(minHealth int32) *snapshot.DestinationRule {
+		return &snapshot.DestinationRule{Spec: &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{
+			OutlierDetection: &networking.OutlierDetection{MinHealthPercent: minHealth},
+		}}}
+	}
+	for _, tc := range []struct {
+		name string
+		rule *snapshot.DestinationRule
+		want map[string]corev3.HealthStatus
+	}{
+		{"draining ones are left out, and names", nil, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
+		{"without panic routing", rule(0), map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
+		{"with panic routing only healthy ones", rule(10), map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in.Rule = tc.rule
+			got := map[string]corev3.HealthStatus{}
+			for _, l := range Assignment(in).GetEndpoints() {
+				for _, e := range l.GetLbEndpoints() {
+					got[e.GetEndpoint().GetAddress().GetSocketAddress().GetAddress()] = e.GetHealthStatus()
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMatches(t *testing.T) {
+	l := mesh.Locality{Region: "r", Zone: "z", SubZone: "s"}
+	for pattern, want := range map[string]bool{
+		"*": true, "r": true, "r/*": true, "r/z": true, "r/z/*": true, "r/z/s": true, "*/z": true,
+		"x": false, "r/x": false, "r/z/x": false, "": false,
+	} {
+		if got := matches(pattern, l); got != want {
+			t.Errorf("pattern %q: %v, want %v", pattern, got, want)
+		}
+	}
+}

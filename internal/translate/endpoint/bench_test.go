@@ -1,0 +1,113 @@
+package endpoint_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+func hostOf(i int) mesh.Hostname {
+	return mesh.Hostname(fmt.Sprintf("service-%05d.default.svc.cluster.local", i))
+}
+
+// bigMesh has n services with endpoints each in three localities.
+func bigMesh(b *testing.B, n, endpoints int) (*fixture.Mesh, []string) {
+	b.Helper()
+	m := fixture.New(b, nil, nil)
+	batch := make(mesh.Batch, 0, 2*n)
+	names := make([]string, n)
+	for i := range n {
+		key := mesh.ServiceKey{Namespace: "default", Host: hostOf(i)}
+		batch = append(batch, mesh.Event{Service: mesh.Service{
+			ServiceKey: key, Provider: mesh.Kubernetes, Name: fmt.Sprintf("service-%05d", i), Resolution: mesh.Static,
+			Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP, Target: 8080}},
+		}.Sealed()})
+		shard := mesh.Shard{Service: key, Key: mesh.ShardKey{Provider: mesh.Kubernetes}}
+		for j := range endpoints {
+			shard.Endpoints = append(shard.Endpoints, &mesh.Endpoint{
+				Address: fmt.Sprintf("10.%d.%d.%d", i/250, i%250, j%250), Port: 8080 + uint32(j/250), ServicePort: "http", Namespace: "default",
+				Workload: fmt.Sprintf("service-%05d-%d", i, j), Owner: fmt.Sprintf("service-%05d", i), Cluster: "Kubernetes",
+				Labels: map[string]string{"app": "a", "version": "v1"}, Locality: mesh.Locality{Region: "r", Zone: fmt.Sprintf("z%d", j%3)},
+			})
+		}
+		batch = append(batch, mesh.Event{Shard: shard.Sealed()})
+		names[i] = mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: hostOf(i)}.String()
+	}
+	m.Send(batch...)
+	return m, names
+}
+
+func sizes(b *testing.B, f func(b *testing.B, v *view.View, names []string)) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("services=%d", n), func(b *testing.B) {
+			m, names := bigMesh(b, n, 3)
+			v := m.View(fixture.Proxy(b, nil))
+			b.ReportAllocs()
+			b.ResetTimer()
+			f(b, v, names)
+		})
+	}
+}
+
+// BenchmarkNamedFirst is the first proxy of all that asks for every assignment.
+func BenchmarkNamedFirst(b *testing.B) {
+	sizes(b, func(b *testing.B, v *view.View, names []string) {
+		for b.Loop() {
+			g := endpoint.NewGenerator()
+			for _, name := range names {
+				g.Named(v, name)
+			}
+		}
+	})
+}
+
+// BenchmarkNamedAgain is every further one.
+func BenchmarkNamedAgain(b *testing.B) {
+	sizes(b, func(b *testing.B, v *view.View, names []string) {
+		g := endpoint.NewGenerator()
+		held := make([]*resource.Resource, len(names))
+		for i, name := range names {
+			held[i] = g.Named(v, name)
+		}
+		for b.Loop() {
+			for i, name := range names {
+				if g.Named(v, name) != held[i] {
+					b.Fatal("made anew")
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkAffected is what a change of one service's endpoints costs a View that watches all.
+func BenchmarkAffected(b *testing.B) {
+	sizes(b, func(b *testing.B, v *view.View, names []string) {
+		g := endpoint.NewGenerator()
+		d := snapshot.Delta{Endpoints: map[mesh.ServiceKey]struct{}{{Namespace: "default", Host: hostOf(500)}: {}}}
+		for b.Loop() {
+			if len(g.Affected(v, d, names)) != 1 {
+				b.Fatal("want one")
+			}
+		}
+	})
+}
+
+// BenchmarkAssignment is one assignment, from few to many endpoints.
+func BenchmarkAssignment(b *testing.B) {
+	for _, n := range []int{3, 100, 1000} {
+		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
+			m, names := bigMesh(b, 1, n)
+			v := m.View(fixture.Proxy(b, nil))
+			b.ReportAllocs()
+			for b.Loop() {
+				endpoint.NewGenerator().Named(v, names[0])
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package endpoint_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/translate/cluster"
+	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+)
+
+const cases = "testdata/*.txtar"
+
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what EDS answers is in
+// "endpoints NAME".
+func TestGolden(t *testing.T) {
+	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
+		g := endpoint.NewGenerator()
+		for _, section := range c.Sections() {
+			if name, ok := strings.CutPrefix(section, "endpoints "); ok {
+				c.Compare(t, section, golden.Resources(t, []*resource.Resource{g.Named(v, name)}))
+			}
+		}
+	})
+}
+
+// TestEnvoyLoadsGoldens has Envoy load the assignments of every case, each in its cluster.
+func TestEnvoyLoadsGoldens(t *testing.T) {
+	envoy.Require(t)
+	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+		c.Ignore()
+		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
+		all := cluster.NewGenerator().All(v)
+		g := endpoint.NewGenerator()
+		for _, r := range slices.Clone(all) {
+			if strings.HasPrefix(r.Name, "outbound|") {
+				all = append(all, g.Named(v, r.Name))
+			}
+		}
+		config := envoy.FromResources(t, all...)
+		// Clusters that are not told their endpoints have none here, and cannot have an assignment beside them.
+		config.Endpoints = slices.DeleteFunc(config.Endpoints, func(a *endpointv3.ClusterLoadAssignment) bool { return len(a.GetEndpoints()) == 0 })
+		envoy.Validate(t, config)
+	})
+}

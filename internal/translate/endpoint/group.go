@@ -1,0 +1,72 @@
+package endpoint
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// group is endpoints of one locality and priority.
+type group struct {
+	locality  mesh.Locality
+	endpoints []weighted
+	// priority is 0 for those that are used first. Envoy allows no gaps.
+	priority uint32
+	// weight is the share of the locality among those of its priority.
+	weight uint32
+}
+
+// weighted is an endpoint and its weight in the assignment.
+type weighted struct {
+	*mesh.Endpoint
+	weight uint32
+}
+
+// byLocality makes a group of each locality, sorted by name. Endpoints keep their order.
+func byLocality(list []*mesh.Endpoint) []*group {
+	if len(list) == 0 {
+		return nil
+	}
+	// Envoy refuses an assignment whose weights do not add up within 32 bits.
+	highest := uint32(math.MaxUint32 / len(list))
+	var groups []*group
+	at := map[mesh.Locality]*group{}
+	for _, e := range list {
+		g := at[e.Locality]
+		if g == nil {
+			g = &group{locality: e.Locality}
+			at[e.Locality] = g
+			groups = append(groups, g)
+		}
+		g.add(weighted{e, min(max(e.Weight, 1), highest)})
+	}
+	slices.SortFunc(groups, func(a, b *group) int { return compareLocalities(a.locality, b.locality) })
+	return groups
+}
+
+func (g *group) add(e weighted) {
+	g.endpoints = append(g.endpoints, e)
+	g.weight += e.weight
+}
+
+func compareLocalities(a, b mesh.Locality) int {
+	return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SubZone, b.SubZone))
+}
+
+func (g *group) proto(resolved bool) *endpointv3.LocalityLbEndpoints {
+	out := &endpointv3.LocalityLbEndpoints{
+		Locality:            localityProto(g.locality),
+		LbEndpoints:         make([]*endpointv3.LbEndpoint, len(g.endpoints)),
+		LoadBalancingWeight: wrapperspb.UInt32(g.weight),
+		Priority:            g.priority,
+	}
+	for i, e := range g.endpoints {
+		out.LbEndpoints[i] = lbEndpoint(e, resolved)
+	}
+	return out
+}

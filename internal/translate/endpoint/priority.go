@@ -1,0 +1,145 @@
+package endpoint
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"istio.io/api/label"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// prioritized puts groups into priorities by their distance from the caller: first by the labels of failoverPriority, and
+// within those by region, zone and subzone, unless only labels are asked for.
+func prioritized(groups []*group, caller Caller, s *networking.LocalityLoadBalancerSetting) []*group {
+	if labels := s.GetFailoverPriority(); len(labels) > 0 {
+		groups = byLabels(groups, caller.levels(labels))
+		if len(s.GetFailover()) == 0 {
+			return groups
+		}
+	}
+	for _, g := range groups {
+		g.priority = g.priority*distances + distance(caller.Locality, g.locality, s.GetFailover())
+	}
+	closeGaps(groups)
+	return groups
+}
+
+// distances is how many values distance has.
+const distances = 5
+
+// distance says how far a locality is: 0 the caller's own, 1 its zone, 2 its region, 3 another region, or the one to fail
+// over to where that is said, 4 a region that is neither.
+func distance(caller, l mesh.Locality, failover []*networking.LocalityLoadBalancerSetting_Failover) uint32 {
+	switch {
+	case caller == l:
+		return 0
+	case caller.Region == l.Region && caller.Zone == l.Zone:
+		return 1
+	case caller.Region == l.Region:
+		return 2
+	}
+	i := slices.IndexFunc(failover, func(f *networking.LocalityLoadBalancerSetting_Failover) bool { return f.GetFrom() == caller.Region })
+	if i >= 0 && failover[i].GetTo() != l.Region {
+		return 4
+	}
+	return 3
+}
+
+// level is one entry of failoverPriority: a label, and the value that endpoints of the caller's own kind have.
+type level struct{ label, value string }
+
+// levels resolves failoverPriority for the caller. An entry "label=value" says the value itself. Of the caller's labels
+// only those of the topology are known here; others take no part (see Problems of the cluster room).
+func (c Caller) levels(entries []string) []level {
+	var levels []level
+	for _, entry := range entries {
+		name, value, given := strings.Cut(entry, "=")
+		if !given {
+			var known bool
+			if value, known = c.label(name); !known {
+				continue
+			}
+		}
+		levels = append(levels, level{name, value})
+	}
+	return levels
+}
+
+func (c Caller) label(name string) (value string, known bool) {
+	switch name {
+	case corev1.LabelTopologyRegion:
+		return c.Locality.Region, true
+	case corev1.LabelTopologyZone:
+		return c.Locality.Zone, true
+	case label.TopologySubzone.Name:
+		return c.Locality.SubZone, true
+	case label.TopologyNetwork.Name:
+		return string(c.Network), true
+	case label.TopologyCluster.Name:
+		return string(c.Cluster), true
+	default:
+		return "", false
+	}
+}
+
+// KnownLabel says whether a label of failoverPriority counts without a value given ("label=value").
+func KnownLabel(name string) bool {
+	_, known := Caller{}.label(name)
+	return known
+}
+
+// byLabels splits groups by how many of the levels their endpoints share with the caller, the first one counting most:
+// those that share all come first. The network is special when it is the first level: endpoints of other networks come
+// behind all of the caller's, in the same order among themselves.
+func byLabels(groups []*group, levels []level) []*group {
+	var out []*group
+	for _, g := range groups {
+		split := map[uint32]*group{}
+		for _, e := range g.endpoints {
+			p := rank(e.Labels, levels)
+			part := split[p]
+			if part == nil {
+				part = &group{locality: g.locality, priority: p}
+				split[p] = part
+				out = append(out, part)
+			}
+			part.add(e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *group) int { return compareLocalities(a.locality, b.locality) })
+	closeGaps(out)
+	return out
+}
+
+func rank(labels map[string]string, levels []level) uint32 {
+	behind := 0
+	for i, l := range levels {
+		if labels[l.label] == l.value {
+			continue
+		}
+		if i == 0 && l.label == label.TopologyNetwork.Name {
+			behind = len(levels)
+			continue
+		}
+		return uint32(behind + len(levels) - i)
+	}
+	return uint32(behind)
+}
+
+// closeGaps numbers the priorities anew, from 0 without gaps, as Envoy demands; their order stays.
+func closeGaps(groups []*group) {
+	var used []uint32
+	for _, g := range groups {
+		used = append(used, g.priority)
+	}
+	slices.Sort(used)
+	used = slices.Compact(used)
+	for _, g := range groups {
+		i, _ := slices.BinarySearch(used, g.priority)
+		g.priority = uint32(i)
+	}
+}

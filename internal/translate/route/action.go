@@ -1,0 +1,158 @@
+package route
+
+import (
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// forward makes a route send requests to the rule's destinations. authority is what the rule's header operations make
+// of the host, "" if nothing.
+func (t *translation) forward(out *routev3.Route, r *networking.HTTPRoute, authority string) {
+	action := new(routev3.RouteAction)
+	setTimeout(action, r.GetTimeout().AsDuration())
+	rewrite(action, r.GetRewrite())
+	if a := r.GetRewrite().GetAuthority(); a != "" {
+		authority = a
+	}
+	if authority != "" {
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: authority}
+	}
+	action.RequestMirrorPolicies = t.mirrors(r)
+	sticky := false
+	if len(r.GetRoute()) == 1 {
+		t.single(out, action, r.GetRoute()[0])
+		sticky = len(action.HashPolicy) > 0
+	} else if !t.weighted(action, r.GetRoute()) {
+		out.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 503}}
+		return
+	}
+	retries := r.GetRetries()
+	if retries == nil {
+		retries = t.retry
+	}
+	action.RetryPolicy = retryPolicy(retries, sticky)
+	out.Action = &routev3.Route_Route{Route: action}
+}
+
+// single sends everything to one destination, whose header operations come after the rule's.
+func (t *translation) single(out *routev3.Route, action *routev3.RouteAction, d *networking.HTTPRouteDestination) {
+	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: t.cluster(d.GetDestination()).String()}
+	ops := headerOperations(d.GetHeaders())
+	out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, ops.requestAdd...)
+	out.RequestHeadersToRemove = append(out.RequestHeadersToRemove, ops.requestRemove...)
+	out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd, ops.responseAdd...)
+	out.ResponseHeadersToRemove = append(out.ResponseHeadersToRemove, ops.responseRemove...)
+	if ops.authority != "" && action.HostRewriteSpecifier == nil {
+		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: ops.authority}
+	}
+	if p := t.hashPolicy(d.GetDestination()); p != nil {
+		action.HashPolicy = []*routev3.RouteAction_HashPolicy{p}
+	}
+}
+
+// weighted shares requests out by weight, and says whether anybody gets any: destinations of weight 0 are left out, and
+// Envoy refuses a list without a weight. Weights are used as given; they need not add up to 100.
+func (t *translation) weighted(action *routev3.RouteAction, list []*networking.HTTPRouteDestination) bool {
+	clusters := new(routev3.WeightedCluster)
+	for _, d := range list {
+		if d.GetWeight() <= 0 {
+			continue
+		}
+		ops := headerOperations(d.GetHeaders())
+		w := &routev3.WeightedCluster_ClusterWeight{
+			Name:                    t.cluster(d.GetDestination()).String(),
+			Weight:                  wrapperspb.UInt32(uint32(d.GetWeight())),
+			RequestHeadersToAdd:     ops.requestAdd,
+			RequestHeadersToRemove:  ops.requestRemove,
+			ResponseHeadersToAdd:    ops.responseAdd,
+			ResponseHeadersToRemove: ops.responseRemove,
+		}
+		if ops.authority != "" {
+			w.HostRewriteSpecifier = &routev3.WeightedCluster_ClusterWeight_HostRewriteLiteral{HostRewriteLiteral: ops.authority}
+		}
+		clusters.Clusters = append(clusters.Clusters, w)
+		if p := t.hashPolicy(d.GetDestination()); p != nil {
+			action.HashPolicy = append(action.HashPolicy, p)
+		}
+	}
+	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: clusters}
+	return len(clusters.Clusters) > 0
+}
+
+// setTimeout bounds a request (HTTPRoute.timeout); 0 is no bound. gRPC callers may ask for less in their own header.
+//
+// max_grpc_timeout is deprecated, but with max_stream_duration in its place Envoy leaves timeout aside for all requests
+// (envoyproxy/envoy#15530).
+func setTimeout(action *routev3.RouteAction, d time.Duration) {
+	action.Timeout = durationpb.New(d)
+	action.MaxGrpcTimeout = durationpb.New(d) //nolint:staticcheck // see above
+}
+
+func rewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
+	if re := r.GetUriRegexRewrite(); re != nil {
+		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{Pattern: regex(re.GetMatch()), Substitution: re.GetRewrite()}
+		return
+	}
+	action.PrefixRewrite = r.GetUri()
+}
+
+// redirect sends the caller elsewhere. port is where the request was caught, for redirects that keep it.
+func redirect(r *networking.HTTPRedirect, port uint32) *routev3.RedirectAction {
+	out := &routev3.RedirectAction{HostRedirect: r.GetAuthority(), ResponseCode: redirectCode(r.GetRedirectCode())}
+	switch {
+	case r.GetPrefixRewrite() != "":
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: r.GetPrefixRewrite()}
+	case r.GetUri() != "":
+		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: r.GetUri()}
+	}
+	scheme := "http"
+	if r.GetScheme() != "" {
+		scheme = r.GetScheme()
+		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: scheme}
+	}
+	out.PortRedirect = r.GetPort()
+	if _, derived := r.GetRedirectPort().(*networking.HTTPRedirect_DerivePort); derived {
+		// Envoy cannot take the port from the request, but these routes are all for one port.
+		if r.GetDerivePort() == networking.HTTPRedirect_FROM_REQUEST_PORT {
+			out.PortRedirect = port
+		}
+	}
+	if scheme == "http" && out.PortRedirect == 80 || scheme == "https" && out.PortRedirect == 443 {
+		out.PortRedirect = 0 // what a URL without a port means anyway
+	}
+	return out
+}
+
+// redirectCode gives Envoy's name of a status; 301 where it has none.
+func redirectCode(status uint32) routev3.RedirectAction_RedirectResponseCode {
+	switch status {
+	case 302:
+		return routev3.RedirectAction_FOUND
+	case 303:
+		return routev3.RedirectAction_SEE_OTHER
+	case 307:
+		return routev3.RedirectAction_TEMPORARY_REDIRECT
+	case 308:
+		return routev3.RedirectAction_PERMANENT_REDIRECT
+	default:
+		return routev3.RedirectAction_MOVED_PERMANENTLY
+	}
+}
+
+func directResponse(r *networking.HTTPDirectResponse) *routev3.DirectResponseAction {
+	out := &routev3.DirectResponseAction{Status: r.GetStatus()}
+	switch b := r.GetBody().GetSpecifier().(type) {
+	case *networking.HTTPBody_String_:
+		out.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: b.String_}}
+	case *networking.HTTPBody_Bytes:
+		out.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b.Bytes}}
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package route
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// bigMesh writes a namespace of services on one port, and a VirtualService for each of the first ones.
+func bigMesh(services, virtualServices int) []byte {
+	var b strings.Builder
+	for i := range services {
+		fmt.Fprintf(&b, "kind: Service\nmetadata: {name: svc-%d}\nspec: {clusterIP: 10.%d.%d.%d, ports: [{name: http, port: 9080}]}\n---\n", i, i>>16, i>>8&255, i&255)
+	}
+	for i := range virtualServices {
+		b.WriteString(canary(i, 90) + "---\n")
+	}
+	return []byte(b.String())
+}
+
+func canary(i, weight int) string {
+	name := fmt.Sprintf("svc-%d", i)
+	return fmt.Sprintf(`kind: VirtualService
+metadata: {name: %s}
+spec:
+  hosts: [%s]
+  http:
+  - match: [{uri: {prefix: /api}, headers: {end-user: {exact: jason}}}]
+    route: [{destination: {host: %s, subset: v2}}]
+  - route: [{destination: {host: %s, subset: v1}, weight: %d}, {destination: {host: %s, subset: v2}, weight: 10}]
+    retries: {attempts: 3, perTryTimeout: 2s, retryOn: 5xx}
+    timeout: 10s
+`, name, name, name, name, weight, name)
+}
+
+func BenchmarkRouteConfiguration(b *testing.B) {
+	for _, size := range []struct{ services, virtualServices int }{{1_000, 0}, {1_000, 1_000}, {2_000, 2_000}, {10_000, 0}, {10_000, 2_000}} {
+		w := newWorld(b, bigMesh(size.services, size.virtualServices), nil, nil)
+		v := w.view()
+		r, _ := parseName("9080")
+		name := fmt.Sprintf("%d-services/%d-virtual-services", size.services, size.virtualServices)
+		b.Run(name+"/all", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				NewGenerator().build(v, r)
+			}
+		})
+		g := NewGenerator()
+		kept := g.build(v, r)
+		b.Run(name+"/nothing-new", func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(kept.Body)))
+			for b.Loop() {
+				g.build(v, r)
+			}
+		})
+		if size.virtualServices == 0 {
+			continue
+		}
+		b.Run(name+"/one-edit", func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				b.StopTimer()
+				n++
+				w.apply(b, canary(7, 90+n%9))
+				v := w.view()
+				b.StartTimer()
+				kept = g.build(v, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package route
+
+import (
+	"strconv"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// defaultRoute is the name of the one route of a service that no VirtualService routes.
+const defaultRoute = "default"
+
+// serviceRoute sends all requests for a service to it.
+func serviceRoute(in hostInput) *routev3.Route {
+	cluster := mesh.ClusterName{Direction: mesh.Outbound, Port: in.names.port, Host: in.names.host}
+	action := forwardAll(cluster.String())
+	setTimeout(action, 0)
+	action.RetryPolicy = retryPolicy(in.retry, false)
+	if in.rule != nil {
+		if p := hashPolicy(loadBalancer(in.rule.Spec, "", in.names.port)); p != nil {
+			action.HashPolicy = []*routev3.RouteAction_HashPolicy{p}
+		}
+	}
+	return &routev3.Route{
+		Name: defaultRoute, Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action},
+		Decorator: &routev3.Decorator{Operation: operation(string(in.names.host), in.names.port) + "/*"},
+	}
+}
+
+func forwardAll(cluster string) *routev3.RouteAction {
+	return &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}
+}
+
+// passed lets requests to unknown hosts through to where they were going (outboundTrafficPolicy ALLOW_ANY).
+func passed() *routev3.Route {
+	action := forwardAll(mesh.PassthroughCluster)
+	setTimeout(action, 0)
+	return &routev3.Route{Name: "allow_any", Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action}}
+}
+
+// blocked refuses them (REGISTRY_ONLY).
+func blocked() *routev3.Route {
+	return &routev3.Route{
+		Name: "block_all", Match: routeMatch(nil),
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 502}},
+	}
+}
+
+// sendsAttempts says whether upstreams are told how often a request was tried (ProxyConfig.proxyHeaders.attemptCount).
+func sendsAttempts(v *view.View) bool {
+	return !v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetAttemptCount().GetDisabled().GetValue()
+}
+
+// Inbound gives the RouteConfiguration of an inbound connection manager, for the listener to hold inline: all requests go
+// to the application. cluster is where, "inbound|<target port>||"; host and port are the service and its own port.
+func Inbound(cluster mesh.ClusterName, host mesh.Hostname, port uint32) *routev3.RouteConfiguration {
+	action := forwardAll(cluster.String())
+	action.Timeout = durationpb.New(0)
+	// The caller's proxy has already bounded the request; a gRPC deadline of the caller is kept, however long.
+	action.MaxStreamDuration = &routev3.RouteAction_MaxStreamDuration{
+		MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0),
+	}
+	action.RetryPolicy = inboundRetryPolicy()
+	return &routev3.RouteConfiguration{
+		Name: cluster.String(),
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name: "inbound|http|" + strconv.FormatUint(uint64(port), 10), Domains: []string{"*"},
+			Routes: []*routev3.Route{{
+				Name: defaultRoute, Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action},
+				Decorator: &routev3.Decorator{Operation: operation(string(host), port) + "/*"},
+			}},
+		}},
+		ValidateClusters: wrapperspb.Bool(false), // inline routes are validated otherwise, and listeners do not wait for clusters
+	}
+}

@@ -1,0 +1,219 @@
+package route
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// portForm says whether domains have a port.
+type portForm uint8
+
+const (
+	// withoutPort: Envoy leaves the request's port aside (ignore_port_in_host_matching).
+	withoutPort portForm = iota
+	// withPort: requests name their port, and those that do not mean port 80.
+	withPort
+	// anyHost: only requests to this service get here, whatever they call it.
+	anyHost
+)
+
+// reach is how much of a service's name a proxy's search domains make up for.
+type reach uint8
+
+const (
+	fullName       reach = iota // the service or the proxy is not of Kubernetes: nothing
+	otherNamespace              // "reviews.shop" and "reviews.shop.svc"
+	ownNamespace                // and "reviews"
+)
+
+// reachOf says how proxies with that DNS suffix ("shop.svc.cluster.local") may call a host.
+func reachOf(host mesh.Hostname, suffix string) reach {
+	_, namespace, _, ok := kubernetesName(string(host))
+	own, _, inKubernetes := strings.Cut(suffix, ".svc.")
+	switch {
+	case !ok || !inKubernetes:
+		return fullName
+	case namespace == own:
+		return ownNamespace
+	default:
+		return otherNamespace
+	}
+}
+
+// kubernetesName takes "reviews.shop.svc.cluster.local" apart; qualified is "reviews.shop".
+func kubernetesName(host string) (name, namespace, qualified string, ok bool) {
+	qualified, _, ok = strings.Cut(host, ".svc.")
+	if !ok {
+		return "", "", "", false
+	}
+	name, namespace, ok = strings.Cut(qualified, ".")
+	return name, namespace, qualified, ok && name != "" && namespace != ""
+}
+
+// namesInput is all that the domains of a virtual host depend on.
+type namesInput struct {
+	host mesh.Hostname
+	port uint32
+	// service is nil for a host that no service has.
+	service *mesh.Service
+	reach   reach
+	aliases list[alias]
+	form    portForm
+	// ipv4 and ipv6 are the families of addresses that the proxies have.
+	ipv4, ipv6 bool
+}
+
+// alias is another name of a service.
+type alias struct {
+	service *mesh.Service
+	reach   reach
+}
+
+// names is what a virtual host is called, and its domains: all names that requests may use for it, each once, in lower
+// case, the full one first.
+type names struct {
+	name    string // "<host>:<port>"
+	host    mesh.Hostname
+	port    uint32
+	domains []string
+}
+
+func namesFor(in namesInput) *names {
+	n := &names{name: operation(string(in.host), in.port), host: in.host, port: in.port}
+	if in.form == anyHost {
+		n.domains = []string{"*"}
+		return n
+	}
+	hosts := []string{bracketed(string(in.host))}
+	if in.service != nil {
+		hosts = in.serviceNames()
+	}
+	seen := map[string]bool{}
+	for _, host := range hosts {
+		for _, d := range in.withPorts(strings.ToLower(host)) {
+			if !seen[d] {
+				seen[d] = true
+				n.domains = append(n.domains, d)
+			}
+		}
+	}
+	return n
+}
+
+func (in namesInput) serviceNames() []string {
+	list := appendForms(nil, string(in.host), in.reach)
+	for a := range in.aliases.all {
+		list = appendForms(list, string(a.service.Host), a.reach)
+	}
+	if in.service.Headless {
+		if in.service.Provider != mesh.Kubernetes {
+			return list
+		}
+		for _, name := range slices.Clone(list) {
+			list = append(list, "*."+name) // the pods of a StatefulSet: web-0.web
+		}
+		return list
+	}
+	for _, a := range in.service.Addresses {
+		if addr, err := netip.ParseAddr(a); err == nil && in.reachable(addr) {
+			list = append(list, bracketed(addr.String()))
+		}
+	}
+	return list
+}
+
+// appendForms appends the full name, the same as an absolute one, and its short forms.
+func appendForms(list []string, host string, r reach) []string {
+	list = append(list, bracketed(host))
+	if _, err := netip.ParseAddr(host); err == nil {
+		return list
+	}
+	list = append(list, host+".")
+	name, _, qualified, _ := kubernetesName(host)
+	switch {
+	case r == ownNamespace && name != "*": // "*" alone would be every host there is
+		return append(list, name, qualified+".svc", qualified)
+	case r != fullName:
+		return append(list, qualified, qualified+".svc")
+	default:
+		return list
+	}
+}
+
+func (in namesInput) reachable(a netip.Addr) bool {
+	return !a.IsUnspecified() && (in.ipv4 == in.ipv6 || a.Is4() == in.ipv4)
+}
+
+func (in namesInput) withPorts(host string) []string {
+	full := host + ":" + strconv.FormatUint(uint64(in.port), 10)
+	switch {
+	case in.form == withoutPort:
+		return []string{host}
+	case in.port == 80:
+		return []string{host, full}
+	default:
+		return []string{full}
+	}
+}
+
+// bracketed writes an IPv6 address as it stands in a Host header.
+func bracketed(host string) string {
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+		return "[" + a.String() + "]"
+	}
+	return host
+}
+
+// distinct gives every domain to one virtual host only, for Envoy refuses a RouteConfiguration that has one twice. The
+// full name of a service or of a VirtualService's host goes before another's short form or address; among equals the
+// first virtual host wins. One that is left without any domain goes.
+func distinct(hosts []hostInput) []hostInput {
+	owner := make(map[string]int, 6*len(hosts))
+	claim := func(domain string, i int) bool {
+		o, taken := owner[domain]
+		if !taken {
+			owner[domain] = i
+		}
+		return !taken || o == i
+	}
+	for i, h := range hosts {
+		claim(h.names.domains[0], i)
+	}
+	kept := hosts[:0]
+	for i, h := range hosts {
+		var lost []byte
+		left := len(h.names.domains)
+		for j, d := range h.names.domains {
+			if !claim(d, i) {
+				lost = append(strconv.AppendInt(lost, int64(j), 10), ',')
+				left--
+			}
+		}
+		if left > 0 {
+			h.lost = string(lost)
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}
+
+// without leaves out those domains that lost names by their places: "3,7,".
+func without(domains []string, lost string) []string {
+	if lost == "" {
+		return domains
+	}
+	var kept []string
+	for i, d := range domains {
+		place := strconv.Itoa(i) + ","
+		if rest, cut := strings.CutPrefix(lost, place); cut {
+			lost = rest
+			continue
+		}
+		kept = append(kept, d)
+	}
+	return kept
+}

@@ -1,0 +1,222 @@
+package route
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/translate/route/routetest"
+)
+
+// TestEnvoyTakesAllCases loads every RouteConfiguration of every case into Envoy, all at once.
+func TestEnvoyTakesAllCases(t *testing.T) {
+	var c envoy.Config
+	for _, x := range allRoutes(t) {
+		c.Routes = append(c.Routes, x.config)
+	}
+	c.Routes = append(c.Routes, inboundExample())
+	envoy.Validate(t, c)
+}
+
+// routeOfCase is one RouteConfiguration of a case, with the requests that the case sends to it.
+type routeOfCase struct {
+	name   string
+	config *routev3.RouteConfiguration
+	calls  []call
+}
+
+func allRoutes(t *testing.T) []*routeOfCase {
+	var list []*routeOfCase
+	t.Run("cases", func(t *testing.T) {
+		golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+			g := NewGenerator()
+			v := caseWorld(t, c).view()
+			byName := map[string]*routeOfCase{}
+			add := func(name string) *routeOfCase {
+				if r := g.Named(v, name); byName[name] == nil && r != nil {
+					byName[name] = &routeOfCase{name: c.Name + " " + name, config: decoded(t, r)}
+					list = append(list, byName[name])
+				}
+				return byName[name]
+			}
+			for _, s := range c.Sections() {
+				c.Input(s)
+				if name, ok := strings.CutPrefix(s, "route "); ok {
+					add(name)
+				}
+			}
+			for _, one := range calls(t, c) {
+				r := add(one.route)
+				r.calls = append(r.calls, one)
+			}
+		})
+	})
+	return list
+}
+
+// TestEnvoyAgrees sends the requests of all cases to a real Envoy and asks of each which route took it: that must be the
+// one that routetest finds. In place of what routes do they answer with their place.
+func TestEnvoyAgrees(t *testing.T) {
+	binary := envoy.Require(t)
+	dir, err := os.MkdirTemp("", "routes") // t.TempDir is too long for the path of a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	routes := allRoutes(t)
+	b := new(bootstrapv3.Bootstrap)
+	b.StaticResources = new(bootstrapv3.Bootstrap_StaticResources)
+	for i, r := range routes {
+		b.StaticResources.Listeners = append(b.StaticResources.Listeners, answering(t, socket(dir, i), r.config))
+	}
+	startEnvoy(t, binary, dir, b)
+	asked := 0
+	for i, r := range routes {
+		for _, c := range r.calls {
+			if c.request.Scheme != "http" {
+				continue // the scheme is what the connection is
+			}
+			want := place(c.answer(t, func(string) *routev3.RouteConfiguration { return r.config }))
+			if got := ask(t, socket(dir, i), c.request); got != want {
+				t.Errorf("%s: %s: Envoy took %q, routetest %q", r.name, c.text, got, want)
+			}
+			asked++
+		}
+	}
+	if asked < 100 {
+		t.Errorf("only %d requests were compared", asked)
+	}
+}
+
+func socket(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%d.sock", i)) }
+
+const placeHeader = "x-place"
+
+// place is how an answering route calls itself.
+func place(a routetest.Answer) string {
+	if a.Route == nil {
+		return "404"
+	}
+	return fmt.Sprintf("%s #%d", a.VirtualHost.GetName(), a.Index)
+}
+
+// answering makes a listener on a socket whose routes answer with their place.
+func answering(t *testing.T, path string, c *routev3.RouteConfiguration) *listenerv3.Listener {
+	c = proto.CloneOf(c)
+	for _, vh := range c.GetVirtualHosts() {
+		for i, r := range vh.GetRoutes() {
+			answer := place(routetest.Answer{VirtualHost: vh, Route: r, Index: i})
+			vh.Routes[i] = &routev3.Route{
+				Match:                r.Match,
+				Action:               &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 200}},
+				ResponseHeadersToAdd: []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: placeHeader, Value: answer}}},
+			}
+		}
+	}
+	hcm := packed(&hcmv3.HttpConnectionManager{
+		StatPrefix:     "routes",
+		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: c},
+		HttpFilters: []*hcmv3.HttpFilter{{
+			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(new(routerv3.Router))},
+		}},
+	})
+	return &listenerv3.Listener{
+		Name:    path,
+		Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}},
+		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
+			Name:       "envoy.filters.network.http_connection_manager",
+			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: hcm},
+		}}}},
+	}
+}
+
+// startEnvoy runs Envoy until the test ends, and waits until its last listener is open.
+func startEnvoy(t *testing.T, binary, dir string, b *bootstrapv3.Bootstrap) {
+	t.Helper()
+	js, err := protojson.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "bootstrap.json")
+	if err := os.WriteFile(path, js, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(binary, "--config-path", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error")
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	last := socket(dir, len(b.StaticResources.Listeners)-1)
+	deadline := time.After(20 * time.Second)
+	for {
+		if conn, err := net.Dial("unix", last); err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("envoy ended: %v\n%s", err, log.String())
+		case <-deadline:
+			t.Fatal("envoy does not listen")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// ask sends a request to a socket, and gives the place of the route that took it or else the status.
+func ask(t *testing.T, path string, r routetest.Request) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+	}
+	header := r.Header.Clone()
+	if header.Get("User-Agent") == "" {
+		header["User-Agent"] = nil // or the client adds its own
+	}
+	req := (&http.Request{
+		Method: r.Method, Host: r.Authority, Header: header,
+		URL: &url.URL{Scheme: "http", Host: r.Authority, Path: r.Path, RawQuery: r.Query.Encode()},
+	}).WithContext(ctx)
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", r.Method, req.URL, err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Sprint(resp.StatusCode)
+	}
+	return resp.Header.Get(placeHeader)
+}

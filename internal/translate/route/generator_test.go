@@ -1,0 +1,243 @@
+package route
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+const twoServices = `
+kind: Service
+metadata: {name: reviews}
+spec: {ports: [{name: http, port: 9080}]}
+---
+kind: Service
+metadata: {name: ratings}
+spec: {ports: [{name: http, port: 9080}]}
+---
+`
+
+// virtualService writes a VirtualService that sends a service's requests to a subset.
+func virtualService(host, subset string) string {
+	return fmt.Sprintf("kind: VirtualService\nmetadata: {name: %s}\nspec: {hosts: [%s], http: [{route: [{destination: {host: %s, subset: %s}}]}]}\n", host, host, host, subset)
+}
+
+func TestOneEditTranslatesOneVirtualHost(t *testing.T) {
+	w := newWorld(t, []byte(twoServices+virtualService("reviews", "v1")+"---\n"+virtualService("ratings", "v1")), nil, nil)
+	g := NewGenerator()
+	before := g.Named(w.view(), "9080")
+	if g.Computed() != 2 {
+		t.Fatalf("%d virtual hosts were made, want 2", g.Computed())
+	}
+	for range 3 {
+		runtime.GC() // what a RouteConfiguration in use was made from is not forgotten
+	}
+	w.apply(t, virtualService("reviews", "v2"))
+	after := g.Named(w.view(), "9080")
+	if g.Computed() != 3 {
+		t.Errorf("%d virtual hosts were made anew for the edit of one VirtualService, want 1", g.Computed()-2)
+	}
+	if bytes.Equal(before.Body, after.Body) || before.Version == after.Version {
+		t.Error("the edit changed nothing")
+	}
+	if got := decoded(t, after).VirtualHosts[1].Routes[0].GetRoute().GetCluster(); got != "outbound|9080|v2|reviews.default.svc.cluster.local" {
+		t.Errorf("requests go to %s", got)
+	}
+	runtime.KeepAlive(before)
+}
+
+func TestAlikeViewsShareOneTranslation(t *testing.T) {
+	w := newWorld(t, []byte(twoServices+virtualService("reviews", "v1")), nil, nil)
+	g := NewGenerator()
+	first := g.Named(w.view(), "9080")
+	s := w.builder.Current()
+	for i := range 10 {
+		p := w.proxy.proxy()
+		p.Name, p.Locality = fmt.Sprintf("client-%d", i), mesh.Locality{Region: fmt.Sprint(i)}
+		p.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{10, 9, 9, byte(i)})}
+		if g.Named(view.Build(s, view.KeyFor(s, p)), "9080") != first {
+			t.Fatal("a proxy of another place has a RouteConfiguration of its own")
+		}
+	}
+	p := w.proxy.proxy()
+	p.Namespace, p.DNSDomain = "other", "other.svc.cluster.local"
+	made := g.Computed()
+	g.Named(view.Build(s, view.KeyFor(s, p)), "9080")
+	p.Namespace, p.DNSDomain = "third", "third.svc.cluster.local"
+	if g.Named(view.Build(s, view.KeyFor(s, p)), "9080"); g.Computed() != made+2 {
+		t.Errorf("two other namespaces made %d virtual hosts, want the 2 that they share", g.Computed()-made)
+	}
+}
+
+func TestUnrelatedChangesKeepTheBytes(t *testing.T) {
+	w := newWorld(t, []byte(twoServices), nil, nil)
+	g := NewGenerator()
+	before := g.Named(w.view(), "9080")
+	w.apply(t, `
+kind: DestinationRule
+metadata: {name: reviews}
+spec: {host: reviews, subsets: [{name: v1, labels: {version: v1}}]}
+---
+kind: Service
+metadata: {name: other}
+spec: {ports: [{name: http, port: 9081}]}
+`)
+	after := g.Named(w.view(), "9080")
+	if before.Version != after.Version || g.Computed() != 2 {
+		t.Errorf("version %s became %s, %d virtual hosts were made", before.Version, after.Version, g.Computed())
+	}
+	if !slices.Equal(before.From, after.From) {
+		t.Errorf("a rule that does not hash shaped the routes: %v", after.From)
+	}
+}
+
+func TestAffected(t *testing.T) {
+	keys := func(k api.Kind) map[config.Key]struct{} {
+		return map[config.Key]struct{}{{Kind: k, Namespace: "default", Name: "a"}: {}}
+	}
+	names := []string{"9080", "http_proxy"}
+	tests := map[string]struct {
+		delta snapshot.Delta
+		want  []string
+	}{
+		"endpoints": {snapshot.Delta{
+			Endpoints: map[mesh.ServiceKey]struct{}{{Host: "a"}: {}},
+			Workloads: map[netip.Addr]struct{}{netip.IPv4Unspecified(): {}},
+		}, nil},
+		"another kind":    {snapshot.Delta{Configs: keys(api.Gateway)}, nil},
+		"VirtualService":  {snapshot.Delta{Configs: keys(api.VirtualService)}, names},
+		"DestinationRule": {snapshot.Delta{Configs: keys(api.DestinationRule)}, names},
+		"Sidecar":         {snapshot.Delta{Configs: keys(api.Sidecar)}, names},
+		"service":         {snapshot.Delta{Services: map[mesh.ServiceKey]struct{}{{Host: "a"}: {}}}, names},
+		"all":             {snapshot.Delta{All: true}, names},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(tt.want, NewGenerator().Affected(nil, tt.delta, names)); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestRoutersHaveNoRoutesYet(t *testing.T) {
+	w := newWorld(t, []byte(twoServices), nil, nil)
+	p, s := w.proxy.proxy(), w.builder.Current()
+	p.Type = mesh.RouterProxy
+	if r := NewGenerator().Named(view.Build(s, view.KeyFor(s, p)), "9080"); r != nil {
+		t.Errorf("a gateway was given %s", r.Name)
+	}
+}
+
+// TestMemoChangesNothing makes random edits and holds what a Generator with a past gives against what a new one gives.
+func TestMemoChangesNothing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, []byte(twoServices), nil, nil)
+		old := NewGenerator()
+		for range rapid.IntRange(1, 6).Draw(rt, "edits") {
+			w.apply(t, randomObject(rt))
+			for _, name := range []string{"80", "9080", "http_proxy", "reviews.default.svc.cluster.local:9080"} {
+				v := w.view()
+				r, _ := parseName(name)
+				got := old.Named(v, name)
+				if got == nil {
+					continue
+				}
+				want := NewGenerator().build(v, r)
+				if !bytes.Equal(got.Body, want.Body) || !slices.Equal(got.From, want.From) {
+					rt.Fatalf("%s differs from what a new Generator makes", name)
+				}
+				checkDomains(rt, decoded(t, want).VirtualHosts)
+			}
+		}
+	})
+}
+
+// checkDomains fails if a domain is there twice, which Envoy refuses.
+func checkDomains[H interface {
+	GetName() string
+	GetDomains() []string
+}](rt *rapid.T, hosts []H) {
+	seen := map[string]string{}
+	for _, h := range hosts {
+		for _, d := range h.GetDomains() {
+			if other, twice := seen[strings.ToLower(d)]; twice {
+				rt.Fatalf("domain %q is in %q and %q", d, other, h.GetName())
+			}
+			seen[strings.ToLower(d)] = h.GetName()
+		}
+	}
+}
+
+func randomObject(rt *rapid.T) string {
+	host := rapid.SampledFrom([]string{
+		"reviews", "ratings", "reviews.default", "RATINGS.default.svc", "*.default.svc.cluster.local", "*", "example.com", "10.0.0.1",
+		"reviews.default.svc.cluster.local.",
+	})
+	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
+	switch rapid.SampledFrom([]string{"VirtualService", "DestinationRule", "Service", "ServiceEntry"}).Draw(rt, "kind") {
+	case "VirtualService":
+		hosts := rapid.SliceOfNDistinct(host, 1, 3, rapid.ID).Draw(rt, "hosts")
+		return fmt.Sprintf(`
+kind: VirtualService
+metadata: {name: %s}
+spec:
+  hosts: ["%s"]
+  http:
+  - match: [{port: %d}]
+    route: [{destination: {host: %s, subset: v1}}]
+`, name, strings.Join(hosts, `", "`), rapid.SampledFrom([]int{80, 9080}).Draw(rt, "port"), name)
+	case "DestinationRule":
+		return fmt.Sprintf(`
+kind: DestinationRule
+metadata: {name: %s}
+spec:
+  host: "%s"
+  trafficPolicy: {loadBalancer: {%s}}
+`, name, host.Draw(rt, "host"), rapid.SampledFrom([]string{"simple: RANDOM", "consistentHash: {httpHeaderName: x}"}).Draw(rt, "policy"))
+	case "Service":
+		return fmt.Sprintf("kind: Service\nmetadata: {name: %s}\nspec: {%s}\n", name, rapid.SampledFrom([]string{
+			"clusterIP: None, ports: [{name: http, port: 9080}]",
+			"clusterIP: 10.0.0.1, ports: [{name: http, port: 80}]",
+			"type: ExternalName, externalName: reviews.default.svc.cluster.local",
+			"type: ExternalName, externalName: a.default.svc.cluster.local",
+			"type: ExternalName, externalName: b.default.svc.cluster.local",
+		}).Draw(rt, "spec"))
+	default:
+		return fmt.Sprintf("kind: ServiceEntry\nmetadata: {name: %s}\nspec: {hosts: [\"%s\"], addresses: [10.0.0.1], ports: [{number: 9080, protocol: HTTP, name: http}]}\n",
+			name, strings.ToLower(host.Draw(rt, "host")))
+	}
+}
+
+func TestManyAskAtOnce(t *testing.T) {
+	w := newWorld(t, []byte(twoServices+virtualService("reviews", "v1")), nil, nil)
+	g, v := NewGenerator(), w.view()
+	names := []string{"80", "9080", "http_proxy", "reviews.default.svc.cluster.local:9080"}
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			if g.Named(v, names[i%len(names)]) == nil {
+				t.Errorf("%s: nothing", names[i%len(names)])
+			}
+		})
+	}
+	wg.Wait()
+	// reviews:9080 is there as a name, with a port, and for any host; its VirtualService alone on 80, twice; ratings twice.
+	if made := g.Computed(); made != 7 {
+		t.Errorf("%d virtual hosts were made, want 7", made)
+	}
+}

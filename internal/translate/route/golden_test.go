@@ -1,0 +1,120 @@
+package route
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/translate/route/routetest"
+)
+
+const cases = "testdata/*.txtar"
+
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what RDS answers in
+// "route NAME", and what becomes of requests in "calls", whose lines are "NAME METHOD URL [HEADER=VALUE] => answer".
+func TestGolden(t *testing.T) {
+	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+		g := NewGenerator()
+		v := caseWorld(t, c).view()
+		for _, section := range c.Sections() {
+			if name, ok := strings.CutPrefix(section, "route "); ok {
+				c.Compare(t, section, rendered(t, g.Named(v, name)))
+			}
+		}
+		if c.Has("calls") {
+			var out bytes.Buffer
+			for _, call := range calls(t, c) {
+				fmt.Fprintf(&out, "%s => %s\n", call.text, call.answer(t, func(name string) *routev3.RouteConfiguration {
+					return decoded(t, g.Named(v, name))
+				}))
+			}
+			c.Compare(t, "calls", out.Bytes())
+		}
+	})
+}
+
+// caseWorld reads a case, and fails if it has an object that validation would keep out, as only the cases "invalid_…" may.
+func caseWorld(t testing.TB, c *golden.Case) *world {
+	t.Helper()
+	list, err := events(c.Input("config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if e.Config != nil && !isValid(e.Config) && !strings.HasPrefix(c.Name, "invalid_") {
+			t.Errorf("invalid: %v", config.Validate(e.Config))
+		}
+	}
+	return newWorld(t, c.Input("config.yaml"), c.Input("mesh.yaml"), c.Input("proxy.yaml"))
+}
+
+func rendered(t testing.TB, r *resource.Resource) []byte {
+	t.Helper()
+	if r == nil {
+		return []byte("none\n")
+	}
+	decoded(t, r)
+	return golden.Resources(t, []*resource.Resource{r})
+}
+
+// decoded gives the message, and fails if the bytes are not those that canonical encoding of the message gives.
+func decoded(t testing.TB, r *resource.Resource) *routev3.RouteConfiguration {
+	t.Helper()
+	if r == nil {
+		return nil
+	}
+	m := new(routev3.RouteConfiguration)
+	if err := proto.Unmarshal(r.Body, m); err != nil {
+		t.Fatalf("%s: %v", r.Name, err)
+	}
+	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(again, r.Body) {
+		t.Errorf("%s: %d bytes are not the canonical %d", r.Name, len(r.Body), len(again))
+	}
+	return m
+}
+
+// call is one line of "calls".
+type call struct {
+	text, route string
+	request     routetest.Request
+}
+
+func calls(t testing.TB, c *golden.Case) []call {
+	t.Helper()
+	var list []call
+	for line := range strings.Lines(string(c.Input("calls"))) {
+		text, _, _ := strings.Cut(line, "=>")
+		text = strings.TrimSpace(text)
+		name, rest, _ := strings.Cut(text, " ")
+		r, err := routetest.Parse(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, call{text, name, r})
+	}
+	return list
+}
+
+func (c call) answer(t testing.TB, named func(string) *routev3.RouteConfiguration) routetest.Answer {
+	t.Helper()
+	config := named(c.route)
+	if config == nil {
+		t.Fatalf("call %q: no such route", c.text)
+	}
+	a, err := routetest.Route(config, c.request)
+	if err != nil {
+		t.Fatalf("call %q: %v", c.text, err)
+	}
+	return a
+}

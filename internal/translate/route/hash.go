@@ -1,0 +1,113 @@
+package route
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
+)
+
+// hashes says whether a rule keeps requests on one endpoint by a hash, for any of its subsets or ports. Of all that a
+// DestinationRule says only this shapes routes.
+func hashes(r *snapshot.DestinationRule) bool {
+	if r == nil {
+		return false
+	}
+	if policyHashes(r.Spec.GetTrafficPolicy()) {
+		return true
+	}
+	for _, s := range r.Spec.GetSubsets() {
+		if policyHashes(s.GetTrafficPolicy()) {
+			return true
+		}
+	}
+	return false
+}
+
+func policyHashes(p *networking.TrafficPolicy) bool {
+	if p.GetLoadBalancer().GetConsistentHash() != nil {
+		return true
+	}
+	for _, s := range p.GetPortLevelSettings() {
+		if s.GetLoadBalancer().GetConsistentHash() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hashPolicy gives what the requests to a destination are hashed by, nil if they are not.
+func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction_HashPolicy {
+	rule := t.target(d).rule
+	if rule == nil {
+		return nil
+	}
+	return hashPolicy(loadBalancer(rule.Spec, d.GetSubset(), destination.Port(d, t.port)))
+}
+
+// loadBalancer gives the load balancer settings of a cluster: those of the subset go before the rule's own, and settings
+// of a port replace all that the same level says otherwise.
+func loadBalancer(rule *networking.DestinationRule, subset string, port uint32) *networking.LoadBalancerSettings {
+	for _, s := range rule.GetSubsets() {
+		if s.GetName() != subset {
+			continue
+		}
+		if p := portSettings(s.GetTrafficPolicy(), port); p != nil {
+			return p.GetLoadBalancer()
+		}
+		if lb := s.GetTrafficPolicy().GetLoadBalancer(); lb != nil {
+			return lb
+		}
+	}
+	if p := portSettings(rule.GetTrafficPolicy(), port); p != nil {
+		return p.GetLoadBalancer()
+	}
+	return rule.GetTrafficPolicy().GetLoadBalancer()
+}
+
+func portSettings(p *networking.TrafficPolicy, port uint32) *networking.TrafficPolicy_PortTrafficPolicy {
+	for _, s := range p.GetPortLevelSettings() {
+		if s.GetPort().GetNumber() == port {
+			return s
+		}
+	}
+	return nil
+}
+
+func hashPolicy(lb *networking.LoadBalancerSettings) *routev3.RouteAction_HashPolicy {
+	hash := lb.GetConsistentHash()
+	switch k := hash.GetHashKey().(type) {
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
+		return &routev3.RouteAction_HashPolicy{PolicySpecifier: &routev3.RouteAction_HashPolicy_Header_{
+			Header: &routev3.RouteAction_HashPolicy_Header{HeaderName: k.HttpHeaderName},
+		}}
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
+		return &routev3.RouteAction_HashPolicy{PolicySpecifier: &routev3.RouteAction_HashPolicy_Cookie_{Cookie: hashCookie(k.HttpCookie)}}
+	case *networking.LoadBalancerSettings_ConsistentHashLB_UseSourceIp:
+		if !k.UseSourceIp {
+			return nil
+		}
+		return &routev3.RouteAction_HashPolicy{PolicySpecifier: &routev3.RouteAction_HashPolicy_ConnectionProperties_{
+			ConnectionProperties: &routev3.RouteAction_HashPolicy_ConnectionProperties{SourceIp: true},
+		}}
+	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpQueryParameterName:
+		return &routev3.RouteAction_HashPolicy{PolicySpecifier: &routev3.RouteAction_HashPolicy_QueryParameter_{
+			QueryParameter: &routev3.RouteAction_HashPolicy_QueryParameter{Name: k.HttpQueryParameterName},
+		}}
+	}
+	return nil
+}
+
+func hashCookie(c *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie) *routev3.RouteAction_HashPolicy_Cookie {
+	out := &routev3.RouteAction_HashPolicy_Cookie{Name: c.GetName(), Path: c.GetPath()}
+	if c.GetTtl() != nil {
+		out.Ttl = durationpb.New(c.GetTtl().AsDuration()) // given, Envoy makes the cookie where it is missing
+	}
+	for _, a := range c.GetAttributes() {
+		out.Attributes = append(out.Attributes, &routev3.RouteAction_HashPolicy_CookieAttribute{Name: a.GetName(), Value: a.GetValue()})
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+package route
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// claimsPrefix begins the header names by which matches mean claims of a verified token instead.
+const claimsPrefix = "@request.auth.claims"
+
+// needsClaims says that a match asks for claims of a token. Until requests are authenticated such a match never holds.
+func needsClaims(m *networking.HTTPMatchRequest) bool {
+	isClaim := func(headers map[string]*networking.StringMatch) bool {
+		for name := range headers {
+			if strings.HasPrefix(name, claimsPrefix) {
+				return true
+			}
+		}
+		return false
+	}
+	return isClaim(m.GetHeaders()) || isClaim(m.GetWithoutHeaders())
+}
+
+// routeMatch translates a match; nil matches everything.
+func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
+	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+	if m == nil {
+		return out
+	}
+	setPath(out, m.GetUri())
+	out.CaseSensitive = wrapperspb.Bool(!m.GetIgnoreUriCase())
+	for name, s := range m.GetHeaders() {
+		out.Headers = append(out.Headers, headerMatch(name, s))
+	}
+	for name, s := range m.GetWithoutHeaders() {
+		h := headerMatch(name, s)
+		h.InvertMatch = true
+		// A request without the header is without that value, too: Envoy would otherwise want the header to be there.
+		h.TreatMissingHeaderAsEmpty = h.GetStringMatch() != nil
+		out.Headers = append(out.Headers, h)
+	}
+	slices.SortStableFunc(out.Headers, func(a, b *routev3.HeaderMatcher) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(boolRank(a.InvertMatch), boolRank(b.InvertMatch)))
+	})
+	for _, p := range []struct {
+		header string
+		match  *networking.StringMatch
+	}{{":method", m.GetMethod()}, {":authority", m.GetAuthority()}, {":scheme", m.GetScheme()}} {
+		if p.match != nil {
+			out.Headers = append(out.Headers, headerMatch(p.header, p.match))
+		}
+	}
+	for name, s := range m.GetQueryParams() {
+		out.QueryParameters = append(out.QueryParameters, queryMatch(name, s))
+	}
+	slices.SortFunc(out.QueryParameters, func(a, b *routev3.QueryParameterMatcher) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func boolRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
+	switch u := uri.GetMatchType().(type) {
+	case *networking.StringMatch_Exact:
+		out.PathSpecifier = &routev3.RouteMatch_Path{Path: u.Exact}
+	case *networking.StringMatch_Prefix:
+		out.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: u.Prefix}
+	case *networking.StringMatch_Regex:
+		out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: regex(u.Regex)}
+	}
+}
+
+func regex(expression string) *matcherv3.RegexMatcher {
+	return &matcherv3.RegexMatcher{Regex: expression}
+}
+
+func headerMatch(name string, s *networking.StringMatch) *routev3.HeaderMatcher {
+	if m := stringMatch(s); m != nil {
+		return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: m}}
+	}
+	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+}
+
+func queryMatch(name string, s *networking.StringMatch) *routev3.QueryParameterMatcher {
+	if m := stringMatch(s); m != nil {
+		return &routev3.QueryParameterMatcher{
+			Name: name, QueryParameterMatchSpecifier: &routev3.QueryParameterMatcher_StringMatch{StringMatch: m},
+		}
+	}
+	return &routev3.QueryParameterMatcher{
+		Name: name, QueryParameterMatchSpecifier: &routev3.QueryParameterMatcher_PresentMatch{PresentMatch: true},
+	}
+}
+
+// stringMatch translates a StringMatch. nil: any value will do. A prefix or a regular expression without text is that
+// too; Envoy refuses them.
+func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
+	switch m := s.GetMatchType().(type) {
+	case *networking.StringMatch_Exact:
+		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: m.Exact}}
+	case *networking.StringMatch_Prefix:
+		if m.Prefix != "" {
+			return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: m.Prefix}}
+		}
+	case *networking.StringMatch_Regex:
+		if m.Regex != "" && m.Regex != "*" { // "*" is no RE2, but what people write for "any"
+			return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: regex(m.Regex)}}
+		}
+	}
+	return nil
+}
+
+// takesAll says that no request gets past a match.
+func takesAll(m *routev3.RouteMatch) bool {
+	p, isPrefix := m.GetPathSpecifier().(*routev3.RouteMatch_Prefix)
+	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 && len(m.GetQueryParameters()) == 0
+}

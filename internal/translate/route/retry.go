@@ -1,0 +1,91 @@
+package route
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	previoushostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
+	previousprioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+const (
+	defaultRetryOn  = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
+	statusCodes     = "retriable-status-codes"
+	defaultAttempts = 2
+	// hostAttempts is how often another host is looked for before a retry goes where the request has been already.
+	hostAttempts = 5
+	// priorityFrequency is after how many attempts the priorities are shared out anew.
+	priorityFrequency = 2
+)
+
+// retryPolicy translates HTTPRetry; nil is Istio's default, attempts 0 is no retries. sticky says that requests are kept
+// on one host by a hash: a retry then goes there too, unless the policy says otherwise.
+func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
+	out := &routev3.RetryPolicy{
+		RetryOn:                       defaultRetryOn,
+		NumRetries:                    wrapperspb.UInt32(defaultAttempts),
+		HostSelectionRetryMaxAttempts: hostAttempts,
+	}
+	elsewhere := !sticky
+	if in != nil {
+		if in.GetAttempts() <= 0 {
+			return nil
+		}
+		out.NumRetries = wrapperspb.UInt32(uint32(in.GetAttempts()))
+		if in.GetRetryOn() != "" {
+			out.RetryOn, out.RetriableStatusCodes = parseRetryOn(in.GetRetryOn())
+		}
+		out.PerTryTimeout = in.GetPerTryTimeout()
+		if in.GetRetryRemoteLocalities().GetValue() {
+			out.RetryPriority = &routev3.RetryPolicy_RetryPriority{
+				Name: "envoy.retry_priorities.previous_priorities",
+				ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{
+					TypedConfig: packed(&previousprioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: priorityFrequency}),
+				},
+			}
+		}
+		if in.GetRetryIgnorePreviousHosts() != nil {
+			elsewhere = in.GetRetryIgnorePreviousHosts().GetValue()
+		}
+		if in.GetBackoff().AsDuration() > 0 {
+			out.RetryBackOff = &routev3.RetryPolicy_RetryBackOff{BaseInterval: in.GetBackoff()}
+		}
+	}
+	if elsewhere {
+		out.RetryHostPredicate = []*routev3.RetryPolicy_RetryHostPredicate{{
+			Name: "envoy.retry_host_predicates.previous_hosts",
+			ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{
+				TypedConfig: packed(new(previoushostsv3.PreviousHostsPredicate)),
+			},
+		}}
+	}
+	return out
+}
+
+// parseRetryOn takes the status codes out of a list of retry conditions (HTTPRetry.retryOn): Envoy wants them apart.
+func parseRetryOn(list string) (conditions string, codes []uint32) {
+	var kept []string
+	for one := range strings.SplitSeq(list, ",") {
+		one = strings.TrimSpace(one)
+		if code, err := strconv.ParseUint(one, 10, 32); err == nil {
+			codes = append(codes, uint32(code))
+		} else if one != "" {
+			kept = append(kept, one)
+		}
+	}
+	if len(codes) > 0 && !slices.Contains(kept, statusCodes) {
+		kept = append(kept, statusCodes)
+	}
+	return strings.Join(kept, ","), codes
+}
+
+// inboundRetryPolicy repeats requests that certainly did not reach the application: those on a connection that it closed
+// while they were being sent.
+func inboundRetryPolicy() *routev3.RetryPolicy {
+	return &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(defaultAttempts)}
+}

@@ -1,0 +1,93 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// hostInput is all that an encoded virtual host depends on.
+type hostInput struct {
+	names *names
+	// lost are the places of those domains that another virtual host has; see without.
+	lost string
+	// routes are those of a VirtualService; nil stands for the one route that a service has by itself.
+	routes *routes
+	// retry and rule are for the latter: the mesh's default retry policy, and the DestinationRule if it hashes.
+	retry *networking.HTTPRetry
+	rule  *snapshot.DestinationRule
+	// attempts tells the upstream how often a request was tried (x-envoy-attempt-count).
+	attempts bool
+}
+
+// takesAll says that requests to any host get there if nowhere else.
+func (in hostInput) takesAll() bool {
+	return in.names.host == "*" && slices.Contains(without(in.names.domains, in.lost), "*")
+}
+
+// Field numbers of VirtualHost and RouteConfiguration.
+const (
+	hostNameField     protowire.Number = 1
+	hostDomainsField  protowire.Number = 2
+	hostRoutesField   protowire.Number = 3
+	hostAttemptsField protowire.Number = 14
+
+	configNameField       protowire.Number = 1
+	configHostsField      protowire.Number = 2
+	configValidateField   protowire.Number = 7
+	configBodyLimitField  protowire.Number = 11
+	configIgnorePortField protowire.Number = 14
+
+	uint32ValueField protowire.Number = 1
+)
+
+// virtualHost is an encoded virtual host: a field of a RouteConfiguration.
+type virtualHost struct{ encoded []byte }
+
+func encodeHost(in hostInput) *virtualHost {
+	r := in.routes
+	if r == nil {
+		r = encodeRoutes([]*routev3.Route{serviceRoute(in)})
+	}
+	return &virtualHost{appendHost(nil, in.names.name, without(in.names.domains, in.lost), r, in.attempts)}
+}
+
+// appendHost appends a VirtualHost to a RouteConfiguration, its fields in the order of their numbers.
+func appendHost(b []byte, name string, domains []string, r *routes, attempts bool) []byte {
+	var h []byte
+	h = appendString(h, hostNameField, name)
+	for _, d := range domains {
+		h = appendString(h, hostDomainsField, d)
+	}
+	h = append(h, r.encoded...)
+	if attempts {
+		h = protowire.AppendVarint(protowire.AppendTag(h, hostAttemptsField, protowire.VarintType), 1)
+	}
+	return protowire.AppendBytes(protowire.AppendTag(b, configHostsField, protowire.BytesType), h)
+}
+
+// routes is a list of routes, encoded as the fields of a VirtualHost.
+type routes struct{ encoded []byte }
+
+func encodeRoutes(list []*routev3.Route) *routes {
+	r := new(routes)
+	for _, m := range list {
+		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		if err != nil {
+			panic(fmt.Sprintf("route: encode %q: %v", m.Name, err)) // messages of our own making always encode
+		}
+		r.encoded = protowire.AppendBytes(protowire.AppendTag(r.encoded, hostRoutesField, protowire.BytesType), body)
+	}
+	return r
+}
+
+func appendString(b []byte, field protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+}

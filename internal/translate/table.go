@@ -1,0 +1,47 @@
+package translate
+
+import (
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/cluster"
+	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Generator makes the resources of one type for a View. It is pure: what it remembers inside makes no difference to what
+// it gives.
+type Generator struct {
+	TypeURL string
+	// All gives all resources of a type that proxies are sent whole (CDS, LDS); nil for the others.
+	All func(v *view.View) []*resource.Resource
+	// Named gives one resource of a type that proxies ask for by name (EDS, RDS); nil for the others. It gives nil for a
+	// name that means nothing.
+	Named func(v *view.View, name string) *resource.Resource
+	// Affected narrows what must be asked again of a named type after a change: those of the names that may differ.
+	// nil: all of them.
+	Affected func(v *view.View, d snapshot.Delta, names []string) []string
+}
+
+// Table is all generators, and how much they have done.
+type Table struct {
+	// Generators are in the order in which resources are sent: what others point to goes first.
+	Generators []Generator
+	// Computed is, by type URL, how many resources were really made since the start.
+	Computed map[string]func() uint64
+}
+
+// NewTable makes generators that remember nothing yet.
+func NewTable() *Table {
+	clusters, endpoints := cluster.NewGenerator(), endpoint.NewGenerator()
+	return &Table{
+		Generators: []Generator{
+			{TypeURL: api.ClusterType, All: clusters.All},
+			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected},
+		},
+		Computed: map[string]func() uint64{
+			api.ClusterType:  clusters.Computed,
+			api.EndpointType: endpoints.Computed,
+		},
+	}
+}

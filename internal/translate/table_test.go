@@ -1,0 +1,87 @@
+package translate
+
+import (
+	"testing"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+)
+
+func TestTableIsWhole(t *testing.T) {
+	table := NewTable()
+	seen := map[string]bool{}
+	for _, g := range table.Generators {
+		if seen[g.TypeURL] {
+			t.Errorf("%s is there twice", g.TypeURL)
+		}
+		seen[g.TypeURL] = true
+		if (g.All == nil) == (g.Named == nil) {
+			t.Errorf("%s must have either All or Named", g.TypeURL)
+		}
+		if table.Computed[g.TypeURL] == nil {
+			t.Errorf("%s does not count what it makes", g.TypeURL)
+		}
+	}
+	if len(table.Computed) != len(table.Generators) {
+		t.Errorf("%d counters for %d generators", len(table.Computed), len(table.Generators))
+	}
+}
+
+// everyResolution has a service of each way in which endpoints are found, each with a subset.
+const everyResolution = `
+kind: Service
+metadata: {name: static}
+spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}, {name: udp, port: 81, protocol: UDP}]}
+---
+kind: Service
+metadata: {name: headless}
+spec: {clusterIP: None, ports: [{name: tcp, port: 80}]}
+---
+kind: Service
+metadata: {name: alias}
+spec: {type: ExternalName, externalName: static.default.svc.cluster.local, ports: [{name: http, port: 80}]}
+---
+kind: ServiceEntry
+metadata: {name: dns}
+spec: {hosts: [dns.example.com], resolution: DNS, ports: [{name: http, number: 80, protocol: HTTP}]}
+---
+kind: ServiceEntry
+metadata: {name: one}
+spec: {hosts: [one.example.com], resolution: DNS_ROUND_ROBIN, ports: [{name: http, number: 80, protocol: HTTP}]}
+---
+kind: DestinationRule
+metadata: {name: all}
+spec: {host: "*", subsets: [{name: v1, labels: {v: "1"}}]}
+`
+
+// TestClustersAndEndpointsAgree holds the two rooms to one idea of which clusters are told their endpoints: for exactly
+// those EDS counts a change as one that matters.
+func TestClustersAndEndpointsAgree(t *testing.T) {
+	m := fixture.New(t, []byte(everyResolution), nil)
+	for _, proxy := range []string{"type: sidecar", "type: router"} {
+		v := m.View(fixture.Proxy(t, []byte(proxy)))
+		table := NewTable()
+		clusters, eds := table.Generators[0].All(v), table.Generators[1]
+		told := 0
+		for _, r := range clusters {
+			c, ok := golden.Decode(t, r).(*clusterv3.Cluster)
+			if !ok {
+				t.Fatalf("%s is a %s", r.Name, r.TypeURL)
+			}
+			byEDS := c.GetType() == clusterv3.Cluster_EDS
+			affected := len(eds.Affected(v, snapshot.Delta{All: true}, []string{r.Name})) == 1
+			if byEDS != affected {
+				t.Errorf("%s, %s: by EDS %v, but EDS answers %v", proxy, r.Name, byEDS, affected)
+			}
+			if byEDS {
+				told++
+			}
+		}
+		if told == 0 || told == len(clusters) {
+			t.Errorf("%s: %d of %d clusters are told their endpoints: the test shows nothing", proxy, told, len(clusters))
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package stream
+
+// wildcardName is the resource name that stands for all resources of a type.
+const wildcardName = "*"
+
+// requestDelta takes in a DeltaDiscoveryRequest. A nonce only tells which response is answered: what is subscribed and
+// unsubscribed counts whatever it says.
+func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
+	switch {
+	case first:
+		s.held, s.resumed = r.Held, len(r.Held) > 0
+		if r.Rejected { // of a stream before this one
+			m.refuse(s, r, nil)
+		}
+	case r.Nonce != "":
+		m.answeredDelta(s, r)
+	}
+	if !first && len(r.Subscribe)+len(r.Unsubscribe) == 0 {
+		return
+	}
+	m.unsubscribe(s, sorted(r.Unsubscribe))
+	s.subscribe(sorted(r.Subscribe))
+	if first {
+		s.wildcard = s.wildcard || s.whole && !s.named
+		s.askAll()
+	}
+	s.names, s.shared = m.intern(s.names)
+}
+
+// subscribe adds to what the client is interested in. Every name is answered, also one that it was sent before.
+func (s *subscription) subscribe(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	s.named = true
+	if has(names, wildcardName) {
+		names = without(names, []string{wildcardName})
+		s.wildcard = s.whole
+		s.everything = s.whole
+	}
+	s.names = union(s.names, names)
+	s.owe(names)
+}
+
+// unsubscribe takes away from it. A name dropped from beside a wildcard that still covers it must be answered, with the
+// resource or its removal, for the client cannot know which of the two is true now.
+func (m *Machine) unsubscribe(s *subscription, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	if has(names, wildcardName) {
+		s.wildcard, s.everything = false, false
+	}
+	dropped := without(s.names, without(s.names, names))
+	s.drop(names)
+	if s.wildcard {
+		s.owe(dropped)
+	}
+}

@@ -1,0 +1,151 @@
+package stream
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// FuzzStep feeds a Machine what a hostile or broken client could send, between Worlds that come and go. It must not panic,
+// never send before the Send before was written, never name a resource twice in one response, and never send to a type that
+// was not asked for, but for endpoints, which follow their clusters.
+func FuzzStep(f *testing.F) {
+	f.Add([]byte("\x00\x00\x10\x21\x32\x43\x50\x60\x00\x01\x11\x22"))
+	f.Add([]byte("\x01\x40\x41\x42\x43\x00\x10\x51\x62\x70\x80\x9f\xa0\xff\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 {
+			return
+		}
+		in := fuzzInput{data: data[1:]}
+		m := New(Options{Mode: Mode(data[0] & 1)})
+		check := fuzzCheck{t: t, asked: map[string]bool{}}
+		for len(in.data) > 0 {
+			e := in.event()
+			if r, ok := e.(Request); ok {
+				check.asked[r.TypeURL] = true
+			}
+			if _, ok := e.(Sent); ok {
+				check.writing = false
+			}
+			check.actions(m.Step(e))
+			m.State()
+			m.Idle()
+		}
+	})
+}
+
+type fuzzCheck struct {
+	t       *testing.T
+	asked   map[string]bool
+	writing bool
+}
+
+func (c *fuzzCheck) actions(list []Action) {
+	for _, a := range list {
+		s, ok := a.(Send)
+		if !ok {
+			continue
+		}
+		if c.writing {
+			c.t.Fatal("sent before the Send before was written")
+		}
+		c.writing = true
+		if !c.asked[s.TypeURL] && s.TypeURL != pushOrder[eds].url {
+			c.t.Fatalf("sent %s, which was not asked for", s.TypeURL)
+		}
+		seen := map[string]bool{}
+		for _, p := range s.Parts {
+			for _, r := range p.Resources() {
+				if seen[r.Name] {
+					c.t.Fatalf("%s is there twice", r.Name)
+				}
+				seen[r.Name] = true
+			}
+		}
+		for _, n := range s.Removed {
+			if seen[n] {
+				c.t.Fatalf("%s is there, or removed, twice", n)
+			}
+			seen[n] = true
+		}
+	}
+}
+
+// fuzzInput reads events out of bytes.
+type fuzzInput struct{ data []byte }
+
+func (in *fuzzInput) byte() byte {
+	if len(in.data) == 0 {
+		return 0
+	}
+	b := in.data[0]
+	in.data = in.data[1:]
+	return b
+}
+
+func (in *fuzzInput) names() []string {
+	var list []string
+	for range in.byte() % 4 {
+		list = append(list, []string{"a", "b", "c", "static", "*", "", "x", "é"}[in.byte()%8])
+	}
+	return list
+}
+
+func (in *fuzzInput) event() Event {
+	switch b := in.byte(); b % 8 {
+	case 0, 1:
+		return Ready{World: in.world()}
+	case 2:
+		return Sent{}
+	case 3:
+		return Overdue{}
+	default:
+		r := Request{TypeURL: "unknown"}
+		if i := int(b / 8 % 7); i < len(pushOrder) {
+			r.TypeURL = pushOrder[i].url
+		}
+		r.Nonce = []string{"", "", "1", "2", "3", "7", "junk"}[in.byte()%7]
+		r.Version = []string{"", "v"}[in.byte()%2]
+		r.Rejected = b%8 == 4
+		r.Message = "a and b are bad"
+		r.Names, r.Subscribe, r.Unsubscribe = in.names(), in.names(), in.names()
+		if b%8 == 5 {
+			r.Held = map[string]string{}
+			for _, n := range in.names() {
+				r.Held[n] = resource.FromBytes(n, r.TypeURL, []byte{'1'}).Version
+			}
+		}
+		return r
+	}
+}
+
+func (in *fuzzInput) world() *World {
+	shelves := map[string][]*Shelf{}
+	for i := range pushOrder {
+		b := in.byte()
+		if b%8 == 0 && i == sds {
+			continue // not served
+		}
+		var list []*resource.Resource
+		var asked []string
+		for j, name := range []string{"a", "b", "c", "static"} {
+			if b>>j&1 == 1 {
+				asked = append(asked, name)
+			}
+			if b>>(j+4)&1 == 1 {
+				list = append(list, resource.FromBytes(name, pushOrder[i].url, fmt.Append(nil, b%2)))
+			}
+		}
+		set, err := resource.NewSet(list)
+		if err != nil {
+			panic(err)
+		}
+		if pushOrder[i].whole {
+			shelves[pushOrder[i].url] = []*Shelf{NewShelf(set)}
+		} else {
+			shelves[pushOrder[i].url] = []*Shelf{NewNamedShelf(set, asked)}
+		}
+	}
+	return NewWorld(shelves, ownEndpoints)
+}

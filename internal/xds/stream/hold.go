@@ -1,0 +1,169 @@
+package stream
+
+import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// Make before break: what must come with a change, and what must wait until the change has arrived.
+
+// lingering is resources that are gone from the World, and that the client is to keep until nothing that it was sent can
+// refer to them.
+type lingering struct {
+	// gone holds them by name, as they were last sent; nil for one that only the client told of (Request.Held).
+	gone map[string]*resource.Resource
+	from uint64 // the round in which the youngest went
+	age  int    // of the youngest, in Overdue events (EDS: of a client that starts up, see startUp)
+}
+
+// unasked is for how many Overdue events a client that came with state is given to ask for the types that refer to
+// clusters, before clusters are taken from it.
+const unasked = 2
+
+// linger holds back the removals of a draft. A resource that comes back in time was never gone.
+func (m *Machine) linger(s *subscription, d *draft) {
+	if !s.lingers {
+		return
+	}
+	for name, old := range s.gone {
+		r := m.world.get(s.at, name)
+		if r == nil {
+			continue
+		}
+		delete(s.gone, name)
+		if old != nil && old.Version == r.Version {
+			d.leaveOut(name)
+			m.thaw([]string{m.endpointsOf(name, old)})
+		}
+	}
+	for _, name := range d.removed {
+		if s.gone == nil {
+			s.gone = map[string]*resource.Resource{}
+		}
+		s.gone[name] = s.was(name)
+		s.from, s.age = m.round, 0
+	}
+	d.removed = nil
+}
+
+// leaveOut takes a resource out of the draft.
+func (d *draft) leaveOut(name string) {
+	for i, p := range d.parts {
+		at := slices.IndexFunc(p.resources, func(r *resource.Resource) bool { return r.Name == name })
+		if at < 0 {
+			continue
+		}
+		d.parts[i] = NewPayload(slices.Concat(p.resources[:at], p.resources[at+1:]))
+	}
+	d.parts = slices.DeleteFunc(d.parts, func(p *Payload) bool { return len(p.resources) == 0 })
+}
+
+// releasable says that nothing the client was sent, and may still use, can refer to what lingers: everything that could
+// was brought up to the round in which it went, or a later one, and acknowledged.
+func (m *Machine) releasable(s *subscription) bool {
+	if len(s.gone) == 0 {
+		return false
+	}
+	for i := range pushOrder {
+		if !pushOrder[i].refers {
+			continue
+		}
+		t := m.subs[i]
+		if t == nil {
+			if s.resumed && s.age < unasked {
+				return false
+			}
+			continue
+		}
+		if t.settled() < s.from || len(t.refused) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// release says that what lingered is gone.
+func (m *Machine) release(s *subscription) *draft {
+	d := &draft{before: s.reached}
+	for name := range s.gone {
+		if s.covers(name) {
+			d.removed = append(d.removed, name)
+		}
+	}
+	slices.Sort(d.removed)
+	s.gone = nil
+	if len(d.removed) > 0 && m.mode == SotW {
+		return m.stateOfTheWorld(s, d, true)
+	}
+	if len(d.removed) == 0 {
+		return nil
+	}
+	return d
+}
+
+// follow makes the endpoints of the clusters in a draft due. A new or changed cluster warms until it is given its
+// endpoints, and a client that knows them already does not ask for them again.
+func (m *Machine) follow(s *subscription, d *draft) {
+	if s.at != cds || len(m.world.shelves[eds]) == 0 || len(d.parts) == 0 {
+		return
+	}
+	asked, started := m.subs[eds] != nil, m.subs[lds] != nil // Envoy asks for LDS when its first clusters are warm
+	if !asked && !started && !s.resumed {
+		return // its first EDS request will come next, and name them all
+	}
+	var names []string
+	for _, p := range d.parts {
+		for _, r := range p.resources {
+			if n := m.world.endpoints(r); n != "" {
+				names = append(names, n)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	names = sorted(names)
+	if !asked && !started { // its first EDS request comes next, and may say that it holds them
+		m.followers = union(m.followers, names)
+		return
+	}
+	m.subscription(eds).oweFollowing(names)
+}
+
+// join makes due what follows clusters that were sent before it was known whether the client asks for EDS.
+func (m *Machine) join() {
+	if len(m.followers) > 0 {
+		m.subscription(eds).oweFollowing(m.followers)
+		m.followers = nil
+	}
+}
+
+// age lets time pass.
+func (m *Machine) age() {
+	for _, s := range m.subs {
+		if s == nil {
+			continue
+		}
+		for i := range s.flights {
+			s.flights[i].age = min(s.flights[i].age+1, patience)
+		}
+		if len(s.gone) > 0 {
+			s.age = min(s.age+1, unasked)
+		}
+	}
+	m.startUp()
+	m.melt()
+}
+
+// startUp helps a client that lost its stream while it was starting up: it came with endpoints, and does not go on to
+// listeners, so one of its clusters still waits for the endpoints that it was being sent.
+func (m *Machine) startUp() {
+	e := m.subs[eds]
+	if e == nil || !e.resumed || m.subs[cds] == nil || m.subs[lds] != nil || e.age >= unasked {
+		return
+	}
+	if e.age++; e.age == unasked {
+		e.distrust()
+	}
+}

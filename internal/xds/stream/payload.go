@@ -1,0 +1,52 @@
+package stream
+
+import (
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// Mode is the variant of the protocol that a stream speaks.
+type Mode uint8
+
+// The modes.
+const (
+	// SotW is "state of the world": StreamAggregatedResources.
+	SotW Mode = iota
+	// Delta is the incremental variant: DeltaAggregatedResources.
+	Delta
+)
+
+// String names the mode for logs.
+func (m Mode) String() string {
+	if m == Delta {
+		return "delta"
+	}
+	return "sotw"
+}
+
+// Payload is resources that are sent together, each name once. It is immutable, and one Payload serves every stream that
+// is sent the same resources, so that their wire form is made once.
+type Payload struct {
+	resources []*resource.Resource
+	forms     [2]form
+}
+
+type form struct {
+	once  sync.Once
+	value any
+}
+
+// NewPayload makes a Payload of resources in the order in which they are to be sent. The list must not be changed.
+func NewPayload(list []*resource.Resource) *Payload { return &Payload{resources: list} }
+
+// Resources gives the resources. The list must not be changed.
+func (p *Payload) Resources() []*resource.Resource { return p.resources }
+
+// Form gives the wire form of the resources in a mode. The first caller's encode makes it; it is kept for all others, so
+// every caller must pass a function that does the same.
+func (p *Payload) Form(m Mode, encode func([]*resource.Resource) any) any {
+	f := &p.forms[m]
+	f.once.Do(func() { f.value = encode(p.resources) })
+	return f.value
+}

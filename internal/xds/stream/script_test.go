@@ -1,0 +1,262 @@
+package stream
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
+
+// TestScripts plays the dialogues in testdata. The language:
+//
+//	mode delta                           or sotw; the first line that is no comment
+//	> world CDS a=1 b=1 / c=1; EDS a=1 x=-   a World: resources and their versions; "/" parts Shelves; "x=-" was looked
+//	                                     up and does not exist (EDS, RDS). "CDS" alone: served, and empty.
+//	> CDS                                a first request, a wildcard by the legacy rule
+//	> CDS +a -b held a=1 b=2             delta: subscribe, unsubscribe, initial_resource_versions
+//	> EDS a b                            SotW: resource_names
+//	> CDS ack 3 …                        with response_nonce 3; may go on with names
+//	> CDS nack 3 "text" …                with error_detail
+//	> CDS version 7 …                    SotW: version_info
+//	> overdue 2                          two Overdue events
+//	> again                              everything once more
+//	> block, > unblock                   the shell cannot write, and can again
+//	< …                                  what comes out
+//
+// Clusters wait for the EDS resource of their own name, but for those whose name begins with "static".
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
+				t.Errorf("the dialogue went otherwise (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// script is a dialogue under way.
+type script struct {
+	t       *testing.T
+	mode    Mode
+	m       *Machine
+	blocked bool
+	out     strings.Builder
+}
+
+// play runs a script and gives its text with the answers that came.
+func play(t *testing.T, text string) string {
+	s := &script{t: t}
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "<"):
+		case strings.HasPrefix(line, "mode "):
+			if strings.Fields(line)[1] == "delta" {
+				s.mode = Delta
+			}
+			s.m = New(Options{Mode: s.mode})
+			fmt.Fprintln(&s.out, line)
+		case strings.HasPrefix(line, "> "):
+			fmt.Fprintln(&s.out, line)
+			s.command(line[2:])
+		default:
+			fmt.Fprintln(&s.out, line)
+		}
+	}
+	return s.out.String()
+}
+
+func (s *script) command(line string) {
+	word, rest, _ := strings.Cut(line, " ")
+	before := s.out.Len()
+	switch word {
+	case "world":
+		s.step(Ready{World: parseWorld(s.t, rest)})
+	case "overdue":
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			s.t.Fatalf("%q: %v", line, err)
+		}
+		for range n {
+			s.step(Overdue{})
+		}
+	case "block":
+		s.blocked = true
+		return
+	case "unblock":
+		s.blocked = false
+		s.step(Sent{})
+	case "again":
+		s.step(Again{})
+	case "close":
+		s.step(Close{})
+	default:
+		s.step(parseRequest(s.t, s.mode, word, rest))
+	}
+	if s.out.Len() == before {
+		fmt.Fprintln(&s.out, "< nothing")
+	}
+}
+
+// step feeds an event and, unless blocked, the Sent after each Send.
+func (s *script) step(e Event) {
+	actions := s.m.Step(e)
+	for _, a := range actions {
+		fmt.Fprintln(&s.out, "< "+describe(a))
+		if _, ok := a.(Send); ok && !s.blocked {
+			s.step(Sent{})
+		}
+	}
+}
+
+func describe(a Action) string {
+	switch a := a.(type) {
+	case Send:
+		var list []string
+		for _, p := range a.Parts {
+			for _, r := range p.Resources() {
+				list = append(list, r.Name+"="+string(r.Body))
+			}
+		}
+		text := strings.TrimSpace(fmt.Sprintf("send %s %s: %s", api.ShortType(a.TypeURL), a.Nonce, strings.Join(list, " ")))
+		if len(a.Removed) > 0 {
+			text += " removed " + strings.Join(a.Removed, " ")
+		}
+		return text
+	case Ack:
+		return fmt.Sprintf("ack %s %s", api.ShortType(a.TypeURL), a.Nonce)
+	case Nack:
+		var names []string
+		for _, r := range a.Resources {
+			names = append(names, r.Name+"="+string(r.Body))
+		}
+		return fmt.Sprintf("nack %s %s %v: %s", api.ShortType(a.TypeURL), a.Nonce, names, a.Message)
+	case Stale:
+		return fmt.Sprintf("stale %s %s", api.ShortType(a.TypeURL), a.Nonce)
+	case Want:
+		return fmt.Sprintf("want %s %s", api.ShortType(a.TypeURL), strings.Join(a.Names, " "))
+	case Unknown:
+		return "unknown " + a.TypeURL
+	case Shut:
+		return "shut: " + a.Reason
+	default:
+		return fmt.Sprintf("%#v", a)
+	}
+}
+
+func typeURL(short string) string {
+	for _, k := range pushOrder {
+		if api.ShortType(k.url) == short {
+			return k.url
+		}
+	}
+	return short
+}
+
+func parseRequest(t *testing.T, mode Mode, short, rest string) Request {
+	r := Request{TypeURL: typeURL(short)}
+	if short == "untyped" {
+		r.TypeURL = ""
+	}
+	if before, quoted, found := strings.Cut(rest, `"`); found {
+		var after string
+		r.Message, after, _ = strings.Cut(quoted, `"`)
+		rest = before + after
+	}
+	words := strings.Fields(rest)
+	for len(words) > 0 {
+		w := words[0]
+		words = words[1:]
+		switch {
+		case w == "ack" || w == "nack":
+			r.Nonce, r.Rejected = words[0], w == "nack"
+			r.Version = "v"
+			words = words[1:]
+		case w == "version":
+			r.Version, words = words[0], words[1:]
+		case w == "held":
+			r.Held = map[string]string{}
+			for _, h := range words {
+				name, version, _ := strings.Cut(h, "=")
+				r.Held[name] = resource.FromBytes(name, r.TypeURL, []byte(version)).Version
+			}
+			words = nil
+		case mode == SotW:
+			r.Names = append(r.Names, w)
+		case w[0] == '+':
+			r.Subscribe = append(r.Subscribe, w[1:])
+		case w[0] == '-':
+			r.Unsubscribe = append(r.Unsubscribe, w[1:])
+		default:
+			t.Fatalf("request %q: what is %q?", rest, w)
+		}
+	}
+	return r
+}
+
+// parseWorld reads "CDS a=1 b=1 / c=1; EDS a=1 x=-".
+func parseWorld(t *testing.T, text string) *World {
+	shelves := map[string][]*Shelf{}
+	for part := range strings.SplitSeq(text, ";") {
+		short, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+		url := typeURL(short)
+		for shelf := range strings.SplitSeq(rest, "/") {
+			var list []*resource.Resource
+			var asked []string
+			for _, w := range strings.Fields(shelf) {
+				name, version, ok := strings.Cut(w, "=")
+				if !ok {
+					t.Fatalf("world %q: what is %q?", text, w)
+				}
+				asked = append(asked, name)
+				if version != "-" {
+					list = append(list, resource.FromBytes(name, url, []byte(version)))
+				}
+			}
+			set, err := resource.NewSet(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if Wildcard(url) {
+				shelves[url] = append(shelves[url], NewShelf(set))
+			} else {
+				slices.Sort(asked)
+				shelves[url] = append(shelves[url], NewNamedShelf(set, asked))
+			}
+		}
+	}
+	return NewWorld(shelves, ownEndpoints)
+}
+
+func ownEndpoints(cluster *resource.Resource) string {
+	if strings.HasPrefix(cluster.Name, "static") {
+		return ""
+	}
+	return cluster.Name
+}

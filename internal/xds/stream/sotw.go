@@ -1,0 +1,84 @@
+package stream
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// requestSotW takes in a DiscoveryRequest, which says all that the client wants of the type. One with the nonce of an
+// older response is stale: the names in it are ignored, for the client's answer to the newer one says them again.
+func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
+	again := false // a first request sent again
+	switch {
+	case first:
+		if r.Rejected { // of a stream before this one
+			m.refuse(s, r, nil)
+		}
+	case s.sent.nonce != "" && r.Nonce != "" && r.Nonce != s.sent.nonce:
+		m.answeredLate(s, r)
+		return
+	case s.sent.nonce != "" && r.Nonce == s.sent.nonce:
+		m.answeredSotW(s, r)
+	default:
+		again = r.Nonce == "" && r.Version == ""
+	}
+
+	names := sorted(r.Names)
+	wildcard := s.whole && (has(names, wildcardName) || len(names) == 0 && !s.named)
+	s.named = s.named || len(names) > 0
+	names = without(names, []string{wildcardName})
+	added, dropped := without(names, s.names), without(s.names, names)
+	widened := wildcard && !s.wildcard
+	again = again && len(added) == 0 && len(dropped) == 0 && !widened
+	s.wildcard = wildcard
+	s.everything = s.everything && wildcard
+	s.drop(dropped)
+	if len(added) > 0 || len(dropped) > 0 {
+		s.names, s.shared = m.intern(names)
+	}
+
+	if first || again {
+		s.askAll()
+		return
+	}
+	s.owe(added)
+	s.everything = s.everything || widened
+}
+
+// stateOfTheWorld turns what has changed into a SotW response. Of the whole types it must hold everything, of the others
+// what changed will do ("Grouping Resources into Responses"); that something is gone can be said only by the former.
+func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
+	if !s.whole {
+		if d.removed = nil; len(d.parts) == 0 {
+			return nil
+		}
+		return d
+	}
+	if d.empty() && !due {
+		return nil
+	}
+	full := &draft{before: d.before}
+	for _, shelf := range m.world.shelves[s.at] {
+		if s.wildcard {
+			full.add(shelf.full)
+		} else {
+			full.add(shelf.pick(s.names))
+		}
+	}
+	full.add(NewPayload(s.stillThere()))
+	return full
+}
+
+// stillThere gives the lingering resources, sorted.
+func (s *subscription) stillThere() []*resource.Resource {
+	var list []*resource.Resource
+	for name, r := range s.gone {
+		if r != nil && s.covers(name) {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b *resource.Resource) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
