@@ -50,7 +50,7 @@ func programSize(re *syntax.Regexp) int {
 		if re.Max < 0 { // x{n,} is n times x, and once more with a loop
 			return (re.Min+1)*size + 1
 		}
-		return re.Max*(size+1) // those above the minimum can be left out, each by a jump
+		return re.Max * (size + 1) // those above the minimum can be left out, each by a jump
 	case syntax.OpCapture:
 		return size + 2
 	case syntax.OpAlternate:

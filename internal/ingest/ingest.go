@@ -27,8 +27,8 @@ type Options struct {
 	// Converters see every batch in this order.
 	Converters []registry.Converter
 	Builder    *snapshot.Builder
-	// Publish is given every snapshot whose delta is not empty, the first one with Delta.All once all feeds are in sync.
-	// It must not block.
+	// Publish is given every new snapshot, the first one with Delta.All once all feeds are in sync. The delta is empty where
+	// nothing differs that proxies could see (Problems). It must not block.
 	Publish func(*snapshot.Snapshot, snapshot.Delta)
 	// Observe, if set, is told of every batch before it is applied.
 	Observe func(mesh.Batch)
@@ -116,6 +116,7 @@ func (p *pipeline) apply(batch mesh.Batch) {
 			delete(p.waiting, e.Source)
 		}
 	}
+	before := p.Builder.Current()
 	s, delta := p.Builder.Apply(p.convert(batch)...)
 	p.logProblems(s)
 	switch {
@@ -124,7 +125,7 @@ func (p *pipeline) apply(batch mesh.Batch) {
 	case wasWaiting > 0:
 		p.Log.Info("all sources are in sync", "services", len(s.Services()), "problems", len(s.Problems()))
 		p.Publish(s, snapshot.Delta{All: true})
-	case !delta.Empty():
+	case s != before:
 		p.Publish(s, delta)
 	}
 	if len(p.waiting) != wasWaiting {

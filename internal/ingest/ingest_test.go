@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -82,6 +83,10 @@ func TestNothingIsPublishedBeforeAllAreInSync(t *testing.T) {
 	second := <-out
 	if len(second.s.Services()) != 3 || second.d.All || len(second.d.Services) != 1 {
 		t.Errorf("second snapshot: %d services, delta %+v", len(second.s.Services()), second.d)
+	}
+	b.in <- mesh.Batch{{Source: "b", Problems: &mesh.Problems{Scope: "file", List: []config.Problem{{Reason: "bad"}}}}}
+	if third := <-out; len(third.s.Problems()) != 1 || !third.d.Empty() {
+		t.Errorf("after a problem: %v, delta %+v", third.s.Problems(), third.d)
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,10 +33,16 @@ func (l *lines) of(within, path string) int {
 	for at != nil && rest != "" {
 		var here int
 		if at, here, rest = descend(at, rest); here > 0 {
-			line = l.start + here
+			line = l.inFile(here)
 		}
 	}
 	return line
+}
+
+// inFile turns a line of the document, from 1, into a line of the file. The YAML parser also counts lone carriage returns
+// as the ends of lines; nobody else does.
+func (l *lines) inFile(line int) int {
+	return l.start + min(line, bytes.Count(l.text, []byte("\n"))+1)
 }
 
 // descend takes one step down a path. It gives the value found there (nil if there is none), its line, and what remains.
@@ -75,7 +82,7 @@ func stepLength(path, key string) int {
 	path, dot := strings.TrimPrefix(path, "."), len(path)-len(strings.TrimPrefix(path, "."))
 	for _, name := range []string{key, camelCase(key)} {
 		rest, found := strings.CutPrefix(path, name)
-		if found && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+		if found && dot+len(name) > 0 && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return dot + len(name)
 		}
 	}

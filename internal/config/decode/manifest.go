@@ -56,7 +56,7 @@ func (m *manifest) yaml(doc document) []Decoded {
 	d := Decoded{Document: m.document, Line: m.lines.first}
 	line, reason := syntaxError(err)
 	if line > 0 {
-		d.Line = doc.start + line
+		d.Line = m.lines.inFile(line)
 	}
 	kind, namespace, name := guessHead(doc.text)
 	d = failed(config.Key{Kind: api.Kind(kind), Namespace: namespace, Name: name}, "", reason).at(m, d.Line)
@@ -124,7 +124,7 @@ func (m *manifest) duplicates(err error) []config.Problem {
 	for _, match := range regexp.MustCompile(yamlLine).FindAllStringSubmatch(err.Error(), -1) {
 		line, _ := strconv.Atoi(match[1])
 		out = append(out, config.Problem{
-			Reason: match[2], Severity: config.Error, Origin: origin(m.file, m.document, m.lines.start+line),
+			Reason: match[2], Severity: config.Error, Origin: origin(m.file, m.document, m.lines.inFile(line)),
 		})
 	}
 	if out == nil {

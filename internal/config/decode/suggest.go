@@ -25,26 +25,29 @@ func suggest(written string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance is the number of letters to insert, remove or change to make a into b.
+// distance is the number of letters to insert, remove, change or swap with their neighbour to make a into b.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b)) // not worth the time
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	// Rows of the table for the beginnings of a; each column is a beginning of b.
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			change := diagonal
+			change := above[j]
 			if a[i] != b[j] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
+			row[j+1] = min(change, row[j]+1, above[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, above, row = above, row, before
 	}
-	return row[len(b)]
+	return above[len(b)]
 }
