@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"time"
 
@@ -23,152 +23,143 @@ import (
 
 // Options are what an agent runs with.
 type Options struct {
-	Node        node.Node
+	Node node.Node
+	// Config is the effective ProxyConfig, already validated.
 	Config      *meshconfig.ProxyConfig
 	Environment environment.Environment
 	Levels      envoy.Levels
 	// Application is where the application serves metrics; nil if nowhere.
-	Application    *environment.Application
+	Application *environment.Application
+	// OutlierLogPath is where Envoy logs ejected hosts, "" for nowhere.
 	OutlierLogPath string
-	LogJSON        bool
-	// Environ is the environment that Envoy inherits.
-	Environ []string
-	Log     *slog.Logger
+	// LogJSON makes Envoy log as JSON, as the agent's own log does.
+	LogJSON bool
+	// Environ, Stdout and Stderr are Envoy's.
+	Environ        []string
+	Stdout, Stderr io.Writer
+	Log            *slog.Logger
 	// Hurry is closed when somebody asks a second time to end: draining is cut short.
 	Hurry <-chan struct{}
+}
+
+// agent is one run. Its own goroutine (watch) has the process and its end; others only send it requests.
+type agent struct {
+	Options
+	admin     *envoy.Admin
+	readiness *status.Readiness
+	metrics   *status.Metrics
+	// process is nil without Envoy (DISABLE_ENVOY).
+	process *envoy.Process
+	// drainNow and quitNow are requests of the status port.
+	drainNow, quitNow chan struct{}
+	draining          bool
 }
 
 // Run starts Envoy and serves the status port until the context ends or Envoy does. When the context ends Envoy is
 // drained and stopped, and the error is nil; an Envoy that ends by itself is an *envoy.ExitError.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()
-	admin := envoy.NewAdmin(netip.AddrPortFrom(bootstrap.Localhost(o.Node.Addresses), uint16(o.Config.GetProxyAdminPort())))
-	defer admin.Close()
-	ctx, quit := context.WithCancel(ctx)
-	defer quit()
-	drained := make(chan struct{}) // closed by /quitquitquit: nothing is left worth waiting for
-
-	metrics := status.NewMetrics()
-	readiness := status.NewReadiness(admin, o.Log)
+	a := newAgent(o)
+	defer a.admin.Close()
+	// First, for an Envoy whose agent cannot be asked would never become ready.
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(o.Config.GetStatusPort()))))
 	if err != nil {
 		return fmt.Errorf("status port (ProxyConfig.statusPort): %w", err)
 	}
-	handler := status.New(status.Options{
-		Envoy: admin, Readiness: readiness, Metrics: metrics, Application: o.Application, Log: o.Log,
-		Quit:  onceFunc(func() { close(drained); quit() }),
-		Drain: quit,
-	})
-
-	var process *envoy.Process
 	if !o.Environment.DisableEnvoy {
-		if process, err = start(o); err != nil {
+		if err := a.start(ctx); err != nil {
 			return errors.Join(err, listener.Close())
 		}
-		o.Log.Info("envoy runs", "pid", process.PID())
 	}
-	// The status port outlives the context: probes must see the draining.
-	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	group, watching := errgroup.WithContext(serving)
-	group.Go(func() error { return status.Serve(serving, listener, handler) })
-	group.Go(func() error { return recordStart(watching, readiness, metrics, begin) })
-	result := watch(ctx, o, process, admin, readiness, drained)
-	stopServing()
-	if err := group.Wait(); result == nil && err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return result
+	return a.live(ctx, listener, begin)
 }
 
-func onceFunc(f func()) func() {
-	done := make(chan struct{}, 1)
-	done <- struct{}{}
+func newAgent(o Options) *agent {
+	port := uint16(o.Config.GetProxyAdminPort()) // validated
+	a := &agent{
+		Options:  o,
+		admin:    envoy.NewAdmin(netip.AddrPortFrom(bootstrap.Localhost(o.Node.Addresses), port)),
+		metrics:  status.NewMetrics(),
+		drainNow: make(chan struct{}, 1),
+		quitNow:  make(chan struct{}, 1),
+	}
+	a.readiness = status.NewReadiness(a.asked(), o.Log)
+	return a
+}
+
+// asked is the Envoy that the status port asks, nil if there is none.
+func (a *agent) asked() status.Envoy {
+	if a.Environment.DisableEnvoy {
+		return nil
+	}
+	return a.admin
+}
+
+func (a *agent) start(ctx context.Context) error {
+	c, err := Prepare(ctx, a.Options)
+	if err != nil {
+		return err
+	}
+	if a.process, err = envoy.Start(c); err != nil {
+		return fmt.Errorf("%w (ProxyConfig.binaryPath)", err)
+	}
+	a.Log.Info("envoy runs", "pid", a.process.PID())
+	return nil
+}
+
+// live serves the status port for as long as there is something to watch.
+func (a *agent) live(ctx context.Context, l net.Listener, begin time.Time) error {
+	watched, end := context.WithCancel(ctx)
+	defer end()
+	handler := status.New(status.Options{
+		Envoy: a.asked(), Readiness: a.readiness, Metrics: a.metrics, Application: a.Application, Log: a.Log,
+		Quit: request(a.quitNow), Drain: request(a.drainNow),
+	})
+	// The status port outlives the context: probes and scrapes go on while Envoy drains.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var group errgroup.Group
+	group.Go(func() error {
+		defer end() // without its port nobody knows how the proxy is
+		return status.Serve(serving, l, handler)
+	})
+	group.Go(func() error {
+		a.recordStart(serving, begin)
+		return nil
+	})
+	err := a.watch(watched)
+	stop()
+	if served := group.Wait(); err == nil {
+		err = served
+	}
+	return err
+}
+
+// request gives a function that sends a request without waiting; one that is under way already is enough.
+func request(to chan<- struct{}) func() {
 	return func() {
 		select {
-		case <-done:
-			f()
+		case to <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// start writes the bootstrap and starts Envoy with it.
-func start(o Options) (*envoy.Process, error) {
-	path, err := configFile(o)
-	if err != nil {
-		return nil, err
-	}
-	override := ""
-	if o.Environment.BootstrapOverride != "" {
-		text, err := os.ReadFile(o.Environment.BootstrapOverride)
-		if err != nil {
-			return nil, fmt.Errorf("read ISTIO_BOOTSTRAP_OVERRIDE: %w", err)
-		}
-		override = string(text)
-	}
-	return envoy.Start(envoy.Command{
-		Path: o.Config.GetBinaryPath(),
-		Args: envoy.Args(envoy.Settings{
-			ConfigFile: path, Override: override, Config: o.Config, Levels: o.Levels, Addresses: o.Node.Addresses,
-			SkipDeprecatedLogs: o.Environment.SkipDeprecatedLogs,
-		}),
-		Env: o.Environ, Stdin: nil, Stdout: os.Stdout, Stderr: os.Stderr,
-	})
-}
+// startPoll is how often the agent looks whether the proxy has become ready, until it has.
+const startPoll = 500 * time.Millisecond
 
-// configFile gives the file that Envoy starts with: one that the user brings is used as it is.
-func configFile(o Options) (string, error) {
-	if own := o.Config.GetCustomConfigFile(); own != "" {
-		o.Log.Info("using the user's bootstrap", "file", own)
-		return own, nil
-	}
-	if own := o.Environment.BootstrapTemplate; own != "" || o.Config.GetProxyBootstrapTemplatePath() != "" {
-		return "", fmt.Errorf("bootstrap templates are not supported (%s%s): use customConfigFile for a whole file, or ISTIO_BOOTSTRAP_OVERRIDE for parts of one",
-			own, o.Config.GetProxyBootstrapTemplatePath())
-	}
-	statsd, err := resolveStatsd(o.Config.GetStatsdUdpAddress())
-	if err != nil {
-		return "", err
-	}
-	b, err := bootstrap.Build(bootstrap.Input{
-		Node: o.Node, Config: o.Config, StatusPort: o.Environment.EnvoyStatusPort, PrometheusPort: o.Environment.EnvoyPrometheusPort,
-		SocketMark: o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
-		CountConnections: o.Environment.ExitOnZeroActiveConnections, LogJSON: o.LogJSON, OutlierLogPath: o.OutlierLogPath,
-	})
-	if err != nil {
-		return "", err
-	}
-	body, err := bootstrap.JSON(b)
-	if err != nil {
-		return "", err
-	}
-	return bootstrap.Write(o.Config.GetConfigPath(), body)
-}
-
-// resolveStatsd looks up the statsd daemon's address, which Envoy does not do.
-func resolveStatsd(address string) (netip.AddrPort, error) {
-	if address == "" {
-		return netip.AddrPort{}, nil
-	}
-	resolved, err := net.ResolveUDPAddr("udp", address)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("proxy configuration field %q: %w", "statsdUdpAddress", err)
-	}
-	return resolved.AddrPort(), nil
-}
-
-// recordStart waits for the proxy to become ready once, for the metric and the log.
-func recordStart(ctx context.Context, r *status.Readiness, m *status.Metrics, begin time.Time) error {
-	tick := time.NewTicker(time.Second)
+// recordStart waits for the proxy to become ready once, for the metric and the log: not every pod is probed.
+func (a *agent) recordStart(ctx context.Context, begin time.Time) {
+	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
-			if r.Check(ctx) == nil {
-				m.Started(time.Since(begin))
-				return nil
+			if a.readiness.Check(ctx) == nil {
+				a.metrics.Started(time.Since(begin))
+				return
 			}
 		}
 	}

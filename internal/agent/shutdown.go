@@ -2,10 +2,10 @@ package agent
 
 import (
 	"context"
+	"syscall"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	"github.com/meshpilot/meshpilot/internal/agent/status"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -18,69 +18,92 @@ const (
 	connectionPoll = 500 * time.Millisecond
 )
 
-// watch waits for the end: of Envoy, or of the context.
-func watch(ctx context.Context, o Options, p *envoy.Process, admin *envoy.Admin, r *status.Readiness, drained <-chan struct{}) error {
-	if p == nil {
-		<-ctx.Done()
-		return nil
+// watch waits for the end: of Envoy, or of the context, or because the status port was asked for it.
+func (a *agent) watch(ctx context.Context) error {
+	var exited <-chan struct{} // never, without Envoy
+	if a.process != nil {
+		exited = a.process.Exited()
 	}
-	select {
-	case <-p.Exited():
-		exit := p.Exit()
-		o.Log.Error("envoy " + exit.String())
-		return &envoy.ExitError{Exit: exit}
-	case <-ctx.Done():
+	for {
+		select {
+		case <-exited:
+			return a.ended()
+		case <-a.drainNow:
+			a.drain(ctx)
+		case <-a.quitNow:
+			a.Log.Info("ending without draining")
+			return a.stop()
+		case <-ctx.Done():
+			// Whoever had it drained before has waited as long as it wished to.
+			if !a.draining {
+				a.drain(context.WithoutCancel(ctx))
+				a.waitDrained(context.WithoutCancel(ctx))
+			}
+			return a.stop()
+		}
 	}
-	r.Drain()
-	select {
-	case <-drained:
-		o.Log.Info("ending envoy without draining")
-	default:
-		drain(context.WithoutCancel(ctx), o, p, admin, drained)
-	}
-	exit := p.Stop(time.After(stopPatience))
-	o.Log.Info("envoy " + exit.String() + ", as it was asked to")
-	return nil
 }
 
-// drain lets clients go elsewhere, and waits for the termination drain duration, or until no connection is left where
-// that is asked for. Envoy's end, or a second wish to end, cuts it short.
-func drain(ctx context.Context, o Options, p *envoy.Process, admin *envoy.Admin, drained <-chan struct{}) {
-	wait := o.Config.GetTerminationDrainDuration().AsDuration()
-	if o.Environment.TerminationDrainDuration >= 0 {
-		wait = o.Environment.TerminationDrainDuration
+// drain lets clients go elsewhere. Envoy goes on to serve them.
+func (a *agent) drain(ctx context.Context) {
+	if a.draining {
+		return
 	}
-	o.Log.Info("draining", "for", wait.String(), "until_idle", o.Environment.ExitOnZeroActiveConnections)
-	ask, cancel := context.WithTimeout(ctx, adminTimeout)
+	a.draining = true
+	a.readiness.Drain()
+	if a.process == nil {
+		return
+	}
+	a.Log.Info("draining")
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	// The application may still call others while it ends, so a sidecar drains its inbound side only.
-	if err := admin.Drain(ask, o.Node.Type == mesh.SidecarProxy); err != nil {
-		o.Log.Warn("drain: " + err.Error())
+	if err := a.admin.Drain(ctx, a.Node.Type == mesh.SidecarProxy); err != nil {
+		a.Log.Warn("drain: " + err.Error())
 	}
-	limit := time.After(wait)
-	idle := make(<-chan struct{})
-	if o.Environment.ExitOnZeroActiveConnections {
+}
+
+// waitDrained waits for the termination drain duration, or until no connection is left where that is asked for. Envoy's
+// end, or a second wish to end, cuts it short.
+func (a *agent) waitDrained(ctx context.Context) {
+	if a.process == nil {
+		return
+	}
+	var limit <-chan time.Time
+	var idle <-chan struct{}
+	if a.Environment.ExitOnZeroActiveConnections {
 		// No limit of our own: whoever set this relies on the grace period of the platform.
-		limit = nil
-		stop, cancel := context.WithCancel(ctx)
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		idle = untilIdle(stop, o, admin)
+		a.Log.Info("waiting until no client is connected", "at_least", a.Environment.MinimumDrainDuration.String())
+		idle = a.untilIdle(ctx)
+	} else {
+		wait := a.Config.GetTerminationDrainDuration().AsDuration()
+		if a.Environment.TerminationDrainDuration >= 0 {
+			wait = a.Environment.TerminationDrainDuration
+		}
+		a.Log.Info("letting requests under way finish", "for", wait.String())
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		limit = timer.C
 	}
 	select {
 	case <-limit:
 	case <-idle:
-	case <-p.Exited():
-	case <-o.Hurry:
-		o.Log.Info("asked a second time to end: draining no longer")
-	case <-drained:
+		a.Log.Info("no client is connected any more")
+	case <-a.process.Exited():
+	case <-a.quitNow:
+		a.Log.Info("draining no longer")
+	case <-a.Hurry:
+		a.Log.Info("asked a second time to end: draining no longer")
 	}
 }
 
 // untilIdle gives a channel that is closed when no client is connected any more, but not before the minimum.
-func untilIdle(ctx context.Context, o Options, admin *envoy.Admin) <-chan struct{} {
+func (a *agent) untilIdle(ctx context.Context) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
-		minimum := time.NewTimer(o.Environment.MinimumDrainDuration)
+		minimum := time.NewTimer(a.Environment.MinimumDrainDuration)
 		defer minimum.Stop()
 		select {
 		case <-minimum.C:
@@ -90,10 +113,7 @@ func untilIdle(ctx context.Context, o Options, admin *envoy.Admin) <-chan struct
 		tick := time.NewTicker(connectionPoll)
 		defer tick.Stop()
 		for {
-			ask, cancel := context.WithTimeout(ctx, adminTimeout)
-			n, err := admin.ActiveConnections(ask, o.Environment.EnvoyStatusPort, o.Environment.EnvoyPrometheusPort)
-			cancel()
-			if err == nil && n == 0 {
+			if a.isIdle(ctx) {
 				close(idle)
 				return
 			}
@@ -105,4 +125,39 @@ func untilIdle(ctx context.Context, o Options, admin *envoy.Admin) <-chan struct
 		}
 	}()
 	return idle
+}
+
+func (a *agent) isIdle(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	n, err := a.admin.ActiveConnections(ctx, a.Environment.EnvoyStatusPort, a.Environment.EnvoyPrometheusPort)
+	return err == nil && n == 0
+}
+
+// stop ends Envoy. One that ended by itself meanwhile is reported as at any other time: requests were cut off.
+func (a *agent) stop() error {
+	if a.process == nil {
+		return nil
+	}
+	select {
+	case <-a.process.Exited():
+		return a.ended()
+	default:
+	}
+	timer := time.NewTimer(stopPatience)
+	defer timer.Stop()
+	exit := a.process.Stop(timer.C)
+	if exit.Signal == syscall.SIGKILL {
+		a.Log.Warn("envoy did not end within " + stopPatience.String() + " of being asked to, and was killed")
+	} else {
+		a.Log.Info("envoy " + exit.String() + ", as it was asked to")
+	}
+	return nil
+}
+
+// ended is the error of an Envoy that nobody had asked to end.
+func (a *agent) ended() error {
+	exit := a.process.Exit()
+	a.Log.Error("envoy " + exit.String())
+	return &envoy.ExitError{Exit: exit}
 }

@@ -1,6 +1,7 @@
 package obs
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,9 +33,8 @@ type Metrics struct {
 	SendTime    prometheus.Histogram
 	// Debounce is how long changes were gathered, in seconds.
 	Debounce prometheus.Histogram
-	// ConfigSize is the size of responses by type, ReceivedMax the largest request, in bytes.
-	ConfigSize  *prometheus.HistogramVec
-	ReceivedMax prometheus.Gauge
+	// ConfigSize is the size of responses by type, in bytes.
+	ConfigSize *prometheus.HistogramVec
 
 	// Triggers counts pushes by what caused them, InboundUpdates events that came in, ConfigEvents config objects by kind.
 	Triggers       *prometheus.CounterVec
@@ -45,10 +45,29 @@ type Metrics struct {
 	// RejectedConfigs counts objects that are not in use because something is wrong with them.
 	RejectedConfigs prometheus.Gauge
 
-	// Generated counts resources that were really translated, by type: ten alike proxies cost as many as one.
-	Generated *prometheus.CounterVec
 	// Classes is how many different classes of proxies are connected.
 	Classes prometheus.Gauge
+
+	received atomic.Int64
+}
+
+// Received notes the size of a request in bytes; the largest is shown.
+func (m *Metrics) Received(bytes int) {
+	for {
+		old := m.received.Load()
+		if int64(bytes) <= old || m.received.CompareAndSwap(old, int64(bytes)) {
+			return
+		}
+	}
+}
+
+// Computed shows a counter that somebody else counts: resources of a type that were really translated. Ten alike proxies
+// cost as many as one.
+func (m *Metrics) Computed(shortType string, count func() uint64) {
+	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "meshpilot_translated_resources_total", Help: "Resources really translated, by type.",
+		ConstLabels: prometheus.Labels{"type": shortType},
+	}, func() float64 { return float64(count()) }))
 }
 
 // NewMetrics makes the metrics with a registry of their own, in which those of the Go runtime and the process are too.
@@ -98,7 +117,8 @@ func NewMetrics() *Metrics {
 	m.Debounce = times("pilot_debounce_time", "Seconds for which changes were gathered.", .01, .1, 1, 3, 5, 10, 20, 30)
 	m.PushTime = histograms("pilot_xds_push_time", "Seconds to make the resources of a type for one class of proxies.", []float64{.0001, .001, .01, .1, 1, 3, 5, 10, 20, 30})
 	m.ConfigSize = histograms("pilot_xds_config_size_bytes", "Size of responses in bytes.", []float64{1, 10_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000})
-	m.ReceivedMax = gauge("pilot_xds_recv_max", "The largest request, in bytes.")
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "pilot_xds_recv_max", Help: "The largest request, in bytes."},
+		func() float64 { return float64(m.received.Load()) }))
 
 	m.Triggers = counters("pilot_push_triggers", "Pushes, by what caused them.", "type")
 	m.InboundUpdates = counters("pilot_inbound_updates", "Events taken in, by kind.", "type")
@@ -106,7 +126,6 @@ func NewMetrics() *Metrics {
 	m.Services = gauge("pilot_services", "Services known.")
 	m.VirtServices = gauge("pilot_virt_services", "VirtualServices known.")
 	m.RejectedConfigs = gauge("pilot_total_rejected_configs", "Config objects that are not in use.")
-	m.Generated = counters("meshpilot_generated_resources_total", "Resources really translated, by type.", "type")
 	m.Classes = gauge("meshpilot_proxy_classes", "Different classes of proxies connected.")
 
 	m.about(r)

@@ -6,6 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/translate/listener"
+	"github.com/meshpilot/meshpilot/internal/translate/route"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -34,14 +36,19 @@ type Table struct {
 // NewTable makes generators that remember nothing yet.
 func NewTable() *Table {
 	clusters, endpoints := cluster.NewGenerator(), endpoint.NewGenerator()
+	listeners, routes := listener.NewGenerator(), route.NewGenerator()
 	return &Table{
 		Generators: []Generator{
 			{TypeURL: api.ClusterType, All: clusters.All},
 			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected},
+			{TypeURL: api.ListenerType, All: listeners.All},
+			{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected},
 		},
 		Computed: map[string]func() uint64{
 			api.ClusterType:  clusters.Computed,
 			api.EndpointType: endpoints.Computed,
+			api.ListenerType: listeners.Computed,
+			api.RouteType:    routes.Computed,
 		},
 	}
 }

@@ -20,11 +20,11 @@ import (
 func clusterAt(name, address string, f family) (*clusterv3.Cluster, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("address %q of cluster %s: %w", address, name, err)
+		return nil, fmt.Errorf("%q is not host:port: %w", address, err)
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("address %q of cluster %s: %q is not a port", address, name, text)
+		return nil, fmt.Errorf("%q: %q is not a port", address, text)
 	}
 	c := &clusterv3.Cluster{
 		Name:                 name,

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -31,8 +30,8 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 		localCluster(agentCluster, uint32(in.Config.GetStatusPort()), f),
 	}
 	var errs []error
-	for _, make := range []func(Input, family) (*clusterv3.Cluster, error){controlPlane, tracingService, metricsService, accessLogService} {
-		c, err := make(in, f)
+	for _, build := range []func(Input, family) (*clusterv3.Cluster, error){controlPlane, tracingService, metricsService, accessLogService} {
+		c, err := build(in, f)
 		if err != nil {
 			errs = append(errs, err)
 		} else if c != nil {
@@ -47,10 +46,12 @@ func controlPlane(in Input, f family) (*clusterv3.Cluster, error) {
 	if err := plaintext(in.Config); err != nil {
 		return nil, err
 	}
-	c, err := clusterAt(xdsCluster, in.Config.GetDiscoveryAddress(), f)
+	c, err := serviceAt("discoveryAddress", xdsCluster, in.Config.GetDiscoveryAddress(), in, f)
 	if err != nil {
 		return nil, err
 	}
+	// Longer than for others: a first SYN that is lost is sent again after a second.
+	c.ConnectTimeout = durationpb.New(10 * time.Second)
 	unlimited(c)
 	// Two ways to notice a peer that has vanished: TCP's for idle connections, HTTP/2's for those with a stream. The
 	// second finds a control plane behind a broken path within 40 s.
@@ -82,23 +83,19 @@ func plaintext(config *meshconfig.ProxyConfig) error {
 
 // tracingService is where spans go.
 func tracingService(in Input, f family) (*clusterv3.Cluster, error) {
-	name, address := tracer(in)
-	if address == "" {
+	t := tracerOf(in.Config)
+	if t.address == "" {
 		return nil, nil
 	}
 	if in.Config.GetTracing().GetTlsSettings() != nil {
-		return nil, errors.New(`proxy configuration field "tracing.tlsSettings": TLS to the tracing service is not supported yet`)
+		return nil, fieldError("tracing.tlsSettings", errors.New("TLS to the tracing service is not supported yet"))
 	}
-	return clusterAt(name, address, f)
+	return serviceAt(t.field, t.cluster, t.address, in, f)
 }
 
 // metricsService takes Envoy's statistics over gRPC.
 func metricsService(in Input, f family) (*clusterv3.Cluster, error) {
-	service := in.Config.GetEnvoyMetricsService()
-	if address := in.Config.GetEnvoyMetricsServiceAddress(); service.GetAddress() == "" && address != "" {
-		service = &meshconfig.RemoteService{Address: address}
-	}
-	return remoteService("envoyMetricsService", metricsCluster, service, in, f)
+	return remoteService("envoyMetricsService", metricsCluster, in.Config.GetEnvoyMetricsService(), in, f)
 }
 
 // accessLogService takes access logs over gRPC, from listeners that the control plane configures to send them.
@@ -111,9 +108,9 @@ func remoteService(field, name string, service *meshconfig.RemoteService, in Inp
 		return nil, nil
 	}
 	if service.GetTlsSettings() != nil {
-		return nil, fmt.Errorf("proxy configuration field %q: TLS to the service is not supported yet", field+".tlsSettings")
+		return nil, fieldError(field+".tlsSettings", errors.New("TLS to the service is not supported yet"))
 	}
-	c, err := clusterAt(name, withHostIP(service.GetAddress(), in.HostIP), f)
+	c, err := serviceAt(field+".address", name, service.GetAddress(), in, f)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +121,19 @@ func remoteService(field, name string, service *meshconfig.RemoteService, in Inp
 	return c, nil
 }
 
-// withHostIP puts the node's address in: tracing agents run on every node, and the pod knows its node only by variable.
-func withHostIP(address, hostIP string) string {
-	if strings.Contains(hostIP, ":") { // IPv6 takes brackets, which the user may have written
-		address = strings.ReplaceAll(address, "[$(HOST_IP)]", "$(HOST_IP)")
-		hostIP = "[" + hostIP + "]"
+// serviceAt is the cluster of a service whose address the field of ProxyConfig has.
+func serviceAt(field, name, address string, in Input, f family) (*clusterv3.Cluster, error) {
+	address, err := withHostIP(address, in.HostIP)
+	if err != nil {
+		return nil, fieldError(field, err)
 	}
-	return strings.ReplaceAll(address, "$(HOST_IP)", hostIP)
+	c, err := clusterAt(name, address, f)
+	if err != nil {
+		return nil, fieldError(field, err)
+	}
+	return c, nil
+}
+
+func fieldError(field string, err error) error {
+	return fmt.Errorf("proxy configuration field %q: %w", field, err)
 }

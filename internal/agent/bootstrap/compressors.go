@@ -2,7 +2,6 @@ package bootstrap
 
 import (
 	"fmt"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	brotliv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/compression/brotli/compressor/v3"
@@ -13,18 +12,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// compressors are filters that compress the metrics for clients that accept it: the one algorithm that the
-// sidecar.istio.io/statsCompression annotation names, or all with ProxyConfig.statsCompression.
+// compressors are filters that compress the metrics for clients that accept it: all that Envoy has, or the one that the
+// annotation sidecar.istio.io/statsCompression names, or none where ProxyConfig.statsCompression is false.
 func compressors(in Input) ([]*hcmv3.HttpFilter, error) {
-	wanted := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]
-	if wanted == "" && in.Config.GetStatsCompression().GetValue() {
-		wanted = "brotli,zstd,gzip"
-	}
-	if wanted == "" {
+	algorithms := []string{"brotli", "zstd", "gzip"}
+	if one := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]; one != "" {
+		algorithms = []string{one}
+	} else if offered := in.Config.GetStatsCompression(); offered != nil && !offered.GetValue() {
 		return nil, nil
 	}
 	var filters []*hcmv3.HttpFilter
-	for algorithm := range strings.SplitSeq(wanted, ",") {
+	for _, algorithm := range algorithms {
 		library := compressorLibrary(algorithm)
 		if library == nil {
 			return nil, fmt.Errorf("annotation sidecar.istio.io/statsCompression: %q is none of brotli, gzip, zstd", algorithm)

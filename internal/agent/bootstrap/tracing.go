@@ -1,7 +1,7 @@
 package bootstrap
 
 import (
-	"fmt"
+	"errors"
 
 	tracev3 "github.com/envoyproxy/go-control-plane/envoy/config/trace/v3"
 	"google.golang.org/protobuf/proto"
@@ -9,28 +9,32 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// tracer gives the cluster and the address that spans go to, "" for none.
-func tracer(in Input) (cluster, address string) {
-	t := in.Config.GetTracing()
+// tracer is the cluster and the address that spans go to, and the field that says so; all empty for none.
+type tracer struct{ cluster, address, field string }
+
+func tracerOf(config *meshconfig.ProxyConfig) tracer {
+	t := config.GetTracing()
 	switch {
 	case t.GetZipkin().GetAddress() != "":
-		cluster, address = zipkinCluster, t.GetZipkin().GetAddress()
+		return tracer{zipkinCluster, t.GetZipkin().GetAddress(), "tracing.zipkin.address"}
 	case t.GetDatadog().GetAddress() != "":
-		cluster, address = datadogCluster, t.GetDatadog().GetAddress()
-	case t == nil && in.Config.GetZipkinAddress() != "":
-		cluster, address = zipkinCluster, in.Config.GetZipkinAddress()
+		return tracer{datadogCluster, t.GetDatadog().GetAddress(), "tracing.datadog.address"}
+	default:
+		return tracer{}
 	}
-	return cluster, withHostIP(address, in.HostIP)
 }
 
 // tracing is the tracer for listeners whose configuration names none.
 func tracing(in Input) (*tracev3.Tracing, error) {
 	switch in.Config.GetTracing().GetTracer().(type) {
-	case *meshconfig.Tracing_Lightstep_, *meshconfig.Tracing_Stackdriver_, *meshconfig.Tracing_OpenCensusAgent_:
-		return nil, fmt.Errorf(`proxy configuration field "tracing": Envoy has no %s tracer any more; use an extensionProvider (opentelemetry, zipkin, datadog)`,
-			in.Config.GetTracing().ProtoReflect().WhichOneof(in.Config.GetTracing().ProtoReflect().Descriptor().Oneofs().ByName("tracer")).JSONName())
+	case *meshconfig.Tracing_Lightstep_:
+		return nil, gone("lightstep")
+	case *meshconfig.Tracing_Stackdriver_:
+		return nil, gone("stackdriver")
+	case *meshconfig.Tracing_OpenCensusAgent_:
+		return nil, gone("openCensusAgent")
 	}
-	switch cluster, _ := tracer(in); cluster {
+	switch cluster := tracerOf(in.Config).cluster; cluster {
 	case zipkinCluster:
 		return provider("envoy.tracers.zipkin", &tracev3.ZipkinConfig{
 			CollectorCluster:         cluster,
@@ -45,6 +49,10 @@ func tracing(in Input) (*tracev3.Tracing, error) {
 	default:
 		return nil, nil
 	}
+}
+
+func gone(name string) error {
+	return fieldError("tracing."+name, errors.New("Envoy has no such tracer any more; use an extensionProvider (opentelemetry, zipkin or datadog)"))
 }
 
 func provider(name string, config proto.Message) *tracev3.Tracing {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
-	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
@@ -28,7 +28,6 @@ type flags struct {
 	outlierLogPath, templateFile       string
 	labelsFile, annotationsFile        string
 	stsPort                            int
-	tokenManagerPlugin                 string
 }
 
 func proxyCommand(o Options, logs *obs.LogOptions) *cobra.Command {
@@ -43,11 +42,11 @@ func proxyCommand(o Options, logs *obs.LogOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			options, err := f.options(c, args, o.Environ)
+			options, err := f.options(c, args, o)
 			if err != nil {
 				return err
 			}
-			options.Log, options.LogJSON, options.Hurry = l.Scope(obs.DefaultScope), logs.JSON, o.Hurry
+			options.Log, options.LogJSON = l.Scope(obs.DefaultScope), logs.JSON
 			if err := announce(options); err != nil {
 				return err
 			}
@@ -67,27 +66,27 @@ func proxyCommand(o Options, logs *obs.LogOptions) *cobra.Command {
 	fs.StringVar(&f.labelsFile, "labelsFile", "./etc/istio/pod/labels", "the pod's labels, as the downward API writes them")
 	fs.StringVar(&f.annotationsFile, "annotationsFile", "./etc/istio/pod/annotations", "the pod's annotations, as the downward API writes them")
 	fs.IntVar(&f.stsPort, "stsPort", 0, "port of the token exchange (not supported yet)")
-	fs.StringVar(&f.tokenManagerPlugin, "tokenManagerPlugin", "", "token manager (not supported yet)")
 	return c
 }
 
 // options puts together everything that a user can set.
-func (f *flags) options(c *cobra.Command, args, environ []string) (agent.Options, error) {
-	role := mesh.SidecarProxy
-	if len(args) == 1 {
-		role = mesh.ProxyType(args[0])
-	}
-	if role != mesh.SidecarProxy && role != mesh.RouterProxy {
-		return agent.Options{}, fmt.Errorf("proxy %q: want sidecar or router", args[0])
+func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Options, error) {
+	proxyType, err := role(c.Flags(), args, o.Args)
+	if err != nil {
+		return agent.Options{}, err
 	}
 	if err := f.refused(); err != nil {
 		return agent.Options{}, err
 	}
-	vars := environment.List(environ)
+	levels, err := envoy.ParseLevels(f.logLevel, f.componentLogLevel)
+	if err != nil {
+		return agent.Options{}, fmt.Errorf("--proxyLogLevel, --proxyComponentLogLevel: %w", err)
+	}
 	labels, annotations, err := f.downward()
 	if err != nil {
 		return agent.Options{}, err
 	}
+	vars := environment.List(o.Environ)
 	config, err := f.config(c, vars, annotations)
 	if err != nil {
 		return agent.Options{}, err
@@ -99,16 +98,12 @@ func (f *flags) options(c *cobra.Command, args, environ []string) (agent.Options
 	if config.GetConcurrency() == nil && env.CPULimit > 0 {
 		config.Concurrency = wrapperspb.Int32(int32(env.CPULimit))
 	}
-	levels, err := envoy.ParseLevels(f.logLevel, f.componentLogLevel)
-	if err != nil {
-		return agent.Options{}, fmt.Errorf("--proxyLogLevel, --proxyComponentLogLevel: %w", err)
-	}
 	interfaces, err := node.HostInterfaces()
 	if err != nil {
 		return agent.Options{}, err
 	}
 	in := node.Input{
-		Type: role, Environment: env, Config: config, Labels: labels, Annotations: annotations, Interfaces: interfaces,
+		Type: proxyType, Environment: env, Config: config, Labels: labels, Annotations: annotations, Interfaces: interfaces,
 		Domain: f.domain, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
 	}
 	n, err := node.Build(in)
@@ -121,7 +116,7 @@ func (f *flags) options(c *cobra.Command, args, environ []string) (agent.Options
 	}
 	return agent.Options{
 		Node: n, Config: config, Environment: env, Levels: levels, Application: application,
-		OutlierLogPath: f.outlierLogPath, Environ: environ,
+		OutlierLogPath: f.outlierLogPath, Environ: o.Environ, Stdout: o.Stdout, Stderr: o.Stderr, Hurry: o.Hurry,
 	}, nil
 }
 
@@ -176,9 +171,9 @@ func announce(o agent.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Log.Info("version "+obs.Version, "proxy", o.Node.ID, "cluster", o.Node.Cluster)
+	o.Log.Info("pilot-agent "+obs.Version, "proxy", o.Node.ID, "cluster", o.Node.Cluster)
 	o.Log.Info("effective proxy configuration:\n" + strings.TrimRight(effective, "\n"))
-	for _, w := range append(proxyconfig.Warnings(o.Config), o.Environment.Warnings...) {
+	for _, w := range slices.Concat(proxyconfig.Warnings(o.Config), o.Environment.Warnings, node.Warnings(o.Node)) {
 		o.Log.Warn(w)
 	}
 	return nil

@@ -36,7 +36,7 @@ func New(o Options) *cobra.Command {
 	root.SetErr(o.Stderr)
 	root.AddCommand(
 		proxyCommand(o, &logs),
-		command.Request("Call Envoy's admin interface and print the answer", "127.0.0.1:15000"),
+		requestCommand(o),
 		waitCommand(),
 		command.Version(),
 	)

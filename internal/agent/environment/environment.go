@@ -11,10 +11,11 @@ type Environment struct {
 	PodName, PodNamespace, ServiceAccount string
 	// InstanceIP is the workload's main address (INSTANCE_IP); the zero Addr if not given.
 	InstanceIP netip.Addr
-	// InstanceIPs are all its addresses where somebody knows them (INSTANCE_IPS, comma-separated as status.podIPs is).
-	// Empty: the addresses of the network interfaces.
+	// InstanceIPs are all its addresses where somebody knows them (INSTANCE_IPS, comma-separated as status.podIPs is, or
+	// ISTIO_META_INSTANCE_IPS). Empty: the addresses of the network interfaces.
 	InstanceIPs []netip.Addr
-	// HostIP replaces $(HOST_IP) in addresses of tracing services and in the bootstrap override (HOST_IP).
+	// HostIP is the node's address, which replaces $(HOST_IP) in addresses of services and in the bootstrap override
+	// (HOST_IP); "" if not given.
 	HostIP string
 
 	// BootstrapTemplate is a file used instead of the built-in bootstrap (ISTIO_BOOTSTRAP); BootstrapOverride is one
@@ -60,8 +61,8 @@ func Parse(vars Variables) (Environment, error) {
 	e := Environment{
 		PodName: vars["POD_NAME"], PodNamespace: vars["POD_NAMESPACE"], ServiceAccount: vars["SERVICE_ACCOUNT"],
 		InstanceIP:  r.address("INSTANCE_IP"),
-		InstanceIPs: r.addresses("INSTANCE_IPS"),
-		HostIP:      vars["HOST_IP"],
+		InstanceIPs: r.addresses("INSTANCE_IPS", "ISTIO_META_INSTANCE_IPS"),
+		HostIP:      r.host("HOST_IP"),
 
 		BootstrapTemplate: vars["ISTIO_BOOTSTRAP"], BootstrapOverride: vars["ISTIO_BOOTSTRAP_OVERRIDE"],
 		DisableEnvoy:       r.boolean("DISABLE_ENVOY", false),

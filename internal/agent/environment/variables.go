@@ -139,9 +139,24 @@ func (r *reader) address(name string) netip.Addr {
 	return addr.Unmap()
 }
 
-func (r *reader) addresses(name string) []netip.Addr {
-	text, ok := r.text(name)
-	if !ok {
+// host reads an address that is put into text.
+func (r *reader) host(name string) string {
+	if addr := r.address(name); addr.IsValid() {
+		return addr.String()
+	}
+	return ""
+}
+
+// addresses reads a comma-separated list from the first of the variables that is set.
+func (r *reader) addresses(names ...string) []netip.Addr {
+	var name, text string
+	for _, name = range names {
+		var ok bool
+		if text, ok = r.text(name); ok {
+			break
+		}
+	}
+	if text == "" {
 		return nil
 	}
 	var list []netip.Addr

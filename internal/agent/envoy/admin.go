@@ -51,6 +51,16 @@ func (a *Admin) Do(ctx context.Context, method, path, body string) ([]byte, erro
 	return text, nil
 }
 
+// State gives Envoy's own word for how far it is, as of GET /ready: LIVE, DRAINING, PRE_INITIALIZING, INITIALIZING.
+func (a *Admin) State(ctx context.Context) (string, error) {
+	text, err := a.Do(ctx, http.MethodGet, "/ready", "")
+	state := strings.TrimSpace(string(text))
+	if err != nil && (state == "" || state != strings.ToUpper(state)) { // a 503 has the state in it all the same
+		return "", err
+	}
+	return state, nil
+}
+
 // Stats gives the counters and gauges whose names match the regular expression and that were ever set.
 func (a *Admin) Stats(ctx context.Context, filter string) (map[string]uint64, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/stats?usedonly&filter="+url.QueryEscape(filter), "")

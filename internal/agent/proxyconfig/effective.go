@@ -37,7 +37,7 @@ func MeshDefault(name, meshYAML string) (Layer, error) {
 	return Layer{Name: name + " (defaultConfig)", YAML: string(mesh.DefaultConfig)}, nil
 }
 
-// Effective lays the layers over Default, the last one on top.
+// Effective lays the layers over Default, the last one on top. Deprecated fields move to those that took their place.
 func Effective(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 	config := Default()
 	for _, layer := range layers {
@@ -45,6 +45,7 @@ func Effective(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 			return nil, fmt.Errorf("proxy configuration from %s: %w", layer.Name, err)
 		}
 	}
+	modernise(config)
 	return config, nil
 }
 

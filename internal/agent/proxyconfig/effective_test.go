@@ -51,6 +51,18 @@ func TestEffective(t *testing.T) {
 		}, func(c *meshconfig.ProxyConfig) {
 			c.ClusterName = &meshconfig.ProxyConfig_TracingServiceName_{TracingServiceName: meshconfig.ProxyConfig_CANONICAL_NAME_ONLY}
 		}},
+		{"deprecated fields move to their successors", []Layer{
+			{Name: "a", YAML: "zipkinAddress: z:9411\nenvoyMetricsServiceAddress: m:1\n"},
+		}, func(c *meshconfig.ProxyConfig) {
+			c.Tracing = &meshconfig.Tracing{Tracer: &meshconfig.Tracing_Zipkin_{Zipkin: &meshconfig.Tracing_Zipkin{Address: "z:9411"}}}
+			c.EnvoyMetricsService = &meshconfig.RemoteService{Address: "m:1"}
+		}},
+		{"deprecated fields give way to their successors", []Layer{
+			{Name: "a", YAML: "zipkinAddress: z:9411\nenvoyMetricsServiceAddress: m:1\ntracing: {sampling: 5}\nenvoyMetricsService: {address: 'n:1'}"},
+		}, func(c *meshconfig.ProxyConfig) {
+			c.Tracing = &meshconfig.Tracing{Sampling: 5}
+			c.EnvoyMetricsService = &meshconfig.RemoteService{Address: "n:1"}
+		}},
 		{"snake case is accepted as the API accepts it", []Layer{
 			{Name: "a", YAML: "control_plane_auth_policy: NONE"},
 		}, func(c *meshconfig.ProxyConfig) { c.ControlPlaneAuthPolicy = meshconfig.AuthenticationPolicy_NONE }},
@@ -79,7 +91,7 @@ func TestEffectiveNamesLayerAndField(t *testing.T) {
 		{"drainDuration: soon", `field "drainDuration": value "soon": `},
 		{"concurrency: many", `field "concurrency": value "many": `},
 		{"controlPlaneAuthPolicy: MAYBE", `field "controlPlaneAuthPolicy": value "MAYBE": `},
-		{"tracing: {zipkin: {adress: x}}", `field "tracing": value {"zipkin":{"adress":"x"}}: unknown field "adress"`},
+		{"tracing: {zipkin: {host: x}}", `field "tracing": value {"zipkin":{"host":"x"}}: unknown field "host"`},
 		{"- a\n- b\n", "want a mapping of ProxyConfig fields"},
 		{"statusPort: 1\nstatusPort: 2\n", `"statusPort" already set`},
 		{"a: 1\nb: 2\n", `field "b": ProxyConfig has no such field`},

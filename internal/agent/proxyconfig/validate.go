@@ -35,9 +35,7 @@ func Validate(c *meshconfig.ProxyConfig) error {
 		check("serviceCluster", notEmpty(name.ServiceCluster))
 	}
 	for _, optional := range []struct{ field, address string }{
-		{"zipkinAddress", c.GetZipkinAddress()},
 		{"statsdUdpAddress", c.GetStatsdUdpAddress()},
-		{"envoyMetricsServiceAddress", c.GetEnvoyMetricsServiceAddress()},
 		{"envoyMetricsService.address", c.GetEnvoyMetricsService().GetAddress()},
 		{"envoyAccessLogService.address", c.GetEnvoyAccessLogService().GetAddress()},
 		{"tracing.zipkin.address", c.GetTracing().GetZipkin().GetAddress()},

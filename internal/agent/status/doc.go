@@ -4,5 +4,5 @@
 // In: Envoy's admin interface, the application's scrape target. Out: the handlers of port 15020. Law: asks Envoy anew for
 // every probe, since a proxy that was ready may hang; logs readiness only when it changes.
 //
-// Start with [New] in server.go; readiness.go is what "ready" means.
+// Start with [New] in server.go; readiness.go is what "ready" means, merge.go what Prometheus gets.
 package status

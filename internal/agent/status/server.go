@@ -10,8 +10,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 )
 
@@ -22,19 +20,20 @@ const (
 
 // Options are what the port serves.
 type Options struct {
+	// Envoy is nil where the agent runs none.
 	Envoy     Envoy
 	Readiness *Readiness
 	Metrics   *Metrics
 	// Application is where the application serves metrics; nil: nowhere, or they are not to be merged.
 	Application *environment.Application
-	// Quit ends the agent at once, as SIGTERM does but without draining; Drain begins to drain.
+	// Quit ends the agent without draining: for jobs, whose pods would else never end. Drain begins to drain, and the
+	// agent goes on. Both return at once.
 	Quit, Drain func()
 	Log         *slog.Logger
 }
 
 // New makes the handler of the port.
 func New(o Options) http.Handler {
-	s := &scraper{Options: o, client: scrapeClient()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz/ready", func(w http.ResponseWriter, r *http.Request) {
 		if err := o.Readiness.Check(r.Context()); err != nil {
@@ -43,8 +42,8 @@ func New(o Options) http.Handler {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
-	mux.HandleFunc("GET /stats/prometheus", s.merged)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /stats/prometheus", newMerger(o))
+	mux.Handle("GET /metrics", o.Metrics.handler())
 	mux.HandleFunc("/quitquitquit", fromHere(o.Log, o.Quit))
 	mux.HandleFunc("/drain", fromHere(o.Log, o.Drain))
 	mux.HandleFunc("/app-health/", func(w http.ResponseWriter, _ *http.Request) {

@@ -85,13 +85,28 @@ func (c certificate) patch(s *corev3.TransportSocket) error {
 	if err != nil {
 		return fmt.Errorf("transport socket %q: %w", s.GetName(), err)
 	}
-	tls, ok := m.(interface {
-		GetCommonTlsContext() *tlsv3.CommonTlsContext
-	})
-	if !ok {
-		return nil
+	switch m := m.(type) {
+	case tlsContext:
+		c.replaceAll(m.GetCommonTlsContext())
+	case wrapper:
+		if err := c.patch(m.GetTransportSocket()); err != nil {
+			return err
+		}
 	}
-	common := tls.GetCommonTlsContext()
+	return packed.MarshalFrom(m)
+}
+
+// tlsContext is either side of TLS, wrapper a transport with another one inside, as that of the PROXY protocol.
+type (
+	tlsContext interface {
+		GetCommonTlsContext() *tlsv3.CommonTlsContext
+	}
+	wrapper interface {
+		GetTransportSocket() *corev3.TransportSocket
+	}
+)
+
+func (c certificate) replaceAll(common *tlsv3.CommonTlsContext) {
 	for _, pair := range common.GetTlsCertificates() {
 		replace(pair.GetCertificateChain(), c.chain)
 		replace(pair.GetPrivateKey(), c.key)

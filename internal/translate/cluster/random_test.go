@@ -22,13 +22,13 @@ import (
 )
 
 // randomRules is how many rules TestEnvoyTakesWhatIsValid tries; Envoy loads some thousands in a second.
-const randomRules = 2000
+const randomRules = 400
 
 // TestEnvoyTakesWhatIsValid makes random DestinationRules that validation takes, and has Envoy load the clusters of services
 // of each kind to which they apply.
 func TestEnvoyTakesWhatIsValid(t *testing.T) {
 	envoy.Require(t)
-	random := rand.New(rand.NewPCG(4, 2))
+	random := rand.New(rand.NewPCG(1, 2))
 	m := fixture.New(t, nil, nil)
 	used := map[string]int{}
 	var rules []string

@@ -21,7 +21,7 @@ func serviceRoute(in hostInput) *routev3.Route {
 	setTimeout(action, 0)
 	action.RetryPolicy = retryPolicy(in.retry, false)
 	if in.rule != nil {
-		if p := hashPolicy(loadBalancer(in.rule.Spec, "", in.names.port)); p != nil {
+		if p := hashPolicy(in.rule, "", in.names.port); p != nil {
 			action.HashPolicy = []*routev3.RouteAction_HashPolicy{p}
 		}
 	}

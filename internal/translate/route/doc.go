@@ -15,7 +15,10 @@
 //	configuration.go    all of them, put together
 //
 // http_route.go begins the translation of an HTTPRoute; match.go, action.go, header.go, retry.go, fault.go, cors.go,
-// mirror.go and hash.go are its parts. unhonoured.go says what of a VirtualService is not in use.
+// mirror.go and hash.go are its parts, and uses.go is what it needs to know of a View. default.go has the routes that no
+// VirtualService asks for, inbound ones too. unhonoured.go says what of a VirtualService is not in use.
+//
+// To add a field: translate it, show it in a case of testdata, and name the case in testdata/coverage.txt.
 //
 // Start with [Generator] in generator.go.
 package route

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
 // hashes says whether a rule keeps requests on one endpoint by a hash, for any of its subsets or ports. Of all that a
@@ -45,40 +46,12 @@ func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction
 	if rule == nil {
 		return nil
 	}
-	return hashPolicy(loadBalancer(rule.Spec, d.GetSubset(), destination.Port(d, t.port)))
+	return hashPolicy(rule, d.GetSubset(), destination.Port(d, t.port))
 }
 
-// loadBalancer gives the load balancer settings of a cluster: those of the subset go before the rule's own, and settings
-// of a port replace all that the same level says otherwise.
-func loadBalancer(rule *networking.DestinationRule, subset string, port uint32) *networking.LoadBalancerSettings {
-	for _, s := range rule.GetSubsets() {
-		if s.GetName() != subset {
-			continue
-		}
-		if p := portSettings(s.GetTrafficPolicy(), port); p != nil {
-			return p.GetLoadBalancer()
-		}
-		if lb := s.GetTrafficPolicy().GetLoadBalancer(); lb != nil {
-			return lb
-		}
-	}
-	if p := portSettings(rule.GetTrafficPolicy(), port); p != nil {
-		return p.GetLoadBalancer()
-	}
-	return rule.GetTrafficPolicy().GetLoadBalancer()
-}
-
-func portSettings(p *networking.TrafficPolicy, port uint32) *networking.TrafficPolicy_PortTrafficPolicy {
-	for _, s := range p.GetPortLevelSettings() {
-		if s.GetPort().GetNumber() == port {
-			return s
-		}
-	}
-	return nil
-}
-
-func hashPolicy(lb *networking.LoadBalancerSettings) *routev3.RouteAction_HashPolicy {
-	hash := lb.GetConsistentHash()
+// hashPolicy gives what the requests to a cluster are hashed by. The mesh's defaults have no part in it.
+func hashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *routev3.RouteAction_HashPolicy {
+	hash := policy.Of(nil, rule.Spec, subset, port).GetLoadBalancer().GetConsistentHash()
 	switch k := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
 		return &routev3.RouteAction_HashPolicy{PolicySpecifier: &routev3.RouteAction_HashPolicy_Header_{

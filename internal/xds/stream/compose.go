@@ -108,7 +108,11 @@ func (m *Machine) removals(s *subscription, d *draft) {
 		for _, n := range st.removed {
 			switch {
 			case !s.covers(n) || m.world.get(s.at, n) != nil:
-			case !m.world.knows(s.at, n):
+			case !m.world.knows(s.at, n): // to be looked up, and sent if it comes out different
+				if s.held == nil {
+					s.held = map[string]string{}
+				}
+				s.held[n] = s.was(n).Version
 				s.owe([]string{n})
 			case s.removable:
 				d.removed = append(d.removed, n)
@@ -226,7 +230,7 @@ func (m *Machine) unchanging(s *subscription, owed []string, d *draft) []string 
 }
 
 func (s *subscription) trust(name string) {
-	if s.at == eds {
+	if s.at == eds && s.resumed {
 		s.trusted = append(s.trusted, name) // in order: owed is sorted
 	}
 }

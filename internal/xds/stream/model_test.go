@@ -144,6 +144,10 @@ func (m *model) change() {
 		m.asked[eds][m.pick("c", 6)] = true
 		m.asked[rds][m.pick("r", 4)] = true
 	}
+	if rapid.IntRange(0, 9).Draw(m.T, "forgotten") == 0 { // a name is not looked up any more, though somebody may want it
+		delete(m.asked[eds], m.pick("c", 6))
+		delete(m.asked[rds], m.pick("r", 4))
+	}
 	m.publish()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
@@ -66,6 +67,20 @@ func (c *ControlPlane) Stop() error {
 	if err := p.Err(); err != nil {
 		return fmt.Errorf("stopping the control plane: %w", err)
 	}
+	return nil
+}
+
+// Kill ends the control plane by SIGKILL, as a crash would.
+func (c *ControlPlane) Kill() error {
+	if c.process == nil {
+		return nil
+	}
+	p := c.process
+	c.process = nil
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		return fmt.Errorf("killing the control plane: %w", err)
+	}
+	<-p.Done()
 	return nil
 }
 

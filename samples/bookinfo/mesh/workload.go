@@ -31,6 +31,8 @@ type Workload struct {
 	Node  *netns.Node
 	App   *netns.Process // nil if the pod runs no program
 	Agent *netns.Process // nil in a mesh without sidecars
+
+	sidecar *sidecar // as it was started
 }
 
 // addWorkload makes the pod's node and starts nothing yet.
@@ -76,6 +78,7 @@ func (w *Workload) startApp(ctx context.Context, binaries string) error {
 
 // startSidecar captures the pod's traffic, starts its agent and waits until Envoy is ready.
 func (w *Workload) startSidecar(ctx context.Context, s *sidecar) error {
+	w.sidecar = s
 	if err := w.capture(ctx, s); err != nil {
 		return err
 	}
@@ -104,6 +107,9 @@ func (w *Workload) startSidecar(ctx context.Context, s *sidecar) error {
 	defer cancel()
 	return w.Agent.AwaitOK(ctx, readyURL)
 }
+
+// Restart starts the sidecar of a workload whose agent has ended, as a platform would, and waits until Envoy is ready.
+func (w *Workload) Restart(ctx context.Context) error { return w.startSidecar(ctx, w.sidecar) }
 
 func (w *Workload) capture(ctx context.Context, s *sidecar) error {
 	ctx, cancel := context.WithTimeout(ctx, captureTime)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/discovery"
+)
+
+// discoveryCommand is the discovery sub-command. Settings come from flags, and from the environment variables that
+// operators of Istio know.
+func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
+	o := discovery.Defaults()
+	o.Logs.Out = os.Stdout
+	c := &cobra.Command{
+		Use: "discovery", Short: "Start the control plane", Args: cobra.ExactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return discovery.Run(c.Context(), o)
+		},
+	}
+	env := environment{lookup: lookup}
+	env.apply(&o)
+	addFlags(c.Flags(), &o)
+	c.PreRunE = func(*cobra.Command, []string) error { return env.err }
+	return c
+}
+
+func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
+	fs.StringVar(&o.GRPCAddr, "grpcAddr", o.GRPCAddr, "xDS in plain text")
+	fs.StringVar(&o.SecureGRPCAddr, "secureGRPCAddr", o.SecureGRPCAddr, "xDS and certificates over TLS")
+	fs.StringVar(&o.HTTPAddr, "httpAddr", o.HTTPAddr, "readiness and debug pages")
+	fs.StringVar(&o.HTTPSAddr, "httpsAddr", o.HTTPSAddr, "webhooks")
+	fs.StringVar(&o.MonitoringAddr, "monitoringAddr", o.MonitoringAddr, "metrics and debug pages; empty: on httpAddr")
+
+	fs.StringVar(&o.ConfigDir, "configDir", o.ConfigDir, "directory of YAML files with config objects and services, watched")
+	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Mock)")
+	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
+	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
+	fs.StringVar(&o.Domain, "domain", o.Domain, "DNS suffix of services")
+	fs.StringVar(&o.ClusterID, "clusterID", o.ClusterID, "name of the cluster that the control plane runs in")
+	fs.StringSliceVar(&o.ClusterAliases, "clusterAliases", nil, "other names of clusters, as alias=cluster")
+	fs.StringVarP(&o.Namespace, "namespace", "n", o.Namespace, "namespace of the control plane")
+
+	fs.DurationVar(&o.Keepalive.Interval, "keepaliveInterval", o.Keepalive.Interval, "time between pings on a quiet connection")
+	fs.DurationVar(&o.Keepalive.Timeout, "keepaliveTimeout", o.Keepalive.Timeout, "time to wait for the answer to a ping")
+	fs.DurationVar(&o.Keepalive.MaxServerConnectionAge, "keepaliveMaxServerConnectionAge", o.Keepalive.MaxServerConnectionAge,
+		"age at which a connection is closed, so that proxies spread over replicas anew")
+	fs.DurationVar(&o.ShutdownDuration, "shutdownDuration", o.ShutdownDuration, "time that open streams get on shutdown")
+	fs.BoolVar(&o.Profile, "profile", o.Profile, "serve /debug/pprof")
+	fs.StringVar(&o.TLSMinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
+	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
+	command.AddLogFlags(fs, &o.Logs)
+	compatibilityFlags(fs)
+}
+
+// compatibilityFlags are those of parts that do not exist yet, or no more. They are accepted so that manifests start.
+func compatibilityFlags(fs *pflag.FlagSet) {
+	for name, usage := range map[string]string{
+		"kubeconfig": "kubeconfig of the cluster", "caCertFile": "certificate of the authority", "tlsCertFile": "server certificate",
+		"tlsKeyFile": "server key", "ctrlz_address": "address of ControlZ", "ctrlz_port": "port of ControlZ",
+		"kubernetesApiQPS": "queries a second", "kubernetesApiBurst": "burst of queries", "resync": "resync interval",
+		"appNamespace": "the one namespace to watch", "plugins": "networking plugins",
+	} {
+		fs.String(name, "", usage+" (accepted for compatibility, without effect yet)")
+		_ = fs.MarkHidden(name) // it was just added
+	}
+}
+
+// environment reads settings from environment variables; the first bad value is err.
+type environment struct {
+	lookup func(string) (string, bool)
+	err    error
+}
+
+func (e *environment) apply(o *discovery.Options) {
+	e.text("POD_NAMESPACE", &o.Namespace)
+	e.text("POD_NAME", &o.PodName)
+	e.text("CLUSTER_ID", &o.ClusterID)
+	e.duration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
+	e.duration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
+	if v, ok := e.lookup("PILOT_MAX_REQUESTS_PER_SECOND"); ok && v != "" {
+		rate, err := strconv.ParseFloat(v, 64)
+		if err != nil || rate < 0 {
+			e.bad("PILOT_MAX_REQUESTS_PER_SECOND", v, "want a number that is not negative")
+		}
+		o.Push.MaxRequestsPerSecond = rate
+	}
+}
+
+func (e *environment) text(name string, to *string) {
+	if v, ok := e.lookup(name); ok && v != "" {
+		*to = v
+	}
+}
+
+func (e *environment) duration(name string, to *time.Duration) {
+	v, ok := e.lookup(name)
+	if !ok || v == "" {
+		return
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		e.bad(name, v, "want a duration like 100ms")
+	}
+	*to = d
+}
+
+func (e *environment) bad(name, value, reason string) {
+	if e.err == nil {
+		e.err = fmt.Errorf("%s %q: %s", name, value, reason)
+	}
+}

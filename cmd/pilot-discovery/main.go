@@ -1,0 +1,39 @@
+// pilot-discovery is the control plane of the mesh.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := root().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(-1)
+	}
+}
+
+func root() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "pilot-discovery",
+		Short: "The control plane of the mesh",
+		Long:  "pilot-discovery reads services and rules, and serves every proxy its part of them as Envoy configuration.",
+		// A runtime error is not a wrong command line.
+		SilenceUsage: true, SilenceErrors: true,
+	}
+	c.AddCommand(discoveryCommand(os.LookupEnv), command.Version(),
+		command.Request("Call the control plane's own HTTP port and print the answer", "127.0.0.1:15014"))
+	c.SetOut(os.Stdout)
+	command.TolerateUnknownFlags(c, os.Args[1:], os.Stderr)
+	return c
+}

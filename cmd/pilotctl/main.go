@@ -1,0 +1,24 @@
+// pilotctl asks a control plane what it does.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/meshpilot/meshpilot/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	c := cli.New()
+	c.SetOut(os.Stdout)
+	err := c.ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "pilotctl:", err)
+		os.Exit(1)
+	}
+}

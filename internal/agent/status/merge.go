@@ -1,0 +1,128 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+)
+
+const (
+	// scrapeTimeout bounds each source of the merged metrics. Prometheus's own default is 10 s for all.
+	scrapeTimeout = 5 * time.Second
+	// maxScrape bounds what is read of the application's metrics, in bytes.
+	maxScrape = 64 << 20
+)
+
+// merger makes one answer of the metrics of Envoy, the agent and the application.
+type merger struct {
+	Options
+	client *http.Client
+	// limit is maxScrape, or less in tests.
+	limit int64
+}
+
+func newMerger(o Options) *merger {
+	// The environment's HTTP_PROXY must not come between the agent and the application beside it.
+	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{Proxy: nil, MaxIdleConns: 1, IdleConnTimeout: time.Minute}}
+	return &merger{Options: o, client: client, limit: maxScrape}
+}
+
+// source is one part of the merged metrics.
+type source struct {
+	name string
+	read func(context.Context, *http.Request) ([]byte, error)
+}
+
+// sources are in the order of the answer.
+func (m *merger) sources() []source {
+	list := []source{{"agent", m.own}}
+	if m.Envoy != nil {
+		list = append(list, source{"envoy", func(ctx context.Context, _ *http.Request) ([]byte, error) { return m.Envoy.Prometheus(ctx) }})
+	}
+	if m.Application != nil {
+		list = append(list, source{"application", m.application})
+	}
+	return list
+}
+
+// ServeHTTP answers with all sources. One that fails is left out as a whole and counted: the others are still worth having,
+// and half a line would spoil them.
+func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.Metrics.scrapes.Inc()
+	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	for _, s := range m.sources() {
+		ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
+		text, err := s.read(ctx, r)
+		cancel()
+		if err != nil {
+			m.Metrics.failures.WithLabelValues(s.name).Inc()
+			m.Log.Debug("merging metrics without one source", "source", s.name, "error", err)
+			continue
+		}
+		if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+			text = append(text, '\n')
+		}
+		if _, err := w.Write(text); err != nil {
+			return // the client went away
+		}
+	}
+}
+
+// own is the agent's part.
+func (m *merger) own(context.Context, *http.Request) ([]byte, error) {
+	families, err := m.Metrics.registry.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("gather: %w", err)
+	}
+	var text bytes.Buffer
+	encoder := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, f := range families {
+		if err := encoder.Encode(f); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", f.GetName(), err)
+		}
+	}
+	return text.Bytes(), nil
+}
+
+// application is the application's part, asked for in the format that the whole has.
+func (m *merger) application(ctx context.Context, asked *http.Request) ([]byte, error) {
+	url := "http://" + net.JoinHostPort("localhost", strconv.FormatUint(uint64(m.Application.Port), 10)) + m.Application.Path
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	for _, name := range []string{"User-Agent", "X-Prometheus-Scrape-Timeout-Seconds"} {
+		if v := asked.Header.Get(name); v != "" {
+			request.Header.Set(name, v)
+		}
+	}
+	answer, err := m.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", url, answer.Status)
+	}
+	// OpenMetrics among plain text makes Prometheus drop everything.
+	if kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type")); err == nil && kind == expfmt.OpenMetricsType {
+		return nil, fmt.Errorf("%s answers in %s only, which cannot be merged", url, kind)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, m.limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", url, err)
+	}
+	if int64(len(text)) > m.limit {
+		return nil, fmt.Errorf("%s answers with more than %d bytes", url, m.limit)
+	}
+	return text, nil
+}

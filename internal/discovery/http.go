@@ -1,0 +1,103 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/meshpilot/meshpilot/internal/debug"
+	"github.com/meshpilot/meshpilot/internal/obs"
+)
+
+const readHeaderTimeout = 10 * time.Second
+
+// readiness says whether the control plane can serve, and if not, why.
+type readiness struct {
+	mu     sync.Mutex
+	reason string // empty: ready
+	synced chan struct{}
+}
+
+func newReadiness() *readiness { return &readiness{reason: "starting", synced: make(chan struct{})} }
+
+// waitingFor takes the feeds that are not in sync yet. Once all are, the xDS port opens.
+func (r *readiness) waitingFor(feeds []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(feeds) > 0 {
+		r.reason = "waiting for " + strings.Join(feeds, ", ")
+		return
+	}
+	r.reason = "the xDS port is not open yet"
+	close(r.synced)
+}
+
+// serving says that proxies can connect, or that they cannot any more, and why.
+func (r *readiness) serving(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reason = reason
+}
+
+func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	r.mu.Lock()
+	reason := r.reason
+	r.mu.Unlock()
+	if reason != "" {
+		http.Error(w, "not ready: "+reason, http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+// handler serves what people, probes and scrapers ask for. It is the same on both ports.
+func (s *server) handler() http.Handler {
+	pages := debug.New(debug.Options{Snapshot: s.current.Load, Analysis: s.problems.current, Proxies: s.pusher, Push: s.pusher.PushAll})
+	mux := http.NewServeMux()
+	mux.Handle("/ready", s.ready)
+	mux.Handle("/debug", pages)
+	mux.Handle("/debug/", pages)
+	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics.m.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(obs.ReadBuild()) // the client went away
+	})
+	if s.options.Profile {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+// serveHTTP serves on a listener until the context ends, then lets requests under way finish within the time given.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, shutdown time.Duration) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)
+	defer cancel()
+	if err := s.Shutdown(limit); err != nil {
+		_ = s.Close() // whoever still reads has had its time
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package discovery
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/obs"
+)
+
+// Options are all settings of pilot-discovery. Addresses are "host:port" with an empty host for all interfaces; an empty
+// address turns the port off.
+type Options struct {
+	// GRPCAddr serves xDS in plain text.
+	GRPCAddr string
+	// SecureGRPCAddr and HTTPSAddr are for the ports that need a certificate authority.
+	SecureGRPCAddr, HTTPSAddr string
+	// HTTPAddr serves readiness and the debug pages; MonitoringAddr metrics and the debug pages, empty: both on HTTPAddr.
+	HTTPAddr, MonitoringAddr string
+
+	// ConfigDir is a tree of YAML files with config objects and services; empty: none.
+	ConfigDir string
+	// Registries are the platforms that services are read from: Kubernetes, Mock.
+	Registries []string
+	// MeshConfigFile and NetworksConfigFile are watched. One that is not there leaves the defaults.
+	MeshConfigFile, NetworksConfigFile string
+	// Domain is the DNS suffix of services; ClusterID names the cluster that the control plane runs in, ClusterAliases
+	// other names that proxies may use for a cluster (alias to name).
+	Domain         string
+	ClusterID      string
+	ClusterAliases []string
+	// Namespace is that of the control plane; PodName its own name, shown to proxies.
+	Namespace, PodName string
+
+	Keepalive Keepalive
+	// ShutdownDuration bounds how long open streams may last after the stop began.
+	ShutdownDuration time.Duration
+	// Profile serves /debug/pprof.
+	Profile bool
+
+	TLSMinVersion   string
+	TLSCipherSuites []string
+
+	Push Push
+	Logs obs.LogOptions
+}
+
+// Keepalive is how dead connections are found (gRPC over HTTP/2 pings), and how old streams may become.
+type Keepalive struct {
+	Interval, Timeout time.Duration
+	// MaxServerConnectionAge closes streams so that proxies spread over replicas anew; a very long time turns it off.
+	MaxServerConnectionAge time.Duration
+}
+
+// Push is how changes are gathered and how fast proxies are served.
+type Push struct {
+	// DebounceAfter is how long to wait for quiet, 0: changes go out at once and gather only while a push is under way.
+	// PILOT_DEBOUNCE_AFTER.
+	DebounceAfter time.Duration
+	// DebounceMax bounds the wait. PILOT_DEBOUNCE_MAX.
+	DebounceMax time.Duration
+	// EndpointsAtOnce exempts changes of endpoints alone from DebounceAfter. PILOT_ENABLE_EDS_DEBOUNCE=false.
+	EndpointsAtOnce bool
+	// MaxRequestsPerSecond bounds new streams; 0: no bound. PILOT_MAX_REQUESTS_PER_SECOND.
+	MaxRequestsPerSecond float64
+}
+
+// Defaults gives the options of a control plane that was given no flags.
+func Defaults() Options {
+	return Options{
+		GRPCAddr: ":15010", SecureGRPCAddr: ":15012", HTTPAddr: ":8080", HTTPSAddr: ":15017", MonitoringAddr: ":15014",
+		Registries: []string{"Kubernetes"}, MeshConfigFile: "./etc/istio/config/mesh", NetworksConfigFile: "./etc/istio/config/meshNetworks",
+		Domain: "cluster.local", ClusterID: "Kubernetes", Namespace: "istio-system",
+		Keepalive:        Keepalive{Interval: 30 * time.Second, Timeout: 10 * time.Second, MaxServerConnectionAge: 1<<63 - 1},
+		ShutdownDuration: 10 * time.Second, Profile: true,
+		Push: Push{DebounceMax: 10 * time.Second},
+	}
+}
+
+// Validate says what is wrong, naming the flag, before anything is opened.
+func (o Options) Validate() error {
+	var errs []error
+	for flag, addr := range map[string]string{
+		"--grpcAddr": o.GRPCAddr, "--secureGRPCAddr": o.SecureGRPCAddr, "--httpAddr": o.HTTPAddr,
+		"--httpsAddr": o.HTTPSAddr, "--monitoringAddr": o.MonitoringAddr,
+	} {
+		if addr == "" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			errs = append(errs, fmt.Errorf("%s %q: want host:port", flag, addr))
+		} else if _, err := net.ResolveTCPAddr("tcp", addr); err != nil {
+			errs = append(errs, fmt.Errorf("%s %q: %w", flag, addr, err))
+		}
+	}
+	errs = append(errs, o.validateSources()...)
+	for flag, d := range map[string]time.Duration{
+		"--keepaliveInterval": o.Keepalive.Interval, "--keepaliveTimeout": o.Keepalive.Timeout,
+		"--keepaliveMaxServerConnectionAge": o.Keepalive.MaxServerConnectionAge,
+	} {
+		if d <= 0 {
+			errs = append(errs, fmt.Errorf("%s %v: must be positive", flag, d))
+		}
+	}
+	if o.ShutdownDuration < 0 {
+		errs = append(errs, fmt.Errorf("--shutdownDuration %v: must not be negative", o.ShutdownDuration))
+	}
+	if o.Push.DebounceAfter < 0 || o.Push.DebounceMax < 0 || o.Push.DebounceAfter > o.Push.DebounceMax {
+		errs = append(errs, fmt.Errorf("PILOT_DEBOUNCE_AFTER %v, PILOT_DEBOUNCE_MAX %v: want 0 <= after <= max", o.Push.DebounceAfter, o.Push.DebounceMax))
+	}
+	errs = append(errs, o.validateTLS()...)
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func (o Options) validateSources() []error {
+	var errs []error
+	for _, r := range o.Registries {
+		switch r {
+		case "Mock":
+		case "Kubernetes":
+			errs = append(errs, errors.New("--registries Kubernetes: a cluster's API server cannot be read yet; "+
+				"give --registries= and --configDir, whose files may hold the Kubernetes objects"))
+		default:
+			errs = append(errs, fmt.Errorf("--registries %q: want Kubernetes or Mock", r))
+		}
+	}
+	if o.ConfigDir != "" {
+		if info, err := os.Stat(o.ConfigDir); err != nil {
+			errs = append(errs, fmt.Errorf("--configDir: %w", err))
+		} else if !info.IsDir() {
+			errs = append(errs, fmt.Errorf("--configDir %q: is not a directory", o.ConfigDir))
+		}
+	}
+	if o.Domain == "" {
+		errs = append(errs, errors.New("--domain: must not be empty"))
+	}
+	seen := map[string]string{}
+	for _, a := range o.ClusterAliases {
+		alias, cluster, ok := strings.Cut(a, "=")
+		if !ok || alias == "" || cluster == "" {
+			errs = append(errs, fmt.Errorf("--clusterAliases %q: want alias=cluster", a))
+		} else if other := seen[cluster]; other != "" {
+			errs = append(errs, fmt.Errorf("--clusterAliases: cluster %q has two aliases, %q and %q", cluster, other, alias))
+		}
+		seen[cluster] = alias
+	}
+	return errs
+}
+
+func (o Options) validateTLS() []error {
+	var errs []error
+	switch o.TLSMinVersion {
+	case "", "TLSV1_2", "TLSV1_3":
+	default:
+		errs = append(errs, fmt.Errorf("--tls-min-version %q: want TLSV1_2 or TLSV1_3", o.TLSMinVersion))
+	}
+	var known []string
+	for _, s := range tls.CipherSuites() {
+		known = append(known, s.Name)
+	}
+	for _, s := range o.TLSCipherSuites {
+		if !slices.Contains(known, s) {
+			errs = append(errs, fmt.Errorf("--tls-cipher-suites %q: unknown or insecure; known are %s", s, strings.Join(known, ", ")))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,93 @@
+package listener
+
+import (
+	"strings"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// common is what many listeners have in them, made once for the settings of the mesh and never changed.
+type common struct {
+	settings    *snapshot.Settings
+	accessLogs  []*accesslogv3.AccessLog
+	tracing     *hcmv3.HttpConnectionManager_Tracing
+	httpFilters []*hcmv3.HttpFilter
+	grpcWeb     []*hcmv3.HttpFilter // the same with translation of gRPC-Web
+}
+
+func newCommon(s *snapshot.Settings) *common {
+	return &common{
+		settings: s, accessLogs: accessLogs(s.Mesh), tracing: tracing(s.Mesh),
+		httpFilters: httpFilters(s.Mesh, false), grpcWeb: httpFilters(s.Mesh, true),
+	}
+}
+
+// builder writes the parts of one listener.
+type builder struct {
+	*common
+	inbound bool
+}
+
+// build writes a Spec as Envoy's listener.
+func build(s *Spec, c *common) *listenerv3.Listener {
+	b := builder{common: c, inbound: s.Inbound}
+	l := &listenerv3.Listener{
+		Name:               s.Name,
+		Address:            address(s.Address, s.Port),
+		TrafficDirection:   corev3.TrafficDirection_OUTBOUND,
+		ListenerFilters:    listenerFilters(s),
+		DefaultFilterChain: b.chain(&s.Default),
+	}
+	if len(l.ListenerFilters) > 0 {
+		// Zero waits for the client's first bytes for as long as it takes; a positive time goes on without an answer.
+		l.ListenerFiltersTimeout = durationpb.New(c.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
+		l.ContinueOnListenerFiltersTimeout = true
+	}
+	for _, more := range s.More {
+		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: address(more, s.Port)})
+	}
+	if !s.Bind {
+		l.BindToPort = wrapperspb.Bool(false)
+	}
+	if s.Inbound {
+		l.TrafficDirection = corev3.TrafficDirection_INBOUND
+	}
+	if s.UseOriginalDst {
+		l.UseOriginalDst = wrapperspb.Bool(true)
+	}
+	if s.Transparent {
+		l.Transparent = wrapperspb.Bool(true)
+	}
+	for i := range s.Chains {
+		l.FilterChains = append(l.FilterChains, b.chain(&s.Chains[i]))
+	}
+	return l
+}
+
+// address writes an IP and port, or a socket.
+func address(at string, port uint32) *corev3.Address {
+	if path, ok := strings.CutPrefix(at, socketScheme); ok {
+		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
+	}
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: at, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
+	}}}
+}
+
+func packed(m proto.Message) *anypb.Any {
+	a := new(anypb.Any)
+	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		panic("listener: pack " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error()) // of our own making
+	}
+	return a
+}

@@ -1,0 +1,80 @@
+package listener
+
+import (
+	"net/netip"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	mongov3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/mongo_proxy/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// httpALPNs are what the HTTP inspector says of a connection that carries HTTP in the clear.
+var httpALPNs = [...]string{"http/1.1", "h2c"}
+
+func (b builder) chain(c *Chain) *listenerv3.FilterChain {
+	out := &listenerv3.FilterChain{Name: c.Name, FilterChainMatch: match(&c.Match)}
+	if c.HTTP != nil {
+		out.Filters = []*listenerv3.Filter{filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP))}
+		return out
+	}
+	if c.TCP.Mongo {
+		out.Filters = append(out.Filters, filter("envoy.filters.network.mongo_proxy", &mongov3.MongoProxy{StatPrefix: c.TCP.StatPrefix}))
+	}
+	out.Filters = append(out.Filters, filter("envoy.filters.network.tcp_proxy", b.tcpProxy(c.TCP)))
+	return out
+}
+
+func filter(name string, config proto.Message) *listenerv3.Filter {
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(config)}}
+}
+
+// match writes a Match; nil where it takes everything.
+func match(m *Match) *listenerv3.FilterChainMatch {
+	out := &listenerv3.FilterChainMatch{TransportProtocol: m.Transport, ServerNames: m.SNI}
+	if m.DestinationPort != 0 {
+		out.DestinationPort = wrapperspb.UInt32(m.DestinationPort)
+	}
+	for _, text := range m.Prefixes {
+		prefix := netip.MustParsePrefix(text) // canonical, from parsePrefix
+		out.PrefixRanges = append(out.PrefixRanges, &corev3.CidrRange{
+			AddressPrefix: prefix.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(prefix.Bits())),
+		})
+	}
+	if m.HTTP {
+		out.ApplicationProtocols = httpALPNs[:]
+	}
+	if proto.Size(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
+	out := &tcpv3.TcpProxy{StatPrefix: t.StatPrefix, AccessLog: b.accessLogs}
+	if len(t.Clusters) == 1 {
+		out.ClusterSpecifier = &tcpv3.TcpProxy_Cluster{Cluster: t.Clusters[0].Name}
+	} else {
+		weighted := new(tcpv3.TcpProxy_WeightedCluster)
+		for _, c := range t.Clusters {
+			weighted.Clusters = append(weighted.Clusters, &tcpv3.TcpProxy_WeightedCluster_ClusterWeight{Name: c.Name, Weight: c.Weight})
+		}
+		out.ClusterSpecifier = &tcpv3.TcpProxy_WeightedClusters{WeightedClusters: weighted}
+	}
+	if t.IdleTimeoutMS != 0 { // Envoy's zero is "never"
+		out.IdleTimeout = durationpb.New(time.Duration(max(t.IdleTimeoutMS, 0)) * time.Millisecond)
+	}
+	if t.MaxDurationMS > 0 {
+		out.MaxDownstreamConnectionDuration = durationpb.New(time.Duration(t.MaxDurationMS) * time.Millisecond)
+	}
+	if t.SourceIPHash {
+		out.HashPolicy = []*typev3.HashPolicy{{PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: new(typev3.HashPolicy_SourceIp)}}}
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package listener
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// connectionManager writes an HTTP connection manager.
+func (b builder) connectionManager(h *HTTP) *hcmv3.HttpConnectionManager {
+	m := &hcmv3.HttpConnectionManager{
+		StatPrefix:        h.StatPrefix,
+		CodecType:         hcmv3.HttpConnectionManager_AUTO,
+		HttpFilters:       b.httpFilters,
+		AccessLog:         b.accessLogs,
+		Tracing:           b.tracing,
+		UseRemoteAddress:  wrapperspb.Bool(false),
+		StreamIdleTimeout: durationpb.New(0), // long polls and streams are the application's business
+		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
+	}
+	if h.GRPCWeb {
+		m.HttpFilters = b.grpcWeb
+	}
+	b.normalizePath(m)
+	b.applyProxyHeaders(m)
+	if h.AbsoluteURL {
+		http1Options(m).AllowAbsoluteUrl = wrapperspb.Bool(true)
+	}
+	if h.Inbound != nil {
+		m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: inboundRoutes(h.Inbound)}
+		return m
+	}
+	m.RouteSpecifier = &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
+		RouteConfigName: h.Route,
+		ConfigSource: &corev3.ConfigSource{
+			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
+			// A listener that opened before its routes came would answer 404: a shut one is better.
+			InitialFetchTimeout: durationpb.New(0),
+			ResourceApiVersion:  corev3.ApiVersion_V3,
+		},
+	}}
+	return m
+}
+
+func http1Options(m *hcmv3.HttpConnectionManager) *corev3.Http1ProtocolOptions {
+	if m.HttpProtocolOptions == nil {
+		m.HttpProtocolOptions = new(corev3.Http1ProtocolOptions)
+	}
+	return m.HttpProtocolOptions
+}
+
+// normalizePath sets how paths are made canonical before anything matches on them (MeshConfig.pathNormalization).
+func (b builder) normalizePath(m *hcmv3.HttpConnectionManager) {
+	on := wrapperspb.Bool(true)
+	switch b.settings.Mesh.GetPathNormalization().GetNormalization() {
+	case meshconfig.MeshConfig_ProxyPathNormalization_NONE:
+		m.NormalizePath = wrapperspb.Bool(false)
+	case meshconfig.MeshConfig_ProxyPathNormalization_MERGE_SLASHES:
+		m.NormalizePath, m.MergeSlashes = on, true
+	case meshconfig.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES:
+		m.NormalizePath, m.MergeSlashes = on, true
+		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD
+	default: // BASE is the default
+		m.NormalizePath = on
+	}
+}
+
+// inboundRoutes is the one route of an inbound chain, to the application. It is inside the listener, so clusters are not
+// validated: a cluster that comes late must not make the proxy refuse the listener.
+func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
+	action := &routev3.RouteAction{
+		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: r.Cluster},
+		Timeout:          durationpb.New(0),
+		// The caller's proxy has already bounded the request; a gRPC deadline of the caller is kept, however long.
+		MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
+			MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0),
+		},
+		// The application may close an idle connection just when a request is sent on it: nothing of it was read then.
+		RetryPolicy: &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2)},
+	}
+	return &routev3.RouteConfiguration{
+		Name:             r.Cluster,
+		ValidateClusters: wrapperspb.Bool(false),
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name:    r.VirtualHost,
+			Domains: []string{"*"},
+			Routes: []*routev3.Route{{
+				Name:      "default",
+				Match:     &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+				Decorator: &routev3.Decorator{Operation: r.Operation},
+				Action:    &routev3.Route_Route{Route: action},
+			}},
+		}},
+	}
+}

@@ -1,0 +1,56 @@
+package listener
+
+import (
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
+	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// listenerFilters is the listener filters in the order in which they run: where a connection was going is known before
+// anything looks at its bytes.
+func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
+	var list []*listenerv3.ListenerFilter
+	add := func(name string, config proto.Message) *listenerv3.ListenerFilter {
+		f := &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: packed(config)}}
+		list = append(list, f)
+		return f
+	}
+	if s.OriginalDst {
+		add("envoy.filters.listener.original_dst", new(originaldstv3.OriginalDst))
+	}
+	if s.TLSInspector {
+		add("envoy.filters.listener.tls_inspector", new(tlsinspectorv3.TlsInspector))
+	}
+	if s.HTTPInspector {
+		add("envoy.filters.listener.http_inspector", new(httpinspectorv3.HttpInspector)).FilterDisabled = onPorts(s.NoHTTPInspection)
+	}
+	return list
+}
+
+// onPorts is the predicate that holds for connections to one of the ports; nil for none.
+func onPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
+	var rules []*listenerv3.ListenerFilterChainMatchPredicate
+	for _, p := range ports {
+		rules = append(rules, &listenerv3.ListenerFilterChainMatchPredicate{
+			Rule: &listenerv3.ListenerFilterChainMatchPredicate_DestinationPortRange{
+				DestinationPortRange: &typev3.Int32Range{Start: int32(p), End: int32(p) + 1},
+			},
+		})
+	}
+	switch len(rules) {
+	case 0:
+		return nil
+	case 1: // Envoy refuses an "or" of one
+		return rules[0]
+	default:
+		return &listenerv3.ListenerFilterChainMatchPredicate{
+			Rule: &listenerv3.ListenerFilterChainMatchPredicate_OrMatch{
+				OrMatch: &listenerv3.ListenerFilterChainMatchPredicate_MatchSet{Rules: rules},
+			},
+		}
+	}
+}

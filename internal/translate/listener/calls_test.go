@@ -1,0 +1,173 @@
+package listener
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+)
+
+// TestCalls makes the calls of all cases through a real Envoy. A line of "calls" is
+//
+//	out 10.96.0.1:80 WHAT => answer    captured on its way out to that address
+//	in 10.9.9.9:80 WHAT => answer      captured on its way in
+//	at NAME WHAT => answer             to a listener that is bound
+//
+// and what is sent is "silence" (the server is to speak first), "bytes", "http", "proxied" (HTTP with an absolute URL), or
+// "tls NAME" (a ClientHello; "tls -" without a name). The answer is the RDS resource or the cluster that got it.
+func TestCalls(t *testing.T) {
+	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+		for _, s := range c.Sections() {
+			c.Input(s)
+		}
+		if !c.Has("calls") {
+			return
+		}
+		v := caseView(t, c)
+		e := startEnvoy(t, decoded(t, NewGenerator().All(v)))
+		var out bytes.Buffer
+		for line := range strings.Lines(string(c.Input("calls"))) {
+			text, _, _ := strings.Cut(line, "=>")
+			text = strings.TrimSpace(text)
+			answer, err := e.call(text)
+			if err != nil {
+				t.Fatalf("call %q: %v", text, err)
+			}
+			fmt.Fprintf(&out, "%s => %s\n", text, answer)
+		}
+		c.Compare(t, "calls", out.Bytes())
+	})
+}
+
+// call makes one call and gives the answer.
+func (e *runningEnvoy) call(text string) (string, error) {
+	words := strings.Fields(text)
+	if len(words) < 3 {
+		return "", errors.New("want DIRECTION TO WHAT")
+	}
+	path, header := "", ""
+	switch words[0] {
+	case "out", "in":
+		path = e.socket(map[string]string{"out": virtualOutbound, "in": virtualInbound}[words[0]])
+		to, err := netip.ParseAddrPort(words[1])
+		if err != nil {
+			return "", err
+		}
+		header = proxyHeader(to)
+	case "at":
+		path = e.socket(words[1])
+	default:
+		return "", fmt.Errorf("direction %q", words[0])
+	}
+	payload, err := payload(words[2:])
+	if err != nil {
+		return "", err
+	}
+	return exchange(path, header, payload)
+}
+
+// proxyHeader tells a listener where a captured connection was going, as original_dst would (PROXY protocol, version 1).
+func proxyHeader(to netip.AddrPort) string {
+	if to.Addr().Is6() {
+		return fmt.Sprintf("PROXY TCP6 fd00::99 %s 40000 %d\r\n", to.Addr(), to.Port())
+	}
+	return fmt.Sprintf("PROXY TCP4 10.8.8.8 %s 40000 %d\r\n", to.Addr(), to.Port())
+}
+
+func payload(what []string) ([]byte, error) {
+	switch {
+	case what[0] == "silence":
+		return nil, nil
+	case what[0] == "bytes":
+		return []byte("\x00\x01 what nobody knows \r\n\r\n"), nil
+	case what[0] == "http":
+		return []byte("GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"), nil
+	case what[0] == "proxied":
+		return []byte("GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"), nil
+	case what[0] == "tls" && len(what) == 2:
+		return clientHello(strings.TrimSuffix(what[1], "-"))
+	default:
+		return nil, fmt.Errorf("payload %q", what)
+	}
+}
+
+// clientHello gives the first message of a TLS client that asks for the name, and offers HTTP.
+func clientHello(name string) ([]byte, error) {
+	client, server := net.Pipe()
+	defer server.Close()
+	go func() {
+		defer client.Close()
+		_ = tls.Client(client, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}).Handshake()
+	}()
+	buf := make([]byte, 4096)
+	n, err := server.Read(buf)
+	return buf[:n], err
+}
+
+// patience is how long an answer may take; impatience how long one that is not to come is waited for.
+const (
+	patience   = 10 * time.Second
+	impatience = 300 * time.Millisecond
+)
+
+// exchange sends and gives what comes back: the text of an answering route or of a cluster's server.
+func exchange(path, header string, payload []byte) (string, error) {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := conn.Write(append([]byte(header), payload...)); err != nil {
+		return "", err
+	}
+	wait := patience
+	if payload == nil {
+		wait = impatience
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return "", err
+	}
+	var got []byte
+	for buf := make([]byte, 4096); ; {
+		n, err := conn.Read(buf)
+		got = append(got, buf[:n]...)
+		if i := bytes.Index(got, []byte(marker)); i >= 0 {
+			if j := bytes.IndexByte(got[i:], '\n'); j >= 0 {
+				return string(got[i+len(marker) : i+j]), nil
+			}
+		}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return "nothing yet", nil
+		case errors.Is(err, io.EOF) || err != nil && len(got) == 0:
+			if line, _, ok := strings.Cut(string(got), "\r\n"); ok {
+				return line, nil
+			}
+			return "closed", nil
+		case err != nil:
+			return "", err
+		}
+	}
+}
+
+// marker goes before what an answer says.
+const marker = "answer: "
+
+func (e *runningEnvoy) socket(listener string) string {
+	return filepath.Join(e.dir, fmt.Sprintf("l%d.sock", e.place[listener]))
+}
+
+type runningEnvoy struct {
+	dir   string
+	place map[string]int // of a bound listener, by name
+}

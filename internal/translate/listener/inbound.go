@@ -1,0 +1,144 @@
+package listener
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// inboundPlan is the listeners on the workload's own side.
+type inboundPlan struct {
+	specs    []Spec
+	problems []config.Problem
+}
+
+func (p *inboundPlan) problem(key config.Key, field, reason string) {
+	p.problems = append(p.problems, config.Problem{Key: key, Field: field, Reason: reason, Severity: config.Warning})
+}
+
+// inboundPort is one port of the workload with what is known of it.
+type inboundPort struct {
+	port        uint32 // on the workload
+	servicePort uint32
+	protocol    mesh.Protocol
+	service     string // hostname, for traces
+	from        config.Key
+}
+
+func (p inboundPort) cluster() string {
+	return mesh.ClusterName{Direction: mesh.Inbound, Port: p.port}.String()
+}
+
+// planInbound plans the listener that capture hands all inbound connections to: a chain for every port of the proxy's own
+// services, and chains that pass the rest on as it came. Inbound listeners of a Sidecar take the services' place.
+// Without capture there are only those: the workload listens on its services' ports itself.
+func planInbound(v *view.View) *inboundPlan {
+	p := new(inboundPlan)
+	direct := v.Key.Interception == noInterception
+	var captured []inboundPort
+	switch {
+	case len(v.Ingress) > 0:
+		captured = p.ingress(v)
+	case !direct:
+		captured = p.services(v)
+	}
+	if !direct {
+		p.specs = append(p.specs, virtual(v, captured))
+	}
+	return p
+}
+
+// virtual plans the listener of captured connections. It does not look at the first bytes where TCP is declared, for there
+// the server may speak first. Nothing depends on TLS yet, so nothing looks for it.
+func virtual(v *view.View, ports []inboundPort) Spec {
+	addresses := familyOf(v.Key).wildcard
+	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())
+	s := Spec{
+		Name: virtualInbound, Address: addresses[0], More: addresses[1:], Port: listen, Inbound: true, Bind: true,
+		Transparent: v.Key.Interception == transparent, OriginalDst: true,
+		HTTPInspector: true, NoHTTPInspection: []uint32{listen},
+		Chains: []Chain{{Name: "virtualInbound-blackhole", Match: Match{DestinationPort: listen}, TCP: forward(mesh.BlackHoleCluster)}},
+	}
+	for _, p := range ports {
+		http, tcp := p.chains(addresses[0])
+		for _, c := range []*Chain{http, tcp} {
+			if c != nil {
+				c.Match.DestinationPort = p.port
+				s.Chains = append(s.Chains, *c)
+			}
+		}
+		if http == nil {
+			// Only these: each change of the list makes Envoy drain the whole listener, where a chain more harms nobody.
+			s.NoHTTPInspection = append(s.NoHTTPInspection, p.port)
+		}
+		if p.from != (config.Key{}) {
+			s.From = append(s.From, p.from)
+		}
+	}
+	s.Chains = append(s.Chains, Chain{
+		Name: "virtualInbound-catchall-http", Match: Match{HTTP: true, Transport: rawBuffer},
+		HTTP: &HTTP{StatPrefix: mesh.InboundPassthroughCluster, Inbound: &InboundRoute{
+			Cluster: mesh.InboundPassthroughCluster, VirtualHost: "inbound|http|0", Operation: ":0/*",
+		}},
+	})
+	s.Default = Chain{Name: virtualInbound, TCP: forward(mesh.InboundPassthroughCluster)}
+	slices.Sort(s.NoHTTPInspection)
+	s.From = sortedKeys(s.From)
+	return s
+}
+
+// chains gives the chains of a port: one where the protocol is declared, or else one for HTTP and one for the rest. Both
+// match alike but for that: Envoy would not fall back from one to the other if only one of them named a transport.
+func (p inboundPort) chains(address string) (http, tcp *Chain) {
+	n := name(address, p.port)
+	http = &Chain{Name: n, HTTP: &HTTP{
+		StatPrefix: statPrefix(mesh.Inbound, address, p.port), GRPCWeb: p.protocol == mesh.GRPCWeb,
+		Inbound: &InboundRoute{
+			Cluster: p.cluster(), VirtualHost: "inbound|http|" + number(p.servicePort),
+			Operation: p.service + ":" + number(p.servicePort) + "/*",
+		},
+	}}
+	tcp = &Chain{Name: n, TCP: forward(p.cluster())}
+	tcp.TCP.Mongo = p.protocol == mesh.Mongo
+	switch {
+	case p.protocol.IsHTTP():
+		return http, nil
+	case p.protocol == mesh.Auto:
+		http.Match.HTTP = true
+		tcp.Name = n + "_tcp"
+		return http, tcp
+	default:
+		return nil, tcp
+	}
+}
+
+// services gives each port of the workload once: of several services on one, the oldest gives the protocol.
+func (p *inboundPlan) services(v *view.View) []inboundPort {
+	var list []inboundPort
+	for _, i := range v.Inbound {
+		if len(list) > 0 && list[len(list)-1].port == i.TargetPort {
+			continue // sorted by target port, the oldest service first
+		}
+		if !p.servable(v, i.TargetPort, i.Service.From, "spec.ports") {
+			continue
+		}
+		list = append(list, inboundPort{
+			port: i.TargetPort, servicePort: i.Port.Number, protocol: i.Port.Protocol,
+			service: string(i.Service.Host), from: i.Service.From,
+		})
+	}
+	return list
+}
+
+// servable says whether a port of the workload is not one at which the proxy takes all connections.
+func (p *inboundPlan) servable(v *view.View, port uint32, object config.Key, field string) bool {
+	m := v.Settings.Mesh
+	if port != uint32(m.GetProxyListenPort()) && port != uint32(m.GetProxyInboundListenPort()) {
+		return true
+	}
+	p.problem(object, field, fmt.Sprintf("port %d of the workload is the proxy's own: nothing is served there", port))
+	return false
+}

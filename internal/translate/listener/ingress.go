@@ -1,0 +1,78 @@
+package listener
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// ingress plans a listener for every ingress listener of the Sidecar that is not captured, and gives the ports of those
+// that are, sorted. Of two with one port the first counts.
+func (p *inboundPlan) ingress(v *view.View) (captured []inboundPort) {
+	seen := map[uint32]bool{}
+	for i, l := range v.Ingress {
+		port := ingressPort(v, l)
+		field := fmt.Sprintf("spec.ingress[%d]", i)
+		if seen[port.port] || !p.servable(v, port.port, v.Sidecar.Key, field+".port.number") {
+			continue
+		}
+		seen[port.port] = true
+		if v.Key.Interception != noInterception && l.GetCaptureMode() != networking.CaptureMode_NONE {
+			captured = append(captured, port)
+			continue
+		}
+		if occupied(v.Settings, port.port) {
+			p.problem(v.Sidecar.Key, field+".port.number", fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", port.port))
+			continue
+		}
+		p.bound(v, l, port)
+	}
+	slices.SortFunc(captured, func(a, b inboundPort) int { return int(a.port) - int(b.port) })
+	slices.SortFunc(p.specs, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
+	return captured
+}
+
+// ingressPort says what is known of the port of an ingress listener: the service there, if one is, gives it its name.
+func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
+	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
+	number := l.GetPort().GetNumber()
+	port := inboundPort{
+		port: number, servicePort: number, protocol: protocol,
+		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
+	}
+	if i := slices.IndexFunc(v.Inbound, func(i view.Instance) bool { return i.TargetPort == number }); i >= 0 {
+		port.service, port.servicePort = string(v.Inbound[i].Service.Host), v.Inbound[i].Port.Number
+	}
+	return port
+}
+
+// bound plans a listener that callers connect to themselves.
+func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, port inboundPort) {
+	f := familyOf(v.Key)
+	address := f.wildcard[0]
+	if a, err := netip.ParseAddr(l.GetBind()); err == nil {
+		address = a.Unmap().String()
+	}
+	at, more := f.at(address, port.port)
+	s := Spec{
+		Name: name(at.address, at.port), Address: at.address, More: more, Port: at.port, Inbound: true, Bind: true,
+		From: []config.Key{v.Sidecar.Key},
+	}
+	http, tcp := port.chains(at.address)
+	switch {
+	case tcp == nil:
+		s.Default = *http
+	case http == nil:
+		s.Default = *tcp
+	default:
+		s.Chains, s.Default, s.HTTPInspector = []Chain{*http}, *tcp, true
+	}
+	p.specs = append(p.specs, s)
+}

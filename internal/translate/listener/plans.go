@@ -1,0 +1,77 @@
+package listener
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// outbound is the outbound listeners of a class, planned and made.
+type outbound struct {
+	plan      *outboundPlan
+	resources []*resource.Resource // of plan.specs
+}
+
+type outboundKey struct {
+	g     *Generator
+	class class
+}
+
+// outbound gives the outbound listeners of a View's class: once for a state of the mesh, and not anew if what they are
+// made of is as it was.
+func (g *Generator) outbound(v *view.View) *outbound {
+	return snapshot.Derive(v.Snapshot.Derived, outboundKey{g, classOf(v.Key)}, func() *outbound {
+		in := inputFor(v)
+		if o := g.plans.find(in); o != nil {
+			return o
+		}
+		o := &outbound{plan: planOutbound(v, in)}
+		o.resources = g.resources(o.plan.specs, v.Settings)
+		g.plans.keep(o)
+		return o
+	})
+}
+
+// plans finds the outbound listeners of an earlier state of the mesh again. They are held as long as that state is.
+type plans struct {
+	mu     sync.Mutex
+	newest map[class]weak.Pointer[outbound]
+	made   atomic.Uint64
+}
+
+// find gives the newest of the class if it was made of the same.
+func (p *plans) find(in *outboundInput) *outbound {
+	p.mu.Lock()
+	o := p.newest[in.class].Value()
+	p.mu.Unlock()
+	if o == nil || !o.plan.input.equal(in) {
+		return nil
+	}
+	return o
+}
+
+func (p *plans) keep(o *outbound) {
+	p.made.Add(1)
+	c := o.plan.input.class
+	w := weak.Make(o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.newest == nil {
+		p.newest = map[class]weak.Pointer[outbound]{}
+	}
+	p.newest[c] = w
+	runtime.AddCleanup(o, func(c class) { p.forget(c, w) }, c)
+}
+
+func (p *plans) forget(c class, w weak.Pointer[outbound]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.newest[c] == w {
+		delete(p.newest, c)
+	}
+}

@@ -1,0 +1,78 @@
+package listener
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	preservecasev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/header_formatters/preserve_case/v3"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// serverName is what responses of workloads say in "server", so that people see that they came through the mesh.
+const serverName = "istio-envoy"
+
+// applyProxyHeaders sets what the proxy itself adds to requests and responses (ProxyConfig.proxyHeaders). Most of that is
+// the inbound side's: an outbound proxy leaves what the workload said.
+func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
+	h := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
+	if h.GetRequestId().GetDisabled().GetValue() {
+		m.GenerateRequestId = wrapperspb.Bool(false)
+	}
+	if h.GetPreserveHttp1HeaderCase().GetValue() {
+		http1Options(m).HeaderKeyFormat = &corev3.Http1ProtocolOptions_HeaderKeyFormat{
+			HeaderFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat_StatefulFormatter{StatefulFormatter: &corev3.TypedExtensionConfig{
+				Name: "preserve_case", TypedConfig: packed(new(preservecasev3.PreserveCaseFormatterConfig)),
+			}},
+		}
+	}
+	if !b.inbound {
+		return
+	}
+	m.AppendXForwardedPort = h.GetXForwardedPort().GetEnabled().GetValue()
+	m.ServerName = serverName
+	switch s := h.GetServer(); {
+	case s.GetDisabled().GetValue():
+		m.ServerName, m.ServerHeaderTransformation = "", hcmv3.HttpConnectionManager_PASS_THROUGH
+	case s.GetValue() != "":
+		m.ServerName = s.GetValue()
+	}
+	m.ForwardClientCertDetails = forwardClientCert(h.GetForwardedClientCert())
+	switch m.ForwardClientCertDetails {
+	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
+		m.SetCurrentClientCertDetails = clientCertDetails(h.GetSetCurrentClientCertDetails())
+	}
+}
+
+// forwardClientCert translates ForwardClientCertDetails, whose names are Envoy's.
+func forwardClientCert(in meshconfig.ForwardClientCertDetails) hcmv3.HttpConnectionManager_ForwardClientCertDetails {
+	switch in {
+	case meshconfig.ForwardClientCertDetails_SANITIZE:
+		return hcmv3.HttpConnectionManager_SANITIZE
+	case meshconfig.ForwardClientCertDetails_FORWARD_ONLY:
+		return hcmv3.HttpConnectionManager_FORWARD_ONLY
+	case meshconfig.ForwardClientCertDetails_SANITIZE_SET:
+		return hcmv3.HttpConnectionManager_SANITIZE_SET
+	case meshconfig.ForwardClientCertDetails_ALWAYS_FORWARD_ONLY:
+		return hcmv3.HttpConnectionManager_ALWAYS_FORWARD_ONLY
+	default:
+		return hcmv3.HttpConnectionManager_APPEND_FORWARD
+	}
+}
+
+func clientCertDetails(in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
+	or := func(v *wrapperspb.BoolValue, otherwise bool) bool {
+		if v == nil {
+			return otherwise
+		}
+		return v.GetValue()
+	}
+	return &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{
+		Subject: wrapperspb.Bool(or(in.GetSubject(), true)),
+		Dns:     or(in.GetDns(), true),
+		Uri:     or(in.GetUri(), true),
+		Cert:    or(in.GetCert(), false),
+		Chain:   or(in.GetChain(), false),
+	}
+}

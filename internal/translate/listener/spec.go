@@ -1,0 +1,119 @@
+package listener
+
+import (
+	"strconv"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// Spec is one listener as planned, before it is written as Envoy's protobuf. String prints all of it.
+type Spec struct {
+	Name string
+	// Address and Port are what the listener answers for: an IP, or a socket "unix://PATH" with Port 0.
+	Address string
+	Port    uint32
+	// More are further addresses with the same port: the same of the other family ("::" beside "0.0.0.0").
+	More []string
+	// Inbound listeners take what comes to the workload, the others what it sends.
+	Inbound bool
+	// Bind says that the proxy really listens there. The others are handed connections by their original destination.
+	Bind bool
+	// UseOriginalDst hands connections on to the listener of their original destination.
+	UseOriginalDst bool
+	// Transparent listens with IP_TRANSPARENT (interception by TPROXY).
+	Transparent bool
+	// OriginalDst, TLSInspector and HTTPInspector are the listener filters it has.
+	OriginalDst, TLSInspector, HTTPInspector bool
+	// NoHTTPInspection are the destination ports whose first bytes the HTTP inspector leaves alone: where the server
+	// speaks first, a wait for the client's bytes would never end.
+	NoHTTPInspection []uint32
+	// Chains are tried by match; Default takes what none of them does. It is there in every listener.
+	Chains  []Chain
+	Default Chain
+	// From are the objects that shaped it.
+	From []config.Key
+}
+
+// Chain is one filter chain: what it matches and where its connections go. Exactly one of HTTP and TCP is set.
+type Chain struct {
+	Name  string
+	Match Match
+	HTTP  *HTTP
+	TCP   *TCP
+}
+
+// Match is what connections a chain takes. Zero fields match everything. Envoy compares destination port, prefix, SNI,
+// transport and application protocol in this order, takes the most specific value each time and never goes back: chains
+// that are to share connections of one port, prefix or transport must all name it.
+type Match struct {
+	DestinationPort uint32
+	Prefixes        []string // destination CIDRs, canonical
+	SNI             []string // "*.example.com" or exact, lower case
+	Transport       string   // rawBuffer, or "" for any
+	// HTTP takes only connections on which the HTTP inspector saw HTTP in the clear.
+	HTTP bool
+}
+
+// rawBuffer is the transport of connections on which the TLS inspector saw no TLS, or did not look.
+const rawBuffer = "raw_buffer"
+
+// HTTP is a connection manager.
+type HTTP struct {
+	StatPrefix string
+	// Route is the name of the RDS resource (outbound).
+	Route string
+	// Inbound is the inline route (inbound).
+	Inbound *InboundRoute
+	// GRPCWeb translates gRPC-Web of browsers into gRPC.
+	GRPCWeb bool
+	// AbsoluteURL accepts "GET http://host/path": clients use the listener as their HTTP proxy.
+	AbsoluteURL bool
+}
+
+// InboundRoute is the one route of an inbound chain.
+type InboundRoute struct {
+	Cluster string
+	// VirtualHost is "inbound|http|<service port>".
+	VirtualHost string
+	// Operation is the name that traces give it: "reviews.default.svc.cluster.local:9080/*".
+	Operation string
+}
+
+// TCP is a TCP proxy.
+type TCP struct {
+	StatPrefix string
+	// Clusters has one entry, or several with weights.
+	Clusters []WeightedCluster
+	// Mongo reads the Mongo protocol for its metrics before forwarding.
+	Mongo bool
+	// IdleTimeoutMS closes quiet connections, in milliseconds; 0: Envoy's default (1 hour), negative: never.
+	IdleTimeoutMS int64
+	// MaxDurationMS closes connections of that age, in milliseconds; 0: never.
+	MaxDurationMS int64
+	// SourceIPHash keeps the connections of one client on one endpoint (DestinationRule consistentHash.useSourceIp).
+	SourceIPHash bool
+}
+
+// WeightedCluster is a destination and its share.
+type WeightedCluster struct {
+	Name   string
+	Weight uint32
+}
+
+// forward sends connections to one cluster.
+func forward(cluster string) *TCP {
+	return &TCP{StatPrefix: cluster, Clusters: []WeightedCluster{{Name: cluster}}}
+}
+
+// name is the name of the listener at an address and port: "10.0.0.1_80", "::_80", "unix:///run/x.sock_0".
+func name(address string, port uint32) string {
+	return address + "_" + number(port)
+}
+
+// statPrefix is the name of a listener's HTTP statistics. The semicolon ends the name where the metrics' tags are cut out.
+func statPrefix(d mesh.Direction, address string, port uint32) string {
+	return string(d) + "_" + name(address, port) + ";"
+}
+
+func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

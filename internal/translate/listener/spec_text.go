@@ -1,0 +1,130 @@
+package listener
+
+import "strconv"
+
+// String prints the Spec as people read it. It leaves nothing out: two Specs print alike only if they are equal, so the
+// text is also the key under which the finished listener is remembered.
+func (s *Spec) String() string { return string(s.appendText(nil)) }
+
+func (s *Spec) appendText(b []byte) []byte {
+	b = appendWord(append(b, "listener "...), s.Name)
+	b = append(b, " at "...)
+	b = appendWord(b, s.Address)
+	for _, a := range s.More {
+		b = appendWord(append(b, " and "...), a)
+	}
+	b = appendNumber(append(b, " port "...), s.Port)
+	b = appendFlag(b, " outbound", !s.Inbound)
+	b = appendFlag(b, " inbound", s.Inbound)
+	b = appendFlag(b, ", bound", s.Bind)
+	b = appendFlag(b, ", handing on", s.UseOriginalDst)
+	b = appendFlag(b, ", transparent", s.Transparent)
+	b = appendFlag(b, "\n  original_dst", s.OriginalDst)
+	b = appendFlag(b, "\n  tls_inspector", s.TLSInspector)
+	b = appendFlag(b, "\n  http_inspector", s.HTTPInspector)
+	for i, p := range s.NoHTTPInspection {
+		if i == 0 {
+			b = append(b, " except on ports"...)
+		}
+		b = appendNumber(append(b, ' '), p)
+	}
+	for i := range s.Chains {
+		b = s.Chains[i].appendText(append(b, "\n  chain "...))
+	}
+	b = s.Default.appendText(append(b, "\n  default "...))
+	for _, k := range s.From {
+		b = appendWord(append(b, "\n  from "...), string(k.Kind))
+		b = appendWord(append(b, ' '), k.Namespace)
+		b = appendWord(append(b, ' '), k.Name)
+	}
+	return append(b, '\n')
+}
+
+func (c *Chain) appendText(b []byte) []byte {
+	b = appendWord(b, c.Name)
+	if c.Match.DestinationPort != 0 {
+		b = appendNumber(append(b, " port "...), c.Match.DestinationPort)
+	}
+	b = appendWords(b, " to", c.Match.Prefixes)
+	b = appendWords(b, " sni", c.Match.SNI)
+	if c.Match.Transport != "" {
+		b = appendWord(append(b, " transport "...), c.Match.Transport)
+	}
+	b = appendFlag(b, " if http", c.Match.HTTP)
+	if c.HTTP != nil {
+		b = c.HTTP.appendText(append(b, "\n    http "...))
+	}
+	if c.TCP != nil {
+		b = c.TCP.appendText(append(b, "\n    tcp "...))
+	}
+	return b
+}
+
+func (h *HTTP) appendText(b []byte) []byte {
+	b = appendWord(b, h.StatPrefix)
+	if h.Route != "" {
+		b = appendWord(append(b, " rds "...), h.Route)
+	}
+	if r := h.Inbound; r != nil {
+		b = appendWord(append(b, " => "...), r.Cluster)
+		b = appendWord(append(b, ", host "...), r.VirtualHost)
+		b = appendWord(append(b, ", operation "...), r.Operation)
+	}
+	b = appendFlag(b, ", grpc-web", h.GRPCWeb)
+	return appendFlag(b, ", absolute URLs", h.AbsoluteURL)
+}
+
+func (t *TCP) appendText(b []byte) []byte {
+	b = appendWord(b, t.StatPrefix)
+	for _, c := range t.Clusters {
+		b = appendWord(append(b, " => "...), c.Name)
+		if c.Weight != 0 {
+			b = appendNumber(append(b, " weight "...), c.Weight)
+		}
+	}
+	b = appendFlag(b, ", mongo", t.Mongo)
+	if t.IdleTimeoutMS != 0 {
+		b = append(strconv.AppendInt(append(b, ", idle "...), t.IdleTimeoutMS, 10), "ms"...) // negative: for ever
+	}
+	if t.MaxDurationMS != 0 {
+		b = append(strconv.AppendInt(append(b, ", at most "...), t.MaxDurationMS, 10), "ms"...)
+	}
+	return appendFlag(b, ", hash of source IP", t.SourceIPHash)
+}
+
+func appendNumber(b []byte, n uint32) []byte { return strconv.AppendUint(b, uint64(n), 10) }
+
+func appendFlag(b []byte, text string, on bool) []byte {
+	if on {
+		b = append(b, text...)
+	}
+	return b
+}
+
+func appendWords(b []byte, what string, words []string) []byte {
+	if len(words) == 0 {
+		return b
+	}
+	b = append(b, what...)
+	for i, w := range words {
+		sep := byte(',')
+		if i == 0 {
+			sep = ' '
+		}
+		b = appendWord(append(b, sep), w)
+	}
+	return b
+}
+
+// appendWord appends a name as it is, or quoted where it could be taken for something else.
+func appendWord(b []byte, word string) []byte {
+	for i := range len(word) {
+		if c := word[i]; c <= ' ' || c == '"' || c == ',' || c >= 0x7f {
+			return strconv.AppendQuote(b, word)
+		}
+	}
+	if word == "" {
+		return append(b, `""`...)
+	}
+	return append(b, word...)
+}

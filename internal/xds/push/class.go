@@ -1,0 +1,144 @@
+package push
+
+import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// class is all clients of one Key. Pusher.mu guards it.
+type class struct {
+	key       view.Key
+	producers []*producer // in the order of the generators
+	clients   map[*Client]struct{}
+	// world is the newest, nil before the first, made of shelves, which are in the order of the producers.
+	world   *stream.World
+	shelves []*stream.Shelf
+}
+
+// place puts a client in the class of a Key, making it if it is the first there. Pusher.mu is held.
+func (p *Pusher) place(c *Client, k view.Key) {
+	if _, open := p.clients[c]; !open || c.class != nil && c.class.key == k {
+		return
+	}
+	cl := p.classes[k]
+	if cl == nil {
+		cl = &class{key: k, clients: map[*Client]struct{}{}}
+		p.classes[k] = cl
+		for i := range p.generators {
+			pr := p.producer(i, k)
+			pr.classes[cl] = struct{}{}
+			cl.producers = append(cl.producers, pr)
+		}
+	}
+	moved, waiting := c.class != nil, false
+	p.displace(c)
+	c.class = cl
+	cl.clients[c] = struct{}{}
+	for _, pr := range cl.producers {
+		if moved && pr.gen.Named != nil { // what it has by name is looked up before it is told what is new
+			waiting = p.want(pr, c.subscribed(pr.gen.TypeURL), true) || waiting
+		}
+	}
+	switch {
+	case cl.world == nil:
+		p.settle(cl)
+		return
+	case waiting:
+		return // the World that is made for it is on its way
+	}
+	p.turn.proxies++
+	c.offer(cl.world, p.turn.changed)
+}
+
+// displace takes a client out of its class, and drops the class with its last client. Pusher.mu is held.
+func (p *Pusher) displace(c *Client) {
+	cl := c.class
+	if cl == nil {
+		return
+	}
+	c.class = nil
+	delete(cl.clients, c)
+	if len(cl.clients) > 0 {
+		return
+	}
+	delete(p.classes, cl.key)
+	for _, pr := range cl.producers {
+		if delete(pr.classes, cl); len(pr.classes) == 0 {
+			delete(p.producers, pr.producerKey)
+		}
+	}
+}
+
+// settle gives a class its new World, if all its producers are done and one of them has made a new Shelf.
+// A class one of whose producers failed keeps the World that it has. Pusher.mu is held.
+func (p *Pusher) settle(cl *class) {
+	shelves := make([]*stream.Shelf, len(cl.producers))
+	for i, pr := range cl.producers {
+		if pr.busy || pr.failed || pr.shelf == nil {
+			return
+		}
+		shelves[i] = pr.shelf
+	}
+	if slices.Equal(shelves, cl.shelves) || p.lookAhead(cl) {
+		return
+	}
+	byType := map[string][]*stream.Shelf{}
+	for i, pr := range cl.producers {
+		byType[pr.gen.TypeURL] = append(byType[pr.gen.TypeURL], shelves[i])
+	}
+	cl.shelves, cl.world = shelves, stream.NewWorld(byType, endpointsOf)
+	for c := range cl.clients {
+		p.turn.proxies++
+		c.offer(cl.world, p.turn.changed)
+	}
+}
+
+// lookAhead has the endpoints made that follow new clusters, before the clusters are sent. It says whether any were
+// missing. Pusher.mu is held.
+func (p *Pusher) lookAhead(cl *class) bool {
+	var needs []string
+	for i, pr := range cl.producers {
+		if pr.gen.TypeURL == api.ClusterType && (i >= len(cl.shelves) || cl.shelves[i] != pr.shelf) {
+			needs = union(needs, pr.needs)
+		}
+	}
+	if len(needs) == 0 {
+		return false
+	}
+	waiting := false
+	for _, pr := range cl.producers {
+		if pr.gen.TypeURL == api.EndpointType {
+			waiting = p.want(pr, needs, true) || waiting
+		}
+	}
+	return waiting
+}
+
+// wanted gives the names of a type that the clients of a producer's classes subscribe to, and that follow their clusters.
+// Pusher.mu is held.
+func (p *Pusher) wanted(pr *producer) []string {
+	names := []string{}
+	seen := map[*string]bool{} // lists are shared by alike clients
+	add := func(list []string) {
+		if len(list) > 0 && !seen[&list[0]] {
+			seen[&list[0]] = true
+			names = append(names, list...)
+		}
+	}
+	for cl := range pr.classes {
+		for c := range cl.clients {
+			add(c.subscribed(pr.gen.TypeURL))
+		}
+		if pr.gen.TypeURL != api.EndpointType {
+			continue
+		}
+		for _, other := range cl.producers {
+			add(other.needs)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,273 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Client is one connected stream. Requests, responses and Close may each come from a goroutine of their own.
+type Client struct {
+	p         *Pusher
+	id        string
+	proxy     *mesh.Proxy
+	mode      stream.Mode
+	peer      string
+	connected time.Time
+
+	class *class // Pusher.mu guards it
+
+	mailbox atomic.Pointer[offer] // the newest World not taken yet
+	wake    chan struct{}         // holds one token when there may be something for Next
+
+	mu      sync.Mutex
+	machine *stream.Machine
+	world   *stream.World
+	out     *stream.Send // for Next; the machine makes one at a time
+	shut    error
+	// changed is when the oldest change was published that the proxy has not answered for yet; zero: none, or nothing
+	// was sent for it.
+	changed time.Time
+	sending bool
+}
+
+// offer is a World in a mailbox.
+type offer struct {
+	world   *stream.World
+	changed time.Time // when the change behind it was published; zero: none
+	made    time.Time
+}
+
+// ErrClosed is why Next gives nothing more after Close.
+var ErrClosed = errors.New("the stream is closed")
+
+// ProtocolError is how a client broke the protocol.
+type ProtocolError struct{ Reason string }
+
+// Error gives the reason.
+func (e ProtocolError) Error() string { return e.Reason }
+
+// Connect adds a stream of a proxy. peer is its network address, for people. It must be closed in the end.
+// Streams of one node id are independent of each other: during a hot restart a proxy has two.
+func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
+	c := &Client{
+		p: p, proxy: proxy, mode: mode, peer: peer, connected: p.clock.Now(), wake: make(chan struct{}, 1),
+		machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern}),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids++
+	c.id = proxy.ID + "-" + strconv.FormatUint(p.ids, 10)
+	p.clients[c] = struct{}{}
+	for _, a := range proxy.Addresses {
+		if p.addresses[a] == nil {
+			p.addresses[a] = map[*Client]struct{}{}
+		}
+		p.addresses[a][c] = struct{}{}
+	}
+	if p.snapshot != nil {
+		p.place(c, view.KeyFor(p.snapshot, proxy))
+	}
+	p.metrics.Connected(1, proxy.Metadata.IstioVersion)
+	p.log.Info("ADS: new connection for node:"+proxy.ID, "connection", c.id, "peer", peer, "mode", mode.String())
+	return c
+}
+
+// Close takes the stream off. What was sent stays with the proxy.
+func (c *Client) Close() {
+	p := c.p
+	p.mu.Lock()
+	_, open := p.clients[c]
+	delete(p.clients, c)
+	for _, a := range c.proxy.Addresses {
+		if delete(p.addresses[a], c); len(p.addresses[a]) == 0 {
+			delete(p.addresses, a)
+		}
+	}
+	p.displace(c)
+	p.mu.Unlock()
+	if !open {
+		return
+	}
+	c.mu.Lock()
+	c.machine.Step(stream.Close{})
+	c.shut, c.out, c.world = ErrClosed, nil, nil
+	c.mu.Unlock()
+	c.mailbox.Store(nil)
+	c.rouse()
+	p.nacks.gone(c.id, p.metrics)
+	p.metrics.Connected(-1, c.proxy.Metadata.IstioVersion)
+	p.log.Info("ADS: "+c.proxy.ID+" terminated", "connection", c.id, "lasted", p.clock.Now().Sub(c.connected))
+}
+
+// ID names the stream: the node id, "-" and a counter.
+func (c *Client) ID() string { return c.id }
+
+// Request takes in what the proxy asks for or answers.
+func (c *Client) Request(r stream.Request) {
+	if c.p.log.Enabled(context.Background(), slog.LevelDebug) {
+		c.p.log.Debug("ADS:"+api.ShortType(r.TypeURL)+": REQ "+c.id, "nonce", r.Nonce, "version", r.Version, "rejected", r.Rejected,
+			"names", len(r.Names), "subscribe", len(r.Subscribe), "unsubscribe", len(r.Unsubscribe), "held", len(r.Held))
+	}
+	c.step(r)
+}
+
+// offer puts a World in the mailbox, in place of one that was not taken yet.
+func (c *Client) offer(w *stream.World, changed time.Time) {
+	o := &offer{world: w, changed: changed, made: c.p.clock.Now()}
+	if old := c.mailbox.Swap(o); old != nil && !old.changed.IsZero() && (changed.IsZero() || old.changed.Before(changed)) {
+		c.mailbox.CompareAndSwap(o, &offer{world: w, changed: old.changed, made: old.made})
+	}
+	c.rouse()
+}
+
+func (c *Client) rouse() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next gives the next response to write, and waits for it. Sent must be called when it was written, before Next is called
+// again. The error is the context's, ErrClosed, or a ProtocolError.
+func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
+	for {
+		if o := c.mailbox.Swap(nil); o != nil {
+			c.take(o)
+		}
+		c.mu.Lock()
+		out, shut := c.out, c.shut
+		c.out = nil
+		c.mu.Unlock()
+		switch {
+		case shut != nil:
+			return nil, shut
+		case out != nil:
+			return out, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.wake:
+		}
+	}
+}
+
+func (c *Client) take(o *offer) {
+	c.mu.Lock()
+	if c.shut == nil {
+		c.world = o.world
+		if c.changed.IsZero() {
+			c.changed, c.sending = o.changed, false
+		}
+	}
+	c.mu.Unlock()
+	c.p.metrics.Queued(c.p.clock.Now().Sub(o.made))
+	c.step(stream.Ready{World: o.world})
+}
+
+// Sent says that the last response of Next was written: its size in bytes, and how long it took.
+func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
+	n := s.Resources()
+	c.p.metrics.Sent(s.TypeURL, n, bytes, took)
+	level, what := slog.LevelInfo, "PUSH"
+	if !s.First {
+		what = "PUSH INC"
+		if s.TypeURL == api.EndpointType {
+			level = slog.LevelDebug
+		}
+	}
+	if c.p.log.Enabled(context.Background(), level) {
+		c.p.log.Log(context.Background(), level, api.ShortType(s.TypeURL)+": "+what+" for node:"+c.proxy.Name+"."+c.proxy.Namespace,
+			"resources", n, "removed", len(s.Removed), "size", bytes, "nonce", s.Nonce, "version", s.Version)
+	}
+	c.step(stream.Sent{})
+}
+
+// step feeds the machine and sees to what it wants done.
+func (c *Client) step(e stream.Event) {
+	c.mu.Lock()
+	if c.shut != nil {
+		c.mu.Unlock()
+		return
+	}
+	actions := c.machine.Step(e)
+	sent := false
+	for _, a := range actions {
+		switch a := a.(type) {
+		case stream.Send:
+			c.out, c.sending, sent = &a, true, true
+		case stream.Shut:
+			c.shut, sent = ProtocolError{a.Reason}, true
+		}
+	}
+	var converged time.Time
+	if !c.changed.IsZero() && c.machine.Converged() {
+		if c.sending {
+			converged = c.changed
+		}
+		c.changed = time.Time{}
+	}
+	c.mu.Unlock()
+
+	if sent {
+		c.rouse()
+	}
+	if !converged.IsZero() {
+		c.p.metrics.Converged(c.p.clock.Now().Sub(converged))
+	}
+	for _, a := range actions {
+		c.note(a)
+	}
+}
+
+// note sees to the actions that concern others.
+func (c *Client) note(a stream.Action) {
+	p := c.p
+	switch a := a.(type) {
+	case stream.Ack:
+		p.metrics.Acked(a.TypeURL)
+		p.nacks.mended(c.id, a.TypeURL, p.metrics)
+	case stream.Nack:
+		n := c.refusal(a)
+		p.nacks.add(n)
+		p.metrics.Refused(n)
+		p.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": ACK ERROR "+c.id, "resources", n.Resources, "message", a.Message)
+	case stream.Stale:
+		p.metrics.ExpiredNonce(a.TypeURL)
+	case stream.Unknown:
+		p.log.Warn("ADS: unknown type", "connection", c.id, "type", a.TypeURL)
+	case stream.Want:
+		p.look(c, a)
+	}
+}
+
+// look has names looked up for a client's class.
+func (p *Pusher) look(c *Client, w stream.Want) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.class == nil {
+		return
+	}
+	for _, pr := range c.class.producers {
+		if pr.gen.TypeURL == w.TypeURL {
+			p.want(pr, w.Names, false)
+		}
+	}
+}
+
+// subscribed gives the names of a type that the client asked for. The list must not be changed.
+func (c *Client) subscribed(typeURL string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine.Names(typeURL)
+}

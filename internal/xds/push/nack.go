@@ -1,0 +1,102 @@
+package push
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Nack is a refusal by a proxy.
+type Nack struct {
+	Time time.Time
+	// Connection is the stream's ID.
+	Connection string
+	Proxy      *mesh.Proxy
+	TypeURL    string
+	// Nonce and Version are of the response that was refused, Message is the proxy's error, verbatim.
+	Nonce, Version, Message string
+	// Resources are those that the message names; none if it names none.
+	Resources []Refused
+	// Standing says that the proxy has taken no later response of the type, and is still there.
+	Standing bool
+}
+
+// Refused is a resource in a Nack.
+type Refused struct {
+	Name, Version string
+	// From are the objects that shaped it.
+	From []config.Key
+}
+
+func (c *Client) refusal(a stream.Nack) Nack {
+	n := Nack{
+		Time: c.p.clock.Now(), Connection: c.id, Proxy: c.proxy, TypeURL: a.TypeURL,
+		Nonce: a.Nonce, Version: a.Version, Message: a.Message, Standing: true,
+	}
+	for _, r := range a.Resources {
+		n.Resources = append(n.Resources, Refused{Name: r.Name, Version: r.Version, From: r.From})
+	}
+	return n
+}
+
+// nackLog keeps the last refusals.
+type nackLog struct {
+	mu       sync.Mutex
+	list     []Nack // oldest first
+	standing int
+}
+
+// maxNacks bounds how many refusals are remembered. Those that do not stand any more go first.
+const maxNacks = 1000
+
+func (l *nackLog) add(n Nack) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.list) == maxNacks {
+		i := max(0, slices.IndexFunc(l.list, func(n Nack) bool { return !n.Standing }))
+		if l.list[i].Standing {
+			l.standing--
+		}
+		l.list = slices.Delete(l.list, i, i+1)
+	}
+	l.list = append(l.list, n)
+	l.standing++
+}
+
+// mended notes that a stream has taken a response of the type.
+func (l *nackLog) mended(connection, typeURL string, m Metrics) {
+	l.end(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL }, m)
+}
+
+// gone notes that a stream has ended.
+func (l *nackLog) gone(connection string, m Metrics) {
+	l.end(func(n *Nack) bool { return n.Connection == connection }, m)
+}
+
+func (l *nackLog) end(which func(*Nack) bool, m Metrics) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.standing == 0 {
+		return
+	}
+	for i := range l.list {
+		if n := &l.list[i]; n.Standing && which(n) {
+			n.Standing = false
+			l.standing--
+			m.Mended(*n)
+		}
+	}
+}
+
+// Nacks gives the last refusals, the newest first.
+func (p *Pusher) Nacks() []Nack {
+	p.nacks.mu.Lock()
+	list := slices.Clone(p.nacks.list)
+	p.nacks.mu.Unlock()
+	slices.Reverse(list)
+	return list
+}

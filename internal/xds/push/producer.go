@@ -1,0 +1,282 @@
+package push
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// producer makes the resources of one generator for one scope, and has the newest Shelf of them. Pusher.mu guards it,
+// but for its product, which belongs to the worker that makes the next one.
+type producer struct {
+	producerKey
+	gen     *Generator
+	classes map[*class]struct{}
+
+	product
+	todo todo
+	// busy says that it is in the queue or being made, inTurn that the turn waits for it.
+	busy, inTurn bool
+	failed       bool
+	// pruned is the number of names after the last pruning.
+	pruned int
+}
+
+type producerKey struct {
+	generator int
+	scope     view.Key
+}
+
+// product is what a producer made last. It is immutable.
+type product struct {
+	view  *view.View
+	list  []*resource.Resource // as the generator gave it (All)
+	shelf *stream.Shelf        // nil: nothing was made yet
+	needs []string             // clusters: the endpoints that follow them
+}
+
+// todo is what a producer has to do.
+type todo struct {
+	delta snapshot.Delta
+	wants []string // names to look up besides
+	keep  []string // if not nil: all other names may be forgotten
+}
+
+func (t todo) empty() bool { return t.delta.Empty() && len(t.wants) == 0 }
+
+// producer finds or makes the producer of a generator for a Key. Pusher.mu is held.
+func (p *Pusher) producer(generator int, k view.Key) *producer {
+	gen := &p.generators[generator]
+	key := producerKey{generator, gen.scope(k)}
+	pr := p.producers[key]
+	if pr == nil {
+		pr = &producer{producerKey: key, gen: gen, classes: map[*class]struct{}{}}
+		p.producers[key] = pr
+		pr.todo.delta.All = true
+		p.enqueue(pr, true)
+	}
+	return pr
+}
+
+// enqueue has a producer's todo done. The turn under way, if there is one, waits for it if it is of the turn's own making;
+// it does not wait for what clients ask for meanwhile. Pusher.mu is held.
+func (p *Pusher) enqueue(pr *producer, own bool) {
+	if own && !pr.inTurn && p.turn.pending > 0 {
+		pr.inTurn = true
+		p.turn.pending++
+	}
+	if !pr.busy {
+		pr.busy = true
+		p.work.push(pr)
+	}
+}
+
+// mark has a producer brought up to the newest snapshot if the change touches it. Pusher.mu is held.
+func (p *Pusher) mark(pr *producer, d snapshot.Delta) {
+	if !pr.busy && !pr.failed && !pr.touched(d) {
+		return
+	}
+	pr.todo.delta.Merge(d)
+	if pr.gen.Named != nil && !d.EndpointsOnly() && pr.shelf != nil && len(pr.shelf.Asked()) > 2*pr.pruned+64 {
+		pr.todo.keep = p.wanted(pr)
+		pr.pruned = len(pr.todo.keep)
+	}
+	p.enqueue(pr, true)
+}
+
+// touched says whether the change may alter the product.
+func (pr *producer) touched(d snapshot.Delta) bool {
+	if pr.view == nil {
+		return true
+	}
+	if pr.gen.All != nil && d.EndpointsOnly() && (pr.gen.Endpoints == nil || !pr.gen.Endpoints(pr.view, d)) {
+		return false
+	}
+	return pr.view.Touched(d)
+}
+
+// want has names looked up that were not yet. It says whether there are any: then a new Shelf will come. Pusher.mu is held.
+func (p *Pusher) want(pr *producer, names []string, own bool) bool {
+	if pr.shelf != nil {
+		names = without(names, pr.shelf.Asked())
+	}
+	if len(names) == 0 {
+		return false
+	}
+	pr.todo.wants = union(pr.todo.wants, names)
+	p.enqueue(pr, own)
+	return true
+}
+
+// produce makes products until the context ends.
+func (p *Pusher) produce(ctx context.Context) {
+	for {
+		pr, ok := p.work.pop(ctx)
+		if !ok {
+			return
+		}
+		p.mu.Lock()
+		job, old, s := pr.todo, pr.product, p.snapshot
+		pr.todo = todo{}
+		needed := len(pr.classes) > 0
+		p.mu.Unlock()
+		next, err := old, error(nil)
+		if needed {
+			next, err = p.make(pr, job, old, s)
+		}
+		p.mu.Lock()
+		p.made(pr, job, next, err)
+		p.mu.Unlock()
+	}
+}
+
+// made takes a product in. Pusher.mu is held.
+func (p *Pusher) made(pr *producer, job todo, next product, err error) {
+	if err != nil {
+		p.failed(pr, job, err)
+	} else {
+		pr.product, pr.failed = next, false
+	}
+	if !pr.failed && !pr.todo.empty() {
+		p.work.push(pr)
+		return
+	}
+	pr.busy = false
+	for cl := range pr.classes {
+		p.settle(cl)
+	}
+	if pr.inTurn && !pr.busy { // settling may have found more for it to do
+		pr.inTurn = false
+		p.finished()
+	}
+}
+
+// failed keeps the old product of a producer whose generator panicked. It is tried again, from scratch, with the next
+// change. Pusher.mu is held.
+func (p *Pusher) failed(pr *producer, job todo, err error) {
+	pr.failed = true
+	pr.todo.delta.All = true
+	pr.todo.wants = union(pr.todo.wants, job.wants)
+	p.count.panics.Add(1)
+	p.metrics.InternalError()
+	p.log.Error("a generator panicked; its proxies keep what they have", "type", api.ShortType(pr.gen.TypeURL), "view", pr.scope,
+		"change", describe(job), "proxies", len(pr.classes), "err", err)
+}
+
+func describe(t todo) string {
+	return fmt.Sprintf("all=%t services=%d endpoints=%d configs=%v names=%d", t.delta.All, len(t.delta.Services), len(t.delta.Endpoints), t.delta.Configs, len(t.wants))
+}
+
+// make makes the next product. Nothing of the Pusher is locked.
+func (p *Pusher) make(pr *producer, job todo, old product, s *snapshot.Snapshot) (next product, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	began := p.clock.Now()
+	next = old
+	if old.view == nil || !job.delta.Empty() {
+		next.view = view.Build(s, pr.scope)
+	}
+	var generated int
+	if pr.gen.All != nil {
+		generated, err = p.makeAll(pr, &next)
+	} else {
+		generated, err = makeNamed(pr, job, &next)
+	}
+	p.count.add(pr.gen.TypeURL, generated)
+	p.metrics.Generated(pr.gen.TypeURL, generated, p.clock.Now().Sub(began))
+	if err != nil { // a bug of the generator, but what it made can be used
+		p.metrics.InternalError()
+		p.log.Error("a generator broke its contract", "type", api.ShortType(pr.gen.TypeURL), "err", err)
+	}
+	return next, nil
+}
+
+func (p *Pusher) makeAll(pr *producer, next *product) (int, error) {
+	list := pr.gen.All(next.view)
+	if next.shelf != nil && slices.Equal(list, next.list) {
+		return len(list), nil
+	}
+	set, err := resource.NewSet(list)
+	next.list = list
+	if next.shelf != nil && set.Version() == next.shelf.Set().Version() {
+		return len(list), err
+	}
+	next.shelf = stream.NewShelf(set)
+	if pr.gen.TypeURL == api.ClusterType {
+		next.needs = allEndpointsOf(set.List())
+	}
+	return len(list), err
+}
+
+// makeNamed makes the named resources that the change affects and those that are wanted besides, and keeps the others.
+func makeNamed(pr *producer, job todo, next *product) (int, error) {
+	var before, asked []string
+	var old *resource.Set
+	if next.shelf != nil {
+		before, old = next.shelf.Asked(), next.shelf.Set()
+	}
+	if asked = before; job.keep != nil {
+		asked = intersection(asked, job.keep)
+	}
+	again := job.wants
+	if !job.delta.Empty() {
+		again = union(pr.affected(next.view, job.delta, asked), job.wants)
+	}
+	names := union(asked, job.wants)
+	list, changed := remade(pr, next.view, old, names, again)
+	if next.shelf != nil && !changed && slices.Equal(names, before) {
+		return len(again), nil
+	}
+	set, err := resource.NewSet(list)
+	next.shelf = stream.NewNamedShelf(set, names)
+	return len(again), err
+}
+
+// affected gives the names that a change may alter, sorted.
+func (pr *producer) affected(v *view.View, d snapshot.Delta, names []string) []string {
+	if pr.gen.Affected == nil || d.All {
+		return names
+	}
+	return slices.Compact(slices.Sorted(slices.Values(pr.gen.Affected(v, d, names))))
+}
+
+// remade gives the resources of the names, those of again made anew, and whether one came out different from the old set's.
+// Both lists and the set are sorted.
+func remade(pr *producer, v *view.View, old *resource.Set, names, again []string) (list []*resource.Resource, changed bool) {
+	list = make([]*resource.Resource, 0, len(names))
+	rest := old.List()
+	for _, n := range names {
+		for len(rest) > 0 && rest[0].Name < n {
+			rest = rest[1:]
+		}
+		var was, is *resource.Resource
+		if len(rest) > 0 && rest[0].Name == n {
+			was, rest = rest[0], rest[1:]
+		}
+		for len(again) > 0 && again[0] < n {
+			again = again[1:]
+		}
+		if is = was; len(again) > 0 && again[0] == n {
+			if is = pr.gen.Named(v, n); is != nil && was != nil && is.Version == was.Version {
+				is = was
+			}
+			changed = changed || is != was
+		}
+		if is != nil {
+			list = append(list, is)
+		}
+	}
+	return list, changed
+}
+
+func intersection(a, b []string) []string { return without(a, without(a, b)) }

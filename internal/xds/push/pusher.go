@@ -1,0 +1,189 @@
+package push
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Options are the parts and settings of a Pusher.
+type Options struct {
+	// Generators make the resources. Those of one type are sent in this order.
+	Generators []Generator
+	// Logger is nil for none, Metrics nil for none, Clock nil for the system's.
+	Logger  *slog.Logger
+	Metrics Metrics
+	Clock   Clock
+	// Debounce is how changes are gathered.
+	Debounce Debounce
+	// Workers bounds how many producers make resources at the same time; 0: one for each CPU.
+	Workers int
+}
+
+// Pusher keeps connected proxies up to date. Its methods may be called by many goroutines at once.
+type Pusher struct {
+	generators []Generator
+	log        *slog.Logger
+	metrics    Metrics
+	clock      Clock
+	debounce   Debounce
+	workers    int
+
+	wake  chan struct{} // holds one token when something was published
+	work  *queue
+	names nameTable
+	nacks nackLog
+	count counts
+
+	mu        sync.Mutex
+	snapshot  *snapshot.Snapshot // of the newest turn, nil before the first
+	inbox     inbox
+	turn      turn
+	classes   map[view.Key]*class
+	producers map[producerKey]*producer
+	clients   map[*Client]struct{}
+	addresses map[netip.Addr]map[*Client]struct{}
+	ids       uint64
+}
+
+// inbox is what was published since the last turn began.
+type inbox struct {
+	snapshot    *snapshot.Snapshot // nil: nothing
+	delta       snapshot.Delta
+	first, last time.Time
+}
+
+// New makes a Pusher. It does nothing before Run.
+func New(o Options) *Pusher {
+	p := &Pusher{
+		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers,
+		wake: make(chan struct{}, 1), work: newQueue(),
+		classes: map[view.Key]*class{}, producers: map[producerKey]*producer{},
+		clients: map[*Client]struct{}{}, addresses: map[netip.Addr]map[*Client]struct{}{},
+	}
+	for i := range p.generators {
+		p.generators[i].check()
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	if p.metrics == nil {
+		p.metrics = NoMetrics{}
+	}
+	if p.clock == nil {
+		p.clock = SystemClock{}
+	}
+	if p.workers <= 0 {
+		p.workers = runtime.GOMAXPROCS(0)
+	}
+	return p
+}
+
+// Publish says that there is a newer snapshot, and how it differs from the one published before. It never blocks.
+func (p *Pusher) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
+	now := p.clock.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.snapshot == nil {
+		d.All = true
+	}
+	if d.Empty() {
+		return
+	}
+	if p.inbox.snapshot == nil {
+		p.inbox.first = now
+	}
+	p.inbox.snapshot, p.inbox.last = s, now
+	p.inbox.delta.Merge(d)
+	p.rouse()
+}
+
+// PushAll makes everything anew and sends every proxy all that it asked for once more, unchanged or not. It is for
+// operators who want to see it happen.
+func (p *Pusher) PushAll() {
+	p.mu.Lock()
+	var clients []*Client
+	for c := range p.clients {
+		clients = append(clients, c)
+	}
+	s := p.snapshot
+	p.mu.Unlock()
+	if s != nil {
+		p.Publish(s, snapshot.Delta{All: true})
+	}
+	for _, c := range clients {
+		c.step(stream.Again{})
+	}
+}
+
+func (p *Pusher) rouse() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tick is how often streams are told that time has passed (stream.Overdue).
+const tick = time.Second
+
+// Run pushes until the context ends.
+func (p *Pusher) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for range p.workers {
+		running.Go(func() { p.produce(ctx) })
+	}
+	running.Go(func() { p.tick(ctx) })
+	for p.gather(ctx) && p.push(ctx) {
+	}
+	running.Wait()
+}
+
+// gather waits until a turn is due; false when the context is over.
+func (p *Pusher) gather(ctx context.Context) bool {
+	for {
+		var due <-chan time.Time
+		p.mu.Lock()
+		if p.inbox.snapshot != nil {
+			now := p.clock.Now()
+			at := p.debounce.due(gathering{p.inbox.first, p.inbox.last, p.inbox.delta.EndpointsOnly()}, p.turn.last)
+			if !at.After(now) {
+				p.mu.Unlock()
+				return true
+			}
+			due = p.clock.After(at.Sub(now))
+		}
+		p.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.wake:
+		case <-due:
+		}
+	}
+}
+
+func (p *Pusher) tick(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.clock.After(tick):
+		}
+		p.mu.Lock()
+		clients := make([]*Client, 0, len(p.clients))
+		for c := range p.clients {
+			clients = append(clients, c)
+		}
+		p.mu.Unlock()
+		for _, c := range clients {
+			c.step(stream.Overdue{})
+		}
+	}
+}

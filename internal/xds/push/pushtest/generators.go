@@ -1,0 +1,141 @@
+package pushtest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// Generators makes, and counts: for each visible service an EDS cluster "outbound|80||HOST" and its endpoints, a static
+// cluster, the listener "0.0.0.0_80", and the RouteConfiguration "80" that names all services and VirtualServices.
+// Of other routes "missing" does not exist, and any other one is empty.
+type Generators struct {
+	// Before, if set, is called before each call of a generator, with the type URL.
+	Before func(typeURL string)
+
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+// Calls gives how often the generator of a type was called: for EDS and RDS once for each resource.
+func (g *Generators) Calls(typeURL string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls[typeURL]
+}
+
+func (g *Generators) called(typeURL string) {
+	g.mu.Lock()
+	if g.calls == nil {
+		g.calls = map[string]int{}
+	}
+	g.calls[typeURL]++
+	g.mu.Unlock()
+	if g.Before != nil {
+		g.Before(typeURL)
+	}
+}
+
+// Table gives the generators.
+func (g *Generators) Table() []push.Generator {
+	return []push.Generator{
+		{TypeURL: api.ClusterType, All: g.clusters},
+		{TypeURL: api.EndpointType, Named: g.endpoints, Affected: affected},
+		{TypeURL: api.ListenerType, All: g.listeners},
+		{TypeURL: api.RouteType, Named: g.routes, Affected: routesAffected},
+	}
+}
+
+func (g *Generators) clusters(v *view.View) []*resource.Resource {
+	g.called(api.ClusterType)
+	list := []*resource.Resource{resource.FromBytes("BlackHoleCluster", api.ClusterType, text(nil, 1, "BlackHoleCluster"))}
+	for _, svc := range v.Services {
+		name := mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: svc.Host}.String()
+		b := text(nil, 1, name)
+		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), 3) // type: EDS
+		b = message(b, 3, text(nil, 2, name))                                          // eds_cluster_config.service_name
+		list = append(list, resource.FromBytes(name, api.ClusterType, b, svc.From))
+	}
+	return list
+}
+
+func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
+	g.called(api.EndpointType)
+	b := text(nil, 1, name)
+	cluster, err := mesh.ParseClusterName(name)
+	if err != nil {
+		return nil
+	}
+	if svc := v.Service(cluster.Host); svc != nil {
+		for _, e := range v.Endpoints(svc).Endpoints {
+			address := protowire.AppendVarint(protowire.AppendTag(text(nil, 2, e.Address), 3, protowire.VarintType), uint64(e.Port))
+			b = message(b, 2, message(nil, 2, message(nil, 1, message(nil, 1, message(nil, 1, address)))))
+		}
+	}
+	return resource.FromBytes(name, api.EndpointType, b)
+}
+
+func affected(_ *view.View, d snapshot.Delta, names []string) []string {
+	var list []string
+	for _, n := range names {
+		for _, changed := range []map[mesh.ServiceKey]struct{}{d.Endpoints, d.Services} {
+			for k := range changed {
+				if strings.HasSuffix(n, "|"+string(k.Host)) {
+					list = append(list, n)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func routesAffected(_ *view.View, d snapshot.Delta, names []string) []string {
+	if d.EndpointsOnly() {
+		return nil
+	}
+	return names
+}
+
+func (g *Generators) listeners(*view.View) []*resource.Resource {
+	g.called(api.ListenerType)
+	return []*resource.Resource{resource.FromBytes("0.0.0.0_80", api.ListenerType, text(nil, 1, "0.0.0.0_80"))}
+}
+
+func (g *Generators) routes(v *view.View, name string) *resource.Resource {
+	g.called(api.RouteType)
+	if name == "missing" {
+		return nil
+	}
+	b := text(nil, 1, name)
+	if name != "80" {
+		return resource.FromBytes(name, api.RouteType, b)
+	}
+	var from []config.Key
+	host := func(name string) { b = message(b, 2, text(text(nil, 1, name), 2, name)) }
+	for _, svc := range v.Services {
+		host(string(svc.Host))
+	}
+	for _, vs := range v.Egress[0].VirtualServices {
+		host(fmt.Sprintf("%s-%x", vs.Config.Name, vs.Config.Hash))
+		from = append(from, vs.Config.Key)
+	}
+	return resource.FromBytes(name, api.RouteType, b, from...)
+}
+
+func text(b []byte, field protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+}
+
+func message(b []byte, field protowire.Number, m []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), m)
+}

@@ -1,0 +1,126 @@
+// Package pushtest is a small mesh for tests of what is pushed: services, endpoints and VirtualServices that can be changed,
+// and generators that make simple, well-formed resources of them and count.
+//
+// In: changes. Out: snapshots with their Deltas, and a table of generators. Law: for tests only.
+//
+// Start with [Mesh].
+package pushtest
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// Mesh is a mesh that tests change. Every change is one Delta. It is for one goroutine.
+type Mesh struct {
+	t       testing.TB
+	builder *snapshot.Builder
+	// Publish takes what changed; nil: nobody does.
+	Publish func(*snapshot.Snapshot, snapshot.Delta)
+	edits   int
+}
+
+// New makes a Mesh with n services, "s0" to "s<n-1>" in namespace "default", of one endpoint each.
+func New(t testing.TB, n int) *Mesh {
+	m := &Mesh{t: t, builder: snapshot.NewBuilder(snapshot.Options{Cluster: "Kubernetes"})}
+	var events []mesh.Event
+	for i := range n {
+		name := fmt.Sprint("s", i)
+		events = append(events, mesh.Event{Service: service(name)}, mesh.Event{Shard: shard(name, fmt.Sprintf("10.1.%d.%d", i/250, i%250))})
+	}
+	m.builder.Apply(events...)
+	return m
+}
+
+// Current gives the newest snapshot.
+func (m *Mesh) Current() *snapshot.Snapshot { return m.builder.Current() }
+
+// Apply applies events and publishes what came of them.
+func (m *Mesh) Apply(events ...mesh.Event) (*snapshot.Snapshot, snapshot.Delta) {
+	s, d := m.builder.Apply(events...)
+	if m.Publish != nil {
+		m.Publish(s, d)
+	}
+	return s, d
+}
+
+// AddService adds a service without endpoints, or does nothing if it is there.
+func (m *Mesh) AddService(name string) { m.Apply(mesh.Event{Service: service(name)}) }
+
+// RemoveService removes a service.
+func (m *Mesh) RemoveService(name string) {
+	m.Apply(mesh.Event{Op: mesh.Delete, Service: service(name)})
+}
+
+// SetEndpoints replaces the endpoints of a service.
+func (m *Mesh) SetEndpoints(name string, addresses ...string) {
+	m.Apply(mesh.Event{Shard: shard(name, addresses...)})
+}
+
+// EditRoutes changes a VirtualService, and with it every RouteConfiguration.
+func (m *Mesh) EditRoutes() {
+	m.edits++
+	c, err := config.New(config.Meta{
+		Key: config.Key{Kind: api.VirtualService, Namespace: "default", Name: "edit"}, Created: time.Unix(1, 0),
+	}, &networking.VirtualService{Hosts: []string{"s0"}, Http: []*networking.HTTPRoute{{Name: fmt.Sprint("edit-", m.edits)}}})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.Apply(mesh.Event{Config: c})
+}
+
+// SetSidecar gives the workloads of the default namespace with these labels a Sidecar of their own.
+func (m *Mesh) SetSidecar(labels map[string]string) {
+	c, err := config.New(config.Meta{
+		Key: config.Key{Kind: api.Sidecar, Namespace: "default", Name: "own"}, Created: time.Unix(1, 0),
+	}, &networking.Sidecar{WorkloadSelector: &networking.WorkloadSelector{Labels: labels}})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.Apply(mesh.Event{Config: c})
+}
+
+// Proxy gives the i-th of alike sidecars of a namespace, with a label that only it has.
+func Proxy(i int, namespace string) *mesh.Proxy {
+	addr := netip.AddrFrom4([4]byte{10, 9, byte(i / 250), byte(i % 250)})
+	return &mesh.Proxy{
+		ID:   fmt.Sprintf("sidecar~%s~p%d.%s~%s.svc.cluster.local", addr, i, namespace, namespace),
+		Type: mesh.SidecarProxy, Addresses: []netip.Addr{addr}, Name: fmt.Sprint("p", i), Namespace: namespace,
+		DNSDomain: namespace + ".svc.cluster.local", Labels: map[string]string{"i": fmt.Sprint(i)},
+	}
+}
+
+// ClusterName gives the name of a service's cluster.
+func ClusterName(service string) string {
+	return mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host(service)}.String()
+}
+
+func host(name string) mesh.Hostname { return mesh.Hostname(name + ".default.svc.cluster.local") }
+
+func service(name string) *mesh.Service {
+	return mesh.Service{
+		ServiceKey: mesh.ServiceKey{Namespace: "default", Host: host(name)}, Provider: mesh.Kubernetes, Cluster: "Kubernetes", Name: name,
+		Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP, Target: 80}}, Resolution: mesh.Static,
+		From: config.Key{Kind: api.Service, Namespace: "default", Name: name},
+	}.Sealed()
+}
+
+func shard(name string, addresses ...string) *mesh.Shard {
+	s := mesh.Shard{
+		Service: mesh.ServiceKey{Namespace: "default", Host: host(name)},
+		Key:     mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: "Kubernetes", Object: config.Key{Kind: api.EndpointSlice, Namespace: "default", Name: name}},
+	}
+	for _, a := range addresses {
+		s.Endpoints = append(s.Endpoints, &mesh.Endpoint{Address: a, Port: 80, ServicePort: "http"})
+	}
+	return s.Sealed()
+}

@@ -1,0 +1,280 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// limit is how long anything in these tests may take.
+const limit = 20 * time.Second
+
+// harness is a mesh served on loopback.
+type harness struct {
+	t      *testing.T
+	mesh   *pushtest.Mesh
+	gen    *pushtest.Generators
+	pusher *push.Pusher
+	server *Server
+	grpc   *grpc.Server
+	addr   string
+}
+
+// serve serves a mesh of n services. Everything ends with the test.
+func serve(t *testing.T, n int, o Options) *harness {
+	h := &harness{t: t, mesh: pushtest.New(t, n), gen: new(pushtest.Generators)}
+	h.pusher = push.New(push.Options{Generators: h.gen.Table()})
+	h.mesh.Publish = h.pusher.Publish
+	h.pusher.Publish(h.mesh.Current(), snapshot.Delta{All: true})
+	o.Pusher = h.pusher
+	h.server = New(o)
+	h.grpc = grpc.NewServer(ServerOptions(Transport{})...)
+	h.server.Register(h.grpc)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.addr = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { h.pusher.Run(ctx) })
+	running.Go(func() {
+		if err := h.grpc.Serve(l); err != nil {
+			slog.Error("serve", "err", err)
+		}
+	})
+	t.Cleanup(func() {
+		h.server.Stop()
+		h.grpc.Stop()
+		cancel()
+		running.Wait()
+	})
+	h.server.SetReady(true)
+	return h
+}
+
+// pushed waits until everything that changed has been pushed.
+func (h *harness) pushed() {
+	h.t.Helper()
+	for deadline := time.Now().Add(limit); h.pusher.Stats().Snapshot < h.mesh.Current().Version; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			h.t.Fatal("a change was not pushed")
+		}
+	}
+}
+
+func (h *harness) dial(o ...grpc.DialOption) *grpc.ClientConn {
+	h.t.Helper()
+	conn, err := grpc.NewClient(h.addr, append(o, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func testNode(i int) *corev3.Node {
+	return &corev3.Node{
+		Id: fmt.Sprintf("sidecar~10.9.0.%d~p%d.default~default.svc.cluster.local", i, i), Cluster: "p.default",
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"ISTIO_VERSION": structpb.NewStringValue("1.31.0")}},
+	}
+}
+
+// answer is a response in either mode.
+type answer struct {
+	typeURL, version, nonce string
+	names                   []string
+	versions                map[string]string // delta
+	bodies                  map[string][]byte
+	removed                 []string
+}
+
+// client is a proxy that talks in one of the modes. It answers nothing by itself.
+type client struct {
+	t    *testing.T
+	mode stream.Mode
+	node *corev3.Node // sent with the next request
+
+	sotw  discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
+	delta discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	end   context.CancelFunc
+
+	answers chan answer
+	err     error // why the stream ended, when answers is closed
+}
+
+func (h *harness) connect(mode stream.Mode, node *corev3.Node) *client {
+	h.t.Helper()
+	return open(h.t, h.dial(), mode, node)
+}
+
+func open(t *testing.T, conn *grpc.ClientConn, mode stream.Mode, node *corev3.Node) *client {
+	t.Helper()
+	c := &client{t: t, mode: mode, node: node, answers: make(chan answer, 100)}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.end = cancel
+	t.Cleanup(cancel)
+	ads := discoveryv3.NewAggregatedDiscoveryServiceClient(conn)
+	var err error
+	if mode == stream.Delta {
+		c.delta, err = ads.DeltaAggregatedResources(ctx)
+	} else {
+		c.sotw, err = ads.StreamAggregatedResources(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.answers)
+		for {
+			a, err := c.receive()
+			if err != nil {
+				c.err = err
+				return
+			}
+			c.answers <- a
+		}
+	}()
+	return c
+}
+
+func (c *client) receive() (answer, error) {
+	a := answer{versions: map[string]string{}, bodies: map[string][]byte{}}
+	if c.mode == stream.Delta {
+		m, err := c.delta.Recv()
+		if err != nil {
+			return a, err
+		}
+		a.typeURL, a.version, a.nonce, a.removed = m.TypeUrl, m.SystemVersionInfo, m.Nonce, m.RemovedResources
+		for _, r := range m.Resources {
+			a.add(r.Name, r.Version, r.Resource)
+		}
+		return a, nil
+	}
+	m, err := c.sotw.Recv()
+	if err != nil {
+		return a, err
+	}
+	a.typeURL, a.version, a.nonce = m.TypeUrl, m.VersionInfo, m.Nonce
+	for _, r := range m.Resources {
+		a.add(string(r.Value[2:2+int(r.Value[1])]), "", r) // field 1 of all resources is the name
+	}
+	return a, nil
+}
+
+func (a *answer) add(name, version string, body *anypb.Any) {
+	a.names = append(a.names, name)
+	a.versions[name], a.bodies[name] = version, body.Value
+}
+
+// ask sends a request: names are resource_names or resource_names_subscribe.
+func (c *client) ask(typeURL string, names []string, held map[string]string) {
+	c.t.Helper()
+	var err error
+	if c.mode == stream.Delta {
+		err = c.delta.Send(&discoveryv3.DeltaDiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResourceNamesSubscribe: names, InitialResourceVersions: held})
+	} else {
+		err = c.sotw.Send(&discoveryv3.DiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResourceNames: names})
+	}
+	if err != nil && err != io.EOF {
+		c.t.Fatal(err)
+	}
+	c.node = nil
+}
+
+// ack acknowledges a response; names are those subscribed to, which SotW says again. A message makes it a refusal.
+func (c *client) ack(a answer, names []string, message string) {
+	c.t.Helper()
+	var detail *status.Status
+	if message != "" {
+		detail = &status.Status{Code: 3, Message: message}
+	}
+	var err error
+	if c.mode == stream.Delta {
+		err = c.delta.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: a.typeURL, ResponseNonce: a.nonce, ErrorDetail: detail})
+	} else {
+		err = c.sotw.Send(&discoveryv3.DiscoveryRequest{TypeUrl: a.typeURL, ResponseNonce: a.nonce, VersionInfo: a.version, ResourceNames: names, ErrorDetail: detail})
+	}
+	if err != nil && err != io.EOF {
+		c.t.Fatal(err)
+	}
+}
+
+// want takes the next response, which must be of the type.
+func (c *client) want(typeURL string) answer {
+	c.t.Helper()
+	select {
+	case a, ok := <-c.answers:
+		if !ok {
+			c.t.Fatalf("the stream ended, want %s: %v", api.ShortType(typeURL), c.err)
+		}
+		if a.typeURL != typeURL {
+			c.t.Fatalf("got %s %v, want %s", api.ShortType(a.typeURL), a.names, api.ShortType(typeURL))
+		}
+		return a
+	case <-time.After(limit):
+		c.t.Fatalf("no %s came", api.ShortType(typeURL))
+	}
+	return answer{}
+}
+
+// wantEnd takes what there still is, and gives why the stream ended.
+func (c *client) wantEnd() error {
+	c.t.Helper()
+	timeout := time.After(limit)
+	for {
+		select {
+		case _, ok := <-c.answers:
+			if !ok {
+				return c.err
+			}
+		case <-timeout:
+			c.t.Fatal("the stream did not end")
+		}
+	}
+}
+
+// configuration is what a client has after a full start.
+type configuration map[string]map[string]string // type to name to version (delta)
+
+// start asks for everything as Envoy does, and acknowledges it.
+func (c *client) start() configuration {
+	c.t.Helper()
+	has := configuration{}
+	take := func(typeURL string, names []string) answer {
+		c.ask(typeURL, names, nil)
+		a := c.want(typeURL)
+		c.ack(a, names, "")
+		has[typeURL] = a.versions
+		return a
+	}
+	clusters := take(api.ClusterType, nil).names
+	clusters = slices.DeleteFunc(slices.Clone(clusters), func(n string) bool { return n == "BlackHoleCluster" })
+	take(api.EndpointType, clusters)
+	take(api.ListenerType, nil)
+	take(api.RouteType, []string{"80"})
+	return has
+}
+
+func (h configuration) names(typeURL string) []string { return slices.Sorted(maps.Keys(h[typeURL])) }

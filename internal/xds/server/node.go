@@ -1,0 +1,106 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// proxy reads what a proxy says of itself. Nothing of the node is kept: most of its 60 KB are the extensions of its Envoy,
+// which are the same for the whole fleet.
+func (s *Server) proxy(node *corev3.Node) (*mesh.Proxy, error) {
+	if node.GetId() == "" {
+		return nil, errors.New("the first request must say which node it comes from: node.id is missing")
+	}
+	p, err := mesh.ParseNodeID(strings.Clone(node.Id))
+	if err != nil {
+		return nil, err
+	}
+	if p.Metadata, err = s.metadata(node); err != nil {
+		return nil, err
+	}
+	for _, ip := range p.Metadata.InstanceIPs {
+		a, err := netip.ParseAddr(ip)
+		if err != nil {
+			return nil, fmt.Errorf("node %q: INSTANCE_IPS: %w", node.Id, err)
+		}
+		if a = a.Unmap(); !slices.Contains(p.Addresses, a) {
+			p.Addresses = append(p.Addresses, a)
+		}
+	}
+	if p.Metadata.Namespace != "" {
+		p.Namespace = p.Metadata.Namespace
+	}
+	p.Cluster = strings.Clone(node.Cluster)
+	p.ClusterID = mesh.ClusterID(p.Metadata.ClusterID)
+	if is, ok := s.aliases[p.ClusterID]; ok {
+		p.ClusterID = is
+	}
+	p.Network = mesh.Network(p.Metadata.Network)
+	p.Labels = p.Metadata.Labels
+	if l := node.Locality; l != nil {
+		p.Locality = mesh.Locality{Region: strings.Clone(l.Region), Zone: strings.Clone(l.Zone), SubZone: strings.Clone(l.SubZone)}
+	}
+	p.Extensions = s.extensions.of(node)
+	return &p, nil
+}
+
+func (s *Server) metadata(node *corev3.Node) (mesh.NodeMetadata, error) {
+	if node.Metadata == nil {
+		return mesh.NodeMetadata{}, nil
+	}
+	raw, err := protojson.Marshal(node.Metadata)
+	if err != nil {
+		return mesh.NodeMetadata{}, fmt.Errorf("node %q: metadata: %w", node.Id, err)
+	}
+	m, bad := mesh.ParseNodeMetadata(raw)
+	if len(bad) > 0 {
+		slices.Sort(bad)
+		s.log.Warn("ADS: node metadata of an unexpected kind is left out", "node", node.Id, "fields", bad)
+	}
+	return m, nil
+}
+
+// extensionTable gives each distinct list of extensions one place in memory.
+type extensionTable struct {
+	mu    sync.Mutex
+	lists map[string][]string
+}
+
+// maxExtensionLists bounds how many are shared: a fleet has few builds of Envoy. Of more each proxy keeps its own.
+const maxExtensionLists = 32
+
+// of gives the names of the extensions that a proxy's Envoy has, sorted; nil if it does not say.
+func (t *extensionTable) of(node *corev3.Node) []string {
+	if len(node.Extensions) == 0 {
+		return nil
+	}
+	names := make([]string, 0, len(node.Extensions))
+	for _, e := range node.Extensions {
+		names = append(names, e.Name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	key := strings.Join(names, "\n")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, ok := t.lists[key]; ok {
+		return known
+	}
+	names = strings.Split(key, "\n") // out of the node's memory
+	if t.lists == nil {
+		t.lists = map[string][]string{}
+	}
+	if len(t.lists) < maxExtensionLists {
+		t.lists[key] = names
+	}
+	return names
+}

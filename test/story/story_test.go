@@ -1,0 +1,102 @@
+package story
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+)
+
+const (
+	limit = 3 * time.Minute
+	// nobody is a user that owns nothing.
+	nobody = 65534
+)
+
+// TestStory plays the demo as whoever runs the test.
+func TestStory(t *testing.T) {
+	play(t, nil)
+}
+
+// TestStoryWithoutRoot plays it as a user without rights, in a user namespace, with capture by mark and over netlink.
+func TestStoryWithoutRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the tests run without root: TestStory has shown it")
+	}
+	play(t, &syscall.Credential{Uid: nobody, Gid: nobody})
+}
+
+func play(t *testing.T, as *syscall.Credential) {
+	if err := netns.Available(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	bin := programs(t, envoy.Require(t), as)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	demo := exec.CommandContext(ctx, filepath.Join(bin, "demo"), "--bin", bin, "--envoy", filepath.Join(bin, "envoy"), "--dir", bin)
+	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
+	demo.WaitDelay = 20 * time.Second
+	demo.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	demo.Env = append(os.Environ(), "KEEP=", "HOME="+bin)
+	demo.Dir = bin
+	out, err := demo.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// programs builds everything into a directory that the user can read, write and run things from.
+func programs(t *testing.T, proxy string, as *syscall.Credential) string {
+	t.Helper()
+	bin, err := os.MkdirTemp("", "meshpilot-story-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(bin) })
+	for _, args := range [][]string{
+		{"-o", bin + "/", "../../cmd/..."}, {"-o", filepath.Join(bin, "bookinfo"), "../../samples/bookinfo/app"},
+		{"-o", filepath.Join(bin, "demo"), "../../samples/bookinfo/demo"},
+	} {
+		if out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("go build %v: %v\n%s", args, err, out)
+		}
+	}
+	if err := copyFile(proxy, filepath.Join(bin, "envoy")); err != nil { // the cache is its owner's
+		t.Fatal(err)
+	}
+	if as != nil {
+		if err := os.Chown(bin, int(as.Uid), int(as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
