@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"fmt"
+
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/api"
@@ -17,10 +19,24 @@ func Unhonoured(c *config.Config) []config.Problem {
 	case api.DestinationRule:
 		return cluster.Unhonoured(config.Spec[*networking.DestinationRule](c))
 	case api.VirtualService:
-		return route.Unhonoured(config.Spec[*networking.VirtualService](c))
+		spec := config.Spec[*networking.VirtualService](c)
+		return append(route.Unhonoured(spec), delegates(spec)...)
 	case api.Sidecar:
 		return listener.UnhonouredSidecar(config.Spec[*networking.Sidecar](c))
 	default:
 		return nil
 	}
+}
+
+// delegates names the routes that are left to another VirtualService.
+func delegates(spec *networking.VirtualService) []config.Problem {
+	var list []config.Problem
+	for i, r := range spec.GetHttp() {
+		if r.GetDelegate() != nil {
+			list = append(list, config.Problem{
+				Field: fmt.Sprintf("spec.http[%d].delegate", i), Reason: "delegates are not followed yet: the route is left out", Severity: config.Warning,
+			})
+		}
+	}
+	return list
 }

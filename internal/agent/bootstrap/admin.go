@@ -1,10 +1,8 @@
 package bootstrap
 
 import (
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	fileaccesslogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
@@ -12,11 +10,6 @@ import (
 // admin is Envoy's own interface. It can do anything, so it is on loopback only.
 func admin(in Input, f family) *bootstrapv3.Admin {
 	return &bootstrapv3.Admin{
-		// Without an access log Envoy would still open one; probes are not worth logging.
-		AccessLog: []*accesslogv3.AccessLog{{
-			Name:       "envoy.access_loggers.file",
-			ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(&fileaccesslogv3.FileAccessLog{Path: "/dev/null"})},
-		}},
 		Address: socketAddress(f.localhost, uint32(in.Config.GetProxyAdminPort())),
 		// The agent must be able to ask an overloaded Envoy how it is.
 		IgnoreGlobalConnLimit: true,

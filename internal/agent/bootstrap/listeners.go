@@ -41,6 +41,8 @@ func onePath(f family, port uint32, statPrefix, path, cluster string, filters []
 		}),
 	}
 	l := &listenerv3.Listener{
+		// For config dumps; no listener of a control plane is called so.
+		Name:    "static_" + statPrefix,
 		Address: socketAddress(f.wildcards[0], port),
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name:       "envoy.filters.network.http_connection_manager",

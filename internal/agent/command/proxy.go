@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,7 +31,7 @@ type flags struct {
 	stsPort                            int
 }
 
-func proxyCommand(o Options, logs *obs.LogOptions) *cobra.Command {
+func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, agent.Options) error) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:       "proxy [sidecar|router]",
@@ -50,7 +51,7 @@ func proxyCommand(o Options, logs *obs.LogOptions) *cobra.Command {
 			if err := announce(options); err != nil {
 				return err
 			}
-			return agent.Run(c.Context(), options)
+			return run(c.Context(), options)
 		},
 	}
 	fs := c.Flags()

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshpilot/meshpilot/internal/agent"
 	"github.com/meshpilot/meshpilot/internal/command"
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
@@ -23,7 +25,10 @@ type Options struct {
 }
 
 // New makes the command tree.
-func New(o Options) *cobra.Command {
+func New(o Options) *cobra.Command { return newRoot(o, agent.Run) }
+
+// newRoot is New with another way to run an agent.
+func newRoot(o Options, run func(context.Context, agent.Options) error) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "pilot-agent",
 		Short:         "Start and watch the Envoy beside an application",
@@ -35,7 +40,7 @@ func New(o Options) *cobra.Command {
 	root.SetOut(o.Stdout)
 	root.SetErr(o.Stderr)
 	root.AddCommand(
-		proxyCommand(o, &logs),
+		proxyCommand(o, &logs, run),
 		requestCommand(o),
 		waitCommand(),
 		command.Version(),

@@ -109,46 +109,31 @@ func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 // own in every message.
 const small = 512
 
-// encodeDelta encodes resources as the field resources of a DeltaDiscoveryResponse: for each a Resource of name, version
-// and an Any, with the body last.
-func encodeDelta(list []*resource.Resource) any {
-	return encode(list, func(b []byte, r *resource.Resource) []byte {
-		inner := sizeAny(r)
-		b = protowire.AppendTag(b, deltaResources, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(sizeString(resourceName, r.Name)+sizeString(resourceVersion, r.Version)+sizeMessage(resourceBody, inner)))
-		b = appendString(b, resourceName, r.Name)
-		b = appendString(b, resourceVersion, r.Version)
-		b = protowire.AppendTag(b, resourceBody, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(inner))
-		return appendAnyHead(b, r)
-	})
-}
+// encodeDelta encodes resources as the field resources of a DeltaDiscoveryResponse.
+func encodeDelta(list []*resource.Resource) any { return encode(list, sizeDelta, appendDelta) }
 
-// encodeSotW encodes resources as the field resources of a DiscoveryResponse: for each an Any.
-func encodeSotW(list []*resource.Resource) any {
-	return encode(list, func(b []byte, r *resource.Resource) []byte {
-		b = protowire.AppendTag(b, sotwResources, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(sizeAny(r)))
-		return appendAnyHead(b, r)
-	})
-}
+// encodeSotW encodes resources as the field resources of a DiscoveryResponse.
+func encodeSotW(list []*resource.Resource) any { return encode(list, sizeSotW, appendSotW) }
 
-// encode makes buffers of what head gives for each resource, followed by its body. Big bodies are used where they are.
-func encode(list []*resource.Resource, head func([]byte, *resource.Resource) []byte) any {
-	size := 0
+// encode makes buffers of what head gives for each resource, followed by its body. size is that of both together. Big bodies
+// are used where they are.
+func encode(list []*resource.Resource, size func(*resource.Resource) int, head func([]byte, *resource.Resource) []byte) any {
+	w := new(wire)
+	copied, big := 0, 0
 	for _, r := range list {
-		size += len(head(nil, r))
-		if len(r.Body) <= small {
-			size += len(r.Body)
+		n := size(r)
+		w.size += n
+		if copied += n; len(r.Body) > small {
+			copied -= len(r.Body)
+			big++
 		}
 	}
-	w := new(wire)
-	b := make([]byte, 0, size)
+	w.buffers = make([]mem.Buffer, 0, 2*big+1)
+	b := make([]byte, 0, copied)
 	begin := 0
 	flush := func() {
 		if len(b) > begin {
 			w.buffers = append(w.buffers, mem.SliceBuffer(b[begin:len(b):len(b)]))
-			w.size += len(b) - begin
 			begin = len(b)
 		}
 	}
@@ -159,29 +144,52 @@ func encode(list []*resource.Resource, head func([]byte, *resource.Resource) []b
 		}
 		flush()
 		w.buffers = append(w.buffers, mem.SliceBuffer(r.Body))
-		w.size += len(r.Body)
 	}
 	flush()
 	return w
 }
 
-func sizeAny(r *resource.Resource) int {
-	return sizeString(anyType, r.TypeURL) + sizeMessage(anyValue, len(r.Body))
+// A Resource has its body last: name, version, and an Any of which the value is last.
+
+func sizeResource(r *resource.Resource) int {
+	return sizeBytes(resourceName, len(r.Name)) + sizeBytes(resourceVersion, len(r.Version)) + sizeBytes(resourceBody, sizeAny(r))
 }
 
-func sizeString(field protowire.Number, s string) int { return sizeMessage(field, len(s)) }
+func sizeDelta(r *resource.Resource) int { return sizeBytes(deltaResources, sizeResource(r)) }
 
-func sizeMessage(field protowire.Number, n int) int {
+func appendDelta(b []byte, r *resource.Resource) []byte {
+	b = appendLength(b, deltaResources, sizeResource(r))
+	b = appendString(b, resourceName, r.Name)
+	b = appendString(b, resourceVersion, r.Version)
+	b = appendLength(b, resourceBody, sizeAny(r))
+	return appendAny(b, r)
+}
+
+func sizeSotW(r *resource.Resource) int { return sizeBytes(sotwResources, sizeAny(r)) }
+
+func appendSotW(b []byte, r *resource.Resource) []byte {
+	return appendAny(appendLength(b, sotwResources, sizeAny(r)), r)
+}
+
+func sizeAny(r *resource.Resource) int {
+	return sizeBytes(anyType, len(r.TypeURL)) + sizeBytes(anyValue, len(r.Body))
+}
+
+// appendAny appends an Any but for the bytes of its value.
+func appendAny(b []byte, r *resource.Resource) []byte {
+	return appendLength(appendString(b, anyType, r.TypeURL), anyValue, len(r.Body))
+}
+
+// sizeBytes is the size of a field that holds n bytes.
+func sizeBytes(field protowire.Number, n int) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(n)
 }
 
-// appendAnyHead appends an Any but for the bytes of its value.
-func appendAnyHead(b []byte, r *resource.Resource) []byte {
-	b = appendString(b, anyType, r.TypeURL)
-	b = protowire.AppendTag(b, anyValue, protowire.BytesType)
-	return protowire.AppendVarint(b, uint64(len(r.Body)))
+// appendLength appends the head of a field that holds n bytes.
+func appendLength(b []byte, field protowire.Number, n int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(n))
 }
 
 func appendString(b []byte, field protowire.Number, s string) []byte {
-	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+	return append(appendLength(b, field, len(s)), s...)
 }

@@ -271,7 +271,8 @@ func TestNotReadyThenReadyThenStopped(t *testing.T) {
 	}
 }
 
-// TestBlockedReader has a proxy that does not read. It is given up, and the others never notice.
+// TestBlockedReader has a proxy that does not read. gRPC takes one response of any size in; the next blocks, and then the
+// proxy is given up. The others never notice.
 func TestBlockedReader(t *testing.T) {
 	h := serve(t, 3000, Options{SendTimeout: 200 * time.Millisecond})
 	h.server.slowest = 1 << 30
@@ -282,8 +283,10 @@ func TestBlockedReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Send(&discoveryv3.DiscoveryRequest{Node: testNode(2), TypeUrl: api.ClusterType}); err != nil {
-		t.Fatal(err)
+	for _, typeURL := range []string{api.ClusterType, api.ListenerType} {
+		if err := st.Send(&discoveryv3.DiscoveryRequest{Node: testNode(2), TypeUrl: typeURL}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	wait := func(connections int) {
 		t.Helper()
@@ -331,5 +334,52 @@ func TestOtherServicesOnTheSamePort(t *testing.T) {
 	r, err := st.Recv()
 	if err != nil || !strings.Contains(r.String(), "envoy.service.discovery.v3.AggregatedDiscoveryService") {
 		t.Errorf("reflection: %v, %v", r, err)
+	}
+}
+
+// TestBothWaysAtOnce has a client that writes and never reads. The server must read on, or the two would wait for each other;
+// and it must not pile up answers.
+func TestBothWaysAtOnce(t *testing.T) {
+	h := serve(t, 100, Options{})
+	conn := h.dial(grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
+	st, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range 100 {
+		names = append(names, pushtest.ClusterName(fmt.Sprint("s", i)))
+	}
+	const requests = 2000 // of 4.5 KB, with answers of 15 KB
+	sent := make(chan error, 1)
+	go func() {
+		for range requests {
+			if err := st.Send(&discoveryv3.DeltaDiscoveryRequest{Node: testNode(1), TypeUrl: api.EndpointType, ResourceNamesSubscribe: names}); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	select {
+	case err := <-sent:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(limit):
+		t.Fatal("the server does not read while its answers are not")
+	}
+	if err := st.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	answers := 0
+	for {
+		if _, err := st.Recv(); err != nil {
+			break
+		}
+		answers++
+	}
+	if answers == 0 || answers > requests/2 {
+		t.Errorf("%d requests had %d answers, want few, each for many", requests, answers)
 	}
 }

@@ -24,7 +24,8 @@ func (d *draft) add(p *Payload) {
 // compose brings a subscription up to the newest World: it gives what has to be sent for that, nil for nothing.
 // The difference is found in the same way for both modes; SotW then turns it into what it can say.
 func (m *Machine) compose(s *subscription) *draft {
-	if s.upToDate(m.round) {
+	shelves := m.world.shelves[s.at]
+	if s.upToDate(m.round) || len(shelves) == 0 {
 		return nil
 	}
 	d := &draft{before: s.reached}
@@ -37,7 +38,6 @@ func (m *Machine) compose(s *subscription) *draft {
 	m.debts(s, d)
 	m.follow(s, d)
 
-	shelves := m.world.shelves[s.at]
 	if s.base == nil || len(s.base) != len(shelves) {
 		s.base = make([]*resource.Set, len(shelves))
 	}
@@ -46,7 +46,7 @@ func (m *Machine) compose(s *subscription) *draft {
 	}
 	s.reached = m.round
 
-	due := s.due && len(s.owed) == 0 && len(shelves) > 0
+	due := s.due && len(s.owed) == 0
 	if due || !d.empty() {
 		s.due = false
 	}

@@ -19,7 +19,7 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 		return
 	}
 	m.unsubscribe(s, sorted(r.Unsubscribe))
-	s.subscribe(sorted(r.Subscribe))
+	s.subscribe(sorted(r.Subscribe), first)
 	if first {
 		s.wildcard = s.wildcard || s.whole && !s.named
 		s.askAll()
@@ -27,8 +27,9 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	s.names, s.shared = m.intern(s.names)
 }
 
-// subscribe adds to what the client is interested in. Every name is answered, also one that it was sent before.
-func (s *subscription) subscribe(names []string) {
+// subscribe adds to what the client is interested in. Every name is answered, also one that it was sent before, or said
+// earlier that it holds.
+func (s *subscription) subscribe(names []string, first bool) {
 	if len(names) == 0 {
 		return
 	}
@@ -40,6 +41,11 @@ func (s *subscription) subscribe(names []string) {
 	}
 	s.names = union(s.names, names)
 	s.owe(names)
+	for _, n := range names {
+		if !first {
+			delete(s.held, n)
+		}
+	}
 }
 
 // unsubscribe takes away from it. A name dropped from beside a wildcard that still covers it must be answered, with the

@@ -66,7 +66,7 @@ func (m *Machine) releasable(s *subscription) bool {
 		return false
 	}
 	for i := range pushOrder {
-		if !pushOrder[i].refers {
+		if !pushOrder[i].refers || len(m.world.shelves[i]) == 0 {
 			continue
 		}
 		t := m.subs[i]

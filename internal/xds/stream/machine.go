@@ -1,8 +1,6 @@
 package stream
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Options shape a Machine.
 type Options struct {

@@ -18,7 +18,9 @@ import (
 func TestModel(t *testing.T) {
 	for _, mode := range []Mode{SotW, Delta} {
 		t.Run(mode.String(), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { newModel(rt, mode).run() })
+			for range 5 { // a hundred runs each
+				rapid.Check(t, func(rt *rapid.T) { newModel(rt, mode).run() })
+			}
 		})
 	}
 }

@@ -49,7 +49,7 @@ func (m *Machine) Idle() bool {
 		return false
 	}
 	for _, s := range m.subs {
-		if s != nil && s.reached != m.round {
+		if s != nil && s.reached != m.round && len(m.world.Shelves(s.url)) > 0 {
 			return false
 		}
 	}

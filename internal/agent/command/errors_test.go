@@ -1,0 +1,124 @@
+package command
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestErrors: what a user got wrong is said before anything starts, naming the variable, field, annotation, flag or file.
+func TestErrors(t *testing.T) {
+	const plaintext = `"discoveryAddress":"istiod:15010","controlPlaneAuthPolicy":"NONE"`
+	tests := []struct {
+		name  string
+		env   string   // variables more than, or instead of, those of a good sidecar, by lines
+		args  string   // after "proxy"
+		files []string // name, content, …
+		want  []string // parts of the error, in their order
+	}{
+		{name: "no identity", env: "POD_NAME=\nPOD_NAMESPACE=", want: []string{
+			"environment variable POD_NAME: must be set", "environment variable POD_NAMESPACE: must be set",
+		}},
+		{name: "nothing said of the control plane", env: "PROXY_CONFIG=", want: []string{
+			"control plane istiod.istio-system.svc:15012 (controlPlaneAuthPolicy MUTUAL_TLS): workload identity and TLS to the control plane are not supported yet; set discoveryAddress to the plaintext port (15010)",
+		}},
+		{name: "the TLS port", env: `PROXY_CONFIG={"discoveryAddress":"istiod:15012","controlPlaneAuthPolicy":"NONE"}`, want: []string{"control plane istiod:15012", "not supported yet"}},
+		{name: "fields of ProxyConfig", env: `PROXY_CONFIG={"concurency":1,"drainDuration":"soon"}`, want: []string{
+			`proxy configuration from PROXY_CONFIG: field "concurency": ProxyConfig has no such field`, `field "drainDuration": value "soon": `,
+		}},
+		{name: "values of ProxyConfig", env: `PROXY_CONFIG={"discoveryAddress":"istiod","statusPort":0,"statsdUdpAddress":"x:y"}`, want: []string{
+			`proxy configuration field "statusPort": 0 is not a port`, `proxy configuration field "discoveryAddress": "istiod" is not host:port`,
+			`proxy configuration field "statsdUdpAddress": "x:y": "y" is not a port`,
+		}},
+		{name: "the pod's annotation", files: []string{"etc/istio/pod/annotations", `proxy.istio.io/config="drainDuration: 1"`}, want: []string{
+			`proxy configuration from annotation proxy.istio.io/config: field "drainDuration"`,
+		}},
+		{name: "the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {a: b"}, want: []string{"read ./etc/istio/config/mesh: "}},
+		{name: "a field of the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {a: b}"}, want: []string{
+			`proxy configuration from ./etc/istio/config/mesh (defaultConfig): field "a": ProxyConfig has no such field`,
+		}},
+		{name: "a labels file", files: []string{"etc/istio/pod/labels", "app=\"a\"\nversion=v1\n"}, want: []string{
+			`read downward API file "./etc/istio/pod/labels": line 2: value of "version" is not a quoted string`,
+		}},
+		{name: "values of variables", env: "INSTANCE_IP=here\nDISABLE_ENVOY=perhaps\nMINIMUM_DRAIN_DURATION=5\nENVOY_STATUS_PORT=0\nMESHPILOT_SOCKET_MARK=-1\nISTIO_CPU_LIMIT=half\nTERMINATION_DRAIN_DURATION_SECONDS=5s", want: []string{
+			`environment variable INSTANCE_IP: "here" is not an IP address`,
+			`environment variable DISABLE_ENVOY: "perhaps" is neither true nor false`,
+			`environment variable MINIMUM_DRAIN_DURATION: "5" is not a duration such as 5s`,
+			`environment variable TERMINATION_DRAIN_DURATION_SECONDS: "5s" is not a number of seconds`,
+			`environment variable ISTIO_CPU_LIMIT: "half" is not a number of cores`,
+			`environment variable MESHPILOT_SOCKET_MARK: "-1" is not a number of at most 32 bits`,
+			`environment variable ENVOY_STATUS_PORT: 0 is not a port`,
+		}},
+		{name: "JSON in variables", env: "ISTIO_METAJSON_LABELS=[1]\nISTIO_METAJSON_X={", want: []string{
+			"environment variable ISTIO_METAJSON_LABELS: want a JSON object of strings: ", "environment variable ISTIO_METAJSON_X: not JSON: ",
+		}},
+		{name: "a value of the metadata", env: "ISTIO_METAJSON_A={\"WORKLOAD_NAME\":{}}", want: []string{
+			"node metadata: environment variable ISTIO_META_WORKLOAD_NAME: value map[] is not of the type that this key has",
+		}},
+		{name: "parts that are not there yet", env: "ISTIO_META_DNS_CAPTURE=true\nGRPC_XDS_BOOTSTRAP=/etc/x.json", want: []string{
+			"environment variable GRPC_XDS_BOOTSTRAP: asks for", "environment variable ISTIO_META_DNS_CAPTURE: asks for the DNS proxy, which this agent does not have yet",
+		}},
+		{name: "scrape annotations", env: `ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"metrics"}`, want: []string{
+			`environment variable ISTIO_PROMETHEUS_ANNOTATIONS: prometheus.io/port: "metrics" is not a port`,
+		}},
+		{name: "scrape annotations of the pod", files: []string{"etc/istio/pod/annotations", `prometheus.io/port="0"`}, want: []string{`annotation prometheus.io/port: "0" is not a port`}},
+		{name: "HOST_IP is not there", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"$(HOST_IP):9411"}}}`, want: []string{
+			`proxy configuration field "tracing.zipkin.address": it names $(HOST_IP), but the environment variable HOST_IP is not set`,
+		}},
+		{name: "a tracer of the past", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"lightstep":{"address":"a:1"}}}`, want: []string{
+			`proxy configuration field "tracing.lightstep": Envoy has no such tracer any more; use an extensionProvider`,
+		}},
+		{name: "TLS to services", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"a:1"},"tlsSettings":{"mode":"SIMPLE"}},"envoyMetricsService":{"address":"a:1","tlsSettings":{"mode":"SIMPLE"}}}`, want: []string{
+			`proxy configuration field "tracing.tlsSettings": `, `proxy configuration field "envoyMetricsService.tlsSettings": `,
+		}},
+		{name: "statistics", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionRegexps":["a(b"]}}`, files: []string{"etc/istio/pod/annotations",
+			"sidecar.istio.io/statsHistogramBuckets=\"{\\\"a\\\":[1,1]}\"\nsidecar.istio.io/statsFlushInterval=\"5\"\nsidecar.istio.io/statsCompression=\"lz4\"\nsidecar.istio.io/extraStatTags=\"a-b\""}, want: []string{
+			"statistics to include (ProxyConfig.proxyStatsMatcher or the annotations sidecar.istio.io/statsInclusion…): error parsing regexp: missing closing ): `a(b`",
+			`annotation sidecar.istio.io/extraStatTags: "a-b" is not a label`,
+			`annotation sidecar.istio.io/statsHistogramBuckets: the bounds of "a" must be different numbers above 0`,
+			`annotation sidecar.istio.io/statsFlushInterval: "5" is not a duration such as 5s`,
+			`annotation sidecar.istio.io/statsCompression: "lz4" is none of brotli, gzip, zstd`,
+		}},
+		{name: "an empty prefix", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionPrefixes":[""]}}`, want: []string{"a prefix, suffix or regular expression is empty"}},
+		{name: "too rare a flush", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsFlushInterval="5m"`}, want: []string{"annotation sidecar.istio.io/statsFlushInterval: 5m0s is not less than 5m0s"}},
+		{name: "buckets that are no JSON", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsHistogramBuckets="1,2"`}, want: []string{"annotation sidecar.istio.io/statsHistogramBuckets: want a JSON object of lists of numbers: "}},
+		{name: "an override that is not there", env: "ISTIO_BOOTSTRAP_OVERRIDE=/nowhere.yaml", want: []string{"environment variable ISTIO_BOOTSTRAP_OVERRIDE: open /nowhere.yaml: "}},
+		{name: "an override that is no mapping", env: "ISTIO_BOOTSTRAP_OVERRIDE=o.yaml", files: []string{"o.yaml", "- a\n"}, want: []string{
+			"environment variable ISTIO_BOOTSTRAP_OVERRIDE: file o.yaml: want a mapping of Bootstrap fields: ",
+		}},
+		{name: "a template", env: "ISTIO_BOOTSTRAP=/etc/t.json", want: []string{"environment variable ISTIO_BOOTSTRAP: bootstrap templates are not supported: use customConfigFile"}},
+		{name: "a template by field", env: `PROXY_CONFIG={` + plaintext + `,"proxyBootstrapTemplatePath":"/t"}`, want: []string{`proxy configuration field "proxyBootstrapTemplatePath": bootstrap templates are not supported`}},
+		{name: "a template by flag", args: "--templateFile /t", want: []string{"--templateFile: bootstrap templates are not supported"}},
+		{name: "a bootstrap that is not there", env: `PROXY_CONFIG={"customConfigFile":"/nowhere.json"}`, want: []string{`proxy configuration field "customConfigFile": stat /nowhere.json: `}},
+		{name: "token exchange", args: "--stsPort 15463", want: []string{"--stsPort: token exchange is not supported yet"}},
+		{name: "a role", args: "waypoint", want: []string{`proxy "waypoint": want sidecar or router`}},
+		{name: "two roles", args: "sidecar router", want: []string{"accepts at most 1 arg(s), received 2"}},
+		{name: "a level of Envoy's log", args: "--proxyLogLevel loud", want: []string{`--proxyLogLevel, --proxyComponentLogLevel: envoy log level "loud": want LEVEL or COMPONENT:LEVEL`}},
+		{name: "a level of a component", args: "--proxyLogLevel info --proxyComponentLogLevel misc", want: []string{`envoy log level "misc": want`}},
+		{name: "a level of the agent's log", args: "--log_output_level default:loud", want: []string{`log level "default:loud": unknown level "loud"`}},
+		{name: "a flag's value", args: "--concurrency many", want: []string{`invalid argument "many" for "--concurrency" flag`}},
+		{name: "a negative number of workers", args: "--concurrency=-1", want: []string{`proxy configuration field "concurrency": -1 is negative`}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for f := range slices.Chunk(test.files, 2) {
+				write(t, f[0], []byte(f[1]))
+			}
+			env := []string{"POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IP=10.0.0.1", "INSTANCE_IPS=10.0.0.1", "PROXY_CONFIG={" + plaintext + "}"}
+			env = append(env, strings.Split(test.env, "\n")...)
+			_, err := prepare(t.Context(), env, append([]string{"proxy"}, strings.Fields(test.args)...))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			rest := err.Error()
+			for _, want := range test.want {
+				i := strings.Index(rest, want)
+				if i < 0 {
+					t.Fatalf("error is\n%v\nwant, in this order:\n%s", err, strings.Join(test.want, "\n"))
+				}
+				rest = rest[i+len(want):]
+			}
+		})
+	}
+}

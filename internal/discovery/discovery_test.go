@@ -1,0 +1,525 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+)
+
+const patience = 20 * time.Second
+
+// controlPlane is one that runs in the test's process, on loopback ports of its own.
+type controlPlane struct {
+	t          *testing.T
+	dir        string
+	http, grpc string
+	log        *safeBuffer
+	stop       func() error
+}
+
+// safeBuffer is a log that may be read while it is written.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func testOptions(t *testing.T, dir string) Options {
+	t.Helper()
+	o := Defaults()
+	o.GRPCAddr, o.HTTPAddr = freeAddress(t), freeAddress(t)
+	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr = "", "", ""
+	o.Registries, o.ConfigDir = nil, dir
+	o.MeshConfigFile, o.NetworksConfigFile = filepath.Join(dir, ".mesh"), ""
+	return o
+}
+
+func start(t *testing.T, files map[string]string) *controlPlane {
+	t.Helper()
+	c := &controlPlane{t: t, dir: t.TempDir(), log: new(safeBuffer)}
+	for name, text := range files {
+		c.write(name, text)
+	}
+	o := testOptions(t, c.dir)
+	o.Logs.Out = c.log
+	c.http, c.grpc = o.HTTPAddr, o.GRPCAddr
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	c.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if err := c.stop(); err != nil {
+			t.Errorf("the control plane ended with %v", err)
+		}
+		if t.Failed() {
+			t.Logf("its log:\n%s", c.log)
+		}
+	})
+	c.eventually("ready", func() error {
+		_, err := c.get("/ready")
+		return err
+	})
+	return c
+}
+
+func (c *controlPlane) write(name, text string) {
+	c.t.Helper()
+	staged := filepath.Join(c.t.TempDir(), "staged")
+	if err := os.WriteFile(staged, []byte(text), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.Rename(staged, filepath.Join(c.dir, name)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *controlPlane) get(path string) (string, error) {
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Get("http://" + c.http + path)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", path, r.Status, body)
+	}
+	return string(body), err
+}
+
+func (c *controlPlane) eventually(what string, check func() error) {
+	c.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s: %v\n%s", what, err, c.log)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// translated reads how many resources were really translated, by type.
+func (c *controlPlane) translated() map[string]string {
+	c.t.Helper()
+	body, err := c.get("/metrics")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	out := map[string]string{}
+	for line := range strings.SplitSeq(body, "\n") {
+		if rest, ok := strings.CutPrefix(line, `meshpilot_translated_resources_total{type="`); ok {
+			name, value, _ := strings.Cut(rest, `"} `)
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// proxy is a simulated sidecar with one delta stream.
+type proxy struct {
+	t      *testing.T
+	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+
+	mu   sync.Mutex
+	have map[string]map[string]*discoveryv3.Resource // by type and name
+}
+
+// connect connects a sidecar of the default namespace and subscribes as Envoy does.
+func (c *controlPlane) connect(name, ip string) *proxy {
+	c.t.Helper()
+	conn, err := grpc.NewClient(c.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	st, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p := &proxy{t: c.t, stream: st, have: map[string]map[string]*discoveryv3.Resource{}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.receive()
+	}()
+	c.t.Cleanup(func() {
+		cancel()
+		<-done
+		conn.Close()
+	})
+	p.send(&discoveryv3.DeltaDiscoveryRequest{
+		Node:    &corev3.Node{Id: "sidecar~" + ip + "~" + name + ".default~default.svc.cluster.local"},
+		TypeUrl: api.ClusterType,
+	})
+	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
+	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.RouteType, ResourceNamesSubscribe: []string{"80"}})
+	return p
+}
+
+func (p *proxy) send(r *discoveryv3.DeltaDiscoveryRequest) {
+	if err := p.stream.Send(r); err != nil {
+		p.t.Errorf("send: %v", err)
+	}
+}
+
+func (p *proxy) receive() {
+	for {
+		r, err := p.stream.Recv()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		if p.have[r.TypeUrl] == nil {
+			p.have[r.TypeUrl] = map[string]*discoveryv3.Resource{}
+		}
+		var waiting []string
+		for _, x := range r.Resources {
+			_, known := p.have[r.TypeUrl][x.Name]
+			p.have[r.TypeUrl][x.Name] = x
+			cluster := new(clusterv3.Cluster)
+			if r.TypeUrl == api.ClusterType && !known && x.Resource.UnmarshalTo(cluster) == nil && cluster.GetType() == clusterv3.Cluster_EDS {
+				waiting = append(waiting, x.Name)
+			}
+		}
+		for _, name := range r.RemovedResources {
+			delete(p.have[r.TypeUrl], name)
+		}
+		p.mu.Unlock()
+		p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.TypeUrl, ResponseNonce: r.Nonce})
+		if len(waiting) > 0 {
+			p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.EndpointType, ResourceNamesSubscribe: waiting})
+		}
+	}
+}
+
+// version gives the version of a resource that the proxy has, "" if it has none.
+func (p *proxy) version(typeURL, name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.have[typeURL][name].GetVersion()
+}
+
+func (p *proxy) count(typeURL string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.have[typeURL])
+}
+
+// services is n services with an endpoint each, and the pods of a client Deployment.
+func services(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `
+apiVersion: v1
+kind: Service
+metadata: {name: s%d, namespace: default}
+spec: {clusterIP: 10.96.1.%d, selector: {app: s%d}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: s%d-1, namespace: default, labels: {kubernetes.io/service-name: s%d}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.1.0.%d], conditions: {ready: true}}]
+---
+`, i, i+1, i, i, i, i+1)
+	}
+	return b.String()
+}
+
+const rule = `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: s0, namespace: default}
+spec:
+  hosts: [s0]
+  http: [{name: %s, route: [{destination: {host: s1}}]}]
+`
+
+// TestAlikeProxiesCostOneTranslation: ten sidecars of one namespace cost what one costs, to connect and for a change.
+func TestAlikeProxiesCostOneTranslation(t *testing.T) {
+	const n = 20
+	c := start(t, map[string]string{"services.yaml": services(n), "rule.yaml": fmt.Sprintf(rule, "first")})
+	var proxies []*proxy
+	whole := func(p *proxy) func() error {
+		return func() error {
+			if p.count(api.EndpointType) != n || p.version(api.RouteType, "80") == "" || p.count(api.ListenerType) == 0 {
+				return fmt.Errorf("%d assignments, %d listeners, route %q", p.count(api.EndpointType), p.count(api.ListenerType), p.version(api.RouteType, "80"))
+			}
+			return nil
+		}
+	}
+	connect := func(i int) {
+		p := c.connect(fmt.Sprintf("client-%d", i), fmt.Sprintf("10.2.0.%d", i+1))
+		c.eventually("the configuration is whole", whole(p))
+		proxies = append(proxies, p)
+	}
+	edit := func(name string) map[string]string {
+		before := make([]string, len(proxies))
+		for i, p := range proxies {
+			before[i] = p.version(api.RouteType, "80")
+		}
+		c.write("rule.yaml", fmt.Sprintf(rule, name))
+		c.eventually("the edit arrives everywhere", func() error {
+			for i, p := range proxies {
+				if p.version(api.RouteType, "80") == before[i] {
+					return fmt.Errorf("proxy %d still has the old routes", i)
+				}
+			}
+			return nil
+		})
+		return c.translated()
+	}
+
+	connect(0)
+	one := c.translated()
+	if one["cds"] == "0" || one["eds"] == "0" || one["lds"] == "0" || one["rds"] == "0" || len(one) != 4 {
+		t.Fatalf("nothing was counted: %v", one)
+	}
+	for i := 1; i < 10; i++ {
+		connect(i)
+	}
+	if ten := c.translated(); !maps.Equal(one, ten) {
+		t.Errorf("ten proxies cost %v, one cost %v", ten, one)
+	}
+	want := maps.Clone(one)
+	var routes int
+	if _, err := fmt.Sscan(one["rds"], &routes); err != nil {
+		t.Fatal(err)
+	}
+	want["rds"] = fmt.Sprint(routes + 1) // the one virtual host that changed
+	if got := edit("second"); !maps.Equal(want, got) {
+		t.Errorf("after an edit with ten proxies %v, want %v", got, want)
+	}
+	versions := map[string]bool{}
+	for _, p := range proxies {
+		versions[p.version(api.RouteType, "80")] = true
+	}
+	if len(versions) != 1 {
+		t.Errorf("alike proxies have %d versions of one route configuration", len(versions))
+	}
+}
+
+func TestDebugPages(t *testing.T) {
+	c := start(t, map[string]string{"services.yaml": services(2), "rule.yaml": fmt.Sprintf(rule, "first")})
+	p := c.connect("client", "10.2.0.1")
+	c.eventually("the configuration is whole", func() error {
+		if p.count(api.EndpointType) != 2 || p.version(api.RouteType, "80") == "" {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	for path, want := range map[string][]string{
+		"/debug":                {"/debug/adsz", "/debug/problemz"},
+		"/debug/list":           {"/debug/syncz"},
+		"/debug/registryz":      {`"hostname": "s0.default.svc.cluster.local"`, `"defaultAddress": "10.96.1.1"`, `"protocol": "HTTP"`},
+		"/debug/endpointz":      {`"svc": "s0.default.svc.cluster.local:http"`, "10.1.0.1"},
+		"/debug/endpointShardz": {"Kubernetes/Kubernetes"},
+		"/debug/configz":        {`"kind": "VirtualService"`, `"name": "s0"`},
+		"/debug/adsz":           {`"totalClients": 1`, "sidecar~10.2.0.1~client.default"},
+		"/debug/connections":    {`"totalClients": 1`},
+		"/debug/config_dump?proxyID=client.default": {"outbound|80||s0.default.svc.cluster.local", "virtualOutbound", "s1.default.svc.cluster.local"},
+		"/debug/edsz?proxyID=client":                {"10.1.0.1"},
+		"/debug/mesh":                               {"outboundTrafficPolicy"},
+		"/debug/networkz":                           {"{}"},
+		"/debug/nackz":                              {"[]"},
+		"/debug/problemz":                           {"[]"},
+		"/debug/push_status":                        {"pilot_no_ip"}, // nothing is known at the client's address
+		"/version":                                  {`"version"`},
+		"/metrics":                                  {"pilot_xds_pushes", "pilot_proxy_convergence_time", "pilot_services 2", "pilot_virt_services 1", "pilot_info"},
+	} {
+		body, err := c.get(path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		for _, w := range want {
+			if !strings.Contains(body, w) {
+				t.Errorf("%s does not contain %q:\n%.600s", path, w, body)
+			}
+		}
+	}
+	c.eventually("everything is acknowledged", func() error {
+		body, err := c.get("/debug/syncz")
+		if err != nil {
+			return err
+		}
+		var list []map[string]string
+		if err := json.Unmarshal([]byte(body), &list); err != nil || len(list) != 1 {
+			return fmt.Errorf("%v: %s", err, body)
+		}
+		for _, x := range []string{"cluster", "listener", "route", "endpoint"} {
+			if s := list[0]; s[x+"_sent"] == "" || s[x+"_sent"] != s[x+"_acked"] {
+				return fmt.Errorf("%s: %v", x, s)
+			}
+		}
+		return nil
+	})
+	for path, status := range map[string]string{"/debug/config_dump?proxyID=nobody": "404", "/debug/config_dump": "400", "/debug/nothing": "404"} {
+		if _, err := c.get(path); err == nil || !strings.Contains(err.Error(), status) {
+			t.Errorf("%s: %v, want %s", path, err, status)
+		}
+	}
+}
+
+// TestNotReadyBeforeSourcesAreInSync: until then the probe says why not, and the xDS port is shut.
+func TestNotReadyBeforeSourcesAreInSync(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "config")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := testOptions(t, dir)
+	o.Logs.Out = io.Discard
+	s, err := newServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(dir); err != nil { // gone between the check and the start
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.run(ctx) }()
+	c := &controlPlane{t: t, http: o.HTTPAddr, log: new(safeBuffer)}
+	c.eventually("the reason", func() error {
+		_, err := c.get("/ready")
+		if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "file:"+dir) {
+			return fmt.Errorf("/ready: %v", err)
+		}
+		return nil
+	})
+	if conn, err := net.Dial("tcp", o.GRPCAddr); err == nil {
+		conn.Close()
+		t.Error("the xDS port is open before the sources are in sync")
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("ready", func() error {
+		_, err := c.get("/ready")
+		return err
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStopsWithinTheShutdownDuration although a stream is open.
+func TestStopsWithinTheShutdownDuration(t *testing.T) {
+	c := start(t, map[string]string{"services.yaml": services(1)})
+	p := c.connect("client", "10.2.0.1")
+	c.eventually("clusters", func() error {
+		if p.count(api.ClusterType) == 0 {
+			return fmt.Errorf("none yet")
+		}
+		return nil
+	})
+	begin := time.Now()
+	if err := c.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took > Defaults().ShutdownDuration {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	for flag, edit := range map[string]func(*Options){
+		"--grpcAddr":                        func(o *Options) { o.GRPCAddr = "15010" },
+		"--monitoringAddr":                  func(o *Options) { o.MonitoringAddr = ":http:" },
+		"--registries":                      func(o *Options) { o.Registries = []string{"Bogus"} },
+		"--configDir":                       func(o *Options) { o.ConfigDir = "/nowhere/at/all" },
+		"--domain":                          func(o *Options) { o.Domain = "" },
+		"--clusterAliases":                  func(o *Options) { o.ClusterAliases = []string{"a=c", "b=c"} },
+		"--keepaliveMaxServerConnectionAge": func(o *Options) { o.Keepalive.MaxServerConnectionAge = 0 },
+		"--shutdownDuration":                func(o *Options) { o.ShutdownDuration = -1 },
+		"--tls-cipher-suites":               func(o *Options) { o.TLSCipherSuites = []string{"ROT13"} },
+		"--tls-min-version":                 func(o *Options) { o.TLSMinVersion = "SSL3" },
+		"PILOT_DEBOUNCE_AFTER":              func(o *Options) { o.Push.DebounceAfter = time.Hour },
+	} {
+		o := testOptions(t, t.TempDir())
+		if err := o.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		edit(&o)
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: error %v", flag, err)
+		}
+	}
+}
+
+func TestBusyPortIsNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for flag, edit := range map[string]func(*Options){
+		"--grpcAddr": func(o *Options) { o.GRPCAddr = l.Addr().String() },
+		"--httpAddr": func(o *Options) { o.HTTPAddr = l.Addr().String() },
+	} {
+		o := testOptions(t, t.TempDir())
+		o.Logs.Out = io.Discard
+		edit(&o)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		err := Run(ctx, o)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: error %v", flag, err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+func metadata(t *testing.T, json string) *structpb.Struct {
+	t.Helper()
+	s := new(structpb.Struct)
+	if err := protojson.Unmarshal([]byte(json), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestProxyOfNode(t *testing.T) {
+	const id = "sidecar~10.0.0.1~reviews-1.shop~shop.svc.cluster.local"
+	base := mesh.Proxy{
+		ID: id, Type: mesh.SidecarProxy, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+		Name: "reviews-1", Namespace: "shop", DNSDomain: "shop.svc.cluster.local",
+	}
+	with := func(change func(*mesh.Proxy)) mesh.Proxy {
+		p := base
+		change(&p)
+		return p
+	}
+	tests := []struct {
+		name string
+		node *corev3.Node
+		want mesh.Proxy
+		err  string
+	}{
+		{"only an id", &corev3.Node{Id: id}, base, ""},
+		{"everything", &corev3.Node{
+			Id: id, Cluster: "reviews.shop", Locality: &corev3.Locality{Region: "r", Zone: "z", SubZone: "s"},
+			Extensions: []*corev3.Extension{{Name: "b"}, {Name: "a", Category: "x"}, {Name: "b"}},
+			Metadata:   metadata(t, `{"CLUSTER_ID":"c1","NETWORK":"n1","LABELS":{"app":"reviews"},"INSTANCE_IPS":"10.0.0.1,fd00::1"}`),
+		}, with(func(p *mesh.Proxy) {
+			p.Cluster, p.ClusterID, p.Network, p.Labels = "reviews.shop", "c1", "n1", map[string]string{"app": "reviews"}
+			p.Addresses = append(p.Addresses[:1:1], netip.MustParseAddr("fd00::1"))
+			p.Locality = mesh.Locality{Region: "r", Zone: "z", SubZone: "s"}
+			p.Extensions = []string{"a", "b"}
+		}), ""},
+		{"another namespace for configuration", &corev3.Node{Id: id, Metadata: metadata(t, `{"NAMESPACE":"other"}`)},
+			with(func(p *mesh.Proxy) { p.Namespace = "other" }), ""},
+		{"an alias of a cluster", &corev3.Node{Id: id, Metadata: metadata(t, `{"CLUSTER_ID":"old"}`)},
+			with(func(p *mesh.Proxy) { p.ClusterID = "Kubernetes" }), ""},
+		{"a field of another kind does no harm", &corev3.Node{Id: id, Metadata: metadata(t, `{"LABELS":7,"NETWORK":"n1"}`)},
+			with(func(p *mesh.Proxy) { p.Network = "n1" }), ""},
+		{"a bad address", &corev3.Node{Id: id, Metadata: metadata(t, `{"INSTANCE_IPS":"10.0.0"}`)}, mesh.Proxy{}, "INSTANCE_IPS"},
+		{"no id", &corev3.Node{Cluster: "x"}, mesh.Proxy{}, "node.id is missing"},
+		{"no node", nil, mesh.Proxy{}, "node.id is missing"},
+	}
+	s := New(Options{ClusterAliases: map[mesh.ClusterID]mesh.ClusterID{"old": "Kubernetes"}})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := s.proxy(tt.node)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("error %v, want one with %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(&tt.want, got, cmpopts.EquateComparable(netip.Addr{}), cmpopts.IgnoreFields(mesh.Proxy{}, "Metadata")); d != "" {
+				t.Errorf("proxy (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestExtensionsAreShared(t *testing.T) {
+	var table extensionTable
+	node := func(names ...string) *corev3.Node {
+		n := new(corev3.Node)
+		for _, x := range names {
+			n.Extensions = append(n.Extensions, &corev3.Extension{Name: x})
+		}
+		return n
+	}
+	a, b := table.of(node("x", "y")), table.of(node("y", "x"))
+	if &a[0] != &b[0] {
+		t.Error("equal lists have two places")
+	}
+	if table.of(node()) != nil {
+		t.Error("a proxy that says nothing has extensions")
+	}
+}
