@@ -112,7 +112,7 @@ func (s *server) converters() []registry.Converter {
 func generators(t *translate.Table) []push.Generator {
 	list := make([]push.Generator, 0, len(t.Generators))
 	for _, g := range t.Generators {
-		list = append(list, push.Generator{TypeURL: g.TypeURL, All: g.All, Named: g.Named, Affected: g.Affected})
+		list = append(list, push.Generator{TypeURL: g.TypeURL, All: g.All, Named: g.Named, Affected: g.Affected, Scope: g.Scope})
 	}
 	return list
 }

@@ -23,6 +23,9 @@ type Generator struct {
 	// Affected narrows what must be asked again of a named type after a change: those of the names that may differ.
 	// nil: all of them.
 	Affected func(v *view.View, d snapshot.Delta, names []string) []string
+	// Scope gives the part of a Key that the output depends on, with the rest zero; nil: all of it. Views that agree in
+	// it share what is made.
+	Scope func(k view.Key) view.Key
 }
 
 // Table is all generators, and how much they have done.
@@ -40,9 +43,9 @@ func NewTable() *Table {
 	return &Table{
 		Generators: []Generator{
 			{TypeURL: api.ClusterType, All: clusters.All},
-			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected},
+			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected, Scope: endpointScope},
 			{TypeURL: api.ListenerType, All: listeners.All},
-			{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected},
+			{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope},
 		},
 		Computed: map[string]func() uint64{
 			api.ClusterType:  clusters.Computed,
@@ -50,5 +53,20 @@ func NewTable() *Table {
 			api.ListenerType: listeners.Computed,
 			api.RouteType:    routes.Computed,
 		},
+	}
+}
+
+// endpointScope: which endpoints a proxy gets is a matter of where it is and what it sees, not of what it serves.
+func endpointScope(k view.Key) view.Key {
+	return view.Key{
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Locality: k.Locality, Network: k.Network, Cluster: k.Cluster,
+		IPv4: k.IPv4, IPv6: k.IPv6,
+	}
+}
+
+// routeScope: outbound routes are a matter of what a proxy sees, how it calls it, and its labels as source.
+func routeScope(k view.Key) view.Key {
+	return view.Key{
+		Type: k.Type, Namespace: k.Namespace, Domain: k.Domain, Sidecar: k.Sidecar, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
 	}
 }

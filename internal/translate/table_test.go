@@ -5,9 +5,11 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 func TestTableIsWhole(t *testing.T) {
@@ -82,6 +84,51 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 		}
 		if told == 0 || told == len(clusters) {
 			t.Errorf("%s: %d of %d clusters are told their endpoints: the test shows nothing", proxy, told, len(clusters))
+		}
+	}
+}
+
+// TestScopeLosesNothing: what is made for the part of a Key that a generator names is what is made for the whole Key.
+func TestScopeLosesNothing(t *testing.T) {
+	m := fixture.New(t, []byte(everyResolution+`
+---
+kind: VirtualService
+metadata: {name: labelled}
+spec:
+  hosts: [static]
+  http:
+  - match: [{sourceLabels: {app: web}}]
+    route: [{destination: {host: static, subset: v1}}]
+  - route: [{destination: {host: static}}]
+---
+kind: EndpointSlice
+metadata: {name: static-1, labels: {kubernetes.io/service-name: static}}
+ports: [{name: http, port: 80}]
+endpoints: [{addresses: [10.1.0.1], zone: b}, {addresses: [10.1.0.2], zone: a}]
+`), nil)
+	full := view.Key{
+		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local", Inbound: "80/80/default/static.default.svc.cluster.local",
+		Labels: "app=web", Locality: mesh.Locality{Region: "r", Zone: "a"}, Network: "n", Cluster: "Kubernetes", IPv4: true,
+		Interception: "TPROXY", SocketMark: 1337,
+	}
+	v := view.Build(m.Snapshot(), full)
+	for _, g := range NewTable().Generators {
+		if g.Scope == nil {
+			continue
+		}
+		scoped := view.Build(m.Snapshot(), g.Scope(full))
+		found := 0
+		for _, name := range []string{"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local"} {
+			a, b := g.Named(v, name), g.Named(scoped, name)
+			if (a == nil) != (b == nil) || a != nil && a.Version != b.Version {
+				t.Errorf("%s %q: another one for the scope alone", g.TypeURL, name)
+			}
+			if a != nil {
+				found++
+			}
+		}
+		if found < 2 {
+			t.Errorf("%s: only %d of the names mean something", g.TypeURL, found)
 		}
 	}
 }

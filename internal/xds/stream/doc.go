@@ -39,16 +39,16 @@
 //
 // After each event the machine goes through the types in push order (type.go) and sends the first that is due:
 //
-//	CDS ─> EDS ─> LDS ─> RDS ─> SDS, and when none is due: clusters that are gone
+//		CDS ─> EDS ─> LDS ─> RDS ─> SDS, and when none is due: clusters that are gone
 //
-//   - A type is due if the client asked for something (names, or everything), or if its part of the World differs from base.
-//   - Changes wait while a response of the type is unanswered, and go together when it is. Answers to requests do not wait.
-//     Neither do clusters: Envoy holds back every ACK of CDS while any cluster warms, which may be for ever, and nothing may
-//     depend on that ACK. Who does not answer for five Overdue events is not waited for any longer.
-//   - Nothing that the client has is sent again, but for three reasons: it asked for it (in delta also for a name it already
-//     has), it is endpoints that follow their cluster, or it is SotW and the type is sent whole.
-//   - The first request of a type is always answered, if need be with an empty response. In SotW that is so for CDS and
-//     LDS only: an empty answer for routes would open a listener without any.
+//	  - A type is due if the client asked for something (names, or everything), or if its part of the World differs from base.
+//	  - Changes wait while a response of the type is unanswered, and go together when it is. Answers to requests do not wait.
+//	    Neither do clusters: Envoy holds back every ACK of CDS while any cluster warms, which may be for ever, and nothing may
+//	    depend on that ACK. Who does not answer for five Overdue events is not waited for any longer.
+//	  - Nothing that the client has is sent again, but for three reasons: it asked for it (in delta also for a name it already
+//	    has), it is endpoints that follow their cluster, or it is SotW and the type is sent whole.
+//	  - The first request of a type is always answered, if need be with an empty response. In SotW that is so for CDS and
+//	    LDS only: an empty answer for routes would open a listener without any.
 //
 // # Make before break (hold.go, freeze.go)
 //

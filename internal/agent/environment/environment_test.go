@@ -1,0 +1,108 @@
+package environment
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// defaults is what comes of no variables at all.
+func defaults() Environment {
+	return Environment{
+		SkipDeprecatedLogs: true, MinimumDrainDuration: 5 * time.Second, TerminationDrainDuration: -1,
+		EnvoyStatusPort: 15021, EnvoyPrometheusPort: 15090, Metadata: map[string]any{},
+	}
+}
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name string
+		vars []string
+		want func(*Environment)
+	}{
+		{"nothing", nil, func(*Environment) {}},
+		{"empty values are as good as none", []string{"INSTANCE_IP=", "DISABLE_ENVOY= ", "ENVOY_STATUS_PORT="}, func(*Environment) {}},
+		{"identity", []string{"POD_NAME=a-1", "POD_NAMESPACE=ns", "SERVICE_ACCOUNT=sa"}, func(e *Environment) {
+			e.PodName, e.PodNamespace, e.ServiceAccount = "a-1", "ns", "sa"
+		}},
+		{"addresses", []string{"INSTANCE_IP=10.0.0.1", "INSTANCE_IPS=10.0.0.1, fd00::1", "HOST_IP=192.0.2.1"}, func(e *Environment) {
+			e.InstanceIP = netip.MustParseAddr("10.0.0.1")
+			e.InstanceIPs = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
+			e.HostIP = "192.0.2.1"
+		}},
+		{"IPv4 in IPv6 is IPv4", []string{"INSTANCE_IP=::ffff:10.0.0.1"}, func(e *Environment) { e.InstanceIP = netip.MustParseAddr("10.0.0.1") }},
+		{"addresses as metadata", []string{"ISTIO_META_INSTANCE_IPS=10.0.0.1"}, func(e *Environment) {
+			e.InstanceIPs = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+			e.Metadata = map[string]any{"INSTANCE_IPS": "10.0.0.1"}
+		}},
+		{"draining", []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=1m", "TERMINATION_DRAIN_DURATION_SECONDS=0"}, func(e *Environment) {
+			e.ExitOnZeroActiveConnections, e.MinimumDrainDuration, e.TerminationDrainDuration = true, time.Minute, 0
+		}},
+		{"switches", []string{"DISABLE_ENVOY=1", "ENVOY_SKIP_DEPRECATED_LOGS=false"}, func(e *Environment) { e.DisableEnvoy, e.SkipDeprecatedLogs = true, false }},
+		{"bootstrap", []string{"ISTIO_BOOTSTRAP=/t", "ISTIO_BOOTSTRAP_OVERRIDE=/o"}, func(e *Environment) { e.BootstrapTemplate, e.BootstrapOverride = "/t", "/o" }},
+		{"whole cores", []string{"ISTIO_CPU_LIMIT=2"}, func(e *Environment) { e.CPULimit = 2 }},
+		{"parts of cores, rounded up", []string{"ISTIO_CPU_LIMIT=100m"}, func(e *Environment) { e.CPULimit = 1 }},
+		{"ports and mark", []string{"ENVOY_STATUS_PORT=1", "ENVOY_PROMETHEUS_PORT=65535", "MESHPILOT_SOCKET_MARK=0x539"}, func(e *Environment) {
+			e.EnvoyStatusPort, e.EnvoyPrometheusPort, e.SocketMark = 1, 65535, 1337
+		}},
+		{"metadata; the JSON counts after plain values, in the order of names", []string{
+			"ISTIO_METAJSON_B={\"k\":\"b\"}", "ISTIO_METAJSON_A={\"k\":\"a\",\"x\":true}", "ISTIO_META_k=plain", "ISTIO_META_=", "ISTIO_METAJSON_N=7",
+		}, func(e *Environment) { e.Metadata = map[string]any{"k": "b", "x": true, "N": float64(7)} }},
+		{"labels and annotations", []string{`ISTIO_METAJSON_LABELS={"app":"a"}`, `ISTIO_METAJSON_ANNOTATIONS={"x/y":"z"}`}, func(e *Environment) {
+			e.Labels, e.Annotations = map[string]string{"app": "a"}, map[string]string{"x/y": "z"}
+		}},
+		{"the application's metrics", []string{`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","path":"m","port":"9080"}`}, func(e *Environment) {
+			e.Application = &Application{Port: 9080, Path: "/m"}
+		}},
+		{"no metrics of the application", []string{`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"false","path":"","port":"9080"}`}, func(*Environment) {}},
+		{"parts that are switched off", []string{"ISTIO_META_DNS_CAPTURE=false", "FILE_MOUNTED_CERTS=false"}, func(e *Environment) {
+			e.Metadata = map[string]any{"DNS_CAPTURE": "false"}
+		}},
+		{"what every pod has", []string{"PILOT_CERT_PROVIDER=istiod", "CA_ADDR=istiod:15012"}, func(e *Environment) {
+			e.Warnings = []string{"environment variables without effect yet: CA_ADDR, PILOT_CERT_PROVIDER"}
+		}},
+		{"the last of several counts", []string{"POD_NAME=a", "POD_NAME=b", "not a variable"}, func(e *Environment) { e.PodName = "b" }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := Parse(List(test.vars))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := defaults()
+			test.want(&want)
+			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestParseErrors has what the errors of the command line do not show yet: all errors come at once.
+func TestParseErrors(t *testing.T) {
+	_, err := Parse(Variables{"INSTANCE_IPS": "10.0.0.1,x", "HOST_IP": "node", "MINIMUM_DRAIN_DURATION": "-1s", "PROV_CERT": "/etc/certs"})
+	for _, want := range []string{
+		`environment variable INSTANCE_IPS: "x" is not an IP address`,
+		`environment variable HOST_IP: "node" is not an IP address`,
+		`environment variable MINIMUM_DRAIN_DURATION: "-1s" is not a duration such as 5s`,
+		`environment variable PROV_CERT: asks for workload certificates, which this agent does not have yet`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant …%s…", err, want)
+		}
+	}
+}
+
+func TestWithDefaults(t *testing.T) {
+	vars := Variables{"A": "own", "B": ""}
+	got := vars.WithDefaults(map[string]string{"A": "default", "B": "default", "C": "default"})
+	if diff := cmp.Diff(Variables{"A": "own", "B": "", "C": "default"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(vars) != 2 {
+		t.Error("the variables themselves were changed")
+	}
+}

@@ -1,0 +1,182 @@
+package listener
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+const shop = `
+{kind: Service, metadata: {name: web}, spec: {clusterIP: 10.96.0.1, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}}
+---
+{kind: Service, metadata: {name: db}, spec: {clusterIP: 10.96.0.2, ports: [{name: tcp, port: 5432}]}}
+---
+{kind: Service, metadata: {name: pods}, spec: {clusterIP: None, selector: {app: pods}, ports: [{name: tcp, port: 6000}]}}
+---
+{kind: Pod, metadata: {name: pods-0, labels: {app: pods}}, status: {podIP: 10.0.0.1, phase: Running}}
+---
+{kind: Pod, metadata: {name: web-0, labels: {app: web}}, status: {podIP: 10.0.1.1, phase: Running}}
+---
+{kind: Pod, metadata: {name: web-1, labels: {app: web}}, status: {podIP: 10.0.1.2, phase: Running}}
+---
+{kind: VirtualService, metadata: {name: web}, spec: {hosts: [web], http: [{route: [{destination: {host: web}}]}]}}
+---
+{kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {outlierDetection: {interval: 5s}}}}
+`
+
+// TestWorkFollowsChange counts how many listeners are made, and how often the outbound ones are planned, for one proxy after
+// each of a row of changes.
+func TestWorkFollowsChange(t *testing.T) {
+	m := fixture.New(t, []byte(shop), nil)
+	g := NewGenerator()
+	var held []*resource.Resource
+	var v *view.View
+	work := func(proxy string) (made, planned uint64) {
+		made, planned = g.Computed(), g.Planned()
+		next := m.View(fixture.Proxy(t, []byte(proxy)))
+		held = append(held, g.All(next)...)
+		v = next // until now what the proxies have, and what it was made of, is held
+		return g.Computed() - made, g.Planned() - planned
+	}
+	const web = "{name: web-0, addresses: [10.0.1.1]}"
+	for _, step := range []struct {
+		what, apply, proxy string
+		made, planned      uint64
+	}{
+		{"the first", "", web, 5, 1},
+		{"an alike one", "", "{name: web-1, addresses: [10.0.1.2]}", 0, 0},
+		{"one of another workload: virtualInbound", "", "{name: other, addresses: [10.0.9.9]}", 1, 0},
+		{"one of another namespace", "", "{namespace: other, addresses: [10.0.9.8]}", 0, 1},
+		{"HTTP routes edited", `{kind: VirtualService, metadata: {name: web}, spec: {hosts: [web], http: [{timeout: 3s, route: [{destination: {host: web}}]}]}}`, web, 0, 0},
+		{"another VirtualService for HTTP", `{kind: VirtualService, metadata: {name: more}, spec: {hosts: [db], http: [{route: [{destination: {host: web}}]}]}}`, web, 0, 0},
+		{"outlier detection edited", `{kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {outlierDetection: {interval: 6s}}}}`, web, 0, 0},
+		{"an endpoint more", `{kind: Pod, metadata: {name: web-2, labels: {app: web}}, status: {podIP: 10.0.1.3, phase: Running}}`, web, 0, 0},
+		{"a Sidecar elsewhere", `{kind: Sidecar, metadata: {name: x, namespace: other}, spec: {egress: [{hosts: ["./*"]}]}}`, web, 0, 0},
+		{"an HTTP service more", `{kind: Service, metadata: {name: zoo}, spec: {clusterIP: 10.96.0.9, ports: [{name: http, port: 80}]}}`, web, 0, 1},
+		{"an endpoint of a headless service: its listener", `{kind: Pod, metadata: {name: pods-1, labels: {app: pods}}, status: {podIP: 10.0.0.2, phase: Running}}`, web, 1, 1},
+		{"an idle timeout", `{kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 6s}}}}}`, web, 1, 1},
+		{"a TCP route", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 1, 1},
+		{"and back: it is remembered", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [nobody], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 0, 1},
+		{"an own port more: virtualInbound", `{kind: Service, metadata: {name: zoo-b}, spec: {clusterIP: 10.96.0.8, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8081}]}}`, web, 1, 1},
+	} {
+		if step.apply != "" {
+			m.Apply(t, step.apply)
+		}
+		if made, planned := work(step.proxy); made != step.made || planned != step.planned {
+			t.Errorf("%s: %d listeners made and %d plans, want %d and %d", step.what, made, planned, step.made, step.planned)
+		}
+	}
+	runtime.KeepAlive(held)
+	runtime.KeepAlive(v)
+}
+
+// TestReuseChangesNothing makes listeners of one mesh after another by one Generator, and holds them to those of one that
+// remembers nothing.
+func TestReuseChangesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		m := fixture.New(t, nil, nil)
+		g := NewGenerator()
+		var texts []string
+		for range 4 {
+			text := randomMesh(r)
+			texts = append(texts, text)
+			m.Apply(t, text)
+			if rapid.IntRange(0, 3).Draw(r, "settings") == 0 {
+				changed := mesh.DefaultMeshConfig()
+				changed.AccessLogFile = oneOf(r, "log", "/dev/stdout", "/dev/stderr")
+				m.Send(mesh.Event{Settings: &mesh.Settings{Mesh: changed}})
+			}
+			v := m.View(fixture.Proxy(t, []byte(fmt.Sprintf("{labels: {app: %s}, interception: %s}", oneOf(r, "app", "a", "b"), oneOf(r, "interception", "REDIRECT", "NONE")))))
+			fresh := NewGenerator()
+			if diff := cmp.Diff(fresh.Plan(v), g.Plan(v)); diff != "" {
+				r.Fatalf("plans differ (-fresh +reused):\n%s\nafter:\n%s", diff, strings.Join(texts, "\n=====\n"))
+			}
+			if a, b := version(t, fresh.All(v)), version(t, g.All(v)); a != b {
+				r.Fatalf("bytes differ, after:\n%s", strings.Join(texts, "\n=====\n"))
+			}
+			if diff := cmp.Diff(fresh.Problems(v), g.Problems(v)); diff != "" {
+				r.Fatalf("problems differ (-fresh +reused):\n%s", diff)
+			}
+		}
+	})
+}
+
+// version is the version of the set of resources: equal for equal bytes.
+func version(t testing.TB, list []*resource.Resource) string {
+	t.Helper()
+	set, err := resource.NewSet(list)
+	if err != nil {
+		t.Error(err)
+	}
+	return set.Version()
+}
+
+// TestBytesAreStable makes the listeners of a mesh again and again, of objects that came in another order each time.
+func TestBytesAreStable(t *testing.T) {
+	batch, err := fixture.Decode([]byte(shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	want := ""
+	for i := range 100 {
+		events := fixture.Events(mesh.Upsert, batch...)
+		random.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		m := fixture.New(t, nil, nil)
+		for _, e := range events {
+			m.Send(e)
+		}
+		v := m.View(fixture.Proxy(t, []byte("{name: web-0, addresses: [10.0.1.1]}")))
+		got := version(t, NewGenerator().All(v))
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Fatalf("the %d. time the bytes are others", i+1)
+		}
+	}
+}
+
+// TestManyAsk has the listeners of one View made by many at once.
+func TestManyAsk(t *testing.T) {
+	m := fixture.New(t, []byte(shop), nil)
+	g := NewGenerator()
+	s := m.Snapshot()
+	lists := make([][]*resource.Resource, 20)
+	done := make(chan struct{})
+	for i := range lists {
+		go func() {
+			lists[i] = g.All(viewFor(s, i))
+			done <- struct{}{}
+		}()
+	}
+	for range lists {
+		<-done
+	}
+	if g.Planned() != 1 {
+		t.Errorf("planned %d times", g.Planned())
+	}
+	for i, list := range lists {
+		for j := range list {
+			if list[j] != lists[0][j] {
+				t.Fatalf("list %d has another %s", i, list[j].Name)
+			}
+		}
+	}
+}
+
+func viewFor(s *snapshot.Snapshot, i int) *view.View {
+	p := &mesh.Proxy{Type: mesh.SidecarProxy, Name: fmt.Sprint("p-", i), Namespace: "default", DNSDomain: "default.svc.cluster.local"}
+	return view.Build(s, view.KeyFor(s, p))
+}
