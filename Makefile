@@ -16,9 +16,9 @@ help: ## list the targets
 .PHONY: build
 build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
-	$(GO) build -trimpath -o $(BIN)/ ./cmd/...
-	$(GO) build -trimpath -o $(BIN)/bookinfo ./samples/bookinfo/app
-	$(GO) build -trimpath -o $(BIN)/demo ./samples/bookinfo/demo
+	$(GO) build -o $(BIN)/ ./cmd/...
+	$(GO) build -o $(BIN)/bookinfo ./samples/bookinfo/app
+	$(GO) build -o $(BIN)/demo ./samples/bookinfo/demo
 
 .PHONY: envoy
 envoy: ## fetch Envoy into the user's cache, if it is not there

@@ -22,7 +22,6 @@ func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outl
 	if lb.GetConsistentHash() != nil {
 		r.consistentHash(at.Child("consistentHash"), lb.GetConsistentHash())
 	}
-	//nolint:staticcheck // the deprecated field is still read
 	if seconds := lb.GetWarmupDurationSecs(); seconds != nil {
 		r.durationOrZero(at.Child("warmupDurationSecs"), seconds)
 		if lb.GetWarmup() != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -396,8 +397,11 @@ func TestDebugPages(t *testing.T) {
 			return err
 		}
 		var list []map[string]string
-		if err := json.Unmarshal([]byte(body), &list); err != nil || len(list) != 1 {
-			return fmt.Errorf("%v: %s", err, body)
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			return err
+		}
+		if len(list) != 1 {
+			return fmt.Errorf("%d proxies: %s", len(list), body)
 		}
 		for _, x := range []string{"cluster", "listener", "route", "endpoint"} {
 			if s := list[0]; s[x+"_sent"] == "" || s[x+"_sent"] != s[x+"_acked"] {
@@ -436,8 +440,11 @@ func TestNotReadyBeforeSourcesAreInSync(t *testing.T) {
 	c := &controlPlane{t: t, http: o.HTTPAddr, log: new(safeBuffer)}
 	c.eventually("the reason", func() error {
 		_, err := c.get("/ready")
-		if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "file:"+dir) {
-			return fmt.Errorf("/ready: %v", err)
+		if err == nil {
+			return errors.New("/ready answers 200")
+		}
+		if !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "file:"+dir) {
+			return err
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -59,7 +60,9 @@ func (s *server) serveXDS(ctx context.Context) error {
 	cut := time.AfterFunc(o.ShutdownDuration, g.Stop)
 	defer cut.Stop()
 	g.GracefulStop()
-	<-done
+	if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("--grpcAddr: %w", err)
+	}
 	return nil
 }
 

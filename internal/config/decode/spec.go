@@ -42,7 +42,7 @@ func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
 	}
 	if err := protojson.Unmarshal(body, spec); err != nil {
 		// The walk knows all that protojson refuses, with its path; this is what it may have missed.
-		reason := strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), "  ")
+		reason := strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0")
 		return nil, []config.Problem{{Field: at.String(), Reason: reason, Severity: config.Error}}
 	}
 	return spec, nil

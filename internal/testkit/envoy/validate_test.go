@@ -78,7 +78,7 @@ func assignment(cluster, address string) *endpointv3.ClusterLoadAssignment {
 
 func routes(regex string) *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{VirtualHosts: []*routev3.VirtualHost{{Name: "h", Domains: []string{"*"}, Routes: []*routev3.Route{{
-		Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: "/"}, Headers: []*routev3.HeaderMatcher{{Name: "x", HeaderMatchSpecifier: &routev3.HeaderMatcher_SafeRegexMatch{SafeRegexMatch: safeRegex(regex)}}}},
+		Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: "/"}, Headers: []*routev3.HeaderMatcher{{Name: "x", HeaderMatchSpecifier: &routev3.HeaderMatcher_SafeRegexMatch{SafeRegexMatch: safeRegex(regex)}}}}, //nolint:staticcheck // it is the older field that Envoy must still load
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: "nowhere"}}},
 	}}}}}
 }

@@ -23,8 +23,9 @@ func (in OutboundInput) resolve(c *clusterv3.Cluster) {
 		applyType(c, clusterv3.Cluster_STRICT_DNS)
 	}
 	c.DnsLookupFamily = lookupFamily(in.Proxy)
+	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positive(in.Settings.Mesh.GetDnsRefreshRate())
-	c.RespectDnsTtl = true
+	c.RespectDnsTtl = true //nolint:staticcheck // as above
 	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: packed(resolver())}
 }
 

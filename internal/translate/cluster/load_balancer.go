@@ -49,7 +49,7 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 		}
 		return
 	}
-	size := hash.GetMinimumRingSize()
+	size := hash.GetMinimumRingSize() //nolint:staticcheck // the older field is still what users write
 	if r := hash.GetRingHash(); r != nil {
 		size = r.GetMinimumRingSize()
 	}

@@ -105,7 +105,7 @@ func (d *Dirs) Add(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
 		d.drop(path)
-		return nil
+		return nil //nolint:nilerr // a directory that is gone is not watched, which is no error
 	}
 	if before, watched := d.watched[path]; watched && os.SameFile(before, info) {
 		return nil
