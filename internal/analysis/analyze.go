@@ -3,19 +3,29 @@ package analysis
 import (
 	"slices"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Unhonoured gives what of one object's spec is not honoured. A kind without one is honoured whole.
-type Unhonoured func(c *config.Config) []config.Problem
+// Unhonoured gives what proxies do not follow, as Warnings without Key and Origin.
+type Unhonoured struct {
+	// Object looks at one object's spec, Mesh at the mesh configuration.
+	Object func(c *config.Config) []config.Problem
+	Mesh   func(m *meshconfig.MeshConfig) []config.Problem
+}
 
-// Analyze gives all Problems of the snapshot's objects, sorted. unhonoured is asked for each object.
-func Analyze(s *snapshot.Snapshot, unhonoured Unhonoured) []config.Problem {
+// Analyze gives all Problems of the snapshot's objects and of its mesh configuration, sorted.
+func Analyze(s *snapshot.Snapshot, u Unhonoured) []config.Problem {
 	a := &analyzer{s: s}
 	a.virtualServices()
 	a.destinationRules()
-	a.honour(unhonoured)
+	a.honour(u.Object)
+	for _, p := range u.Mesh(s.Settings.Mesh) {
+		p.Origin = "mesh configuration"
+		a.found = append(a.found, p)
+	}
 	slices.SortFunc(a.found, config.Problem.Compare)
 	return slices.Compact(a.found)
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
 )
 
 // notInForce are kinds that are read, checked and shown, but shape no proxy yet.
@@ -17,7 +18,7 @@ func notInForce(kind api.Kind) string {
 }
 
 // honour notes every object, and every field, that the translation does not follow.
-func (a *analyzer) honour(unhonoured Unhonoured) {
+func (a *analyzer) honour(unhonoured func(*config.Config) []config.Problem) {
 	for _, kind := range api.Kinds() {
 		for _, c := range a.s.Configs(kind.Kind) {
 			if reason := notInForce(kind.Kind); reason != "" {

@@ -111,6 +111,9 @@ func (p *pages) pushStatus(w http.ResponseWriter, _ *http.Request) {
 			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), name(n.Proxy), n.Message)
 		}
 	}
+	for _, c := range p.conflicts() {
+		note("pilot_conflict_outbound_listener", c.Key.String(), "", c.Reason)
+	}
 	s := p.Snapshot()
 	for _, c := range p.Proxies.Connections() {
 		known := false

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // object is a config object as kubectl would show it.
@@ -92,7 +93,7 @@ func (p Problem) String() string {
 }
 
 func (p *pages) problemz(w http.ResponseWriter, _ *http.Request) {
-	all := slices.Concat(p.Snapshot().Problems(), p.Analysis())
+	all := slices.Concat(p.Snapshot().Problems(), p.Analysis(), p.conflicts())
 	slices.SortFunc(all, config.Problem.Compare)
 	list := []Problem{}
 	for _, x := range slices.Compact(all) {
@@ -102,6 +103,22 @@ func (p *pages) problemz(w http.ResponseWriter, _ *http.Request) {
 		})
 	}
 	writeJSON(w, list)
+}
+
+// conflicts gives what comes up in the Views of the connected proxies, each View once.
+func (p *pages) conflicts() []config.Problem {
+	s := p.Snapshot()
+	seen := map[view.Key]bool{}
+	var list []config.Problem
+	for _, c := range p.Proxies.Connections() {
+		k := view.KeyFor(s, c.Proxy)
+		k.Inbound = "" // it is about the outbound side
+		if !seen[k] {
+			seen[k] = true
+			list = append(list, p.Conflicts(view.Build(s, k))...)
+		}
+	}
+	return list
 }
 
 func (p *pages) mesh(w http.ResponseWriter, _ *http.Request) {

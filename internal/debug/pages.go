@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // Options are what the pages show.
@@ -16,7 +17,9 @@ type Options struct {
 	Snapshot func() *snapshot.Snapshot
 	// Analysis gives what is wrong or not honoured in the current config beyond what its sources found.
 	Analysis func() []config.Problem
-	Proxies  Proxies
+	// Conflicts gives what services and rules do not get in one View because others have it.
+	Conflicts func(v *view.View) []config.Problem
+	Proxies   Proxies
 	// Push asks for a push to all proxies of all they have (adsz?push=true).
 	Push func()
 }

@@ -61,7 +61,7 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // handler serves what people, probes and scrapers ask for. It is the same on both ports.
 func (s *server) handler() http.Handler {
-	pages := debug.New(debug.Options{Snapshot: s.current.Load, Analysis: s.problems.current, Proxies: s.pusher, Push: s.pusher.PushAll})
+	pages := debug.New(debug.Options{Snapshot: s.current.Load, Analysis: s.problems.current, Conflicts: s.table.Conflicts, Proxies: s.pusher, Push: s.pusher.PushAll})
 	mux := http.NewServeMux()
 	mux.Handle("/ready", s.ready)
 	mux.Handle("/debug", pages)

@@ -39,7 +39,7 @@ func (p *problems) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case s := <-p.in:
-			list := analysis.Analyze(s, translate.Unhonoured)
+			list := analysis.Analyze(s, analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})
 			p.list.Store(&list)
 			known = ingest.LogProblems(p.log, known, list)
 		}

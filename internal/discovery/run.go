@@ -47,6 +47,7 @@ type server struct {
 	ready    *readiness
 	feeds    []ingest.Feed
 	builder  *snapshot.Builder
+	table    *translate.Table
 	pusher   *push.Pusher
 	problems *problems
 	current  atomic.Pointer[snapshot.Snapshot]
@@ -63,18 +64,18 @@ func newServer(o Options) (*server, error) {
 		metrics:  metrics{obs.NewMetrics()},
 		ready:    newReadiness(),
 		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID)}),
+		table:    translate.NewTable(),
 		problems: newProblems(logs.Scope("analysis")),
 	}
 	s.current.Store(s.builder.Current())
 	if s.feeds, err = s.newFeeds(); err != nil {
 		return nil, err
 	}
-	table := translate.NewTable()
-	for typeURL, count := range table.Computed {
+	for typeURL, count := range s.table.Computed {
 		s.metrics.m.Computed(short(typeURL), count)
 	}
 	s.pusher = push.New(push.Options{
-		Generators: generators(table), Logger: logs.Scope("ads"), Metrics: s.metrics,
+		Generators: generators(s.table), Logger: logs.Scope("ads"), Metrics: s.metrics,
 		Debounce: push.Debounce{After: o.Push.DebounceAfter, Max: o.Push.DebounceMax, EndpointsAtOnce: o.Push.EndpointsAtOnce},
 	})
 	return s, nil

@@ -56,7 +56,7 @@ func allowed() map[string][]string {
 		"internal/iptables": {"internal/obs", "internal/command"},
 		"internal/agent":    {"internal/mesh", "internal/obs", "internal/command"},
 
-		"internal/debug":     {"internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/resource", "internal/xds/push"},
+		"internal/debug":     {"internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view", "internal/resource", "internal/xds/push"},
 		"internal/cli":       {"internal/debug", "internal/command"},
 		"internal/discovery": {"*"},
 		"internal/testkit":   {"*"},

@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/api"
@@ -27,6 +28,9 @@ func Unhonoured(c *config.Config) []config.Problem {
 		return nil
 	}
 }
+
+// UnhonouredMesh gives what of a MeshConfig proxies do not follow, as Warnings without Key and Origin.
+func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem { return listener.UnhonouredMesh(m) }
 
 // delegates names the routes that are left to another VirtualService.
 func delegates(spec *networking.VirtualService) []config.Problem {

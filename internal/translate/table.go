@@ -2,6 +2,7 @@ package translate
 
 import (
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
@@ -34,6 +35,8 @@ type Table struct {
 	Generators []Generator
 	// Computed is, by type URL, how many resources were really made since the start.
 	Computed map[string]func() uint64
+	// Conflicts gives what services and rules do not get in one View because others have it.
+	Conflicts func(v *view.View) []config.Problem
 }
 
 // NewTable makes generators that remember nothing yet.
@@ -47,6 +50,7 @@ func NewTable() *Table {
 			{TypeURL: api.ListenerType, All: listeners.All},
 			{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope},
 		},
+		Conflicts: listeners.Problems,
 		Computed: map[string]func() uint64{
 			api.ClusterType:  clusters.Computed,
 			api.EndpointType: endpoints.Computed,

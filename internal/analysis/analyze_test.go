@@ -1,0 +1,114 @@
+package analysis
+
+import (
+	"testing"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+)
+
+const services = `
+kind: Service
+metadata: {name: web}
+spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}
+---
+kind: DestinationRule
+metadata: {name: web}
+spec: {host: web, subsets: [{name: v1, labels: {version: v1}}]}
+---
+kind: ServiceEntry
+metadata: {name: wild}
+spec: {hosts: ["*.example.com"], ports: [{name: tls, number: 443, protocol: TLS}]}
+---
+`
+
+func TestAnalyze(t *testing.T) {
+	for name, tt := range map[string]struct {
+		object string
+		want   []string // field: reason
+	}{
+		"all is well": {`
+kind: VirtualService
+metadata: {name: x}
+spec: {hosts: [web], http: [{route: [{destination: {host: web, subset: v1, port: {number: 80}}}]}]}`, nil},
+		"unknown host": {`
+kind: VirtualService
+metadata: {name: x}
+spec: {hosts: [web], http: [{route: [{destination: {host: wbe}}]}]}`,
+			[]string{`spec.http[0].route[0].destination.host: no service has the host "wbe.default.svc.cluster.local": requests that are routed there get 503`}},
+		"unknown subset": {`
+kind: VirtualService
+metadata: {name: x}
+spec: {hosts: [web], http: [{route: [{destination: {host: web, subset: v9}}]}]}`,
+			[]string{`spec.http[0].route[0].destination.subset: no DestinationRule gives "web.default.svc.cluster.local" a subset "v9": requests that are routed there get 503`}},
+		"unknown port, in a mirror": {`
+kind: VirtualService
+metadata: {name: x}
+spec: {hosts: [web], http: [{route: [{destination: {host: web}}], mirrors: [{destination: {host: web, port: {number: 81}}}]}]}`,
+			[]string{`spec.http[0].mirrors[0].destination.port.number: service "web.default.svc.cluster.local" has no port 81: requests that are routed there get 503`}},
+		"tcp and tls": {`
+kind: VirtualService
+metadata: {name: x}
+spec:
+  hosts: [web]
+  tcp: [{route: [{destination: {host: a.example.org}}]}]
+  tls: [{match: [{sniHosts: [a.example.com]}], route: [{destination: {host: a.example.com}}]}]`,
+			[]string{`spec.tcp[0].route[0].destination.host: no service has the host "a.example.org": requests that are routed there get 503`}},
+		"a rule for nobody": {`
+kind: DestinationRule
+metadata: {name: x}
+spec: {host: nobody}`,
+			[]string{`spec.host: no service has the host "nobody.default.svc.cluster.local": the rule applies to nothing`}},
+		"a wildcard rule": {`
+kind: DestinationRule
+metadata: {name: x}
+spec: {host: "*.nowhere"}`, nil},
+		"a kind without effect": {`
+kind: PeerAuthentication
+metadata: {name: x}
+spec: {mtls: {mode: STRICT}}`,
+			[]string{`: this kind is not enforced yet: calls are neither authenticated nor refused by it`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := fixture.New(t, []byte(services+tt.object), nil)
+			var got []string
+			for _, p := range Analyze(m.Snapshot(), honoured()) {
+				if p.Key.Name != "x" {
+					t.Errorf("about another object: %v", p)
+				}
+				got = append(got, p.Field+": "+p.Reason)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// honoured finds fault with nothing.
+func honoured() Unhonoured {
+	return Unhonoured{
+		Object: func(*config.Config) []config.Problem { return nil },
+		Mesh:   func(*meshconfig.MeshConfig) []config.Problem { return nil },
+	}
+}
+
+func TestUnhonouredPartsAreGivenTheirObject(t *testing.T) {
+	m := fixture.New(t, []byte(services), nil)
+	u := honoured()
+	u.Object = func(c *config.Config) []config.Problem {
+		if c.Name == "web" {
+			return []config.Problem{{Field: "spec.a", Reason: "later"}}
+		}
+		return nil
+	}
+	u.Mesh = func(*meshconfig.MeshConfig) []config.Problem { return []config.Problem{{Field: "b", Reason: "later"}} }
+	got := Analyze(m.Snapshot(), u)
+	if len(got) != 2 || got[0].Origin != "mesh configuration" || got[1].Key.Name != "web" {
+		t.Errorf("problems %v", got)
+	}
+}
