@@ -185,7 +185,11 @@ func (a *asker) services() *cobra.Command {
 					if i > 0 {
 						ports += ","
 					}
-					ports += fmt.Sprintf("%d/%s", p.Port, p.Protocol)
+					protocol := p.Protocol
+					if protocol == debug.DetectedProtocol {
+						protocol = "detected"
+					}
+					ports += fmt.Sprintf("%d/%s", p.Port, protocol)
 				}
 				rows = append(rows, []string{s.Hostname, s.Attributes.Namespace, s.Attributes.ServiceRegistry, s.DefaultAddress, ports})
 			}

@@ -44,6 +44,9 @@ type Port struct {
 	Protocol string `json:"protocol"`
 }
 
+// DetectedProtocol is istiod's name for the protocol of a port that declares none.
+const DetectedProtocol = "UnsupportedProtocol"
+
 // resolutionNumber is istiod's number of a resolution: ClientSideLB, DNSLB, Passthrough, DNSRoundRobinLB, Alias.
 func resolutionNumber(r mesh.Resolution) int {
 	switch r {
@@ -85,7 +88,7 @@ func (p *pages) registryz(w http.ResponseWriter, _ *http.Request) {
 		for _, x := range s.Ports {
 			protocol := string(x.Protocol)
 			if x.Protocol == mesh.Auto {
-				protocol = "UnsupportedProtocol" // istiod's name for a port whose protocol is detected
+				protocol = DetectedProtocol
 			}
 			out.Ports = append(out.Ports, Port{Name: x.Name, Port: x.Number, Protocol: protocol})
 		}
