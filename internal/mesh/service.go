@@ -3,7 +3,6 @@ package mesh
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -107,13 +106,19 @@ func (s Service) Sealed() *Service {
 	return &s
 }
 
-// Port finds a port by number.
+// Port finds a port by number. Where one number is there twice, as for DNS over UDP and TCP, it is the one that proxies
+// handle.
 func (s *Service) Port(number uint32) (Port, bool) {
-	i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Number == number })
-	if i < 0 {
+	found := -1
+	for i, p := range s.Ports {
+		if p.Number == number && (found < 0 || !s.Ports[found].Protocol.Captured()) {
+			found = i
+		}
+	}
+	if found < 0 {
 		return Port{}, false
 	}
-	return s.Ports[i], true
+	return s.Ports[found], true
 }
 
 // Address gives the service's first virtual address, "" if it has none (headless, or without addresses).

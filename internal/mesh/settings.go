@@ -1,18 +1,22 @@
 package mesh
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config/decode"
 )
 
 // DefaultMeshConfig gives a new MeshConfig with the defaults that its API documents.
@@ -60,48 +64,70 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 // ParseMeshConfig reads a MeshConfig in YAML over the defaults: what it does not say keeps its default, and what it says
 // of defaultConfig is merged field by field. Unknown fields are errors.
 func ParseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
-	m := DefaultMeshConfig()
-	defaults := m.DefaultConfig
-	given := new(meshconfig.MeshConfig)
-	if err := unmarshalYAML(text, given); err != nil {
+	given, err := parse[*meshconfig.MeshConfig](text)
+	if err != nil {
 		return nil, fmt.Errorf("mesh config: %w", err)
 	}
-	// A proxy config replaces single fields; repeated and message fields of the mesh config are replaced whole.
-	proxy := given.DefaultConfig
-	given.DefaultConfig = nil
-	replace(m, given)
-	m.DefaultConfig = defaults
-	if proxy != nil {
-		proto.Merge(m.DefaultConfig, proxy)
+	var said map[string]any // also what is said to be zero, which a message does not keep
+	if err := yaml.Unmarshal(text, &said); err != nil {
+		return nil, fmt.Errorf("mesh config: %w", err)
 	}
+	m := DefaultMeshConfig()
+	proxy := m.DefaultConfig
+	replace(m, given, said)
+	for _, name := range []string{"defaultConfig", "default_config"} {
+		if fields, ok := said[name].(map[string]any); ok {
+			replace(proxy, given.DefaultConfig, fields)
+		}
+	}
+	m.DefaultConfig = proxy
 	return m, nil
 }
 
 // ParseMeshNetworks reads a MeshNetworks in YAML.
 func ParseMeshNetworks(text []byte) (*meshconfig.MeshNetworks, error) {
-	n := new(meshconfig.MeshNetworks)
-	if err := unmarshalYAML(text, n); err != nil {
+	n, err := parse[*meshconfig.MeshNetworks](text)
+	if err != nil {
 		return nil, fmt.Errorf("mesh networks: %w", err)
 	}
 	return n, nil
 }
 
-func unmarshalYAML(text []byte, m proto.Message) error {
+// parse reads YAML as a message. Everything that is wrong is in the error, each fault with its field.
+func parse[M proto.Message](text []byte) (M, error) {
+	var m M
+	m, _ = m.ProtoReflect().Type().New().Interface().(M) // of the type that it was asked of
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return err
+		return m, err
 	}
-	if string(asJSON) == "null" {
-		return nil
+	read, problems := decode.Spec(api.KindInfo{NewSpec: func() proto.Message { return m }}, asJSON)
+	if len(problems) == 0 {
+		m, _ = read.(M) // as NewSpec made it
+		return m, nil
 	}
-	return protojson.Unmarshal(asJSON, m)
+	faults := make([]error, 0, len(problems))
+	for _, p := range problems {
+		faults = append(faults, fmt.Errorf("%s: %s", strings.TrimPrefix(p.Field, "spec."), p.Reason))
+	}
+	return m, errors.Join(faults...)
 }
 
-// replace sets every field of dst that is set in src.
-func replace(dst, src proto.Message) {
-	d := dst.ProtoReflect()
-	src.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		d.Set(f, v)
-		return true
-	})
+// replace sets every field of dst that is among the names said, in the API's JSON or protobuf spelling, as src has it.
+func replace(dst, src proto.Message, said map[string]any) {
+	d, from := dst.ProtoReflect(), src.ProtoReflect()
+	fields := d.Descriptor().Fields()
+	for name := range said {
+		f := fields.ByJSONName(name)
+		if f == nil {
+			f = fields.ByName(protoreflect.Name(name))
+		}
+		switch {
+		case f == nil: // refused when src was read
+		case from.Has(f):
+			d.Set(f, from.Get(f))
+		default:
+			d.Clear(f)
+		}
+	}
 }

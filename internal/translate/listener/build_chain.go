@@ -16,7 +16,7 @@ import (
 )
 
 // httpALPNs are what the HTTP inspector says of a connection that carries HTTP in the clear.
-var httpALPNs = [...]string{"http/1.1", "h2c"}
+func httpALPNs() []string { return []string{"http/1.1", "h2c"} }
 
 func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 	out := &listenerv3.FilterChain{Name: c.Name, FilterChainMatch: match(&c.Match)}
@@ -48,7 +48,7 @@ func match(m *Match) *listenerv3.FilterChainMatch {
 		})
 	}
 	if m.HTTP {
-		out.ApplicationProtocols = httpALPNs[:]
+		out.ApplicationProtocols = httpALPNs()
 	}
 	if proto.Size(out) == 0 {
 		return nil

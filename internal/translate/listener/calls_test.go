@@ -37,9 +37,13 @@ func TestCalls(t *testing.T) {
 		e := startEnvoy(t, decoded(t, NewGenerator().All(v)))
 		var out bytes.Buffer
 		for line := range strings.Lines(string(c.Input("calls"))) {
-			text, _, _ := strings.Cut(line, "=>")
+			text, want, _ := strings.Cut(line, "=>")
 			text = strings.TrimSpace(text)
-			answer, err := e.call(text)
+			wait := patience
+			if strings.TrimSpace(want) == nothingYet {
+				wait = impatience
+			}
+			answer, err := e.call(text, wait)
 			if err != nil {
 				t.Fatalf("call %q: %v", text, err)
 			}
@@ -49,31 +53,25 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// call makes one call and gives the answer.
-func (e *runningEnvoy) call(text string) (string, error) {
+// call makes one call and gives the answer, for which it waits that long.
+func (e *runningEnvoy) call(text string, wait time.Duration) (string, error) {
 	words := strings.Fields(text)
 	if len(words) < 3 {
 		return "", errors.New("want DIRECTION TO WHAT")
-	}
-	path, header := "", ""
-	switch words[0] {
-	case "out", "in":
-		path = e.socket(map[string]string{"out": virtualOutbound, "in": virtualInbound}[words[0]])
-		to, err := netip.ParseAddrPort(words[1])
-		if err != nil {
-			return "", err
-		}
-		header = proxyHeader(to)
-	case "at":
-		path = e.socket(words[1])
-	default:
-		return "", fmt.Errorf("direction %q", words[0])
 	}
 	payload, err := payload(words[2:])
 	if err != nil {
 		return "", err
 	}
-	return exchange(path, header, payload)
+	listener := map[string]string{"out": virtualOutbound, "in": virtualInbound}[words[0]]
+	if listener == "" {
+		return exchange(e.socket(words[1]), "", payload, wait)
+	}
+	to, err := netip.ParseAddrPort(words[1])
+	if err != nil {
+		return "", err
+	}
+	return exchange(e.socket(listener), proxyHeader(to), payload, wait)
 }
 
 // proxyHeader tells a listener where a captured connection was going, as original_dst would (PROXY protocol, version 1).
@@ -120,8 +118,11 @@ const (
 	impatience = 300 * time.Millisecond
 )
 
+// nothingYet is the answer that there is none while the client is silent.
+const nothingYet = "nothing yet"
+
 // exchange sends and gives what comes back: the text of an answering route or of a cluster's server.
-func exchange(path, header string, payload []byte) (string, error) {
+func exchange(path, header string, payload []byte, wait time.Duration) (string, error) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return "", err
@@ -129,10 +130,6 @@ func exchange(path, header string, payload []byte) (string, error) {
 	defer conn.Close()
 	if _, err := conn.Write(append([]byte(header), payload...)); err != nil {
 		return "", err
-	}
-	wait := patience
-	if payload == nil {
-		wait = impatience
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return "", err
@@ -148,7 +145,7 @@ func exchange(path, header string, payload []byte) (string, error) {
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return "nothing yet", nil
+			return nothingYet, nil
 		case errors.Is(err, io.EOF) || err != nil && len(got) == 0:
 			if line, _, ok := strings.Cut(string(got), "\r\n"); ok {
 				return line, nil

@@ -99,6 +99,9 @@ func orAny(values []string) []string {
 	return values
 }
 
+// empty says that nobody got anything.
+func (d *draft) empty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
+
 // spec finishes the draft. unknown is the cluster of connections that are nobody's.
 func (d *draft) spec(unknown string) Spec {
 	n := d.name

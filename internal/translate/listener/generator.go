@@ -31,39 +31,32 @@ func NewGenerator() *Generator {
 	return &Generator{built: memo.New[input, resource.Resource](), commons: memo.New[*snapshot.Settings, common]()}
 }
 
-// All gives the listeners of a View: those that all Views of its class have, and its own. Proxies other than sidecars have
-// none yet.
+// All gives the listeners of a View: those of its own, then those that all Views of its class have. Proxies other than
+// sidecars have none yet.
 func (g *Generator) All(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	common, own := g.outbound(v), planOwn(v)
+	own, common := planOwn(v), g.outbound(v)
 	list := g.resources(own.specs, v.Settings)
-	if len(own.places) == 0 {
+	if len(own.taken) == 0 {
 		return slices.Concat(list, common.resources)
 	}
-	for i := range common.plan.specs {
-		if !own.has(&common.plan.specs[i]) {
-			list = append(list, common.resources[i])
+	for _, r := range common.resources {
+		if !own.taken[r.Name] {
+			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// Plan gives the same as plain data.
+// Plan gives the same as plain data, for people and tests. It is made anew each time.
 func (g *Generator) Plan(v *view.View) []Spec {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own := planOwn(v)
-	list := slices.Clone(own.specs)
-	specs := g.outbound(v).plan.specs
-	for i := range specs {
-		if !own.has(&specs[i]) {
-			list = append(list, specs[i])
-		}
-	}
-	return list
+	own, common := planOwn(v), planOutbound(v, inputFor(v))
+	return slices.Concat(own.specs, slices.DeleteFunc(common.specs, func(s Spec) bool { return own.taken[s.Name] }))
 }
 
 // Conflicts gives the connections that services of a View's class do not get because others have them.
@@ -71,21 +64,22 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	return g.outbound(v).plan.conflicts
+	return g.outbound(v).conflicts
 }
 
-// Problems gives what of the objects that a View's listeners are made of is not served as it says, sorted, without Origin.
+// Problems gives what of the objects that a View's listeners are made of is not served as it says, sorted, as Warnings
+// without Origin.
 func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own, common := planOwn(v), g.outbound(v).plan
+	own, common := planOwn(v), g.outbound(v)
 	list := slices.Concat(conflictProblems(common.conflicts), common.problems, own.problems)
-	for i := range common.specs {
-		if s := &common.specs[i]; own.has(s) {
+	for _, r := range common.resources {
+		if own.taken[r.Name] {
 			list = append(list, config.Problem{
 				Key: v.Sidecar.Key, Field: "spec.ingress", Severity: config.Warning,
-				Reason: fmt.Sprintf("a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)", s.Name),
+				Reason: fmt.Sprintf("a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)", r.Name),
 			})
 		}
 	}
@@ -124,31 +118,25 @@ func (g *Generator) encode(s *Spec, settings *snapshot.Settings) *resource.Resou
 // own is the listeners that a View does not share with its class.
 type own struct {
 	*inboundPlan
-	// places are those of inbound listeners that are bound, at which the class may have listeners too.
-	places map[place]bool
+	// taken are the names of inbound listeners that are bound. The class may have outbound ones of the same names, that is
+	// in the same places.
+	taken map[string]bool
 }
 
 func planOwn(v *view.View) own {
-	o := own{inboundPlan: planInbound(v), places: map[place]bool{}}
-	for _, s := range o.specs {
-		if s.Name == virtualInbound {
-			continue // its port is out of bounds for all others
+	o := own{inboundPlan: planInbound(v), taken: map[string]bool{}}
+	for i := range o.specs {
+		if n := o.specs[i].Name; n != virtualInbound {
+			o.taken[n] = true
 		}
-		for _, a := range append([]string{s.Address}, s.More...) {
-			o.places[place{a, s.Port}] = true
-		}
+	}
+	var first []Spec
+	if v.Key.Interception != noInterception {
+		first = append(first, planVirtualOutbound(v))
 	}
 	if v.Settings.Mesh.GetProxyHttpPort() > 0 {
-		o.specs = append([]Spec{planHTTPProxy(v)}, o.specs...)
+		first = append(first, planHTTPProxy(v))
 	}
-	if v.Key.Interception != noInterception {
-		o.specs = append([]Spec{planVirtualOutbound(v)}, o.specs...)
-	}
+	o.specs = append(first, o.specs...)
 	return o
-}
-
-// has says whether one of the own listeners has a place of another.
-func (o own) has(s *Spec) bool {
-	return len(o.places) > 0 && (o.places[place{s.Address, s.Port}] ||
-		slices.ContainsFunc(s.More, func(a string) bool { return o.places[place{a, s.Port}] }))
 }

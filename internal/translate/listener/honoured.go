@@ -2,7 +2,6 @@ package listener
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -66,44 +65,40 @@ func MeshFields() config.Fields {
 
 // meshLater are the fields of MeshConfig that are to shape listeners and do not yet, and why.
 func meshLater() map[string]string {
-	const settings = "limits and timeouts of proxies' own connections are not honoured yet"
-	later := map[string]string{
+	return map[string]string{
 		"hboneIdleTimeout":                          "proxies do not speak HBONE yet",
 		"enableEnvoyAccessLogService":               "logging to an access log service is not honoured yet, only to a file (accessLogFile)",
 		"defaultProviders":                          "extension providers are not used yet: telemetry goes by accessLogFile, enableTracing and defaultConfig.tracing",
 		"defaultConfig.tracing.enableIstioTags":     "spans do not have Istio's own tags yet",
 		"defaultConfig.gatewayTopology":             "gateways are not served yet",
 		"defaultConfig.proxyHeaders.xForwardedHost": "the header is not added yet",
-		"meshMTLS": "connections between proxies are not encrypted yet",
-		"defaultConfig.connectionSettings.profile":         settings,
-		"defaultConfig.connectionSettings.httpIdleTimeout": settings,
+		"defaultConfig.connectionSettings":          "limits and timeouts of the proxies' own connections are not honoured yet",
+		"meshMTLS":                                  "connections between proxies are not encrypted yet",
 	}
-	for _, name := range []string{
-		"listenerPerConnectionBufferLimitBytes", "httpMaxConnectionDuration", "httpDrainTimeout", "httpRequestTimeout",
-		"httpRequestHeadersTimeout", "httpStreamIdleTimeout", "httpMaxStreamDuration", "httpMaxConcurrentStreams",
-		"http2InitialStreamWindowSize", "http2InitialConnectionWindowSize", "httpHeadersWithUnderscoresAction",
-		"httpMergeSlashes", "httpPathWithEscapedSlashesAction", "listenerConnectionLimit",
-	} {
-		later["defaultConfig.connectionSettings."+name] = settings
-	}
-	return later
+}
+
+// meshElsewhere are the fields below those that others follow.
+func meshElsewhere() config.Fields {
+	return config.Fields{"defaultConfig.connectionSettings.globalDownstreamConnectionLimit"} // the bootstrap has it
 }
 
 // UnhonouredMesh gives what of a MeshConfig would shape listeners and does not, as Warnings without Key and Origin. Fields
 // are paths in the MeshConfig itself: "defaultConfig.gatewayTopology". The fields of other rooms are theirs to tell of.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	later := meshLater()
-	isLater := func(path string) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(later)), func(x string) bool { return config.Fields{x}.Covers(path) })
+	reason := func(path string) string {
+		for above, reason := range later {
+			if (config.Fields{above}).Covers(path) && !meshElsewhere().Covers(path) {
+				return reason
+			}
+		}
+		return ""
 	}
-	others := config.Fields(slices.DeleteFunc(config.Leaves(m), isLater))
+	others := config.Fields(slices.DeleteFunc(config.Leaves(m), func(leaf string) bool { return reason(leaf) != "" }))
 	found := others.Unhonoured(m)
 	for i := range found {
-		p := &found[i]
-		p.Field = strings.TrimPrefix(p.Field, "spec.")
-		if reason := later[p.Field]; reason != "" {
-			p.Reason = reason
-		}
+		found[i].Field = strings.TrimPrefix(found[i].Field, "spec.")
+		found[i].Reason = reason(found[i].Field)
 	}
 	warn := func(field, reason string) {
 		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})

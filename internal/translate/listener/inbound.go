@@ -125,8 +125,9 @@ func (p *inboundPlan) services(v *view.View) []inboundPort {
 		if !p.servable(v, i.TargetPort, i.Service.From, "spec.ports") {
 			continue
 		}
+		port, _ := portFor(i.Service, i.Port.Number) // the number may be there twice, for UDP first
 		list = append(list, inboundPort{
-			port: i.TargetPort, servicePort: i.Port.Number, protocol: i.Port.Protocol,
+			port: i.TargetPort, servicePort: i.Port.Number, protocol: port.Protocol,
 			service: string(i.Service.Host), from: i.Service.From,
 		})
 	}

@@ -68,7 +68,13 @@ func TestWorkFollowsChange(t *testing.T) {
 		{"an idle timeout", `{kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 6s}}}}}`, web, 1, 1},
 		{"a TCP route", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 1, 1},
 		{"and back: it is remembered", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [nobody], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 0, 1},
+		{"a TCP route to where HTTP is spoken", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: web}}]}]}}`, web, 1, 1},
+		{"an idle timeout there", `{kind: DestinationRule, metadata: {name: web}, spec: {host: web, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}}`, web, 1, 1},
 		{"an own port more: virtualInbound", `{kind: Service, metadata: {name: zoo-b}, spec: {clusterIP: 10.96.0.8, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8081}]}}`, web, 1, 1},
+		{"a Sidecar: what leads to the unknown", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}}`, web, 2, 1},
+		{"its policy: as it was", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: ALLOW_ANY}}}`, web, 0, 1},
+		{"a listener of its own", `{kind: Sidecar, metadata: {name: own}, spec: {egress: [{port: {number: 80, protocol: HTTP, name: a}, bind: 127.0.0.1, captureMode: NONE, hosts: ["*/*"]}, {hosts: ["*/*"]}]}}`, web, 1, 1},
+		{"at another address", `{kind: Sidecar, metadata: {name: own}, spec: {egress: [{port: {number: 80, protocol: HTTP, name: a}, bind: 127.0.0.2, captureMode: NONE, hosts: ["*/*"]}, {hosts: ["*/*"]}]}}`, web, 1, 1},
 	} {
 		if step.apply != "" {
 			m.Apply(t, step.apply)
@@ -81,35 +87,67 @@ func TestWorkFollowsChange(t *testing.T) {
 	runtime.KeepAlive(v)
 }
 
-// TestReuseChangesNothing makes listeners of one mesh after another by one Generator, and holds them to those of one that
-// remembers nothing.
+// TestReuseChangesNothing has one Generator make the listeners of a mesh that is edited again and again, and holds them to
+// those of one that remembers nothing. A name must also never come to stand for other addresses: in the midst of an update
+// two listeners would have the same.
 func TestReuseChangesNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		m := fixture.New(t, nil, nil)
+		m := fixture.New(t, []byte(randomMesh(r)), nil)
+		proxy := fixture.Proxy(t, []byte(fmt.Sprintf("{labels: {app: %s}, interception: %s}", oneOf(r, "app", "a", "b"), oneOf(r, "interception", "REDIRECT", "NONE"))))
 		g := NewGenerator()
-		var texts []string
-		for range 4 {
-			text := randomMesh(r)
-			texts = append(texts, text)
-			m.Apply(t, text)
-			if rapid.IntRange(0, 3).Draw(r, "settings") == 0 {
-				changed := mesh.DefaultMeshConfig()
-				changed.AccessLogFile = oneOf(r, "log", "/dev/stdout", "/dev/stderr")
-				m.Send(mesh.Event{Settings: &mesh.Settings{Mesh: changed}})
-			}
-			v := m.View(fixture.Proxy(t, []byte(fmt.Sprintf("{labels: {app: %s}, interception: %s}", oneOf(r, "app", "a", "b"), oneOf(r, "interception", "REDIRECT", "NONE")))))
+		var held []any // as proxies hold what they have
+		var edits []string
+		addresses := map[string]string{}
+		for range rapid.IntRange(1, 6).Draw(r, "edits") {
+			v := m.View(proxy)
 			fresh := NewGenerator()
+			reused := g.All(v)
+			held = append(held, v, reused)
 			if diff := cmp.Diff(fresh.Plan(v), g.Plan(v)); diff != "" {
-				r.Fatalf("plans differ (-fresh +reused):\n%s\nafter:\n%s", diff, strings.Join(texts, "\n=====\n"))
+				r.Fatalf("plans differ (-fresh +reused):\n%s\nafter:\n%s", diff, strings.Join(edits, "\n"))
 			}
-			if a, b := version(t, fresh.All(v)), version(t, g.All(v)); a != b {
-				r.Fatalf("bytes differ, after:\n%s", strings.Join(texts, "\n=====\n"))
+			if version(t, fresh.All(v)) != version(t, reused) {
+				r.Fatalf("bytes differ, after:\n%s", strings.Join(edits, "\n"))
 			}
 			if diff := cmp.Diff(fresh.Problems(v), g.Problems(v)); diff != "" {
 				r.Fatalf("problems differ (-fresh +reused):\n%s", diff)
 			}
+			for _, l := range decoded(t, reused) {
+				at := fmt.Sprint(addressesOf(l))
+				if was := addresses[l.GetName()]; was != "" && was != at {
+					r.Fatalf("%s was at %s, is at %s", l.GetName(), was, at)
+				}
+				addresses[l.GetName()] = at
+			}
+			edits = append(edits, edit(r, t, m))
 		}
+		runtime.KeepAlive(held)
 	})
+}
+
+// edit changes one thing of a mesh.
+func edit(r *rapid.T, t *testing.T, m *fixture.Mesh) string {
+	var text string
+	switch oneOf(r, "edit", "mesh", "service", "route", "sidecar", "rule", "settings") {
+	case "mesh":
+		text = randomMesh(r)
+	case "service":
+		text = randomService(r, rapid.IntRange(0, 4).Draw(r, "which"))
+	case "route":
+		text = randomVirtualService(r, rapid.IntRange(0, 2).Draw(r, "which"))
+	case "sidecar":
+		text = randomSidecar(r)
+	case "rule":
+		text = fmt.Sprintf("{kind: DestinationRule, metadata: {name: some}, spec: {host: %s, trafficPolicy: {connectionPool: {tcp: {idleTimeout: %ds}}}}}",
+			oneOf(r, "host", names()...), rapid.IntRange(0, 3).Draw(r, "idle"))
+	default:
+		changed := mesh.DefaultMeshConfig()
+		changed.AccessLogFile = oneOf(r, "log", "/dev/stdout", "/dev/stderr", "")
+		m.Send(mesh.Event{Settings: &mesh.Settings{Mesh: changed}})
+		return "accessLogFile: " + changed.AccessLogFile
+	}
+	m.Apply(t, text)
+	return text
 }
 
 // version is the version of the set of resources: equal for equal bytes.

@@ -56,8 +56,8 @@ func (p *planner) tcpMatch(matches []*networking.L4MatchAttributes, b bid, ip ne
 		if !p.holds(m, b) {
 			continue
 		}
-		to := prefixes(m.GetDestinationSubnets())
-		if len(m.GetDestinationSubnets()) == 0 || ip.IsValid() && within(ip, to) {
+		to, everywhere := prefixes(m.GetDestinationSubnets())
+		if everywhere || ip.IsValid() && within(ip, to) {
 			return true, nil
 		}
 		if !ip.IsValid() {
@@ -84,16 +84,17 @@ func (p *planner) holds(m l4Match, b bid) bool {
 		p.v.SourceMatches(m.GetSourceLabels(), m.GetSourceNamespace())
 }
 
-// prefixes reads subnets, leaving out what is none.
-func prefixes(subnets []string) []string {
-	var list []string
+// prefixes reads the destination subnets of a match, leaving out what is none. No subnets at all are all addresses, and so
+// is one of no bits.
+func prefixes(subnets []string) (list []string, everywhere bool) {
 	for _, s := range subnets {
 		if prefix, ok := parsePrefix(s); ok {
 			list = append(list, prefix.String())
+			everywhere = everywhere || prefix.Bits() == 0
 		}
 	}
 	slices.Sort(list)
-	return slices.Compact(list)
+	return slices.Compact(list), everywhere || len(subnets) == 0
 }
 
 func within(ip netip.Addr, subnets []string) bool {

@@ -15,7 +15,6 @@ import (
 
 // outboundPlan is the outbound listeners of a class.
 type outboundPlan struct {
-	input     *outboundInput
 	specs     []Spec // sorted by name
 	conflicts []Conflict
 	problems  []config.Problem
@@ -57,7 +56,7 @@ type bid struct {
 // everything, which adds nothing to what they have.
 func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
 	p := &planner{
-		in: in, v: v, family: familyOf(v.Key), plan: &outboundPlan{input: in},
+		in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan),
 		drafts: map[place]*draft{}, targets: map[mesh.Hostname]target{},
 	}
 	for _, t := range in.targets {
@@ -78,8 +77,12 @@ func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
 	}
 	p.plan.specs = make([]Spec, 0, len(p.drafts))
 	for _, d := range slices.SortedFunc(maps.Values(p.drafts), func(a, b *draft) int { return strings.Compare(a.name, b.name) }) {
-		p.plan.specs = append(p.plan.specs, d.spec(unknown))
+		if !d.empty() {
+			p.plan.specs = append(p.plan.specs, d.spec(unknown))
+		}
 	}
+	slices.SortFunc(p.plan.problems, config.Problem.Compare)
+	p.plan.problems = slices.Compact(p.plan.problems)
 	return p.plan
 }
 
@@ -169,11 +172,12 @@ func (p *planner) draft(b bid, address string) *draft {
 		p.conflict(at, b, claimant{service: b.service}, claimant{})
 		return nil
 	case d == nil:
-		d = &draft{place: at, name: name(at.address, at.port), more: more, bind: p.at.bound}
+		d = &draft{place: at, name: name(at.address, at.port), more: more}
 		p.drafts[at] = d
 	case d.locked:
 		return nil
 	}
+	d.bind = d.bind || p.at.bound
 	if p.egress.listener.GetPort() != nil {
 		d.from = append(d.from, p.in.sidecar.Key)
 	}

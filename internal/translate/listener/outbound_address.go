@@ -11,15 +11,20 @@ import (
 // takeHTTP bids for HTTP: all services of a port share the wildcard address, and are told apart by what requests say.
 // Where the proxy itself has the port, a service with an address gets its connections at least unread.
 func (p *planner) takeHTTP(b bid) {
-	if addresses, _ := p.addresses(b.service); len(addresses) > 0 && reserved(p.in.settings, b.port.Number) {
-		for _, a := range addresses {
-			p.tcp(b, a)
-		}
-		p.problem(b.service.From, "spec.ports", fmt.Sprintf(
-			"port %d of %s is one of the proxy's own: connections to the service are forwarded unread", b.port.Number, b.service.Host))
+	if !reserved(p.in.settings, b.port.Number) {
+		p.http(b, p.family.wildcard[0])
 		return
 	}
-	p.http(b, p.family.wildcard[0])
+	addresses, _ := p.addresses(b.service)
+	if len(addresses) == 0 {
+		p.http(b, p.family.wildcard[0]) // which tells of the conflict
+		return
+	}
+	for _, a := range addresses {
+		p.tcp(b, a)
+	}
+	p.problem(b.service.From, "spec.ports", fmt.Sprintf(
+		"port %d of %s is one of the proxy's own: connections to the service are forwarded unread", b.port.Number, b.service.Host))
 }
 
 // takeAddresses bids for the service's own addresses and ranges, or else for the wildcard. A service that has addresses

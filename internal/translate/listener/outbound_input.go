@@ -176,9 +176,11 @@ func milliseconds(d *durationpb.Duration) int64 {
 	}
 }
 
+// equal says whether the listeners of two inputs of one class are the same. What else there is in them follows from the
+// settings and the Sidecar, which are rows.
 func (in *outboundInput) equal(o *outboundInput) bool {
-	return in.class == o.class && in.settings == o.settings && in.sidecar == o.sidecar && in.allowAny == o.allowAny &&
+	return in.settings == o.settings && in.sidecar == o.sidecar && slices.Equal(in.targets, o.targets) &&
 		slices.EqualFunc(in.egress, o.egress, func(a, b egressInput) bool {
-			return a.listener == b.listener && slices.Equal(a.services, b.services) && slices.Equal(a.rules, b.rules)
-		}) && slices.Equal(in.targets, o.targets)
+			return slices.Equal(a.services, b.services) && slices.Equal(a.rules, b.rules)
+		})
 }

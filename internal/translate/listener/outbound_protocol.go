@@ -35,7 +35,7 @@ func (p *planner) auto(b bid, address string) {
 	if d == nil {
 		return
 	}
-	own := p.ownAddress(b, d.address)
+	own := p.ownAddress(d.address)
 	if own && d.tcpBy.service != nil && d.tcpBy.service != b.service {
 		p.conflict(d.place, b, claimant{service: b.service}, d.tcpBy)
 		return // a look at the first bytes could stall what the other service speaks
@@ -49,8 +49,8 @@ func (p *planner) auto(b bid, address string) {
 	p.tcpAt(d, b)
 }
 
-// ownAddress says whether connections to an address can only be meant for the service.
-func (p *planner) ownAddress(b bid, address string) bool {
+// ownAddress says whether an address is one of the bidder's own: where services are called, and not the wildcard.
+func (p *planner) ownAddress(address string) bool {
 	return p.at.address == "" && address != p.family.wildcard[0]
 }
 
@@ -62,7 +62,7 @@ func (p *planner) tcp(b bid, address string) {
 
 // tcpAt takes what of a place's connections is neither HTTP nor another's chain.
 func (p *planner) tcpAt(d *draft, b bid) {
-	r := p.tcpRoutes(b, p.ownIP(d, b))
+	r := p.tcpRoutes(b, p.ownIP(d))
 	for _, c := range r.ranged {
 		p.add(d, b, c)
 	}
@@ -70,8 +70,8 @@ func (p *planner) tcpAt(d *draft, b bid) {
 }
 
 // ownIP gives the address of a place if it is the service's own: routes by destination are decided there and then.
-func (p *planner) ownIP(d *draft, b bid) netip.Addr {
-	if !p.ownAddress(b, d.address) {
+func (p *planner) ownIP(d *draft) netip.Addr {
+	if !p.ownAddress(d.address) {
 		return netip.Addr{}
 	}
 	a, _ := netip.ParseAddr(d.address)

@@ -19,13 +19,13 @@ func (p *planner) tls(b bid, address string) {
 	if d == nil {
 		return
 	}
-	own := p.ownAddress(b, d.address)
+	own := p.ownAddress(d.address)
 	other := d.tcpBy.service != nil && d.tcpBy.service != b.service
 	if own && other && !d.tls {
 		p.conflict(d.place, b, claimant{service: b.service}, d.tcpBy)
 		return // a look at the first bytes could stall what the other service speaks
 	}
-	if routes := p.tlsRoutes(b, p.ownIP(d, b), nil); len(routes) > 0 {
+	if routes := p.tlsRoutes(b, p.ownIP(d), nil); len(routes) > 0 {
 		p.addTLS(d, b, routes)
 		return
 	}
@@ -104,9 +104,9 @@ func (p *planner) tlsMatch(vs *snapshot.VirtualService, field string, m *network
 	if slices.Contains(sni, anyName) {
 		sni = nil
 	}
-	subnets := prefixes(m.GetDestinationSubnets())
+	subnets, everywhere := prefixes(m.GetDestinationSubnets())
 	switch {
-	case len(m.GetDestinationSubnets()) == 0:
+	case everywhere:
 		return Match{SNI: sni, Prefixes: ranges}, true
 	case ip.IsValid():
 		return Match{SNI: sni}, within(ip, subnets)

@@ -6,15 +6,19 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-// outbound is the outbound listeners of a class, planned and made.
+// outbound is the outbound listeners of a class, planned and made. Of the plan only that is kept which is still needed: there
+// may be as many classes as namespaces.
 type outbound struct {
-	plan      *outboundPlan
-	resources []*resource.Resource // of plan.specs
+	input     *outboundInput
+	resources []*resource.Resource // sorted by name
+	conflicts []Conflict
+	problems  []config.Problem
 }
 
 type outboundKey struct {
@@ -30,8 +34,8 @@ func (g *Generator) outbound(v *view.View) *outbound {
 		if o := g.plans.find(in); o != nil {
 			return o
 		}
-		o := &outbound{plan: planOutbound(v, in)}
-		o.resources = g.resources(o.plan.specs, v.Settings)
+		p := planOutbound(v, in)
+		o := &outbound{input: in, resources: g.resources(p.specs, v.Settings), conflicts: p.conflicts, problems: p.problems}
 		g.plans.keep(o)
 		return o
 	})
@@ -49,7 +53,7 @@ func (p *plans) find(in *outboundInput) *outbound {
 	p.mu.Lock()
 	o := p.newest[in.class].Value()
 	p.mu.Unlock()
-	if o == nil || !o.plan.input.equal(in) {
+	if o == nil || !o.input.equal(in) {
 		return nil
 	}
 	return o
@@ -57,7 +61,7 @@ func (p *plans) find(in *outboundInput) *outbound {
 
 func (p *plans) keep(o *outbound) {
 	p.made.Add(1)
-	c := o.plan.input.class
+	c := o.input.class
 	w := weak.Make(o)
 	p.mu.Lock()
 	defer p.mu.Unlock()

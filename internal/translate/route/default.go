@@ -1,11 +1,7 @@
 package route
 
 import (
-	"strconv"
-
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/view"
@@ -53,27 +49,4 @@ func blocked() *routev3.Route {
 // sendsAttempts says whether upstreams are told how often a request was tried (ProxyConfig.proxyHeaders.attemptCount).
 func sendsAttempts(v *view.View) bool {
 	return !v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetAttemptCount().GetDisabled().GetValue()
-}
-
-// Inbound gives the RouteConfiguration of an inbound connection manager, for the listener to hold inline: all requests go
-// to the application. cluster is where, "inbound|<target port>||"; host and port are the service and its own port.
-func Inbound(cluster mesh.ClusterName, host mesh.Hostname, port uint32) *routev3.RouteConfiguration {
-	action := forwardAll(cluster.String())
-	action.Timeout = durationpb.New(0)
-	// The caller's proxy has already bounded the request; a gRPC deadline of the caller is kept, however long.
-	action.MaxStreamDuration = &routev3.RouteAction_MaxStreamDuration{
-		MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0),
-	}
-	action.RetryPolicy = inboundRetryPolicy()
-	return &routev3.RouteConfiguration{
-		Name: cluster.String(),
-		VirtualHosts: []*routev3.VirtualHost{{
-			Name: "inbound|http|" + strconv.FormatUint(uint64(port), 10), Domains: []string{"*"},
-			Routes: []*routev3.Route{{
-				Name: defaultRoute, Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action},
-				Decorator: &routev3.Decorator{Operation: operation(string(host), port) + "/*"},
-			}},
-		}},
-		ValidateClusters: wrapperspb.Bool(false), // inline routes are validated otherwise, and listeners do not wait for clusters
-	}
 }

@@ -34,7 +34,6 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 	for _, x := range allRoutes(t) {
 		c.Routes = append(c.Routes, x.config)
 	}
-	c.Routes = append(c.Routes, inboundExample())
 	envoy.Validate(t, c)
 }
 

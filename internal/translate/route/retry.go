@@ -83,9 +83,3 @@ func parseRetryOn(list string) (conditions string, codes []uint32) {
 	}
 	return strings.Join(kept, ","), codes
 }
-
-// inboundRetryPolicy repeats requests that certainly did not reach the application: those on a connection that it closed
-// while they were being sent.
-func inboundRetryPolicy() *routev3.RetryPolicy {
-	return &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(defaultAttempts)}
-}

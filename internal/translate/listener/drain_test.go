@@ -1,0 +1,56 @@
+package listener
+
+import (
+	"testing"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+)
+
+// TestChangesStayInChains: what differs outside of a listener's filter chains drains all of its connections, long TCP streams
+// too. So changes of services and rules must stay inside, as far as they can.
+func TestChangesStayInChains(t *testing.T) {
+	const before = `
+{kind: Service, metadata: {name: own}, spec: {clusterIP: 10.96.0.1, selector: {app: own}, ports: [{name: http, port: 80, targetPort: 8080}, {name: tcp, port: 81, targetPort: 8081}]}}
+---
+{kind: Pod, metadata: {name: client, labels: {app: own}}, status: {podIP: 10.9.9.9, phase: Running}}
+---
+{kind: ServiceEntry, metadata: {name: a}, spec: {hosts: [a.example.com], resolution: DNS, ports: [{name: tls, number: 443, protocol: TLS}]}}
+---
+{kind: ServiceEntry, metadata: {name: vip}, spec: {hosts: [vip.example.com], addresses: [192.0.2.1], resolution: STATIC, ports: [{name: tcp, number: 5432, protocol: TCP}]}}
+`
+	for _, tc := range []struct {
+		what, edit, listener string
+		whole                bool // the whole listener has to be drained
+	}{
+		{"an own port for HTTP", `{kind: Service, metadata: {name: more}, spec: {selector: {app: own}, clusterIP: 10.96.0.2, ports: [{name: http, port: 80, targetPort: 9090}]}}`, virtualInbound, false},
+		{"an own port that is not declared", `{kind: Service, metadata: {name: more}, spec: {selector: {app: own}, clusterIP: 10.96.0.2, ports: [{name: any, port: 80, targetPort: 9090}]}}`, virtualInbound, false},
+		{"an own port for TCP, at which nobody may look for HTTP", `{kind: Service, metadata: {name: more}, spec: {selector: {app: own}, clusterIP: 10.96.0.2, ports: [{name: tcp, port: 80, targetPort: 9090}]}}`, virtualInbound, true},
+		{"another server name", `{kind: ServiceEntry, metadata: {name: b}, spec: {hosts: [b.example.com], resolution: DNS, ports: [{name: tls, number: 443, protocol: TLS}]}}`, "0.0.0.0_443", false},
+		{"a range of addresses", `{kind: ServiceEntry, metadata: {name: b}, spec: {hosts: [b.example.com], addresses: [192.0.2.0/24], resolution: NONE, ports: [{name: tcp, number: 443, protocol: TCP}]}}`, "0.0.0.0_443", false},
+		{"a route for connections", `{kind: VirtualService, metadata: {name: b}, spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: a.example.com}}]}]}}`, "192.0.2.1_5432", false},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			m := fixture.New(t, []byte(before), nil)
+			g := NewGenerator()
+			get := func() *listenerv3.Listener {
+				return decoded(t, named(g.All(m.View(fixture.Proxy(t, nil))), tc.listener))[0]
+			}
+			was := get()
+			m.Apply(t, tc.edit)
+			is := get()
+			if proto.Equal(was, is) {
+				t.Fatal("nothing changed")
+			}
+			for _, l := range []*listenerv3.Listener{was, is} {
+				l.FilterChains, l.DefaultFilterChain = nil, nil
+			}
+			if proto.Equal(was, is) == tc.whole {
+				t.Errorf("outside of the chains: was\n%v\nis\n%v", was, is)
+			}
+		})
+	}
+}
