@@ -29,8 +29,33 @@ func Unhonoured(c *config.Config) []config.Problem {
 	}
 }
 
-// UnhonouredMesh gives what of a MeshConfig proxies do not follow, as Warnings without Key and Origin.
-func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem { return listener.UnhonouredMesh(m) }
+// UnhonouredMesh gives what of a MeshConfig is not followed, as Warnings without Key and Origin.
+func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
+	found := listener.UnhonouredMesh(m)
+	message := m.ProtoReflect()
+	fields := message.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if reason := meshLater(f.JSONName()); reason != "" && message.Has(f) {
+			found = append(found, config.Problem{Field: f.JSONName(), Reason: reason, Severity: config.Warning})
+		}
+	}
+	return found
+}
+
+// meshLater says why a field of MeshConfig that is no matter of listeners has no effect yet; "" for the others.
+func meshLater(field string) string {
+	switch field {
+	case "trustDomainAliases", "caCertificates", "certificates", "ca", "verifyCertificateAtClient":
+		return "there is no certificate authority yet, and calls between proxies are not authenticated"
+	case "configSources":
+		return "config is read from --configDir only"
+	case "discoverySelectors", "serviceSettings", "serviceScopeConfigs", "serviceEntryVisibility", "zoneAwareLbSetting", "extensionProviders":
+		return "this field is not honoured yet"
+	default:
+		return ""
+	}
+}
 
 // delegates names the routes that are left to another VirtualService.
 func delegates(spec *networking.VirtualService) []config.Problem {
