@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	"github.com/meshpilot/meshpilot/internal/iptables"
 	capture "github.com/meshpilot/meshpilot/internal/iptables/command"
+	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
 func main() { os.Exit(run()) }
@@ -34,7 +34,7 @@ func run() int {
 	}()
 	root := command.New(command.Options{
 		Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Hurry: hurry,
-		Extra: []*cobra.Command{captureCommand()},
+		Extra: captureCommand,
 	})
 	err := root.ExecuteContext(ctx)
 	var ended *envoy.ExitError
@@ -49,9 +49,16 @@ func run() int {
 	}
 }
 
-// captureCommand is istio-iptables, which images without that program call by way of the agent.
-func captureCommand() *cobra.Command {
-	return capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
-		return iptables.System(slog.New(slog.NewTextHandler(os.Stderr, nil)), os.Stdout), nil
-	})
+// captureCommand is istio-iptables, which images without that program call by way of the agent. Its log goes to the
+// standard error, for a dry run prints rules on the standard output.
+func captureCommand(logs *obs.LogOptions) []*cobra.Command {
+	return []*cobra.Command{capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
+		options := *logs
+		options.Out = os.Stderr
+		l, err := obs.NewLogs(options)
+		if err != nil {
+			return iptables.Environment{}, err
+		}
+		return iptables.System(l.Scope(obs.DefaultScope), os.Stdout), nil
+	})}
 }

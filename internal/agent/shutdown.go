@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -103,35 +104,40 @@ func (a *agent) waitDrained(ctx context.Context) {
 func (a *agent) untilIdle(ctx context.Context) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
-		minimum := time.NewTimer(a.Environment.MinimumDrainDuration)
-		defer minimum.Stop()
-		select {
-		case <-minimum.C:
-		case <-ctx.Done():
-			return
-		}
-		tick := time.NewTicker(connectionPoll)
-		defer tick.Stop()
+		wait := time.NewTimer(a.Environment.MinimumDrainDuration)
+		defer wait.Stop()
+		last := ""
 		for {
-			if a.isIdle(ctx) {
-				close(idle)
-				return
-			}
 			select {
-			case <-tick.C:
+			case <-wait.C:
 			case <-ctx.Done():
 				return
 			}
+			connections, text := a.connections(ctx)
+			if connections == 0 {
+				close(idle)
+				return
+			}
+			if text != last {
+				a.Log.Info("still waiting for clients", "connections", text)
+			}
+			last = text
+			wait.Reset(connectionPoll)
 		}
 	}()
 	return idle
 }
 
-func (a *agent) isIdle(ctx context.Context) bool {
+// connections counts those of clients, as a number and as a text that says why if they cannot be counted. They are then
+// taken to be there.
+func (a *agent) connections(ctx context.Context) (count uint64, text string) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	n, err := a.admin.ActiveConnections(ctx, a.Environment.EnvoyStatusPort, a.Environment.EnvoyPrometheusPort)
-	return err == nil && n == 0
+	if err != nil {
+		return 1, err.Error()
+	}
+	return n, strconv.FormatUint(n, 10)
 }
 
 // stop ends Envoy. One that ended by itself meanwhile is reported as at any other time: requests were cut off.

@@ -2,7 +2,6 @@ package bootstrap
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -50,9 +49,6 @@ func clusterStats() []string {
 	}
 }
 
-// labelName is what Prometheus takes for a label.
-const labelName = `^[a-zA-Z_][a-zA-Z0-9_]*$`
-
 // statsTags are the rules of tagRules and those for the labels that the user adds.
 func statsTags(in Input) ([]*metricsv3.TagSpecifier, error) {
 	rules := tagRules()
@@ -79,9 +75,19 @@ func extraTags(in Input) ([]string, error) {
 	list := slices.Concat(in.Config.GetExtraStatTags(), listed(in, "extraStatTags"))
 	slices.Sort(list)
 	for _, label := range list {
-		if ok, err := regexp.MatchString(labelName, label); err != nil || !ok {
+		if !isLabel(label) {
 			return nil, fmt.Errorf("proxy configuration field %q or annotation sidecar.istio.io/extraStatTags: %q is not a label", "extraStatTags", label)
 		}
 	}
 	return slices.Compact(list), nil
+}
+
+// isLabel says whether Prometheus takes the text for a label's name.
+func isLabel(text string) bool {
+	for i, c := range text {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return text != ""
 }

@@ -52,7 +52,7 @@ func tracing(in Input) (*tracev3.Tracing, error) {
 }
 
 func gone(name string) error {
-	return fieldError("tracing."+name, errors.New("Envoy has no such tracer any more; use an extensionProvider (opentelemetry, zipkin or datadog)"))
+	return fieldError("tracing."+name, errors.New("there is no such tracer in Envoy any more; use an extensionProvider (opentelemetry, zipkin or datadog)"))
 }
 
 func provider(name string, config proto.Message) *tracev3.Tracing {

@@ -53,7 +53,7 @@ func TestErrors(t *testing.T) {
 			"environment variable ISTIO_METAJSON_LABELS: want a JSON object of strings: ", "environment variable ISTIO_METAJSON_X: not JSON: ",
 		}},
 		{name: "a value of the metadata", env: "ISTIO_METAJSON_A={\"WORKLOAD_NAME\":{}}", want: []string{
-			"node metadata: environment variable ISTIO_META_WORKLOAD_NAME: value map[] is not of the type that this key has",
+			"node metadata: environment variable ISTIO_META_WORKLOAD_NAME (or a ISTIO_METAJSON_ one with that member): value map[] is not of the type that this key has",
 		}},
 		{name: "parts that are not there yet", env: "ISTIO_META_DNS_CAPTURE=true\nGRPC_XDS_BOOTSTRAP=/etc/x.json", want: []string{
 			"environment variable GRPC_XDS_BOOTSTRAP: asks for", "environment variable ISTIO_META_DNS_CAPTURE: asks for the DNS proxy, which this agent does not have yet",
@@ -66,7 +66,7 @@ func TestErrors(t *testing.T) {
 			`proxy configuration field "tracing.zipkin.address": it names $(HOST_IP), but the environment variable HOST_IP is not set`,
 		}},
 		{name: "a tracer of the past", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"lightstep":{"address":"a:1"}}}`, want: []string{
-			`proxy configuration field "tracing.lightstep": Envoy has no such tracer any more; use an extensionProvider`,
+			`proxy configuration field "tracing.lightstep": there is no such tracer in Envoy any more; use an extensionProvider`,
 		}},
 		{name: "TLS to services", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"a:1"},"tlsSettings":{"mode":"SIMPLE"}},"envoyMetricsService":{"address":"a:1","tlsSettings":{"mode":"SIMPLE"}}}`, want: []string{
 			`proxy configuration field "tracing.tlsSettings": `, `proxy configuration field "envoyMetricsService.tlsSettings": `,

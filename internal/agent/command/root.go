@@ -20,8 +20,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Hurry is closed when the program is asked a second time to end.
 	Hurry <-chan struct{}
-	// Extra are further sub-commands (istio-iptables).
-	Extra []*cobra.Command
+	// Extra makes further sub-commands (istio-iptables), which may log as the flags say once they run; nil: none.
+	Extra func(*obs.LogOptions) []*cobra.Command
 }
 
 // New makes the command tree.
@@ -45,7 +45,9 @@ func newRoot(o Options, run func(context.Context, agent.Options) error) *cobra.C
 		waitCommand(),
 		command.Version(),
 	)
-	root.AddCommand(o.Extra...)
+	if o.Extra != nil {
+		root.AddCommand(o.Extra(&logs)...)
+	}
 	command.TolerateUnknownFlags(root, o.Args, o.Stderr)
 	return root
 }

@@ -27,6 +27,9 @@ func waitCommand() *cobra.Command {
 					c.Println("the proxy is ready")
 					return nil
 				}
+				if c.Context().Err() != nil { // asked to end
+					return fmt.Errorf("wait for the proxy: %w", c.Context().Err())
+				}
 				select {
 				case <-tick.C:
 				case <-ctx.Done():

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,22 +32,34 @@ func (a *Admin) Close() { a.client.CloseIdleConnections() }
 
 // Do makes a request and gives the answer's body. An answer other than 200 is an error with the body's first line.
 func (a *Admin) Do(ctx context.Context, method, path, body string) ([]byte, error) {
+	resource, _, _ := strings.Cut(path, "?") // a query is no reading matter
+	text, err := a.do(ctx, method, path, body)
+	if err != nil {
+		return text, fmt.Errorf("ask envoy %s %s: %w", method, resource, err)
+	}
+	return text, nil
+}
+
+func (a *Admin) do(ctx context.Context, method, path, body string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, a.base+path, strings.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("ask envoy %s %s: %w", method, path, err)
+		return nil, err
 	}
 	answer, err := a.client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask envoy: %w", err)
+		if wrapped := new(url.Error); errors.As(err, &wrapped) {
+			err = wrapped.Err // it says method and URL once more
+		}
+		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("ask envoy %s %s: %w", method, path, err)
+		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
 		first, _, _ := strings.Cut(string(text), "\n")
-		return text, fmt.Errorf("ask envoy %s %s: %s: %s", method, path, answer.Status, first)
+		return text, fmt.Errorf("%s: %s", answer.Status, first)
 	}
 	return text, nil
 }

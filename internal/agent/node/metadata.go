@@ -27,7 +27,7 @@ func metadata(in Input, addresses []netip.Addr) (mesh.NodeMetadata, *structpb.St
 	meta, bad := mesh.ParseNodeMetadata(given)
 	if len(bad) > 0 {
 		slices.Sort(bad)
-		return mesh.NodeMetadata{}, nil, fmt.Errorf("environment variable ISTIO_META_%s: value %v is not of the type that this key has",
+		return mesh.NodeMetadata{}, nil, fmt.Errorf("environment variable ISTIO_META_%s (or a ISTIO_METAJSON_ one with that member): value %v is not of the type that this key has",
 			bad[0], in.Environment.Metadata[bad[0]])
 	}
 	if err := known(&meta, in, addresses); err != nil {

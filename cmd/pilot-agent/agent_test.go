@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/agent/envoy"
+	envoykit "github.com/meshpilot/meshpilot/internal/testkit/envoy"
+)
+
+// patience bounds every wait. Nothing takes a tenth of it on an idle machine.
+const patience = 20 * time.Second
+
+// agent is a pilot-agent that runs as a process of its own.
+type agent struct {
+	process *envoy.Process
+	log     string // file
+	// Ports of the agent, of Envoy's admin interface, and of its two static listeners.
+	status, admin, ready, metrics int
+}
+
+// settings of a test's agent, over those of a sidecar with a plaintext control plane that nobody runs.
+type settings struct {
+	// binary is Envoy, by default the real one.
+	binary string
+	// config are fields of ProxyConfig, env variables.
+	config map[string]any
+	env    []string
+	args   []string
+}
+
+// useRealEnvoy sets the binary where none is set.
+func (s *settings) useRealEnvoy(t *testing.T) {
+	t.Helper()
+	if s.binary == "" {
+		s.binary = envoykit.Require(t)
+	}
+}
+
+func startAgent(t *testing.T, s settings) *agent {
+	t.Helper()
+	s.useRealEnvoy(t)
+	p := ports(t, 4)
+	a := &agent{log: filepath.Join(t.TempDir(), "log"), status: p[0], admin: p[1], ready: p[2], metrics: p[3]}
+	env := environ(t, s, a)
+	a.start(t, env, append([]string{"proxy", "sidecar"}, s.args...))
+	return a
+}
+
+func environ(t *testing.T, s settings, a *agent) []string {
+	t.Helper()
+	config := map[string]any{
+		"binaryPath": s.binary, "configPath": t.TempDir(), "concurrency": 1,
+		"discoveryAddress": "127.0.0.1:1", "controlPlaneAuthPolicy": "NONE",
+		"proxyAdminPort": a.admin, "statusPort": a.status,
+		// Whoever waits for it has failed.
+		"terminationDrainDuration": "600s",
+	}
+	maps.Copy(config, s.config)
+	js, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{
+		agentVar + "=1", "PATH=" + os.Getenv("PATH"), "POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IPS=127.0.0.1",
+		"PROXY_CONFIG=" + string(js), "ENVOY_STATUS_PORT=" + strconv.Itoa(a.ready), "ENVOY_PROMETHEUS_PORT=" + strconv.Itoa(a.metrics),
+	}, s.env...)
+}
+
+// start starts the process. Its log is a file, so that nobody waits for whoever holds the other end of a pipe.
+func (a *agent) start(t *testing.T, env, args []string) {
+	t.Helper()
+	log, err := os.Create(a.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	a.process, err = envoy.Start(envoy.Command{Path: os.Args[0], Args: args, Env: env, Stdout: log, Stderr: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(a.process.PID(), syscall.SIGKILL) // Envoy dies with it
+		a.process.Exit()
+		if t.Failed() {
+			t.Logf("log of the agent:\n%s", a.text())
+		}
+	})
+}
+
+func (a *agent) text() string {
+	text, err := os.ReadFile(a.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// awaitLog waits until the log has a text.
+func (a *agent) awaitLog(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%q in the log", text), func() error {
+		if !strings.Contains(a.text(), text) {
+			return fmt.Errorf("not there")
+		}
+		return nil
+	})
+}
+
+// awaitReady waits until the agent says that the proxy is ready.
+func (a *agent) awaitReady(t *testing.T) {
+	t.Helper()
+	eventually(t, "readiness", func() error { return want(get(a.status, "/healthz/ready"), 200, "") })
+}
+
+func (a *agent) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(a.process.PID(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitExit waits for the end and gives the status.
+func (a *agent) awaitExit(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-a.process.Exited():
+	case <-time.After(patience):
+		t.Fatal("the agent does not end")
+	}
+	return a.process.Exit().Status()
+}
+
+// running says that the agent has not ended.
+func (a *agent) running() bool {
+	select {
+	case <-a.process.Exited():
+		return false
+	default:
+		return true
+	}
+}
+
+// envoyPID is of the Envoy that the log says was started.
+func (a *agent) envoyPID(t *testing.T) int {
+	t.Helper()
+	a.awaitLog(t, "envoy runs pid=")
+	_, rest, _ := strings.Cut(a.text(), "envoy runs pid=")
+	var pid int
+	if _, err := fmt.Sscan(rest, &pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// standInPath makes a path by which the test binary is a stand-in for Envoy.
+func standInPath(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), fakeEnvoy)
+	if err := os.Symlink(self, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// nextPort is below the range that the system takes ports from by itself.
+var nextPort atomic.Int32
+
+// ports gives loopback ports that nobody listens on.
+func ports(t *testing.T, n int) []int {
+	t.Helper()
+	var list []int
+	for len(list) < n {
+		port := 20000 + (os.Getpid()%100*100+int(nextPort.Add(1)))%12000
+		if l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port))); err == nil {
+			l.Close()
+			list = append(list, port)
+		}
+	}
+	return list
+}
+
+// eventually waits for a condition, and fails the test with what it last said.
+func eventually(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// answer is of an HTTP request; status 0 if there was none.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+	// closes is whether the answer says connection: close.
+	closes bool
+	err    error
+}
+
+func get(port int, path string) answer { return call(http.MethodGet, port, path, nil) }
+
+func call(method string, port int, path string, header http.Header) answer {
+	return callHost(method, "127.0.0.1", port, path, header)
+}
+
+func callHost(method, host string, port int, path string, header http.Header) answer {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+path, nil)
+	if err != nil {
+		return answer{err: err}
+	}
+	if header != nil {
+		r.Header = header
+	}
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{status: response.StatusCode, body: string(body), header: response.Header, closes: response.Close, err: err}
+}
+
+// want holds an answer against a status and a part of the body.
+func want(got answer, status int, body string) error {
+	if got.err != nil {
+		return got.err
+	}
+	if got.status != status || !strings.Contains(got.body, body) {
+		return fmt.Errorf("answer %d %q; want %d %q", got.status, got.body, status, body)
+	}
+	return nil
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}

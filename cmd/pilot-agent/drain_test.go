@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"syscall"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+)
+
+// serving is a ready sidecar with a request under way to the application behind it.
+type serving struct {
+	*agent
+	service *service
+	// inbound and outbound are ports of listeners that lead to the application.
+	inbound, outbound int
+	underWay          <-chan answer
+}
+
+func startServing(t *testing.T, s settings) *serving {
+	t.Helper()
+	p := ports(t, 2)
+	out := &serving{service: newService(t), inbound: p[0], outbound: p[1]}
+	address := localControlPlane(t,
+		cluster("inbound|9080||", "127.0.0.1", out.service.port),
+		listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", out.inbound, "in", "inbound|9080||"),
+		listener(t, corev3.TrafficDirection_OUTBOUND, "127.0.0.1", out.outbound, "out", "inbound|9080||"),
+	)
+	if s.config == nil {
+		s.config = map[string]any{}
+	}
+	s.config["discoveryAddress"] = address
+	out.agent = startAgent(t, s)
+	out.awaitReady(t)
+	underWay := make(chan answer, 1)
+	go func() { underWay <- get(out.inbound, "/slow") }()
+	<-out.service.begun
+	out.underWay = underWay
+	return out
+}
+
+// finish lets the request under way finish, and checks that it was not cut off.
+func (s *serving) finish(t *testing.T) {
+	t.Helper()
+	close(s.service.release)
+	check(t, want(<-s.underWay, 200, "finished"))
+}
+
+// awaitDraining waits until inbound clients are told to go elsewhere, and checks that the others are not.
+func (s *serving) awaitDraining(t *testing.T) {
+	t.Helper()
+	eventually(t, "connection: close", func() error {
+		got := call(http.MethodGet, s.inbound, "/", nil)
+		if err := want(got, 200, "hello"); err != nil {
+			return err
+		}
+		if !got.closes {
+			return errors.New("the answer does not say so")
+		}
+		return nil
+	})
+	if got := get(s.outbound, "/"); got.closes {
+		t.Error("outbound clients are told to go elsewhere: the application may still need them")
+	}
+	check(t, want(get(s.status, "/healthz/ready"), 503, "draining"))
+}
+
+// TestSIGTERMDrains: new clients are told to go elsewhere, requests under way finish, readiness is gone, Envoy ends.
+func TestSIGTERMDrains(t *testing.T) {
+	t.Parallel()
+	s := startServing(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
+	s.signal(t, syscall.SIGTERM)
+	s.awaitDraining(t)
+	s.finish(t)
+	if status := s.awaitExit(t); status != 0 {
+		t.Errorf("status %d, want 0", status)
+	}
+	s.awaitLog(t, "letting requests under way finish for=1s")
+	s.awaitLog(t, "envoy exited with status 0, as it was asked to")
+}
+
+// TestInterruptedTwice: Ctrl-C goes to the whole process group, and drains all the same. The second time it hurries: the
+// wait is 600 s here.
+func TestInterruptedTwice(t *testing.T) {
+	t.Parallel()
+	s := startServing(t, settings{})
+	for _, await := range []func(){
+		func() { s.awaitDraining(t) },
+		func() { s.awaitLog(t, "asked a second time to end: draining no longer") },
+	} {
+		if err := syscall.Kill(-s.process.PID(), syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		await()
+	}
+	if status := s.awaitExit(t); status != 0 {
+		t.Errorf("status %d, want 0", status)
+	}
+}
+
+// TestExitOnZeroActiveConnections: as long as it takes, and no longer.
+func TestExitOnZeroActiveConnections(t *testing.T) {
+	t.Parallel()
+	s := startServing(t, settings{env: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=50ms"}})
+	s.signal(t, syscall.SIGTERM)
+	s.awaitDraining(t)
+	s.awaitLog(t, "still waiting for clients connections=1\n")
+	if !s.running() {
+		t.Fatal("ended with a client connected")
+	}
+	s.finish(t)
+	if status := s.awaitExit(t); status != 0 {
+		t.Errorf("status %d, want 0", status)
+	}
+	s.awaitLog(t, "no client is connected any more")
+}
+
+// TestDrainByRequest: POST /drain drains and does nothing else; the SIGTERM that follows need not wait again.
+func TestDrainByRequest(t *testing.T) {
+	t.Parallel()
+	s := startServing(t, settings{})
+	check(t, want(call(http.MethodPost, s.status, "/drain", nil), 200, "OK"))
+	s.awaitDraining(t)
+	s.finish(t)
+	if !s.running() {
+		t.Fatal("ended by /drain")
+	}
+	s.signal(t, syscall.SIGTERM)
+	if status := s.awaitExit(t); status != 0 {
+		t.Errorf("status %d, want 0", status)
+	}
+}
+
+// TestQuitByRequest: POST /quitquitquit ends at once: the job that the proxy was for is done.
+func TestQuitByRequest(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, settings{})
+	eventually(t, "Envoy", func() error { return want(get(a.admin, "/ready"), 503, "INITIALIZING") })
+	check(t, want(get(a.status, "/quitquitquit"), 405, ""))
+	check(t, want(call(http.MethodPost, a.status, "/quitquitquit", nil), 200, "OK"))
+	if status := a.awaitExit(t); status != 0 {
+		t.Errorf("status %d, want 0", status)
+	}
+	a.awaitLog(t, "ending without draining")
+	a.awaitLog(t, "envoy exited with status 0, as it was asked to")
+}
+
+// TestEnvoyDiesWhileItDrains: requests under way were lost, so the status is Envoy's.
+func TestEnvoyDiesWhileItDrains(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, settings{})
+	pid := a.envoyPID(t)
+	a.signal(t, syscall.SIGTERM)
+	a.awaitLog(t, "letting requests under way finish")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if status := a.awaitExit(t); status != 137 {
+		t.Errorf("status %d, want 137", status)
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+)
+
+// The test binary is three programs: the tests; pilot-agent, when the variable is set; and a small stand-in for Envoy,
+// when it is called by that name.
+const (
+	agentVar  = "MESHPILOT_TEST_AGENT"
+	fakeEnvoy = "envoy-stand-in"
+)
+
+func TestMain(m *testing.M) {
+	switch {
+	case filepath.Base(os.Args[0]) == fakeEnvoy:
+		os.Exit(standIn())
+	case os.Getenv(agentVar) != "":
+		os.Exit(run())
+	default:
+		// A world of their own where there can be one: its loopback ports are nobody else's.
+		os.Exit(netns.TestMain(m))
+	}
+}
+
+// standIn does what the variable STAND_IN says: exits with a number, or waits for SIGTERM or for longer than that.
+func standIn() int {
+	fmt.Println("stand-in called with", strings.Join(os.Args[1:], " "))
+	what := os.Getenv("STAND_IN")
+	if code, err := strconv.Atoi(what); err == nil {
+		return code
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	<-signals
+	if what == "stubborn" {
+		select {}
+	}
+	return 0
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestReadyWithTheFirstConfiguration: not ready without a control plane, nor with one whose configuration Envoy refuses;
+// ready with an empty CDS answer and one listener.
+func TestReadyWithTheFirstConfiguration(t *testing.T) {
+	t.Parallel()
+	controlPort := ports(t, 1)[0]
+	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": fmt.Sprintf("127.0.0.1:%d", controlPort)}})
+	unready := func(reason string) {
+		t.Helper()
+		eventually(t, reason, func() error { return want(get(a.status, "/healthz/ready"), 503, reason) })
+	}
+	unready("config not received from the control plane: cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected")
+	if got := get(a.ready, "/healthz/ready"); got.err == nil {
+		t.Errorf("Envoy's readiness port answers %d before there is configuration", got.status)
+	}
+
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", controlPort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := newControlPlane(t, l, badCluster(), badListener())
+	unready("cds updates: 0 successful, 1 rejected; lds updates: 0 successful, 1 rejected")
+	control.awaitRejects(2)
+
+	control.set(listener(t, 0, "127.0.0.1", ports(t, 1)[0], "x", "nowhere"))
+	a.awaitReady(t)
+	check(t, want(get(a.ready, "/healthz/ready"), 200, ""))
+
+	// What came once stays in use.
+	control.set(badCluster())
+	control.awaitRejects(3)
+	check(t, want(get(a.status, "/healthz/ready"), 200, ""))
+	if n := strings.Count(a.text(), "\tthe proxy is ready\n"); n != 1 {
+		t.Errorf("the log says %d times that the proxy is ready", n)
+	}
+	if got := control.connected(); len(got) != 1 || got[0] != "sidecar~127.0.0.1~a.ns~ns.svc.cluster.local" {
+		t.Errorf("nodes %q, want one: it goes with the first message of the stream only", got)
+	}
+}
+
+// TestStaticListeners: readiness and metrics are for kubelet and Prometheus, the admin interface behind them is not.
+func TestStaticListeners(t *testing.T) {
+	t.Parallel()
+	address := localControlPlane(t)
+	app := newService(t)
+	a := startAgent(t, settings{
+		config: map[string]any{"discoveryAddress": address},
+		env:    []string{fmt.Sprintf(`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"%d","path":"/metrics"}`, app.port)},
+	})
+	a.awaitReady(t)
+	tests := []struct {
+		method string
+		port   int
+		path   string
+		status int
+		body   string
+	}{
+		{"GET", a.ready, "/healthz/ready", 200, ""},
+		{"GET", a.ready, "/stats/prometheus", 404, ""},
+		{"POST", a.ready, "/quitquitquit", 404, ""},
+		{"GET", a.ready, "/healthz/ready/../../quitquitquit", 404, ""},
+		{"GET", a.metrics, "/stats/prometheus", 200, "envoy_server_live"},
+		{"GET", a.metrics, "/stats/prometheus?usedonly", 200, "envoy_server_live"},
+		{"GET", a.metrics, "/config_dump", 404, ""},
+		{"POST", a.metrics, "/quitquitquit", 404, ""},
+		{"GET", a.metrics, "/stats/prometheus/../../config_dump", 404, ""},
+		{"GET", a.metrics, "/stats/prometheus%2f..%2f..%2fconfig_dump", 404, ""},
+		// The agent's own port has the application's and its own metrics as well.
+		{"GET", a.status, "/stats/prometheus", 200, "app_total 1\n"},
+		{"GET", a.status, "/stats/prometheus", 200, "envoy_server_live"},
+		{"GET", a.status, "/stats/prometheus", 200, "istio_agent_startup_duration_seconds"},
+		{"GET", a.status, "/metrics", 200, "istio_agent_scrapes_total"},
+	}
+	for _, test := range tests {
+		if err := want(call(test.method, test.port, test.path, nil), test.status, test.body); err != nil {
+			got := err.Error()
+			t.Errorf("%s %d%s: %s", test.method, test.port, test.path, got[:min(len(got), 300)])
+		}
+	}
+	for _, algorithm := range []string{"gzip", "br", "zstd"} {
+		got := call(http.MethodGet, a.metrics, "/stats/prometheus", http.Header{"Accept-Encoding": {algorithm}})
+		if got.status != 200 || got.header.Get("Content-Encoding") != algorithm {
+			t.Errorf("accepting %s: status %d, encoding %q", algorithm, got.status, got.header.Get("Content-Encoding"))
+		}
+	}
+}
+
+// TestBothIPVersions: an agent on a host with IPv6 first listens, asks and is asked on both.
+func TestBothIPVersions(t *testing.T) {
+	t.Parallel()
+	for _, addresses := range []string{"::1,127.0.0.1", "127.0.0.1,::1", "::1"} {
+		l, err := net.Listen("tcp", "localhost:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		newControlPlane(t, l)
+		a := startAgent(t, settings{
+			config: map[string]any{"discoveryAddress": l.Addr().String()}, env: []string{"INSTANCE_IPS=" + addresses},
+		})
+		a.awaitReady(t)
+		for host := range strings.SplitSeq(addresses, ",") {
+			for port, path := range map[int]string{a.ready: "/healthz/ready", a.metrics: "/stats/prometheus"} {
+				check(t, want(callHost(http.MethodGet, host, port, path, nil), 200, ""))
+			}
+		}
+	}
+}

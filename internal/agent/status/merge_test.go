@@ -1,0 +1,176 @@
+package status
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/meshpilot/meshpilot/internal/agent/environment"
+)
+
+const envoyMetrics = "# TYPE envoy_cluster_upstream_rq counter\nenvoy_cluster_upstream_rq{response_code=\"200\"} 3\n"
+
+// application is a program that serves metrics.
+func application(t *testing.T, h http.HandlerFunc) *environment.Application {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &environment.Application{Port: uint32(port), Path: "/app/metrics"}
+}
+
+// merge scrapes once, and gives the answer after Prometheus's parser has read it.
+func merge(t *testing.T, o Options, change func(*merger)) (string, map[string]bool) {
+	t.Helper()
+	m := newMerger(o)
+	t.Cleanup(m.client.CloseIdleConnections)
+	if change != nil {
+		change(m)
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil)
+	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+	r.Header.Set("User-Agent", "Prometheus/3")
+	m.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
+		t.Errorf("status %d, content type %q", w.Code, w.Header().Get("Content-Type"))
+	}
+	text := w.Body.String()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Errorf("Prometheus cannot read it: %v\n%s", err, text)
+	}
+	names := map[string]bool{}
+	for name := range families {
+		names[name] = true
+	}
+	return text, names
+}
+
+// failures reads the counter by source.
+func failures(t *testing.T, m *Metrics) map[string]int {
+	t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, f := range families {
+		if f.GetName() != "istio_agent_scrape_failures_total" {
+			continue
+		}
+		for _, s := range f.GetMetric() {
+			count[s.GetLabel()[0].GetValue()] = int(s.GetCounter().GetValue())
+		}
+	}
+	return count
+}
+
+func TestMerge(t *testing.T) {
+	asked := make(chan *http.Request, 1)
+	o := options(&fakeEnvoy{metrics: envoyMetrics}, func(o *Options) {
+		o.Application = application(t, func(w http.ResponseWriter, r *http.Request) {
+			asked <- r
+			// A Go program's own metrics are called as the agent's would be; the last line has no end.
+			_, _ = io.WriteString(w, "# TYPE go_goroutines gauge\ngo_goroutines 7\n# TYPE app_total counter\napp_total 1")
+		})
+	})
+	o.Metrics.Started(2 * time.Second)
+	text, names := merge(t, o, nil)
+	for _, want := range []string{"envoy_cluster_upstream_rq", "app_total", "go_goroutines", "istio_agent_go_goroutines", "istio_agent_process_open_fds", "istio_agent_scrapes_total"} {
+		if !names[want] {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if !strings.Contains(text, "istio_agent_startup_duration_seconds 2\n") {
+		t.Error("the time that the start took is missing")
+	}
+	if n := strings.Count(text, "\ngo_goroutines "); n != 1 {
+		t.Errorf("go_goroutines is there %d times", n)
+	}
+	if got := failures(t, o.Metrics); len(got) > 0 {
+		t.Errorf("failures %v", got)
+	}
+	r := <-asked
+	if r.URL.Path != "/app/metrics" || r.UserAgent() != "Prometheus/3" || !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
+		t.Errorf("the application was asked for %s by %s, accepting %s", r.URL, r.UserAgent(), r.Header.Get("Accept"))
+	}
+}
+
+// TestMergeLeavesOutWhatFails: whole sources, and the others stay readable.
+func TestMergeLeavesOutWhatFails(t *testing.T) {
+	closed := application(t, nil)
+	closed.Port = closedPort(t)
+	tests := []struct {
+		name   string
+		envoy  string
+		app    *environment.Application
+		change func(*merger)
+		want   map[string]int
+	}{
+		{"no application there", envoyMetrics, closed, nil, map[string]int{"application": 1}},
+		{"an application with an error", envoyMetrics, application(t, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "app_total 1", http.StatusInternalServerError)
+		}), nil, map[string]int{"application": 1}},
+		{"an application that breaks off", envoyMetrics, application(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "app_total{half=")
+		}), nil, map[string]int{"application": 1}},
+		{"an application with too much", envoyMetrics, application(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "app_total 1\napp_total{half=")
+		}), func(m *merger) { m.limit = 20 }, map[string]int{"application": 1}},
+		{"an application with OpenMetrics only", envoyMetrics, application(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
+			_, _ = io.WriteString(w, "app_total 1 # {trace_id=\"a\"} 1\n# EOF\n")
+		}), nil, map[string]int{"application": 1}},
+		{"no Envoy", "", nil, nil, map[string]int{"envoy": 1}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			o := options(&fakeEnvoy{metrics: test.envoy}, func(o *Options) { o.Application = test.app })
+			text, names := merge(t, o, test.change)
+			if names["app_total"] || names["envoy_cluster_upstream_rq"] == (test.envoy == "") || !names["istio_agent_scrapes_total"] {
+				t.Errorf("merged:\n%s", text)
+			}
+			if got := failures(t, o.Metrics); len(got) != 1 || got["application"] != test.want["application"] || got["envoy"] != test.want["envoy"] {
+				t.Errorf("failures %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestMergeWithoutEnvoy: an agent that runs none (nil) has nothing to leave out.
+func TestMergeWithoutEnvoy(t *testing.T) {
+	o := options(&fakeEnvoy{}, func(o *Options) { o.Envoy = nil })
+	if _, names := merge(t, o, nil); !names["istio_agent_scrapes_total"] || len(failures(t, o.Metrics)) > 0 {
+		t.Errorf("metrics %v, failures %v", names, failures(t, o.Metrics))
+	}
+}
+
+// closedPort is one that nobody listens on.
+func closedPort(t *testing.T) uint32 {
+	t.Helper()
+	l := listen(t)
+	defer l.Close()
+	port, err := strconv.ParseUint(l.Addr().String()[strings.LastIndexByte(l.Addr().String(), ':')+1:], 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(port)
+}

@@ -1,0 +1,95 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// logTo is a logger that writes "level message" lines.
+func logTo(out *bytes.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// TestReadinessOverALife goes through the life of a proxy; the log has one line for each change.
+func TestReadinessOverALife(t *testing.T) {
+	var log bytes.Buffer
+	envoy := &fakeEnvoy{}
+	r := NewReadiness(envoy, logTo(&log))
+	steps := []struct {
+		name  string
+		state string
+		stats map[string]uint64
+		want  string // part of the reason, "" for ready
+	}{
+		{"not started", "", nil, "envoy does not answer: connection refused"},
+		{"nothing received", "PRE_INITIALIZING", nil, "cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected"},
+		{"rejected only", "PRE_INITIALIZING", map[string]uint64{cdsRejects: 2, ldsRejects: 1}, "cds updates: 0 successful, 2 rejected; lds updates: 0 successful, 1 rejected"},
+		{"clusters only", "INITIALIZING", map[string]uint64{cdsUpdates: 1}, "cds updates: 1 successful, 0 rejected; lds updates: 0 successful"},
+		{"all, but warming", "INITIALIZING", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1}, "envoy is not live: its state is INITIALIZING"},
+		{"live without workers", "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 0}, "envoy's workers have not started"},
+		{"ready", "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 1}, ""},
+		{"a later rejection", "LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, cdsRejects: 9, workersStarted: 1}, ""},
+		{"statistics that were reset", "LIVE", map[string]uint64{workersStarted: 1}, ""},
+		{"health check failed by hand", "DRAINING", map[string]uint64{workersStarted: 1}, "envoy is not live: its state is DRAINING"},
+		{"ready again", "LIVE", map[string]uint64{workersStarted: 1}, ""},
+	}
+	for _, step := range steps {
+		envoy.set(step.state, step.stats)
+		for range 3 { // probes come again and again
+			err := r.Check(t.Context())
+			if step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
+				t.Errorf("%s: %v, want %q", step.name, err, step.want)
+			}
+		}
+	}
+	r.Drain()
+	if err := r.Check(t.Context()); err == nil || err.Error() != "draining" {
+		t.Errorf("while draining: %v", err)
+	}
+	want := `level=WARN msg="the proxy is not ready: envoy does not answer: connection refused"
+level=WARN msg="the proxy is not ready: config not received from the control plane: cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected"
+level=WARN msg="the proxy is not ready: config not received from the control plane: cds updates: 0 successful, 2 rejected; lds updates: 0 successful, 1 rejected"
+level=WARN msg="the proxy is not ready: config not received from the control plane: cds updates: 1 successful, 0 rejected; lds updates: 0 successful, 0 rejected"
+level=WARN msg="the proxy is not ready: envoy is not live: its state is INITIALIZING"
+level=WARN msg="the proxy is not ready: envoy's workers have not started"
+level=INFO msg="the proxy is ready"
+level=WARN msg="the proxy is not ready: envoy is not live: its state is DRAINING"
+level=INFO msg="the proxy is ready"
+level=WARN msg="the proxy is not ready: draining"
+`
+	if log.String() != want {
+		t.Errorf("log is\n%s\nwant\n%s", log.String(), want)
+	}
+}
+
+func TestReadinessWithoutEnvoy(t *testing.T) {
+	r := NewReadiness(nil, slog.New(slog.DiscardHandler))
+	if err := r.Check(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	r.Drain()
+	if r.Check(t.Context()) == nil {
+		t.Error("ready while it drains")
+	}
+}
+
+// TestProbeThatIsGivenUpIsNotLogged: a kubelet's time-out is no news of Envoy.
+func TestProbeThatIsGivenUpIsNotLogged(t *testing.T) {
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := NewReadiness(&fakeEnvoy{}, logTo(&log)).Check(ctx); err == nil {
+		t.Error("ready")
+	}
+	if log.Len() > 0 {
+		t.Errorf("log has %s", log.String())
+	}
+}

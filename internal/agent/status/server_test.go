@@ -1,0 +1,149 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// options are those of a port that asks envoy; change may be nil.
+func options(envoy *fakeEnvoy, change func(*Options)) Options {
+	log := slog.New(slog.DiscardHandler)
+	o := Options{Envoy: envoy, Metrics: NewMetrics(), Readiness: NewReadiness(envoy, log), Log: log, Quit: func() {}, Drain: func() {}}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+func call(h http.Handler, method, path, peer string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	if peer != "" {
+		r.RemoteAddr = peer
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestPaths(t *testing.T) {
+	envoy := &fakeEnvoy{}
+	h := New(options(envoy, nil))
+	tests := []struct {
+		method, path string
+		want         int
+		body         string
+	}{
+		{"GET", "/healthz/ready", 503, "envoy does not answer: connection refused"},
+		{"GET", "/metrics", 200, "istio_agent_scrapes_total"},
+		{"POST", "/metrics", 405, ""},
+		{"GET", "/stats/prometheus", 200, "istio_agent_process_open_fds"},
+		{"GET", "/app-health/reviews/readyz", 404, "not passed on yet"},
+		{"GET", "/", 404, ""},
+		{"GET", "/config_dump", 404, ""},
+	}
+	for _, test := range tests {
+		w := call(h, test.method, test.path, "")
+		if w.Code != test.want || !strings.Contains(w.Body.String(), test.body) {
+			t.Errorf("%s %s: %d %q, want %d %q", test.method, test.path, w.Code, w.Body, test.want, test.body)
+		}
+	}
+	envoy.set("LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 1})
+	if w := call(h, "GET", "/healthz/ready", ""); w.Code != 200 {
+		t.Errorf("ready: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestEndingIsForLocalhost: whoever can reach the pod must not be able to end its proxy.
+func TestEndingIsForLocalhost(t *testing.T) {
+	var quits, drains int
+	h := New(options(&fakeEnvoy{}, func(o *Options) { o.Quit, o.Drain = func() { quits++ }, func() { drains++ } }))
+	tests := []struct {
+		method, peer string
+		want         int
+	}{
+		{"POST", "10.0.0.9:4000", 403},
+		{"POST", "[fd00::9]:4000", 403},
+		{"POST", "", 403}, // of httptest, 192.0.2.1
+		{"GET", "127.0.0.1:4000", 405},
+		{"POST", "127.0.0.1:4000", 200},
+		{"POST", "[::1]:4000", 200},
+		{"POST", "[::ffff:127.0.0.1]:4000", 200},
+	}
+	for _, test := range tests {
+		for _, path := range []string{"/quitquitquit", "/drain"} {
+			if w := call(h, test.method, path, test.peer); w.Code != test.want {
+				t.Errorf("%s %s from %s: %d, want %d", test.method, path, test.peer, w.Code, test.want)
+			}
+		}
+	}
+	if quits != 3 || drains != 3 {
+		t.Errorf("%d quits, %d drains, want 3 each", quits, drains)
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestServeUntilTheContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := listen(t)
+	served := make(chan error, 1)
+	started, release := make(chan struct{}), make(chan struct{})
+	go func() {
+		served <- Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(started)
+			<-release
+			_, _ = io.WriteString(w, "done")
+		}))
+	}()
+	got := make(chan string, 1)
+	go func() {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		answer, err := client.Get("http://" + l.Addr().String())
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer answer.Body.Close()
+		body, _ := io.ReadAll(answer.Body)
+		got <- string(body)
+	}()
+	<-started
+	cancel() // a request under way is finished
+	close(release)
+	if body := <-got; body != "done" {
+		t.Errorf("the request under way got %q", body)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		c.Close()
+		t.Error("the port is still open")
+	}
+}
+
+func TestServeSaysWhenItCannot(t *testing.T) {
+	l := listen(t)
+	l.Close()
+	if err := Serve(t.Context(), l, http.NotFoundHandler()); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "status port: ") {
+		t.Errorf("error %v", err)
+	}
+}
