@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -74,14 +75,20 @@ func serve(t *testing.T, n int, o Options) *harness {
 	return h
 }
 
+// wait waits for a condition.
+func (h *harness) wait(what string, done func() bool) {
+	h.t.Helper()
+	for deadline := time.Now().Add(limit); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			h.t.Fatalf("waited in vain until %s: %+v", what, h.pusher.Stats())
+		}
+	}
+}
+
 // pushed waits until everything that changed has been pushed.
 func (h *harness) pushed() {
 	h.t.Helper()
-	for deadline := time.Now().Add(limit); h.pusher.Stats().Snapshot < h.mesh.Current().Version; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			h.t.Fatal("a change was not pushed")
-		}
-	}
+	h.wait("the change is pushed", func() bool { return h.pusher.Stats().Snapshot >= h.mesh.Current().Version })
 }
 
 func (h *harness) dial(o ...grpc.DialOption) *grpc.ClientConn {
@@ -197,7 +204,7 @@ func (c *client) ask(typeURL string, names []string, held map[string]string) {
 	} else {
 		err = c.sotw.Send(&discoveryv3.DiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResourceNames: names})
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		c.t.Fatal(err)
 	}
 	c.node = nil
@@ -216,7 +223,7 @@ func (c *client) ack(a answer, names []string, message string) {
 	} else {
 		err = c.sotw.Send(&discoveryv3.DiscoveryRequest{TypeUrl: a.typeURL, ResponseNonce: a.nonce, VersionInfo: a.version, ResourceNames: names, ErrorDetail: detail})
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		c.t.Fatal(err)
 	}
 }

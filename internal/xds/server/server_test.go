@@ -152,6 +152,7 @@ func TestRefusal(t *testing.T) {
 		c.ack(c.want(api.RouteType), []string{"80"}, "80: not with me")
 		h.mesh.EditRoutes() // comes after the refusal was read, or merges with it
 		c.ack(c.want(api.RouteType), []string{"80"}, "")
+		h.wait("the refusal is on record", func() bool { return len(h.pusher.Nacks()) > 0 })
 		nacks := h.pusher.Nacks()
 		if len(nacks) != 1 || nacks[0].Message != "80: not with me" || nacks[0].Resources[0].Name != "80" {
 			t.Errorf("nacks %+v", nacks)
@@ -172,13 +173,7 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 		c.end()
 		_ = c.wantEnd()
 	}
-	deadline := time.Now().Add(limit)
-	for s := h.pusher.Stats(); s.Clients+s.Classes+s.Producers > 0; s = h.pusher.Stats() {
-		if time.Now().After(deadline) {
-			t.Fatalf("left is %+v", s)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	h.wait("nothing is left", func() bool { s := h.pusher.Stats(); return s.Clients+s.Classes+s.Producers == 0 })
 	// Goroutines are looked at by TestMain.
 }
 
@@ -288,20 +283,13 @@ func TestBlockedReader(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wait := func(connections int) {
-		t.Helper()
-		for deadline := time.Now().Add(limit); len(h.server.Connections()) != connections; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d streams are open, want %d", len(h.server.Connections()), connections)
-			}
-		}
-	}
-	wait(2)
+	streams := func(n int) func() bool { return func() bool { return len(h.server.Connections()) == n } }
+	h.wait("both streams are open", streams(2))
 	for i := range 5 {
 		h.mesh.SetEndpoints("s1", fmt.Sprintf("10.7.7.%d", i))
 		good.ack(good.want(api.EndpointType), nil, "")
 	}
-	wait(1)
+	h.wait("the blocked stream is ended", streams(1))
 	if list := h.server.Connections(); list[0].Proxy.Name != "p1" {
 		t.Errorf("the stream of %s is left", list[0].Proxy.Name)
 	}

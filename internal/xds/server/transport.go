@@ -51,7 +51,6 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(readBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(20 * time.Second),
 	}
 }

@@ -44,7 +44,9 @@ func (m *Machine) compose(s *subscription) *draft {
 	for i, shelf := range shelves {
 		s.base[i] = shelf.set
 	}
-	s.reached = m.round
+	if len(s.owed) == 0 {
+		s.reached = m.round
+	}
 
 	due := s.due && len(s.owed) == 0
 	if due || !d.empty() {
@@ -109,11 +111,9 @@ func (m *Machine) removals(s *subscription, d *draft) {
 			switch {
 			case !s.covers(n) || m.world.get(s.at, n) != nil:
 			case !m.world.knows(s.at, n): // to be looked up, and sent if it comes out different
-				if s.held == nil {
-					s.held = map[string]string{}
+				if !has(s.owed, n) {
+					s.hold(s.was(n))
 				}
-				s.held[n] = s.was(n).Version
-				s.owe([]string{n})
 			case s.removable:
 				d.removed = append(d.removed, n)
 			}
@@ -188,7 +188,7 @@ func (m *Machine) differing(s *subscription) []string {
 		return s.owed
 	}
 	still := m.stilled(s)
-	var list []string
+	var list, same []string
 	for _, n := range s.owed {
 		version, holds := s.held[n]
 		r := m.world.get(s.at, n)
@@ -196,12 +196,15 @@ func (m *Machine) differing(s *subscription) []string {
 		case !holds || r == nil:
 			list = append(list, n)
 		case r.Version == version:
-			s.trust(n)
-		case has(still, n):
+			same = append(same, n)
+		case has(still, n) && !has(s.following, n):
 			s.freeze(&resource.Resource{Name: n, Version: version})
 		default:
 			list = append(list, n)
 		}
+	}
+	if s.at == eds && s.resumed {
+		s.trusted = union(s.trusted, same)
 	}
 	return list
 }
@@ -229,8 +232,11 @@ func (m *Machine) unchanging(s *subscription, owed []string, d *draft) []string 
 	return without(owed, answered)
 }
 
-func (s *subscription) trust(name string) {
-	if s.at == eds && s.resumed {
-		s.trusted = append(s.trusted, name) // in order: owed is sorted
+// hold makes a resource due unless it comes out as the client has it.
+func (s *subscription) hold(r *resource.Resource) {
+	if s.held == nil {
+		s.held = map[string]string{}
 	}
+	s.held[r.Name] = r.Version
+	s.owe([]string{r.Name})
 }

@@ -68,7 +68,7 @@
 // what differs is sent. A name that does not exist is answered with removed_resources where that does no harm, which it
 // would for endpoints and secrets, and is sent when it appears.
 //
-// SotW (sotw.go): a request says all that is wanted. One with an older nonce is stale, and only a refusal in it counts. The
+// SotW (sotw.go): a request says all that is wanted. One with an older nonce is stale and not answered. The
 // newest nonce answers for all responses before it.
 //
 // Both: no names at all means everything, for CDS and LDS, until a name is first given; "*" always does. error_detail makes

@@ -10,6 +10,7 @@ import (
 // flight is a response that the client has not answered yet.
 type flight struct {
 	exchange
+	number  uint64 // counts the responses of the stream
 	parts   []*Payload
 	removed []string
 	before  uint64 // the round that the subscription had reached before it
@@ -99,41 +100,51 @@ func (m *Machine) accept(s *subscription, f flight) {
 	m.do(Ack{TypeURL: s.url, Nonce: f.nonce, Version: f.version})
 }
 
-// mend forgets that resources were refused which the client has now taken, or need not have any more.
+// mend forgets that resources were refused before which the client has now taken, or need not have any more.
 func (s *subscription) mend(f flight) {
 	if len(s.refused) == 0 {
 		return
 	}
-	taken := slices.Clone(f.removed)
+	taken := func(name string) {
+		if number, ok := s.refused[name]; ok && number < f.number {
+			delete(s.refused, name)
+		}
+	}
+	for _, n := range f.removed {
+		taken(n)
+	}
 	for _, p := range f.parts {
 		for _, r := range p.resources {
-			taken = append(taken, r.Name)
+			taken(r.Name)
 		}
 	}
-	s.refused = without(s.refused, sorted(taken))
 }
 
-// refuse records a NACK. What was refused is not sent again before it changes.
+// refuse records a NACK. What was refused is not sent again before it changes. flights are those that it may be about.
 func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 	s.message = r.Message
-	found := blamed(flights, r.Message)
-	for _, b := range found {
-		s.refused = union(s.refused, []string{b.Name})
-	}
-	if len(found) == 0 {
-		for _, f := range flights {
-			for _, p := range f.parts {
-				for _, b := range p.resources {
-					s.refused = union(s.refused, []string{b.Name})
-				}
-			}
-		}
-	}
 	version := s.sent.version
 	if len(flights) > 0 {
 		version = flights[len(flights)-1].version
 	}
+	found := blamed(flights, r.Message)
+	for _, f := range flights {
+		for _, p := range f.parts {
+			for _, x := range p.resources {
+				if len(found) == 0 || slices.ContainsFunc(found, func(b *resource.Resource) bool { return b.Name == x.Name }) {
+					s.refusal(x.Name, f.number)
+				}
+			}
+		}
+	}
 	m.do(Nack{TypeURL: s.url, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found})
+}
+
+func (s *subscription) refusal(name string, number uint64) {
+	if s.refused == nil {
+		s.refused = map[string]uint64{}
+	}
+	s.refused[name] = max(s.refused[name], number)
 }
 
 // blamed finds the resources that an error message names, newest version of each. A response of one resource needs no

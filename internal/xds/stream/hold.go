@@ -163,6 +163,9 @@ func (m *Machine) startUp() {
 	if e == nil || !e.resumed || m.subs[cds] == nil || m.subs[lds] != nil || e.age >= unasked {
 		return
 	}
+	if m.writing || len(e.flights) > 0 {
+		return // it is only slow
+	}
 	if e.age++; e.age == unasked {
 		e.distrust()
 	}

@@ -184,6 +184,6 @@ func (m *Machine) send(s *subscription, d *draft) {
 	}
 	first := s.sent.nonce == ""
 	s.sent = exchange{nonce: strconv.FormatUint(m.nonces, 10), version: version}
-	s.launch(flight{exchange: s.sent, parts: d.parts, removed: d.removed, before: d.before})
+	s.launch(flight{exchange: s.sent, number: m.nonces, parts: d.parts, removed: d.removed, before: d.before})
 	m.do(Send{TypeURL: s.url, Version: version, Nonce: s.sent.nonce, Parts: d.parts, Removed: d.removed, First: first})
 }

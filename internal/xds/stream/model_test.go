@@ -35,6 +35,7 @@ type model struct {
 	asked   [len(pushOrder)]map[string]bool // by this client and others of its class
 	writing bool
 	down    []Send // on the wire to the client
+	wants   []Want // not looked up yet
 	book    book
 	log     []string
 }
@@ -72,7 +73,9 @@ func (m *model) run() {
 			}
 		case 5:
 			m.resubscribe()
-		case 6, 7, 8, 9:
+		case 6:
+			m.look()
+		case 7, 8, 9:
 			m.up()
 		case 10, 11, 12:
 			m.written()
@@ -96,7 +99,7 @@ func (m *model) fail(format string, args ...any) {
 
 func (m *model) connect() {
 	m.m = New(Options{Mode: m.mode})
-	m.down, m.writing = nil, false
+	m.down, m.wants, m.writing = nil, nil, false
 	m.c.connect()
 	m.book = newBook()
 	if m.world != nil {
@@ -236,7 +239,7 @@ func (m *model) step(e Event) {
 			}
 			m.down = append(m.down, a)
 		case Want:
-			defer m.look(a)
+			m.wants = append(m.wants, a)
 		case Unknown, Shut:
 			m.fail("unexpected %s", describe(a))
 		}
@@ -250,10 +253,17 @@ func brief(e Event) any {
 	return ""
 }
 
-func (m *model) look(w Want) {
-	for _, n := range w.Names {
-		m.asked[place(w.TypeURL)][n] = true
+// look has the names looked up that were wanted so far.
+func (m *model) look() {
+	if len(m.wants) == 0 {
+		return
 	}
+	for _, w := range m.wants {
+		for _, n := range w.Names {
+			m.asked[place(w.TypeURL)][n] = true
+		}
+	}
+	m.wants = nil
 	m.publish()
 }
 
@@ -301,10 +311,11 @@ func (m *model) resubscribe() {
 // rest lets everything come to rest, and compares.
 func (m *model) rest() {
 	for range patience + 2 {
-		for m.writing || len(m.down) > 0 || len(m.c.toServer) > 0 {
+		for m.writing || len(m.down) > 0 || len(m.c.toServer) > 0 || len(m.wants) > 0 {
 			m.written()
 			m.up()
 			m.deliver()
+			m.look()
 		}
 		m.step(Overdue{})
 	}
@@ -360,74 +371,4 @@ func (m *model) lingers(at int, name string) bool {
 	_, gone := s.gone[name]
 	r := m.m.subs[rds]
 	return gone && r != nil && len(r.refused) > 0
-}
-
-// book is what the server has sent on a stream and why it may be sent again.
-type book struct {
-	has    map[string]string // type and name to version
-	reason map[string]bool   // may be sent though it is there
-	resume bool
-	asked  [len(pushOrder)]bool
-	// starting are endpoints that may be sent again if the client does not go on to listeners.
-	starting []string
-}
-
-func newBook() book { return book{has: map[string]string{}, reason: map[string]bool{}} }
-
-func key(at int, name string) string { return fmt.Sprint(at, "/", name) }
-
-func (b *book) request(r Request, mode Mode) {
-	at := place(r.TypeURL)
-	for name, v := range r.Held {
-		b.has[key(at, name)] = v
-		b.resume = true
-	}
-	if !b.asked[at] {
-		for _, n := range r.Names {
-			b.reason[key(at, n)] = true
-		}
-		if at == lds && !b.asked[cds] && b.resume { // something is warming: all endpoints
-			for k := range b.has {
-				if strings.HasPrefix(k, key(eds, "")) {
-					b.reason[k] = true
-				}
-			}
-		}
-		b.asked[at] = true
-	}
-	if at == eds && len(r.Held) > 0 && !b.asked[lds] { // it may have been starting up
-		for name := range r.Held {
-			b.starting = append(b.starting, key(at, name))
-		}
-	}
-	for _, n := range append(r.Subscribe, r.Names...) {
-		if mode == Delta && r.Held == nil || b.has[key(at, n)] == "" || mode == SotW {
-			b.reason[key(at, n)] = true
-		}
-	}
-	for _, n := range r.Unsubscribe {
-		delete(b.has, key(at, n))
-	}
-}
-
-// sent gives what is wrong with a response, "" for nothing.
-func (b *book) sent(s Send, mode Mode) string {
-	at := place(s.TypeURL)
-	for _, p := range s.Parts {
-		for _, r := range p.Resources() {
-			k := key(at, r.Name)
-			again := b.has[k] == r.Version
-			if again && !b.reason[k] && !(slices.Contains(b.starting, k) && !b.asked[lds]) && !(mode == SotW && pushOrder[at].whole) {
-				return fmt.Sprintf("%s sent again, unchanged and unasked", k)
-			}
-			if delete(b.reason, k); at == cds && !again {
-				b.reason[key(eds, r.Name)] = true
-			}
-			b.has[k] = r.Version
-		}
-	}
-	for _, n := range s.Removed {
-		delete(b.has, key(at, n))
-	}
-	return ""
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // requestSotW takes in a DiscoveryRequest, which says all that the client wants of the type. One with the nonce of an
-// older response is stale: the names in it are ignored, for the client's answer to the newer one says them again.
+// older response is stale: it is not answered, for the client's answer to the newer one says the same again.
 func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	again := false // a first request sent again
 	switch {
@@ -18,6 +18,9 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 		}
 	case s.sent.nonce != "" && r.Nonce != "" && r.Nonce != s.sent.nonce:
 		m.answeredLate(s, r)
+		if !s.wildcard { // what it does not want any more it has dropped, and will need again if it asks again
+			s.drop(without(s.names, sorted(r.Names)))
+		}
 		return
 	case s.sent.nonce != "" && r.Nonce == s.sent.nonce:
 		m.answeredSotW(s, r)

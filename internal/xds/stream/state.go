@@ -1,5 +1,10 @@
 package stream
 
+import (
+	"maps"
+	"slices"
+)
+
 // TypeState is what a stream knows of one type, for debug pages. It is a copy; Names is shared and must not be changed.
 type TypeState struct {
 	TypeURL  string
@@ -29,7 +34,7 @@ func (m *Machine) State() []TypeState {
 		list = append(list, TypeState{
 			TypeURL: s.url, Wildcard: s.wildcard, Names: s.names,
 			SentNonce: s.sent.nonce, SentVersion: s.sent.version, AckedNonce: s.acked.nonce, AckedVersion: s.acked.version,
-			Unanswered: len(s.flights), Message: s.message, Refused: s.refused, Lingering: len(s.gone),
+			Unanswered: len(s.flights), Message: s.message, Refused: slices.Sorted(maps.Keys(s.refused)), Lingering: len(s.gone),
 		})
 	}
 	return list

@@ -45,7 +45,8 @@ type subscription struct {
 	frozen
 
 	flights []flight
-	refused []string
+	// refused are the resources that the client does not have as they were last sent, with the number of that response.
+	refused map[string]uint64
 	sent    exchange
 	acked   exchange
 	message string // of the last refusal, until the next ACK
@@ -94,8 +95,8 @@ func (s *subscription) drop(names []string) {
 	s.names = without(s.names, names)
 	s.owed = without(s.owed, without(names, s.following))
 	s.unfreeze(names)
-	s.refused = without(s.refused, names)
 	for _, n := range names {
+		delete(s.refused, n)
 		delete(s.held, n)
 	}
 }
