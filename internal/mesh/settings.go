@@ -58,6 +58,7 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 		ControlPlaneAuthPolicy:   meshconfig.AuthenticationPolicy_MUTUAL_TLS,
 		StatNameLength:           189,
 		StatusPort:               15020,
+		FileFlushInterval:        durationpb.New(time.Second),
 	}
 }
 
