@@ -38,7 +38,7 @@ race: envoy build ## run every test with the race detector
 
 .PHONY: golden
 golden: envoy ## rewrite the expected sections of golden files; read the diff
-	$(GO) test ./internal/translate/... ./internal/iptables/... ./internal/agent/... -update
+	$(GO) test $$(grep -rlE 'testkit/golden|flag.Bool\("update"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's,^,./,') -update
 
 .PHONY: bench
 bench: ## run the benchmarks

@@ -4,6 +4,7 @@
 // Law: one Envoy for the agent's whole life. When it ends, the agent ends with its status; when the agent is told to end, it
 // drains Envoy first.
 //
-// Start with [Run] in agent.go, then prepare.go (what Envoy is started with) and shutdown.go. The parts have packages of their own: environment, proxyconfig and
-// node (who we are), bootstrap (what Envoy starts with), envoy (the process), status (the port), command (the command line).
+// Start with [Run] in agent.go, then prepare.go (what Envoy is started with) and shutdown.go. The parts have packages of
+// their own: environment, proxyconfig and node (who we are), bootstrap (the file), envoy (the process), status (the port),
+// command (the command line).
 package agent

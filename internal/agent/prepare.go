@@ -102,6 +102,10 @@ func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 	if address == "" {
 		return netip.AddrPort{}, nil
 	}
+	address, err := bootstrap.WithHostIP(address, o.Environment.HostIP)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return netip.AddrPort{}, err

@@ -106,11 +106,11 @@ func TestWithHostIP(t *testing.T) {
 		{"[$(HOST_IP)]:9411", "fd00::1", "[fd00::1]:9411"},
 	}
 	for _, test := range tests {
-		if got, err := withHostIP(test.address, test.hostIP); err != nil || got != test.want {
+		if got, err := WithHostIP(test.address, test.hostIP); err != nil || got != test.want {
 			t.Errorf("%s with %q: %q, %v; want %q", test.address, test.hostIP, got, err, test.want)
 		}
 	}
-	if _, err := withHostIP("$(HOST_IP):9411", ""); err == nil {
+	if _, err := WithHostIP("$(HOST_IP):9411", ""); err == nil {
 		t.Error("no error without HOST_IP")
 	}
 }

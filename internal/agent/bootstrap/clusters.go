@@ -123,7 +123,7 @@ func remoteService(field, name string, service *meshconfig.RemoteService, in Inp
 
 // serviceAt is the cluster of a service whose address the field of ProxyConfig has.
 func serviceAt(field, name, address string, in Input, f family) (*clusterv3.Cluster, error) {
-	address, err := withHostIP(address, in.HostIP)
+	address, err := WithHostIP(address, in.HostIP)
 	if err != nil {
 		return nil, fieldError(field, err)
 	}

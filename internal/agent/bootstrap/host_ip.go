@@ -10,8 +10,8 @@ import (
 // from the mesh configuration or a file.
 const hostIPVariable = "$(HOST_IP)"
 
-// withHostIP puts the node's address into a host:port. One of IPv6 takes brackets, which the user may have written.
-func withHostIP(address, hostIP string) (string, error) {
+// WithHostIP puts the node's address into a host:port. One of IPv6 takes brackets, which the user may have written.
+func WithHostIP(address, hostIP string) (string, error) {
 	if strings.Contains(hostIP, ":") {
 		address = strings.ReplaceAll(address, "["+hostIPVariable+"]", hostIPVariable)
 		return replaceHostIP(address, "["+hostIP+"]")

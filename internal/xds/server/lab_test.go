@@ -83,7 +83,6 @@ func (l *lab) start() {
 		{TypeURL: api.ClusterType, All: l.clusters}, {TypeURL: api.EndpointType, Named: l.endpoints},
 		{TypeURL: api.ListenerType, All: l.listeners}, {TypeURL: api.RouteType, Named: l.routes},
 	}})
-	l.mesh.Publish = l.pusher.Publish
 	l.pusher.Publish(l.mesh.Current(), snapshot.Delta{All: true})
 	l.server = New(Options{Pusher: l.pusher})
 	l.server.SetReady(true)
@@ -120,9 +119,9 @@ func (l *lab) apply(change func(*labState)) {
 	change(next)
 	next.clusters["base"] = 5
 	l.state.Store(next)
+	l.mesh.EditRoutes() // for a snapshot to wait for
 	l.pusher.Publish(l.mesh.Current(), snapshot.Delta{All: true})
-	turns := l.pusher.Stats().Turns
-	l.wait("the change is pushed", func() bool { return l.pusher.Stats().Turns > turns })
+	l.wait("the change is pushed", func() bool { return l.pusher.Stats().Snapshot >= l.mesh.Current().Version })
 }
 
 // acked waits until Envoy has everything, and nothing lingers.
