@@ -313,3 +313,20 @@ func BenchmarkApplyEndpoints(b *testing.B) {
 		})
 	}
 }
+
+// TestEndpointsInsideClusters: where endpoints are part of clusters or listeners, a change of them is more than one of
+// endpoints.
+func TestEndpointsInsideClusters(t *testing.T) {
+	for resolution, only := range map[mesh.Resolution]bool{
+		mesh.Static: true, mesh.DNS: false, mesh.DNSRoundRobin: false, mesh.Passthrough: false,
+	} {
+		b := NewBuilder(Options{})
+		svc := service("shop", "db", 5432)
+		svc.Resolution = resolution
+		b.Apply(mesh.Event{Service: svc.Sealed()}, mesh.Event{Shard: shard(svc, "a", "10.0.0.1")})
+		_, d := b.Apply(mesh.Event{Shard: shard(svc, "a", "10.0.0.2")})
+		if d.Empty() || d.EndpointsOnly() != only {
+			t.Errorf("%s: delta %+v, want endpoints only: %v", resolution, d, only)
+		}
+	}
+}
