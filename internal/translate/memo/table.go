@@ -30,7 +30,8 @@ func (e *entry[V]) get() (V, bool) {
 	return none, false
 }
 
-// New makes an empty Table of outputs that are pointers to T.
+// New makes an empty Table of outputs that are pointers to T. A T of less than 16 bytes without a pointer inside may be
+// remembered for longer than it is in use.
 func New[K comparable, T any]() *Table[K, *T] {
 	return &Table[K, *T]{
 		entries: map[K]*entry[*T]{},
