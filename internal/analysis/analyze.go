@@ -16,13 +16,24 @@ type Unhonoured struct {
 	Mesh   func(m *meshconfig.MeshConfig) []config.Problem
 }
 
+// Analyzer looks at snapshots one after the other. It remembers what it found of objects by themselves, so that of the next
+// snapshot it looks at those only that are new. It is for one goroutine.
+type Analyzer struct {
+	unhonoured Unhonoured
+	known      map[*config.Config][]config.Problem
+}
+
+// New makes an Analyzer that has seen nothing yet.
+func New(u Unhonoured) *Analyzer { return &Analyzer{unhonoured: u} }
+
 // Analyze gives all Problems of the snapshot's objects and of its mesh configuration, sorted.
-func Analyze(s *snapshot.Snapshot, u Unhonoured) []config.Problem {
-	a := &analyzer{s: s}
+func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
+	a := &analyzer{s: s, known: z.known}
 	a.virtualServices()
 	a.destinationRules()
-	a.honour(u.Object)
-	for _, p := range u.Mesh(s.Settings.Mesh) {
+	a.honour(z.unhonoured.Object)
+	z.known = a.known
+	for _, p := range z.unhonoured.Mesh(s.Settings.Mesh) {
 		p.Origin = "mesh configuration"
 		a.found = append(a.found, p)
 	}
@@ -32,6 +43,7 @@ func Analyze(s *snapshot.Snapshot, u Unhonoured) []config.Problem {
 
 type analyzer struct {
 	s     *snapshot.Snapshot
+	known map[*config.Config][]config.Problem
 	found []config.Problem
 }
 

@@ -76,7 +76,7 @@ spec: {mtls: {mode: STRICT}}`,
 		t.Run(name, func(t *testing.T) {
 			m := fixture.New(t, []byte(services+tt.object), nil)
 			var got []string
-			for _, p := range Analyze(m.Snapshot(), honoured()) {
+			for _, p := range New(honoured()).Analyze(m.Snapshot()) {
 				if p.Key.Name != "x" {
 					t.Errorf("about another object: %v", p)
 				}
@@ -107,7 +107,7 @@ func TestUnhonouredPartsAreGivenTheirObject(t *testing.T) {
 		return nil
 	}
 	u.Mesh = func(*meshconfig.MeshConfig) []config.Problem { return []config.Problem{{Field: "b", Reason: "later"}} }
-	got := Analyze(m.Snapshot(), u)
+	got := New(u).Analyze(m.Snapshot())
 	if len(got) != 2 || got[0].Origin != "mesh configuration" || got[1].Key.Name != "web" {
 		t.Errorf("problems %v", got)
 	}

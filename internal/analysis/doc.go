@@ -3,5 +3,5 @@
 //
 // In: a snapshot. Out: Problems. Law: pure; nothing that proxies are sent depends on it.
 //
-// Start with [Analyze]. references.go looks at names, honour.go at what the translation leaves out.
+// Start with [Analyzer.Analyze]. references.go looks at names, honour.go at what the translation leaves out.
 package analysis

@@ -19,13 +19,20 @@ func notInForce(kind api.Kind) string {
 
 // honour notes every object, and every field, that the translation does not follow.
 func (a *analyzer) honour(unhonoured func(*config.Config) []config.Problem) {
+	known := a.known
+	a.known = make(map[*config.Config][]config.Problem, len(known))
 	for _, kind := range api.Kinds() {
 		for _, c := range a.s.Configs(kind.Kind) {
 			if reason := notInForce(kind.Kind); reason != "" {
 				a.warn(c, "", reason)
 				continue
 			}
-			for _, p := range unhonoured(c) {
+			list, looked := known[c]
+			if !looked {
+				list = unhonoured(c)
+			}
+			a.known[c] = list
+			for _, p := range list {
 				p.Key, p.Origin = c.Key, c.Origin
 				a.found = append(a.found, p)
 			}

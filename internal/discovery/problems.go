@@ -34,12 +34,13 @@ func (p *problems) take(s *snapshot.Snapshot) {
 
 func (p *problems) run(ctx context.Context) {
 	var known map[config.Problem]bool
+	analyzer := analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case s := <-p.in:
-			list := analysis.Analyze(s, analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})
+			list := analyzer.Analyze(s)
 			p.list.Store(&list)
 			known = ingest.LogProblems(p.log, known, list)
 		}

@@ -12,7 +12,9 @@ import (
 
 // Set is an immutable collection of resources of one type, sorted by name, each name once.
 type Set struct {
-	list    []*Resource
+	list []*Resource
+	// sum is the sum of all members' hashes, so that a change of a few costs no look at the others.
+	sum     uint64
 	version string
 }
 
@@ -30,18 +32,85 @@ func NewSet(list []*Resource) (*Set, error) {
 		}
 		kept = append(kept, r)
 	}
-	return &Set{list: kept, version: setVersion(kept)}, err
+	var sum uint64
+	for _, r := range kept {
+		sum += r.hash()
+	}
+	return sealed(kept, sum), err
 }
 
-// setVersion hashes the names and versions of all members: equal sets have equal versions in every replica.
-func setVersion(list []*Resource) string {
-	d := xxhash.New()
-	for _, r := range list {
-		_, _ = d.WriteString(r.Name)
-		_, _ = d.WriteString("\x00" + r.Version + "\x00")
-	}
-	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, d.Sum64()))
+func sealed(list []*Resource, sum uint64) *Set {
+	return &Set{list: list, sum: sum, version: hex.EncodeToString(binary.BigEndian.AppendUint64(nil, sum))}
 }
+
+// hash is of a resource's name and version.
+func (r *Resource) hash() uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.WriteString(r.Name)
+	_, _ = d.WriteString("\x00")
+	_, _ = d.WriteString(r.Version)
+	return d.Sum64()
+}
+
+// With gives the set as it is after a change: the updated resources are added or take the place of those of their names,
+// the removed names are gone. It is the set itself if nothing comes out different; a resource whose version is the
+// same stays the one that it was. updated may come in any order, each name once. A nil set is empty.
+func (s *Set) With(updated []*Resource, removed []string) *Set {
+	changes := make([]*Resource, 0, len(updated)+len(removed))
+	for _, r := range updated {
+		if old := s.Get(r.Name); old == nil || old.Version != r.Version {
+			changes = append(changes, r)
+		}
+	}
+	stays := map[string]bool{}
+	if len(removed) > 0 {
+		for _, r := range updated {
+			stays[r.Name] = true
+		}
+	}
+	for _, name := range removed {
+		if !stays[name] && s.Get(name) != nil {
+			changes = append(changes, &Resource{Name: name}) // stands for nothing: it has no type
+		}
+	}
+	if len(changes) == 0 && s != nil {
+		return s
+	}
+	slices.SortFunc(changes, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
+	return s.merged(changes)
+}
+
+// merged puts sorted changes in their places.
+func (s *Set) merged(changes []*Resource) *Set {
+	var sum uint64
+	if s != nil {
+		sum = s.sum
+	}
+	rest := s.List()
+	list := make([]*Resource, 0, len(rest)+len(changes))
+	for _, r := range changes {
+		at, found := search(rest, r.Name)
+		list = append(list, rest[:at]...)
+		if found {
+			sum -= rest[at].hash()
+			at++
+		}
+		rest = rest[at:]
+		if r.TypeURL != "" {
+			list = append(list, r)
+			sum += r.hash()
+		}
+	}
+	return sealed(append(list, rest...), sum)
+}
+
+func search(list []*Resource, name string) (at int, found bool) {
+	return slices.BinarySearchFunc(list, name, func(r *Resource, n string) int { return cmp.Compare(r.Name, n) })
+}
+
+// noVersion is the version of an empty set.
+const noVersion = "0000000000000000"
 
 // Len is the number of resources. A nil set is empty.
 func (s *Set) Len() int {
@@ -62,7 +131,7 @@ func (s *Set) List() []*Resource {
 // Version is the content hash of the set, used as system version and as version_info in SotW.
 func (s *Set) Version() string {
 	if s == nil {
-		return setVersion(nil)
+		return noVersion
 	}
 	return s.version
 }
@@ -72,7 +141,7 @@ func (s *Set) Get(name string) *Resource {
 	if s == nil {
 		return nil
 	}
-	i, found := slices.BinarySearchFunc(s.list, name, func(r *Resource, n string) int { return cmp.Compare(r.Name, n) })
+	i, found := search(s.list, name)
 	if !found {
 		return nil
 	}

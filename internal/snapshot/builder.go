@@ -38,12 +38,13 @@ func NewBuilder(o Options) *Builder {
 		current: &Snapshot{
 			Settings:         resolveSettings(mesh.Settings{}, o.Domain),
 			Derived:          new(Derived),
+			Visibility:       new(Derived),
 			configs:          cow.New[config.Key, *config.Config](),
 			services:         cow.New[mesh.ServiceKey, *mesh.Service](),
 			endpoints:        cow.New[mesh.ServiceKey, *EndpointSet](),
 			byAddress:        newAddresses(),
 			shards:           cow.New[mesh.ServiceKey, []*mesh.Shard](),
-			destinationRules: new(destinationRules),
+			destinationRules: newDestinationRules(),
 		},
 		claims:    map[mesh.ServiceKey][]*mesh.Service{},
 		workloads: newWorkloads(),
@@ -150,6 +151,9 @@ func (e *edit) finish() (*Snapshot, Delta) {
 	if !e.delta.EndpointsOnly() {
 		e.next.Derived = new(Derived)
 	}
+	if e.delta.ChangesVisibility() {
+		e.next.Visibility = new(Derived)
+	}
 	b.current = e.seal()
 	return b.current, e.delta
 }
@@ -169,11 +173,33 @@ func (e *edit) indexConfigs() {
 	for kind := range changed {
 		e.indexKind(kind)
 	}
-	if changed[api.DestinationRule] || e.delta.All {
-		e.next.destinationRules = e.next.destinationRules.rebuilt(e.next.Configs(api.DestinationRule), e.next.Settings)
+	switch rules := e.next.Configs(api.DestinationRule); {
+	case e.delta.All:
+		e.next.destinationRules = e.next.destinationRules.rebuilt(rules, e.next.Settings)
+	case changed[api.DestinationRule]:
+		e.next.destinationRules, e.delta.Rules = e.next.destinationRules.changed(e.ruleGroups(), rules, e.next.Settings)
 	}
 	if changed[api.VirtualService] || e.delta.All {
 		e.next.virtualServices = rebuiltVirtualServices(e.next.virtualServices, e.next.Configs(api.VirtualService), e.next.Settings)
 		e.next.sourceSelectors = sourceSelectors(e.next.virtualServices)
 	}
+	if changed[api.EnvoyFilter] || e.delta.All {
+		e.next.envoyFilters = e.next.envoyFilters.rebuilt(e.next.Configs(api.EnvoyFilter), e.next.Settings)
+	}
+}
+
+// ruleGroups gives the groups in which a DestinationRule that changed stands, or stood.
+func (e *edit) ruleGroups() map[ruleGroup]struct{} {
+	groups := map[ruleGroup]struct{}{}
+	for k := range e.objects {
+		if k.Kind != api.DestinationRule {
+			continue
+		}
+		for _, c := range []*config.Config{e.current.Config(k), e.next.Config(k)} {
+			if g, ok := groupOf(c, e.next.Settings); ok {
+				groups[g] = struct{}{}
+			}
+		}
+	}
+	return groups
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
@@ -18,9 +19,12 @@ type Delta struct {
 	Endpoints map[mesh.ServiceKey]struct{}
 	// Configs appeared, went or changed in content.
 	Configs map[config.Key]struct{}
-	// Workloads are the addresses at which a workload appeared, went or changed: a proxy there may have other services
-	// of its own.
-	Workloads map[netip.Addr]struct{}
+	// Rules are the hosts, wildcards too, for which the DestinationRule of some namespace differs. The objects are among
+	// Configs.
+	Rules map[mesh.Hostname]struct{}
+	// Workloads are the addresses at which a workload appeared, went or changed, Served those at which the service ports
+	// that endpoints serve differ. A proxy there may have other services of its own.
+	Workloads, Served map[netip.Addr]struct{}
 }
 
 // Empty says that nothing differs.
@@ -32,13 +36,28 @@ func (d Delta) Empty() bool {
 // of any proxy does, except for proxies at the Workloads' addresses.
 func (d Delta) EndpointsOnly() bool { return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 }
 
+// ChangesVisibility says whether what some proxy sees of the mesh may differ: services, VirtualServices, Sidecars.
+func (d Delta) ChangesVisibility() bool {
+	if d.All || len(d.Services) > 0 {
+		return true
+	}
+	for k := range d.Configs {
+		if k.Kind == api.VirtualService || k.Kind == api.Sidecar {
+			return true
+		}
+	}
+	return false
+}
+
 // Merge makes d name also what o names.
 func (d *Delta) Merge(o Delta) {
 	d.All = d.All || o.All
 	d.Services = union(d.Services, o.Services)
 	d.Endpoints = union(d.Endpoints, o.Endpoints)
 	d.Configs = union(d.Configs, o.Configs)
+	d.Rules = union(d.Rules, o.Rules)
 	d.Workloads = union(d.Workloads, o.Workloads)
+	d.Served = union(d.Served, o.Served)
 }
 
 func union[K comparable](a, b map[K]struct{}) map[K]struct{} {

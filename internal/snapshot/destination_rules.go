@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -29,6 +30,10 @@ type DestinationRule struct {
 type destinationRules struct {
 	// local has all rules of a namespace, for its own proxies; exported those that others may see.
 	local, exported map[string]*hostRules
+}
+
+func newDestinationRules() *destinationRules {
+	return &destinationRules{local: map[string]*hostRules{}, exported: map[string]*hostRules{}}
 }
 
 // hostRules is the rules of one namespace.
@@ -80,48 +85,143 @@ func (r *DestinationRule) visibleTo(namespace string) bool {
 	return r.Namespace == namespace || slices.Contains(r.exportTo, "*") || slices.Contains(r.exportTo, namespace)
 }
 
-// rebuilt makes the index for the objects given (all of the kind, sorted), keeping every row whose parts are the same.
+// ruleGroup is the rules that are merged: those of one host in one namespace.
+type ruleGroup struct {
+	namespace string
+	host      mesh.Hostname
+}
+
+// groupOf gives the group of an object; ok is false for one that stands in none.
+func groupOf(c *config.Config, settings *Settings) (g ruleGroup, ok bool) {
+	if c == nil {
+		return ruleGroup{}, false
+	}
+	spec := config.Spec[*networking.DestinationRule](c)
+	if len(spec.GetWorkloadSelector().GetMatchLabels()) > 0 {
+		return ruleGroup{}, false // reported as not honoured; applying it to every proxy would be wrong
+	}
+	return ruleGroup{c.Namespace, mesh.ResolveShortName(spec.Host, c.Namespace, settings.Domain)}, true
+}
+
+// rebuilt makes the index for all objects of the kind.
 func (d *destinationRules) rebuilt(list []*config.Config, settings *Settings) *destinationRules {
-	type group struct {
-		namespace string
-		host      mesh.Hostname
-	}
-	local, exported := map[group][]*config.Config{}, map[group][]*config.Config{}
+	groups := map[ruleGroup][]*config.Config{}
 	for _, c := range list {
-		spec := config.Spec[*networking.DestinationRule](c)
-		if len(spec.GetWorkloadSelector().GetMatchLabels()) > 0 {
-			continue // reported as not honoured; applying it to every proxy would be wrong
-		}
-		g := group{c.Namespace, mesh.ResolveShortName(spec.Host, c.Namespace, settings.Domain)}
-		local[g] = append(local[g], c)
-		if to := exportTo(spec.ExportTo, settings.Mesh.DefaultDestinationRuleExportTo, c.Namespace); !slices.Equal(to, []string{c.Namespace}) {
-			exported[g] = append(exported[g], c)
+		if g, ok := groupOf(c, settings); ok {
+			groups[g] = append(groups[g], c)
 		}
 	}
-	next := &destinationRules{local: map[string]*hostRules{}, exported: map[string]*hostRules{}}
-	for g, parts := range local {
-		row := d.local[g.namespace].row(g.host, parts)
-		if row == nil {
-			row = mergedRule(g.namespace, g.host, parts, settings)
+	next := newDestinationRules()
+	for g, parts := range groups {
+		next.put(g, parts, d, settings)
+	}
+	next.sort()
+	return next
+}
+
+// changed makes the index after a change of the groups given; list is all objects of the kind, sorted by namespace. It gives
+// the hosts for which a rule came out different.
+func (d *destinationRules) changed(groups map[ruleGroup]struct{}, list []*config.Config, settings *Settings) (*destinationRules, map[mesh.Hostname]struct{}) {
+	next := &destinationRules{local: maps.Clone(d.local), exported: maps.Clone(d.exported)}
+	hosts := map[string]map[mesh.Hostname]bool{}
+	for g := range groups {
+		if hosts[g.namespace] == nil {
+			hosts[g.namespace] = map[mesh.Hostname]bool{}
 		}
-		next.local[g.namespace] = next.local[g.namespace].with(row)
-		others := exported[g]
-		switch {
-		case len(others) == 0:
-			continue
-		case len(others) == len(parts): // the common case: one row for everyone
-		default:
-			if row = d.exported[g.namespace].row(g.host, others); row == nil {
-				row = mergedRule(g.namespace, g.host, others, settings)
+		hosts[g.namespace][g.host] = true
+	}
+	differ := map[mesh.Hostname]struct{}{}
+	for ns, touched := range hosts {
+		parts := map[ruleGroup][]*config.Config{}
+		for _, c := range inNamespace(list, ns) {
+			if g, ok := groupOf(c, settings); ok && touched[g.host] {
+				parts[g] = append(parts[g], c)
 			}
 		}
-		next.exported[g.namespace] = next.exported[g.namespace].with(row)
-	}
-	for _, m := range []map[string]*hostRules{next.local, next.exported} {
-		for _, h := range m {
-			slices.SortFunc(h.wildcards, func(a, b *DestinationRule) int { return a.Host.MoreSpecific(b.Host) })
+		next.local[ns], next.exported[ns] = next.local[ns].without(touched), next.exported[ns].without(touched)
+		for h := range touched {
+			if g := (ruleGroup{ns, h}); len(parts[g]) > 0 {
+				next.put(g, parts[g], d, settings)
+			}
+			if next.local[ns].at(h) != d.local[ns].at(h) || next.exported[ns].at(h) != d.exported[ns].at(h) {
+				differ[h] = struct{}{}
+			}
 		}
 	}
+	next.sort()
+	return next, differ
+}
+
+// put adds the rows of a group: the one of old that has the same parts, or a new one.
+func (d *destinationRules) put(g ruleGroup, parts []*config.Config, old *destinationRules, settings *Settings) {
+	row := old.local[g.namespace].row(g.host, parts)
+	if row == nil {
+		row = mergedRule(g.namespace, g.host, parts, settings)
+	}
+	d.local[g.namespace] = d.local[g.namespace].with(row)
+	var others []*config.Config // those that other namespaces may see
+	for _, c := range parts {
+		spec := config.Spec[*networking.DestinationRule](c)
+		if to := exportTo(spec.ExportTo, settings.Mesh.DefaultDestinationRuleExportTo, c.Namespace); !slices.Equal(to, []string{c.Namespace}) {
+			others = append(others, c)
+		}
+	}
+	switch {
+	case len(others) == 0:
+		return
+	case len(others) == len(parts): // the common case: one row for everyone
+	default:
+		if row = old.exported[g.namespace].row(g.host, others); row == nil {
+			row = mergedRule(g.namespace, g.host, others, settings)
+		}
+	}
+	d.exported[g.namespace] = d.exported[g.namespace].with(row)
+}
+
+// sort puts the wildcards in the order in which they are tried.
+func (d *destinationRules) sort() {
+	for _, m := range []map[string]*hostRules{d.local, d.exported} {
+		for _, h := range m {
+			if h != nil && !slices.IsSortedFunc(h.wildcards, compareRules) { // those that are sorted may be others' too
+				slices.SortFunc(h.wildcards, compareRules)
+			}
+		}
+	}
+}
+
+func compareRules(a, b *DestinationRule) int { return a.Host.MoreSpecific(b.Host) }
+
+// inNamespace gives the part of a list sorted by namespace that is of one.
+func inNamespace(list []*config.Config, namespace string) []*config.Config {
+	from, _ := slices.BinarySearchFunc(list, namespace, func(c *config.Config, ns string) int { return cmp.Compare(c.Namespace, ns) })
+	to := from
+	for to < len(list) && list[to].Namespace == namespace {
+		to++
+	}
+	return list[from:to]
+}
+
+// at gives the row of a host as it is written, nil if there is none.
+func (h *hostRules) at(host mesh.Hostname) *DestinationRule {
+	if h == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(h.wildcards, func(r *DestinationRule) bool { return r.Host == host }); i >= 0 {
+		return h.wildcards[i]
+	}
+	return h.exact[host]
+}
+
+// without gives a copy that has no rows of the hosts.
+func (h *hostRules) without(hosts map[mesh.Hostname]bool) *hostRules {
+	if h == nil {
+		return nil
+	}
+	next := &hostRules{exact: maps.Clone(h.exact), wildcards: slices.Clone(h.wildcards)}
+	for host := range hosts {
+		delete(next.exact, host)
+	}
+	next.wildcards = slices.DeleteFunc(next.wildcards, func(r *DestinationRule) bool { return hosts[r.Host] })
 	return next
 }
 
@@ -133,11 +233,8 @@ func (h *hostRules) row(host mesh.Hostname, parts []*config.Config) *Destination
 	same := func(r *DestinationRule) bool {
 		return r.Host == host && len(r.parts) == len(parts) && !slices.ContainsFunc(parts, func(c *config.Config) bool { return !slices.Contains(r.parts, c) })
 	}
-	if r := h.exact[host]; r != nil && same(r) {
+	if r := h.at(host); r != nil && same(r) {
 		return r
-	}
-	if i := slices.IndexFunc(h.wildcards, same); i >= 0 {
-		return h.wildcards[i]
 	}
 	return nil
 }

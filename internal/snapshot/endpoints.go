@@ -66,7 +66,9 @@ func (e *edit) joinEndpoints() {
 		} else {
 			e.endpoints.Set(k, joined)
 		}
-		e.addresses.replaceEndpoints(k, old, joined)
+		for _, a := range e.addresses.replaceEndpoints(k, old, joined) {
+			add(&e.delta.Served, a)
+		}
 		add(&e.delta.Endpoints, k)
 		if svc := e.services.Get(k); svc != nil && svc.Resolution != mesh.Static {
 			// Endpoints of other services are not sent by EDS: they shape clusters (DNS names) and listeners (headless).

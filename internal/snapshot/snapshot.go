@@ -14,8 +14,9 @@ type Snapshot struct {
 	// Version counts up by one for every Apply that changed something. It means nothing to other replicas.
 	Version  uint64
 	Settings *Settings
-	// Derived holds what others compute from everything but endpoints and workloads.
-	Derived *Derived
+	// Derived holds what others compute from everything but endpoints and workloads, Visibility what they compute from
+	// services, VirtualServices, Sidecars and settings alone.
+	Derived, Visibility *Derived
 
 	configs          *cow.Map[config.Key, *config.Config]
 	kinds            map[api.Kind][]*config.Config
@@ -25,6 +26,7 @@ type Snapshot struct {
 	endpoints        *cow.Map[mesh.ServiceKey, *EndpointSet]
 	byAddress        *cow.Map[netip.Addr, *Address]
 	destinationRules *destinationRules
+	envoyFilters     *envoyFilters
 	virtualServices  []*VirtualService
 	sourceSelectors  []map[string]string
 	problems         []config.Problem

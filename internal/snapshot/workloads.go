@@ -205,24 +205,28 @@ func (e addressEdit) replaceWorkload(old, now *mesh.Workload) {
 	}
 }
 
-// replaceEndpoints moves the targets of one service from the old set's addresses to the new set's.
-func (e addressEdit) replaceEndpoints(k mesh.ServiceKey, old, now *EndpointSet) {
+// replaceEndpoints moves the targets of one service from the old set's addresses to the new set's. It gives the addresses
+// at which they differ.
+func (e addressEdit) replaceEndpoints(k mesh.ServiceKey, old, now *EndpointSet) (differ []netip.Addr) {
 	was, is := targets(old), targets(now)
 	for a, list := range was {
 		if slices.Equal(list, is[a]) {
 			delete(is, a)
 			continue
 		}
+		differ = append(differ, a)
 		e.change(a, func(at *Address) {
 			at.Targets = slices.DeleteFunc(at.Targets, func(t Target) bool { return t.Service == k })
 		})
 	}
 	for a, list := range is {
+		differ = append(differ, a)
 		e.change(a, func(at *Address) {
 			at.Targets = append(at.Targets, list...)
 			slices.SortFunc(at.Targets, compareTargets)
 		})
 	}
+	return differ
 }
 
 func compareTargets(a, b Target) int {

@@ -21,9 +21,14 @@ type Generator struct {
 	// Named gives one resource of a type that proxies ask for by name (EDS, RDS); nil for the others. It gives nil for a
 	// name that means nothing.
 	Named func(v *view.View, name string) *resource.Resource
-	// Affected narrows what must be asked again of a named type after a change: those of the names that may differ.
-	// nil: all of them.
-	Affected func(v *view.View, d snapshot.Delta, names []string) []string
+	// Update gives what a change altered of what All gives, since the older View; ok false: it cannot tell. nil: never.
+	Update func(old, v *view.View, d snapshot.Delta) (diff resource.Diff, ok bool)
+	// Affected narrows what must be asked again of a named type after a change: those of the names, which are sorted, that
+	// may differ. nil: all of them.
+	Affected func(old, v *view.View, d snapshot.Delta, names []string) []string
+	// Touched says whether a change may alter what was made for a View; s is the snapshot after it. nil: what touches the
+	// View, but not endpoints where there is All.
+	Touched func(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool
 	// Scope gives the part of a Key that the output depends on, with the rest zero; nil: all of it. Views that agree in
 	// it share what is made.
 	Scope func(k view.Key) view.Key
@@ -45,9 +50,12 @@ func NewTable() *Table {
 	listeners, routes := listener.NewGenerator(), route.NewGenerator()
 	return &Table{
 		Generators: []Generator{
-			{TypeURL: api.ClusterType, All: clusters.All},
+			{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Scope: clusterScope},
+			{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Scope: resolvedScope},
+			{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound},
 			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected, Scope: endpointScope},
-			{TypeURL: api.ListenerType, All: listeners.All},
+			{TypeURL: api.ListenerType, All: listeners.Own, Touched: touchesInbound},
+			{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope},
 			{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope},
 		},
 		Conflicts: listeners.Problems,
@@ -57,6 +65,36 @@ func NewTable() *Table {
 			api.ListenerType: listeners.Computed,
 			api.RouteType:    routes.Computed,
 		},
+	}
+}
+
+// touchesInbound: what a proxy serves, and how connections get to it.
+func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+	return v.TouchesInbound(d)
+}
+
+// clusterScope: who may be called is a matter of what a proxy sees, and how, of what it is.
+func clusterScope(k view.Key) view.Key {
+	return view.Key{
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark,
+	}
+}
+
+// resolvedScope: clusters that hold their endpoints also depend on where the proxy is.
+func resolvedScope(k view.Key) view.Key {
+	scope := clusterScope(k)
+	scope.Locality, scope.Network, scope.Cluster = k.Locality, k.Network, k.Cluster
+	return scope
+}
+
+// listenerScope: as with routes, unless the proxy itself may be where services are called.
+func listenerScope(k view.Key) view.Key {
+	if k.Bound {
+		return k
+	}
+	return view.Key{
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
+		Interception: k.Interception,
 	}
 }
 

@@ -1,11 +1,14 @@
 package translate
 
 import (
+	"slices"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
@@ -14,22 +17,22 @@ import (
 
 func TestTableIsWhole(t *testing.T) {
 	table := NewTable()
-	seen := map[string]bool{}
 	for _, g := range table.Generators {
-		if seen[g.TypeURL] {
-			t.Errorf("%s is there twice", g.TypeURL)
-		}
-		seen[g.TypeURL] = true
 		if (g.All == nil) == (g.Named == nil) {
 			t.Errorf("%s must have either All or Named", g.TypeURL)
+		}
+		if g.Update != nil && g.All == nil || g.Affected != nil && g.Named == nil {
+			t.Errorf("%s: Update goes with All, Affected with Named", g.TypeURL)
 		}
 		if table.Computed[g.TypeURL] == nil {
 			t.Errorf("%s does not count what it makes", g.TypeURL)
 		}
 	}
-	if len(table.Computed) != len(table.Generators) {
-		t.Errorf("%d counters for %d generators", len(table.Computed), len(table.Generators))
-	}
+}
+
+// generators gives those of a type.
+func (t *Table) generators(typeURL string) []Generator {
+	return slices.DeleteFunc(slices.Clone(t.Generators), func(g Generator) bool { return g.TypeURL != typeURL })
 }
 
 // everyResolution has a service of each way in which endpoints are found, each with a subset.
@@ -66,7 +69,11 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 	for _, proxy := range []string{"type: sidecar", "type: router"} {
 		v := m.View(fixture.Proxy(t, []byte(proxy)))
 		table := NewTable()
-		clusters, eds := table.Generators[0].All(v), table.Generators[1]
+		var clusters []*resource.Resource
+		for _, g := range table.generators(api.ClusterType) {
+			clusters = append(clusters, g.All(v)...)
+		}
+		eds := table.generators(api.EndpointType)[0]
 		told := 0
 		for _, r := range clusters {
 			c, ok := golden.Decode(t, r).(*clusterv3.Cluster)
@@ -74,7 +81,7 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 				t.Fatalf("%s is a %s", r.Name, r.TypeURL)
 			}
 			byEDS := c.GetType() == clusterv3.Cluster_EDS
-			affected := len(eds.Affected(v, snapshot.Delta{All: true}, []string{r.Name})) == 1
+			affected := len(eds.Affected(nil, v, snapshot.Delta{All: true}, []string{r.Name})) == 1
 			if byEDS != affected {
 				t.Errorf("%s, %s: by EDS %v, but EDS answers %v", proxy, r.Name, byEDS, affected)
 			}
@@ -117,18 +124,22 @@ endpoints: [{addresses: [10.1.0.1], zone: b}, {addresses: [10.1.0.2], zone: a}]
 			continue
 		}
 		scoped := view.Build(m.Snapshot(), g.Scope(full))
-		found := 0
-		for _, name := range []string{"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local"} {
-			a, b := g.Named(v, name), g.Named(scoped, name)
-			if (a == nil) != (b == nil) || a != nil && a.Version != b.Version {
-				t.Errorf("%s %q: another one for the scope alone", g.TypeURL, name)
-			}
-			if a != nil {
-				found++
+		var whole, part []*resource.Resource
+		if g.All != nil {
+			whole, part = g.All(v), g.All(scoped)
+		} else {
+			for _, name := range []string{"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local"} {
+				whole, part = append(whole, g.Named(v, name)), append(part, g.Named(scoped, name))
 			}
 		}
-		if found < 2 {
-			t.Errorf("%s: only %d of the names mean something", g.TypeURL, found)
+		whole, part = slices.DeleteFunc(whole, isNil), slices.DeleteFunc(part, isNil)
+		if len(whole) == 0 {
+			t.Errorf("%s: no resources, the test shows nothing", g.TypeURL)
+		}
+		if !slices.EqualFunc(whole, part, func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version }) {
+			t.Errorf("%s: other resources for the scope alone", g.TypeURL)
 		}
 	}
 }
+
+func isNil(r *resource.Resource) bool { return r == nil }

@@ -1,8 +1,13 @@
 package view
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -27,6 +32,8 @@ type Key struct {
 	IPv4, IPv6 bool
 	// Interception is how traffic gets to the proxy: "REDIRECT", "TPROXY" or "NONE".
 	Interception string
+	// Bound says that the Sidecar has inbound listeners that are bound, and so may be where outbound ones would be.
+	Bound bool
 	// SocketMark is the SO_MARK that the proxy's upstream connections carry; 0: none.
 	SocketMark int
 }
@@ -49,11 +56,60 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k.Labels = matching(s.SourceSelectors(), labels)
 	if p.Type == mesh.SidecarProxy {
 		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
-			k.Sidecar = sc.Key
+			k.Sidecar, k.Bound = sc.Key, binds(sc, k.Interception)
 		}
 		k.Inbound = encodeInstances(instances(s, p, labels))
 	}
 	return k
+}
+
+// binds says whether a Sidecar has inbound listeners that connections are not handed to by capture.
+func binds(c *config.Config, interception string) bool {
+	ingress := config.Spec[*networking.Sidecar](c).GetIngress()
+	return len(ingress) > 0 && (interception == "NONE" || slices.ContainsFunc(ingress, func(l *networking.IstioIngressListener) bool {
+		return l.GetCaptureMode() == networking.CaptureMode_NONE
+	}))
+}
+
+// KeyMoves gives a function that says whether the change from one snapshot to another may have altered the Key of a proxy.
+// It costs less than KeyFor, and says false only where it surely has not.
+func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
+	namespaces := map[string]bool{} // of services whose selectors may concern the proxies there
+	for k := range d.Services {
+		namespaces[k.Namespace] = true
+	}
+	everybody := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal)
+	for k := range d.Configs {
+		if k.Kind == api.Sidecar {
+			namespaces[k.Namespace] = true
+			everybody = everybody || k.Namespace == now.Settings.RootNamespace
+		}
+	}
+	return func(p *mesh.Proxy) bool {
+		if everybody || namespaces[p.Namespace] {
+			return true
+		}
+		for _, a := range p.Addresses {
+			_, moved := d.Workloads[a]
+			if _, serves := d.Served[a]; moved || serves {
+				return true
+			}
+			if len(d.Services) > 0 && servesAny(now.At(a), d.Services) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func servesAny(at *snapshot.Address, services map[mesh.ServiceKey]struct{}) bool {
+	if at == nil {
+		return false
+	}
+	return slices.ContainsFunc(at.Targets, func(t snapshot.Target) bool {
+		_, ok := services[t.Service]
+		return ok
+	})
 }
 
 // Labels gives the labels of a proxy's workload: what the platform says of it, or else what the proxy says itself.

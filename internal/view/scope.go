@@ -36,7 +36,7 @@ type scopeKey struct {
 }
 
 func scopeOf(s *snapshot.Snapshot, k Key) *scope {
-	return snapshot.Derive(s.Derived, scopeKey{k.Namespace, k.Sidecar}, func() *scope {
+	return snapshot.Derive(s.Visibility, scopeKey{k.Namespace, k.Sidecar}, func() *scope {
 		var spec *networking.Sidecar
 		if c := s.Config(k.Sidecar); c != nil {
 			spec = config.Spec[*networking.Sidecar](c)

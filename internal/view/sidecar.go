@@ -15,7 +15,7 @@ import (
 func sidecarFor(s *snapshot.Snapshot, namespace string, labels map[string]string) *config.Config {
 	type key struct{ namespace string }
 	byAge := func(ns string) []*config.Config {
-		return snapshot.Derive(s.Derived, key{ns}, func() []*config.Config {
+		return snapshot.Derive(s.Visibility, key{ns}, func() []*config.Config {
 			var list []*config.Config
 			for _, c := range s.Configs(api.Sidecar) {
 				if c.Namespace == ns {

@@ -43,6 +43,14 @@ func Build(s *snapshot.Snapshot, k Key) *View {
 	return v
 }
 
+// On gives the View as it is over a newer snapshot, none of whose changes touch what it is asked for. It lets go of the older
+// snapshot.
+func (v *View) On(s *snapshot.Snapshot) *View {
+	next := *v
+	next.Snapshot = s
+	return &next
+}
+
 // Service finds a service by hostname as this View sees it, nil if it sees none.
 func (v *View) Service(h mesh.Hostname) *mesh.Service { return v.scope.byHost[h] }
 
@@ -76,7 +84,7 @@ func (v *View) Touched(d snapshot.Delta) bool {
 		return true
 	}
 	for k := range d.Configs {
-		if v.touchesConfig(k) {
+		if v.TouchedBy(k) {
 			return true
 		}
 	}
@@ -92,8 +100,8 @@ func (v *View) touchesEndpoints(d snapshot.Delta) bool {
 	return false
 }
 
-// touchesConfig says whether an object of the kind can shape what is generated today.
-func (v *View) touchesConfig(k config.Key) bool {
+// TouchedBy says whether a change of the object may have altered the View. It says false only where it surely has not.
+func (v *View) TouchedBy(k config.Key) bool {
 	switch k.Kind {
 	case api.VirtualService, api.DestinationRule:
 		return true

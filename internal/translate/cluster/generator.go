@@ -2,6 +2,10 @@ package cluster
 
 import (
 	"fmt"
+	"iter"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
@@ -33,19 +37,78 @@ func NewGenerator() *Generator {
 
 // All gives the clusters of a View, in no particular order.
 func (g *Generator) All(v *view.View) []*resource.Resource {
-	s := g.stable(v)
-	list := make([]*resource.Resource, len(s.clusters), len(s.clusters)+len(s.resolved)+len(v.Inbound)+len(v.Ingress)+len(builtins(v.Key.Type)))
-	copy(list, s.clusters)
-	for _, svc := range s.resolved {
-		list = g.appendService(list, v, svc)
-	}
+	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v))
+}
+
+// Outbound gives the clusters by which services are called that are told to proxies by EDS or not at all, and those that
+// every proxy of the type has.
+func (g *Generator) Outbound(v *view.View) []*resource.Resource {
+	list := make([]*resource.Resource, 0, 2*len(v.Services))
 	for _, name := range builtins(v.Key.Type) {
 		list = append(list, g.builtin.Do(BuiltinInput{Name: name, Settings: v.Settings, Proxy: ProxyOf(v)}, encodedBuiltin))
 	}
+	for _, svc := range v.Services {
+		if !resolved(svc) {
+			list = g.appendService(list, v, svc)
+		}
+	}
+	return list
+}
+
+// Resolved gives the clusters of services whose names proxies resolve, which hold their endpoints.
+func (g *Generator) Resolved(v *view.View) []*resource.Resource {
+	var list []*resource.Resource
+	for _, svc := range v.Services {
+		if resolved(svc) {
+			list = g.appendService(list, v, svc)
+		}
+	}
+	return list
+}
+
+// Inbound gives the clusters by which proxies reach their own workload.
+func (g *Generator) Inbound(v *view.View) []*resource.Resource {
+	var list []*resource.Resource
 	for _, in := range inbounds(v) {
 		list = append(list, g.inbound.Do(in, encodedInbound))
 	}
 	return list
+}
+
+// OutboundSince gives what Outbound gives that differs from an older View, d being all that changed since.
+func (g *Generator) OutboundSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
+	return g.since(old, v, d, func(svc *mesh.Service) bool { return !resolved(svc) })
+}
+
+// ResolvedSince gives what Resolved gives that differs from an older View.
+func (g *Generator) ResolvedSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
+	return g.since(old, v, d, resolved)
+}
+
+func (g *Generator) since(old, v *view.View, d snapshot.Delta, mine func(*mesh.Service) bool) (diff resource.Diff, ok bool) {
+	differs, ok := v.Since(old, d)
+	if !ok {
+		return resource.Diff{}, false
+	}
+	for _, host := range differs.Hosts() {
+		var there map[string]bool
+		if svc := v.Service(host); svc != nil && mine(svc) {
+			at := len(diff.Updated)
+			diff.Updated = g.appendService(diff.Updated, v, svc)
+			there = make(map[string]bool, len(diff.Updated)-at)
+			for _, r := range diff.Updated[at:] {
+				there[r.Name] = true
+			}
+		}
+		if was := old.Service(host); was != nil && mine(was) {
+			for in := range inputs(old, was) {
+				if n := in.Name().String(); !there[n] {
+					diff.Removed = append(diff.Removed, n)
+				}
+			}
+		}
+	}
+	return diff, true
 }
 
 // Computed is how many clusters were really made since the start, for tests and metrics.
@@ -53,65 +116,49 @@ func (g *Generator) Computed() uint64 {
 	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed()
 }
 
-// stableKey names the outbound clusters that have nothing to do with endpoints: all Views that agree in it have the same.
-type stableKey struct {
-	namespace string
-	sidecar   config.Key
-	proxy     Proxy
-}
-
-type stable struct {
-	clusters []*resource.Resource
-	// resolved are the services whose clusters hold their endpoints, and are made for each snapshot.
-	resolved []*mesh.Service
-}
-
-func (g *Generator) stable(v *view.View) *stable {
-	k := stableKey{v.Key.Namespace, v.Key.Sidecar, ProxyOf(v)}
-	return snapshot.Derive(v.Snapshot.Derived, k, func() *stable {
-		s := new(stable)
-		for _, svc := range v.Services {
-			if resolved(svc) {
-				s.resolved = append(s.resolved, svc)
-				continue
-			}
-			s.clusters = g.appendService(s.clusters, v, svc)
-		}
-		return s
-	})
-}
-
 func resolved(svc *mesh.Service) bool {
 	return svc.Resolution == mesh.DNS || svc.Resolution == mesh.DNSRoundRobin
 }
 
-// appendService appends the clusters of a service: for each port that is captured one of the whole host and one of each
-// subset. An Alias has none: calls to it go to the clusters of the service that it stands for.
 func (g *Generator) appendService(list []*resource.Resource, v *view.View, svc *mesh.Service) []*resource.Resource {
-	if svc.Resolution == mesh.Alias {
-		return list
-	}
-	in := OutboundInput{Service: svc, Rule: v.DestinationRule(svc.Host), Settings: v.Settings, Proxy: ProxyOf(v)}
-	for _, port := range svc.Ports {
-		if !port.Protocol.Captured() {
-			continue
-		}
-		in.Port, in.Subset = port.Number, ""
+	for in := range inputs(v, svc) {
 		list = append(list, g.do(v, in))
-		var seen map[string]bool
-		for _, s := range in.rule().GetSubsets() {
-			if s.GetName() == "" || seen[s.GetName()] {
-				continue
-			}
-			if seen == nil {
-				seen = make(map[string]bool, len(in.rule().GetSubsets()))
-			}
-			seen[s.GetName()] = true
-			in.Subset = s.GetName()
-			list = append(list, g.do(v, in))
-		}
 	}
 	return list
+}
+
+// inputs gives the clusters of a service: for each port that is captured one of the whole host and one of each subset. An
+// Alias has none: calls to it go to the clusters of the service that it stands for.
+func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
+	return func(yield func(OutboundInput) bool) {
+		if svc.Resolution == mesh.Alias {
+			return
+		}
+		in := OutboundInput{Service: svc, Rule: v.DestinationRule(svc.Host), Settings: v.Settings, Proxy: ProxyOf(v)}
+		subsets := subsetNames(in.rule())
+		for _, port := range svc.Ports {
+			if !port.Protocol.Captured() {
+				continue
+			}
+			in.Port = port.Number
+			for _, in.Subset = range subsets {
+				if !yield(in) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// subsetNames gives the names of a rule's subsets, each once, behind that of the whole host, which is empty.
+func subsetNames(rule *networking.DestinationRule) []string {
+	names := make([]string, 1, 1+len(rule.GetSubsets()))
+	for _, s := range rule.GetSubsets() {
+		if !slices.Contains(names, s.GetName()) {
+			names = append(names, s.GetName())
+		}
+	}
+	return names
 }
 
 func (g *Generator) do(v *view.View, in OutboundInput) *resource.Resource {

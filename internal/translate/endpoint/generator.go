@@ -2,7 +2,8 @@ package endpoint
 
 import (
 	"fmt"
-	"strings"
+	"iter"
+	"slices"
 
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 
@@ -36,54 +37,61 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	return g.assignments.Do(InputFor(v, v.Service(cluster.Host), cluster), encodedAssignment)
 }
 
-// Affected gives those of the names whose assignments a change may alter. Names whose clusters are gone are not among
-// them: until Envoy is told so it goes on with the endpoints that it has, and no request is lost in between.
-func (g *Generator) Affected(v *view.View, d snapshot.Delta, names []string) []string {
-	var hosts map[mesh.Hostname]struct{}
-	if !d.All && len(d.Configs) == 0 {
-		hosts = make(map[mesh.Hostname]struct{}, len(d.Services)+len(d.Endpoints))
-		for k := range d.Services {
-			hosts[k.Host] = struct{}{}
-		}
-		for k := range d.Endpoints {
-			hosts[k.Host] = struct{}{}
+// Affected gives those of the names, which are sorted, whose assignments a change may alter. Names whose clusters are gone
+// are not among them: until Envoy is told so it goes on with the endpoints that it has, and no request is lost in between.
+func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
+	differs, ok := v.Since(old, d)
+	if !ok {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			cluster, err := mesh.ParseClusterName(name)
+			return err != nil || !current(v, cluster)
+		})
+	}
+	hosts := differs.Hosts()
+	for k := range d.Endpoints {
+		if svc := v.Service(k.Host); svc != nil && svc.ServiceKey == k {
+			hosts = append(hosts[:len(hosts):len(hosts)], k.Host)
 		}
 	}
 	var affected []string
-	for _, name := range names {
-		if hosts != nil && !ofAny(name, hosts) {
-			continue
-		}
-		cluster, err := mesh.ParseClusterName(name)
-		if err != nil {
-			continue
-		}
-		if _, changed := hosts[cluster.Host]; (changed || hosts == nil) && current(v, cluster) {
-			affected = append(affected, name)
+	for _, host := range hosts {
+		for name := range clusters(v, host) {
+			if _, asked := slices.BinarySearch(names, name); asked {
+				affected = append(affected, name)
+			}
 		}
 	}
 	return affected
 }
 
-// Computed is how many assignments were really made since the start, for tests and metrics.
-func (g *Generator) Computed() uint64 { return g.assignments.Computed() }
-
-// fewHosts is how many hosts are looked for in each name; of more, names are taken apart to find theirs.
-const fewHosts = 4
-
-// ofAny says whether a cluster may be one of the hosts. It is only there to be quick: a change of one service's endpoints
-// is asked of thousands of names.
-func ofAny(name string, hosts map[mesh.Hostname]struct{}) bool {
-	if len(hosts) > fewHosts {
-		return true
-	}
-	for h := range hosts {
-		if strings.HasSuffix(name, string(h)) {
-			return true
+// clusters gives the names of a service's EDS clusters. It asks the same questions as the cluster room, which makes them.
+func clusters(v *view.View, host mesh.Hostname) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		svc := v.Service(host)
+		if svc == nil || !ByEDS(svc, v.Key.Type) {
+			return
+		}
+		subsets := []string{""}
+		if rule := v.DestinationRule(host); rule != nil {
+			for _, s := range rule.Spec.GetSubsets() {
+				subsets = append(subsets, s.GetName())
+			}
+		}
+		for _, port := range svc.Ports {
+			if !port.Protocol.Captured() {
+				continue
+			}
+			for _, subset := range subsets {
+				if !yield(mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: host}.String()) {
+					return
+				}
+			}
 		}
 	}
-	return false
 }
+
+// Computed is how many assignments were really made since the start, for tests and metrics.
+func (g *Generator) Computed() uint64 { return g.assignments.Computed() }
 
 // current says whether the View has an EDS cluster of that name. It asks the same questions as the cluster room, which
 // makes them.

@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
@@ -92,29 +91,36 @@ func TestEachDistinctAssignmentIsMadeOnce(t *testing.T) {
 }
 
 func TestAffected(t *testing.T) {
-	m := fixture.New(t, []byte(twoServices), nil)
-	names := append(slices.Clone(watched), "outbound|80||gone.example.com", "outbound|81||a.example.com", "outbound|80|v9|b.example.com", "nonsense")
-	a := mesh.ServiceKey{Namespace: "default", Host: "a.example.com"}
-	set := func(k mesh.ServiceKey) map[mesh.ServiceKey]struct{} { return map[mesh.ServiceKey]struct{}{k: {}} }
+	const (
+		ruleOfB  = "kind: DestinationRule\nmetadata: {name: more}\nspec: {host: b.example.com, subsets: [{name: v3}]}"
+		sameEnds = "kind: ServiceEntry\nmetadata: {name: e}\nspec: {hosts: [example.com], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}]}"
+	)
+	all := slices.Sorted(slices.Values(append(slices.Clone(watched), "outbound|80||gone.example.com", "outbound|81||a.example.com",
+		"outbound|80|v9|b.example.com", "nonsense")))
+	of := func(host string) []string {
+		return slices.DeleteFunc(slices.Sorted(slices.Values(watched)), func(n string) bool { return !strings.HasSuffix(n, "|"+host) })
+	}
 	for _, tc := range []struct {
-		name  string
-		delta snapshot.Delta
-		want  []string
+		name, edit string
+		want       []string
 	}{
-		{"nothing", snapshot.Delta{}, nil},
-		{"endpoints", snapshot.Delta{Endpoints: set(a)}, watched[:2]},
-		{"service", snapshot.Delta{Services: set(a)}, watched[:2]},
-		{"a service that is gone", snapshot.Delta{Services: set(mesh.ServiceKey{Host: "gone.example.com"})}, nil},
-		{"a host that ends alike", snapshot.Delta{Endpoints: set(mesh.ServiceKey{Namespace: "default", Host: "example.com"})}, nil},
-		{"a rule", snapshot.Delta{Configs: map[config.Key]struct{}{{Kind: "DestinationRule", Name: "b"}: {}}}, watched},
-		{"everything", snapshot.Delta{All: true}, watched},
+		{"endpoints", moreOfA, of("a.example.com")},
+		{"a rule", ruleOfB, of("b.example.com")},
+		{"a host that ends alike", sameEnds, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := endpoint.NewGenerator().Affected(views(t, m)[0], tc.delta, names)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			m := fixture.New(t, []byte(twoServices), nil)
+			old := views(t, m)[0]
+			_, d := m.Apply(t, tc.edit)
+			got := endpoint.NewGenerator().Affected(old, views(t, m)[0], d, all)
+			if diff := cmp.Diff(tc.want, slices.Sorted(slices.Values(got)), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+	v := views(t, fixture.New(t, []byte(twoServices), nil))[0]
+	if diff := cmp.Diff(slices.Sorted(slices.Values(watched)), endpoint.NewGenerator().Affected(v, v, snapshot.Delta{All: true}, all)); diff != "" {
+		t.Errorf("after anything may have changed, -want +got:\n%s", diff)
 	}
 }
 
@@ -140,9 +146,9 @@ func TestAffectedNamesAllThatDiffers(t *testing.T) {
 		strings.Replace(twoServices, "resolution: STATIC", "resolution: DNS", 1),
 		twoServices,
 	} {
-		before := current()
+		before, old := current(), views(t, m)[0]
 		_, d := m.Apply(t, change)
-		after, affected := current(), g.Affected(views(t, m)[0], d, watched)
+		after, affected := current(), g.Affected(old, views(t, m)[0], d, slices.Sorted(slices.Values(watched)))
 		for _, name := range watched {
 			if before[name].Version == after[name].Version {
 				continue

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -34,20 +36,73 @@ func NewGenerator() *Generator {
 // All gives the listeners of a View: those of its own, then those that all Views of its class have. Proxies other than
 // sidecars have none yet.
 func (g *Generator) All(v *view.View) []*resource.Resource {
+	return slices.Concat(g.Own(v), g.Outbound(v))
+}
+
+// Own gives the listeners that depend on what a proxy serves and how connections get to it.
+func (g *Generator) Own(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own, common := planOwn(v), g.outbound(v)
-	list := g.resources(own.specs, v.Settings)
-	if len(own.taken) == 0 {
-		return slices.Concat(list, common.resources)
+	return g.resources(planOwn(v).specs, v.Settings)
+}
+
+// Outbound gives the listeners by which services are called.
+func (g *Generator) Outbound(v *view.View) []*resource.Resource {
+	if v.Key.Type != mesh.SidecarProxy {
+		return nil
 	}
-	for _, r := range common.resources {
-		if !own.taken[r.Name] {
-			list = append(list, r)
+	common := g.outbound(v)
+	if !v.Key.Bound {
+		return common.resources
+	}
+	taken := planOwn(v).taken
+	return slices.DeleteFunc(slices.Clone(common.resources), func(r *resource.Resource) bool { return taken[r.Name] })
+}
+
+// OutboundTouched says whether a change may alter what Outbound gives; s is the snapshot after it. Of VirtualServices and
+// DestinationRules only those do that have something to say of connections.
+func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	if d.All || len(d.Services) > 0 {
+		return true
+	}
+	for k := range d.Configs {
+		switch k.Kind {
+		case api.DestinationRule: // see below
+		case api.VirtualService:
+			if v.Sidecar != nil || routesConnections(v.Snapshot.Config(k)) || routesConnections(s.Config(k)) {
+				return true
+			}
+		default:
+			if v.TouchedBy(k) {
+				return true
+			}
 		}
 	}
-	return list
+	return len(d.Rules) > 0 && rulesTouch(v, s, d)
+}
+
+// rulesTouch says whether the DestinationRules that differ are of hosts whose listeners follow them.
+func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	for _, e := range v.Egress {
+		for _, vs := range e.VirtualServices {
+			if len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0 { // and so may lead to hosts that are no services
+				return true
+			}
+		}
+	}
+	now := v.On(s)
+	differs, ok := now.Since(v, d)
+	return !ok || slices.ContainsFunc(differs.Rules, func(h mesh.Hostname) bool { return shapingRule(v, h) != shapingRule(now, h) })
+}
+
+// routesConnections says that a VirtualService has routes other than of HTTP.
+func routesConnections(c *config.Config) bool {
+	if c == nil {
+		return false
+	}
+	spec := config.Spec[*networking.VirtualService](c)
+	return len(spec.GetTcp())+len(spec.GetTls()) > 0
 }
 
 // Plan gives the same as plain data, for people and tests. It is made anew each time.

@@ -130,9 +130,11 @@ func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	if r == nil {
 		return nil
 	}
-	shapes := policyShapes(r.Spec.GetTrafficPolicy())
+	// Where the mesh has a default for the pool, one that says nothing of the sort takes its place all the same.
+	pools := v.Settings.Mesh.GetDefaultTrafficPolicy().GetConnectionPool() != nil
+	shapes := policyShapes(r.Spec.GetTrafficPolicy(), pools)
 	for _, s := range r.Spec.GetSubsets() {
-		shapes = shapes || policyShapes(s.GetTrafficPolicy())
+		shapes = shapes || policyShapes(s.GetTrafficPolicy(), pools)
 	}
 	if !shapes {
 		return nil
@@ -140,9 +142,11 @@ func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	return r
 }
 
-func policyShapes(p *networking.TrafficPolicy) bool {
+func policyShapes(p *networking.TrafficPolicy, pools bool) bool {
 	shapes := func(pool *networking.ConnectionPoolSettings, lb *networking.LoadBalancerSettings) bool {
-		return pool != nil || lb.GetConsistentHash() != nil
+		tcp := pool.GetTcp()
+		return pools && pool != nil || tcp.GetIdleTimeout() != nil || tcp.GetMaxConnectionDuration() != nil ||
+			lb.GetConsistentHash().GetUseSourceIp()
 	}
 	return shapes(p.GetConnectionPool(), p.GetLoadBalancer()) || slices.ContainsFunc(p.GetPortLevelSettings(),
 		func(s *networking.TrafficPolicy_PortTrafficPolicy) bool {

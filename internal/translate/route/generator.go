@@ -101,18 +101,61 @@ func (g *Generator) build(v *view.View, r request) *resource.Resource {
 	return res
 }
 
-// Affected gives those of the names whose RouteConfigurations a change may alter. Endpoints and workloads alter none.
-func (g *Generator) Affected(_ *view.View, d snapshot.Delta, names []string) []string {
-	if d.All || len(d.Services) > 0 {
+// Affected gives those of the names whose RouteConfigurations a change may alter. Endpoints and workloads alter none, and of
+// DestinationRules only those that hash.
+func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
+	differs, ok := v.Since(old, d)
+	hashed := func(h mesh.Hostname) bool { return hashes(old.DestinationRule(h)) || hashes(v.DestinationRule(h)) }
+	if !ok || !sameRules(old, v) || slices.ContainsFunc(differs.Rules, hashed) {
 		return names
 	}
-	for k := range d.Configs {
-		switch k.Kind {
-		case api.VirtualService, api.DestinationRule, api.Sidecar:
+	for h := range d.Rules { // routes may lead to hosts that are no services
+		if hashed(h) {
 			return names
 		}
 	}
-	return nil
+	if len(differs.Services) == 0 {
+		return nil
+	}
+	touched := portsOf(differs.Services, old, v)
+	if touched == nil {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		r, ok := parseName(name)
+		return ok && !r.socket() && r.port != 0 && !touched[r.port]
+	})
+}
+
+// sameRules says whether two Views see the same VirtualServices.
+func sameRules(a, b *view.View) bool {
+	return slices.EqualFunc(a.Egress, b.Egress, func(x, y *view.Egress) bool {
+		return slices.Equal(x.VirtualServices, y.VirtualServices)
+	})
+}
+
+// portsOf gives the ports on which requests to the services are read, in any of the Views; nil if that
+// does not tell which RouteConfigurations they are in.
+func portsOf(hosts []mesh.Hostname, views ...*view.View) map[uint32]bool {
+	ports := map[uint32]bool{}
+	for _, v := range views {
+		if len(v.Egress) != 1 { // each may see another service of a hostname
+			return nil
+		}
+		for _, h := range hosts {
+			svc := v.Service(h)
+			if svc == nil {
+				continue
+			}
+			if svc.Resolution == mesh.Alias || hashes(v.DestinationRule(h)) {
+				return nil
+			}
+			for _, p := range svc.Ports {
+				ports[p.Number] = ports[p.Number] || readsRequests(p)
+			}
+		}
+	}
+	return ports
 }
 
 // Computed is how many virtual hosts were really made since the start, for tests and metrics.

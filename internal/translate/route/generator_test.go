@@ -11,12 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -105,29 +103,30 @@ spec: {ports: [{name: http, port: 9081}]}
 	}
 }
 
+// TestAffected names which RouteConfigurations are made anew after a change. That they are enough is shown by
+// TestChangesAddUpToTheWhole of the room above.
 func TestAffected(t *testing.T) {
-	keys := func(k api.Kind) map[config.Key]struct{} {
-		return map[config.Key]struct{}{{Kind: k, Namespace: "default", Name: "a"}: {}}
-	}
-	names := []string{"9080", "http_proxy"}
+	names := []string{"80", "9080", "http_proxy", "reviews.default.svc.cluster.local:9080"}
 	tests := map[string]struct {
-		delta snapshot.Delta
-		want  []string
+		edit string
+		want []string
 	}{
-		"endpoints": {snapshot.Delta{
-			Endpoints: map[mesh.ServiceKey]struct{}{{Host: "a"}: {}},
-			Workloads: map[netip.Addr]struct{}{netip.IPv4Unspecified(): {}},
-		}, nil},
-		"another kind":    {snapshot.Delta{Configs: keys(api.Gateway)}, nil},
-		"VirtualService":  {snapshot.Delta{Configs: keys(api.VirtualService)}, names},
-		"DestinationRule": {snapshot.Delta{Configs: keys(api.DestinationRule)}, names},
-		"Sidecar":         {snapshot.Delta{Configs: keys(api.Sidecar)}, names},
-		"service":         {snapshot.Delta{Services: map[mesh.ServiceKey]struct{}{{Host: "a"}: {}}}, names},
-		"all":             {snapshot.Delta{All: true}, names},
+		"a rule that hashes": {"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, trafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: x}}}}", names},
+		"another rule":       {"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, subsets: [{name: v1}]}", nil},
+		"VirtualService":     {virtualService("reviews", "v1"), names},
+		"another namespace's": {
+			"kind: VirtualService\nmetadata: {name: a, namespace: x}\nspec: {hosts: [a.com], exportTo: [.], http: [{route: [{destination: {host: a.com}}]}]}", nil,
+		},
+		"service of a port":    {"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 80, name: http, protocol: HTTP}]}", []string{"80", "http_proxy"}},
+		"service without HTTP": {"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 9080, name: tcp, protocol: TCP}]}", []string{"http_proxy"}},
+		"alias":                {"kind: Service\nmetadata: {name: a}\nspec: {type: ExternalName, externalName: reviews.default.svc.cluster.local}", names},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if d := cmp.Diff(tt.want, NewGenerator().Affected(nil, tt.delta, names)); d != "" {
+			w := newWorld(t, []byte(twoServices), nil, nil)
+			old := w.view()
+			d := w.apply(t, tt.edit)
+			if d := cmp.Diff(tt.want, NewGenerator().Affected(old, w.view(), d, names), cmpopts.EquateEmpty()); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})

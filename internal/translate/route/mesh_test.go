@@ -198,13 +198,14 @@ func newWorld(t testing.TB, text, meshText, proxyText []byte) *world {
 }
 
 // apply adds or replaces objects.
-func (w *world) apply(t testing.TB, text string) {
+func (w *world) apply(t testing.TB, text string) snapshot.Delta {
 	t.Helper()
 	list, err := events([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.builder.Apply(list...)
+	_, d := w.builder.Apply(list...)
+	return d
 }
 
 func (w *world) view() *view.View {

@@ -29,7 +29,7 @@ type scopeKey struct{ egress *view.Egress }
 
 // scopeOf indexes an egress scope, once for all names and Views that share it.
 func scopeOf(v *view.View, e *view.Egress) *scope {
-	return snapshot.Derive(v.Snapshot.Derived, scopeKey{e}, func() *scope {
+	return snapshot.Derive(v.Snapshot.Visibility, scopeKey{e}, func() *scope {
 		s := &scope{
 			services:  map[uint32][]*mesh.Service{},
 			aliases:   map[mesh.Hostname][]*mesh.Service{},

@@ -66,8 +66,12 @@ func (p *Pusher) displace(c *Client) {
 	}
 	delete(p.classes, cl.key)
 	for _, pr := range cl.producers {
-		if delete(pr.classes, cl); len(pr.classes) == 0 {
-			delete(p.producers, pr.producerKey)
+		if delete(pr.classes, cl); len(pr.classes) > 0 {
+			continue
+		}
+		delete(p.producers, pr.producerKey)
+		for _, other := range p.producers {
+			delete(other.provided, pr)
 		}
 	}
 }
@@ -99,22 +103,35 @@ func (p *Pusher) settle(cl *class) {
 // lookAhead has the endpoints made that follow new clusters, before the clusters are sent. It says whether any were
 // missing. Pusher.mu is held.
 func (p *Pusher) lookAhead(cl *class) bool {
-	var needs []string
-	for i, pr := range cl.producers {
-		if pr.gen.TypeURL == api.ClusterType && (i >= len(cl.shelves) || cl.shelves[i] != pr.shelf) {
-			needs = union(needs, pr.needs)
-		}
-	}
-	if len(needs) == 0 {
-		return false
-	}
 	waiting := false
-	for _, pr := range cl.producers {
-		if pr.gen.TypeURL == api.EndpointType {
-			waiting = p.want(pr, needs, true) || waiting
+	for i, clusters := range cl.producers {
+		if clusters.gen.TypeURL != api.ClusterType || i < len(cl.shelves) && cl.shelves[i] == clusters.shelf {
+			continue
+		}
+		for _, endpoints := range cl.producers {
+			if endpoints.gen.TypeURL == api.EndpointType {
+				waiting = p.provide(clusters, endpoints) || waiting
+			}
 		}
 	}
 	return waiting
+}
+
+// provide has the endpoints looked up that the newest clusters of a producer need, and says whether any were not yet.
+// Pusher.mu is held.
+func (p *Pusher) provide(clusters, endpoints *producer) bool {
+	done := endpoints.provided[clusters]
+	if done == clusters.shelf {
+		return false
+	}
+	if endpoints.provided == nil {
+		endpoints.provided = map[*producer]*stream.Shelf{}
+	}
+	endpoints.provided[clusters] = clusters.shelf
+	if done != nil && done == clusters.before {
+		return p.want(endpoints, clusters.fresh, true)
+	}
+	return p.want(endpoints, clusters.needs, true)
 }
 
 // wanted gives the names of a type that the clients of a producer's classes subscribe to, and that follow their clusters.

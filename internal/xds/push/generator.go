@@ -18,11 +18,16 @@ type Generator struct {
 	All func(v *view.View) []*resource.Resource
 	// Named makes one resource of a type that is asked for by name (EDS, RDS). nil: there is no such resource.
 	Named func(v *view.View, name string) *resource.Resource
-	// Affected narrows what is made anew of a named type after a change: those of the names that may differ. nil: all.
-	Affected func(v *view.View, d snapshot.Delta, names []string) []string
-	// Endpoints says whether a change of endpoints alone may alter what All gives, as where clusters hold the endpoints
-	// themselves. nil: never.
-	Endpoints func(v *view.View, d snapshot.Delta) bool
+	// Update gives what a change altered of what All gives: resources that are new or may differ, and names that are gone.
+	// old is the View that the present ones were made for, d all that changed since. ok false: it cannot tell, All is
+	// to be asked. nil: never.
+	Update func(old, v *view.View, d snapshot.Delta) (diff resource.Diff, ok bool)
+	// Affected narrows what is made anew of a named type after a change: those of the names, which are sorted, that may
+	// differ. nil: all.
+	Affected func(old, v *view.View, d snapshot.Delta, names []string) []string
+	// Touched says whether a change may alter anything of what was made for a View; false only if it surely does not. s is
+	// the snapshot after the change. nil: whether it touches the View, and for All that it is of more than endpoints.
+	Touched func(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool
 	// Scope gives the part of a Key that the output depends on, with everything else zero; nil: all of it. The functions
 	// get a View built from that part alone, so they cannot depend on what Scope leaves out.
 	Scope func(k view.Key) view.Key

@@ -27,6 +27,8 @@ type producer struct {
 	failed       bool
 	// pruned is the number of names after the last pruning.
 	pruned int
+	// provided, of endpoints, says for which clusters they were looked up.
+	provided map[*producer]*stream.Shelf
 }
 
 type producerKey struct {
@@ -37,9 +39,11 @@ type producerKey struct {
 // product is what a producer made last. It is immutable.
 type product struct {
 	view  *view.View
-	list  []*resource.Resource // as the generator gave it (All)
-	shelf *stream.Shelf        // nil: nothing was made yet
-	needs []string             // clusters: the endpoints that follow them
+	shelf *stream.Shelf // nil: nothing was made yet
+	// needs, of clusters, are the endpoints that follow them. If the Shelf differs little from the one before it, fresh are
+	// the names that came since.
+	needs, fresh []string
+	before       *stream.Shelf
 }
 
 // todo is what a producer has to do.
@@ -80,7 +84,10 @@ func (p *Pusher) enqueue(pr *producer, own bool) {
 
 // mark has a producer brought up to the newest snapshot if the change touches it. Pusher.mu is held.
 func (p *Pusher) mark(pr *producer, d snapshot.Delta) {
-	if !pr.busy && !pr.failed && !pr.touched(d) {
+	if !pr.busy && !pr.failed && !pr.touched(p.snapshot, d) {
+		if !d.EndpointsOnly() { // which share most of what hangs on them
+			pr.view = pr.view.On(p.snapshot)
+		}
 		return
 	}
 	pr.todo.delta.Merge(d)
@@ -92,14 +99,17 @@ func (p *Pusher) mark(pr *producer, d snapshot.Delta) {
 }
 
 // touched says whether the change may alter the product.
-func (pr *producer) touched(d snapshot.Delta) bool {
-	if pr.view == nil {
+func (pr *producer) touched(s *snapshot.Snapshot, d snapshot.Delta) bool {
+	switch {
+	case pr.view == nil || d.All:
 		return true
-	}
-	if pr.gen.All != nil && d.EndpointsOnly() && (pr.gen.Endpoints == nil || !pr.gen.Endpoints(pr.view, d)) {
+	case pr.gen.Touched != nil:
+		return pr.gen.Touched(pr.view, s, d)
+	case pr.gen.All != nil && d.EndpointsOnly():
 		return false
+	default:
+		return pr.view.Touched(d)
 	}
-	return pr.view.Touched(d)
 }
 
 // want has names looked up that were not yet. It says whether there are any: then a new Shelf will come. Pusher.mu is held.
@@ -188,7 +198,7 @@ func (p *Pusher) make(pr *producer, job todo, old product, s *snapshot.Snapshot)
 	}
 	var generated int
 	if pr.gen.All != nil {
-		generated, err = p.makeAll(pr, &next)
+		generated, err = makeAll(pr, job, &next)
 	} else {
 		generated, err = makeNamed(pr, job, &next)
 	}
@@ -201,82 +211,79 @@ func (p *Pusher) make(pr *producer, job todo, old product, s *snapshot.Snapshot)
 	return next, nil
 }
 
-func (p *Pusher) makeAll(pr *producer, next *product) (int, error) {
+// makeAll brings all resources of a producer up to its View: those that differ, if its generator can tell.
+func makeAll(pr *producer, job todo, next *product) (generated int, err error) {
+	if old := pr.product; pr.gen.Update != nil && old.shelf != nil && old.view != nil && !job.delta.All {
+		if diff, ok := pr.gen.Update(old.view, next.view, job.delta); ok {
+			next.take(pr, old.shelf.Set().With(diff.Updated, diff.Removed), diff.Updated)
+			return len(diff.Updated), nil
+		}
+	}
 	list := pr.gen.All(next.view)
-	if next.shelf != nil && slices.Equal(list, next.list) {
-		return len(list), nil
-	}
 	set, err := resource.NewSet(list)
-	next.list = list
-	if next.shelf != nil && set.Version() == next.shelf.Set().Version() {
-		return len(list), err
-	}
-	next.shelf = stream.NewShelf(set)
-	if pr.gen.TypeURL == api.ClusterType {
-		next.needs = allEndpointsOf(set.List())
-	}
+	next.take(pr, set, nil)
 	return len(list), err
 }
 
+// take puts the set on a new Shelf if it differs from the old one's. changed are those of its members that may not have
+// been there before; nil: any.
+func (next *product) take(pr *producer, set *resource.Set, changed []*resource.Resource) {
+	old := next.shelf
+	if old != nil && set.Version() == old.Set().Version() {
+		return
+	}
+	next.shelf = stream.NewShelf(set)
+	if pr.gen.TypeURL != api.ClusterType {
+		return
+	}
+	next.before, next.fresh = nil, nil
+	if changed == nil || old == nil {
+		next.needs = allEndpointsOf(set.List())
+		return
+	}
+	// Names that nothing needs any more stay until everything is made anew: they cost little.
+	next.before, next.fresh = old, allEndpointsOf(changed)
+	next.needs = union(next.needs, next.fresh)
+}
+
 // makeNamed makes the named resources that the change affects and those that are wanted besides, and keeps the others.
-func makeNamed(pr *producer, job todo, next *product) (int, error) {
-	var before, asked []string
+func makeNamed(pr *producer, job todo, next *product) (generated int, err error) {
+	var before []string
 	var old *resource.Set
 	if next.shelf != nil {
 		before, old = next.shelf.Asked(), next.shelf.Set()
 	}
-	if asked = before; job.keep != nil {
+	asked := before
+	var removed []string
+	if job.keep != nil {
 		asked = intersection(asked, job.keep)
+		removed = without(before, asked)
 	}
 	again := job.wants
 	if !job.delta.Empty() {
-		again = union(pr.affected(next.view, job.delta, asked), job.wants)
+		again = union(affected(pr, next.view, job.delta, asked), job.wants)
 	}
-	names := union(asked, job.wants)
-	list, changed := remade(pr, next.view, old, names, again)
-	if next.shelf != nil && !changed && slices.Equal(names, before) {
-		return len(again), nil
+	updated := make([]*resource.Resource, 0, len(again))
+	for _, n := range again {
+		if r := pr.gen.Named(next.view, n); r != nil {
+			updated = append(updated, r)
+		} else {
+			removed = append(removed, n)
+		}
 	}
-	set, err := resource.NewSet(list)
-	next.shelf = stream.NewNamedShelf(set, names)
-	return len(again), err
+	set, names := old.With(updated, removed), union(asked, job.wants)
+	if next.shelf == nil || set != old || !slices.Equal(names, before) {
+		next.shelf = stream.NewNamedShelf(set, names)
+	}
+	return len(again), nil
 }
 
 // affected gives the names that a change may alter, sorted.
-func (pr *producer) affected(v *view.View, d snapshot.Delta, names []string) []string {
-	if pr.gen.Affected == nil || d.All {
+func affected(pr *producer, v *view.View, d snapshot.Delta, names []string) []string {
+	if pr.gen.Affected == nil || d.All || pr.view == nil {
 		return names
 	}
-	return slices.Compact(slices.Sorted(slices.Values(pr.gen.Affected(v, d, names))))
-}
-
-// remade gives the resources of the names, those of again made anew, and whether one came out different from the old set's.
-// Both lists and the set are sorted.
-func remade(pr *producer, v *view.View, old *resource.Set, names, again []string) (list []*resource.Resource, changed bool) {
-	list = make([]*resource.Resource, 0, len(names))
-	rest := old.List()
-	for _, n := range names {
-		for len(rest) > 0 && rest[0].Name < n {
-			rest = rest[1:]
-		}
-		var was, is *resource.Resource
-		if len(rest) > 0 && rest[0].Name == n {
-			was, rest = rest[0], rest[1:]
-		}
-		for len(again) > 0 && again[0] < n {
-			again = again[1:]
-		}
-		if is = was; len(again) > 0 && again[0] == n {
-			if is = pr.gen.Named(v, n); is != nil && was != nil && is.Version == was.Version {
-				is = was
-			}
-			changed = changed || is != was
-		}
-		if is != nil {
-			list = append(list, is)
-		}
-	}
-	return list, changed
+	return slices.Compact(slices.Sorted(slices.Values(pr.gen.Affected(pr.view, v, d, names))))
 }
 
 func intersection(a, b []string) []string { return without(a, without(a, b)) }

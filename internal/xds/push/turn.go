@@ -2,8 +2,10 @@ package push
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
@@ -23,7 +25,8 @@ func (p *Pusher) push(ctx context.Context) bool {
 	p.mu.Lock()
 	in := p.inbox
 	p.inbox = inbox{}
-	clients := p.concerned(in.delta)
+	moves := view.KeyMoves(p.snapshot, in.snapshot, in.delta)
+	clients := p.concerned(in.delta, moves)
 	p.mu.Unlock()
 
 	keys := make(map[*Client]view.Key, len(clients))
@@ -31,7 +34,7 @@ func (p *Pusher) push(ctx context.Context) bool {
 		keys[c] = view.KeyFor(in.snapshot, c.proxy)
 	}
 
-	done := p.begin(in, keys)
+	done := p.begin(in, moves, keys)
 	select {
 	case <-ctx.Done():
 		return false
@@ -51,13 +54,13 @@ func (p *Pusher) push(ctx context.Context) bool {
 
 // begin moves everything on to the snapshot, and gives a channel that is closed when all that follows from it is done.
 // keys are those of the clients that the change concerns; of clients that came meanwhile they are still to be found.
-func (p *Pusher) begin(in inbox, keys map[*Client]view.Key) <-chan struct{} {
+func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]view.Key) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.snapshot = in.snapshot
 	done := make(chan struct{})
 	p.turn = turn{changed: in.first, pending: 1, done: done, last: p.turn.last}
-	for _, c := range p.concerned(in.delta) {
+	for _, c := range p.concerned(in.delta, moves) {
 		k, known := keys[c]
 		if !known {
 			k = view.KeyFor(in.snapshot, c.proxy)
@@ -79,19 +82,23 @@ func (p *Pusher) finished() {
 	}
 }
 
-// concerned gives the clients whose Key a change may have altered, and those that came before the first snapshot.
-// A change of endpoints alone alters only those of proxies at the workloads behind them. Pusher.mu is held.
-func (p *Pusher) concerned(d snapshot.Delta) []*Client {
+// concerned gives the clients whose Key a change may have altered. One of endpoints alone alters only those of proxies at
+// the addresses that it names. Pusher.mu is held.
+func (p *Pusher) concerned(d snapshot.Delta, moves func(*mesh.Proxy) bool) []*Client {
 	var list []*Client
 	if !d.EndpointsOnly() {
 		for c := range p.clients {
-			list = append(list, c)
+			if c.class == nil || moves(c.proxy) {
+				list = append(list, c)
+			}
 		}
 		return list
 	}
-	for a := range d.Workloads {
-		for c := range p.addresses[a] {
-			list = append(list, c)
+	for _, addresses := range []map[netip.Addr]struct{}{d.Workloads, d.Served} {
+		for a := range addresses {
+			for c := range p.addresses[a] {
+				list = append(list, c)
+			}
 		}
 	}
 	return list

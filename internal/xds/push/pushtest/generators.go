@@ -85,7 +85,7 @@ func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	return resource.FromBytes(name, api.EndpointType, b)
 }
 
-func affected(_ *view.View, d snapshot.Delta, names []string) []string {
+func affected(_, _ *view.View, d snapshot.Delta, names []string) []string {
 	var list []string
 	for _, n := range names {
 		for _, changed := range []map[mesh.ServiceKey]struct{}{d.Endpoints, d.Services} {
@@ -99,7 +99,7 @@ func affected(_ *view.View, d snapshot.Delta, names []string) []string {
 	return list
 }
 
-func routesAffected(_ *view.View, d snapshot.Delta, names []string) []string {
+func routesAffected(_, _ *view.View, d snapshot.Delta, names []string) []string {
 	if d.EndpointsOnly() {
 		return nil
 	}

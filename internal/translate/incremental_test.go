@@ -1,0 +1,248 @@
+package translate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// TestChangesAddUpToTheWhole follows random edits as push does, asking each generator only for what it says that a change
+// alters, and holds the sum against what new generators make of the whole mesh.
+func TestChangesAddUpToTheWhole(t *testing.T) {
+	const meshes, edits = 12, 40
+	saved := 0
+	for seed := range uint64(meshes) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		m := fixture.New(t, []byte(everyResolution), nil)
+		table := NewTable()
+		var followers []*follower
+		for _, proxy := range []string{
+			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}}",
+			"{namespace: other, addresses: [10.1.0.9], locality: r/a}",
+			"{type: router}",
+		} {
+			p := fixture.Proxy(t, []byte(proxy))
+			for i := range table.Generators {
+				followers = append(followers, &follower{gen: &table.Generators[i], proxy: p, key: view.KeyFor(m.Snapshot(), p)})
+			}
+		}
+		var log []string
+		for range edits {
+			text := randomEdit(random)
+			log = append(log, text)
+			before := m.Snapshot()
+			var s *snapshot.Snapshot
+			var d snapshot.Delta
+			if random.IntN(4) == 0 {
+				s, d = m.Delete(t, text)
+			} else {
+				s, d = m.Apply(t, text)
+			}
+			for _, f := range followers {
+				f.move(t, before, s, d)
+				f.follow(s, d)
+			}
+			fresh := NewTable()
+			for i, f := range followers {
+				g := &fresh.Generators[i%len(fresh.Generators)]
+				if f.view != nil && f.view.Snapshot != s {
+					saved++
+				}
+				want := whole(t, g, view.Build(s, f.key))
+				if diff := resource.Compare(want, f.current(want)); !diff.Empty() {
+					t.Fatalf("seed %d: generator %d (%s) has others than new generators make for %+v: %s, after\n%s",
+						seed, i%len(fresh.Generators), g.TypeURL, f.key, describe(t, diff, want), strings.Join(log, "---\n"))
+				}
+			}
+		}
+	}
+	if saved == 0 {
+		t.Error("no change was found not to touch something: the test shows little")
+	}
+}
+
+func describe(t *testing.T, d resource.Diff, want *resource.Set) string {
+	t.Helper()
+	var b strings.Builder
+	for _, r := range d.Updated {
+		fmt.Fprintf(&b, "has %v\n", golden.Decode(t, r))
+		if w := want.Get(r.Name); w != nil {
+			fmt.Fprintf(&b, "wants %v\n", golden.Decode(t, w))
+		}
+	}
+	fmt.Fprintf(&b, "lacks %v\n", d.Removed)
+	return b.String()
+}
+
+// names are all that EDS and RDS are asked for in these tests.
+var names = func() []string {
+	list := []string{"80", "9080", "http_proxy", "a.default.svc.cluster.local:80"}
+	for _, host := range []string{"static.default.svc.cluster.local", "a.default.svc.cluster.local", "b.other.svc.cluster.local", "dns.example.com", "one.example.com", "x.example.com"} {
+		for _, port := range []uint32{80, 9080} {
+			for _, subset := range []string{"", "v1", "v2"} {
+				list = append(list, mesh.ClusterName{Direction: mesh.Outbound, Port: port, Subset: subset, Host: mesh.Hostname(host)}.String())
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}()
+
+// follower has what one generator made for one Key, brought up change by change.
+type follower struct {
+	gen   *Generator
+	proxy *mesh.Proxy
+	key   view.Key
+	view  *view.View
+	set   *resource.Set
+}
+
+// move starts anew if the proxy is of another Key now.
+func (f *follower) move(t *testing.T, before, s *snapshot.Snapshot, d snapshot.Delta) {
+	t.Helper()
+	key := view.KeyFor(s, f.proxy)
+	if key == f.key {
+		return
+	}
+	if !view.KeyMoves(before, s, d)(f.proxy) {
+		t.Fatalf("the Key of %s moved from %+v to %+v, and no change said so", f.proxy.ID, f.key, key)
+	}
+	f.key, f.view, f.set = key, nil, nil
+}
+
+func (f *follower) follow(s *snapshot.Snapshot, d snapshot.Delta) {
+	if f.view != nil && (d.Empty() || !f.touched(s, d)) {
+		return
+	}
+	old := f.view
+	f.view = view.Build(s, f.key)
+	switch {
+	case f.gen.Named != nil:
+		again := names
+		if old != nil {
+			again = slices.Compact(slices.Sorted(slices.Values(f.gen.Affected(old, f.view, d, names))))
+		}
+		var updated []*resource.Resource
+		var removed []string
+		for _, n := range again {
+			if r := f.gen.Named(f.view, n); r != nil {
+				updated = append(updated, r)
+			} else {
+				removed = append(removed, n)
+			}
+		}
+		f.set = f.set.With(updated, removed)
+	case f.gen.Update != nil && old != nil:
+		if diff, ok := f.gen.Update(old, f.view, d); ok {
+			f.set = f.set.With(diff.Updated, diff.Removed)
+			return
+		}
+		fallthrough
+	default:
+		f.set, _ = resource.NewSet(f.gen.All(f.view))
+	}
+}
+
+func (f *follower) touched(s *snapshot.Snapshot, d snapshot.Delta) bool {
+	switch {
+	case f.gen.Touched != nil:
+		return f.gen.Touched(f.view, s, d)
+	case f.gen.All != nil && d.EndpointsOnly():
+		return false
+	default:
+		return f.view.Touched(d)
+	}
+}
+
+// current is what it has, of endpoints only those that are wanted: of a cluster that is gone the last ones stay.
+func (f *follower) current(want *resource.Set) *resource.Set {
+	if f.gen.TypeURL != api.EndpointType {
+		return f.set
+	}
+	var gone []string
+	for _, r := range f.set.List() {
+		if want.Get(r.Name) == nil {
+			gone = append(gone, r.Name)
+		}
+	}
+	return f.set.With(nil, gone)
+}
+
+// whole makes everything for a View; of endpoints those of clusters that are there.
+func whole(t *testing.T, g *Generator, v *view.View) *resource.Set {
+	t.Helper()
+	var list []*resource.Resource
+	if g.All != nil {
+		list = g.All(v)
+	} else {
+		for _, n := range g.Affected(nil, v, snapshot.Delta{All: true}, names) {
+			list = append(list, g.Named(v, n))
+		}
+	}
+	set, err := resource.NewSet(slices.DeleteFunc(list, isNil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// randomEdit writes one object of a kind that shapes what proxies are sent.
+func randomEdit(r *rand.Rand) string {
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	name, namespace := pick("a", "b"), pick("default", "other")
+	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
+	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
+	switch api.Kind(pick("VirtualService", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "Sidecar", "EndpointSlice")) {
+	case api.VirtualService:
+		return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {hosts: [%s], exportTo: [%s], %s}\n", host, pick(`"*"`, `"."`), pick(
+			"http: [{route: [{destination: {host: static, subset: v1}}]}]",
+			"http: [{match: [{sourceLabels: {app: a}}], route: [{destination: {host: x.example.com}}]}]",
+			"tcp: [{route: [{destination: {host: static}}]}]",
+			"tls: [{match: [{sniHosts: [dns.example.com], port: 80}], route: [{destination: {host: dns.example.com}}]}]",
+		))
+	case api.DestinationRule:
+		return "kind: DestinationRule\n" + meta + fmt.Sprintf("spec: {host: %s, exportTo: [%s], subsets: [{name: %s, labels: {v: a}}], trafficPolicy: {%s}}\n",
+			host, pick(`"*"`, `"."`), pick("v1", "v2"), pick(
+				"loadBalancer: {simple: RANDOM}", "loadBalancer: {consistentHash: {httpHeaderName: x}}",
+				"connectionPool: {tcp: {maxConnections: 3, idleTimeout: 9s}}",
+				"outlierDetection: {consecutive5xxErrors: 3}, loadBalancer: {localityLbSetting: {enabled: true, failoverPriority: [v]}}",
+			))
+	case api.Service:
+		return "kind: Service\n" + meta + fmt.Sprintf("spec: {%s}\n", pick(
+			"clusterIP: 10.96.0.9, selector: {app: a}, ports: [{name: http, port: 80}, {name: tcp, port: 9080}]",
+			"clusterIP: 10.96.0.9, ports: [{name: grpc, port: 9080}]",
+			"clusterIP: None, ports: [{name: tcp, port: 9080}]",
+			"type: ExternalName, externalName: static.default.svc.cluster.local, ports: [{name: http, port: 80}]",
+		))
+	case api.ServiceEntry:
+		return "kind: ServiceEntry\n" + meta + fmt.Sprintf("spec: {hosts: [%s], %s, exportTo: [%s]}\n", pick("dns.example.com", "x.example.com"), pick(
+			"resolution: DNS, ports: [{name: http, number: 80, protocol: HTTP}]",
+			"resolution: STATIC, addresses: [10.9.0.1], ports: [{name: tcp, number: 9080, protocol: TCP}], endpoints: [{address: 10.1.0.1, labels: {v: a}}]",
+			"resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP}], endpoints: [{address: 10.1.0.7}, {address: 10.1.0.8}]",
+			"resolution: NONE, ports: [{name: http, number: 80, protocol: HTTP}]",
+		), pick(`"*"`, `"."`))
+	case api.Sidecar:
+		return "kind: Sidecar\n" + meta + fmt.Sprintf("spec: {%s}\n", pick(
+			`egress: [{hosts: ["./*"]}]`, `egress: [{hosts: ["default/static.default.svc.cluster.local", "*/*.example.com"]}]`,
+			`egress: [{port: {number: 9080, protocol: HTTP, name: http}, hosts: ["*/*"]}, {hosts: ["default/*"]}]`,
+			`ingress: [{port: {number: 80, protocol: HTTP, name: http}, defaultEndpoint: "127.0.0.1:8080", captureMode: NONE}]`,
+			`outboundTrafficPolicy: {mode: REGISTRY_ONLY}`,
+		))
+	default:
+		return fmt.Sprintf(`kind: EndpointSlice
+metadata: {name: %s, namespace: %s, labels: {kubernetes.io/service-name: %s}}
+ports: [{name: http, port: 80}, {name: tcp, port: 9080}]
+endpoints: [{addresses: [10.1.0.%d], zone: %s}]
+`, name, namespace, name, 1+r.IntN(3), pick("a", "b"))
+	}
+}
