@@ -2,6 +2,7 @@ package push
 
 import (
 	"slices"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/view"
@@ -13,6 +14,8 @@ type class struct {
 	key       view.Key
 	producers []*producer // in the order of the generators
 	clients   map[*Client]struct{}
+	// left is when the last client went; zero while there is one.
+	left time.Time
 	// world is the newest, nil before the first, made of shelves, which are in the order of the producers.
 	world   *stream.World
 	shelves []*stream.Shelf
@@ -23,20 +26,14 @@ func (p *Pusher) place(c *Client, k view.Key) {
 	if _, open := p.clients[c]; !open || c.class != nil && c.class.key == k {
 		return
 	}
-	cl := p.classes[k]
-	if cl == nil {
-		cl = &class{key: k, clients: map[*Client]struct{}{}}
-		p.classes[k] = cl
-		for i := range p.generators {
-			pr := p.producer(i, k)
-			pr.classes[cl] = struct{}{}
-			cl.producers = append(cl.producers, pr)
-		}
-	}
+	cl := p.classFor(k)
 	moved, waiting := c.class != nil, false
 	p.displace(c)
 	c.class = cl
 	cl.clients[c] = struct{}{}
+	if len(cl.clients) == 1 {
+		p.revive(cl)
+	}
 	for _, pr := range cl.producers {
 		if moved && pr.gen.Named != nil { // what it has by name is looked up before it is told what is new
 			waiting = p.want(pr, c.subscribed(pr.gen.TypeURL), true) || waiting
@@ -53,7 +50,36 @@ func (p *Pusher) place(c *Client, k view.Key) {
 	c.offer(cl.world, p.turn.changed)
 }
 
-// displace takes a client out of its class, and drops the class with its last client. Pusher.mu is held.
+// classFor finds the class of a Key, or makes it. Pusher.mu is held.
+func (p *Pusher) classFor(k view.Key) *class {
+	cl := p.classes[k]
+	if cl == nil {
+		cl = &class{key: k, clients: map[*Client]struct{}{}}
+		p.classes[k] = cl
+		for i := range p.generators {
+			pr := p.producer(i, k)
+			pr.classes[cl] = struct{}{}
+			cl.producers = append(cl.producers, pr)
+		}
+	}
+	return cl
+}
+
+// revive has the producers of a class work again that rested while nobody needed them. Pusher.mu is held.
+func (p *Pusher) revive(cl *class) {
+	cl.left = time.Time{}
+	for _, pr := range cl.producers {
+		if pr.live++; pr.live == 1 && !pr.todo.empty() {
+			p.enqueue(pr, true)
+		}
+		if pr.busy {
+			cl.shelves, cl.world = nil, nil // what it had is out of date
+		}
+	}
+}
+
+// displace takes a client out of its class. The class stays for a time when its last client goes: clients that are gone come
+// back as a rule, and often all at once. Its producers rest meanwhile. Pusher.mu is held.
 func (p *Pusher) displace(c *Client) {
 	cl := c.class
 	if cl == nil {
@@ -64,6 +90,26 @@ func (p *Pusher) displace(c *Client) {
 	if len(cl.clients) > 0 {
 		return
 	}
+	cl.left = p.clock.Now()
+	for _, pr := range cl.producers {
+		pr.live--
+	}
+}
+
+// abandoned is how long a class stays without a client.
+const abandoned = time.Minute
+
+// sweep drops the classes that have been without a client for long. Pusher.mu is held.
+func (p *Pusher) sweep(now time.Time) {
+	for _, cl := range p.classes {
+		if len(cl.clients) == 0 && now.Sub(cl.left) >= abandoned {
+			p.drop(cl)
+		}
+	}
+}
+
+// drop lets a class go, with the producers that only it needs. Pusher.mu is held.
+func (p *Pusher) drop(cl *class) {
 	delete(p.classes, cl.key)
 	for _, pr := range cl.producers {
 		if delete(pr.classes, cl); len(pr.classes) > 0 {
@@ -79,6 +125,9 @@ func (p *Pusher) displace(c *Client) {
 // settle gives a class its new World, if all its producers are done and one of them has made a new Shelf.
 // A class one of whose producers failed keeps the World that it has. Pusher.mu is held.
 func (p *Pusher) settle(cl *class) {
+	if len(cl.clients) == 0 {
+		return
+	}
 	shelves := make([]*stream.Shelf, len(cl.producers))
 	for i, pr := range cl.producers {
 		if pr.busy || pr.failed || pr.shelf == nil {
@@ -158,4 +207,26 @@ func (p *Pusher) wanted(pr *producer) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// occupied is the number of classes that have clients. Pusher.mu is held.
+func (p *Pusher) occupied() int {
+	n := 0
+	for _, cl := range p.classes {
+		if len(cl.clients) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// working is the number of producers that classes with clients need. Pusher.mu is held.
+func (p *Pusher) working() int {
+	n := 0
+	for _, pr := range p.producers {
+		if pr.live > 0 {
+			n++
+		}
+	}
+	return n
 }

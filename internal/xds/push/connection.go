@@ -113,6 +113,6 @@ func (p *Pusher) Stats() Stats {
 	p.count.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.Clients, s.Classes, s.Producers = len(p.clients), len(p.classes), len(p.producers)
+	s.Clients, s.Classes, s.Producers = len(p.clients), p.occupied(), p.working()
 	return s
 }

@@ -19,6 +19,7 @@ type producer struct {
 	producerKey
 	gen     *Generator
 	classes map[*class]struct{}
+	live    int // those of them that have clients
 
 	product
 	todo todo
@@ -63,15 +64,17 @@ func (p *Pusher) producer(generator int, k view.Key) *producer {
 	if pr == nil {
 		pr = &producer{producerKey: key, gen: gen, classes: map[*class]struct{}{}}
 		p.producers[key] = pr
-		pr.todo.delta.All = true
-		p.enqueue(pr, true)
+		pr.todo.delta.All = true // and will be made when its class has a client
 	}
 	return pr
 }
 
-// enqueue has a producer's todo done. The turn under way, if there is one, waits for it if it is of the turn's own making;
-// it does not wait for what clients ask for meanwhile. Pusher.mu is held.
+// enqueue has a producer's todo done, unless nobody needs it. The turn under way, if there is one, waits for it if it is of
+// the turn's own making; it does not wait for what clients ask for meanwhile. Pusher.mu is held.
 func (p *Pusher) enqueue(pr *producer, own bool) {
+	if pr.live == 0 {
+		return
+	}
 	if own && !pr.inTurn && p.turn.pending > 0 {
 		pr.inTurn = true
 		p.turn.pending++
@@ -85,13 +88,13 @@ func (p *Pusher) enqueue(pr *producer, own bool) {
 // mark has a producer brought up to the newest snapshot if the change touches it. Pusher.mu is held.
 func (p *Pusher) mark(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !pr.touched(p.snapshot, d) {
-		if !d.EndpointsOnly() { // which share most of what hangs on them
+		if !d.EndpointsOnly() && pr.todo.empty() { // else it rests, or the snapshots share most of what hangs on them
 			pr.view = pr.view.On(p.snapshot)
 		}
 		return
 	}
 	pr.todo.delta.Merge(d)
-	if pr.gen.Named != nil && !d.EndpointsOnly() && pr.shelf != nil && len(pr.shelf.Asked()) > 2*pr.pruned+64 {
+	if pr.live > 0 && pr.gen.Named != nil && !d.EndpointsOnly() && pr.shelf != nil && len(pr.shelf.Asked()) > 2*pr.pruned+64 {
 		pr.todo.keep = p.wanted(pr)
 		pr.pruned = len(pr.todo.keep)
 	}
@@ -133,14 +136,15 @@ func (p *Pusher) produce(ctx context.Context) {
 			return
 		}
 		p.mu.Lock()
+		if pr.live == 0 { // it keeps its todo for when it is needed again
+			p.rest(pr)
+			p.mu.Unlock()
+			continue
+		}
 		job, old, s := pr.todo, pr.product, p.snapshot
 		pr.todo = todo{}
-		needed := len(pr.classes) > 0
 		p.mu.Unlock()
-		next, err := old, error(nil)
-		if needed {
-			next, err = p.make(pr, job, old, s)
-		}
+		next, err := p.make(pr, job, old, s)
 		p.mu.Lock()
 		p.made(pr, job, next, err)
 		p.mu.Unlock()
@@ -158,6 +162,11 @@ func (p *Pusher) made(pr *producer, job todo, next product, err error) {
 		p.work.push(pr)
 		return
 	}
+	p.rest(pr)
+}
+
+// rest notes that a producer has nothing to do. Pusher.mu is held.
+func (p *Pusher) rest(pr *producer) {
 	pr.busy = false
 	for cl := range pr.classes {
 		p.settle(cl)

@@ -181,6 +181,7 @@ func (p *Pusher) tick(ctx context.Context) {
 		for c := range p.clients {
 			clients = append(clients, c)
 		}
+		p.sweep(p.clock.Now())
 		p.mu.Unlock()
 		for _, c := range clients {
 			c.step(stream.Overdue{})

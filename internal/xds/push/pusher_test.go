@@ -61,29 +61,58 @@ func (f *fixture) settle() {
 // proxy is a delta client that asks as Envoy does and acknowledges everything.
 type proxy struct {
 	f   *fixture
+	who *mesh.Proxy
 	c   *push.Client
 	got []string // "CDS +2 -1"
 	has map[string]map[string]string
-	nak string // refuses responses of this type
+	// watched are the clusters whose endpoints it subscribes to.
+	watched map[string]bool
+	nak     string // refuses responses of this type
 }
 
 func (f *fixture) connect(who *mesh.Proxy) *proxy {
-	x := &proxy{f: f, c: f.p.Connect(who, stream.Delta, "test"), has: map[string]map[string]string{}}
+	x := &proxy{f: f, who: who, c: f.p.Connect(who, stream.Delta, "test"), has: map[string]map[string]string{}}
 	x.c.Request(stream.Request{TypeURL: api.ClusterType})
 	x.read()
-	var clusters []string
-	for name := range x.has[api.ClusterType] {
-		if name != "BlackHoleCluster" {
-			clusters = append(clusters, name)
-		}
-	}
-	x.c.Request(stream.Request{TypeURL: api.EndpointType, Subscribe: clusters})
-	x.read()
+	x.watch()
 	x.c.Request(stream.Request{TypeURL: api.ListenerType})
 	x.read()
 	x.c.Request(stream.Request{TypeURL: api.RouteType, Subscribe: []string{"80"}})
 	x.read()
 	return x
+}
+
+// watch subscribes to the endpoints of the clusters that it has, and of no others.
+func (x *proxy) watch() {
+	r := stream.Request{TypeURL: api.EndpointType}
+	for name := range x.has[api.ClusterType] {
+		if name != "BlackHoleCluster" && !x.watched[name] {
+			r.Subscribe = append(r.Subscribe, name)
+		}
+	}
+	for name := range x.watched {
+		if _, there := x.has[api.ClusterType][name]; !there {
+			r.Unsubscribe = append(r.Unsubscribe, name)
+			delete(x.watched, name)
+			delete(x.has[api.EndpointType], name)
+		}
+	}
+	if x.watched == nil {
+		x.watched = map[string]bool{}
+	} else if len(r.Subscribe)+len(r.Unsubscribe) == 0 {
+		return
+	}
+	for _, name := range r.Subscribe {
+		x.watched[name] = true
+	}
+	x.c.Request(r)
+	x.read()
+}
+
+// follow takes what there is, and watches what came with it.
+func (x *proxy) follow() {
+	x.read()
+	x.watch()
 }
 
 // read takes every response that there is, and gives what they were.

@@ -70,7 +70,7 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 	for _, pr := range p.producers {
 		p.mark(pr, in.delta)
 	}
-	p.metrics.Classes(len(p.classes))
+	p.metrics.Classes(p.occupied())
 	p.finished()
 	return done
 }

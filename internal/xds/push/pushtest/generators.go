@@ -49,7 +49,7 @@ func (g *Generators) called(typeURL string) {
 // Table gives the generators.
 func (g *Generators) Table() []push.Generator {
 	return []push.Generator{
-		{TypeURL: api.ClusterType, All: g.clusters},
+		{TypeURL: api.ClusterType, All: g.clusters, Update: g.clustersSince},
 		{TypeURL: api.EndpointType, Named: g.endpoints, Affected: affected},
 		{TypeURL: api.ListenerType, All: g.listeners},
 		{TypeURL: api.RouteType, Named: g.routes, Affected: routesAffected},
@@ -60,13 +60,33 @@ func (g *Generators) clusters(v *view.View) []*resource.Resource {
 	g.called(api.ClusterType)
 	list := []*resource.Resource{resource.FromBytes("BlackHoleCluster", api.ClusterType, text(nil, 1, "BlackHoleCluster"))}
 	for _, svc := range v.Services {
-		name := mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: svc.Host}.String()
-		b := text(nil, 1, name)
-		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), 3) // type: EDS
-		b = message(b, 3, text(nil, 2, name))                                          // eds_cluster_config.service_name
-		list = append(list, resource.FromBytes(name, api.ClusterType, b, svc.From))
+		list = append(list, cluster(svc))
 	}
 	return list
+}
+
+func (g *Generators) clustersSince(old, v *view.View, d snapshot.Delta) (diff resource.Diff, ok bool) {
+	differs, ok := v.Since(old, d)
+	if !ok {
+		return diff, false
+	}
+	g.called(api.ClusterType)
+	for _, h := range differs.Services {
+		if svc := v.Service(h); svc != nil {
+			diff.Updated = append(diff.Updated, cluster(svc))
+		} else {
+			diff.Removed = append(diff.Removed, mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: h}.String())
+		}
+	}
+	return diff, true
+}
+
+func cluster(svc *mesh.Service) *resource.Resource {
+	name := mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: svc.Host}.String()
+	b := text(nil, 1, name)
+	b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), 3) // type: EDS
+	b = message(b, 3, text(nil, 2, name))                                          // eds_cluster_config.service_name
+	return resource.FromBytes(name, api.ClusterType, b, svc.From)
 }
 
 func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {

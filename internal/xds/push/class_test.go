@@ -1,0 +1,93 @@
+package push_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+)
+
+func TestProxiesThatComeBackFindWhatTheyLeft(t *testing.T) {
+	inBubble(t, 10, push.Options{}, func(f *fixture) {
+		f.connect(pushtest.Proxy(0, "default")).c.Close()
+		before := f.calls()
+		f.mesh.SetEndpoints("s1", "10.2.0.1")
+		f.settle()
+		f.wantCalls(before, 0, 0, 0, 0) // nobody needs it now
+		x := f.connect(pushtest.Proxy(1, "default"))
+		f.wantCalls(before, 0, 1, 0, 0)
+		if fresh := f.connect(pushtest.Proxy(2, "default")); !cmp.Equal(fresh.has, x.has) {
+			t.Error("what was left is out of date")
+		}
+	})
+}
+
+func TestClassesWithoutClientsGo(t *testing.T) {
+	inBubble(t, 10, push.Options{}, func(f *fixture) {
+		f.connect(pushtest.Proxy(0, "default")).c.Close()
+		if s := f.p.Stats(); s.Classes != 0 || s.Producers != 0 {
+			t.Errorf("without clients there are %d classes and %d producers at work", s.Classes, s.Producers)
+		}
+		time.Sleep(2 * time.Minute)
+		before := f.calls()
+		f.connect(pushtest.Proxy(1, "default"))
+		f.wantCalls(before, 1, 10, 1, 1)
+	})
+}
+
+// TestComingAndGoing: whatever happens while proxies come, go and move, in the end they have what one has that comes now.
+func TestComingAndGoing(t *testing.T) {
+	for seed := range uint64(20) {
+		inBubble(t, 5, push.Options{}, func(f *fixture) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var fleet []*proxy
+			for step := range 60 {
+				switch n := random.IntN(8); {
+				case n < 2:
+					fleet = append(fleet, f.connect(pushtest.Proxy(random.IntN(4), fmt.Sprint("ns", random.IntN(3)))))
+				case n < 3 && len(fleet) > 0:
+					i := random.IntN(len(fleet))
+					fleet[i].c.Close()
+					fleet = append(fleet[:i:i], fleet[i+1:]...)
+				case n < 4:
+					f.mesh.AddService(fmt.Sprint("s", random.IntN(8)))
+				case n < 5:
+					f.mesh.RemoveService(fmt.Sprint("s", random.IntN(8)))
+				case n < 6:
+					f.mesh.SetEndpoints(fmt.Sprint("s", random.IntN(8)), fmt.Sprint("10.3.0.", step))
+				case n < 7:
+					f.mesh.EditRoutes()
+				default:
+					time.Sleep(time.Duration(random.IntN(40)) * time.Second)
+				}
+				if random.IntN(3) == 0 {
+					f.settle()
+					for _, x := range fleet {
+						x.follow()
+					}
+				}
+			}
+			for range 3 {
+				f.settle()
+				for _, x := range fleet {
+					x.follow()
+				}
+			}
+			for _, x := range fleet {
+				fresh := f.connect(x.who)
+				fresh.follow()
+				for typeURL := range fresh.has {
+					if d := cmp.Diff(fresh.has[typeURL], x.has[typeURL]); d != "" {
+						t.Errorf("seed %d: a proxy that came earlier has other %s (-fresh +has):\n%s", seed, typeURL, d)
+					}
+				}
+				fresh.c.Close()
+			}
+		})
+	}
+}
