@@ -116,6 +116,9 @@ func (p *Pusher) drop(cl *class) {
 			continue
 		}
 		delete(p.producers, pr.producerKey)
+		if pr.trial.first || pr.trial.before != nil {
+			p.count.trials.Add(-1)
+		}
 		for _, other := range p.producers {
 			delete(other.provided, pr)
 		}

@@ -201,13 +201,18 @@ func (c *Client) step(e stream.Event) {
 		return
 	}
 	actions := c.machine.Step(e)
-	sent := false
+	sent, world := false, c.world
+	var taken []string // types
 	for _, a := range actions {
 		switch a := a.(type) {
 		case stream.Send:
 			c.out, c.sending, sent = &a, true, true
 		case stream.Shut:
 			c.shut, sent = ProtocolError{a.Reason}, true
+		case stream.Ack:
+			if c.p.count.trials.Load() > 0 && c.machine.Idle() {
+				taken = c.takenTypes()
+			}
 		}
 	}
 	var converged time.Time
@@ -228,6 +233,20 @@ func (c *Client) step(e stream.Event) {
 	for _, a := range actions {
 		c.note(a)
 	}
+	if len(taken) > 0 {
+		c.p.proven(c, world, taken)
+	}
+}
+
+// takenTypes gives the types of which the client has acknowledged all, and refuses nothing. Client.mu is held.
+func (c *Client) takenTypes() []string {
+	var types []string
+	for _, t := range c.machine.State() {
+		if t.Unanswered == 0 && len(t.Refused) == 0 {
+			types = append(types, t.TypeURL)
+		}
+	}
+	return types
 }
 
 // note sees to the actions that concern others.
@@ -240,6 +259,7 @@ func (c *Client) note(a stream.Action) {
 	case stream.Nack:
 		n := c.refusal(a)
 		p.nacks.add(n)
+		p.keep(c, n)
 		p.metrics.Refused(n)
 		p.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": ACK ERROR "+c.id, "resources", n.Resources, "message", a.Message)
 	case stream.Stale:

@@ -27,7 +27,8 @@
 // # What goes wrong
 //
 // A panic in a generator is caught, logged with its inputs and counted; the classes that depend on it keep their last World.
-// A refusal (NACK) is kept with the objects that the resource came from: [Pusher.Nacks].
+// A refusal (NACK) is kept with the objects that the resource came from: [Pusher.Nacks]. A resource that no proxy has taken
+// is kept from all proxies of its scope when one refuses it, until it comes out different: quarantine.go.
 //
 // Start with [Pusher] in pusher.go and turn.go, then class.go, producer.go and client.go. One lock, Pusher.mu, guards
 // everything but what goes on inside one client; generators run without it.

@@ -23,6 +23,8 @@ type Metrics interface {
 	// Refused is told of each NACK, Mended when the proxy has taken a later response of the type, or is gone.
 	Refused(n Nack)
 	Mended(n Nack)
+	// Quarantined is told how many resources are kept from proxies.
+	Quarantined(n int)
 	ExpiredNonce(typeURL string)
 	// WriteTimeout is told of streams ended because a response could not be written in time, InternalError of panics and
 	// of generators that broke their contract.
@@ -47,6 +49,7 @@ func (NoMetrics) Received(int)                         {}
 func (NoMetrics) Acked(string)                         {}
 func (NoMetrics) Refused(Nack)                         {}
 func (NoMetrics) Mended(Nack)                          {}
+func (NoMetrics) Quarantined(int)                      {}
 func (NoMetrics) ExpiredNonce(string)                  {}
 func (NoMetrics) WriteTimeout()                        {}
 func (NoMetrics) InternalError()                       {}

@@ -57,7 +57,8 @@ func (r *recorder) Queued(time.Duration)        { r.count("queued") }
 func (r *recorder) Published(_ time.Duration, triggers []string) {
 	r.count("published %v", triggers)
 }
-func (r *recorder) Classes(n int) { r.count("classes %d", n) }
+func (r *recorder) Quarantined(n int) { r.count("quarantined %d", n) }
+func (r *recorder) Classes(n int)     { r.count("classes %d", n) }
 
 func TestMetrics(t *testing.T) {
 	r := new(recorder)
@@ -85,9 +86,10 @@ func TestMetrics(t *testing.T) {
 		x.nak = "RDS"
 		x.read()
 		x.c.Request(stream.Request{TypeURL: api.RouteType, Nonce: "junk"})
-		want("classes 1 x1", "converged 600ms x1", "expired RDS x1", "published [config] x1", "queued x1", "refused RDS x1", "sent RDS x1")
+		want("acked RDS x1", "classes 1 x1", "converged 600ms x1", "expired RDS x1", "mended RDS x1", "published [config] x1",
+			"quarantined 1 x1", "queued x2", "refused RDS x1", "sent RDS x2")
 
 		x.c.Close()
-		want(`connected -1 "1.31" x1`, "mended RDS x1")
+		want(`connected -1 "1.31" x1`)
 	})
 }

@@ -30,6 +30,7 @@ type producer struct {
 	pruned int
 	// provided, of endpoints, says for which clusters they were looked up.
 	provided map[*producer]*stream.Shelf
+	trial    trial
 }
 
 type producerKey struct {
@@ -39,8 +40,11 @@ type producerKey struct {
 
 // product is what a producer made last. It is immutable.
 type product struct {
-	view  *view.View
-	shelf *stream.Shelf // nil: nothing was made yet
+	view *view.View
+	set  *resource.Set // as it was made
+	// changed are those of the set that differ from the last product's, until it is taken in.
+	changed []*resource.Resource
+	shelf   *stream.Shelf // what is served of the set; nil: nothing was made yet
 	// needs, of clusters, are the endpoints that follow them. If the Shelf differs little from the one before it, fresh are
 	// the names that came since.
 	needs, fresh []string
@@ -156,6 +160,7 @@ func (p *Pusher) made(pr *producer, job todo, next product, err error) {
 	if err != nil {
 		p.failed(pr, job, err)
 	} else {
+		p.try(pr, &next)
 		pr.product, pr.failed = next, false
 	}
 	if !pr.failed && !pr.todo.empty() {
@@ -224,29 +229,29 @@ func (p *Pusher) make(pr *producer, job todo, old product, s *snapshot.Snapshot)
 func makeAll(pr *producer, job todo, next *product) (generated int, err error) {
 	if old := pr.product; pr.gen.Update != nil && old.shelf != nil && old.view != nil && !job.delta.All {
 		if diff, ok := pr.gen.Update(old.view, next.view, job.delta); ok {
-			next.take(pr, old.shelf.Set().With(diff.Updated, diff.Removed), diff.Updated)
+			next.take(pr, old.set.With(diff.Updated, diff.Removed), diff.Updated)
 			return len(diff.Updated), nil
 		}
 	}
 	list := pr.gen.All(next.view)
 	set, err := resource.NewSet(list)
-	next.take(pr, set, nil)
+	next.take(pr, set, resource.Compare(next.set, set).Updated)
 	return len(list), err
 }
 
-// take puts the set on a new Shelf if it differs from the old one's. changed are those of its members that may not have
-// been there before; nil: any.
+// take puts the set on a new Shelf if it differs from the old one. changed are those of its members that may not have been
+// there before.
 func (next *product) take(pr *producer, set *resource.Set, changed []*resource.Resource) {
 	old := next.shelf
-	if old != nil && set.Version() == old.Set().Version() {
+	if old != nil && set.Version() == next.set.Version() {
 		return
 	}
-	next.shelf = stream.NewShelf(set)
+	next.set, next.changed, next.shelf = set, changed, stream.NewShelf(set)
 	if pr.gen.TypeURL != api.ClusterType {
 		return
 	}
 	next.before, next.fresh = nil, nil
-	if changed == nil || old == nil {
+	if old == nil {
 		next.needs = allEndpointsOf(set.List())
 		return
 	}
@@ -258,9 +263,8 @@ func (next *product) take(pr *producer, set *resource.Set, changed []*resource.R
 // makeNamed makes the named resources that the change affects and those that are wanted besides, and keeps the others.
 func makeNamed(pr *producer, job todo, next *product) (generated int, err error) {
 	var before []string
-	var old *resource.Set
 	if next.shelf != nil {
-		before, old = next.shelf.Asked(), next.shelf.Set()
+		before = next.shelf.Asked()
 	}
 	asked := before
 	var removed []string
@@ -280,9 +284,9 @@ func makeNamed(pr *producer, job todo, next *product) (generated int, err error)
 			removed = append(removed, n)
 		}
 	}
-	set, names := old.With(updated, removed), union(asked, job.wants)
-	if next.shelf == nil || set != old || !slices.Equal(names, before) {
-		next.shelf = stream.NewNamedShelf(set, names)
+	set, names := next.set.With(updated, removed), union(asked, job.wants)
+	if next.shelf == nil || set != next.set || !slices.Equal(names, before) {
+		next.set, next.changed, next.shelf = set, updated, stream.NewNamedShelf(set, names)
 	}
 	return len(again), nil
 }

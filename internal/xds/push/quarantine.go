@@ -1,0 +1,170 @@
+package push
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// A resource that a proxy refuses, and that no proxy has taken yet, is kept from all proxies that it was made for: they are
+// served the one before it, or none if there was none, until it comes out different. One that other proxies have taken
+// stays: then it is for a reason of its own that a proxy refuses it, such as a port that is in use there.
+
+// Quarantined is a resource that is kept from the proxies that it was made for.
+type Quarantined struct {
+	TypeURL, Name, Version string
+	// Scope is the proxies that it was made for: the part of their Key that the generator asks about.
+	Scope view.Key
+	// Message is the error of the proxy that refused it first, verbatim, Since when that was.
+	Message string
+	Since   time.Time
+	// Replaced says that they are served the version before it; otherwise they have none.
+	Replaced bool
+	// From are the objects that shaped it.
+	From []config.Key
+
+	instead *resource.Resource
+}
+
+// trial is what is known of how proxies take the resources of a producer. Pusher.mu guards it.
+type trial struct {
+	// before has, for each name whose resource no proxy has acknowledged yet, the one that was served before; nil: none.
+	before map[string]*resource.Resource
+	// first says that nothing at all has been acknowledged yet.
+	first bool
+	// kept are the resources in quarantine, by name.
+	kept map[string]Quarantined
+}
+
+// onTrial says whether no proxy has taken the resource yet, and what was served before it.
+func (t *trial) onTrial(name string) (before *resource.Resource, ok bool) {
+	before, ok = t.before[name]
+	return before, ok || t.first
+}
+
+// try notes what is about to be served: what in the newest product differs from what is served now.
+func (p *Pusher) try(pr *producer, next *product) {
+	if pr.shelf == nil {
+		pr.trial.first = true
+		p.count.trials.Add(1)
+	} else if len(next.changed) > 0 && !pr.trial.first {
+		if pr.trial.before == nil {
+			pr.trial.before = map[string]*resource.Resource{}
+			p.count.trials.Add(1)
+		}
+		for _, r := range next.changed {
+			if _, known := pr.trial.before[r.Name]; !known {
+				pr.trial.before[r.Name] = pr.shelf.Set().Get(r.Name)
+			}
+		}
+	}
+	next.changed = nil
+	if before := len(pr.trial.kept); before > 0 {
+		if next.shelf = pr.vetted(next.set, next.shelf); len(pr.trial.kept) < before {
+			p.metrics.Quarantined(len(p.quarantined()))
+		}
+	}
+}
+
+// vetted gives the Shelf with everything of the set but what is in quarantine, and lifts that of what is not made any more.
+func (pr *producer) vetted(set *resource.Set, shelf *stream.Shelf) *stream.Shelf {
+	var instead []*resource.Resource
+	var without []string
+	for name, q := range pr.trial.kept {
+		switch r := set.Get(name); {
+		case r == nil || r.Version != q.Version:
+			delete(pr.trial.kept, name)
+		case q.instead != nil:
+			instead = append(instead, q.instead)
+		default:
+			without = append(without, name)
+		}
+	}
+	served := set.With(instead, without)
+	if served.Version() == pr.shelf.Set().Version() && slices.Equal(shelf.Asked(), pr.shelf.Asked()) {
+		return pr.shelf
+	}
+	if pr.gen.Named != nil {
+		return stream.NewNamedShelf(served, shelf.Asked())
+	}
+	return stream.NewShelf(served)
+}
+
+// proven notes that a client has all that a World has of some types, and refuses nothing of it.
+func (p *Pusher) proven(c *Client, w *stream.World, types []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.class == nil || c.class.world != w {
+		return
+	}
+	for _, pr := range c.class.producers {
+		if (pr.trial.first || pr.trial.before != nil) && slices.Contains(types, pr.gen.TypeURL) {
+			pr.trial.first, pr.trial.before = false, nil
+			p.count.trials.Add(-1)
+		}
+	}
+}
+
+// keep puts what a client refused into quarantine.
+func (p *Pusher) keep(c *Client, n Nack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.class == nil {
+		return
+	}
+	for _, pr := range c.class.producers {
+		if pr.gen.TypeURL != n.TypeURL || pr.shelf == nil {
+			continue
+		}
+		kept := false
+		for _, r := range n.Resources {
+			now := pr.set.Get(r.Name)
+			before, untried := pr.trial.onTrial(r.Name)
+			if _, already := pr.trial.kept[r.Name]; already || !untried || now == nil || now.Version != r.Version {
+				continue
+			}
+			if pr.trial.kept == nil {
+				pr.trial.kept = map[string]Quarantined{}
+			}
+			pr.trial.kept[r.Name] = Quarantined{
+				TypeURL: n.TypeURL, Name: r.Name, Version: r.Version, Scope: pr.scope, Message: n.Message, Since: n.Time,
+				Replaced: before != nil, From: r.From, instead: before,
+			}
+			kept = true
+			p.log.Warn("in quarantine: "+api.ShortType(n.TypeURL)+" "+r.Name, "from", r.From, "scope", pr.scope, "message", n.Message)
+		}
+		if kept {
+			pr.shelf = pr.vetted(pr.set, pr.shelf)
+			for cl := range pr.classes {
+				p.settle(cl)
+			}
+		}
+	}
+	p.metrics.Quarantined(len(p.quarantined()))
+}
+
+func (p *Pusher) quarantined() []Quarantined {
+	var list []Quarantined
+	for _, pr := range p.producers {
+		list = slices.AppendSeq(list, maps.Values(pr.trial.kept))
+	}
+	return list
+}
+
+// Quarantine gives the resources that are kept from proxies, sorted by type, name and time.
+func (p *Pusher) Quarantine() []Quarantined {
+	p.mu.Lock()
+	list := p.quarantined()
+	p.mu.Unlock()
+	slices.SortFunc(list, func(a, b Quarantined) int {
+		return cmp.Or(cmp.Compare(a.TypeURL, b.TypeURL), cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.Version, b.Version))
+	})
+	return list
+}
