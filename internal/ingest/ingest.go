@@ -23,6 +23,7 @@ type Feed interface {
 
 // Options are the parts of the pipeline.
 type Options struct {
+	// Feeds are in the order of precedence: of an object that several of them have, that of the first counts.
 	Feeds []Feed
 	// Converters see every batch in this order.
 	Converters []registry.Converter
@@ -61,7 +62,7 @@ func Run(ctx context.Context, o Options) error {
 		})
 	}
 	group.Go(func() error {
-		p := &pipeline{Options: o, waiting: map[string]bool{}}
+		p := &pipeline{Options: o, waiting: map[string]bool{}, precedence: newPrecedence(o.Feeds)}
 		for _, f := range o.Feeds {
 			p.waiting[f.Name()] = true
 		}
@@ -75,8 +76,9 @@ func Run(ctx context.Context, o Options) error {
 
 type pipeline struct {
 	Options
-	waiting  map[string]bool // feeds not in sync yet
-	reported map[config.Problem]bool
+	waiting    map[string]bool // feeds not in sync yet
+	reported   map[config.Problem]bool
+	precedence *precedence
 }
 
 func (p *pipeline) run(ctx context.Context, in <-chan mesh.Batch) error {
@@ -117,7 +119,7 @@ func (p *pipeline) apply(batch mesh.Batch) {
 		}
 	}
 	before := p.Builder.Current()
-	s, delta := p.Builder.Apply(p.convert(batch)...)
+	s, delta := p.Builder.Apply(p.convert(p.precedence.resolve(batch))...)
 	p.logProblems(s)
 	switch {
 	case len(p.waiting) > 0:

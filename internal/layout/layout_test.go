@@ -28,6 +28,7 @@ func allowed() map[string][]string {
 		"internal/source":                {"internal/mesh"},
 		"internal/source/file":           {"internal/source", "internal/config", "internal/mesh"},
 		"internal/source/settings":       {"internal/source", "internal/source/file/watch", "internal/config", "internal/mesh"},
+		"internal/source/xds":            {"internal/source", "internal/api", "internal/config", "internal/mesh"},
 		"internal/registry":              {"internal/mesh"},
 		"internal/registry/kube":         {"internal/registry", "internal/api", "internal/config", "internal/mesh"},
 		"internal/registry/serviceentry": {"internal/registry", "internal/api", "internal/config", "internal/mesh"},
@@ -45,8 +46,12 @@ func allowed() map[string][]string {
 		"internal/translate/cluster":     translateRoom("internal/translate/policy", "internal/translate/endpoint"),
 		"internal/translate/route":       translateRoom("internal/translate/policy", "internal/translate/destination"),
 		"internal/translate/listener":    translateRoom("internal/translate/policy", "internal/translate/destination", "internal/translate/route"),
+		"internal/translate/nametable":   translateRoom(),
+		"internal/translate/proxyconfig": translateRoom(),
+		"internal/translate/secret":      translateRoom(),
 		"internal/translate": translateRoom(
-			"internal/translate/cluster", "internal/translate/endpoint", "internal/translate/listener", "internal/translate/route"),
+			"internal/translate/cluster", "internal/translate/endpoint", "internal/translate/listener", "internal/translate/route",
+			"internal/translate/nametable", "internal/translate/proxyconfig", "internal/translate/secret"),
 		"internal/analysis": {"internal/api", "internal/config", "internal/mesh", "internal/snapshot"},
 
 		"internal/xds/stream": {"internal/api", "internal/resource"},
@@ -55,9 +60,10 @@ func allowed() map[string][]string {
 
 		"internal/iptables": {"internal/obs", "internal/command"},
 		"internal/agent":    {"internal/mesh", "internal/obs", "internal/command"},
+		"internal/xds/feed": {"internal/xds/stream", "internal/xds/server", "internal/resource", "internal/api", "internal/config", "internal/snapshot"},
 
 		"internal/debug":     {"internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view", "internal/resource", "internal/xds/push"},
-		"internal/cli":       {"internal/debug", "internal/command"},
+		"internal/cli":       {"internal/debug", "internal/command", "internal/mesh"},
 		"internal/discovery": {"*"},
 		"internal/testkit":   {"*"},
 		"internal/layout":    {},

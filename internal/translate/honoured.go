@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
+	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/translate/route"
 )
 
@@ -31,7 +32,7 @@ func Unhonoured(c *config.Config) []config.Problem {
 
 // UnhonouredMesh gives what of a MeshConfig is not followed, as Warnings without Key and Origin.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
-	found := listener.UnhonouredMesh(m)
+	found := append(listener.UnhonouredMesh(m), proxyconfig.Problems(m)...)
 	message := m.ProtoReflect()
 	fields := message.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -48,8 +49,6 @@ func meshLater(field string) string {
 	switch field {
 	case "trustDomainAliases", "caCertificates", "certificates", "ca", "verifyCertificateAtClient":
 		return "there is no certificate authority yet, and calls between proxies are not authenticated"
-	case "configSources":
-		return "config is read from --configDir only"
 	case "discoverySelectors", "serviceSettings", "serviceScopeConfigs", "serviceEntryVisibility", "zoneAwareLbSetting", "extensionProviders":
 		return "this field is not honoured yet"
 	default:

@@ -24,7 +24,7 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 	for seed := range uint64(meshes) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		m := fixture.New(t, []byte(everyResolution), nil)
-		table := NewTable()
+		table := NewTable(Options{})
 		var followers []*follower
 		for _, proxy := range []string{
 			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}}",
@@ -52,7 +52,7 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 				f.move(t, before, s, d)
 				f.follow(s, d)
 			}
-			fresh := NewTable()
+			fresh := NewTable(Options{})
 			for i, f := range followers {
 				g := &fresh.Generators[i%len(fresh.Generators)]
 				if f.view != nil && f.view.Snapshot != s {
@@ -84,9 +84,12 @@ func describe(t *testing.T, d resource.Diff, want *resource.Set) string {
 	return b.String()
 }
 
-// names are all that EDS and RDS are asked for in these tests.
+// names are all that EDS, ECDS and RDS are asked for in these tests.
 var names = func() []string {
-	list := []string{"80", "9080", "http_proxy", "a.default.svc.cluster.local:80"}
+	list := []string{
+		"80", "9080", "http_proxy", "a.default.svc.cluster.local:80",
+		"0.0.0.0_9080_tcp", "10.96.0.9_9080_tcp", "10.9.0.1_9080_tcp", "0.0.0.0_80_dns.example.com", "10.1.0.1_9080_tcp",
+	}
 	for _, host := range []string{"static.default.svc.cluster.local", "a.default.svc.cluster.local", "b.other.svc.cluster.local", "dns.example.com", "one.example.com", "x.example.com"} {
 		for _, port := range []uint32{80, 9080} {
 			for _, subset := range []string{"", "v1", "v2"} {
@@ -129,7 +132,7 @@ func (f *follower) follow(s *snapshot.Snapshot, d snapshot.Delta) {
 	switch {
 	case f.gen.Named != nil:
 		again := names
-		if old != nil {
+		if old != nil && f.gen.Affected != nil {
 			again = slices.Compact(slices.Sorted(slices.Values(f.gen.Affected(old, f.view, d, names))))
 		}
 		var updated []*resource.Resource
@@ -185,7 +188,11 @@ func whole(t *testing.T, g *Generator, v *view.View) *resource.Set {
 	if g.All != nil {
 		list = g.All(v)
 	} else {
-		for _, n := range g.Affected(nil, v, snapshot.Delta{All: true}, names) {
+		current := names
+		if g.TypeURL == api.EndpointType {
+			current = g.Affected(nil, v, snapshot.Delta{All: true}, names)
+		}
+		for _, n := range current {
 			list = append(list, g.Named(v, n))
 		}
 	}

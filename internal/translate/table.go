@@ -8,7 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
+	"github.com/meshpilot/meshpilot/internal/translate/nametable"
+	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/translate/route"
+	"github.com/meshpilot/meshpilot/internal/translate/secret"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -29,6 +32,8 @@ type Generator struct {
 	// Touched says whether a change may alter what was made for a View; s is the snapshot after it. nil: what touches the
 	// View, but not endpoints where there is All.
 	Touched func(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool
+	// Inbound says that the resources are about what a proxy serves.
+	Inbound bool
 	// Scope gives the part of a Key that the output depends on, with the rest zero; nil: all of it. Views that agree in
 	// it share what is made.
 	Scope func(k view.Key) view.Key
@@ -44,26 +49,44 @@ type Table struct {
 	Conflicts func(v *view.View) []config.Problem
 }
 
+// Options are how generators work.
+type Options struct {
+	// Secrets says which proxies may have which secrets; nil: secret.Public.
+	Secrets secret.Policy
+}
+
 // NewTable makes generators that remember nothing yet.
-func NewTable() *Table {
+func NewTable(o Options) *Table {
+	if o.Secrets == nil {
+		o.Secrets = secret.Public
+	}
 	clusters, endpoints := cluster.NewGenerator(), endpoint.NewGenerator()
 	listeners, routes := listener.NewGenerator(), route.NewGenerator()
+	secrets, names, proxyConfigs := secret.NewGenerator(o.Secrets), nametable.NewGenerator(), proxyconfig.NewGenerator()
 	return &Table{
 		Generators: []Generator{
 			{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Scope: clusterScope},
 			{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Scope: resolvedScope},
-			{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound},
+			{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound, Inbound: true},
 			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected, Scope: endpointScope},
-			{TypeURL: api.ListenerType, All: listeners.Own, Touched: touchesInbound},
+			{TypeURL: api.ExtensionType, Named: listeners.Extension, Touched: listeners.OutboundTouched, Scope: extensionScope},
+			{TypeURL: api.ListenerType, All: listeners.Own, Touched: touchesInbound, Inbound: true},
 			{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope},
 			{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope},
+			{TypeURL: api.SecretType, Named: secrets.Named, Affected: secrets.Affected, Touched: secret.Touched, Scope: secret.Scope},
+			{TypeURL: api.NameTableType, All: names.All, Touched: nametable.Touched, Scope: nametable.Scope},
+			{TypeURL: api.ProxyConfigType, All: proxyConfigs.All, Touched: proxyconfig.Touched, Scope: proxyconfig.Scope},
 		},
 		Conflicts: listeners.Problems,
 		Computed: map[string]func() uint64{
-			api.ClusterType:  clusters.Computed,
-			api.EndpointType: endpoints.Computed,
-			api.ListenerType: listeners.Computed,
-			api.RouteType:    routes.Computed,
+			api.ClusterType:     clusters.Computed,
+			api.EndpointType:    endpoints.Computed,
+			api.ExtensionType:   listeners.ComputedExtensions,
+			api.ListenerType:    listeners.Computed,
+			api.RouteType:       routes.Computed,
+			api.SecretType:      secrets.Computed,
+			api.NameTableType:   names.Computed,
+			api.ProxyConfigType: proxyConfigs.Computed,
 		},
 	}
 }
@@ -96,6 +119,12 @@ func listenerScope(k view.Key) view.Key {
 		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
 		Interception: k.Interception,
 	}
+}
+
+// extensionScope: extensions are of outbound listeners, wherever those are.
+func extensionScope(k view.Key) view.Key {
+	k.Bound = false
+	return listenerScope(k)
 }
 
 // endpointScope: which endpoints a proxy gets is a matter of where it is and what it sees, not of what it serves.

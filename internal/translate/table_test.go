@@ -1,8 +1,16 @@
 package translate
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
@@ -16,7 +24,7 @@ import (
 )
 
 func TestTableIsWhole(t *testing.T) {
-	table := NewTable()
+	table := NewTable(Options{})
 	for _, g := range table.Generators {
 		if (g.All == nil) == (g.Named == nil) {
 			t.Errorf("%s must have either All or Named", g.TypeURL)
@@ -68,7 +76,7 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 	m := fixture.New(t, []byte(everyResolution), nil)
 	for _, proxy := range []string{"type: sidecar", "type: router"} {
 		v := m.View(fixture.Proxy(t, []byte(proxy)))
-		table := NewTable()
+		table := NewTable(Options{})
 		var clusters []*resource.Resource
 		for _, g := range table.generators(api.ClusterType) {
 			clusters = append(clusters, g.All(v)...)
@@ -112,14 +120,27 @@ kind: EndpointSlice
 metadata: {name: static-1, labels: {kubernetes.io/service-name: static}}
 ports: [{name: http, port: 80}]
 endpoints: [{addresses: [10.1.0.1], zone: b}, {addresses: [10.1.0.2], zone: a}]
-`), nil)
+---
+kind: ServiceEntry
+metadata: {name: vip}
+spec: {hosts: [vip.example.com], addresses: [10.9.0.1], resolution: STATIC, ports: [{name: tcp, number: 9080, protocol: TCP}]}
+---
+kind: VirtualService
+metadata: {name: vip}
+spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: vip.example.com}}]}]}
+---
+kind: ConfigMap
+metadata: {name: roots}
+data:
+  ca.crt: |
+    `+strings.ReplaceAll(rootCertificate(t), "\n", "\n    ")), nil)
 	full := view.Key{
 		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local", Inbound: "80/80/default/static.default.svc.cluster.local",
 		Labels: "app=web", Locality: mesh.Locality{Region: "r", Zone: "a"}, Network: "n", Cluster: "Kubernetes", IPv4: true,
 		Interception: "TPROXY", SocketMark: 1337,
 	}
 	v := view.Build(m.Snapshot(), full)
-	for _, g := range NewTable().Generators {
+	for _, g := range NewTable(Options{}).Generators {
 		if g.Scope == nil {
 			continue
 		}
@@ -128,7 +149,10 @@ endpoints: [{addresses: [10.1.0.1], zone: b}, {addresses: [10.1.0.2], zone: a}]
 		if g.All != nil {
 			whole, part = g.All(v), g.All(scoped)
 		} else {
-			for _, name := range []string{"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local"} {
+			for _, name := range []string{
+				"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
+				"10.9.0.1_9080_tcp", "configmap://default/roots",
+			} {
 				whole, part = append(whole, g.Named(v, name)), append(part, g.Named(scoped, name))
 			}
 		}
@@ -140,6 +164,23 @@ endpoints: [{addresses: [10.1.0.1], zone: b}, {addresses: [10.1.0.2], zone: a}]
 			t.Errorf("%s: other resources for the scope alone", g.TypeURL)
 		}
 	}
+}
+
+// rootCertificate makes a certificate that can be trusted, in PEM.
+func rootCertificate(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, root, root, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 func isNil(r *resource.Resource) bool { return r == nil }

@@ -50,6 +50,23 @@ func (s *Source) Check() error {
 	return nil
 }
 
+// Load gives the mesh configuration as its file has it now, for what is read only once, at the start (configSources). It is
+// the default one if there is no file.
+func (s *Source) Load() (*meshconfig.MeshConfig, error) {
+	text, err := os.ReadFile(s.Mesh)
+	if s.Mesh == "" || os.IsNotExist(err) {
+		return mesh.DefaultMeshConfig(), nil
+	}
+	var m *meshconfig.MeshConfig
+	if err == nil {
+		m, err = mesh.ParseMeshConfig(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Mesh, err)
+	}
+	return m, nil
+}
+
 func (s *Source) files() map[string]func([]byte) (mesh.Settings, error) {
 	m := map[string]func([]byte) (mesh.Settings, error){}
 	if s.Mesh != "" {

@@ -91,3 +91,21 @@ func TestCheckNamesTheFile(t *testing.T) {
 		t.Errorf("a missing file is an error: %v", err)
 	}
 }
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh")
+	if m, err := (&Source{Mesh: path}).Load(); err != nil || m.TrustDomain != "cluster.local" {
+		t.Errorf("without a file: %v, %v", m, err)
+	}
+	if m, err := (&Source{}).Load(); err != nil || m.TrustDomain != "cluster.local" {
+		t.Errorf("without a path: %v, %v", m, err)
+	}
+	write(t, path, "configSources: [{address: 'xds://127.0.0.1:15099'}]\n")
+	if m, err := (&Source{Mesh: path}).Load(); err != nil || len(m.ConfigSources) != 1 {
+		t.Errorf("with a file: %v, %v", m, err)
+	}
+	write(t, path, "connectTimeout: soon\n")
+	if _, err := (&Source{Mesh: path}).Load(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("with a broken file: %v", err)
+	}
+}

@@ -24,11 +24,31 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 		out.Filters = []*listenerv3.Filter{filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP))}
 		return out
 	}
-	if c.TCP.Mongo {
-		out.Filters = append(out.Filters, filter("envoy.filters.network.mongo_proxy", &mongov3.MongoProxy{StatPrefix: c.TCP.StatPrefix}))
+	prefix := c.TCP.StatPrefix
+	if c.TCP.Discovered {
+		prefix = c.Name
 	}
-	out.Filters = append(out.Filters, filter("envoy.filters.network.tcp_proxy", b.tcpProxy(c.TCP)))
+	if c.TCP.Mongo {
+		out.Filters = append(out.Filters, filter("envoy.filters.network.mongo_proxy", &mongov3.MongoProxy{StatPrefix: prefix}))
+	}
+	if c.TCP.Discovered {
+		out.Filters = append(out.Filters, discovered(c.Name))
+	} else {
+		out.Filters = append(out.Filters, filter("envoy.filters.network.tcp_proxy", b.tcpProxy(c.TCP)))
+	}
 	return out
+}
+
+// discovered is a TCP proxy that the listener waits for (ECDS).
+func discovered(name string) *listenerv3.Filter {
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+		ConfigSource: &corev3.ConfigSource{
+			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
+			ResourceApiVersion:    corev3.ApiVersion_V3,
+			InitialFetchTimeout:   durationpb.New(0), // wait: there is nothing to do without it
+		},
+		TypeUrls: []string{packed(new(tcpv3.TcpProxy)).TypeUrl},
+	}}}
 }
 
 func filter(name string, config proto.Message) *listenerv3.Filter {

@@ -34,7 +34,7 @@ func TestCalls(t *testing.T) {
 			return
 		}
 		v := caseView(t, c)
-		e := startEnvoy(t, decoded(t, NewGenerator().All(v)))
+		e := startEnvoy(t, listenersOf(t, NewGenerator(), v))
 		var out bytes.Buffer
 		for line := range strings.Lines(string(c.Input("calls"))) {
 			text, want, _ := strings.Cut(line, "=>")

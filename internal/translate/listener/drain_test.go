@@ -8,12 +8,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
 )
 
-// TestChangesStayInChains: what differs outside of a listener's filter chains drains all of its connections, long TCP streams
-// too. So changes of services and rules must stay inside, as far as they can.
-func TestChangesStayInChains(t *testing.T) {
-	const before = `
+// beforeDrain is a mesh before it changes.
+const beforeDrain = `
 {kind: Service, metadata: {name: own}, spec: {clusterIP: 10.96.0.1, selector: {app: own}, ports: [{name: http, port: 80, targetPort: 8080}, {name: tcp, port: 81, targetPort: 8081}]}}
 ---
 {kind: Pod, metadata: {name: client, labels: {app: own}}, status: {podIP: 10.9.9.9, phase: Running}}
@@ -22,6 +21,10 @@ func TestChangesStayInChains(t *testing.T) {
 ---
 {kind: ServiceEntry, metadata: {name: vip}, spec: {hosts: [vip.example.com], addresses: [192.0.2.1], resolution: STATIC, ports: [{name: tcp, number: 5432, protocol: TCP}]}}
 `
+
+// TestChangesStayInChains: what differs outside of a listener's filter chains drains all of its connections, long TCP streams
+// too. So changes of services and rules must stay inside, as far as they can.
+func TestChangesStayInChains(t *testing.T) {
 	for _, tc := range []struct {
 		what, edit, listener string
 		whole                bool // the whole listener has to be drained
@@ -34,10 +37,10 @@ func TestChangesStayInChains(t *testing.T) {
 		{"a route for connections", `{kind: VirtualService, metadata: {name: b}, spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: a.example.com}}]}]}}`, "192.0.2.1_5432", false},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
-			m := fixture.New(t, []byte(before), nil)
+			m := fixture.New(t, []byte(beforeDrain), nil)
 			g := NewGenerator()
 			get := func() *listenerv3.Listener {
-				return decoded(t, named(g.All(m.View(fixture.Proxy(t, nil))), tc.listener))[0]
+				return golden.Decode(t, named(g.All(m.View(fixture.Proxy(t, nil))), tc.listener)[0]).(*listenerv3.Listener)
 			}
 			was := get()
 			m.Apply(t, tc.edit)
@@ -52,5 +55,25 @@ func TestChangesStayInChains(t *testing.T) {
 				t.Errorf("outside of the chains: was\n%v\nis\n%v", was, is)
 			}
 		})
+	}
+}
+
+// TestRoutesOfConnectionsLeaveListenersAlone: a VirtualService's TCP route is edited, and only the extension differs.
+func TestRoutesOfConnectionsLeaveListenersAlone(t *testing.T) {
+	route := func(host string) string {
+		return `{kind: VirtualService, metadata: {name: b}, spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: ` + host + `}}]}]}}`
+	}
+	m := fixture.New(t, []byte(beforeDrain), nil)
+	g := NewGenerator()
+	m.Apply(t, route("a.example.com"))
+	was := m.View(fixture.Proxy(t, nil))
+	m.Apply(t, route("vip.example.com"))
+	is := m.View(fixture.Proxy(t, nil))
+	if version(t, g.All(was)) != version(t, g.All(is)) {
+		t.Error("the edit of a route changed a listener")
+	}
+	const name = "192.0.2.1_5432_tcp"
+	if a, b := g.Extension(was, name), g.Extension(is, name); a == nil || b == nil || a.Version == b.Version {
+		t.Errorf("extension %s was %v, is %v", name, a, b)
 	}
 }

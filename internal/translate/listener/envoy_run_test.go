@@ -23,19 +23,42 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-func decoded(t testing.TB, list []*resource.Resource) []*listenerv3.Listener {
+// listenersOf gives the listeners of a View with their extensions in place, for an Envoy that nobody sends any.
+func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listener {
 	t.Helper()
-	out := make([]*listenerv3.Listener, len(list))
-	for i, r := range list {
-		out[i] = golden.Decode(t, r).(*listenerv3.Listener)
+	var out []*listenerv3.Listener
+	for _, r := range g.All(v) {
+		l := golden.Decode(t, r).(*listenerv3.Listener)
+		for _, c := range append(l.GetFilterChains(), l.GetDefaultFilterChain()) {
+			for _, f := range c.GetFilters() {
+				if f.GetConfigDiscovery() != nil {
+					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: extensionOf(t, g, v, f.GetName())}
+				}
+			}
+		}
+		out = append(out, l)
 	}
 	return out
+}
+
+func extensionOf(t testing.TB, g *Generator, v *view.View, name string) *anypb.Any {
+	t.Helper()
+	r := g.Extension(v, name)
+	if r == nil {
+		t.Fatalf("there is no extension %q", name)
+	}
+	e := golden.Decode(t, r).(*corev3.TypedExtensionConfig)
+	if e.GetName() != name {
+		t.Fatalf("extension %q calls itself %q", name, e.GetName())
+	}
+	return e.GetTypedConfig()
 }
 
 // stage makes listeners fit to be called in a test: those that are bound listen on sockets in a directory, the virtual

@@ -22,7 +22,7 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 			for _, s := range c.Sections() {
 				c.Input(s)
 			}
-			all.add(t, decoded(t, NewGenerator().All(caseView(t, c))))
+			all.add(t, listenersOf(t, NewGenerator(), caseView(t, c)))
 		})
 	})
 	all.validate(t)

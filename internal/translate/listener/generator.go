@@ -17,9 +17,10 @@ import (
 
 // Generator makes the listeners of Views, each distinct one once. It is for use by many goroutines.
 type Generator struct {
-	built   *memo.Table[input, *resource.Resource]
-	commons *memo.Table[*snapshot.Settings, *common]
-	plans   plans
+	built      *memo.Table[input, *resource.Resource]
+	extensions *memo.Table[extension, *resource.Resource]
+	commons    *memo.Table[*snapshot.Settings, *common]
+	plans      plans
 }
 
 // input is all that a finished listener depends on.
@@ -30,7 +31,7 @@ type input struct {
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{built: memo.New[input, resource.Resource](), commons: memo.New[*snapshot.Settings, common]()}
+	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[*snapshot.Settings, common]()}
 }
 
 // All gives the listeners of a View: those of its own, then those that all Views of its class have. Proxies other than
@@ -145,6 +146,9 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 // Computed is how many listeners were really made since the start, for tests and metrics.
 func (g *Generator) Computed() uint64 { return g.built.Computed() }
 
+// ComputedExtensions is how many extensions were.
+func (g *Generator) ComputedExtensions() uint64 { return g.extensions.Computed() }
+
 // Planned is how often outbound listeners were planned since the start.
 func (g *Generator) Planned() uint64 { return g.plans.made.Load() }
 
@@ -154,7 +158,7 @@ func (g *Generator) resources(specs []Spec, settings *snapshot.Settings) []*reso
 	var text []byte
 	for i := range specs {
 		s := &specs[i]
-		text = s.appendText(text[:0])
+		text = s.appendText(text[:0], false)
 		list[i] = g.built.Do(input{string(text), settings}, func(in input) *resource.Resource { return g.encode(s, in.settings) })
 	}
 	return list

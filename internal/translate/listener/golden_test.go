@@ -16,7 +16,7 @@ const cases = "testdata/*.txtar"
 
 // TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml), the proxy in proxy.yaml. "plan" is the
 // listeners as planned, all of them or those that "only" names; "problems" is what users are told; "envoy NAME" is a
-// listener as Envoy gets it.
+// listener as Envoy gets it, and "extension NAME" an extension.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		g := NewGenerator()
@@ -27,6 +27,9 @@ func TestGolden(t *testing.T) {
 		for _, section := range c.Sections() {
 			if n, ok := strings.CutPrefix(section, "envoy "); ok {
 				c.Compare(t, section, golden.Resources(t, named(g.All(v), n)))
+			}
+			if n, ok := strings.CutPrefix(section, "extension "); ok {
+				c.Compare(t, section, golden.Resources(t, []*resource.Resource{g.Extension(v, n)}))
 			}
 		}
 	})

@@ -17,8 +17,10 @@ import (
 type outbound struct {
 	input     *outboundInput
 	resources []*resource.Resource // sorted by name
-	conflicts []Conflict
-	problems  []config.Problem
+	// extensions are what chains of them wait for, by name.
+	extensions map[string]*resource.Resource
+	conflicts  []Conflict
+	problems   []config.Problem
 }
 
 type outboundKey struct {
@@ -35,7 +37,7 @@ func (g *Generator) outbound(v *view.View) *outbound {
 			return o
 		}
 		p := planOutbound(v, in)
-		o := &outbound{input: in, resources: g.resources(p.specs, v.Settings), conflicts: p.conflicts, problems: p.problems}
+		o := &outbound{input: in, resources: g.resources(p.specs, v.Settings), extensions: g.extensionsOf(p.specs, v.Settings), conflicts: p.conflicts, problems: p.problems}
 		g.plans.keep(o)
 		return o
 	})

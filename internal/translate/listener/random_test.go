@@ -23,7 +23,7 @@ func TestEnvoyTakesRandomListeners(t *testing.T) {
 			oneOf(r, "app", "a", "b"), oneOf(r, "interception", "REDIRECT", "TPROXY", "NONE"),
 			oneOf(r, "proxy", "[10.9.9.9]", `["fd00::9"]`, `[10.9.9.9, "fd00::9"]`)))))
 		g := NewGenerator()
-		all.add(t, decoded(t, g.All(v)))
+		all.add(t, listenersOf(t, g, v))
 		problems += len(g.Problems(v))
 		if t.Failed() {
 			r.Fatalf("of this mesh:\n%s", text)

@@ -82,6 +82,9 @@ type InboundRoute struct {
 
 // TCP is a TCP proxy.
 type TCP struct {
+	// Discovered says that the chain names an extension instead (ECDS, by the name of the chain), which has all of this but
+	// Mongo. So a route can change without its listener, whose connections Envoy would drain.
+	Discovered bool
 	StatPrefix string
 	// Clusters has one entry, or several with weights.
 	Clusters []WeightedCluster

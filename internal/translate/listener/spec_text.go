@@ -2,11 +2,12 @@ package listener
 
 import "strconv"
 
-// String prints the Spec as people read it. It leaves nothing out: two Specs print alike only if they are equal, so the
-// text is also the key under which the finished listener is remembered.
-func (s *Spec) String() string { return string(s.appendText(nil)) }
+// String prints the Spec as people read it. It leaves nothing out: two Specs print alike only if they are equal.
+func (s *Spec) String() string { return string(s.appendText(nil, true)) }
 
-func (s *Spec) appendText(b []byte) []byte {
+// appendText appends the text, or without extensions that without what comes by ECDS: the key under which the finished
+// listener is remembered.
+func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(append(b, "listener "...), s.Name)
 	b = append(b, " at "...)
 	b = appendWord(b, s.Address)
@@ -29,9 +30,9 @@ func (s *Spec) appendText(b []byte) []byte {
 		b = appendNumber(append(b, ' '), p)
 	}
 	for i := range s.Chains {
-		b = s.Chains[i].appendText(append(b, "\n  chain "...))
+		b = s.Chains[i].appendText(append(b, "\n  chain "...), extensions)
 	}
-	b = s.Default.appendText(append(b, "\n  default "...))
+	b = s.Default.appendText(append(b, "\n  default "...), extensions)
 	for _, k := range s.From {
 		b = appendWord(append(b, "\n  from "...), string(k.Kind))
 		b = appendWord(append(b, ' '), k.Namespace)
@@ -40,7 +41,7 @@ func (s *Spec) appendText(b []byte) []byte {
 	return append(b, '\n')
 }
 
-func (c *Chain) appendText(b []byte) []byte {
+func (c *Chain) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(b, c.Name)
 	if c.Match.DestinationPort != 0 {
 		b = appendNumber(append(b, " port "...), c.Match.DestinationPort)
@@ -54,10 +55,14 @@ func (c *Chain) appendText(b []byte) []byte {
 	if c.HTTP != nil {
 		b = c.HTTP.appendText(append(b, "\n    http "...))
 	}
-	if c.TCP != nil {
-		b = c.TCP.appendText(append(b, "\n    tcp "...))
+	if c.TCP == nil {
+		return b
 	}
-	return b
+	b = appendFlag(append(b, "\n    tcp "...), "by ECDS ", c.TCP.Discovered)
+	if c.TCP.Discovered && !extensions {
+		return appendFlag(b, "mongo", c.TCP.Mongo)
+	}
+	return c.TCP.appendText(b)
 }
 
 func (h *HTTP) appendText(b []byte) []byte {

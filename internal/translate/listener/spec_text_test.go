@@ -92,7 +92,7 @@ func TestTextIsUnambiguous(t *testing.T) {
 		} else {
 			c.HTTP = &HTTP{StatPrefix: word.Draw(r, "prefix"), Route: word.Draw(r, "route"), GRPCWeb: rapid.Bool().Draw(r, "grpc-web")}
 		}
-		text := string(c.appendText(nil))
+		text := string(c.appendText(nil, true))
 		if other, there := seen[text]; there && !same(other, c) {
 			r.Fatalf("%+v and %+v are both %q", other, c, text)
 		}

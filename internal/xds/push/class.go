@@ -116,6 +116,7 @@ func (p *Pusher) drop(cl *class) {
 			continue
 		}
 		delete(p.producers, pr.producerKey)
+		delete(p.gate.making, pr)
 		if pr.trial.first || pr.trial.before != nil {
 			p.count.trials.Add(-1)
 		}
@@ -133,12 +134,13 @@ func (p *Pusher) settle(cl *class) {
 	}
 	shelves := make([]*stream.Shelf, len(cl.producers))
 	for i, pr := range cl.producers {
-		if pr.busy || pr.failed || pr.shelf == nil {
+		shelf, ready := pr.shown()
+		if !ready {
 			return
 		}
-		shelves[i] = pr.shelf
+		shelves[i] = shelf
 	}
-	if slices.Equal(shelves, cl.shelves) || p.lookAhead(cl) {
+	if slices.Equal(shelves, cl.shelves) || p.lookAhead(cl, shelves) {
 		return
 	}
 	byType := map[string][]*stream.Shelf{}
@@ -154,10 +156,10 @@ func (p *Pusher) settle(cl *class) {
 
 // lookAhead has the endpoints made that follow new clusters, before the clusters are sent. It says whether any were
 // missing. Pusher.mu is held.
-func (p *Pusher) lookAhead(cl *class) bool {
+func (p *Pusher) lookAhead(cl *class, shelves []*stream.Shelf) bool {
 	waiting := false
 	for i, clusters := range cl.producers {
-		if clusters.gen.TypeURL != api.ClusterType || i < len(cl.shelves) && cl.shelves[i] == clusters.shelf {
+		if clusters.gen.TypeURL != api.ClusterType || i < len(cl.shelves) && cl.shelves[i] == shelves[i] {
 			continue
 		}
 		for _, endpoints := range cl.producers {

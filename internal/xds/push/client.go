@@ -94,6 +94,8 @@ func (c *Client) Close() {
 		}
 	}
 	p.displace(c)
+	delete(p.gate.servers, c)
+	p.relax(p.clock.Now())
 	p.mu.Unlock()
 	if !open {
 		return
@@ -203,6 +205,7 @@ func (c *Client) step(e stream.Event) {
 	actions := c.machine.Step(e)
 	sent, world := false, c.world
 	var taken []string // types
+	acknowledged := false
 	for _, a := range actions {
 		switch a := a.(type) {
 		case stream.Send:
@@ -214,6 +217,9 @@ func (c *Client) step(e stream.Event) {
 				taken = c.takenTypes()
 			}
 		}
+	}
+	if c.p.count.gated.Load() && c.mailbox.Load() == nil {
+		acknowledged = c.machine.Converged()
 	}
 	var converged time.Time
 	if !c.changed.IsZero() && c.machine.Converged() {
@@ -236,6 +242,16 @@ func (c *Client) step(e stream.Event) {
 	if len(taken) > 0 {
 		c.p.proven(c, world, taken)
 	}
+	if acknowledged {
+		c.p.acknowledged(c, world)
+	}
+}
+
+// acknowledged notes that a client has answered for all of a World while the gate is closed.
+func (p *Pusher) acknowledged(c *Client, w *stream.World) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.served(c, w)
 }
 
 // takenTypes gives the types of which the client has acknowledged all, and refuses nothing. Client.mu is held.

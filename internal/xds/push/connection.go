@@ -73,6 +73,7 @@ func (c *Client) state() Connection {
 // counts is what was done since the start.
 type counts struct {
 	snapshot, turns, panics atomic.Uint64
+	gated                   atomic.Bool  // the gate is closed
 	trials                  atomic.Int64 // producers with resources that no proxy has taken yet
 
 	mu        sync.Mutex

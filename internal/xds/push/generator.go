@@ -28,6 +28,9 @@ type Generator struct {
 	// Touched says whether a change may alter anything of what was made for a View; false only if it surely does not. s is
 	// the snapshot after the change. nil: whether it touches the View, and for All that it is of more than endpoints.
 	Touched func(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool
+	// Inbound says that the resources are about what a proxy serves. A change of them is acknowledged before others learn of
+	// what they may call because of it.
+	Inbound bool
 	// Scope gives the part of a Key that the output depends on, with everything else zero; nil: all of it. The functions
 	// get a View built from that part alone, so they cannot depend on what Scope leaves out.
 	Scope func(k view.Key) view.Key

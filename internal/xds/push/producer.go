@@ -31,6 +31,8 @@ type producer struct {
 	// provided, of endpoints, says for which clusters they were looked up.
 	provided map[*producer]*stream.Shelf
 	trial    trial
+	// held is what is shown while the gate is closed, of what waits there.
+	held *stream.Shelf
 }
 
 type producerKey struct {
@@ -97,6 +99,10 @@ func (p *Pusher) mark(pr *producer, d snapshot.Delta) {
 		}
 		return
 	}
+	if pr.gen.Inbound && pr.live > 0 && pr.shelf != nil {
+		p.shut()
+		p.gate.making[pr] = struct{}{}
+	}
 	pr.todo.delta.Merge(d)
 	if pr.live > 0 && pr.gen.Named != nil && !d.EndpointsOnly() && pr.shelf != nil && len(pr.shelf.Asked()) > 2*pr.pruned+64 {
 		pr.todo.keep = p.wanted(pr)
@@ -161,6 +167,9 @@ func (p *Pusher) made(pr *producer, job todo, next product, err error) {
 		p.failed(pr, job, err)
 	} else {
 		p.try(pr, &next)
+		if _, awaited := p.gate.making[pr]; awaited && next.shelf != pr.shelf {
+			p.serves(pr)
+		}
 		pr.product, pr.failed = next, false
 	}
 	if !pr.failed && !pr.todo.empty() {
@@ -173,9 +182,11 @@ func (p *Pusher) made(pr *producer, job todo, next product, err error) {
 // rest notes that a producer has nothing to do. Pusher.mu is held.
 func (p *Pusher) rest(pr *producer) {
 	pr.busy = false
+	delete(p.gate.making, pr)
 	for cl := range pr.classes {
 		p.settle(cl)
 	}
+	p.relax(p.clock.Now())
 	if pr.inTurn && !pr.busy { // settling may have found more for it to do
 		pr.inTurn = false
 		p.finished()

@@ -46,6 +46,7 @@ type Pusher struct {
 	snapshot  *snapshot.Snapshot // of the newest turn, nil before the first
 	inbox     inbox
 	turn      turn
+	gate      gate
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer
 	clients   map[*Client]struct{}
@@ -182,6 +183,7 @@ func (p *Pusher) tick(ctx context.Context) {
 			clients = append(clients, c)
 		}
 		p.sweep(p.clock.Now())
+		p.relax(p.clock.Now())
 		p.mu.Unlock()
 		for _, c := range clients {
 			c.step(stream.Overdue{})

@@ -36,7 +36,7 @@ func inBubble(t *testing.T, n int, o push.Options, test func(*fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{t: t, mesh: pushtest.New(t, n), gen: new(pushtest.Generators)}
-		o.Generators = f.gen.Table()
+		o.Generators = append(f.gen.Table(), o.Generators...)
 		o.Logger = slog.New(slog.NewTextHandler(&f.logs, nil))
 		f.p = push.New(o)
 		f.mesh.Publish = f.p.Publish

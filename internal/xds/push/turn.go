@@ -65,6 +65,10 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 		if !known {
 			k = view.KeyFor(in.snapshot, c.proxy)
 		}
+		if c.class != nil && c.class.key.Inbound != k.Inbound {
+			p.shut()
+			p.gate.servers[c] = struct{}{}
+		}
 		p.place(c, k)
 	}
 	for _, pr := range p.producers {

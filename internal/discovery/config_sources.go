@@ -1,0 +1,87 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/ingest"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/source/file"
+	"github.com/meshpilot/meshpilot/internal/source/xds"
+	"github.com/meshpilot/meshpilot/internal/xds/feed"
+)
+
+// configFeeds are where config objects come from: meshConfig.configSources, in their order, or --configDir if there are none.
+// As in Istio the list is read once: another one takes a restart.
+func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
+	if len(m.ConfigSources) == 0 {
+		if s.options.ConfigDir == "" {
+			return nil, nil
+		}
+		f, err := s.fileFeed(s.options.ConfigDir)
+		if err != nil {
+			return nil, fmt.Errorf("--configDir: %w", err)
+		}
+		return []ingest.Feed{f}, nil
+	}
+	if s.options.ConfigDir != "" {
+		s.log.Warn("--configDir is not read, for meshConfig.configSources takes its place; add fs://"+s.options.ConfigDir+" to it to read both",
+			"configDir", s.options.ConfigDir)
+	}
+	var feeds []ingest.Feed
+	seen := map[string]bool{}
+	for i, c := range m.ConfigSources {
+		f, err := s.configSource(c)
+		if err == nil && seen[f.Name()] {
+			err = fmt.Errorf("address %q: is there twice", c.Address)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("meshConfig.configSources[%d].%w", i, err)
+		}
+		seen[f.Name()] = true
+		feeds = append(feeds, f)
+	}
+	return feeds, nil
+}
+
+// configSource makes the feed of one config source. The error begins with the field of it that is wrong.
+func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
+	o := s.options
+	a, err := xds.ParseAddress(c.Address)
+	if err == nil {
+		switch a.Scheme {
+		case xds.SchemeXDS:
+			return xds.New(c, xds.Options{
+				Node:   xds.Node{Namespace: o.Namespace, PodName: o.PodName, ClusterID: mesh.ClusterID(o.ClusterID), Domain: o.Domain},
+				Logger: s.logs.Scope("adsc"),
+			})
+		case xds.SchemeFile:
+			var f ingest.Feed
+			if f, err = s.fileFeed(a.Path); err == nil {
+				return f, nil
+			}
+		case xds.SchemeKubernetes:
+			err = errors.New("a cluster's API server cannot be read yet")
+		}
+	}
+	return nil, fmt.Errorf("address %q: %w", c.Address, err)
+}
+
+func (s *server) fileFeed(dir string) (ingest.Feed, error) {
+	f := file.New(file.Options{Dir: dir, Logger: s.logs.Scope("file")})
+	return f, f.Check()
+}
+
+// newConfigFeed serves this control plane's config to others.
+func (s *server) newConfigFeed(m *meshconfig.MeshConfig) *feed.Feed {
+	o := s.options
+	clients := o.ConfigClients
+	if clients == nil {
+		clients = []string{fmt.Sprintf("spiffe://%s/ns/%s/sa/istiod", m.TrustDomain, o.Namespace)}
+	}
+	return feed.New(feed.Options{
+		Access: feed.Access{Identities: clients, PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.metrics,
+	})
+}

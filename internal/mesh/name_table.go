@@ -1,0 +1,179 @@
+package mesh
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// NameTable is what the DNS proxy beside an application answers from: the addresses of hosts, by host. A wildcard stands
+// for the names below it that have no line of their own. On the wire it is istio.networking.nds.v1.NameTable, whose only
+// field is this map; it is the one resource of NDS.
+type NameTable map[Hostname]NameEntry
+
+// NameEntry is one line of a NameTable (NameTable.NameInfo).
+type NameEntry struct {
+	// IPs are of both families, in the order in which they are preferred.
+	IPs []string
+	// Registry is where the host comes from. Of a Kubernetes host the agent also answers the shorter names.
+	Registry Provider
+	// ShortName and Namespace are those of a Kubernetes service ("reviews", "default"), or of a pod below a headless one
+	// ("web-0.web"). They are empty for others.
+	ShortName, Namespace string
+}
+
+// Field numbers of NameTable, of its map's entries, and of NameTable.NameInfo. Number 5, alt_hosts, was never more than
+// an experiment.
+const (
+	nameTableField     protowire.Number = 1
+	nameHostField      protowire.Number = 1
+	nameEntryField     protowire.Number = 2
+	nameIPsField       protowire.Number = 1
+	nameRegistryField  protowire.Number = 2
+	nameShortField     protowire.Number = 3
+	nameNamespaceField protowire.Number = 4
+)
+
+// AppendName appends one line of a NameTable. Lines appended in the order of their hosts, each host once, are the
+// canonical encoding of the table.
+func AppendName(b []byte, host Hostname, e NameEntry) []byte {
+	value := e.size()
+	b = protowire.AppendTag(b, nameTableField, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(textSize(string(host))+textTag+protowire.SizeBytes(value)))
+	b = appendText(b, nameHostField, string(host))
+	b = protowire.AppendTag(b, nameEntryField, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(value))
+	for _, ip := range e.IPs {
+		b = appendText(b, nameIPsField, ip)
+	}
+	for i, text := range e.texts() {
+		if text != "" {
+			b = appendText(b, nameRegistryField+protowire.Number(i), text)
+		}
+	}
+	return b
+}
+
+// texts are the fields from nameRegistryField on.
+func (e NameEntry) texts() [3]string { return [3]string{string(e.Registry), e.ShortName, e.Namespace} }
+
+// size is the number of bytes of the encoded entry.
+func (e NameEntry) size() int {
+	n := 0
+	for _, ip := range e.IPs {
+		n += textSize(ip)
+	}
+	for _, text := range e.texts() {
+		if text != "" {
+			n += textSize(text)
+		}
+	}
+	return n
+}
+
+// textTag is the size of a tag: all field numbers here are small.
+const textTag = 1
+
+func textSize(text string) int { return textTag + protowire.SizeBytes(len(text)) }
+
+func appendText(b []byte, field protowire.Number, text string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
+}
+
+// Encode gives the canonical encoding: equal tables give equal bytes.
+func (t NameTable) Encode() []byte {
+	var b []byte
+	for _, host := range slices.Sorted(maps.Keys(t)) {
+		b = AppendName(b, host, t[host])
+	}
+	return b
+}
+
+// DecodeNameTable reads a NameTable. Fields that are not known are passed over; of a host that is there twice the last
+// line counts.
+func DecodeNameTable(b []byte) (NameTable, error) {
+	t := NameTable{}
+	err := wireFields(b, func(field protowire.Number, value []byte) error {
+		if field != nameTableField {
+			return nil
+		}
+		var host string
+		var e NameEntry
+		err := wireFields(value, func(field protowire.Number, value []byte) (err error) {
+			switch field {
+			case nameHostField:
+				host, err = wireText(value)
+			case nameEntryField:
+				e, err = decodeNameEntry(value)
+			}
+			return err
+		})
+		t[Hostname(host)] = e
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("decode name table: %w", err)
+	}
+	return t, nil
+}
+
+func decodeNameEntry(b []byte) (NameEntry, error) {
+	var e NameEntry
+	err := wireFields(b, func(field protowire.Number, value []byte) error {
+		s, err := wireText(value)
+		switch field {
+		case nameIPsField:
+			e.IPs = append(e.IPs, s)
+		case nameRegistryField:
+			e.Registry = Provider(s)
+		case nameShortField:
+			e.ShortName = s
+		case nameNamespaceField:
+			e.Namespace = s
+		default:
+			return nil
+		}
+		return err
+	})
+	return e, err
+}
+
+// wireFields calls f for every field of a message that has a length: text, bytes or a message. There are no others here.
+func wireFields(b []byte, f func(field protowire.Number, value []byte) error) error {
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(field, kind, b); n < 0 {
+				return protowire.ParseError(n)
+			}
+			b = b[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		if err := f(field, value); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+var errNotText = errors.New("text is not UTF-8")
+
+func wireText(b []byte) (string, error) {
+	if !utf8.Valid(b) {
+		return "", errNotText
+	}
+	return string(b), nil
+}

@@ -1,0 +1,88 @@
+package xds
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Scheme is the kind of place that a config source is in.
+type Scheme string
+
+// The schemes of meshConfig.configSources[].address.
+const (
+	// SchemeXDS is an xDS server, xds://host:port, which this package reads.
+	SchemeXDS Scheme = "xds"
+	// SchemeFile is a directory, fs:///path, which the file source reads.
+	SchemeFile Scheme = "fs"
+	// SchemeKubernetes is the API server of the cluster that the control plane runs in, k8s://.
+	SchemeKubernetes Scheme = "k8s"
+)
+
+// Address is meshConfig.configSources[].address taken apart.
+type Address struct {
+	// Text is the address as it was given.
+	Text   string
+	Scheme Scheme
+	// Host is host:port of an xDS server; Path is that of a directory.
+	Host, Path string
+	// Delta asks for the incremental variant of the protocol: xds://host:port?mode=delta.
+	Delta bool
+}
+
+// ParseAddress takes an address apart. The error says what is wrong with it, not where it was given.
+func ParseAddress(text string) (Address, error) {
+	a := Address{Text: text}
+	u, err := url.Parse(text)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err // the text is the caller's to name
+		}
+		return a, err
+	}
+	a.Scheme, a.Path = Scheme(u.Scheme), u.Path
+	switch a.Scheme {
+	case SchemeXDS:
+		err = a.server(u)
+	case SchemeFile:
+		if u.Host != "" || u.Path == "" {
+			err = errors.New("want fs:///path, with the absolute path of a directory")
+		}
+	case SchemeKubernetes:
+		if u.Host != "" || u.Path != "" && u.Path != "/" {
+			err = errors.New("want k8s://, the cluster that the control plane runs in; others cannot be named")
+		}
+	case "":
+		err = errors.New("has no scheme: want xds://host:port, fs:///path or k8s://")
+	default:
+		err = fmt.Errorf("unknown scheme %q: want xds://host:port, fs:///path or k8s://", u.Scheme)
+	}
+	return a, err
+}
+
+func (a *Address) server(u *url.URL) error {
+	a.Path = ""
+	host, port, err := net.SplitHostPort(u.Host)
+	if err != nil || host == "" || port == "" || u.Path != "" && u.Path != "/" || u.User != nil || u.Fragment != "" {
+		return errors.New("want xds://host:port")
+	}
+	a.Host = u.Host
+	parameters, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return err
+	}
+	for name, values := range parameters {
+		if name != "mode" {
+			return fmt.Errorf("unknown parameter %q: the only one is mode=sotw or mode=delta", name)
+		}
+		if len(values) != 1 || !slices.Contains([]string{"sotw", "delta"}, values[0]) {
+			return fmt.Errorf("mode is %q: want sotw or delta", strings.Join(values, ", "))
+		}
+		a.Delta = values[0] == "delta"
+	}
+	return nil
+}

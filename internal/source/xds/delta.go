@@ -1,0 +1,27 @@
+package xds
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// delta is the incremental variant: a response holds what is new, changed and gone.
+type delta struct{}
+
+var _ variant = delta{}
+
+func (delta) method() string {
+	return discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName
+}
+
+func (delta) incremental() bool { return true }
+
+// open subscribes to everything by naming nothing, which older servers know as well as "*", and says what is held.
+func (delta) open(c *collection, node *corev3.Node) proto.Message {
+	return &discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: c.typeURL, InitialResourceVersions: c.versions()}
+}
+
+func (delta) acknowledge(r response) proto.Message {
+	return &discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.typeURL, ResponseNonce: r.nonce}
+}

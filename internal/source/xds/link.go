@@ -1,0 +1,137 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// variant is what differs between the two forms of the protocol.
+type variant interface {
+	// method is the full name of the gRPC method.
+	method() string
+	// incremental says that responses hold what changed, rather than all there is.
+	incremental() bool
+	// open gives the first request for a type on a stream. The node is nil but for the first of all.
+	open(c *collection, node *corev3.Node) proto.Message
+	// acknowledge gives the request that acknowledges a response.
+	acknowledge(r response) proto.Message
+}
+
+// link is one stream. Two goroutines of it read and write, and hand everything to the one that owns the run: whoever waits for
+// the server to read must not keep it from being read.
+type link struct {
+	stream   grpc.ClientStream
+	frames   chan *frame
+	ended    chan error         // gets the error that ended the reading
+	requests chan proto.Message // acknowledgements
+	closing  chan struct{}      // closed when nothing is written any more
+}
+
+// stream serves one stream until it ends, and says whether anything came. The error is never nil.
+func (r *run) stream(ctx context.Context, conn *grpc.ClientConn, v variant) (answered bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var goroutines sync.WaitGroup
+	defer goroutines.Wait()
+	defer cancel()
+	st, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, v.method())
+	if err != nil {
+		return false, err
+	}
+	l := &link{stream: st, frames: make(chan *frame), ended: make(chan error, 1), requests: make(chan proto.Message, 64), closing: make(chan struct{})}
+	first := make([]proto.Message, len(r.collections))
+	node := r.o.Node.message()
+	for i, c := range r.collections {
+		first[i], node = v.open(c, node), nil
+	}
+	goroutines.Go(func() { l.write(ctx, first) })
+	goroutines.Go(func() { l.read(ctx) })
+	return r.serve(ctx, l, v)
+}
+
+// serve takes responses in and acknowledges them.
+func (r *run) serve(ctx context.Context, l *link, v variant) (answered bool, err error) {
+	var patience <-chan time.Time
+	silent := false
+	if !r.synced {
+		patience = r.o.Clock.After(r.o.Patience)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return answered, ctx.Err()
+		case err := <-l.ended:
+			return answered, err
+		case <-patience:
+			silent = true
+			r.report(ctx, r.missing())
+		case f := <-l.frames:
+			response, err := r.take(ctx, v, f.bytes())
+			f.buffer.Free()
+			if err != nil {
+				return answered, err
+			}
+			if !answered {
+				r.o.Logger.Info("connected to the config source", "source", r.Name(), "delta", v.incremental())
+				answered = true
+			}
+			if silent {
+				r.report(ctx, r.missing())
+			} else {
+				r.report(ctx, "")
+			}
+			select {
+			case l.requests <- v.acknowledge(response):
+			case <-l.closing: // reading will say why
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// read reads until the stream ends.
+func (l *link) read(ctx context.Context) {
+	for {
+		f := new(frame)
+		if err := l.stream.RecvMsg(f); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("the server ended the stream")
+			}
+			l.ended <- err
+			return
+		}
+		select {
+		case l.frames <- f:
+		case <-ctx.Done():
+			f.buffer.Free()
+			l.ended <- ctx.Err()
+			return
+		}
+	}
+}
+
+// write sends the first requests, and then acknowledgements. What went wrong is known to who reads.
+func (l *link) write(ctx context.Context, first []proto.Message) {
+	defer close(l.closing)
+	for _, m := range first {
+		if l.stream.SendMsg(m) != nil {
+			return
+		}
+	}
+	for {
+		select {
+		case m := <-l.requests:
+			if l.stream.SendMsg(m) != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}

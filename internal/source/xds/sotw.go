@@ -1,0 +1,28 @@
+package xds
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// sotw is the state-of-the-world variant: a response holds all objects of its type.
+type sotw struct{}
+
+var _ variant = sotw{}
+
+func (sotw) method() string {
+	return discoveryv3.AggregatedDiscoveryService_StreamAggregatedResources_FullMethodName
+}
+
+func (sotw) incremental() bool { return false }
+
+// open names no version: a server that has restarted may count its versions anew, and one that believes that this client is
+// up to date does not answer.
+func (sotw) open(c *collection, node *corev3.Node) proto.Message {
+	return &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: c.typeURL}
+}
+
+func (sotw) acknowledge(r response) proto.Message {
+	return &discoveryv3.DiscoveryRequest{TypeUrl: r.typeURL, VersionInfo: r.version, ResponseNonce: r.nonce}
+}

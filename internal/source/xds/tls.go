@@ -1,0 +1,167 @@
+package xds
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Identity is the files of the control plane's own certificate, in PEM, for the mode ISTIO_MUTUAL.
+type Identity struct {
+	Certificate, Key, Roots string
+}
+
+// security is how a connection is secured: meshConfig.configSources[].tlsSettings, checked.
+type security struct {
+	mode            networking.ClientTLSSettings_TLSmode
+	certificate     string // paths, or the PEM text itself; empty: none
+	key             string
+	roots           string // empty: those of the system
+	revoked         string // certificate revocation lists; empty: none
+	host            string // that the server's certificate must be for, and is asked for by
+	subjectAltNames []string
+	skipVerify      bool
+}
+
+// newSecurity checks the settings. Files are read for each connection, so that renewed ones are used.
+func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
+	s := security{
+		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(), revoked: t.GetCaCrl(),
+		host: cmp.Or(t.GetSni(), host), subjectAltNames: t.GetSubjectAltNames(), skipVerify: t.GetInsecureSkipVerify().GetValue(),
+	}
+	if t.GetCredentialName() != "" {
+		return s, errors.New("credentialName: secrets cannot be read here; name files (caCertificates, clientCertificate, privateKey)")
+	}
+	switch s.mode {
+	case networking.ClientTLSSettings_DISABLE:
+		if s.certificate != "" || s.key != "" || s.roots != "" {
+			return s, errors.New("mode is DISABLE, but there are certificates: want SIMPLE or MUTUAL")
+		}
+	case networking.ClientTLSSettings_SIMPLE:
+		if s.certificate != "" || s.key != "" {
+			return s, errors.New("mode is SIMPLE, but there is a client certificate: want MUTUAL")
+		}
+	case networking.ClientTLSSettings_MUTUAL:
+		if s.certificate == "" || s.key == "" {
+			return s, errors.New("mode MUTUAL needs clientCertificate and privateKey")
+		}
+	case networking.ClientTLSSettings_ISTIO_MUTUAL:
+		if s.certificate != "" || s.key != "" || s.roots != "" {
+			return s, errors.New("mode ISTIO_MUTUAL uses the control plane's own certificate, so none may be named")
+		}
+		if own == (Identity{}) {
+			return s, errors.New("mode ISTIO_MUTUAL: the control plane has no certificate of its own; use MUTUAL and name files")
+		}
+		s.certificate, s.key, s.roots = own.Certificate, own.Key, own.Roots
+	default:
+		return s, fmt.Errorf("mode %s is unknown", s.mode)
+	}
+	return s, nil
+}
+
+// credentials reads the files.
+func (s security) credentials() (credentials.TransportCredentials, error) {
+	if s.mode == networking.ClientTLSSettings_DISABLE {
+		return insecure.NewCredentials(), nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.host}
+	if s.certificate != "" {
+		cert, err := s.keyPair()
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{cert}
+	}
+	if s.roots != "" {
+		text, err := pemText(s.roots)
+		if err != nil {
+			return nil, fmt.Errorf("CA certificates: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("CA certificates: %s has none", s.roots)
+		}
+	}
+	lists, err := s.revocations()
+	if err != nil {
+		return nil, fmt.Errorf("certificate revocation list: %w", err)
+	}
+	if s.skipVerify {
+		c.InsecureSkipVerify = true
+		return credentials.NewTLS(c), nil
+	}
+	if len(s.subjectAltNames) > 0 {
+		c.InsecureSkipVerify = true // only of the host name; all else is verified below
+	}
+	roots := c.RootCAs
+	c.VerifyConnection = func(state tls.ConnectionState) error { return s.verify(state, roots, lists) }
+	return credentials.NewTLS(c), nil
+}
+
+func (s security) keyPair() (tls.Certificate, error) {
+	cert, err := pemText(s.certificate)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := pemText(s.key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// pemText reads a file. Istio takes PEM itself in these fields too, against what its API says, so that is taken as well.
+func pemText(pathOrText string) ([]byte, error) {
+	if strings.HasPrefix(strings.TrimSpace(pathOrText), "-----BEGIN ") {
+		return []byte(pathOrText), nil
+	}
+	return os.ReadFile(pathOrText)
+}
+
+// verify verifies what the TLS library was not asked to: names other than the host's, and revocation.
+func (s security) verify(state tls.ConnectionState, roots *x509.CertPool, lists []*x509.RevocationList) error {
+	chains := state.VerifiedChains
+	leaf := state.PeerCertificates[0]
+	if len(s.subjectAltNames) > 0 {
+		o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+		for _, c := range state.PeerCertificates[1:] {
+			o.Intermediates.AddCert(c)
+		}
+		var err error
+		if chains, err = leaf.Verify(o); err != nil {
+			return err
+		}
+		if names := namesOf(leaf); !slices.ContainsFunc(s.subjectAltNames, func(n string) bool { return slices.Contains(names, n) }) {
+			return fmt.Errorf("the server's certificate is for %s, and none of subjectAltNames", strings.Join(names, ", "))
+		}
+	}
+	var err error
+	for _, chain := range chains {
+		if err = notRevoked(chain, lists); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// namesOf gives the subject alternative names of a certificate.
+func namesOf(c *x509.Certificate) []string {
+	names := slices.Clone(c.DNSNames)
+	for _, u := range c.URIs {
+		names = append(names, u.String())
+	}
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
+}

@@ -1,0 +1,193 @@
+package xds
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// authority signs certificates and writes them to files.
+type authority struct {
+	t    *testing.T
+	dir  string
+	name string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir(), name: name, key: newKey(t)}
+	a.cert = a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}, a.key)
+	a.write("root.pem", "CERTIFICATE", a.cert.Raw)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// sign signs a certificate with the authority's key; the first one, its own, with itself.
+func (a *authority) sign(c *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
+	a.t.Helper()
+	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent := a.cert
+	if parent == nil {
+		parent = c
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	signed, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return signed
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+func (a *authority) write(name, kind string, der []byte) string {
+	a.t.Helper()
+	if err := os.WriteFile(a.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return a.path(name)
+}
+
+// issue writes a certificate for a SPIFFE identity, 127.0.0.1 and a host name, and gives the paths of it and its key.
+func (a *authority) issue(name string, serial int64) (cert, key string) {
+	a.t.Helper()
+	private := newKey(a.t)
+	signed := a.sign(&x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{name + ".example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		URIs: []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/" + name}},
+	}, private)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write(name+".pem", "CERTIFICATE", signed.Raw), a.write(name+"-key.pem", "PRIVATE KEY", der)
+}
+
+// revoke writes a list that revokes serial numbers.
+func (a *authority) revoke(serials ...int64) string {
+	a.t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}
+	for _, n := range serials {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: time.Now()})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write("crl.pem", "X509 CRL", der)
+}
+
+func TestTLS(t *testing.T) {
+	ours, other := newAuthority(t, "ours"), newAuthority(t, "other")
+	serverCert, serverKey := ours.issue("server", 42)
+	clientCert, clientKey := ours.issue("client", 43)
+	strangeCert, strangeKey := other.issue("client", 44)
+	root, err := os.ReadFile(ours.path("root.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type settings = networking.ClientTLSSettings
+	const simple, mutual = networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL
+	for name, tt := range map[string]struct {
+		tls     *settings
+		mutual  bool   // the server wants a certificate
+		refused string // the reason; empty: it works
+	}{
+		"simple":                {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem")}},
+		"simple, PEM in place":  {tls: &settings{Mode: simple, CaCertificates: string(root)}},
+		"roots of the system":   {tls: &settings{Mode: simple}, refused: "unknown authority"},
+		"another authority":     {tls: &settings{Mode: simple, CaCertificates: other.path("root.pem")}, refused: "unknown authority"},
+		"roots are missing":     {tls: &settings{Mode: simple, CaCertificates: ours.path("none")}, refused: "CA certificates: open"},
+		"sni":                   {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem"), Sni: "server.example"}},
+		"sni of another":        {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem"), Sni: "other.example"}, refused: "not other.example"},
+		"name by URI":           {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem"), Sni: "other.example", SubjectAltNames: []string{"spiffe://cluster.local/ns/istio-system/sa/server"}}},
+		"name of another":       {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem"), SubjectAltNames: []string{"spiffe://cluster.local/ns/istio-system/sa/x"}}, refused: "none of subjectAltNames"},
+		"name, other authority": {tls: &settings{Mode: simple, CaCertificates: other.path("root.pem"), SubjectAltNames: []string{"server.example"}}, refused: "unknown authority"},
+		"not verified":          {tls: &settings{Mode: simple, CaCertificates: other.path("root.pem"), InsecureSkipVerify: wrapperspb.Bool(true)}},
+		"revoked":               {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem"), CaCrl: ours.revoke(7, 42)}, refused: "serial number 42 is revoked"},
+		"another is revoked":    {tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem"), CaCrl: other.revoke(42)}},
+		"mutual":                {mutual: true, tls: &settings{Mode: mutual, CaCertificates: ours.path("root.pem"), ClientCertificate: clientCert, PrivateKey: clientKey}},
+		"a strange client":      {mutual: true, tls: &settings{Mode: mutual, CaCertificates: ours.path("root.pem"), ClientCertificate: strangeCert, PrivateKey: strangeKey}, refused: "cannot be read"},
+		"no client certificate": {mutual: true, tls: &settings{Mode: simple, CaCertificates: ours.path("root.pem")}, refused: "cannot be read"},
+		"istio mutual":          {mutual: true, tls: &settings{Mode: networking.ClientTLSSettings_ISTIO_MUTUAL}},
+		"plain text":            {refused: "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cert, err := tls.LoadX509KeyPair(serverCert, serverKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &tls.Config{Certificates: []tls.Certificate{cert}}
+			if tt.mutual {
+				c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+				c.ClientCAs.AddCert(ours.cert)
+			}
+			at, _ := newShop().serve(t, "127.0.0.1:0", grpc.Creds(credentials.NewTLS(c)))
+			own := Identity{Certificate: clientCert, Key: clientKey, Roots: ours.path("root.pem")}
+			r := start(t, "xds://"+at, &meshconfig.ConfigSource{TlsSettings: tt.tls}, Options{Identity: own})
+			if tt.refused == "" {
+				r.sync()
+				return
+			}
+			r.until("it is refused", func() bool { return len(r.problems) > 0 })
+			if reason := r.problems["xds://"+at][0].Reason; !strings.Contains(reason, tt.refused) || r.synced {
+				t.Errorf("reason %q, want %q", reason, tt.refused)
+			}
+		})
+	}
+}
+
+// TestRenewedCertificatesAreUsed replaces the roots by those of the server while the connection is refused.
+func TestRenewedCertificatesAreUsed(t *testing.T) {
+	ours, other := newAuthority(t, "ours"), newAuthority(t, "other")
+	certFile, keyFile := ours.issue("server", 42)
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := newShop().serve(t, "127.0.0.1:0", grpc.Creds(credentials.NewServerTLSFromCert(&cert)))
+	roots := other.path("root.pem")
+	r := start(t, "xds://"+at, &meshconfig.ConfigSource{
+		TlsSettings: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE, CaCertificates: roots},
+	}, Options{})
+	r.until("it is refused", func() bool { return len(r.problems) > 0 })
+	other.write("root.pem", "CERTIFICATE", ours.cert.Raw)
+	r.sync()
+}

@@ -1,0 +1,152 @@
+package xds
+
+import (
+	"errors"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers. DiscoveryResponse and DeltaDiscoveryResponse (envoy.service.discovery.v3) agree in all that are read, but for
+// what the latter has besides; then Resource of the same package, google.protobuf.Any, and Resource and Metadata of
+// istio.mcp.v1alpha1.
+const (
+	responseVersion   = 1
+	responseResources = 2
+	responseType      = 4
+	responseNonce     = 5
+	responseRemoved   = 6 // control_plane in DiscoveryResponse
+
+	deltaVersion = 1
+	deltaBody    = 2
+	deltaName    = 3
+
+	anyType  = 1
+	anyValue = 2
+
+	objectMetadata = 1
+	metadataName   = 1
+)
+
+var errWire = errors.New("malformed protobuf message")
+
+// fields calls f for each field of a message that holds bytes. They are not copied.
+func fields(b []byte, f func(field protowire.Number, v []byte) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return errWire
+		}
+		b = b[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+				return errWire
+			}
+			b = b[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return errWire
+		}
+		b = b[n:]
+		if err := f(number, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastField gives the last field of that number, which is the one that counts; nil if there is none.
+func lastField(b []byte, want protowire.Number) ([]byte, error) {
+	var found []byte
+	err := fields(b, func(number protowire.Number, v []byte) error {
+		if number == want {
+			found = v
+		}
+		return nil
+	})
+	return found, err
+}
+
+// response is the envelope of a message from the server. Its resources stay in the message.
+type response struct {
+	typeURL, version, nonce string
+	removed                 []string
+	message                 []byte
+}
+
+func readResponse(message []byte, delta bool) (response, error) {
+	r := response{message: message}
+	err := fields(message, func(number protowire.Number, v []byte) error {
+		switch number {
+		case responseVersion:
+			r.version = string(v)
+		case responseType:
+			r.typeURL = string(v)
+		case responseNonce:
+			r.nonce = string(v)
+		case responseRemoved:
+			if delta {
+				r.removed = append(r.removed, string(v))
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+// each calls f for each resource: an Any in the one variant, a Resource in the other.
+func (r response) each(f func(resource []byte)) {
+	// That the message is well-formed so far was seen when it was read.
+	_ = fields(r.message, func(number protowire.Number, v []byte) error {
+		if number == responseResources {
+			f(v)
+		}
+		return nil
+	})
+}
+
+// readAny takes an Any apart.
+func readAny(b []byte) (typeURL, value []byte, err error) {
+	err = fields(b, func(number protowire.Number, v []byte) error {
+		switch number {
+		case anyType:
+			typeURL = v
+		case anyValue:
+			value = v
+		}
+		return nil
+	})
+	return typeURL, value, err
+}
+
+// readName finds an object's name in its encoded form, so that an object that is held need not be decoded.
+func readName(object []byte) ([]byte, error) {
+	metadata, err := lastField(object, objectMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return lastField(metadata, metadataName)
+}
+
+// frame is a message that is received as it is on the wire.
+type frame struct{ buffer mem.Buffer }
+
+func (f *frame) bytes() []byte { return f.buffer.ReadOnlyData() }
+
+// codec is gRPC's protobuf codec, but for frames.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Unmarshal reads a message. The buffer of a frame is to be freed by who receives it.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if f, ok := v.(*frame); ok {
+		f.buffer = data.MaterializeToBuffer(mem.DefaultBufferPool())
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}

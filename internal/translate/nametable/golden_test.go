@@ -1,0 +1,21 @@
+package nametable_test
+
+import (
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/translate/nametable"
+)
+
+// TestGolden runs every case: what a user wrote is in config.yaml, the proxy in proxy.yaml, the table in "names".
+func TestGolden(t *testing.T) {
+	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
+		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
+		list := nametable.NewGenerator().All(v)
+		if len(list) != 1 {
+			t.Fatalf("%d resources, want one table", len(list))
+		}
+		c.Compare(t, "names", golden.YAML(t, decoded(t, list[0].Body)))
+	})
+}

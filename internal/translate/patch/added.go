@@ -1,0 +1,176 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// AddedClusters gives the clusters that patches add to those of a View. generated gives all others, not patched; it is asked
+// only if one of the added ones has a name that a generated one may have.
+func (p *Pass) AddedClusters(v *view.View, names snapshot.PatchList, generated func() []*resource.Resource) []*resource.Resource {
+	s := p.set(v, names)
+	if s == nil {
+		return nil
+	}
+	return p.addedClusters(s, func() []*resource.Resource { return p.Clusters(v, names, generated()) }, nil)
+}
+
+// AddedListeners gives the listeners that patches add to those of a View. generated gives all others, not patched; it is
+// asked only if any is added.
+func (p *Pass) AddedListeners(v *view.View, names snapshot.PatchList, generated func() []*resource.Resource) []*resource.Resource {
+	s := p.set(v, names)
+	if s == nil {
+		return nil
+	}
+	return p.addedListeners(s, func() []*resource.Resource { return p.Listeners(v, names, generated()) }, nil)
+}
+
+// verdict is told of each patch that adds something, nil if it did.
+type verdict func(p *patch, err error)
+
+func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell verdict) []*resource.Resource {
+	var list []*resource.Resource
+	taken := map[string]bool{}
+	asked := false
+	for _, x := range s.additions(networking.EnvoyFilter_CLUSTER) {
+		c, ok := x.value.(*clusterv3.Cluster)
+		if !ok {
+			continue
+		}
+		if !asked && maybeGenerated(c.GetName()) {
+			asked = true
+			for _, r := range others() {
+				taken[r.Name] = true
+			}
+		}
+		var err error
+		if taken[c.GetName()] {
+			err = fmt.Errorf("there is a cluster %q already", c.GetName())
+		} else {
+			taken[c.GetName()] = true
+			list = append(list, p.addition(x, c.GetName(), api.ClusterType))
+		}
+		if tell != nil {
+			tell(x, err)
+		}
+	}
+	return list
+}
+
+// maybeGenerated says whether a cluster of that name may be one of ours.
+func maybeGenerated(name string) bool {
+	switch name {
+	case mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster:
+		return true
+	default:
+		_, err := mesh.ParseClusterName(name)
+		return err == nil
+	}
+}
+
+func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell verdict) []*resource.Resource {
+	var list []*resource.Resource
+	names, places := map[string]bool{}, map[place]string{}
+	for i, x := range s.additions(networking.EnvoyFilter_LISTENER) {
+		l, ok := x.value.(*listenerv3.Listener)
+		if !ok {
+			continue
+		}
+		if i == 0 {
+			for _, r := range others() {
+				names[r.Name], places[placeOf(headOf(r.Body).address)] = true, r.Name
+			}
+		}
+		var err error
+		at := placeOf(headOf(x.encoded).address)
+		switch other, taken := places[at]; {
+		case l.GetName() == "":
+			err = errNameless
+		case names[l.GetName()]:
+			err = fmt.Errorf("there is a listener %q already", l.GetName())
+		case taken && at != place{}:
+			err = fmt.Errorf("the listener %q has its address already", other)
+		default:
+			names[l.GetName()], places[at] = true, l.GetName()
+			list = append(list, p.addition(x, l.GetName(), api.ListenerType))
+		}
+		if tell != nil {
+			tell(x, err)
+		}
+	}
+	return list
+}
+
+var errNameless = errors.New("a listener needs a name")
+
+// additions gives the patches that add objects of a class.
+func (s *set) additions(a applyTo) []*patch {
+	var list []*patch
+	for _, p := range s.patches {
+		if p.applyTo == a && p.adds() {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// addition gives the resource that a patch adds.
+func (p *Pass) addition(x *patch, name, typeURL string) *resource.Resource {
+	return p.added.Do(x, func(x *patch) *resource.Resource {
+		r := resource.FromBytes(name, typeURL, x.encoded, x.from)
+		r.Parts = x
+		return r
+	})
+}
+
+// Extension gives what a filter of a View's proxies that names it in its config_discovery is configured with; nil: nothing.
+// Of several definitions the last counts.
+func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *resource.Resource {
+	s := p.set(v, names)
+	if s == nil {
+		return nil
+	}
+	var found *patch
+	for _, x := range s.patches {
+		if c, ok := x.value.(*corev3.TypedExtensionConfig); ok && c.GetName() == name && (x.adds() || found != nil) {
+			found = x
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return p.addition(found, name, api.ExtensionType)
+}
+
+// extensions tells what became of each definition.
+func (s *set) extensions(tell verdict) {
+	last := map[string]*patch{}
+	for _, x := range s.patches {
+		c, ok := x.value.(*corev3.TypedExtensionConfig)
+		if !ok {
+			continue
+		}
+		before := last[c.GetName()]
+		switch {
+		case before == nil && !x.adds():
+			tell(x, fmt.Errorf("there is no extension config %q to replace", c.GetName()))
+			continue
+		case before != nil && x.adds():
+			tell(before, fmt.Errorf("the extension config %q is defined again by %s", c.GetName(), x.from))
+		}
+		last[c.GetName()] = x
+		tell(x, nil)
+	}
+}

@@ -1,0 +1,171 @@
+package patch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	udpav1 "github.com/cncf/xds/go/udpa/type/v1"
+	xdsv3 "github.com/cncf/xds/go/xds/type/v3"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// packed packs a message canonically.
+func packed(m proto.Message) (*anypb.Any, error) {
+	a := new(anypb.Any)
+	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		return nil, fmt.Errorf("pack %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return a, nil
+}
+
+// mergedTyped gives dst with src merged into what it has packed, which must be of one type. A TypedStruct in src stands for
+// the type that it names.
+func mergedTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
+	to, err := dst.UnmarshalNew()
+	if err != nil {
+		return nil, fmt.Errorf("what is there cannot be read: %w", plain(err))
+	}
+	from, err := src.UnmarshalNew()
+	if err != nil {
+		return nil, fmt.Errorf("the value cannot be read: %w", plain(err))
+	}
+	if t, ok := from.(typedStruct); ok && t.GetTypeUrl() == dst.GetTypeUrl() {
+		if from, err = unwrapped(t, to); err != nil {
+			return nil, err
+		}
+	}
+	if to.ProtoReflect().Descriptor() != from.ProtoReflect().Descriptor() {
+		return nil, fmt.Errorf("a %s cannot be merged into a %s", shortType(src), shortType(dst))
+	}
+	merge(to, from, replaceLists)
+	return packed(to)
+}
+
+// typedStruct is a message that holds another one as JSON, with its type: for types that the control plane need not know.
+type typedStruct interface {
+	proto.Message
+	GetTypeUrl() string
+	GetValue() *structpb.Struct
+}
+
+var (
+	_ typedStruct = (*xdsv3.TypedStruct)(nil)
+	_ typedStruct = (*udpav1.TypedStruct)(nil)
+)
+
+// unwrapped reads a TypedStruct as a message of the same type as like.
+func unwrapped(t typedStruct, like proto.Message) (proto.Message, error) {
+	m := like.ProtoReflect().New().Interface()
+	js, err := t.GetValue().MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(js, m); err != nil {
+		return nil, plain(err)
+	}
+	return m, nil
+}
+
+// meant gives the message that a TypedStruct stands for, if its type is known and it can be read; any other message is itself.
+func meant(m proto.Message) proto.Message {
+	t, ok := m.(typedStruct)
+	if !ok {
+		return m
+	}
+	known, err := protoregistry.GlobalTypes.FindMessageByURL(t.GetTypeUrl())
+	if err != nil {
+		return m
+	}
+	inside, err := unwrapped(t, known.New().Interface())
+	if err != nil {
+		return m
+	}
+	return inside
+}
+
+// shortType gives the name of the type that is packed, without what all have in common.
+func shortType(a *anypb.Any) string {
+	return string(a.MessageName().Name())
+}
+
+// check says what Envoy would refuse a message for, as far as the rules that its types carry (protoc-gen-validate) say it,
+// also of what is packed inside.
+func check(m proto.Message) error {
+	if v, ok := m.(interface{ ValidateAll() error }); ok {
+		if err := v.ValidateAll(); err != nil {
+			return plain(err)
+		}
+	}
+	return checkPacked(m.ProtoReflect())
+}
+
+// checkPacked checks what the message, and messages inside it, have packed.
+func checkPacked(m protoreflect.Message) error {
+	if a, ok := m.Interface().(*anypb.Any); ok {
+		if a.GetTypeUrl() == "" && len(a.GetValue()) == 0 {
+			return nil // the rules of the message around it say whether it may be empty
+		}
+		inside, err := a.UnmarshalNew()
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.GetTypeUrl(), plain(err))
+		}
+		return check(meant(inside))
+	}
+	var found error
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap():
+			found = checkEntries(f, v.Map())
+		case f.Message() == nil:
+		case f.IsList():
+			for i := 0; i < v.List().Len() && found == nil; i++ {
+				found = checkPacked(v.List().Get(i).Message())
+			}
+		default:
+			found = checkPacked(v.Message())
+		}
+		return found == nil
+	})
+	return found
+}
+
+// checkEntries checks the values of a map, in the order of their keys: what is found must not depend on chance.
+func checkEntries(f protoreflect.FieldDescriptor, entries protoreflect.Map) error {
+	if f.MapValue().Message() == nil {
+		return nil
+	}
+	var keys []protoreflect.MapKey
+	entries.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
+		keys = append(keys, k)
+		return true
+	})
+	slices.SortFunc(keys, func(a, b protoreflect.MapKey) int { return cmp.Compare(a.String(), b.String()) })
+	for _, k := range keys {
+		if err := checkPacked(entries.Get(k).Message()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain gives an error of the protobuf library, whose spaces vary from build to build on purpose and which begins with a
+// position in a text that nobody has seen, as one that reads well and always the same.
+func plain(err error) error {
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	text = strings.TrimPrefix(text, "proto: ")
+	if rest, ok := strings.CutPrefix(text, "(line "); ok {
+		if _, after, ok := strings.Cut(rest, "): "); ok {
+			text = after
+		}
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,125 @@
+package patch
+
+import (
+	"slices"
+	"strings"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// chain applies patches to one filter chain; nil: it is removed. spare says that the listener can do without it.
+func (w *listenerWork) chain(c *listenerv3.FilterChain, spare bool) *listenerv3.FilterChain {
+	for i, p := range w.of(networking.EnvoyFilter_FILTER_CHAIN) {
+		if p.adds() {
+			continue
+		}
+		w.reach(i, matchedResource)
+		if !p.matchesChain(w.listener.GetName(), c) {
+			continue
+		}
+		if p.removes() {
+			if !spare {
+				w.fail(i, errNoChains)
+				continue
+			}
+			w.did(i, 1)
+			return nil
+		}
+		value, ok := p.value.(*listenerv3.FilterChain)
+		if !ok {
+			continue
+		}
+		next, err := mergedChain(c, value, p.replacesLists())
+		if err != nil {
+			w.fail(i, err)
+			continue
+		}
+		c = next
+		w.did(i, 1)
+	}
+	c.Filters = w.networkFilters(c)
+	return c
+}
+
+// mergedChain gives a copy of the chain with the value merged into it, also into what a transport socket of the same name
+// has packed.
+func mergedChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.FilterChain, error) {
+	next := proto.CloneOf(c)
+	if socket := value.GetTransportSocket(); socket != nil {
+		value = proto.CloneOf(value)
+		value.TransportSocket = nil
+		s, err := mergedSocket(next.GetTransportSocket(), socket, lists)
+		if err != nil {
+			return nil, err
+		}
+		next.TransportSocket = s
+	}
+	merge(next, value, lists)
+	if err := check(next); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// matchesChain says whether a match that holds for the listener holds for the chain.
+func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
+	if p.listener == nil {
+		return true
+	}
+	have := c.GetFilterChainMatch()
+	port := have.GetDestinationPort().GetValue()
+	if want := p.listener.GetPortNumber(); want != 0 && want != port && (listener == virtualInbound || listener == virtualOutbound) {
+		return false // where connections are captured, the port is the chain's
+	}
+	m := p.listener.GetFilterChain()
+	if m.GetApplicationProtocols() != "" {
+		for want := range strings.SplitSeq(m.GetApplicationProtocols(), ",") {
+			if !slices.Contains(have.GetApplicationProtocols(), strings.TrimSpace(want)) {
+				return false
+			}
+		}
+	}
+	return (m.GetName() == "" || m.GetName() == c.GetName()) &&
+		(m.GetSni() == "" || slices.Contains(have.GetServerNames(), m.GetSni())) &&
+		(m.GetTransportProtocol() == "" || m.GetTransportProtocol() == have.GetTransportProtocol()) &&
+		(m.GetDestinationPort() == 0 || m.GetDestinationPort() == port)
+}
+
+// networkFilters gives the chain's filters as patched by NETWORK_FILTER, and by what goes inside.
+func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.Filter {
+	f := filterList[*listenerv3.Filter]{
+		work: w, applyTo: networking.EnvoyFilter_NETWORK_FILTER, classes: networkClasses(), terminal: isTerminal,
+		matches: func(i int, p *patch) bool {
+			w.reach(i, matchedResource)
+			if !p.matchesChain(w.listener.GetName(), c) {
+				return false
+			}
+			w.reach(i, matchedChain)
+			return true
+		},
+	}
+	filters, _ := f.patched(c.GetFilters())
+	return w.connectionManagers(c, filters)
+}
+
+// isTerminal says whether a network filter is one that must be the last of its chain.
+func isTerminal(typed *anypb.Any) bool {
+	switch typed.MessageName() {
+	case connectionManager,
+		"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+		"envoy.extensions.filters.network.redis_proxy.v3.RedisProxy",
+		"envoy.extensions.filters.network.thrift_proxy.v3.ThriftProxy",
+		"envoy.extensions.filters.network.dubbo_proxy.v3.DubboProxy",
+		"envoy.extensions.filters.network.generic_proxy.v3.GenericProxy",
+		"envoy.extensions.filters.network.direct_response.v3.Config",
+		"envoy.extensions.filters.network.echo.v3.Echo":
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,127 @@
+package patch
+
+import (
+	"errors"
+	"slices"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// listenerWork is a listener being patched by patches that match the listener itself.
+type listenerWork struct {
+	tallies
+	list     *list
+	listener *listenerv3.Listener
+	gateway  bool
+}
+
+// of walks over the patches of one class.
+func (w *listenerWork) of(a applyTo) func(yield func(int, *patch) bool) {
+	return func(yield func(int, *patch) bool) {
+		for i, p := range w.list.patches {
+			if p.applyTo == a && !yield(i, p) {
+				return
+			}
+		}
+	}
+}
+
+func patchListener(k task) *outcome {
+	l := k.patches
+	w := &listenerWork{tallies: make(tallies, len(l.patches)), list: l, listener: new(listenerv3.Listener), gateway: k.gateway}
+	for i, p := range w.of(networking.EnvoyFilter_LISTENER) {
+		if p.removes() {
+			w.did(i, 1)
+			return &outcome{tallies: w.tallies}
+		}
+	}
+	if err := proto.Unmarshal(k.resource.Body, w.listener); err != nil {
+		return w.unreadable(k.resource, l, err)
+	}
+	for i, p := range w.of(networking.EnvoyFilter_LISTENER) {
+		w.reach(i, matchedResource)
+		next, err := mergedListener(w.listener, p)
+		if err != nil {
+			w.fail(i, err)
+			continue
+		}
+		w.listener = next
+		w.did(i, 1)
+	}
+	w.listenerFilters()
+	w.chains()
+	return w.encoded(k.resource, l, w.listener)
+}
+
+func mergedListener(l *listenerv3.Listener, p *patch) (*listenerv3.Listener, error) {
+	value, ok := p.value.(*listenerv3.Listener)
+	switch {
+	case !ok:
+		return nil, errNoValue
+	case value.GetName() != "" && value.GetName() != l.GetName():
+		return nil, errRename
+	default:
+		return merged(l, p)
+	}
+}
+
+// listenerFilters applies LISTENER_FILTER.
+func (w *listenerWork) listenerFilters() {
+	f := filterList[*listenerv3.ListenerFilter]{
+		work: w, applyTo: networking.EnvoyFilter_LISTENER_FILTER,
+		matches: func(i int, _ *patch) bool {
+			w.reach(i, matchedChain)
+			return true
+		},
+	}
+	w.listener.ListenerFilters, _ = f.patched(w.listener.GetListenerFilters())
+}
+
+var errNoChains = errors.New("without this filter chain the listener would have none")
+
+// chains applies FILTER_CHAIN, and to each chain what goes inside. Chains that are added are not patched further.
+func (w *listenerWork) chains() {
+	l := w.listener
+	var kept []*listenerv3.FilterChain
+	for i, c := range l.GetFilterChains() {
+		others := len(kept) + len(l.GetFilterChains()) - i - 1
+		if next := w.chain(c, others > 0 || l.GetDefaultFilterChain() != nil); next != nil {
+			kept = append(kept, next)
+		}
+	}
+	l.FilterChains = kept
+	if l.DefaultFilterChain != nil {
+		l.DefaultFilterChain = w.chain(l.DefaultFilterChain, len(kept) > 0)
+	}
+	for i, p := range w.of(networking.EnvoyFilter_FILTER_CHAIN) {
+		value, ok := p.value.(*listenerv3.FilterChain)
+		if !p.adds() || !ok {
+			continue
+		}
+		w.reach(i, matchedResource)
+		if slices.ContainsFunc(l.FilterChains, func(c *listenerv3.FilterChain) bool { return sameMatch(c, value) }) {
+			w.fail(i, errSameMatch)
+			continue
+		}
+		l.FilterChains = append(l.FilterChains, value)
+		w.did(i, 1)
+	}
+}
+
+var errSameMatch = errors.New("the listener has a filter chain with the same filter_chain_match")
+
+// sameMatch says that Envoy would take only one of two chains.
+func sameMatch(a, b *listenerv3.FilterChain) bool {
+	empty := new(listenerv3.FilterChainMatch)
+	or := func(m *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {
+		if m == nil {
+			return empty
+		}
+		return m
+	}
+	return proto.Equal(or(a.GetFilterChainMatch()), or(b.GetFilterChainMatch()))
+}

@@ -1,0 +1,219 @@
+package patch
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Pass applies patches to the resources of Views, and remembers what came of it. It is for use by many goroutines. The
+// lists of names that its methods are given are those of the View's proxies (snapshot.PatchNames); an empty one costs nothing.
+type Pass struct {
+	filters   *memo.Table[*config.Config, *filter]
+	lists     *memo.Table[string, *list]
+	clusters  *memo.Table[task, *outcome]
+	listeners *memo.Table[task, *outcome]
+	routes    *memo.Table[task, *outcome]
+	hosts     *memo.Table[hostTask, *hostOutcome]
+	added     *memo.Table[*patch, *resource.Resource]
+	ids       atomic.Uint64
+}
+
+// hostTask is an encoded VirtualHost and patches that match the RouteConfiguration that it is in.
+type hostTask struct {
+	body    string
+	patches *list
+}
+
+// New makes a Pass that remembers nothing yet.
+func New() *Pass {
+	return &Pass{
+		filters: memo.New[*config.Config, filter](), lists: memo.New[string, list](),
+		clusters: memo.New[task, outcome](), listeners: memo.New[task, outcome](), routes: memo.New[task, outcome](),
+		hosts: memo.New[hostTask, hostOutcome](), added: memo.New[*patch, resource.Resource](),
+	}
+}
+
+// Computed is how many resources, and virtual hosts, were really patched since the start, for tests and metrics.
+func (p *Pass) Computed() uint64 {
+	return p.clusters.Computed() + p.listeners.Computed() + p.routes.Computed() + p.hosts.Computed()
+}
+
+// Edited says whether a change is one of the patches of a list: then resources differ though what they are made of does not.
+func Edited(names snapshot.PatchList, d snapshot.Delta) bool {
+	if names == "" {
+		return false
+	}
+	for k := range d.Configs {
+		if names.Has(k) {
+			return true
+		}
+	}
+	return d.All
+}
+
+// Clusters gives clusters of a View as patched. The list itself stays as it is.
+func (p *Pass) Clusters(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
+	return p.each(p.set(v, names), v, list, p.cluster, nil)
+}
+
+// Listeners gives listeners of a View as patched.
+func (p *Pass) Listeners(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
+	return p.each(p.set(v, names), v, list, p.listener, nil)
+}
+
+// ClustersSince gives a difference of clusters as it is after they are patched.
+func (p *Pass) ClustersSince(v *view.View, names snapshot.PatchList, d resource.Diff) resource.Diff {
+	return since(d, p.Clusters(v, names, d.Updated))
+}
+
+// ListenersSince gives a difference of listeners as it is after they are patched.
+func (p *Pass) ListenersSince(v *view.View, names snapshot.PatchList, d resource.Diff) resource.Diff {
+	return since(d, p.Listeners(v, names, d.Updated))
+}
+
+// since puts the resources that patches removed with those that are gone.
+func since(d resource.Diff, updated []*resource.Resource) resource.Diff {
+	if len(updated) == len(d.Updated) {
+		return resource.Diff{Updated: updated, Removed: d.Removed}
+	}
+	left := make(map[string]bool, len(updated))
+	for _, r := range updated {
+		left[r.Name] = true
+	}
+	removed := slices.Clone(d.Removed)
+	for _, r := range d.Updated {
+		if !left[r.Name] {
+			removed = append(removed, r.Name)
+		}
+	}
+	slices.Sort(removed)
+	return resource.Diff{Updated: updated, Removed: slices.Compact(removed)}
+}
+
+// Routes gives a RouteConfiguration of a View as patched; nil for nil.
+func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resource) *resource.Resource {
+	s := p.set(v, names)
+	if s == nil || r == nil {
+		return r
+	}
+	o, _ := p.routeConfiguration(s, v, r)
+	if o == nil {
+		return r
+	}
+	return o.resource
+}
+
+// step patches one resource: nil where no patch is for it.
+type step func(s *set, v *view.View, r *resource.Resource) (*outcome, *list)
+
+func (p *Pass) cluster(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
+	l := s.forCluster(v, r)
+	if l == nil {
+		return nil, nil
+	}
+	return p.clusters.Do(task{resource: r, patches: l}, patchCluster), l
+}
+
+func (p *Pass) listener(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
+	l := s.forListener(v, r)
+	if l == nil {
+		return nil, nil
+	}
+	return p.listeners.Do(task{resource: r, patches: l, gateway: gateway(v)}, patchListener), l
+}
+
+func (p *Pass) routeConfiguration(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
+	l := s.forRoutes(v, r)
+	if l == nil {
+		return nil, nil
+	}
+	return p.routes.Do(task{resource: r, patches: l, gateway: gateway(v)}, func(k task) *outcome {
+		return patchRoutes(k, func(body []byte) *hostOutcome {
+			return p.hosts.Do(hostTask{string(body), k.patches}, func(k hostTask) *hostOutcome {
+				return patchHost([]byte(k.body), k.patches, nil)
+			})
+		})
+	}), l
+}
+
+func gateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
+
+// each patches all resources of a list. note, if not nil, is told of each one that was looked at.
+func (p *Pass) each(s *set, v *view.View, list []*resource.Resource, one step, note func(*resource.Resource, *outcome, *list)) []*resource.Resource {
+	if s == nil {
+		return list
+	}
+	out := list
+	for i, r := range list {
+		o, l := one(s, v, r)
+		if o == nil {
+			continue
+		}
+		if note != nil {
+			note(r, o, l)
+		}
+		if &out[0] == &list[0] {
+			out = slices.Clone(list)
+		}
+		out[i] = o.resource
+	}
+	return slices.DeleteFunc(out, func(r *resource.Resource) bool { return r == nil })
+}
+
+// setKey names a set among what is derived of a snapshot.
+type setKey struct {
+	pass  *Pass
+	names snapshot.PatchList
+}
+
+// set reads the patches of a list; nil: there are none that can be applied.
+func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
+	if names == "" {
+		return nil
+	}
+	return snapshot.Derive(v.Snapshot.Derived, setKey{p, names}, func() *set {
+		s := &set{pass: p, lists: map[string]*list{}}
+		for _, e := range v.Snapshot.EnvoyPatches(names) {
+			f := p.filters.Do(e.Filter, func(c *config.Config) *filter {
+				f := readFilter(c.Key, config.Spec[*networking.EnvoyFilter](c))
+				for _, x := range f.patches {
+					if x != nil {
+						x.id = p.ids.Add(1)
+					}
+				}
+				return f
+			})
+			if x := f.patches[e.Index]; x != nil {
+				s.patches = append(s.patches, x)
+			}
+		}
+		if len(s.patches) == 0 {
+			return nil
+		}
+		s.brought = broughtBy(s.patches)
+		return s
+	})
+}
+
+// list gives the list of a set's patches at those places, each a varint.
+func (p *Pass) list(s *set, places []byte) *list {
+	var patches []*patch
+	var ids []byte
+	for len(places) > 0 {
+		i, n := binary.Uvarint(places)
+		places = places[n:]
+		patches = append(patches, s.patches[i])
+		ids = binary.AppendUvarint(ids, s.patches[i].id)
+	}
+	return p.lists.Do(string(ids), func(string) *list { return &list{patches: patches, brought: broughtBy(patches)} })
+}

@@ -1,0 +1,104 @@
+package patch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+)
+
+const poisons = "testdata/poison/*.yaml"
+
+// TestPoisonIsRefused gives one running Envoy the resources of a sidecar, each EnvoyFilter of testdata/poison on top of them,
+// and the good ones again. Nothing that is known here tells that Envoy refuses them: their use is to test what happens
+// then. The first line of a file says what it is, the second begins with "# refused: " and has a part of what Envoy says.
+func TestPoisonIsRefused(t *testing.T) {
+	files, err := filepath.Glob(poisons)
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d files %s (%v): they are too few to show anything", len(files), poisons, err)
+	}
+	s := startSubject(t)
+	good := allOf(newWorld(t, nil, nil, nil, nil))
+	if refused := s.change(nil, good); len(refused) > 0 {
+		t.Fatalf("what is good is refused: %q", refused)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
+			s.t = t
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bad := allOf(poisonedWorld(t, text))
+			checkRefusal(t, text, s.change(good, bad))
+			if refused := s.change(bad, good); len(refused) > 0 {
+				t.Errorf("what is good is refused afterwards: %q", refused)
+			}
+		})
+	}
+}
+
+func checkRefusal(t *testing.T, text []byte, refused []string) {
+	t.Helper()
+	want := ""
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "# refused: "); ok {
+			want = strings.TrimSpace(rest)
+		}
+	}
+	if want == "" || !slices.ContainsFunc(refused, func(r string) bool { return strings.Contains(r, want) }) {
+		t.Errorf("Envoy says %q, want a refusal with %q", refused, want)
+	}
+}
+
+// poisonedWorld makes the mesh with an EnvoyFilter in it, which must be in force without a word of doubt.
+func poisonedWorld(t *testing.T, text []byte) *world {
+	t.Helper()
+	objects, err := fixture.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range objects {
+		for _, p := range config.Validate(c) {
+			t.Errorf("validation: %v", p)
+		}
+	}
+	w := newWorld(t, text, nil, nil, nil)
+	if found := w.problems(); len(found) > 0 {
+		t.Errorf("it is known to be wrong:\n%s", found)
+	}
+	return w
+}
+
+// pushOrder is the types in the order in which they are sent.
+func pushOrder() []string {
+	return []string{api.ClusterType, api.ListenerType, api.RouteType, api.ExtensionType}
+}
+
+func allOf(w *world) map[string]*resource.Set {
+	w.t.Helper()
+	sets := map[string]*resource.Set{}
+	clusters, listeners, routes, extensions := w.patched()
+	for typeURL, list := range map[string][]*resource.Resource{
+		api.ClusterType: clusters, api.ListenerType: listeners, api.RouteType: routes, api.ExtensionType: extensions,
+	} {
+		set, err := resource.NewSet(list)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		sets[typeURL] = set
+	}
+	return sets
+}
+
+func pipe(path string) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
+}

@@ -1,0 +1,150 @@
+package patch
+
+import (
+	"fmt"
+	"slices"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Generated is all that a View has before it is patched.
+type Generated struct {
+	Clusters, Listeners []*resource.Resource
+	// Route gives one RouteConfiguration.
+	Route func(name string) *resource.Resource
+}
+
+// Problems gives what became of patches that hold for a View's proxies and could not do what they say, sorted: an Error where
+// a patch was refused, a Warning where it found nothing to work on. What is wrong with a patch whatever it is applied to
+// is told by Check.
+func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []config.Problem {
+	if names == (snapshot.PatchNames{}) {
+		return nil
+	}
+	r := report{}
+	if s := p.set(v, names.Clusters); s != nil {
+		r.expect(s)
+		p.each(s, v, g.Clusters, p.cluster, r.note)
+		p.addedClusters(s, func() []*resource.Resource { return p.Clusters(v, names.Clusters, g.Clusters) }, r.tell)
+	}
+	listeners := g.Listeners
+	if s := p.set(v, names.Listeners); s != nil {
+		r.expect(s)
+		listeners = p.each(s, v, g.Listeners, p.listener, r.note)
+		added := p.addedListeners(s, func() []*resource.Resource { return listeners }, r.tell)
+		listeners = slices.Concat(listeners, added)
+	}
+	if s := p.set(v, names.Routes); s != nil {
+		r.expect(s)
+		for _, name := range routeNames(listeners) {
+			if routes := g.Route(name); routes != nil {
+				p.each(s, v, []*resource.Resource{routes}, p.routeConfiguration, r.note)
+			}
+		}
+	}
+	if s := p.set(v, names.Extensions); s != nil {
+		r.expect(s)
+		s.extensions(r.tell)
+	}
+	return r.problems(v.Snapshot)
+}
+
+// report gathers what became of each patch.
+type report map[*patch]*tally
+
+// expect makes room for patches about which nothing may be told.
+func (r report) expect(s *set) {
+	for _, p := range s.patches {
+		if r[p] == nil {
+			r[p] = new(tally)
+		}
+	}
+}
+
+func (r report) note(what *resource.Resource, o *outcome, l *list) {
+	for i, t := range o.tallies {
+		if t.reason != "" {
+			t.reason = fmt.Sprintf("%s %q: %s", api.ShortType(what.TypeURL), what.Name, t.reason)
+		}
+		r[l.patches[i]].add(t)
+	}
+}
+
+func (r report) tell(p *patch, err error) {
+	t := tally{applied: 1}
+	if err != nil {
+		t = tally{reason: err.Error()}
+	}
+	r[p].add(t)
+}
+
+func (r report) problems(s *snapshot.Snapshot) []config.Problem {
+	var list []config.Problem
+	for p, t := range r {
+		found := config.Problem{Key: p.from, Field: p.field(), Severity: config.Error, Reason: t.reason}
+		switch {
+		case t.reason != "":
+		case t.applied == 0:
+			found.Severity, found.Reason = config.Warning, p.missed(t.depth)
+		default:
+			continue
+		}
+		if c := s.Config(p.from); c != nil {
+			found.Origin = c.Origin
+		}
+		list = append(list, found)
+	}
+	slices.SortFunc(list, config.Problem.Compare)
+	return list
+}
+
+// missed says how far a match came that found nothing.
+func (p *patch) missed(d depth) string {
+	const nothing = "the patch does nothing on some of the proxies that it is for: "
+	switch p.applyTo {
+	case networking.EnvoyFilter_CLUSTER:
+		return nothing + "no cluster of theirs matches"
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+		return nothing + []string{
+			noResource: "no route configuration of theirs matches, or none that has what the match names", matchedResource: "no virtual host matches",
+			matchedChain: "no virtual host matches", matchedNetworkFilter: "no virtual host matches", matchedVirtualHost: "no route matches",
+		}[d]
+	default:
+		return nothing + []string{
+			noResource: "no listener of theirs matches, or none that has what the match names", matchedResource: "no filter chain matches",
+			matchedChain: "no filter matches", matchedNetworkFilter: "no HTTP filter matches", matchedVirtualHost: "nothing matches",
+		}[d]
+	}
+}
+
+// routeNames gives the names of the RouteConfigurations that listeners ask for, sorted.
+func routeNames(listeners []*resource.Resource) []string {
+	var names []string
+	for _, r := range listeners {
+		l := new(listenerv3.Listener)
+		if proto.Unmarshal(r.Body, l) != nil {
+			continue
+		}
+		for _, c := range append(l.GetFilterChains(), l.GetDefaultFilterChain()) {
+			for _, f := range c.GetFilters() {
+				m := new(hcmv3.HttpConnectionManager)
+				if f.GetTypedConfig().MessageName() == connectionManager && f.GetTypedConfig().UnmarshalTo(m) == nil && m.GetRds() != nil {
+					names = append(names, m.GetRds().GetRouteConfigName())
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

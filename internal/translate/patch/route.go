@@ -1,0 +1,252 @@
+package patch
+
+import (
+	"slices"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// routesWork is a RouteConfiguration being patched. It is never decoded whole: only the virtual hosts in which a patch may
+// find something are, and the rest if a patch is for it.
+type routesWork struct {
+	tallies
+	list *list
+	// active are the patches that match the RouteConfiguration itself.
+	active []bool
+	// host patches an encoded VirtualHost, or remembers how it did.
+	host func(body []byte) *hostOutcome
+
+	name   []byte   // the encoded field
+	hosts  [][]byte // the encoded messages
+	others []byte   // all other fields, encoded
+	made   []*hostOutcome
+}
+
+// patchRoutes applies patches that have been chosen for the RouteConfiguration, so they all match it.
+func patchRoutes(k task, host func(body []byte) *hostOutcome) *outcome {
+	n := len(k.patches.patches)
+	w := &routesWork{tallies: make(tallies, n), list: k.patches, active: make([]bool, n), host: host}
+	for i := range w.active {
+		w.active[i] = true
+	}
+	body := w.patch(k.resource.Body)
+	o := w.finish(k.resource, k.patches, k.resource.Name, body)
+	o.hosts = w.made
+	return o
+}
+
+// inlineRoutes gives the routes that a connection manager has inside as patched; the same if nothing was changed.
+func (w *listenerWork) inlineRoutes(routes *routev3.RouteConfiguration) *routev3.RouteConfiguration {
+	side := networking.EnvoyFilter_SIDECAR_INBOUND
+	if w.gateway {
+		side = networking.EnvoyFilter_GATEWAY
+	}
+	inner := &routesWork{tallies: make(tallies, len(w.list.patches)), list: w.list, active: make([]bool, len(w.list.patches))}
+	any := false
+	for i, p := range w.list.patches {
+		inner.active[i] = p.ofRoutes() && p.matchesRoutes(routes.GetName(), side)
+		any = any || inner.active[i]
+	}
+	if !any {
+		return routes
+	}
+	inner.host = func(body []byte) *hostOutcome { return patchHost(body, w.list, inner.active) }
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(routes)
+	if err != nil {
+		return routes
+	}
+	next := new(routev3.RouteConfiguration)
+	if err := proto.Unmarshal(inner.patch(body), next); err != nil {
+		return routes
+	}
+	w.join(inner.tallies)
+	if !inner.touched() {
+		return routes
+	}
+	return next
+}
+
+func (p *patch) ofRoutes() bool {
+	switch p.applyTo {
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+		return true
+	default:
+		return false
+	}
+}
+
+// of walks over the active patches of one class.
+func (w *routesWork) of(a applyTo) func(yield func(int, *patch) bool) {
+	return func(yield func(int, *patch) bool) {
+		for i, p := range w.list.patches {
+			if w.active[i] && p.applyTo == a && !yield(i, p) {
+				return
+			}
+		}
+	}
+}
+
+// patch gives the encoded RouteConfiguration as patched.
+func (w *routesWork) patch(body []byte) []byte {
+	fields(body, func(f field) bool {
+		switch f.number {
+		case routesName:
+			w.name = f.whole
+		case routesVirtualHosts:
+			w.hosts = append(w.hosts, f.body)
+		default:
+			w.others = append(w.others, f.whole...)
+		}
+		return true
+	})
+	var added []addedHost
+	for i, p := range w.of(networking.EnvoyFilter_ROUTE_CONFIGURATION) {
+		w.reach(i, matchedResource)
+		hosts, err := w.merge(p)
+		if err != nil {
+			w.fail(i, err)
+			continue
+		}
+		w.did(i, 1)
+		for _, h := range hosts {
+			added = append(added, addedHost{i, h})
+		}
+	}
+	w.patchHosts()
+	for i, p := range w.of(networking.EnvoyFilter_VIRTUAL_HOST) {
+		if value, ok := p.value.(*routev3.VirtualHost); ok && p.adds() {
+			w.reach(i, matchedResource)
+			added = append(added, addedHost{i, value})
+		}
+	}
+	w.add(added)
+	return w.assembled()
+}
+
+// merge merges a patch of the RouteConfiguration itself into its fields. The virtual hosts that it brings are given.
+func (w *routesWork) merge(p *patch) ([]*routev3.VirtualHost, error) {
+	value, ok := p.value.(*routev3.RouteConfiguration)
+	if !ok {
+		return nil, errNoValue
+	}
+	c := new(routev3.RouteConfiguration)
+	if err := proto.Unmarshal(append(append([]byte(nil), w.name...), w.others...), c); err != nil {
+		return nil, plain(err)
+	}
+	if value.GetName() != "" && value.GetName() != c.GetName() {
+		return nil, errRename
+	}
+	rest := proto.CloneOf(value)
+	rest.Name, rest.VirtualHosts = "", nil
+	merge(c, rest, p.replacesLists())
+	if err := check(c); err != nil {
+		return nil, err
+	}
+	c.Name = ""
+	others, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
+	if err != nil {
+		return nil, plain(err)
+	}
+	w.others = others
+	return value.GetVirtualHosts(), nil
+}
+
+// patchHosts applies to each virtual host the patches that may find something in it. One that comes out with a name or a
+// domain of another stays as it was.
+func (w *routesWork) patchHosts() {
+	type change struct {
+		at  int
+		was []byte
+		*hostOutcome
+	}
+	var changes []change
+	for at, h := range w.hosts {
+		if !w.mayTouch(h) {
+			continue
+		}
+		o := w.host(h)
+		w.made = append(w.made, o)
+		switch {
+		case !o.tallies.touched():
+			w.join(o.tallies)
+		case o.body == nil: // what it claimed is free for all the others
+			w.join(o.tallies)
+			w.hosts[at] = nil
+		default:
+			changes = append(changes, change{at, h, o})
+		}
+	}
+	for _, c := range changes {
+		if err := w.conflict(newClaims(c.body, c.was), c.at); err != nil {
+			w.refuse(c.tallies, err)
+			continue
+		}
+		w.join(c.tallies)
+		w.hosts[c.at] = c.body
+	}
+	w.hosts = slices.DeleteFunc(w.hosts, func(h []byte) bool { return h == nil })
+}
+
+// refuse notes that what patches did to a virtual host does not count.
+func (w *routesWork) refuse(t tallies, err error) {
+	for i := range t {
+		if t[i].applied > 0 {
+			w.fail(i, err)
+		}
+	}
+}
+
+// mayTouch says whether a patch may find something in an encoded VirtualHost.
+func (w *routesWork) mayTouch(host []byte) bool {
+	for i, p := range w.list.patches {
+		if !w.active[i] || p.applyTo == networking.EnvoyFilter_ROUTE_CONFIGURATION || p.adds() && p.applyTo == networking.EnvoyFilter_VIRTUAL_HOST {
+			continue
+		}
+		m := p.route.GetVhost()
+		if w.list.brought.mayHave(host, m.GetName()) && w.list.brought.mayHave(host, m.GetDomainName()) && w.list.brought.mayHave(host, m.GetRoute().GetName()) {
+			return true
+		}
+	}
+	return false
+}
+
+// addedHost is a virtual host that the patch of that place brings.
+type addedHost struct {
+	patch int
+	host  *routev3.VirtualHost
+}
+
+func (w *routesWork) add(list []addedHost) {
+	for _, a := range list {
+		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.host)
+		if err == nil {
+			err = w.conflict(newClaims(body, nil), -1)
+		}
+		if err != nil {
+			w.fail(a.patch, err)
+			continue
+		}
+		w.hosts = append(w.hosts, body)
+		if w.list.patches[a.patch].adds() {
+			w.did(a.patch, 1)
+		}
+	}
+}
+
+// assembled encodes the RouteConfiguration, its fields in the order of their numbers.
+func (w *routesWork) assembled() []byte {
+	size := len(w.name) + len(w.others)
+	for _, h := range w.hosts {
+		size += len(h) + 6
+	}
+	b := append(make([]byte, 0, size), w.name...)
+	for _, h := range w.hosts {
+		b = protowire.AppendBytes(protowire.AppendTag(b, routesVirtualHosts, protowire.BytesType), h)
+	}
+	return append(b, w.others...)
+}

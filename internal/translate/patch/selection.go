@@ -1,0 +1,233 @@
+package patch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// set is the patches that one text of snapshot.PatchNames names, in their order.
+type set struct {
+	patches []*patch
+	brought brought
+
+	pass  *Pass
+	mu    sync.RWMutex
+	lists map[string]*list // by which patches they have
+}
+
+// choose gives the patches that wanted says may find something; nil for none.
+func (s *set) choose(wanted func(p *patch) bool) *list {
+	var mask [32]byte // enough for 256 patches on the stack
+	chosen := mask[:0]
+	for i, p := range s.patches {
+		if wanted(p) {
+			chosen = binary.AppendUvarint(chosen, uint64(i))
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	s.mu.RLock()
+	l := s.lists[string(chosen)]
+	s.mu.RUnlock()
+	if l != nil {
+		return l
+	}
+	l = s.pass.list(s, chosen)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists[string(chosen)] = l
+	return l
+}
+
+// brought are the values of patches, encoded: a name that is in none of them can only be where it was before.
+type brought [][]byte
+
+func broughtBy(patches []*patch) brought {
+	var b brought
+	for _, p := range patches {
+		if len(p.encoded) > 0 {
+			b = append(b, p.encoded)
+		}
+	}
+	return b
+}
+
+// mayHave says whether a name may come up in a message while it is patched: it is there, or a patch may bring it.
+func (b brought) mayHave(body []byte, name string) bool {
+	n := []byte(name)
+	return len(n) == 0 || bytes.Contains(body, n) || slices.ContainsFunc(b, func(v []byte) bool { return bytes.Contains(v, n) })
+}
+
+func (p *patch) concerns(c patchContext) bool {
+	return p.context == networking.EnvoyFilter_ANY || p.context == c
+}
+
+// forCluster chooses the patches for a cluster.
+func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
+	name, err := mesh.ParseClusterName(r.Name)
+	side := sideOf(v, r.Name == mesh.InboundPassthroughCluster || name.Direction == mesh.Inbound)
+	return s.choose(func(p *patch) bool {
+		if p.adds() || !p.concerns(side) {
+			return false
+		}
+		m := p.cluster
+		switch {
+		case m == nil:
+			return true
+		case m.GetName() != "":
+			return m.GetName() == r.Name
+		case err != nil:
+			return m.GetSubset() == "" && m.GetService() == "" && m.GetPortNumber() == 0
+		}
+		return (m.GetPortNumber() == 0 || m.GetPortNumber() == name.Port) &&
+			(m.GetSubset() == "" || m.GetSubset() == name.Subset) &&
+			(m.GetService() == "" || servedBy(v, name, m.GetService()))
+	})
+}
+
+// sideOf gives the context of what is on one of the sides of a proxy.
+func sideOf(v *view.View, inbound bool) patchContext {
+	switch {
+	case v.Key.Type != mesh.SidecarProxy:
+		return networking.EnvoyFilter_GATEWAY
+	case inbound:
+		return networking.EnvoyFilter_SIDECAR_INBOUND
+	default:
+		return networking.EnvoyFilter_SIDECAR_OUTBOUND
+	}
+}
+
+// servedBy says whether a cluster is a service's. Inbound clusters do not say whose they are: they are of all services that
+// are served on the port.
+func servedBy(v *view.View, name mesh.ClusterName, service string) bool {
+	if name.Direction == mesh.Outbound {
+		return string(name.Host) == service
+	}
+	return slices.ContainsFunc(v.Inbound, func(i view.Instance) bool {
+		return i.TargetPort == name.Port && string(i.Service.Host) == service
+	})
+}
+
+// Listeners of captured connections. Their filter chains have the ports that other listeners have themselves.
+const (
+	virtualInbound  = "virtualInbound"
+	virtualOutbound = "virtualOutbound"
+)
+
+// connectionManager is in every encoded HTTP connection manager.
+const connectionManager = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+
+// forListener chooses the patches for a listener.
+func (s *set) forListener(v *view.View, r *resource.Resource) *list {
+	head := headOf(r.Body)
+	side, port := sideOf(v, head.inbound), head.port()
+	return s.choose(func(p *patch) bool {
+		if !p.concerns(side) || p.adds() && p.applyTo == networking.EnvoyFilter_LISTENER {
+			return false
+		}
+		switch p.applyTo {
+		case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+			return s.brought.mayHave(r.Body, connectionManager) // for routes inside
+		case networking.EnvoyFilter_HTTP_FILTER:
+			if !s.brought.mayHave(r.Body, connectionManager) {
+				return false
+			}
+		}
+		return p.matchesListener(r.Name, port) && s.mayHaveMatched(r.Body, p)
+	})
+}
+
+// matchesListener says whether a match holds for the listener itself.
+func (p *patch) matchesListener(name string, port uint32) bool {
+	m := p.listener
+	if m.GetName() != "" && m.GetName() != name {
+		return false
+	}
+	if m.GetPortNumber() == 0 || p.applyTo != networking.EnvoyFilter_LISTENER && (name == virtualInbound || name == virtualOutbound) {
+		return true
+	}
+	return m.GetPortNumber() == port
+}
+
+// mayHaveMatched says whether all names that a match on a part of a listener asks for may come up in it.
+func (s *set) mayHaveMatched(body []byte, p *patch) bool {
+	chain := p.listener.GetFilterChain()
+	for _, name := range []string{chain.GetName(), chain.GetSni(), p.networkFilter(), p.httpFilter(), p.listener.GetListenerFilter()} {
+		if !s.brought.mayHave(body, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// forRoutes chooses the patches for a RouteConfiguration.
+func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
+	side := sideOf(v, false)
+	return s.choose(func(p *patch) bool {
+		if !p.concerns(side) || !p.matchesRoutes(r.Name, side) {
+			return false
+		}
+		host := p.route.GetVhost()
+		for _, name := range []string{host.GetName(), host.GetDomainName(), host.GetRoute().GetName()} {
+			if !s.brought.mayHave(r.Body, name) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// matchesRoutes says whether a match holds for a RouteConfiguration of that name.
+func (p *patch) matchesRoutes(name string, side patchContext) bool {
+	m := p.route
+	if m.GetName() != "" && m.GetName() != name {
+		return false
+	}
+	if m.GetPortNumber() == 0 && m.GetPortName() == "" && m.GetGateway() == "" {
+		return true
+	}
+	port, portName, gateway := routesOf(name)
+	if m.GetPortNumber() != 0 && m.GetPortNumber() != port {
+		return false
+	}
+	if side != networking.EnvoyFilter_GATEWAY { // the other two are for gateways only
+		return true
+	}
+	return (m.GetPortName() == "" || m.GetPortName() == portName) && (m.GetGateway() == "" || m.GetGateway() == gateway)
+}
+
+// routesOf takes the name of a RouteConfiguration apart: "9080" and "host:9080" of a sidecar, "inbound|9080||" of an inbound
+// listener, "http.8080" and "https.8443.port-name.gateway-name.namespace" of a gateway.
+func routesOf(name string) (port uint32, portName, gateway string) {
+	if c, err := mesh.ParseClusterName(name); err == nil {
+		return c.Port, "", ""
+	}
+	parts := strings.SplitN(name, ".", 5)
+	switch {
+	case parts[0] == "http" && len(parts) > 1:
+		return number(parts[1]), "", ""
+	case parts[0] == "https" && len(parts) == 5:
+		return number(parts[1]), parts[2], parts[4] + "/" + parts[3]
+	default:
+		return number(name[strings.LastIndexByte(name, ':')+1:]), "", ""
+	}
+}
+
+func number(text string) uint32 {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}

@@ -1,0 +1,119 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// newValue makes an empty message of the type that a patch's value has; nil for what is not patched.
+func newValue(a applyTo) proto.Message {
+	switch a {
+	case networking.EnvoyFilter_LISTENER:
+		return new(listenerv3.Listener)
+	case networking.EnvoyFilter_FILTER_CHAIN:
+		return new(listenerv3.FilterChain)
+	case networking.EnvoyFilter_NETWORK_FILTER:
+		return new(listenerv3.Filter)
+	case networking.EnvoyFilter_HTTP_FILTER:
+		return new(hcmv3.HttpFilter)
+	case networking.EnvoyFilter_LISTENER_FILTER:
+		return new(listenerv3.ListenerFilter)
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION:
+		return new(routev3.RouteConfiguration)
+	case networking.EnvoyFilter_VIRTUAL_HOST:
+		return new(routev3.VirtualHost)
+	case networking.EnvoyFilter_HTTP_ROUTE:
+		return new(routev3.Route)
+	case networking.EnvoyFilter_CLUSTER:
+		return new(clusterv3.Cluster)
+	case networking.EnvoyFilter_EXTENSION_CONFIG:
+		return new(corev3.TypedExtensionConfig)
+	case networking.EnvoyFilter_BOOTSTRAP:
+		return new(bootstrapv3.Bootstrap)
+	default:
+		return nil
+	}
+}
+
+// readValue reads a patch's value as the message that its class demands. Fields that the type does not have are left out,
+// for they may be of another version of Envoy's API: unknown says so.
+func readValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, err error) {
+	if m = newValue(a); m == nil {
+		return nil, nil, fmt.Errorf("%s cannot be patched", a)
+	}
+	js, err := value.MarshalJSON()
+	if err != nil {
+		return nil, nil, plain(err)
+	}
+	if unknown = protojson.Unmarshal(js, m); unknown == nil {
+		return m, nil, nil
+	}
+	m = newValue(a)
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(js, m); err != nil {
+		return nil, nil, unreadable(err)
+	}
+	return m, plain(unknown), nil
+}
+
+// unreadable says why a value cannot be read. What users meet most is a type that only Istio's own Envoy has, or one of
+// Envoy's API of long ago.
+func unreadable(err error) error {
+	text := plain(err).Error()
+	_, rest, ok := strings.Cut(text, "unable to resolve \"")
+	if !ok {
+		return errors.New(text)
+	}
+	url, _, _ := strings.Cut(rest, "\"")
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	switch {
+	case strings.HasPrefix(name, "envoy.") && (strings.Contains(name, ".v2.") || strings.Contains(name, ".v2alpha")):
+		return fmt.Errorf("there is no type %q: version 2 of Envoy's API is gone, use that of version 3", url)
+	case !strings.HasPrefix(name, "envoy.") && (strings.Contains(name, "istio") || strings.HasPrefix(name, "stats.")):
+		return fmt.Errorf("there is no type %q: upstream Envoy does not have this extension of Istio's", url)
+	default:
+		return fmt.Errorf("there is no type %q; if your proxies have it, write it as an xds.type.v3.TypedStruct", url)
+	}
+}
+
+// configured says that something named, such as a filter, has a configuration, without which Envoy cannot tell what it is.
+func configured(m proto.Message) error {
+	var typed *anypb.Any
+	switch m := m.(type) {
+	case *listenerv3.Filter:
+		if m.GetConfigDiscovery() != nil {
+			return nil
+		}
+		typed = m.GetTypedConfig()
+	case *listenerv3.ListenerFilter:
+		if m.GetConfigDiscovery() != nil {
+			return nil
+		}
+		typed = m.GetTypedConfig()
+	case *hcmv3.HttpFilter:
+		if m.GetConfigDiscovery() != nil {
+			return nil
+		}
+		typed = m.GetTypedConfig()
+	default:
+		return nil
+	}
+	if typed.GetTypeUrl() == "" {
+		return errors.New("has neither typed_config nor config_discovery, and Envoy does not look filters up by name any more")
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package patch
+
+import (
+	"slices"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// hostOutcome is what patches made of a virtual host.
+type hostOutcome struct {
+	body    []byte // nil where it was removed
+	tallies tallies
+}
+
+// hostWork is a virtual host being patched.
+type hostWork struct {
+	tallies
+	list   *list
+	active []bool // nil: all of them
+	host   *routev3.VirtualHost
+}
+
+// patchHost applies to an encoded VirtualHost the patches of the list that are active: all if that is nil.
+func patchHost(body []byte, l *list, active []bool) *hostOutcome {
+	w := &hostWork{tallies: make(tallies, len(l.patches)), list: l, active: active, host: new(routev3.VirtualHost)}
+	if err := proto.Unmarshal(body, w.host); err != nil {
+		return &hostOutcome{body: body, tallies: w.tallies}
+	}
+	for i, p := range w.of(networking.EnvoyFilter_VIRTUAL_HOST) {
+		w.reach(i, matchedResource)
+		value, _ := p.value.(*routev3.VirtualHost)
+		switch {
+		case p.adds() || !p.matchesHost(w.host):
+			continue
+		case p.removes():
+			w.did(i, 1)
+			return &hostOutcome{tallies: w.tallies}
+		case value == nil:
+			continue
+		case p.merges():
+			next, err := merged(w.host, p)
+			if err != nil {
+				w.fail(i, err)
+				continue
+			}
+			w.host = next
+		default: // REPLACE
+			w.host = proto.CloneOf(value)
+		}
+		w.did(i, 1)
+	}
+	w.routes()
+	if !w.touched() {
+		return &hostOutcome{body: body, tallies: w.tallies}
+	}
+	next, err := proto.MarshalOptions{Deterministic: true}.Marshal(w.host)
+	if err != nil {
+		return &hostOutcome{body: body, tallies: make(tallies, len(l.patches))}
+	}
+	return &hostOutcome{body: next, tallies: w.tallies}
+}
+
+// of walks over the active patches of one class.
+func (w *hostWork) of(a applyTo) func(yield func(int, *patch) bool) {
+	return func(yield func(int, *patch) bool) {
+		for i, p := range w.list.patches {
+			if p.applyTo == a && (w.active == nil || w.active[i]) && !yield(i, p) {
+				return
+			}
+		}
+	}
+}
+
+// routes applies HTTP_ROUTE: first what merges and removes, so that routes that are added stay as they are written.
+func (w *hostWork) routes() {
+	for i, p := range w.of(networking.EnvoyFilter_HTTP_ROUTE) {
+		w.reach(i, matchedResource)
+		if !p.matchesHost(w.host) {
+			continue
+		}
+		w.reach(i, matchedVirtualHost)
+		switch {
+		case p.removes():
+			var n int
+			w.host.Routes, n = edited(w.host.Routes, p, p.matchesRoute)
+			w.did(i, n)
+		case p.merges():
+			w.mergeRoutes(i, p)
+		}
+	}
+	for i, p := range w.of(networking.EnvoyFilter_HTTP_ROUTE) {
+		if p.removes() || p.merges() || !p.matchesHost(w.host) {
+			continue
+		}
+		var n int
+		w.host.Routes, n = edited(w.host.Routes, p, p.matchesRoute)
+		w.did(i, n)
+	}
+}
+
+func (w *hostWork) mergeRoutes(i int, p *patch) {
+	if _, ok := p.value.(*routev3.Route); !ok {
+		return
+	}
+	for at, r := range w.host.GetRoutes() {
+		if !p.matchesRoute(r) {
+			continue
+		}
+		next, err := merged(r, p)
+		if err != nil {
+			w.fail(i, err)
+			continue
+		}
+		w.host.Routes[at] = next
+		w.did(i, 1)
+	}
+}
+
+// matchesHost says whether a match that holds for the RouteConfiguration holds for the virtual host.
+func (p *patch) matchesHost(h *routev3.VirtualHost) bool {
+	m := p.route.GetVhost()
+	return (m.GetName() == "" || m.GetName() == h.GetName()) &&
+		(m.GetDomainName() == "" || slices.Contains(h.GetDomains(), m.GetDomainName()))
+}
+
+// matchesRoute says whether a match that holds for the virtual host holds for the route.
+func (p *patch) matchesRoute(r *routev3.Route) bool {
+	m := p.route.GetVhost().GetRoute()
+	if m.GetName() != "" && m.GetName() != r.GetName() {
+		return false
+	}
+	switch m.GetAction() {
+	case networking.EnvoyFilter_RouteConfigurationMatch_RouteMatch_ROUTE:
+		return r.GetRoute() != nil
+	case networking.EnvoyFilter_RouteConfigurationMatch_RouteMatch_REDIRECT:
+		return r.GetRedirect() != nil
+	case networking.EnvoyFilter_RouteConfigurationMatch_RouteMatch_DIRECT_RESPONSE:
+		return r.GetDirectResponse() != nil
+	default:
+		return true
+	}
+}

@@ -1,0 +1,53 @@
+package proxyconfig
+
+import (
+	"fmt"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Name is the name of the one resource. istiod gives it none; a name lets a client say which version it has.
+const Name = "proxyconfig"
+
+// Generator makes the ProxyConfig of a mesh. It is for use by many goroutines.
+type Generator struct {
+	configs *memo.Table[*snapshot.Settings, *resource.Resource]
+}
+
+// NewGenerator makes a Generator that remembers nothing yet.
+func NewGenerator() *Generator {
+	return &Generator{configs: memo.New[*snapshot.Settings, resource.Resource]()}
+}
+
+// Scope gives the part of a Key that the output depends on. That is nothing at all; what is left lets the View share its
+// services with others.
+func Scope(k view.Key) view.Key {
+	return view.Key{Namespace: k.Namespace, Sidecar: k.Sidecar}
+}
+
+// All gives the ProxyConfig, always one. istiod answers only where ISTIO_MULTIROOT_MESH is set; an agent asks only where
+// PROXY_CONFIG_XDS_AGENT is, and what asks is answered here.
+func (g *Generator) All(v *view.View) []*resource.Resource {
+	return []*resource.Resource{g.configs.Do(v.Settings, encoded)}
+}
+
+// Touched says whether a change may alter the ProxyConfig: only one of settings, which is a change of everything.
+func Touched(_ *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool { return d.All }
+
+// Computed is how many ProxyConfigs were really made since the start, for tests and metrics.
+func (g *Generator) Computed() uint64 { return g.configs.Computed() }
+
+func encoded(s *snapshot.Settings) *resource.Resource {
+	pem, _ := anchors(s.Mesh)
+	r, err := resource.Encode(Name, api.ProxyConfigType, &meshconfig.ProxyConfig{CaCertificatesPem: pem})
+	if err != nil {
+		panic(fmt.Sprintf("proxy config: %v", err)) // messages of our own making always encode
+	}
+	return r
+}

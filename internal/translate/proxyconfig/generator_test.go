@@ -1,0 +1,146 @@
+package proxyconfig
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+func certificate(t testing.TB, name string, authority bool) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: authority, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// made gives the ProxyConfig of a mesh with these settings.
+func made(t testing.TB, g *Generator, m *meshconfig.MeshConfig) *resource.Resource {
+	t.Helper()
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := g.All(fixture.New(t, nil, text).View(fixture.Proxy(t, nil)))
+	if len(list) != 1 || list[0].Name != Name || list[0].TypeURL != api.ProxyConfigType {
+		t.Fatalf("got %+v, want one ProxyConfig", list)
+	}
+	return list[0]
+}
+
+func trusting(texts ...string) *meshconfig.MeshConfig {
+	m := new(meshconfig.MeshConfig)
+	for _, text := range texts {
+		m.CaCertificates = append(m.CaCertificates, &meshconfig.MeshConfig_CertificateData{
+			CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: text},
+		})
+	}
+	return m
+}
+
+func TestTrustedCertificates(t *testing.T) {
+	a, b := certificate(t, "a", true), certificate(t, "b", true)
+	if a > b {
+		a, b = b, a
+	}
+	inDefault := trusting(b)
+	inDefault.DefaultConfig = &meshconfig.ProxyConfig{CaCertificatesPem: []string{a, b}}
+	for name, c := range map[string]struct {
+		mesh *meshconfig.MeshConfig
+		want []string
+	}{
+		"none":                     {new(meshconfig.MeshConfig), nil},
+		"one":                      {trusting(a), []string{a}},
+		"in another order":         {trusting(b, a), []string{a, b}},
+		"in one text":              {trusting("# roots\n" + b + "\n" + a), []string{a, b}},
+		"in the default config":    {inDefault, []string{a, b}},
+		"twice, spelled otherwise": {trusting(a, "\n"+strings.ReplaceAll(a, "\n", "\r\n"), b), []string{a, b}},
+		"beside one that is bad":   {trusting(a, "no certificate", b+certificate(t, "leaf", false)), []string{a}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := golden.Decode(t, made(t, NewGenerator(), c.mesh)).(*meshconfig.ProxyConfig)
+			if !ok {
+				t.Fatal("not a ProxyConfig")
+			}
+			if diff := cmp.Diff(c.want, got.CaCertificatesPem); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			got.CaCertificatesPem = nil
+			if text := got.String(); text != "" {
+				t.Errorf("there is also %s", text)
+			}
+		})
+	}
+}
+
+// TestOneForTheMesh: proxies that have nothing in common share it, and a change of anything but settings leaves it.
+func TestOneForTheMesh(t *testing.T) {
+	g := NewGenerator()
+	text, err := protojson.Marshal(trusting(certificate(t, "a", true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := fixture.New(t, nil, text)
+	first := g.All(m.View(fixture.Proxy(t, nil)))[0]
+	m.Apply(t, "kind: Service\nmetadata: {name: s}\nspec: {clusterIP: 10.96.0.1}")
+	other := view.KeyFor(m.Snapshot(), fixture.Proxy(t, []byte("{type: router, namespace: other, network: n}")))
+	if g.All(view.Build(m.Snapshot(), other))[0] != first || g.All(view.Build(m.Snapshot(), Scope(other)))[0] != first {
+		t.Error("another proxy has one of its own")
+	}
+	if got := g.Computed(); got != 1 {
+		t.Errorf("made %d times, want once", got)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	leaf := certificate(t, "leaf", false)
+	m := trusting(certificate(t, "a", true), "nothing", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+		"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", leaf)
+	m.CaCertificates = append(m.CaCertificates, &meshconfig.MeshConfig_CertificateData{
+		CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{SpiffeBundleUrl: "https://example.com/bundle"},
+	})
+	m.DefaultConfig = &meshconfig.ProxyConfig{CaCertificatesPem: []string{leaf}}
+	var got []string
+	for _, p := range Problems(m) {
+		reason, _, _ := strings.Cut(p.Reason, ":")
+		got = append(got, string(p.Severity)+" "+p.Field+": "+reason)
+	}
+	want := []string{
+		"error caCertificates[1].pem: has no certificate in PEM",
+		"error caCertificates[2].pem: has a PRIVATE KEY where a certificate belongs; it is not used",
+		"error caCertificates[3].pem: is not a certificate, and is not used",
+		`error caCertificates[4].pem: the certificate of "CN=leaf" is not that of an authority, and is not used`,
+		"warning caCertificates[5].spiffeBundleUrl: trust bundles are not fetched yet",
+		`error defaultConfig.caCertificatesPem[0]: the certificate of "CN=leaf" is not that of an authority, and is not used`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,136 @@
+package secret
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+)
+
+// certificatesOf reads all certificates under a key of an object, in PEM. One that is well-formed and yet cannot be read here
+// is nil, and a Warning: Envoy's library may be less strict.
+func certificatesOf(key string, text []byte) (list []*x509.Certificate, faults []fault) {
+	for _, block := range blocks(text) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		switch {
+		case err == nil:
+		case !signed(block.Bytes):
+			faults = append(faults, fault{config.Error, key, fmt.Sprintf("block %d is not a certificate", len(list)+1)})
+		default:
+			faults = append(faults, fault{config.Warning, key, fmt.Sprintf("certificate %d cannot be checked: %v", len(list)+1, err)})
+			c = nil
+		}
+		list = append(list, c)
+	}
+	if len(list) == 0 {
+		faults = append(faults, fault{config.Error, key, "has no certificate in PEM"})
+	}
+	return list, faults
+}
+
+// signed says that DER has the outer form of everything that is signed in X.509 (RFC 5280, section 4.1: to be signed,
+// algorithm, signature).
+func signed(der []byte) bool {
+	var v struct {
+		ToBeSigned, Algorithm asn1.RawValue
+		Signature             asn1.BitString
+	}
+	rest, err := asn1.Unmarshal(der, &v)
+	return err == nil && len(rest) == 0
+}
+
+// revocations says what is wrong with revocation lists in PEM, "" for nothing.
+func revocations(text []byte) string {
+	lists := 0
+	for _, block := range blocks(text) {
+		if block.Type != "X509 CRL" {
+			continue
+		}
+		if lists++; !signed(block.Bytes) {
+			return fmt.Sprintf("block %d is not a revocation list", lists)
+		}
+	}
+	if lists == 0 {
+		return "has no revocation list in PEM"
+	}
+	return ""
+}
+
+// stapled says whether DER is an OCSP response that says something (RFC 6960, section 4.2.1: status "successful", and a
+// body).
+func stapled(der []byte) bool {
+	var v struct {
+		Status asn1.Enumerated
+		Body   asn1.RawValue `asn1:"explicit,tag:0"`
+	}
+	rest, err := asn1.Unmarshal(der, &v)
+	return err == nil && len(rest) == 0 && v.Status == 0
+}
+
+func blocks(text []byte) []*pem.Block {
+	var list []*pem.Block
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return list
+		}
+		list = append(list, block)
+	}
+}
+
+// privateKey reads the private key of a PEM text. A reason says why there is none that Envoy would take; it never quotes
+// the text.
+func privateKey(text []byte) (key crypto.Signer, reason string) {
+	for _, block := range blocks(text) {
+		var parsed any
+		var err error
+		switch {
+		case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
+			return nil, "is encrypted, and there is no password"
+		case block.Type == "PRIVATE KEY":
+			parsed, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case block.Type == "RSA PRIVATE KEY":
+			parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		case block.Type == "EC PRIVATE KEY":
+			parsed, err = x509.ParseECPrivateKey(block.Bytes)
+		default:
+			continue // the parameters of a curve, or certificates
+		}
+		signer, ok := parsed.(crypto.Signer)
+		if err != nil || !ok {
+			return nil, "is not a private key that can be read"
+		}
+		return signer, ""
+	}
+	return nil, "has no private key in PEM"
+}
+
+// unsupported says why Envoy would not serve with such a key, "" if it would.
+func unsupported(public crypto.PublicKey) string {
+	const rsaBits = 2048
+	switch k := public.(type) {
+	case *rsa.PublicKey:
+		if n := k.N.BitLen(); n < rsaBits {
+			return fmt.Sprintf("has an RSA key of %d bits; Envoy wants %d or more", n, rsaBits)
+		}
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P224() {
+			return "has an ECDSA key on the curve P-224; Envoy wants P-256, P-384 or P-521"
+		}
+	}
+	return ""
+}
+
+func matches(public crypto.PublicKey, key crypto.Signer) bool {
+	own, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	return ok && own.Equal(public)
+}

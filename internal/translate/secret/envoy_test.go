@@ -1,0 +1,280 @@
+package secret
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	echov3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/echo/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/server"
+)
+
+const limit = 20 * time.Second
+
+// TestEnvoyServesTLS has a real Envoy ask for secrets as a gateway does, serve with them, and follow their rotation.
+func TestEnvoyServesTLS(t *testing.T) {
+	binary := envoy.Require(t)
+	for _, apiType := range []string{"GRPC", "DELTA_GRPC"} {
+		t.Run(apiType, func(t *testing.T) {
+			a, clients, theirs := newAuthority(t, "root"), newAuthority(t, "clients"), newAuthority(t, "theirs")
+			key := newKey(t)
+			first, second := a.leaf(t, key, longAgo, farOff), a.leaf(t, key, longAgo, farOff)
+			cert := func(chain string) string {
+				return manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": chain, "tls.key": pkcs8(t, key), "ca.crt": clients.pem})
+			}
+			l := newLab(t, cert(first)+
+				manifest("Secret", "other", "theirs", map[string]string{"tls.crt": theirs.leaf(t, key, longAgo, farOff), "tls.key": pkcs8(t, key)}))
+			l.serve("mutual", "kubernetes://cert", "kubernetes://cert-cacert")
+			l.run(binary, apiType)
+
+			trusted, strange := clientPair(t, clients), clientPair(t, theirs)
+			l.until("the secret is served", func() error { return l.call("mutual", a, first, trusted) })
+			if l.call("mutual", a, first, strange) == nil || l.call("mutual", a, first, nil) == nil {
+				t.Error("a client with another certificate, or none, is let in")
+			}
+
+			l.apply(cert(second))
+			l.until("the new certificate is served", func() error { return l.call("mutual", a, second, trusted) })
+
+			// Listeners whose secrets do not come wait. At its start Envoy would wait for them with all others.
+			l.serve("later", "kubernetes-gateway://ingress/later", "")
+			l.serve("stolen", "kubernetes://other/theirs", "")
+			l.apply(manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": first, "tls.key": pkcs8(t, newKey(t))}))
+			l.apply(manifest("Secret", "ingress", "later", map[string]string{"cert": first, "key": sec1(t, key)}))
+			l.until("a secret that came later is served", func() error { return l.call("later", a, first, nil) })
+			if err := l.call("mutual", a, second, trusted); err != nil {
+				t.Errorf("a Secret with another's key is not passed over: %v", err)
+			}
+			if err := l.call("stolen", theirs, "", nil); err == nil {
+				t.Error("the Secret of another namespace is served")
+			}
+			if n := l.pusher.Nacks(); len(n) > 0 {
+				t.Errorf("Envoy refused %+v", n)
+			}
+		})
+	}
+}
+
+// lab is a control plane that serves secrets of a mesh, and the listeners of a test that ask for them.
+type lab struct {
+	t         *testing.T
+	mesh      *fixture.Mesh
+	pusher    *push.Pusher
+	ads       net.Addr
+	listeners atomic.Pointer[[]*resource.Resource]
+	served    int // how many of them were published
+	address   map[string]string
+}
+
+func newLab(t *testing.T, config string) *lab {
+	l := &lab{t: t, mesh: fixture.New(t, []byte(config), nil), address: map[string]string{}}
+	g := NewGenerator(SameNamespace)
+	l.pusher = push.New(push.Options{Generators: []push.Generator{
+		{TypeURL: api.ClusterType, All: func(*view.View) []*resource.Resource { return nil }},
+		{TypeURL: api.ListenerType, All: func(*view.View) []*resource.Resource { return *l.listeners.Load() }},
+		{TypeURL: api.SecretType, Named: g.Named, Affected: g.Affected, Touched: Touched, Scope: Scope},
+	}})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.ads = listener.Addr()
+	s := server.New(server.Options{Pusher: l.pusher})
+	s.SetReady(true)
+	transport := grpc.NewServer(server.ServerOptions(server.Transport{})...)
+	s.Register(transport)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { l.pusher.Run(ctx) })
+	running.Go(func() { _ = transport.Serve(listener) })
+	t.Cleanup(func() {
+		transport.Stop()
+		cancel()
+		running.Wait()
+	})
+	return l
+}
+
+// serve adds a listener that echoes, with the secrets of those names.
+func (l *lab) serve(name, certificate, trust string) {
+	l.t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	free.Close()
+	l.address[name] = free.Addr().String()
+	bySDS := func(name string) *tlsv3.SdsSecretConfig {
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
+			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)}, ResourceApiVersion: corev3.ApiVersion_V3,
+		}}
+	}
+	c := &tlsv3.DownstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{bySDS(certificate)}}}
+	if trust != "" {
+		c.RequireClientCertificate = wrapperspb.Bool(true)
+		c.CommonTlsContext.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: bySDS(trust)}
+	}
+	r, err := resource.Encode(name, api.ListenerType, &listenerv3.Listener{
+		Name: name, Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(free.Addr().(*net.TCPAddr).Port)},
+		}}},
+		FilterChains: []*listenerv3.FilterChain{{
+			TransportSocket: &corev3.TransportSocket{Name: "tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: l.packed(c)}},
+			Filters:         []*listenerv3.Filter{{Name: "echo", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: l.packed(new(echov3.Echo))}}},
+		}},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	list := []*resource.Resource{r}
+	if old := l.listeners.Load(); old != nil {
+		list = append(slices.Clone(*old), r)
+	}
+	l.listeners.Store(&list)
+}
+
+func (l *lab) packed(m proto.Message) *anypb.Any {
+	a, err := anypb.New(m)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return a
+}
+
+// run starts an Envoy that is a gateway in the namespace "ingress". It ends with the test.
+func (l *lab) run(binary, apiType string) {
+	l.t.Helper()
+	l.pusher.Publish(l.mesh.Snapshot(), snapshot.Delta{All: l.moreListeners()})
+	host, port, _ := net.SplitHostPort(l.ads.String())
+	file := filepath.Join(l.t.TempDir(), "envoy.yaml")
+	text := strings.NewReplacer("APITYPE", apiType, "HOST", host, "PORT", port).Replace(bootstrap)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "-l", "warn")
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if l.t.Failed() {
+			l.t.Logf("Envoy said:\n%s", log.String())
+		}
+	})
+}
+
+// apply changes the mesh.
+func (l *lab) apply(config string) {
+	l.t.Helper()
+	s, d := l.mesh.Apply(l.t, config)
+	d.All = d.All || l.moreListeners() // which are none of the snapshot
+	l.pusher.Publish(s, d)
+}
+
+// moreListeners says whether there are listeners that were not published.
+func (l *lab) moreListeners() bool {
+	n := len(*l.listeners.Load())
+	more := n > l.served
+	l.served = n
+	return more
+}
+
+func (l *lab) until(what string, check func() error) {
+	l.t.Helper()
+	var err error
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	l.t.Fatalf("waited in vain until %s: %v; connections %+v", what, err, l.pusher.Connections())
+}
+
+// call makes one TLS connection to a listener. The server's certificate must be of the authority, and the one given, if any
+// is; client is what the caller shows.
+func (l *lab) call(name string, a *authority, want string, client *tls.Certificate) error {
+	roots := x509.NewCertPool()
+	roots.AddCert(a.certificate)
+	c := &tls.Config{RootCAs: roots, ServerName: "localhost"}
+	if client != nil {
+		c.Certificates = []tls.Certificate{*client}
+	}
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: limit}, "tcp", l.address[name], c)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(limit))
+	if _, err := conn.Write([]byte("x")); err != nil {
+		return err
+	}
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // a server that does not trust the client says so only now
+		return err
+	}
+	if served := pemOf("CERTIFICATE", conn.ConnectionState().PeerCertificates[0].Raw); want != "" && served != want {
+		return fmt.Errorf("%s serves another certificate", name)
+	}
+	return nil
+}
+
+func clientPair(t testing.TB, a *authority) *tls.Certificate {
+	t.Helper()
+	key := newKey(t)
+	c, err := tls.X509KeyPair([]byte(a.leaf(t, key, longAgo, farOff)), []byte(pkcs8(t, key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+const bootstrap = `
+node: {id: "router~127.0.0.1~lab.ingress~ingress.svc.cluster.local", cluster: lab}
+dynamic_resources:
+  ads_config:
+    api_type: APITYPE
+    transport_api_version: V3
+    grpc_services: [{envoy_grpc: {cluster_name: xds}}]
+  cds_config: {ads: {}, resource_api_version: V3}
+  lds_config: {ads: {}, resource_api_version: V3}
+static_resources:
+  clusters:
+  - name: xds
+    type: STATIC
+    load_assignment:
+      cluster_name: xds
+      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: HOST, port_value: PORT}}}}]}]
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {http2_protocol_options: {}}
+`

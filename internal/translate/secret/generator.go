@@ -1,0 +1,160 @@
+package secret
+
+import (
+	"fmt"
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Generator makes the Secrets that Views' proxies ask for, each distinct one once. It is for use by many goroutines.
+type Generator struct {
+	may     Policy
+	secrets *memo.Table[input, *secret]
+}
+
+// NewGenerator makes a Generator that remembers nothing yet, and gives out what the policy allows.
+func NewGenerator(may Policy) *Generator {
+	return &Generator{may: may, secrets: memo.New[input, secret]()}
+}
+
+// Scope gives the part of a Key that policies go by: where the proxies are. The Sidecar is only there so that the View has
+// its services in common with others.
+func Scope(k view.Key) view.Key {
+	return view.Key{Namespace: k.Namespace, Sidecar: k.Sidecar}
+}
+
+// Named gives the Secret of that name, nil if there is none for this View's proxies. Names that are the agent's ("default",
+// "ROOTCA", files) are none.
+func (g *Generator) Named(v *view.View, name string) *resource.Resource {
+	n, err := parse(v, name)
+	if err != nil || !g.may(v.Key, n) {
+		return nil
+	}
+	object := find(v.Snapshot, n)
+	if object == nil {
+		return nil
+	}
+	return g.secrets.Do(input{name, object, n.Trust}, newSecret).resource
+}
+
+// Touched says whether a change may alter a Secret of the View's proxies.
+func Touched(_ *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+	if d.All {
+		return true
+	}
+	for k := range d.Configs {
+		if k.Kind == api.Secret || k.Kind == api.ConfigMap {
+			return true
+		}
+	}
+	return false
+}
+
+// Affected gives those of the names whose Secrets a change may alter.
+func (g *Generator) Affected(_, v *view.View, d snapshot.Delta, names []string) []string {
+	if d.All {
+		return names
+	}
+	var affected []string
+	for _, name := range names {
+		n, err := parse(v, name)
+		if err != nil {
+			continue
+		}
+		if slices.ContainsFunc(keys(n), func(k config.Key) bool { _, changed := d.Configs[k]; return changed }) {
+			affected = append(affected, name)
+		}
+	}
+	return affected
+}
+
+// Computed is how many Secrets were really made since the start, for tests and metrics.
+func (g *Generator) Computed() uint64 { return g.secrets.Computed() }
+
+// parse reads a name as the View's proxies mean it: with a namespace.
+func parse(v *view.View, name string) (mesh.SecretName, error) {
+	n, err := mesh.ParseSecretName(name)
+	if n.Namespace == "" {
+		n.Namespace = v.Key.Namespace
+	}
+	return n, err
+}
+
+// keys gives the objects that a name may stand for, the first one that exists counts.
+func keys(n mesh.SecretName) []config.Key {
+	kind := api.Secret
+	if n.Store == mesh.ConfigMapSecret {
+		kind = api.ConfigMap
+	}
+	var list []config.Key
+	for _, object := range n.Objects() {
+		list = append(list, config.Key{Kind: kind, Namespace: n.Namespace, Name: object})
+	}
+	return list
+}
+
+func find(s *snapshot.Snapshot, n mesh.SecretName) *config.Config {
+	for _, k := range keys(n) {
+		if c := s.Config(k); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// input is all that a Secret depends on once it may be given out.
+type input struct {
+	name   string // as it was asked for, which is the Secret's name
+	object *config.Config
+	trust  bool
+}
+
+// secret is what became of an object.
+type secret struct {
+	resource *resource.Resource // nil: nothing that can be used
+}
+
+func newSecret(in input) *secret {
+	m := &tlsv3.Secret{Name: in.name}
+	if in.trust {
+		t, faults := trustOf(in.object)
+		if refused(faults) {
+			return new(secret)
+		}
+		m.Type = &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
+			TrustedCa: inline(t.anchors), Crl: inline(t.revoked),
+		}}
+	} else {
+		p, faults := pairOf(in.object)
+		if refused(faults) {
+			return new(secret)
+		}
+		m.Type = &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+			CertificateChain: inline(p.chain), PrivateKey: inline(p.key), OcspStaple: inline(p.staple),
+		}}
+	}
+	r, err := resource.Encode(in.name, api.SecretType, m, in.object.Key)
+	if err != nil {
+		panic(fmt.Sprintf("secret %q: %v", in.name, err)) // messages of our own making always encode
+	}
+	made := &secret{r}
+	r.Parts = made
+	return made
+}
+
+func inline(b []byte) *corev3.DataSource {
+	if len(b) == 0 {
+		return nil
+	}
+	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b}}
+}

@@ -1,0 +1,138 @@
+package feed
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/xds/server"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Generator is the node metadata GENERATOR of the clients that are served.
+const Generator = "api"
+
+// Options are the parts and settings of a Feed. All but Access may be left out.
+type Options struct {
+	Access  Access
+	Logger  *slog.Logger // none if nil
+	Metrics Metrics      // none if nil
+	Clock   Clock        // the system's if nil
+}
+
+// Metrics is told what happens. Its methods may be called by many goroutines at once.
+type Metrics interface {
+	// Sent is told of each response written, with its size in bytes.
+	Sent(typeURL string, resources, bytes int, took time.Duration)
+	// Received is told the size of each request in bytes.
+	Received(bytes int)
+}
+
+// Clock is the time.
+type Clock interface {
+	Now() time.Time
+	// After gives a channel that gets the time once, when d has passed.
+	After(d time.Duration) <-chan time.Time
+}
+
+// Feed serves config objects to other control planes.
+type Feed struct {
+	access  Access
+	log     *slog.Logger
+	metrics Metrics
+	clock   Clock
+	types   *stream.Types
+
+	mu      sync.Mutex
+	newest  *snapshot.Snapshot
+	changed chan struct{} // closed when newest is replaced
+	clients int
+	library *library // nil while nobody is connected
+}
+
+var _ server.Handler = (*Feed)(nil)
+
+// New makes a Feed. It has nothing to serve before the first Publish.
+func New(o Options) *Feed {
+	f := &Feed{access: o.Access, log: o.Logger, metrics: o.Metrics, clock: o.Clock, types: newTypes(), changed: make(chan struct{})}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.metrics == nil {
+		f.metrics = noMetrics{}
+	}
+	if f.clock == nil {
+		f.clock = systemClock{}
+	}
+	return f
+}
+
+// Publish hands the newest snapshot to all clients. It does not block, and costs nothing while there are none.
+func (f *Feed) Publish(s *snapshot.Snapshot) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.newest = s
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// world gives the World of the newest snapshot, nil if there is none yet, and a channel that is closed when there is a newer one.
+func (f *Feed) world() (*stream.World, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.newest == nil {
+		return nil, f.changed
+	}
+	if f.library == nil {
+		f.library = newLibrary(f.types, f.log)
+	}
+	return f.library.of(f.newest), f.changed
+}
+
+func (f *Feed) connected(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.clients += n; f.clients == 0 {
+		f.library = nil
+	}
+}
+
+// ServeSotW serves a stream of the state-of-the-world variant.
+func (f *Feed) ServeSotW(ctx context.Context, h server.Hello, s server.SotWStream) error {
+	return f.serve(ctx, h, stream.SotW, sotwWire{s})
+}
+
+// ServeDelta serves a stream of the incremental variant.
+func (f *Feed) ServeDelta(ctx context.Context, h server.Hello, s server.DeltaStream) error {
+	return f.serve(ctx, h, stream.Delta, deltaWire{s})
+}
+
+func (f *Feed) serve(ctx context.Context, h server.Hello, mode stream.Mode, w wire) error {
+	log := f.log.With("client", h.Node.GetId(), "address", h.Peer, "identities", h.Identities)
+	if err := f.access.check(h); err != nil {
+		log.Warn("config is refused to a client", "error", err)
+		return err
+	}
+	f.connected(+1)
+	defer f.connected(-1)
+	log.Info("feeding config to a client", "mode", mode.String())
+	x := &session{
+		f: f, log: log, wire: w, machine: stream.New(stream.Options{Mode: mode, Types: f.types}),
+		requests: make(chan stream.Request), ended: make(chan error, 1), over: make(chan struct{}), written: make(chan error, 1),
+	}
+	err := x.run(ctx)
+	log.Info("a client of config is gone", "reason", err)
+	return err
+}
+
+type noMetrics struct{}
+
+func (noMetrics) Sent(string, int, int, time.Duration) {}
+func (noMetrics) Received(int)                         {}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time                         { return time.Now() }
+func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

@@ -1,0 +1,81 @@
+package feed
+
+import (
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/server"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// wire is the messages of one variant. One goroutine receives while another sends.
+type wire interface {
+	// receive gives the next request, and its size in bytes.
+	receive() (stream.Request, int, error)
+	// send writes a response, and gives its size in bytes.
+	send(s *stream.Send) (int, error)
+}
+
+type sotwWire struct{ server.SotWStream }
+
+func (w sotwWire) receive() (stream.Request, int, error) {
+	m, err := w.Recv()
+	if err != nil {
+		return stream.Request{}, 0, err
+	}
+	return stream.Request{
+		TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Version: m.VersionInfo, Names: m.ResourceNames,
+		Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
+	}, proto.Size(m), nil
+}
+
+func (w sotwWire) send(s *stream.Send) (int, error) {
+	m := &discoveryv3.DiscoveryResponse{TypeUrl: s.TypeURL, VersionInfo: s.Version, Nonce: s.Nonce}
+	for _, p := range s.Parts {
+		list, _ := p.Form(stream.SotW, anys).([]*anypb.Any) // as anys makes it
+		m.Resources = append(m.Resources, list...)
+	}
+	return proto.Size(m), w.Send(m)
+}
+
+// anys gives resources in the form of a SotW response, shared by all clients.
+func anys(list []*resource.Resource) any {
+	out := make([]*anypb.Any, len(list))
+	for i, r := range list {
+		out[i] = &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}
+	}
+	return out
+}
+
+type deltaWire struct{ server.DeltaStream }
+
+func (w deltaWire) receive() (stream.Request, int, error) {
+	m, err := w.Recv()
+	if err != nil {
+		return stream.Request{}, 0, err
+	}
+	return stream.Request{
+		TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Subscribe: m.ResourceNamesSubscribe, Unsubscribe: m.ResourceNamesUnsubscribe,
+		Held: m.InitialResourceVersions, Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
+	}, proto.Size(m), nil
+}
+
+func (w deltaWire) send(s *stream.Send) (int, error) {
+	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: s.TypeURL, SystemVersionInfo: s.Version, Nonce: s.Nonce, RemovedResources: s.Removed}
+	for _, p := range s.Parts {
+		list, _ := p.Form(stream.Delta, resources).([]*discoveryv3.Resource) // as resources makes it
+		m.Resources = append(m.Resources, list...)
+	}
+	return proto.Size(m), w.Send(m)
+}
+
+// resources gives resources in the form of a delta response, shared by all clients.
+func resources(list []*resource.Resource) any {
+	out := make([]*discoveryv3.Resource, len(list))
+	for i, r := range list {
+		out[i] = &discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}}
+	}
+	return out
+}

@@ -1,0 +1,261 @@
+package feed
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"maps"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// dial opens a connection to a Feed.
+func dial(t *testing.T, at string) (context.Context, discoveryv3.AggregatedDiscoveryServiceClient) {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+at, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(func() { cancel(); _ = conn.Close() })
+	return ctx, discoveryv3.NewAggregatedDiscoveryServiceClient(conn)
+}
+
+// TestIstiodsDialect asks as istiod does: the mesh config first, a made-up nonce in first requests, the node in every
+// request, and types that nobody here knows.
+func TestIstiodsDialect(t *testing.T) {
+	f := New(plain())
+	k := newKeeper(f, objects(t, everyKind)...)
+	at, _ := listen(t, f, "127.0.0.1:0", nil)
+	ctx, c := dial(t, at)
+	st, err := c.StreamAggregatedResources(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &corev3.Node{Id: "sidecar~1.1.1.1~istiod.istio-system~istio-system.svc.cluster.local"}
+	ask := func(typeURL, version, nonce string) {
+		t.Helper()
+		if err := st.Send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: typeURL, VersionInfo: version, ResponseNonce: nonce}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func(typeURL string, resources int) {
+		t.Helper()
+		r, err := st.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.TypeUrl != typeURL || len(r.Resources) != resources || r.Nonce == "" {
+			t.Fatalf("%d resources of %s with nonce %q, want %d of %s", len(r.Resources), r.TypeUrl, r.Nonce, resources, typeURL)
+		}
+		ask(r.TypeUrl, r.VersionInfo, r.Nonce)
+	}
+	const entries, routes = "networking.istio.io/v1alpha3/ServiceEntry", "gateway.networking.k8s.io/v1/HTTPRoute"
+	ask(meshConfigType, "", "2026-01-02 03:04:05")
+	next(meshConfigType, 1)
+	ask(routes, "", "2026-01-02 03:04:06")
+	next(routes, 0)
+	ask(entries, "", "2026-01-02 03:04:07")
+	next(entries, 1)
+	k.apply(upserts(objects(t, `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: more, namespace: ns}
+spec: {hosts: [b.example.com], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]}`)...)...)
+	next(entries, 2)
+}
+
+// TestRefusedConfigIsNotSentAgain sends a NACK, and then makes a change: only that is sent.
+func TestRefusedConfigIsNotSentAgain(t *testing.T) {
+	f := New(plain())
+	k := newKeeper(f, objects(t, everyKind)...)
+	at, _ := listen(t, f, "127.0.0.1:0", nil)
+	ctx, c := dial(t, at)
+	st, err := c.DeltaAggregatedResources(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const entries = "networking.istio.io/v1/ServiceEntry"
+	send := func(r *discoveryv3.DeltaDiscoveryRequest) {
+		t.Helper()
+		if err := st.Send(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(&discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: "x"}, TypeUrl: entries, ResourceNamesSubscribe: []string{"*"}})
+	r, err := st.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: entries, ResponseNonce: r.Nonce, ErrorDetail: &status.Status{Message: "I do not like ns/se"}})
+	k.remove(objects(t, everyKind)[3].Key)
+	if r, err = st.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Resources) > 0 || len(r.RemovedResources) != 1 || r.RemovedResources[0] != "ns/se" {
+		t.Errorf("response %v, want the removal alone", r)
+	}
+}
+
+func TestNothingIsSentBeforeThereIsASnapshot(t *testing.T) {
+	f := New(plain())
+	at, _ := listen(t, f, "127.0.0.1:0", nil)
+	ctx, c := dial(t, at)
+	st, err := c.StreamAggregatedResources(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Send(&discoveryv3.DiscoveryRequest{TypeUrl: "networking.istio.io/v1/Sidecar"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the client is there", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.clients == 1
+	})
+	newKeeper(f, objects(t, everyKind)...)
+	r, err := st.Recv()
+	if err != nil || len(r.Resources) != 1 {
+		t.Errorf("first response %v, %v: want the Sidecar", r, err)
+	}
+}
+
+func TestLibraryIsDroppedWithTheLastClient(t *testing.T) {
+	f := New(plain())
+	newKeeper(f, objects(t, everyKind)...)
+	if f.library != nil {
+		t.Error("objects are encoded for nobody")
+	}
+	at, _ := listen(t, f, "127.0.0.1:0", nil)
+	ctx, c := dial(t, at)
+	ctx, cancel := context.WithCancel(ctx)
+	st, err := c.StreamAggregatedResources(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Send(&discoveryv3.DiscoveryRequest{TypeUrl: meshConfigType}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	eventually(t, "the library is dropped", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.library == nil && f.clients == 0
+	})
+}
+
+// tally counts by name.
+type tally struct {
+	mu sync.Mutex
+	m  map[string]int
+}
+
+func (c *tally) add(name string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		c.m = map[string]int{}
+	}
+	c.m[name] += n
+}
+
+func (c *tally) copy() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.m)
+}
+
+// authority signs certificates.
+type authority struct {
+	t     *testing.T
+	dir   string
+	roots string
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
+	next  int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "root"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.roots = a.write("root.pem", "CERTIFICATE", a.cert.Raw)
+	return a
+}
+
+func (a *authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	a.next++
+	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(a.next), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	parent, by := a.cert, a.key
+	if parent == nil {
+		parent, by = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, by)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	signed, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return signed, key
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	a.t.Helper()
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
+
+// server gives the settings of a server on 127.0.0.1 that wants client certificates.
+func (a *authority) server() *tls.Config {
+	cert, key := a.sign(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	c := &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(),
+	}
+	c.ClientCAs.AddCert(a.cert)
+	return c
+}
+
+// client writes the certificate of a service account of the control plane's namespace, and gives its paths.
+func (a *authority) client(account string) (cert, key string) {
+	a.t.Helper()
+	signed, private := a.sign(&x509.Certificate{
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		URIs:        []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/" + account}},
+	})
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write(account+".pem", "CERTIFICATE", signed.Raw), a.write(account+"-key.pem", "PRIVATE KEY", der)
+}

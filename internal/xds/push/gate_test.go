@@ -1,0 +1,64 @@
+package push_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+)
+
+// inbound makes one listener for what a proxy serves.
+func inbound() push.Generator {
+	return push.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
+		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(fmt.Sprint(v.Key.Inbound)))}
+	}}
+}
+
+func TestServersGoFirst(t *testing.T) {
+	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		address := pushtest.Proxy(0, "default").Addresses[0].String()
+		f.mesh.SetEndpoints("s1", address) // the server serves s1 now
+		f.mesh.EditRoutes()
+		shortly := func() { time.Sleep(100 * time.Millisecond) }
+		shortly()
+		f.want(client.read(), "EDS +1 -0") // what others are told with it waits
+		f.want(server.read(), "EDS +1 -0", "LDS +1 -0", "RDS +1 -0")
+		shortly()
+		f.want(client.read(), "RDS +1 -0")
+	})
+}
+
+func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
+	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
+		f.mesh.EditRoutes()
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "EDS +1 -0")
+		f.mesh.SetEndpoints("s2", "10.8.0.1") // endpoints go on meanwhile
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "EDS +1 -0")
+		time.Sleep(2 * time.Second)
+		f.want(client.read(), "RDS +1 -0")
+		f.want(server.read(), "EDS +2 -0", "LDS +1 -0", "RDS +1 -0")
+	})
+}
+
+func TestServersThatLeaveAreNotWaitedFor(t *testing.T) {
+	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
+		f.mesh.EditRoutes()
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "EDS +1 -0")
+		server.c.Close()
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "RDS +1 -0")
+	})
+}
