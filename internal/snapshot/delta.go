@@ -60,9 +60,14 @@ func (d *Delta) Merge(o Delta) {
 	d.Served = union(d.Served, o.Served)
 }
 
+// union gives a set of all that is in either; one of the two itself if the other has nothing. Sets are shared, and not changed
+// any more once they are in a Delta that was given out.
 func union[K comparable](a, b map[K]struct{}) map[K]struct{} {
-	if len(a) == 0 {
-		return maps.Clone(b)
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b
 	}
 	a = maps.Clone(a)
 	maps.Copy(a, b)
