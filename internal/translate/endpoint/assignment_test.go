@@ -66,3 +66,38 @@ func TestMatches(t *testing.T) {
 		}
 	}
 }
+
+// TestRenamedPort: a Service and its EndpointSlices are two objects, and the slices follow later.
+func TestRenamedPort(t *testing.T) {
+	endpoint := func(name string, port uint32) *mesh.Endpoint {
+		return &mesh.Endpoint{Address: "10.0.0.1", Port: port, ServicePort: name}
+	}
+	for _, tc := range []struct {
+		name      string
+		provider  mesh.Provider
+		ports     []mesh.Port
+		endpoints []*mesh.Endpoint
+		want      []string // by port
+	}{
+		{"all is in order", mesh.Kubernetes, []mesh.Port{{Name: "a", Number: 1, Target: 11}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 11)}, []string{"a"}},
+		{"renamed", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, Target: 11}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"old"}},
+		{"one of two renamed", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, Target: 11}, {Name: "b", Number: 2, Target: 12}}, []*mesh.Endpoint{endpoint("b", 12), endpoint("old", 11)}, []string{"old", "b"}},
+		{"both renamed", mesh.Kubernetes, []mesh.Port{{Name: "x", Number: 1, Target: 11}, {Name: "y", Number: 2, Target: 12}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)}, []string{"a", "b"}},
+		{"swapped names are names still", mesh.Kubernetes, []mesh.Port{{Name: "b", Number: 1, Target: 11}, {Name: "a", Number: 2, Target: 12}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)}, []string{"b", "a"}},
+		{"another target", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, Target: 13}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"new"}},
+		{"a named target", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, TargetName: "http"}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"old"}},
+		{"two named targets", mesh.Kubernetes, []mesh.Port{{Name: "x", Number: 1, TargetName: "p"}, {Name: "y", Number: 2, TargetName: "q"}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)}, []string{"x", "y"}},
+		{"a ServiceEntry is one object", mesh.External, []mesh.Port{{Name: "new", Number: 1, Target: 11}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"new"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := Input{Service: &mesh.Service{Provider: tc.provider, Ports: tc.ports}, Endpoints: &snapshot.EndpointSet{Endpoints: tc.endpoints}}
+			var got []string
+			for _, p := range tc.ports {
+				got = append(got, in.portName(p))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

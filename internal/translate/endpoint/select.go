@@ -29,11 +29,11 @@ func (in Input) selected(p *networking.TrafficPolicy) []*mesh.Endpoint {
 	// Envoy sends nothing to unhealthy endpoints but counts them when it spreads load over priorities. Where it may fall
 	// back to all endpoints when too few are healthy (minHealthPercent), unready ones must not be among them.
 	healthyOnly := p.GetOutlierDetection().GetMinHealthPercent() > 0
-	resolved := in.resolved()
+	resolved, name := in.resolved(), in.portName(port)
 	var list []*mesh.Endpoint
 	for _, e := range in.Endpoints.Endpoints {
 		switch {
-		case e.ServicePort != port.Name, !covers(labels, e.Labels):
+		case e.ServicePort != name, !covers(labels, e.Labels):
 		case e.Health == mesh.Draining, e.Health == mesh.Unhealthy && healthyOnly:
 		case !resolved && !fixed(e.Address): // EDS refuses names
 		default:
@@ -41,6 +41,35 @@ func (in Input) selected(p *networking.TrafficPolicy) []*mesh.Endpoint {
 		}
 	}
 	return list
+}
+
+// portName gives the name under which the endpoints of a port are: its own, or while a Kubernetes Service's port was renamed and
+// its EndpointSlices were not yet, the old one. That is a name of no port now, of endpoints at the port's target; where the
+// target is named, the one such name that is left for the one port that has nothing else.
+func (in Input) portName(port mesh.Port) string {
+	if in.Service.Provider != mesh.Kubernetes {
+		return port.Name
+	}
+	used := map[string]bool{}
+	for _, e := range in.Endpoints.Endpoints {
+		if e.ServicePort == port.Name {
+			return port.Name
+		}
+		used[e.ServicePort] = true
+	}
+	bare := 0 // ports without endpoints of their own
+	for _, p := range in.Service.Ports {
+		if !used[p.Name] {
+			bare++
+		}
+		delete(used, p.Name)
+	}
+	for _, e := range in.Endpoints.Endpoints {
+		if used[e.ServicePort] && (e.Port == port.Target || port.Target == 0 && bare == 1 && len(used) == 1) {
+			return e.ServicePort
+		}
+	}
+	return port.Name
 }
 
 // covers says whether all the wanted labels are there.
