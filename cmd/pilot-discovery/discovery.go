@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/command"
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
 // discoveryCommand is the discovery sub-command. Settings come from flags, and from the environment variables that
@@ -41,7 +43,13 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar(&o.HTTPSAddr, "httpsAddr", o.HTTPSAddr, "webhooks")
 	fs.StringVar(&o.MonitoringAddr, "monitoringAddr", o.MonitoringAddr, "metrics and debug pages; empty: on httpAddr")
 
+	fs.StringVar(&o.ControlZHost, "ctrlz_address", o.ControlZHost, "where log levels may be changed: a loopback address")
+	fs.Uint16Var(&o.ControlZPort, "ctrlz_port", o.ControlZPort, "port on which log levels may be changed; 0: none")
+
 	fs.StringVar(&o.ConfigDir, "configDir", o.ConfigDir, "directory of YAML files with config objects and services, watched")
+	fs.StringSliceVar(&o.ConfigClients, "configClients", nil,
+		"SPIFFE IDs of the control planes that are fed config over xDS; one ending in /* is a prefix (default: istiod in the control plane's namespace)")
+	fs.StringVar((*string)(&o.ConfigPlainText), "configPlainText", "", "who is fed config over xDS without TLS: loopback or anyone (default: nobody)")
 	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Mock)")
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
@@ -66,8 +74,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 func compatibilityFlags(fs *pflag.FlagSet) {
 	for name, usage := range map[string]string{
 		"kubeconfig": "kubeconfig of the cluster", "caCertFile": "certificate of the authority", "tlsCertFile": "server certificate",
-		"tlsKeyFile": "server key", "ctrlz_address": "address of ControlZ", "ctrlz_port": "port of ControlZ",
-		"kubernetesApiQPS": "queries a second", "kubernetesApiBurst": "burst of queries", "resync": "resync interval",
+		"tlsKeyFile": "server key", "kubernetesApiQPS": "queries a second", "kubernetesApiBurst": "burst of queries", "resync": "resync interval",
 		"appNamespace": "the one namespace to watch", "plugins": "networking plugins",
 	} {
 		fs.String(name, "", usage+" (accepted for compatibility, without effect yet)")
@@ -85,8 +92,28 @@ func (e *environment) apply(o *discovery.Options) {
 	e.text("POD_NAMESPACE", &o.Namespace)
 	e.text("POD_NAME", &o.PodName)
 	e.text("CLUSTER_ID", &o.ClusterID)
+	if v, _ := e.lookup("ENABLE_XDS_API_GENERATOR_AUTH"); v == "false" {
+		o.ConfigPlainText = feed.PlainTextAnyone
+	}
 	e.duration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
 	e.duration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
+	if v, ok := e.lookup("DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES"); ok && v != "" {
+		o.Debug.AllowedNamespaces = strings.Split(v, ",")
+	}
+	if v, ok := e.lookup("ENABLE_DEBUG_ENDPOINT_AUTH"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			e.bad("ENABLE_DEBUG_ENDPOINT_AUTH", v, "want true or false")
+		}
+		o.Debug.AnyNamespace = err == nil && !on
+	}
+	if v, ok := e.lookup("UNSAFE_ENABLE_ADMIN_ENDPOINTS"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			e.bad("UNSAFE_ENABLE_ADMIN_ENDPOINTS", v, "want true or false")
+		}
+		o.Debug.Admin = on
+	}
 	if v, ok := e.lookup("PILOT_MAX_REQUESTS_PER_SECOND"); ok && v != "" {
 		rate, err := strconv.ParseFloat(v, 64)
 		if err != nil || rate < 0 {

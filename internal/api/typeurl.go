@@ -7,13 +7,20 @@ const (
 	ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	RouteType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 	SecretType   = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+	// ExtensionType is what filters that name a config_discovery are configured with.
+	ExtensionType = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
+
+	// NameTableType and ProxyConfigType are what Istio's agent asks for itself: the names that it resolves, and its
+	// settings.
+	NameTableType   = "type.googleapis.com/istio.networking.nds.v1.NameTable"
+	ProxyConfigType = "type.googleapis.com/istio.mesh.v1alpha1.ProxyConfig"
 
 	// DebugSyncType is the type URL of Istio's synthetic resource that tells the state of all proxies.
 	DebugSyncType = "istio.io/debug/syncz"
 )
 
-// ShortType gives the name that operators know a type by (CDS, EDS, LDS, RDS, SDS), or the URL itself if it has none.
-// Metrics and logs use it.
+// ShortType gives the name that operators know a type by (CDS, EDS, LDS, RDS, SDS, ECDS, NDS, PCDS), or the URL itself if it has
+// none. Metrics and logs use it.
 func ShortType(typeURL string) string {
 	switch typeURL {
 	case ClusterType:
@@ -26,6 +33,12 @@ func ShortType(typeURL string) string {
 		return "RDS"
 	case SecretType:
 		return "SDS"
+	case ExtensionType:
+		return "ECDS"
+	case NameTableType:
+		return "NDS"
+	case ProxyConfigType:
+		return "PCDS"
 	default:
 		return typeURL
 	}

@@ -51,11 +51,36 @@ func (r *report) envoyPatch(at path, patch *filterPatch) {
 	if operation != networking.EnvoyFilter_Patch_REMOVE && patch.GetPatch().GetValue() == nil {
 		r.errorf(here.Child("value"), "is required for operation %s", operation)
 	}
-	if !slices.Contains(operationsOn(applyTo), operation) {
+	switch {
+	case slices.Contains(operationsOn(applyTo), operation):
+	case slices.Contains(insertions(), operation) && unordered(applyTo):
+		r.warnf(here.Child("operation"), "%s is the same as ADD for %s: their order means nothing", operation, applyTo)
+	default:
 		r.warnf(here.Child("operation"), "%s cannot be applied to %s, so the patch has no effect", operation, applyTo)
 	}
-	if patch.GetPatch().GetFilterClass() != networking.EnvoyFilter_Patch_UNSPECIFIED && operation != networking.EnvoyFilter_Patch_ADD {
-		r.warnf(here.Child("filterClass"), "has an effect with operation ADD only")
+	if patch.GetPatch().GetFilterClass() != networking.EnvoyFilter_Patch_UNSPECIFIED {
+		switch {
+		case operation != networking.EnvoyFilter_Patch_ADD:
+			r.warnf(here.Child("filterClass"), "has an effect with operation ADD only")
+		case applyTo != networking.EnvoyFilter_HTTP_FILTER && applyTo != networking.EnvoyFilter_NETWORK_FILTER:
+			r.warnf(here.Child("filterClass"), "has an effect for applyTo HTTP_FILTER and NETWORK_FILTER only")
+		}
+	}
+}
+
+func insertions() []networking.EnvoyFilter_Patch_Operation {
+	return []networking.EnvoyFilter_Patch_Operation{
+		networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER, networking.EnvoyFilter_Patch_INSERT_FIRST,
+	}
+}
+
+// unordered says that the order of such objects makes no difference to Envoy.
+func unordered(applyTo networking.EnvoyFilter_ApplyTo) bool {
+	switch applyTo {
+	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_CLUSTER:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -75,7 +100,9 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 	case networking.EnvoyFilter_BOOTSTRAP, networking.EnvoyFilter_ROUTE_CONFIGURATION:
 		return []networking.EnvoyFilter_Patch_Operation{merge, lists}
 	case networking.EnvoyFilter_EXTENSION_CONFIG:
-		return []networking.EnvoyFilter_Patch_Operation{add}
+		return []networking.EnvoyFilter_Patch_Operation{add, replace}
+	case networking.EnvoyFilter_VIRTUAL_HOST:
+		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove, replace}
 	case networking.EnvoyFilter_HTTP_FILTER, networking.EnvoyFilter_NETWORK_FILTER, networking.EnvoyFilter_LISTENER_FILTER:
 		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove, before, after, first, replace}
 	case networking.EnvoyFilter_HTTP_ROUTE:
@@ -103,15 +130,12 @@ func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, mat
 	case found != wanted:
 		r.errorf(at.Child(found), "cannot be matched for applyTo %s, only %s", applyTo, wanted)
 	}
-	r.optionalPort(at.Child("listener", "portNumber"), match.GetListener().GetPortNumber())
-	r.optionalPort(at.Child("routeConfiguration", "portNumber"), match.GetRouteConfiguration().GetPortNumber())
 	r.optionalPort(at.Child("cluster", "portNumber"), match.GetCluster().GetPortNumber())
-	if match.GetListener().GetFilterChain().GetFilter().GetSubFilter() != nil && applyTo != networking.EnvoyFilter_HTTP_FILTER {
-		r.errorf(at.Child("listener", "filterChain", "filter", "subFilter"), "can be matched for applyTo HTTP_FILTER only")
+	if c := match.GetCluster(); c.GetName() != "" && (c.GetPortNumber() != 0 || c.GetService() != "" || c.GetSubset() != "") {
+		r.warnf(at.Child("cluster"), "beside name, the other fields are ignored")
 	}
-	if match.GetListener().GetListenerFilter() != "" && applyTo != networking.EnvoyFilter_LISTENER_FILTER {
-		r.warnf(at.Child("listener", "listenerFilter"), "has an effect for applyTo LISTENER_FILTER only")
-	}
+	r.envoyListenerMatch(at.Child("listener"), applyTo, match.GetListener())
+	r.envoyRouteMatch(at.Child("routeConfiguration"), match)
 }
 
 // matchedClass gives the field that a match is on, "" if it is on none.

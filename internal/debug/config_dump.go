@@ -2,127 +2,185 @@ package debug
 
 import (
 	"encoding/json"
-	"net/http"
+	"fmt"
 	"strings"
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
 	// The messages that listeners and clusters hold inside Any are shown in full only if their types are linked in.
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-func (p *pages) configDump(w http.ResponseWriter, r *http.Request) {
-	c, ok := p.find(w, r)
-	if !ok {
-		return
-	}
-	dump := new(adminv3.ConfigDump)
-	add := func(m proto.Message) error {
-		a, err := anypb.New(m)
-		dump.Configs = append(dump.Configs, a)
-		return err
-	}
-	clusters, listeners, routes := watch(c, api.ClusterType), watch(c, api.ListenerType), watch(c, api.RouteType)
-	cd := &adminv3.ClustersConfigDump{VersionInfo: clusters.SentVersion}
-	for _, x := range clusters.Resources {
-		cd.DynamicActiveClusters = append(cd.DynamicActiveClusters, &adminv3.ClustersConfigDump_DynamicCluster{VersionInfo: x.Version, Cluster: asAny(x)})
-	}
-	ld := &adminv3.ListenersConfigDump{VersionInfo: listeners.SentVersion}
-	for _, x := range listeners.Resources {
-		ld.DynamicListeners = append(ld.DynamicListeners, &adminv3.ListenersConfigDump_DynamicListener{
-			Name: x.Name, ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: x.Version, Listener: asAny(x)},
-		})
-	}
-	rd := new(adminv3.RoutesConfigDump)
-	for _, x := range routes.Resources {
-		rd.DynamicRouteConfigs = append(rd.DynamicRouteConfigs, &adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: x.Version, RouteConfig: asAny(x)})
-	}
-	for _, m := range []proto.Message{cd, ld, rd} {
-		if err := add(m); err != nil {
-			http.Error(w, "config dump: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-	}
-	if endpoints := watch(c, api.EndpointType); r.URL.Query().Has("include_eds") {
-		ed := new(adminv3.EndpointsConfigDump)
-		for _, x := range endpoints.Resources {
-			ed.DynamicEndpointConfigs = append(ed.DynamicEndpointConfigs, &adminv3.EndpointsConfigDump_DynamicEndpointConfig{VersionInfo: x.Version, EndpointConfig: asAny(x)})
-		}
-		if err := add(ed); err != nil {
-			http.Error(w, "config dump: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-	}
-	b, err := protojson.MarshalOptions{Multiline: true, UseProtoNames: true}.Marshal(dump)
+func (p *Pages) configDump(q question) (answer, error) {
+	c, err := p.find(q)
 	if err != nil {
-		http.Error(w, "config dump: "+err.Error(), http.StatusInternalServerError)
-		return
+		return answer{}, err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(b, '\n')) // the client went away
+	if types := q.Get("types"); types != "" {
+		return typedDump(q, c, strings.Split(types, ","))
+	}
+	dump, err := ConfigDump(c, q.Has("include_eds"))
+	if err != nil {
+		return answer{}, err
+	}
+	var configs []json.RawMessage
+	for _, x := range dump {
+		configs = append(configs, anyJSON(x))
+	}
+	return written(q, map[string]any{"configs": configs})
 }
 
-func asAny(r *resource.Resource) *anypb.Any { return &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body} }
-
-func (p *pages) edsz(w http.ResponseWriter, r *http.Request) {
-	c, ok := p.find(w, r)
-	if !ok {
-		return
-	}
-	list := []json.RawMessage{}
-	for _, x := range watch(c, api.EndpointType).Resources {
-		if cluster := r.URL.Query().Get("cluster"); cluster != "" && !strings.Contains(x.Name, cluster) {
-			continue
-		}
-		m, err := asAny(x).UnmarshalNew()
+// typed is the page of one type's resources.
+func (p *Pages) typed(short string) func(question) (answer, error) {
+	return func(q question) (answer, error) {
+		c, err := p.find(q)
 		if err != nil {
-			http.Error(w, "endpoints: "+err.Error(), http.StatusInternalServerError)
-			return
+			return answer{}, err
 		}
-		list = append(list, protoJSON(m))
+		return typedDump(q, c, []string{short})
 	}
-	writeJSON(w, list)
 }
 
-// pushStatus gives what came up when the current state was made, by kind of trouble, in istiod's shape: metric, then what it is
-// about, then who has it.
-func (p *pages) pushStatus(w http.ResponseWriter, _ *http.Request) {
-	out := map[string]map[string]map[string]string{}
-	note := func(metric, about, proxy, message string) {
-		if out[metric] == nil {
-			out[metric] = map[string]map[string]string{}
-		}
-		if out[metric][about] == nil {
-			out[metric][about] = map[string]string{}
-		}
-		out[metric][about]["proxy"], out[metric][about]["message"] = proxy, message
-	}
-	for _, n := range p.Proxies.Nacks() {
-		if n.Standing {
-			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), name(n.Proxy), n.Message)
+// typedDump gives the resources of types alone. ?cluster= narrows those whose names contain the text.
+func typedDump(q question, c push.Connection, types []string) (answer, error) {
+	configs := []json.RawMessage{}
+	for _, w := range c.Types {
+		for _, t := range types {
+			if !typed(w.TypeURL, t) {
+				continue
+			}
+			for _, r := range w.Resources() {
+				if strings.Contains(r.Name, q.Get("cluster")) {
+					configs = append(configs, anyJSON(shown(r)))
+				}
+			}
 		}
 	}
-	for _, c := range p.conflicts() {
-		note("pilot_conflict_outbound_listener", c.Key.String(), "", c.Reason)
-	}
-	s := p.Snapshot()
-	for _, c := range p.Proxies.Connections() {
-		known := false
-		for _, a := range c.Proxy.Addresses {
-			known = known || s.At(a) != nil
+	return written(q, map[string]any{"configs": configs})
+}
+
+// ConfigDump gives what a proxy was sent as the messages of Envoy's config_dump, in its order. Private keys are left out.
+// Endpoints are among them only if asked for, as in Envoy.
+func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
+	clusters, listeners := new(adminv3.ClustersConfigDump), new(adminv3.ListenersConfigDump)
+	routes, eds := new(adminv3.RoutesConfigDump), new(adminv3.EndpointsConfigDump)
+	secrets, extensions := new(adminv3.SecretsConfigDump), new(adminv3.EcdsConfigDump)
+	for _, w := range c.Types {
+		for _, r := range w.Resources() {
+			a := shown(r)
+			switch api.ShortType(w.TypeURL) {
+			case "CDS":
+				clusters.DynamicActiveClusters = append(clusters.DynamicActiveClusters, &adminv3.ClustersConfigDump_DynamicCluster{VersionInfo: r.Version, Cluster: a})
+			case "LDS":
+				listeners.DynamicListeners = append(listeners.DynamicListeners, &adminv3.ListenersConfigDump_DynamicListener{
+					Name: r.Name, ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: r.Version, Listener: a},
+				})
+			case "RDS":
+				routes.DynamicRouteConfigs = append(routes.DynamicRouteConfigs, &adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: r.Version, RouteConfig: a})
+			case "EDS":
+				eds.DynamicEndpointConfigs = append(eds.DynamicEndpointConfigs, &adminv3.EndpointsConfigDump_DynamicEndpointConfig{VersionInfo: r.Version, EndpointConfig: a})
+			case "SDS":
+				secrets.DynamicActiveSecrets = append(secrets.DynamicActiveSecrets, &adminv3.SecretsConfigDump_DynamicSecret{Name: r.Name, VersionInfo: r.Version, Secret: a})
+			case "ECDS":
+				extensions.EcdsFilters = append(extensions.EcdsFilters, &adminv3.EcdsConfigDump_EcdsFilterConfig{VersionInfo: r.Version, EcdsFilter: a})
+			}
 		}
-		if !known {
-			note("pilot_no_ip", name(c.Proxy), c.Proxy.ID, "no workload or endpoint is known at the proxy's address")
+	}
+	if w, ok := watch(c, api.ClusterType); ok {
+		clusters.VersionInfo = w.SentVersion
+	}
+	if w, ok := watch(c, api.ListenerType); ok {
+		listeners.VersionInfo = w.SentVersion
+	}
+	parts := []proto.Message{new(adminv3.BootstrapConfigDump), clusters}
+	if endpoints {
+		parts = append(parts, eds)
+	}
+	parts = append(parts, listeners, new(adminv3.ScopedRoutesConfigDump), routes, secrets, extensions)
+	var list []*anypb.Any
+	for _, m := range parts {
+		a, err := anypb.New(m)
+		if err != nil {
+			return nil, fmt.Errorf("dump %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// shown gives a resource as it may be shown: private keys are left out, and a secret that cannot be read is not shown.
+func shown(r *resource.Resource) *anypb.Any {
+	a := &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}
+	if r.TypeURL != api.SecretType {
+		return a
+	}
+	s := new(tlsv3.Secret)
+	if err := proto.Unmarshal(r.Body, s); err != nil {
+		return &anypb.Any{TypeUrl: r.TypeURL}
+	}
+	hidden := &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: []byte("[redacted]")}}
+	switch t := s.Type.(type) {
+	case *tlsv3.Secret_TlsCertificate:
+		if t.TlsCertificate.PrivateKey != nil {
+			t.TlsCertificate.PrivateKey = hidden
+		}
+		if t.TlsCertificate.Pkcs12 != nil {
+			t.TlsCertificate.Pkcs12 = hidden
+		}
+		if t.TlsCertificate.Password != nil {
+			t.TlsCertificate.Password = hidden
+		}
+	case *tlsv3.Secret_SessionTicketKeys:
+		t.SessionTicketKeys.Keys = []*corev3.DataSource{hidden}
+	case *tlsv3.Secret_GenericSecret:
+		t.GenericSecret = &tlsv3.GenericSecret{Secret: hidden}
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
+	if err != nil {
+		b = nil
+	}
+	return &anypb.Any{TypeUrl: r.TypeURL, Value: b}
+}
+
+// anyJSON gives a message as JSON. One that holds a type unknown to this program, as an EnvoyFilter may bring, is given
+// encoded.
+func anyJSON(a *anypb.Any) json.RawMessage {
+	if a.TypeUrl == api.NameTableType {
+		if t, err := mesh.DecodeNameTable(a.Value); err == nil {
+			return nameTableJSON(t)
 		}
 	}
-	writeJSON(w, out)
+	b, err := protojson.Marshal(a)
+	if err != nil {
+		return asJSON(map[string]any{"@type": a.TypeUrl, "value": a.Value})
+	}
+	return b
+}
+
+// nameInfo is a line of a NameTable in protobuf's JSON.
+type nameInfo struct {
+	IPs       []string `json:"ips,omitempty"`
+	Registry  string   `json:"registry,omitempty"`
+	ShortName string   `json:"shortname,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+}
+
+func nameTableJSON(t mesh.NameTable) json.RawMessage {
+	lines := make(map[mesh.Hostname]nameInfo, len(t))
+	for host, e := range t {
+		lines[host] = nameInfo{e.IPs, string(e.Registry), e.ShortName, e.Namespace}
+	}
+	return asJSON(map[string]any{"@type": api.NameTableType, "table": lines})
 }

@@ -1,9 +1,10 @@
 package debug
 
 import (
+	"cmp"
 	"encoding/json"
-	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // object is a config object as kubectl would show it.
@@ -27,104 +27,133 @@ type metadata struct {
 	Namespace         string            `json:"namespace,omitempty"`
 	ResourceVersion   string            `json:"resourceVersion,omitempty"`
 	Generation        int64             `json:"generation,omitempty"`
-	CreationTimestamp *time.Time        `json:"creationTimestamp"`
+	CreationTimestamp time.Time         `json:"creationTimestamp,omitzero"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Annotations       map[string]string `json:"annotations,omitempty"`
 }
 
-func (p *pages) configz(w http.ResponseWriter, r *http.Request) {
+// istioKinds are the kinds of istio.io, sorted by name. Others are nobody's business here, secrets above all.
+func istioKinds() []api.KindInfo {
+	list := slices.DeleteFunc(slices.Clone(api.Kinds()), func(k api.KindInfo) bool { return !k.Istio() })
+	slices.SortFunc(list, func(a, b api.KindInfo) int { return cmp.Compare(a.Kind, b.Kind) })
+	return list
+}
+
+// version is the version under which a kind is shown: v1 where there is one, whatever is stored.
+func version(k api.KindInfo) string {
+	if slices.Contains(k.Versions, "v1") {
+		return "v1"
+	}
+	return k.Versions[0]
+}
+
+func (p *Pages) configz(q question) (answer, error) {
 	s := p.Snapshot()
 	list := []object{}
-	for _, kind := range api.Kinds() {
-		if !kind.Istio() {
-			continue // secrets above all are nobody's business here
-		}
-		if want := r.URL.Query().Get("kind"); want != "" && want != string(kind.Kind) {
+	for _, kind := range istioKinds() {
+		if want := q.Get("kind"); want != "" && want != string(kind.Kind) {
 			continue
 		}
 		for _, c := range s.Configs(kind.Kind) {
-			list = append(list, shown(kind, c))
+			list = append(list, newObject(kind, c))
 		}
 	}
-	writeJSON(w, list)
+	return written(q, list)
 }
 
-func shown(kind api.KindInfo, c *config.Config) object {
-	o := object{
-		Kind: string(kind.Kind), APIVersion: kind.Group + "/" + kind.Versions[0],
+func newObject(kind api.KindInfo, c *config.Config) object {
+	return object{
+		Kind: string(kind.Kind), APIVersion: kind.Group + "/" + version(kind),
 		Metadata: metadata{
 			Name: c.Name, Namespace: c.Namespace, ResourceVersion: c.ResourceVersion, Generation: c.Generation,
-			Labels: c.Labels, Annotations: c.Annotations,
+			CreationTimestamp: c.Created, Labels: c.Labels, Annotations: c.Annotations,
 		},
-		Spec: protoJSON(config.Spec[proto.Message](c)),
+		Spec: specJSON(c),
 	}
-	if !c.Created.IsZero() {
-		o.Metadata.CreationTimestamp = &c.Created
-	}
-	return o
 }
+
+func specJSON(c *config.Config) json.RawMessage { return protoJSON(config.Spec[proto.Message](c)) }
 
 func protoJSON(m proto.Message) json.RawMessage {
 	b, err := protojson.Marshal(m)
 	if err != nil {
-		b, _ = json.Marshal("cannot be shown: " + err.Error())
+		return asJSON("cannot be shown: " + err.Error())
 	}
 	return b
 }
 
-// Problem is a config.Problem as JSON.
-type Problem struct {
-	Kind      string `json:"kind,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Origin    string `json:"origin,omitempty"`
-	Field     string `json:"field,omitempty"`
-	Reason    string `json:"reason"`
-	Severity  string `json:"severity"`
+// kind is a kind of object in istiod's form of resourcesz.
+type kind struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
 }
 
-// String gives one line with everything a person needs to find and mend it.
-func (p Problem) String() string {
-	line := config.Problem{
-		Key:   config.Key{Kind: api.Kind(p.Kind), Namespace: p.Namespace, Name: p.Name},
-		Field: p.Field, Reason: p.Reason, Origin: p.Origin,
+func (p *Pages) resourcesz(q question) (answer, error) {
+	list := []kind{}
+	for _, k := range istioKinds() {
+		list = append(list, kind{k.Group, version(k), string(k.Kind)})
 	}
-	return p.Severity + ": " + line.String()
+	return written(q, list)
 }
 
-func (p *pages) problemz(w http.ResponseWriter, _ *http.Request) {
-	all := slices.Concat(p.Snapshot().Problems(), p.Analysis(), p.conflicts())
-	slices.SortFunc(all, config.Problem.Compare)
-	list := []Problem{}
-	for _, x := range slices.Compact(all) {
-		list = append(list, Problem{
-			Kind: string(x.Key.Kind), Namespace: x.Key.Namespace, Name: x.Key.Name, Origin: x.Origin,
-			Field: x.Field, Reason: x.Reason, Severity: string(x.Severity),
-		})
+func (p *Pages) mesh(q question) (answer, error) {
+	return written(q, protoJSON(p.Snapshot().Settings.Mesh))
+}
+
+func (p *Pages) inject(q question) (answer, error) {
+	return written(q, map[string]string{}) // nothing is injected yet
+}
+
+// cluster is a cluster in istiod's form of clusterz.
+type cluster struct {
+	ID         string `json:"id"`
+	SecretName string `json:"secretName"`
+	SyncStatus string `json:"syncStatus"`
+}
+
+func (p *Pages) clusterz(q question) (answer, error) {
+	local := cluster{ID: string(p.Cluster), SyncStatus: "synced"}
+	if p.Waiting != nil && len(p.Waiting()) > 0 {
+		local.SyncStatus = "syncing"
 	}
-	writeJSON(w, list)
+	return written(q, []cluster{local})
 }
 
-// conflicts gives what comes up in the Views of the connected proxies, each View once.
-func (p *pages) conflicts() []config.Problem {
+func (p *Pages) mcsz(q question) (answer, error) {
+	return written(q, []string{}) // of that API nothing is read yet
+}
+
+// collection is what a snapshot has of one kind, in the shape of krt's debugger: outputs are keys with content hashes.
+type collection struct {
+	Name  string          `json:"name"`
+	State collectionState `json:"state"`
+}
+
+type collectionState struct {
+	Outputs map[string]any `json:"outputs"`
+}
+
+func (p *Pages) krtz(q question) (answer, error) {
 	s := p.Snapshot()
-	seen := map[view.Key]bool{}
-	var list []config.Problem
-	for _, c := range p.Proxies.Connections() {
-		k := view.KeyFor(s, c.Proxy)
-		k.Inbound = "" // it is about the outbound side
-		if !seen[k] {
-			seen[k] = true
-			list = append(list, p.Conflicts(view.Build(s, k))...)
-		}
+	services, endpoints := collection{Name: "Services"}, collection{Name: "Endpoints"}
+	services.State.Outputs, endpoints.State.Outputs = map[string]any{}, map[string]any{}
+	for _, svc := range s.Services() {
+		key := svc.Namespace + "/" + string(svc.Host)
+		services.State.Outputs[key] = hash(svc.Hash)
+		e := s.Endpoints(svc.ServiceKey)
+		endpoints.State.Outputs[key] = map[string]any{"hash": hash(e.Hash), "count": len(e.Endpoints)}
 	}
-	return list
+	list := []collection{services, endpoints}
+	for _, k := range istioKinds() {
+		x := collection{Name: string(k.Kind), State: collectionState{map[string]any{}}}
+		for _, c := range s.Configs(k.Kind) {
+			x.State.Outputs[c.Namespace+"/"+c.Name] = hash(c.Hash)
+		}
+		list = append(list, x)
+	}
+	return written(q, list)
 }
 
-func (p *pages) mesh(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, protoJSON(p.Snapshot().Settings.Mesh))
-}
-
-func (p *pages) networkz(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, protoJSON(p.Snapshot().Settings.Networks))
-}
+// hash writes a content hash as text: many readers of JSON have numbers of 53 bits.
+func hash(h uint64) string { return strconv.FormatUint(h, 16) }

@@ -2,116 +2,183 @@ package debug
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
 // Options are what the pages show.
 type Options struct {
 	// Snapshot gives the current one.
 	Snapshot func() *snapshot.Snapshot
-	// Analysis gives what is wrong or not honoured in the current config beyond what its sources found.
+	// Analysis gives what is wrong or not honoured in the current config beyond what its sources found; nil: nothing.
 	Analysis func() []config.Problem
-	// Conflicts gives what services and rules do not get in one View because others have it.
+	// Conflicts gives what services and rules do not get in one View because others have it; nil: nothing.
 	Conflicts func(v *view.View) []config.Problem
 	Proxies   Proxies
 	// Push asks for a push to all proxies of all they have (adsz?push=true).
 	Push func()
+	// Disconnect ends a stream by its ID, and says whether there was one. nil: there is no such page
+	// (UNSAFE_ENABLE_ADMIN_ENDPOINTS).
+	Disconnect func(connection string) bool
+	// Cluster names the cluster that the control plane runs in; Waiting gives the sources that are not in sync yet.
+	Cluster mesh.ClusterID
+	Waiting func() []string
+	// Scopes gives the log scopes with their levels; nil: none.
+	Scopes func() []Scope
+	// Profile serves /debug/pprof.
+	Profile bool
+	Access  Access
 }
 
-// page is one line of the index.
-type page struct {
-	path, help string
-	handler    http.HandlerFunc
+// Proxies gives the connected proxies as plain values, and what they refused.
+type Proxies interface {
+	// Connections gives a copy of the state of every open stream, sorted by ID.
+	Connections() []push.Connection
+	// Nacks gives the last refusals, the newest first.
+	Nacks() []push.Nack
+	// Quarantine gives the resources that are kept from proxies.
+	Quarantine() []push.Quarantined
 }
 
-type pages struct {
+// Pages answers questions about a running control plane.
+type Pages struct {
 	Options
-	list []page
+	table []page
+	mux   *http.ServeMux
 }
 
-// New makes the handler of everything under /debug.
-func New(o Options) http.Handler {
-	p := &pages{Options: o}
-	p.list = []page{
-		{"/debug/adsz", "connected proxies and what they watch (?push=true sends them everything again)", p.adsz},
-		{"/debug/syncz", "per proxy and type: what was sent and what was acknowledged", p.syncz},
-		{"/debug/connections", "how many proxies of which version are connected, and from where", p.connections},
-		{"/debug/config_dump", "what a proxy was sent, in the form of Envoy's config_dump (?proxyID=name.namespace)", p.configDump},
-		{"/debug/edsz", "the endpoints that a proxy was sent (?proxyID=name.namespace)", p.edsz},
-		{"/debug/nackz", "what proxies refused: which resource, why, and the objects it came from", p.nackz},
-		{"/debug/problemz", "what is wrong with config objects or not honoured yet", p.problemz},
-		{"/debug/push_status", "what came up in the last push", p.pushStatus},
-		{"/debug/registryz", "all services", p.registryz},
-		{"/debug/endpointz", "all endpoints by service and port", p.endpointz},
-		{"/debug/endpointShardz", "all endpoints by service and the object that lists them", p.endpointShardz},
-		{"/debug/configz", "all config objects", p.configz},
-		{"/debug/mesh", "the mesh configuration in use", p.mesh},
-		{"/debug/networkz", "the mesh networks in use", p.networkz},
+var _ http.Handler = (*Pages)(nil)
+
+// New makes the pages. It panics over a table with a page that nobody may see: the table is a literal in the program.
+func New(o Options) *Pages {
+	p := &Pages{Options: o, mux: http.NewServeMux()}
+	p.table = p.all()
+	for _, x := range p.table {
+		if x.audience == 0 {
+			panic("debug: the page " + x.name + " does not say who may see it")
+		}
+		p.mux.Handle("/debug/"+x.name, p.guard(x.audience, p.serve(x)))
 	}
-	mux := http.NewServeMux()
-	for _, x := range p.list {
-		mux.HandleFunc(x.path, readOnly(x.handler))
+	index := p.guard(operators, p.serve(page{answer: p.index}))
+	p.mux.Handle("/debug", index)
+	p.mux.Handle("/debug/{$}", index)
+	if o.Profile {
+		for path, h := range map[string]http.HandlerFunc{
+			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+		} {
+			p.mux.Handle("/debug/pprof/"+path, p.guard(operators, h))
+		}
 	}
-	mux.HandleFunc("/debug", readOnly(p.index))
-	mux.HandleFunc("/debug/{$}", readOnly(p.index))
-	mux.HandleFunc("/debug/list", readOnly(p.names))
-	return mux
+	return p
 }
 
-// readOnly refuses everything but GET and HEAD.
-func readOnly(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+// ServeHTTP answers everything under /debug.
+func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+// guard lets through whom the audience admits, and only to read.
+func (p *Pages) guard(a audience, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, refused := p.Access.caller(r)
+		switch {
+		case refused != 0:
+			http.Error(w, "debug pages are for the machine itself and for authenticated callers", refused)
+		case !a.admits(c):
+			http.Error(w, fmt.Sprintf("namespace %q may not read %s", c.Namespace, r.URL.Path), http.StatusForbidden)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "debug pages are read with GET", http.StatusMethodNotAllowed)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (p *Pages) serve(x page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := p.Access.caller(r) // the guard has let it in
+		a, err := x.answer(question{r.URL.Query(), c})
+		if err != nil {
+			status := http.StatusInternalServerError
+			if refusal := (Refusal{}); errors.As(err, &refusal) {
+				status = refusal.Status
+			}
+			http.Error(w, err.Error(), status)
 			return
 		}
-		h(w, r)
-	}
+		w.Header().Set("Content-Type", a.contentType)
+		_, _ = w.Write(a.body) // the client went away
+	})
 }
 
-var indexPage = template.Must(template.New("index").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>meshpilot debug pages</title>
-<style>body{font-family:system-ui,sans-serif;margin:2rem}td{padding:.2rem 1.5rem .2rem 0;vertical-align:top}</style>
-<h1>meshpilot debug pages</h1><table>
-{{range .}}<tr><td><a href="{{.Path}}">{{.Path}}</a><td>{{.Help}}
-{{end}}</table></html>
-`))
-
-func (p *pages) index(w http.ResponseWriter, _ *http.Request) {
-	type row struct{ Path, Help string }
-	var rows []row
-	for _, x := range p.list {
-		rows = append(rows, row{x.path, x.help})
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = indexPage.Execute(w, rows) // the client went away
-}
-
-func (p *pages) names(w http.ResponseWriter, _ *http.Request) {
-	var names []string
-	for _, x := range p.list {
-		names = append(names, x.path)
-	}
-	writeJSON(w, names)
-}
-
-// writeJSON answers with a value as indented JSON; an empty list is [] and not null.
-func writeJSON[T any](w http.ResponseWriter, v T) {
-	b, err := json.MarshalIndent(v, "", "  ")
+// Page gives a page's content, without HTTP. The resource is its name with a query where it takes one:
+// "config_dump?proxyID=web-1.shop". An error that says what is wrong with the question is a Refusal.
+func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
+	u, err := url.Parse(resource)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("write answer: %v", err), http.StatusInternalServerError)
-		return
+		return nil, Refusal{http.StatusBadRequest, fmt.Sprintf("debug page %q: %v", resource, err)}
 	}
-	if string(b) == "null" {
-		b = []byte("[]")
+	name := strings.TrimPrefix(u.Path, "/debug/")
+	for _, x := range p.table {
+		if x.name != name {
+			continue
+		}
+		if !x.audience.admits(c) {
+			return nil, Refusal{http.StatusForbidden, fmt.Sprintf("namespace %q may not read %s", c.Namespace, name)}
+		}
+		a, err := x.answer(question{u.Query(), c})
+		return a.body, err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(b, '\n')) // the client went away
+	return nil, Refusal{http.StatusNotFound, fmt.Sprintf("there is no debug page %q", name)}
+}
+
+// Refusal is why a question has no answer.
+type Refusal struct {
+	// Status is the HTTP status that says it.
+	Status int
+	Reason string
+}
+
+// Error gives the reason.
+func (r Refusal) Error() string { return r.Reason }
+
+// question is what is asked, and by whom.
+type question struct {
+	url.Values
+	caller Caller
+}
+
+// answer is a page's content.
+type answer struct {
+	contentType string
+	body        []byte
+}
+
+func text(s string) (answer, error) {
+	return answer{"text/plain; charset=utf-8", []byte(s)}, nil
+}
+
+// written gives a value as JSON: on one line, or indented if the question has "pretty". An empty list should be given as
+// one that is not nil: null surprises those who read it.
+func written(q question, v any) (answer, error) {
+	var b []byte
+	var err error
+	if q.Has("pretty") {
+		b, err = json.MarshalIndent(v, "", "    ")
+	} else {
+		b, err = json.Marshal(v)
+	}
+	if err != nil {
+		return answer{}, fmt.Errorf("write the page: %w", err)
+	}
+	return answer{"application/json", b}, nil
 }

@@ -1,168 +1,225 @@
 package debug
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// Proxies gives the connected proxies as plain values, and what they refused.
-type Proxies interface {
-	// Connections gives a copy of the state of every open stream, sorted by ID.
-	Connections() []push.Connection
-	// Nacks gives the last refusals, the newest first.
-	Nacks() []push.Nack
-}
+// What istiod answers about proxies that it cannot find.
+const (
+	noProxyGiven = "You must provide a proxyID in the query string\n"
+	notHere      = "Proxy not connected to this Pilot instance. It may be connected to another instance.\n"
+)
 
-// Nack is one refusal by a proxy (nackz).
-type Nack struct {
-	Time    time.Time `json:"time"`
-	Proxy   string    `json:"proxy"`
-	Type    string    `json:"type"`
-	Message string    `json:"message"`
-	// Resources are those that the message names.
-	Resources []Refused `json:"resources,omitempty"`
-	// Standing says that the proxy has taken no later response of the type.
-	Standing bool `json:"standing"`
-}
-
-// Refused is a resource of a Nack, with the objects that it came from.
-type Refused struct {
-	Name string       `json:"name"`
-	From []config.Key `json:"from,omitempty"`
-}
-
-func watch(c push.Connection, typeURL string) push.Watch {
+// watch gives the state of a type, and whether the stream asked for it.
+func watch(c push.Connection, typeURL string) (push.Watch, bool) {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
-			return w
+			return w, true
 		}
 	}
-	return push.Watch{}
+	return push.Watch{}, false
 }
 
 // name is how people call a proxy: "reviews-v1-abc.default".
 func name(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
 
-// SyncStatus is the state of one proxy as istioctl proxy-status reads it.
-type SyncStatus struct {
-	ClusterID     string `json:"cluster_id,omitempty"`
-	Proxy         string `json:"proxy,omitempty"`
-	ProxyType     string `json:"proxy_type,omitempty"`
-	IstioVersion  string `json:"istio_version,omitempty"`
-	ClusterSent   string `json:"cluster_sent,omitempty"`
-	ClusterAcked  string `json:"cluster_acked,omitempty"`
-	ListenerSent  string `json:"listener_sent,omitempty"`
-	ListenerAcked string `json:"listener_acked,omitempty"`
-	RouteSent     string `json:"route_sent,omitempty"`
-	RouteAcked    string `json:"route_acked,omitempty"`
-	EndpointSent  string `json:"endpoint_sent,omitempty"`
-	EndpointAcked string `json:"endpoint_acked,omitempty"`
+// connected gives the streams whose proxies the caller may be shown, sorted by ID.
+func (p *Pages) connected(c Caller) []push.Connection {
+	return slices.DeleteFunc(p.Proxies.Connections(), func(x push.Connection) bool { return !c.sees(x.Proxy.Namespace) })
 }
 
-func (p *pages) syncz(w http.ResponseWriter, r *http.Request) {
-	namespace := r.URL.Query().Get("namespace")
-	list := []SyncStatus{}
-	for _, c := range p.Proxies.Connections() {
-		if namespace != "" && c.Proxy.Namespace != namespace {
-			continue
-		}
-		cds, lds, rds, eds := watch(c, api.ClusterType), watch(c, api.ListenerType), watch(c, api.RouteType), watch(c, api.EndpointType)
-		list = append(list, SyncStatus{
-			ClusterID: string(c.Proxy.ClusterID), Proxy: name(c.Proxy), ProxyType: string(c.Proxy.Type), IstioVersion: c.Proxy.Metadata.IstioVersion,
-			ClusterSent: cds.SentNonce, ClusterAcked: cds.AckedNonce, ListenerSent: lds.SentNonce, ListenerAcked: lds.AckedNonce,
-			RouteSent: rds.SentNonce, RouteAcked: rds.AckedNonce, EndpointSent: eds.SentNonce, EndpointAcked: eds.AckedNonce,
-		})
+// find finds the stream that the question names, which it must.
+func (p *Pages) find(q question) (push.Connection, error) {
+	c, given, err := p.lookUp(q)
+	if err == nil && !given {
+		err = Refusal{http.StatusBadRequest, noProxyGiven}
 	}
-	writeJSON(w, list)
+	return c, err
 }
 
-// adsClient is a stream in istiod's form of adsz.
+// lookUp finds the stream that the question names, if it names one. A proxy of a namespace that the caller may not see is
+// one that is not there.
+func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
+	id := q.Get("proxyID")
+	if id == "" {
+		return c, false, nil
+	}
+	c, found := Find(p.connected(q.caller), id)
+	if !found {
+		return c, true, Refusal{http.StatusNotFound, notHere}
+	}
+	return c, true, nil
+}
+
+// Find finds a stream by its own ID, or by its proxy's node id, "name.namespace" or name. If no proxy is called so, any of
+// whose ID the text is a part will do, as istiod has it. Of several streams it gives the newest.
+func Find(list []push.Connection, id string) (push.Connection, bool) {
+	for _, is := range []func(push.Connection) bool{
+		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == name(c.Proxy) },
+		func(c push.Connection) bool { return id == c.Proxy.Name },
+		func(c push.Connection) bool { return strings.Contains(c.ID, id) },
+	} {
+		var found *push.Connection
+		for i := range list {
+			if is(list[i]) && (found == nil || list[i].ConnectedAt.After(found.ConnectedAt)) {
+				found = &list[i]
+			}
+		}
+		if found != nil {
+			return *found, true
+		}
+	}
+	return push.Connection{}, false
+}
+
+// adsClient is a stream in istiod's form of adsz, and without what only adsz tells, of connections.
 type adsClient struct {
 	ConnectionID string              `json:"connectionId"`
 	ConnectedAt  time.Time           `json:"connectedAt"`
 	Address      string              `json:"address"`
 	Labels       map[string]string   `json:"labels,omitempty"`
-	Locality     string              `json:"locality,omitempty"`
-	Watches      map[string][]string `json:"watches"`
+	Metadata     *mesh.NodeMetadata  `json:"metadata,omitempty"`
+	Locality     *locality           `json:"locality,omitempty"`
+	Watches      map[string][]string `json:"watches,omitempty"`
 }
 
-func (p *pages) adsz(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("push") == "true" {
+type locality struct {
+	Region  string `json:"region,omitempty"`
+	Zone    string `json:"zone,omitempty"`
+	SubZone string `json:"sub_zone,omitempty"`
+}
+
+type adsClients struct {
+	Total   int         `json:"totalClients"`
+	Clients []adsClient `json:"clients"`
+}
+
+func (p *Pages) adsz(q question) (answer, error) {
+	if q.Get("push") != "" {
 		p.Push()
+		return text("Pushed to " + count(len(p.Proxies.Connections())) + " servers\n")
 	}
-	out := struct {
-		Total   int         `json:"totalClients"`
-		Clients []adsClient `json:"clients"`
-	}{Clients: []adsClient{}}
-	for _, c := range p.Proxies.Connections() {
+	one, given, err := p.lookUp(q)
+	if err != nil {
+		return answer{}, err
+	}
+	list := []push.Connection{one}
+	if !given {
+		list = p.connected(q.caller)
+	}
+	out := adsClients{Total: len(list), Clients: []adsClient{}}
+	for _, c := range list {
 		x := adsClient{
 			ConnectionID: c.ID, ConnectedAt: c.ConnectedAt, Address: c.Peer, Labels: c.Proxy.Labels,
-			Locality: c.Proxy.Locality.String(), Watches: map[string][]string{},
+			Metadata: &c.Proxy.Metadata, Watches: map[string][]string{},
+		}
+		if l := c.Proxy.Locality; l != (mesh.Locality{}) {
+			x.Locality = &locality{l.Region, l.Zone, l.SubZone}
 		}
 		for _, t := range c.Types {
 			x.Watches[t.TypeURL] = slices.Concat([]string{}, t.Names)
 		}
 		out.Clients = append(out.Clients, x)
 	}
-	out.Total = len(out.Clients)
-	writeJSON(w, out)
+	return written(q, out)
 }
 
-func (p *pages) connections(w http.ResponseWriter, _ *http.Request) {
-	type row struct {
-		ConnectionID string    `json:"connectionId"`
-		ConnectedAt  time.Time `json:"connectedAt"`
-		Address      string    `json:"address"`
+func (p *Pages) connections(q question) (answer, error) {
+	list := p.connected(q.caller)
+	out := adsClients{Total: len(list), Clients: []adsClient{}}
+	for _, c := range list {
+		out.Clients = append(out.Clients, adsClient{ConnectionID: c.ID, ConnectedAt: c.ConnectedAt, Address: c.Peer})
 	}
-	out := struct {
-		Total   int   `json:"totalClients"`
-		Clients []row `json:"clients"`
-	}{Clients: []row{}}
+	return written(q, out)
+}
+
+func (p *Pages) forceDisconnect(q question) (answer, error) {
+	c, err := p.find(q)
+	if err != nil {
+		return answer{}, err
+	}
+	if !p.Disconnect(c.ID) {
+		return answer{}, Refusal{http.StatusNotFound, notHere}
+	}
+	return text("OK")
+}
+
+// cachez shows the generated resources that proxies have, each once however many have it. Nothing is kept besides: what
+// depends on a changed object is made anew by itself, so there is nothing to clear.
+func (p *Pages) cachez(q question) (answer, error) {
+	if q.Get("clear") != "" {
+		return text("Nothing to clear: what is held is what proxies have\n")
+	}
+	shelves, seen := map[any]bool{}, map[*resource.Resource]bool{} // thousands of proxies share few shelves
+	names, sizes, total := map[string][]string{}, map[string]int{}, 0
 	for _, c := range p.Proxies.Connections() {
-		out.Clients = append(out.Clients, row{c.ID, c.ConnectedAt, c.Peer})
+		for _, w := range c.Types {
+			for _, shelf := range w.Shelves {
+				if shelves[shelf] {
+					continue
+				}
+				shelves[shelf] = true
+				for _, r := range shelf.Set().List() {
+					if seen[r] {
+						continue
+					}
+					seen[r] = true
+					names[r.TypeURL] = append(names[r.TypeURL], r.Name)
+					sizes[r.TypeURL] += len(r.Body)
+					total += len(r.Body)
+				}
+			}
+		}
 	}
-	out.Total = len(out.Clients)
-	writeJSON(w, out)
+	if q.Get("sizes") != "" {
+		out := map[string]string{"total": byteCount(total)}
+		for t, n := range sizes {
+			out[t] = byteCount(n)
+		}
+		return written(q, out)
+	}
+	for t := range names {
+		slices.Sort(names[t])
+	}
+	return written(q, names)
 }
 
-func (p *pages) nackz(w http.ResponseWriter, _ *http.Request) {
-	list := []Nack{}
-	for _, n := range p.Proxies.Nacks() {
-		out := Nack{Time: n.Time, Proxy: name(n.Proxy), Type: api.ShortType(n.TypeURL), Message: n.Message, Standing: n.Standing}
-		for _, r := range n.Resources {
-			out.Resources = append(out.Resources, Refused{Name: r.Name, From: r.From})
-		}
-		list = append(list, out)
-	}
-	writeJSON(w, list)
+// Scope is a log scope in the form of ControlZ.
+type Scope struct {
+	Name            string `json:"name"`
+	Description     string `json:"description"`
+	OutputLevel     string `json:"output_level"`
+	StackTraceLevel string `json:"stack_trace_level"`
+	LogCallers      bool   `json:"log_callers"`
 }
 
-// find finds the stream of a proxy by its connection id, node id, "name.namespace" or "name"; the newest if there are several.
-func (p *pages) find(w http.ResponseWriter, r *http.Request) (push.Connection, bool) {
-	id := r.URL.Query().Get("proxyID")
-	if id == "" {
-		http.Error(w, "give the proxy: ?proxyID=name.namespace", http.StatusBadRequest)
-		return push.Connection{}, false
+func (p *Pages) scopez(q question) (answer, error) {
+	list := []Scope{}
+	if p.Scopes != nil {
+		list = p.Scopes()
 	}
-	var found *push.Connection
-	for _, c := range p.Proxies.Connections() {
-		if id != c.ID && id != c.Proxy.ID && id != name(c.Proxy) && !strings.HasPrefix(name(c.Proxy), id+".") {
-			continue
-		}
-		if found == nil || c.ConnectedAt.After(found.ConnectedAt) {
-			found = &c
-		}
+	return written(q, list)
+}
+
+// asJSON gives a value that is known to be writable as JSON.
+func asJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b, _ = json.Marshal("cannot be shown: " + err.Error())
 	}
-	if found == nil {
-		http.Error(w, "no proxy "+id+" is connected to this replica", http.StatusNotFound)
-		return push.Connection{}, false
-	}
-	return *found, true
+	return b
+}
+
+// typed reports whether a type URL goes by a short name: "eds", "EDS" or the URL.
+func typed(typeURL, short string) bool {
+	return strings.EqualFold(api.ShortType(typeURL), short) || typeURL == short
 }

@@ -1,40 +1,50 @@
 package debug
 
 import (
-	"net/http"
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // Service is a service in istiod's form of registryz.
 type Service struct {
-	Attributes          Attributes `json:"Attributes"`
-	Ports               []Port     `json:"ports"`
-	CreationTime        string     `json:"creationTime,omitempty"`
-	Hostname            string     `json:"hostname"`
-	ClusterVIPs         VIPs       `json:"clusterVIPs"`
-	DefaultAddress      string     `json:"defaultAddress,omitempty"`
-	Resolution          int        `json:"Resolution"`
-	MeshExternal        bool       `json:"MeshExternal"`
-	ServiceAccounts     []string   `json:"serviceAccounts,omitempty"`
-	ResourceVersion     string     `json:"ResourceVersion"`
-	TrafficDistribution string     `json:"trafficDistribution,omitempty"`
+	Attributes      Attributes `json:"Attributes"`
+	Ports           []Port     `json:"ports"`
+	ServiceAccounts []string   `json:"serviceAccounts,omitempty"`
+	CreationTime    time.Time  `json:"creationTime"`
+	Hostname        string     `json:"hostname"`
+	ClusterVIPs     VIPs       `json:"clusterVIPs"`
+	DefaultAddress  string     `json:"defaultAddress,omitempty"`
+	Resolution      int        `json:"Resolution"`
+	MeshExternal    bool       `json:"MeshExternal"`
+	ResourceVersion string     `json:"ResourceVersion"`
 }
 
 // Attributes are what istiod keeps beside a service.
 type Attributes struct {
-	ServiceRegistry string            `json:"ServiceRegistry"`
-	Name            string            `json:"Name"`
-	Namespace       string            `json:"Namespace"`
-	Labels          map[string]string `json:"Labels,omitempty"`
-	ExportTo        map[string]any    `json:"ExportTo,omitempty"`
-	LabelSelectors  map[string]string `json:"LabelSelectors,omitempty"`
+	ServiceRegistry          string              `json:"ServiceRegistry"`
+	Name                     string              `json:"Name"`
+	Namespace                string              `json:"Namespace"`
+	Labels                   map[string]string   `json:"Labels"`
+	ExportTo                 map[string]struct{} `json:"ExportTo"`
+	LabelSelectors           map[string]string   `json:"LabelSelectors"`
+	Aliases                  []namespacedName    `json:"Aliases"`
+	ClusterExternalAddresses VIPs                `json:"ClusterExternalAddresses"`
+	Type                     string              `json:"Type"`
+	ExternalName             string              `json:"ExternalName"`
+	NodeLocal                bool                `json:"NodeLocal"`
+	TrafficDistribution      int                 `json:"TrafficDistribution"`
+	ObjectName               string              `json:"ObjectName"`
+	PublishNotReadyAddresses bool                `json:"PublishNotReadyAddresses"`
 }
 
 // VIPs are virtual addresses by cluster.
 type VIPs struct {
-	Addresses map[string][]string `json:"Addresses,omitempty"`
+	Addresses map[string][]string `json:"Addresses"`
 }
 
 // Port is a port of a Service.
@@ -46,6 +56,9 @@ type Port struct {
 
 // DetectedProtocol is istiod's name for the protocol of a port that declares none.
 const DetectedProtocol = "UnsupportedProtocol"
+
+// unspecified is istiod's address of a service that has none.
+const unspecified = "0.0.0.0"
 
 // resolutionNumber is istiod's number of a resolution: ClientSideLB, DNSLB, Passthrough, DNSRoundRobinLB, Alias.
 func resolutionNumber(r mesh.Resolution) int {
@@ -63,90 +76,171 @@ func resolutionNumber(r mesh.Resolution) int {
 	}
 }
 
-func (p *pages) registryz(w http.ResponseWriter, _ *http.Request) {
+// distributionNumber is istiod's number of a traffic distribution: any, the same zone, the same node.
+func distributionNumber(text string) int {
+	switch text {
+	case "PreferClose", "PreferSameZone":
+		return 1
+	case "PreferSameNode":
+		return 2
+	default:
+		return 0
+	}
+}
+
+func newPort(p mesh.Port) Port {
+	protocol := string(p.Protocol)
+	if p.Protocol == mesh.Auto {
+		protocol = DetectedProtocol
+	}
+	return Port{Name: p.Name, Port: p.Number, Protocol: protocol}
+}
+
+func newService(s *mesh.Service) Service {
+	out := Service{
+		Attributes: Attributes{
+			ServiceRegistry: string(s.Provider), Name: s.Name, Namespace: s.Namespace, Labels: s.Labels, LabelSelectors: s.Selector,
+			ExternalName: string(s.AliasOf), NodeLocal: s.NodeLocal, TrafficDistribution: distributionNumber(s.TrafficDistribution),
+			ObjectName: s.From.Name, PublishNotReadyAddresses: s.PublishNotReady,
+		},
+		ServiceAccounts: s.Accounts, CreationTime: s.Created.UTC(), Hostname: string(s.Host),
+		DefaultAddress: cmp.Or(s.Address(), unspecified), Resolution: resolutionNumber(s.Resolution), MeshExternal: s.MeshExternal,
+	}
+	if s.Provider == mesh.External {
+		out.Attributes.Name = string(s.Host)
+	}
+	for _, to := range s.ExportTo {
+		if out.Attributes.ExportTo == nil {
+			out.Attributes.ExportTo = map[string]struct{}{}
+		}
+		out.Attributes.ExportTo[to] = struct{}{}
+	}
+	if len(s.Addresses) > 0 {
+		out.ClusterVIPs.Addresses = map[string][]string{string(s.Cluster): s.Addresses}
+	}
+	for _, x := range s.Ports {
+		out.Ports = append(out.Ports, newPort(x))
+	}
+	return out
+}
+
+func (p *Pages) registryz(q question) (answer, error) {
 	list := []Service{}
 	for _, s := range p.Snapshot().Services() {
-		out := Service{
-			Attributes: Attributes{
-				ServiceRegistry: string(s.Provider), Name: s.Name, Namespace: s.Namespace, Labels: s.Labels, LabelSelectors: s.Selector,
-			},
-			Hostname: string(s.Host), DefaultAddress: s.Address(), Resolution: resolutionNumber(s.Resolution),
-			MeshExternal: s.MeshExternal, ServiceAccounts: s.Accounts, TrafficDistribution: s.TrafficDistribution,
-		}
-		if !s.Created.IsZero() {
-			out.CreationTime = s.Created.UTC().Format("2006-01-02T15:04:05Z")
-		}
-		for _, to := range s.ExportTo {
-			if out.Attributes.ExportTo == nil {
-				out.Attributes.ExportTo = map[string]any{}
-			}
-			out.Attributes.ExportTo[to] = struct{}{}
-		}
-		if len(s.Addresses) > 0 {
-			out.ClusterVIPs.Addresses = map[string][]string{string(s.Cluster): s.Addresses}
-		}
-		for _, x := range s.Ports {
-			protocol := string(x.Protocol)
-			if x.Protocol == mesh.Auto {
-				protocol = DetectedProtocol
-			}
-			out.Ports = append(out.Ports, Port{Name: x.Name, Port: x.Number, Protocol: protocol})
-		}
-		list = append(list, out)
+		list = append(list, newService(s))
 	}
-	writeJSON(w, list)
+	return written(q, list)
+}
+
+// endpoint is an endpoint in istiod's form of endpointShardz.
+type endpoint struct {
+	Labels               map[string]string
+	Addresses            []string
+	ServicePortName      string
+	LegacyClusterPortKey uint32 // the service's port number
+	ServiceAccount       string
+	Network              string
+	Locality             endpointLocality
+	EndpointPort         uint32
+	LbWeight             uint32
+	TLSMode              string
+	Namespace            string
+	WorkloadName         string
+	HostName             string
+	SubDomain            string
+	HealthStatus         int
+	NodeName             string
+}
+
+type endpointLocality struct{ Label, ClusterID string }
+
+// healthNumber is istiod's number of a health status: healthy, unhealthy, draining.
+func healthNumber(h mesh.Health) int {
+	switch h {
+	case mesh.Unhealthy:
+		return 2
+	case mesh.Draining:
+		return 3
+	default:
+		return 1
+	}
+}
+
+func newEndpoint(s *mesh.Service, e *mesh.Endpoint) endpoint {
+	out := endpoint{
+		Labels: e.Labels, Addresses: append([]string{e.Address}, e.MoreAddresses...), ServicePortName: e.ServicePort,
+		ServiceAccount: e.Account, Network: string(e.Network), Locality: endpointLocality{e.Locality.String(), string(e.Cluster)},
+		EndpointPort: e.Port, LbWeight: e.Weight, TLSMode: "disabled", Namespace: e.Namespace,
+		WorkloadName: cmp.Or(e.Owner, e.Workload), HostName: e.Hostname, HealthStatus: healthNumber(e.Health), NodeName: e.Node,
+	}
+	if e.Hostname != "" {
+		out.SubDomain = s.Name
+	}
+	if e.TLS {
+		out.TLSMode = "istio"
+	}
+	for _, port := range s.Ports {
+		if port.Name == e.ServicePort {
+			out.LegacyClusterPortKey = port.Number
+		}
+	}
+	return out
 }
 
 // servicePort is all endpoints of one port of a service (endpointz).
 type servicePort struct {
-	Service   string           `json:"svc"`
-	Endpoints []*mesh.Endpoint `json:"ep"`
+	Service   string     `json:"svc"`
+	Endpoints []endpoint `json:"ep"`
 }
 
-func (p *pages) endpointz(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) endpointz(q question) (answer, error) {
 	s := p.Snapshot()
 	list := []servicePort{}
+	var brief strings.Builder
 	for _, svc := range s.Services() {
-		byPort := map[string][]*mesh.Endpoint{}
+		byPort := map[string][]endpoint{}
 		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
-			byPort[e.ServicePort] = append(byPort[e.ServicePort], e)
+			byPort[e.ServicePort] = append(byPort[e.ServicePort], newEndpoint(svc, e))
+			brief.WriteString(string(svc.Host) + ":" + e.ServicePort + " " + e.HostPort() + " " + e.Locality.String() + "\n")
 		}
 		for _, x := range svc.Ports {
-			list = append(list, servicePort{Service: string(svc.Host) + ":" + x.Name, Endpoints: byPort[x.Name]})
+			list = append(list, servicePort{string(svc.Host) + ":" + x.Name, slices.Concat([]endpoint{}, byPort[x.Name])})
 		}
 	}
-	if !r.URL.Query().Has("brief") {
-		writeJSON(w, list)
-		return
+	if q.Has("brief") {
+		return text(brief.String())
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	var b strings.Builder
-	for _, x := range list {
-		for _, e := range x.Endpoints {
-			b.WriteString(x.Service + " " + e.HostPort() + " " + e.Locality.String() + "\n")
-		}
-	}
-	_, _ = w.Write([]byte(b.String())) // the client went away
+	return written(q, list)
 }
 
-// shards is the endpoints of one service by namespace and shard (endpointShardz).
+// shards is the endpoints of one service by who says so (endpointShardz).
 type shards struct {
-	Shards          map[string][]*mesh.Endpoint `json:"Shards"`
-	ServiceAccounts map[string]any              `json:"ServiceAccounts"`
+	Shards          map[string][]endpoint `json:"Shards"`
+	ServiceAccounts map[string]struct{}   `json:"ServiceAccounts"`
 }
 
-func (p *pages) endpointShardz(w http.ResponseWriter, _ *http.Request) {
+func (x shards) add(svc *mesh.Service, shard string, e *mesh.Endpoint) {
+	x.Shards[shard] = append(x.Shards[shard], newEndpoint(svc, e))
+	if e.Account != "" {
+		x.ServiceAccounts[e.Account] = struct{}{}
+	}
+}
+
+func (p *Pages) endpointShardz(q question) (answer, error) {
 	s := p.Snapshot()
 	out := map[string]map[string]shards{}
 	for _, svc := range s.Services() {
-		x := shards{Shards: map[string][]*mesh.Endpoint{}, ServiceAccounts: map[string]any{}}
+		x := shards{Shards: map[string][]endpoint{}, ServiceAccounts: map[string]struct{}{}}
+		listed := map[*mesh.Endpoint]bool{}
 		for _, shard := range s.Shards(svc.ServiceKey) {
-			name := string(shard.Key.Provider) + "/" + string(shard.Key.Cluster)
-			x.Shards[name] = append(x.Shards[name], shard.Endpoints...)
 			for _, e := range shard.Endpoints {
-				if e.Account != "" {
-					x.ServiceAccounts[e.Account] = struct{}{}
-				}
+				listed[e] = true
+				x.add(svc, string(shard.Key.Provider)+"/"+string(shard.Key.Cluster), e)
+			}
+		}
+		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
+			if !listed[e] { // found by selector
+				x.add(svc, string(svc.Provider)+"/"+string(e.Cluster), e)
 			}
 		}
 		if out[string(svc.Host)] == nil {
@@ -154,5 +248,7 @@ func (p *pages) endpointShardz(w http.ResponseWriter, _ *http.Request) {
 		}
 		out[string(svc.Host)][svc.Namespace] = x
 	}
-	writeJSON(w, out)
+	return written(q, out)
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -47,11 +47,12 @@ func allowed() map[string][]string {
 		"internal/translate/route":       translateRoom("internal/translate/policy", "internal/translate/destination"),
 		"internal/translate/listener":    translateRoom("internal/translate/policy", "internal/translate/destination", "internal/translate/route"),
 		"internal/translate/nametable":   translateRoom(),
+		"internal/translate/patch":       translateRoom(),
 		"internal/translate/proxyconfig": translateRoom(),
 		"internal/translate/secret":      translateRoom(),
 		"internal/translate": translateRoom(
 			"internal/translate/cluster", "internal/translate/endpoint", "internal/translate/listener", "internal/translate/route",
-			"internal/translate/nametable", "internal/translate/proxyconfig", "internal/translate/secret"),
+			"internal/translate/nametable", "internal/translate/patch", "internal/translate/proxyconfig", "internal/translate/secret"),
 		"internal/analysis": {"internal/api", "internal/config", "internal/mesh", "internal/snapshot"},
 
 		"internal/xds/stream": {"internal/api", "internal/resource"},

@@ -38,6 +38,10 @@ type NodeMetadata struct {
 	SocketMark StringInt `json:"MESHPILOT_SOCKET_MARK,omitempty"`
 	// ProxyConfig is the agent's effective ProxyConfig in its protobuf JSON form.
 	ProxyConfig json.RawMessage `json:"PROXY_CONFIG,omitempty"`
+
+	// Strings are all entries whose values are strings, known or not: what an EnvoyFilter's match.proxy.metadata is held
+	// against.
+	Strings map[string]string `json:"-"`
 }
 
 // StringList is a list that Istio writes as one comma-separated string.
@@ -97,10 +101,12 @@ func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 	if json.Unmarshal(raw, &fields) != nil {
 		return m, nil
 	}
+	texts := stringsOf(fields)
 	if json.Unmarshal(raw, &m) == nil {
+		m.Strings = texts
 		return m, nil
 	}
-	m = NodeMetadata{}
+	m = NodeMetadata{Strings: texts}
 	var bad []string
 	for name, value := range fields {
 		one, err := json.Marshal(map[string]json.RawMessage{name: value})
@@ -114,4 +120,15 @@ func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 		}
 	}
 	return m, bad
+}
+
+func stringsOf(fields map[string]json.RawMessage) map[string]string {
+	texts := map[string]string{}
+	for name, value := range fields {
+		var s string
+		if json.Unmarshal(value, &s) == nil && string(value) != "null" {
+			texts[name] = s
+		}
+	}
+	return texts
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -128,11 +126,4 @@ func (l *Logs) SetLevel(scope, level string) error {
 		}
 	}
 	return nil
-}
-
-// Scopes lists the scopes that exist, sorted.
-func (l *Logs) Scopes() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.levels))
 }

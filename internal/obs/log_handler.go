@@ -29,8 +29,11 @@ func (h *scopeHandler) WithGroup(name string) slog.Handler {
 	return &scopeHandler{Handler: h.Handler.WithGroup(name), level: h.level}
 }
 
-// textHandler writes Istio's layout: time, level, scope (unless default) and message, separated by tabs, then attributes
-// as key=value.
+// timeLayout is RFC 3339 in microseconds, in UTC.
+const timeLayout = "2006-01-02T15:04:05.000000Z"
+
+// textHandler writes Istio's layout: time, level, scope (unless default), message and attributes as key=value, separated by
+// tabs, the attributes by spaces.
 type textHandler struct {
 	out    io.Writer
 	mu     *sync.Mutex
@@ -64,7 +67,7 @@ func (h *textHandler) WithGroup(name string) slog.Handler {
 
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer
-	b.WriteString(r.Time.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	b.WriteString(r.Time.UTC().Format(timeLayout))
 	b.WriteByte('\t')
 	b.WriteString(strings.ToLower(r.Level.String()))
 	if h.scope != "" && h.scope != DefaultScope {
@@ -73,11 +76,15 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	}
 	b.WriteByte('\t')
 	b.WriteString(r.Message)
+	before := b.Len()
 	b.WriteString(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
 		writeAttr(&b, h.prefix, a)
 		return true
 	})
+	if b.Len() > before {
+		b.Bytes()[before] = '\t' // each attribute brings a space
+	}
 	b.WriteByte('\n')
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,6 +115,8 @@ func jsonNames(groups []string, a slog.Attr) slog.Attr {
 	switch a.Key {
 	case slog.LevelKey:
 		return slog.String("level", strings.ToLower(a.Value.String()))
+	case slog.TimeKey:
+		return slog.String("time", a.Value.Time().UTC().Format(timeLayout))
 	default:
 		return a
 	}

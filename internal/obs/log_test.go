@@ -16,7 +16,7 @@ func TestTextLayout(t *testing.T) {
 	}
 	logs.Scope("ads").With("node", "web 1").Info("CDS: PUSH", "resources", 3)
 	logs.Scope(DefaultScope).Warn("plain")
-	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\tinfo\tads\tCDS: PUSH node="web 1" resources=3\n` +
+	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\tinfo\tads\tCDS: PUSH\tnode="web 1" resources=3\n` +
 		`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\twarn\tplain\n$`)
 	if !want.MatchString(out.String()) {
 		t.Errorf("log:\n%s", out.String())
@@ -56,6 +56,9 @@ func TestJSON(t *testing.T) {
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatal(err)
+	}
+	if at, ok := line["time"].(string); !ok || !strings.HasSuffix(at, "Z") || len(at) != len(timeLayout) {
+		t.Errorf("time %v", line["time"])
 	}
 	if line["level"] != "info" || line["scope"] != "ads" || line["msg"] != "hello" || line["n"] != 1.0 {
 		t.Errorf("line %v", line)

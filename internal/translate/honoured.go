@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
+	"github.com/meshpilot/meshpilot/internal/translate/patch"
 	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/translate/route"
 )
@@ -23,6 +24,8 @@ func Unhonoured(c *config.Config) []config.Problem {
 	case api.VirtualService:
 		spec := config.Spec[*networking.VirtualService](c)
 		return append(route.Unhonoured(spec), delegates(spec)...)
+	case api.EnvoyFilter:
+		return patch.Check(config.Spec[*networking.EnvoyFilter](c))
 	case api.Sidecar:
 		return listener.UnhonouredSidecar(config.Spec[*networking.Sidecar](c))
 	default:

@@ -209,7 +209,7 @@ func randomEdit(r *rand.Rand) string {
 	name, namespace := pick("a", "b"), pick("default", "other")
 	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
-	switch api.Kind(pick("VirtualService", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "Sidecar", "EndpointSlice")) {
+	switch api.Kind(pick("VirtualService", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "Sidecar", "EndpointSlice", "EnvoyFilter")) {
 	case api.VirtualService:
 		return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {hosts: [%s], exportTo: [%s], %s}\n", host, pick(`"*"`, `"."`), pick(
 			"http: [{route: [{destination: {host: static, subset: v1}}]}]",
@@ -244,6 +244,15 @@ func randomEdit(r *rand.Rand) string {
 			`egress: [{port: {number: 9080, protocol: HTTP, name: http}, hosts: ["*/*"]}, {hosts: ["default/*"]}]`,
 			`ingress: [{port: {number: 80, protocol: HTTP, name: http}, defaultEndpoint: "127.0.0.1:8080", captureMode: NONE}]`,
 			`outboundTrafficPolicy: {mode: REGISTRY_ONLY}`,
+		))
+	case api.EnvoyFilter:
+		return "kind: EnvoyFilter\n" + meta + fmt.Sprintf("spec: {%s, configPatches: [%s]}\n", pick("priority: 1", "workloadSelector: {labels: {app: a}}"), pick(
+			"{applyTo: CLUSTER, match: {context: SIDECAR_OUTBOUND}, patch: {operation: MERGE, value: {dns_lookup_family: V4_ONLY}}}",
+			"{applyTo: CLUSTER, match: {cluster: {service: static.default.svc.cluster.local}}, patch: {operation: REMOVE}}",
+			"{applyTo: CLUSTER, patch: {operation: ADD, value: {name: more, type: STATIC, connect_timeout: 1s}}}",
+			"{applyTo: LISTENER, match: {listener: {portNumber: 9080}}, patch: {operation: MERGE, value: {per_connection_buffer_limit_bytes: 9}}}",
+			"{applyTo: VIRTUAL_HOST, match: {routeConfiguration: {name: '80'}}, patch: {operation: MERGE, value: {request_headers_to_remove: [x]}}}",
+			"{applyTo: HTTP_ROUTE, patch: {operation: MERGE, value: {route: {timeout: 3s}}}}",
 		))
 	default:
 		return fmt.Sprintf(`kind: EndpointSlice

@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/translate/nametable"
+	"github.com/meshpilot/meshpilot/internal/translate/patch"
 	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/translate/route"
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
@@ -63,21 +64,27 @@ func NewTable(o Options) *Table {
 	clusters, endpoints := cluster.NewGenerator(), endpoint.NewGenerator()
 	listeners, routes := listener.NewGenerator(), route.NewGenerator()
 	secrets, names, proxyConfigs := secret.NewGenerator(o.Secrets), nametable.NewGenerator(), proxyconfig.NewGenerator()
+	p := patching{patch.New(), clusters, listeners, routes}
+	ofClusters := func(g Generator) Generator { return p.all(g, clusterPatches, p.Clusters) }
+	ofListeners := func(g Generator) Generator { return p.all(g, listenerPatches, p.Listeners) }
 	return &Table{
 		Generators: []Generator{
-			{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Scope: clusterScope},
-			{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Scope: resolvedScope},
-			{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound, Inbound: true},
+			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Scope: clusterScope}),
+			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Scope: resolvedScope}),
+			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound, Inbound: true}),
+			p.addedClusters(),
 			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected, Scope: endpointScope},
 			{TypeURL: api.ExtensionType, Named: listeners.Extension, Touched: listeners.OutboundTouched, Scope: extensionScope},
-			{TypeURL: api.ListenerType, All: listeners.Own, Touched: touchesInbound, Inbound: true},
-			{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope},
-			{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope},
+			p.extensions(),
+			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Own, Touched: touchesInbound, Inbound: true}),
+			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope}),
+			p.addedListeners(),
+			p.named(Generator{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope}),
 			{TypeURL: api.SecretType, Named: secrets.Named, Affected: secrets.Affected, Touched: secret.Touched, Scope: secret.Scope},
 			{TypeURL: api.NameTableType, All: names.All, Touched: nametable.Touched, Scope: nametable.Scope},
 			{TypeURL: api.ProxyConfigType, All: proxyConfigs.All, Touched: proxyconfig.Touched, Scope: proxyconfig.Scope},
 		},
-		Conflicts: listeners.Problems,
+		Conflicts: func(v *view.View) []config.Problem { return append(listeners.Problems(v), p.problems(v)...) },
 		Computed: map[string]func() uint64{
 			api.ClusterType:     clusters.Computed,
 			api.EndpointType:    endpoints.Computed,
@@ -124,7 +131,9 @@ func listenerScope(k view.Key) view.Key {
 // extensionScope: extensions are of outbound listeners, wherever those are.
 func extensionScope(k view.Key) view.Key {
 	k.Bound = false
-	return listenerScope(k)
+	scope := listenerScope(k)
+	scope.Patches.Listeners = k.Patches.Listeners
+	return scope
 }
 
 // endpointScope: which endpoints a proxy gets is a matter of where it is and what it sees, not of what it serves.

@@ -129,6 +129,22 @@ kind: VirtualService
 metadata: {name: vip}
 spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: vip.example.com}}]}]}
 ---
+kind: EnvoyFilter
+metadata: {name: more}
+spec:
+  configPatches:
+  - applyTo: CLUSTER
+    patch: {operation: ADD, value: {name: added, type: STATIC, connect_timeout: 1s}}
+  - applyTo: LISTENER
+    patch:
+      operation: ADD
+      value:
+        name: added
+        address: {socket_address: {address: 127.0.0.1, port_value: 7777}}
+        filter_chains: [{filters: [{name: tcp, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy, stat_prefix: a, cluster: added}}]}]
+  - applyTo: EXTENSION_CONFIG
+    patch: {operation: ADD, value: {name: added, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}}
+---
 kind: ConfigMap
 metadata: {name: roots}
 data:
@@ -139,31 +155,39 @@ data:
 		Labels: "app=web", Locality: mesh.Locality{Region: "r", Zone: "a"}, Network: "n", Cluster: "Kubernetes", IPv4: true,
 		Interception: "TPROXY", SocketMark: 1337,
 	}
-	v := view.Build(m.Snapshot(), full)
+	patched := full
+	patched.Patches = m.Snapshot().PatchNames(snapshot.Patched{Type: full.Type, Namespace: full.Namespace})
 	for _, g := range NewTable(Options{}).Generators {
 		if g.Scope == nil {
 			continue
 		}
-		scoped := view.Build(m.Snapshot(), g.Scope(full))
-		var whole, part []*resource.Resource
-		if g.All != nil {
-			whole, part = g.All(v), g.All(scoped)
-		} else {
-			for _, name := range []string{
-				"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
-				"10.9.0.1_9080_tcp", "configmap://default/roots",
-			} {
-				whole, part = append(whole, g.Named(v, name)), append(part, g.Named(scoped, name))
+		made := 0
+		for _, k := range []view.Key{full, patched} {
+			whole, part := everything(g, view.Build(m.Snapshot(), k)), everything(g, view.Build(m.Snapshot(), g.Scope(k)))
+			if !slices.EqualFunc(whole, part, func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version }) {
+				t.Errorf("%s: other resources for the scope alone", g.TypeURL)
 			}
+			made += len(whole)
 		}
-		whole, part = slices.DeleteFunc(whole, isNil), slices.DeleteFunc(part, isNil)
-		if len(whole) == 0 {
+		if made == 0 {
 			t.Errorf("%s: no resources, the test shows nothing", g.TypeURL)
 		}
-		if !slices.EqualFunc(whole, part, func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version }) {
-			t.Errorf("%s: other resources for the scope alone", g.TypeURL)
-		}
 	}
+}
+
+// everything gives all that a generator makes, or what it makes of some names that mean something.
+func everything(g Generator, v *view.View) []*resource.Resource {
+	if g.All != nil {
+		return g.All(v)
+	}
+	var list []*resource.Resource
+	for _, name := range []string{
+		"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
+		"10.9.0.1_9080_tcp", "configmap://default/roots", "added",
+	} {
+		list = append(list, g.Named(v, name))
+	}
+	return slices.DeleteFunc(list, isNil)
 }
 
 // rootCertificate makes a certificate that can be trusted, in PEM.

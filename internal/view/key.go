@@ -36,6 +36,8 @@ type Key struct {
 	Bound bool
 	// SocketMark is the SO_MARK that the proxy's upstream connections carry; 0: none.
 	SocketMark int
+	// Patches are those of EnvoyFilters that hold for the proxy.
+	Patches snapshot.PatchNames
 }
 
 // KeyFor gives the Key of a proxy. It costs little: no services are listed but the selecting ones of one namespace.
@@ -54,6 +56,9 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	}
 	labels := Labels(s, p)
 	k.Labels = matching(s.SourceSelectors(), labels)
+	k.Patches = s.PatchNames(snapshot.Patched{
+		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
+	})
 	if p.Type == mesh.SidecarProxy {
 		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
 			k.Sidecar, k.Bound = sc.Key, binds(sc, k.Interception)
@@ -80,7 +85,7 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 	}
 	everybody := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal)
 	for k := range d.Configs {
-		if k.Kind == api.Sidecar {
+		if k.Kind == api.Sidecar || k.Kind == api.EnvoyFilter {
 			namespaces[k.Namespace] = true
 			everybody = everybody || k.Namespace == now.Settings.RootNamespace
 		}

@@ -105,6 +105,8 @@ func (v *View) TouchedBy(k config.Key) bool {
 	switch k.Kind {
 	case api.VirtualService, api.DestinationRule:
 		return true
+	case api.EnvoyFilter:
+		return v.Key.Patches.Has(k)
 	case api.Sidecar:
 		return k.Namespace == v.Key.Namespace || k.Namespace == v.Settings.RootNamespace
 	default:

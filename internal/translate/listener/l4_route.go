@@ -110,7 +110,7 @@ func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.Rou
 	shares := destination.Shares(p.v, vs, routes, b.port.Number)
 	if len(shares) == 0 {
 		out.tcp = forward(mesh.BlackHoleCluster)
-		out.tcp.Discovered = true
+		out.tcp.Discovered = !p.in.class.inline
 		return out
 	}
 	first := shares[0].Cluster
@@ -121,7 +121,7 @@ func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.Rou
 			out.tcp.Clusters = append(out.tcp.Clusters, WeightedCluster{Name: s.Cluster.String(), Weight: s.Weight})
 		}
 	}
-	out.tcp.Mongo, out.tcp.Discovered = b.protocol == mesh.Mongo, true
+	out.tcp.Mongo, out.tcp.Discovered = b.protocol == mesh.Mongo, !p.in.class.inline
 	p.in.follow(&out, p.targets[first.Host].rule, first.Subset, first.Port)
 	return out
 }

@@ -23,12 +23,14 @@ type class struct {
 	ipv4, ipv6        bool
 	// direct proxies are not handed captured connections: applications call their listeners (interception NONE).
 	direct bool
+	// inline proxies have TCP proxies in their listeners wherever connections are routed: EnvoyFilters look for them there.
+	inline bool
 }
 
 func classOf(k view.Key) class {
 	return class{
 		namespace: k.Namespace, labels: k.Labels, sidecar: k.Sidecar, ipv4: k.IPv4, ipv6: k.IPv6,
-		direct: k.Interception == noInterception,
+		direct: k.Interception == noInterception, inline: k.Patches.Listeners != "",
 	}
 }
 

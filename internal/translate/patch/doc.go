@@ -14,12 +14,13 @@
 //	pass.go                  a View's resources of each type, patched: start here
 //	filter.go value.go       an EnvoyFilter is read: the values of its patches become Envoy's messages
 //	extensions.go            the message types that values may have inside
-//	selection.go             which patches may find something in a resource, told without decoding it
+//	selection.go wire.go     which patches may find something in a resource, told without decoding it
 //	cluster.go               CLUSTER
-//	listener.go chain.go     LISTENER, LISTENER_FILTER, FILTER_CHAIN, NETWORK_FILTER
-//	http_filter.go           HTTP_FILTER, and where filterClass puts one
-//	route.go virtual_host.go ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE
-//	extension.go             EXTENSION_CONFIG
+//	listener.go chain.go     LISTENER, FILTER_CHAIN
+//	filter_list.go           LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER; filter_class.go is where filterClass puts one
+//	http_filter.go           what is inside HTTP connection managers
+//	route.go virtual_host.go ROUTE_CONFIGURATION, VIRTUAL_HOST, HTTP_ROUTE; host_claims.go keeps virtual hosts apart
+//	added.go                 clusters, listeners and extension configs that patches add
 //	list.go merge.go any.go  what operations do to lists, messages and what messages have packed inside
 //	outcome.go problems.go   what became of each patch, for people
 //

@@ -71,18 +71,8 @@ func (p *Pass) Listeners(v *view.View, names snapshot.PatchList, list []*resourc
 	return p.each(p.set(v, names), v, list, p.listener, nil)
 }
 
-// ClustersSince gives a difference of clusters as it is after they are patched.
-func (p *Pass) ClustersSince(v *view.View, names snapshot.PatchList, d resource.Diff) resource.Diff {
-	return since(d, p.Clusters(v, names, d.Updated))
-}
-
-// ListenersSince gives a difference of listeners as it is after they are patched.
-func (p *Pass) ListenersSince(v *view.View, names snapshot.PatchList, d resource.Diff) resource.Diff {
-	return since(d, p.Listeners(v, names, d.Updated))
-}
-
-// since puts the resources that patches removed with those that are gone.
-func since(d resource.Diff, updated []*resource.Resource) resource.Diff {
+// Since gives a difference as it is after its updated resources were patched: those that are not there any more are removed.
+func Since(d resource.Diff, updated []*resource.Resource) resource.Diff {
 	if len(updated) == len(d.Updated) {
 		return resource.Diff{Updated: updated, Removed: d.Removed}
 	}

@@ -105,7 +105,7 @@ func TestSince(t *testing.T) {
 			changed = append(changed, r)
 		}
 	}
-	d := w.pass.ClustersSince(v, names.Clusters, resource.Diff{Updated: changed, Removed: []string{"zoo"}})
+	d := Since(resource.Diff{Updated: changed, Removed: []string{"zoo"}}, w.pass.Clusters(v, names.Clusters, changed))
 	if len(d.Updated) != 1 || d.Updated[0].Name != "outbound|5432||db.default.svc.cluster.local" || len(d.Updated[0].From) != 2 {
 		t.Errorf("updated: %v", d.Updated)
 	}
@@ -113,8 +113,30 @@ func TestSince(t *testing.T) {
 	if !slices.Equal(d.Removed, want) {
 		t.Errorf("removed %v, want %v", d.Removed, want)
 	}
-	if d := w.pass.ListenersSince(v, names.Listeners, resource.Diff{}); !d.Empty() {
+	if d := Since(resource.Diff{}, w.pass.Listeners(v, names.Listeners, nil)); !d.Empty() {
 		t.Errorf("nothing became %v", d)
+	}
+}
+
+func TestRoutesOf(t *testing.T) {
+	type parts struct {
+		port              uint32
+		portName, gateway string
+	}
+	for name, want := range map[string]parts{
+		"9080":                               {port: 9080},
+		"web.default.svc.cluster.local:9080": {port: 9080},
+		"inbound|8080||":                     {port: 8080},
+		"InboundPassthroughCluster":          {},
+		"http_proxy":                         {},
+		"http.8080":                          {port: 8080},
+		"https.8443.tls-a.gw.istio-system":   {8443, "tls-a", "istio-system/gw"},
+		"99999":                              {},
+	} {
+		var got parts
+		if got.port, got.portName, got.gateway = routesOf(name); got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
 	}
 }
 

@@ -28,6 +28,9 @@ func (p *Pusher) place(c *Client, k view.Key) {
 	}
 	cl := p.classFor(k)
 	moved, waiting := c.class != nil, false
+	if moved {
+		cl.inherit(c.class)
+	}
 	p.displace(c)
 	c.class = cl
 	cl.clients[c] = struct{}{}
@@ -48,6 +51,15 @@ func (p *Pusher) place(c *Client, k view.Key) {
 	}
 	p.turn.proxies++
 	c.offer(cl.world, p.turn.changed)
+}
+
+// inherit tells producers that have made nothing yet what those of another class serve. Pusher.mu is held.
+func (cl *class) inherit(from *class) {
+	for i, pr := range cl.producers {
+		if old := from.producers[i]; pr.shelf == nil && pr.ancestor == nil && old.shelf != nil {
+			pr.ancestor = old.shelf.Set()
+		}
+	}
 }
 
 // classFor finds the class of a Key, or makes it. Pusher.mu is held.

@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -32,7 +33,8 @@ type Client struct {
 	mu      sync.Mutex
 	machine *stream.Machine
 	world   *stream.World
-	out     *stream.Send // for Next; the machine makes one at a time
+	out     *stream.Send         // for Next; the machine makes one at a time
+	sent    map[string]time.Time // when the newest response of each type was written
 	shut    error
 	// changed is when the oldest change was published that the proxy has not answered for yet; zero: none, or nothing
 	// was sent for it.
@@ -66,7 +68,7 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ids++
-	c.id = proxy.ID + "-" + strconv.FormatUint(p.ids, 10)
+	c.id = proxy.Name + "." + proxy.Namespace + "-" + strconv.FormatUint(p.ids, 10)
 	p.clients[c] = struct{}{}
 	for _, a := range proxy.Addresses {
 		if p.addresses[a] == nil {
@@ -78,7 +80,7 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 		p.place(c, view.KeyFor(p.snapshot, proxy))
 	}
 	p.metrics.Connected(1, proxy.Metadata.IstioVersion)
-	p.log.Info("ADS: new connection for node:"+proxy.ID, "connection", c.id, "peer", peer, "mode", mode.String())
+	p.log.Info("ADS: new connection for node:"+c.id, "id", proxy.ID, "peer", peer, "mode", mode.String())
 	return c
 }
 
@@ -108,10 +110,10 @@ func (c *Client) Close() {
 	c.rouse()
 	p.nacks.gone(c.id, p.metrics)
 	p.metrics.Connected(-1, c.proxy.Metadata.IstioVersion)
-	p.log.Info("ADS: "+c.proxy.ID+" terminated", "connection", c.id, "lasted", p.clock.Now().Sub(c.connected))
+	p.log.Info("ADS: "+c.id+" terminated", "lasted", p.clock.Now().Sub(c.connected))
 }
 
-// ID names the stream: the node id, "-" and a counter.
+// ID names the stream: "name.namespace" of the proxy, "-" and a counter.
 func (c *Client) ID() string { return c.id }
 
 // Request takes in what the proxy asks for or answers.
@@ -189,10 +191,28 @@ func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 		}
 	}
 	if c.p.log.Enabled(context.Background(), level) {
-		c.p.log.Log(context.Background(), level, api.ShortType(s.TypeURL)+": "+what+" for node:"+c.proxy.Name+"."+c.proxy.Namespace,
-			"resources", n, "removed", len(s.Removed), "size", bytes, "nonce", s.Nonce, "version", s.Version)
+		c.p.log.Log(context.Background(), level, fmt.Sprintf("%s: %s for node:%s.%s resources:%d removed:%d size:%s",
+			api.ShortType(s.TypeURL), what, c.proxy.Name, c.proxy.Namespace, n, len(s.Removed), byteCount(bytes)), "nonce", s.Nonce, "version", s.Version)
 	}
+	c.mu.Lock()
+	if c.sent == nil {
+		c.sent = map[string]time.Time{}
+	}
+	c.sent[s.TypeURL] = c.p.clock.Now()
+	c.mu.Unlock()
 	c.step(stream.Sent{})
+}
+
+// byteCount writes a size as operators of Istio know it: "434B", "6.8kB".
+func byteCount(n int) string {
+	size, unit := float64(n)/1000, "kB"
+	if n < 1000 {
+		return strconv.Itoa(n) + "B"
+	}
+	if size >= 1000 {
+		size, unit = size/1000, "MB"
+	}
+	return strconv.FormatFloat(size, 'f', 1, 64) + unit
 }
 
 // step feeds the machine and sees to what it wants done.

@@ -2,6 +2,7 @@ package push
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,7 +15,7 @@ import (
 
 // Connection is the state of one stream, for the debug pages. It is a copy; what it points to is immutable.
 type Connection struct {
-	// ID is the node id, "-" and a counter.
+	// ID is "name.namespace" of the proxy, "-" and a counter.
 	ID          string
 	Proxy       *mesh.Proxy
 	Mode        stream.Mode
@@ -27,8 +28,27 @@ type Connection struct {
 // Watch is what a stream has of one type.
 type Watch struct {
 	stream.TypeState
-	// Resources are those that the proxy is to have, sorted by name within a Shelf.
-	Resources []*resource.Resource
+	// SentAt is when the newest response of the type was written; zero: none was.
+	SentAt time.Time
+	// Shelves hold what the class is to have of the type. Of types asked for by name the proxy is to have only what it asked for.
+	Shelves []*stream.Shelf
+}
+
+// Resources gives what the proxy is to have of the type, sorted by name within a Shelf. It is a list of its own.
+func (w Watch) Resources() []*resource.Resource {
+	var list []*resource.Resource
+	for _, shelf := range w.Shelves {
+		if w.Wildcard {
+			list = append(list, shelf.Set().List()...)
+			continue
+		}
+		for _, n := range w.Names {
+			if r := shelf.Set().Get(n); r != nil {
+				list = append(list, r)
+			}
+		}
+	}
+	return list
 }
 
 // Connections gives the state of every open stream, sorted by ID.
@@ -49,23 +69,63 @@ func (p *Pusher) Connections() []Connection {
 
 func (c *Client) state() Connection {
 	c.mu.Lock()
-	types, world := c.machine.State(), c.world
+	types, world, sent := c.machine.State(), c.world, maps.Clone(c.sent)
 	c.mu.Unlock()
 	x := Connection{ID: c.id, Proxy: c.proxy, Mode: c.mode, Peer: c.peer, ConnectedAt: c.connected}
 	for _, t := range types {
-		w := Watch{TypeState: t}
-		for _, shelf := range world.Shelves(t.TypeURL) {
-			if t.Wildcard {
-				w.Resources = append(w.Resources, shelf.Set().List()...)
-				continue
-			}
-			for _, n := range t.Names {
-				if r := shelf.Set().Get(n); r != nil {
-					w.Resources = append(w.Resources, r)
-				}
+		x.Types = append(x.Types, Watch{TypeState: t, SentAt: sent[t.TypeURL], Shelves: world.Shelves(t.TypeURL)})
+	}
+	return x
+}
+
+// Disconnect ends a stream by its ID, and says whether there was one. The proxy connects again.
+func (p *Pusher) Disconnect(id string) bool {
+	p.mu.Lock()
+	var found *Client
+	for c := range p.clients {
+		if c.id == id {
+			found = c
+		}
+	}
+	p.mu.Unlock()
+	if found == nil {
+		return false
+	}
+	found.Close()
+	return true
+}
+
+// Sharing is how much of what proxies have is the same.
+type Sharing struct {
+	// Resources are the different ones, Unique their bytes.
+	Resources int
+	Unique    int64
+	// Total is the bytes that all proxies together have. Of types asked for by name it counts all that the class asked for.
+	Total int64
+}
+
+// Sharing counts. It goes through the resources of each Shelf once.
+func (p *Pusher) Sharing() Sharing {
+	clients := map[*stream.Shelf]int{}
+	p.mu.Lock()
+	for _, cl := range p.classes {
+		for _, s := range cl.shelves {
+			clients[s] += len(cl.clients)
+		}
+	}
+	p.mu.Unlock()
+	var x Sharing
+	seen := map[*resource.Resource]bool{}
+	for shelf, n := range clients {
+		for _, r := range shelf.Set().List() {
+			size := int64(len(r.Body))
+			x.Total += size * int64(n)
+			if n > 0 && !seen[r] {
+				seen[r] = true
+				x.Resources++
+				x.Unique += size
 			}
 		}
-		x.Types = append(x.Types, w)
 	}
 	return x
 }

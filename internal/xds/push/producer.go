@@ -31,6 +31,8 @@ type producer struct {
 	// provided, of endpoints, says for which clusters they were looked up.
 	provided map[*producer]*stream.Shelf
 	trial    trial
+	// ancestor is what the first clients were served before they came here from another class; nil: nothing.
+	ancestor *resource.Set
 	// held is what is shown while the gate is closed, of what waits there.
 	held *stream.Shelf
 }

@@ -430,12 +430,12 @@ func TestConnections(t *testing.T) {
 		if len(list) != 2 || list[0].ID != x.c.ID() || list[1].ID != same.c.ID() || list[0].ID == list[1].ID {
 			t.Fatalf("connections %+v, want two of one node", list)
 		}
-		if got := x.c.ID(); got != list[0].Proxy.ID+"-1" {
-			t.Errorf("id %q, want the node id and a counter", got)
+		if got := x.c.ID(); got != list[0].Proxy.Name+"."+list[0].Proxy.Namespace+"-1" {
+			t.Errorf("id %q, want the proxy's name and a counter", got)
 		}
 		var types []string
 		for _, w := range list[0].Types {
-			types = append(types, fmt.Sprintf("%s names=%d resources=%d acked=%t", api.ShortType(w.TypeURL), len(w.Names), len(w.Resources), w.SentNonce == w.AckedNonce))
+			types = append(types, fmt.Sprintf("%s names=%d resources=%d acked=%t", api.ShortType(w.TypeURL), len(w.Names), len(w.Resources()), w.SentNonce == w.AckedNonce))
 		}
 		want := []string{
 			"CDS names=0 resources=3 acked=true", "EDS names=2 resources=2 acked=true",
@@ -443,6 +443,17 @@ func TestConnections(t *testing.T) {
 		}
 		if d := cmp.Diff(want, types); d != "" {
 			t.Errorf("types (-want +got):\n%s", d)
+		}
+		for _, w := range list[0].Types {
+			if w.SentAt.IsZero() {
+				t.Errorf("%s was sent, and nobody knows when", api.ShortType(w.TypeURL))
+			}
+		}
+		if s := f.p.Sharing(); s.Unique == 0 || s.Total != 2*s.Unique {
+			t.Errorf("two alike proxies have %+v, want twice what is unique", s)
+		}
+		if f.p.Disconnect("nobody") || !f.p.Disconnect(same.c.ID()) || len(f.p.Connections()) != 1 {
+			t.Errorf("disconnecting one of two leaves %d", len(f.p.Connections()))
 		}
 	})
 }

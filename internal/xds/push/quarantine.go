@@ -14,8 +14,10 @@ import (
 )
 
 // A resource that a proxy refuses, and that no proxy has taken yet, is kept from all proxies that it was made for: they are
-// served the one before it, or none if there was none, until it comes out different. One that other proxies have taken
-// stays: then it is for a reason of its own that a proxy refuses it, such as a port that is in use there.
+// served the one before it, or none if there was none, until it comes out different. Where nothing is known of what was
+// before, as after a restart, it goes on being served: a proxy that has an older one keeps that, and to be told that there is
+// none would take it away. One that other proxies have taken stays too: then it is for a reason of its own that a proxy
+// refuses it, such as a port that is in use there.
 
 // Quarantined is a resource that is kept from the proxies that it was made for.
 type Quarantined struct {
@@ -25,8 +27,9 @@ type Quarantined struct {
 	// Message is the error of the proxy that refused it first, verbatim, Since when that was.
 	Message string
 	Since   time.Time
-	// Replaced says that they are served the version before it; otherwise they have none.
-	Replaced bool
+	// Replaced says that they are served the version before it, Withheld that they are served none, for there was none.
+	// Neither: nothing is known of the time before, and those that have an older one keep it.
+	Replaced, Withheld bool
 	// From are the objects that shaped it.
 	From []config.Key
 
@@ -43,29 +46,36 @@ type trial struct {
 	kept map[string]Quarantined
 }
 
-// onTrial says whether no proxy has taken the resource yet, and what was served before it.
-func (t *trial) onTrial(name string) (before *resource.Resource, ok bool) {
-	before, ok = t.before[name]
-	return before, ok || t.first
+// onTrial says whether no proxy has taken the resource yet.
+func (t *trial) onTrial(name string) bool {
+	_, ok := t.before[name]
+	return ok || t.first
 }
 
 // try notes what is about to be served: what in the newest product differs from what is served now.
 func (p *Pusher) try(pr *producer, next *product) {
-	if pr.shelf == nil {
+	served := pr.ancestor
+	if pr.shelf != nil {
+		served = pr.shelf.Set()
+	} else if served != nil {
+		next.changed = resource.Compare(served, next.set).Updated
+	}
+	switch {
+	case served == nil:
 		pr.trial.first = true
 		p.count.trials.Add(1)
-	} else if len(next.changed) > 0 && !pr.trial.first {
+	case len(next.changed) > 0 && !pr.trial.first:
 		if pr.trial.before == nil {
 			pr.trial.before = map[string]*resource.Resource{}
 			p.count.trials.Add(1)
 		}
 		for _, r := range next.changed {
 			if _, known := pr.trial.before[r.Name]; !known {
-				pr.trial.before[r.Name] = pr.shelf.Set().Get(r.Name)
+				pr.trial.before[r.Name] = served.Get(r.Name)
 			}
 		}
 	}
-	next.changed = nil
+	next.changed, pr.ancestor = nil, nil
 	if before := len(pr.trial.kept); before > 0 {
 		if next.shelf = pr.vetted(next.set, next.shelf); len(pr.trial.kept) < before {
 			p.metrics.Quarantined(len(p.quarantined()))
@@ -81,9 +91,9 @@ func (pr *producer) vetted(set *resource.Set, shelf *stream.Shelf) *stream.Shelf
 		switch r := set.Get(name); {
 		case r == nil || r.Version != q.Version:
 			delete(pr.trial.kept, name)
-		case q.instead != nil:
+		case q.Replaced:
 			instead = append(instead, q.instead)
-		default:
+		case q.Withheld:
 			without = append(without, name)
 		}
 	}
@@ -126,16 +136,16 @@ func (p *Pusher) keep(c *Client, n Nack) {
 		kept := false
 		for _, r := range n.Resources {
 			now := pr.set.Get(r.Name)
-			before, untried := pr.trial.onTrial(r.Name)
-			if _, already := pr.trial.kept[r.Name]; already || !untried || now == nil || now.Version != r.Version {
+			if _, already := pr.trial.kept[r.Name]; already || !pr.trial.onTrial(r.Name) || now == nil || now.Version != r.Version {
 				continue
 			}
+			before, known := pr.trial.before[r.Name]
 			if pr.trial.kept == nil {
 				pr.trial.kept = map[string]Quarantined{}
 			}
 			pr.trial.kept[r.Name] = Quarantined{
 				TypeURL: n.TypeURL, Name: r.Name, Version: r.Version, Scope: pr.scope, Message: n.Message, Since: n.Time,
-				Replaced: before != nil, From: r.From, instead: before,
+				Replaced: before != nil, Withheld: known && before == nil, From: r.From, instead: before,
 			}
 			kept = true
 			p.log.Warn("in quarantine: "+api.ShortType(n.TypeURL)+" "+r.Name, "from", r.From, "scope", pr.scope, "message", n.Message)

@@ -1,11 +1,16 @@
 package push_test
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
@@ -67,7 +72,7 @@ func TestWhatHasNoEarlierVersionIsLeftOut(t *testing.T) {
 		f.mesh.AddService("bad")
 		f.settle()
 		x.read()
-		if kept := f.p.Quarantine(); len(kept) != 1 || kept[0].Name != pushtest.ClusterName("bad") || kept[0].Replaced {
+		if kept := f.p.Quarantine(); len(kept) != 1 || kept[0].Name != pushtest.ClusterName("bad") || !kept[0].Withheld {
 			t.Fatalf("in quarantine is %+v, want the new cluster", kept)
 		}
 		late := f.connect(pushtest.Proxy(1, "default"))
@@ -78,6 +83,56 @@ func TestWhatHasNoEarlierVersionIsLeftOut(t *testing.T) {
 		f.settle()
 		if kept := f.p.Quarantine(); len(kept) != 0 {
 			t.Errorf("the service is gone, and still in quarantine is %+v", kept)
+		}
+	})
+}
+
+func TestWhatCameBeforeIsKnownInAnotherClass(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Proxy(0, "default"))
+		good := x.has[api.RouteType]["80"]
+		x.nak = "RDS"
+		f.mesh.SetSidecar(map[string]string{"i": "0"}) // the proxy is of another class now
+		f.mesh.EditRoutes()
+		f.settle()
+		x.read()
+		if kept := f.p.Quarantine(); len(kept) != 1 || !kept[0].Replaced {
+			t.Fatalf("in quarantine is %+v, want the route with the one before it instead", kept)
+		}
+		if x.has[api.RouteType]["80"] != good {
+			t.Error("the proxy has another route than before")
+		}
+	})
+}
+
+func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Proxy(0, "default"))
+		x.c.Close()
+		time.Sleep(2 * time.Minute) // all is forgotten, as after a restart
+		f.mesh.EditRoutes()
+		f.settle()
+		again := f.p.Connect(x.who, stream.Delta, "test")
+		defer again.Close()
+		back := &proxy{f: f, who: x.who, c: again, has: map[string]map[string]string{}, nak: "RDS", took: x.took}
+		for _, typeURL := range []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType} {
+			held := map[string]string{}
+			for name := range x.has[typeURL] {
+				held[name] = "an older one"
+			}
+			r := stream.Request{TypeURL: typeURL, Held: held}
+			if typeURL == api.EndpointType || typeURL == api.RouteType {
+				r.Subscribe = slices.Collect(maps.Keys(held))
+			}
+			again.Request(r)
+			for _, got := range back.read() {
+				if !strings.HasSuffix(got, "-0") {
+					t.Errorf("something is taken away: %s", got)
+				}
+			}
+		}
+		if kept := f.p.Quarantine(); len(kept) != 1 || kept[0].Replaced || kept[0].Withheld {
+			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", kept)
 		}
 	})
 }

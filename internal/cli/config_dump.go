@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// dump is the part of an Envoy's config_dump that tables are made of. Envoy writes field names with underscores, the control
+// plane in JSON's own manner; readDump takes both.
+type dump struct {
+	Clusters  []cluster
+	Listeners []listener
+	Routes    []routeConfig
+	Endpoints []assignment
+}
+
+// original is a resource as it came.
+type original struct{ raw json.RawMessage }
+
+func (o *original) keep(raw json.RawMessage) { o.raw = raw }
+
+type metadata struct {
+	FilterMetadata struct {
+		Istio struct {
+			Config string `json:"config"`
+		} `json:"istio"`
+	} `json:"filterMetadata"`
+}
+
+// object gives "name.namespace" of the object that metadata names:
+// "/apis/networking.istio.io/v1/namespaces/shop/destination-rule/reviews".
+func (m metadata) object() string {
+	parts := strings.Split(m.FilterMetadata.Istio.Config, "/")
+	if len(parts) < 8 {
+		return ""
+	}
+	return parts[7] + "." + parts[5]
+}
+
+type cluster struct {
+	original
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`
+	Metadata metadata `json:"metadata"`
+}
+
+type socketAddress struct {
+	SocketAddress struct {
+		Address   string `json:"address"`
+		PortValue uint32 `json:"portValue"`
+	} `json:"socketAddress"`
+	Pipe struct {
+		Path string `json:"path"`
+	} `json:"pipe"`
+}
+
+type listener struct {
+	original
+	Name                string `json:"name"`
+	Address             socketAddress
+	AdditionalAddresses []struct{ Address socketAddress } `json:"additionalAddresses"`
+	FilterChains        []filterChain                     `json:"filterChains"`
+	DefaultFilterChain  *filterChain                      `json:"defaultFilterChain"`
+	UseOriginalDst      bool                              `json:"useOriginalDst"`
+}
+
+type filterChain struct {
+	Match struct {
+		DestinationPort      uint32   `json:"destinationPort"`
+		ServerNames          []string `json:"serverNames"`
+		TransportProtocol    string   `json:"transportProtocol"`
+		ApplicationProtocols []string `json:"applicationProtocols"`
+		PrefixRanges         []struct {
+			AddressPrefix string `json:"addressPrefix"`
+			PrefixLen     uint32 `json:"prefixLen"`
+		} `json:"prefixRanges"`
+	} `json:"filterChainMatch"`
+	Filters []struct {
+		Name        string `json:"name"`
+		TypedConfig struct {
+			Cluster          string `json:"cluster"`
+			WeightedClusters struct {
+				Clusters []struct{ Name string } `json:"clusters"`
+			} `json:"weightedClusters"`
+			RDS struct {
+				RouteConfigName string `json:"routeConfigName"`
+			} `json:"rds"`
+			RouteConfig *routeConfig `json:"routeConfig"`
+		} `json:"typedConfig"`
+	} `json:"filters"`
+}
+
+type routeConfig struct {
+	original
+	Name         string `json:"name"`
+	VirtualHosts []struct {
+		Name    string   `json:"name"`
+		Domains []string `json:"domains"`
+		Routes  []struct {
+			Match    map[string]any `json:"match"`
+			Metadata metadata       `json:"metadata"`
+			Route    struct {
+				Cluster string `json:"cluster"`
+			} `json:"route"`
+		} `json:"routes"`
+	} `json:"virtualHosts"`
+}
+
+type assignment struct {
+	original
+	ClusterName string `json:"clusterName"`
+	Endpoints   []struct {
+		Locality struct {
+			Region  string `json:"region"`
+			Zone    string `json:"zone"`
+			SubZone string `json:"subZone"`
+		} `json:"locality"`
+		LbEndpoints []struct {
+			HealthStatus string `json:"healthStatus"`
+			Weight       uint32 `json:"loadBalancingWeight"`
+			Endpoint     struct {
+				Address socketAddress `json:"address"`
+			} `json:"endpoint"`
+		} `json:"lbEndpoints"`
+	} `json:"endpoints"`
+}
+
+func readDump(body []byte) (*dump, error) {
+	var plain any
+	if err := json.Unmarshal(body, &plain); err != nil {
+		return nil, fmt.Errorf("read the config dump: %w", err)
+	}
+	named, err := json.Marshal(camel(plain))
+	if err != nil {
+		return nil, fmt.Errorf("read the config dump: %w", err)
+	}
+	var top struct {
+		Configs []map[string]json.RawMessage `json:"configs"`
+	}
+	if err := json.Unmarshal(named, &top); err != nil {
+		return nil, fmt.Errorf("read the config dump: %w", err)
+	}
+	d := new(dump)
+	for _, section := range top.Configs {
+		for _, list := range [][2]string{
+			{"staticClusters", "cluster"}, {"dynamicActiveClusters", "cluster"}, {"dynamicListeners", "listener"}, {"staticListeners", "listener"},
+			{"dynamicRouteConfigs", "routeConfig"}, {"staticRouteConfigs", "routeConfig"},
+			{"dynamicEndpointConfigs", "endpointConfig"}, {"staticEndpointConfigs", "endpointConfig"},
+		} {
+			if err := d.add(section[list[0]], list[1]); err != nil {
+				return nil, fmt.Errorf("read the config dump: %s: %w", list[0], err)
+			}
+		}
+	}
+	return d, nil
+}
+
+// add takes in a list of entries, each of which holds its resource under a name.
+func (d *dump) add(list json.RawMessage, field string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var entries []map[string]json.RawMessage
+	if err := json.Unmarshal(list, &entries); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		raw := e[field]
+		if active, ok := e["activeState"]; ok {
+			var inner map[string]json.RawMessage
+			if err := json.Unmarshal(active, &inner); err != nil {
+				return err
+			}
+			raw = inner[field]
+		}
+		if len(raw) == 0 {
+			continue
+		}
+		var err error
+		switch field {
+		case "cluster":
+			err = appendTo(&d.Clusters, raw)
+		case "listener":
+			err = appendTo(&d.Listeners, raw)
+		case "routeConfig":
+			err = appendTo(&d.Routes, raw)
+		case "endpointConfig":
+			err = appendTo(&d.Endpoints, raw)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendTo[T any, P interface {
+	*T
+	keep(json.RawMessage)
+}](list *[]T, raw json.RawMessage) error {
+	var x T
+	if err := json.Unmarshal(raw, &x); err != nil {
+		return err
+	}
+	P(&x).keep(raw)
+	*list = append(*list, x)
+	return nil
+}
+
+// camel gives a JSON value with field names as the control plane writes them. Keys that are data, and have a dot or bar
+// in them, stay.
+func camel(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = camel(v[i])
+		}
+		return v
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, x := range v {
+			out[camelName(k)] = camel(x)
+		}
+		return out
+	default:
+		return v
+	}
+}
+
+func camelName(name string) string {
+	if strings.ContainsAny(name, ".|@-") || !strings.Contains(name, "_") {
+		return name
+	}
+	parts := strings.Split(name, "_")
+	for i, p := range parts[1:] {
+		if p != "" {
+			parts[i+1] = strings.ToUpper(p[:1]) + p[1:]
+		}
+	}
+	return strings.Join(parts, "")
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+func listenerTable(d *dump, s selection) answer {
+	x := answer{header: "ADDRESSES\tPORT\tMATCH\tDESTINATION"}
+	list := slices.Clone(d.Listeners)
+	slices.SortStableFunc(list, func(a, b listener) int {
+		return cmp.Or(cmp.Compare(a.Address.SocketAddress.PortValue, b.Address.SocketAddress.PortValue), cmp.Compare(a.Name, b.Name))
+	})
+	whole := []json.RawMessage{}
+	for _, l := range list {
+		addresses := []string{l.Address.SocketAddress.Address}
+		for _, more := range l.AdditionalAddresses {
+			addresses = append(addresses, more.Address.SocketAddress.Address)
+		}
+		port := l.Address.SocketAddress.PortValue
+		if s.port != 0 && s.port != port || s.address != "" && !slices.Contains(addresses, s.address) {
+			continue
+		}
+		whole = append(whole, l.raw)
+		for i := range l.FilterChains {
+			c := &l.FilterChains[i]
+			x.rows = append(x.rows, []string{strings.Join(addresses, ","), number(port), c.match(), c.destination()})
+		}
+		if c := l.DefaultFilterChain; c != nil {
+			x.rows = append(x.rows, []string{strings.Join(addresses, ","), number(port), "ALL", c.destination()})
+		}
+	}
+	x.whole = whole
+	return x
+}
+
+// match says which connections a filter chain takes.
+func (c *filterChain) match() string {
+	var parts []string
+	m := c.Match
+	if len(m.ServerNames) > 0 {
+		parts = append(parts, "SNI: "+strings.Join(m.ServerNames, ","))
+	}
+	if m.TransportProtocol != "" {
+		parts = append(parts, "Trans: "+m.TransportProtocol)
+	}
+	if len(m.ApplicationProtocols) > 0 {
+		parts = append(parts, "App: "+strings.Join(m.ApplicationProtocols, ","))
+	}
+	port := ""
+	if m.DestinationPort != 0 {
+		port = ":" + number(m.DestinationPort)
+	}
+	var addresses []string
+	for _, r := range m.PrefixRanges {
+		addresses = append(addresses, r.AddressPrefix+"/"+number(r.PrefixLen)+port)
+	}
+	switch {
+	case len(addresses) > 0:
+		parts = append(parts, "Addr: "+strings.Join(addresses, ","))
+	case port != "":
+		parts = append(parts, "Addr: *"+port)
+	case len(parts) == 0:
+		return "ALL"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// destination says where a filter chain's connections or requests go.
+func (c *filterChain) destination() string {
+	for _, f := range c.Filters {
+		t := f.TypedConfig
+		switch {
+		case t.RDS.RouteConfigName != "":
+			return "Route: " + t.RDS.RouteConfigName
+		case t.RouteConfig != nil:
+			return "Inline Route: " + t.RouteConfig.targets()
+		case t.Cluster != "":
+			return "Cluster: " + t.Cluster
+		case len(t.WeightedClusters.Clusters) > 0:
+			var names []string
+			for _, w := range t.WeightedClusters.Clusters {
+				names = append(names, w.Name)
+			}
+			return "Cluster: " + strings.Join(names, ",")
+		}
+	}
+	return "-"
+}
+
+// targets gives the clusters of a route configuration, each once.
+func (r *routeConfig) targets() string {
+	var names []string
+	for _, h := range r.VirtualHosts {
+		for _, x := range h.Routes {
+			if n := x.Route.Cluster; n != "" && !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	return strings.Join(names, ",")
+}

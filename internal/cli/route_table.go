@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// shownDomains is how many domains of a virtual host a table has room for.
+const shownDomains = 2
+
+func routeTable(d *dump, s selection) answer {
+	x := answer{header: "NAME\tVHOST NAME\tDOMAINS\tMATCH\tVIRTUAL SERVICE", none: "no routes"}
+	list := []json.RawMessage{}
+	for _, r := range d.Routes {
+		if s.name != "" && r.Name != s.name {
+			continue
+		}
+		list = append(list, r.raw)
+		for _, h := range r.VirtualHosts {
+			domains := strings.Join(h.Domains[:min(len(h.Domains), shownDomains)], ", ")
+			if more := len(h.Domains) - shownDomains; more > 0 {
+				domains += fmt.Sprintf(" + %d more...", more)
+			}
+			for _, route := range h.Routes {
+				x.rows = append(x.rows, []string{r.Name, h.Name, domains, matchText(route.Match), route.Metadata.object()})
+			}
+		}
+	}
+	x.whole = list
+	return x
+}
+
+// matchText says which requests a route takes: the path as a pattern, and what else is asked for.
+func matchText(m map[string]any) string {
+	text := "/*"
+	for _, key := range []string{"prefix", "pathSeparatedPrefix", "path", "safeRegex"} {
+		switch v := m[key].(type) {
+		case string:
+			text = v
+			if key != "path" {
+				text = strings.TrimSuffix(v, "/") + "/*"
+			}
+		case map[string]any:
+			text = fmt.Sprintf("regex %v", v["regex"])
+		}
+	}
+	var more []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if key == "headers" || key == "queryParameters" {
+			more = append(more, key)
+		}
+	}
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, ", ") + ")"
+	}
+	return text
+}

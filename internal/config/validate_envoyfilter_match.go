@@ -1,0 +1,95 @@
+package config
+
+import (
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// connectionManagerName is the filter that has other filters inside.
+const connectionManagerName = "envoy.filters.network.http_connection_manager"
+
+func (r *report) envoyListenerMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *networking.EnvoyFilter_ListenerMatch) {
+	if match == nil {
+		return
+	}
+	r.optionalPort(at.Child("portNumber"), match.GetPortNumber())
+	if match.GetPortName() != "" {
+		r.warnf(at.Child("portName"), "is not looked at: use portNumber")
+	}
+	if match.GetListenerFilter() != "" && applyTo != networking.EnvoyFilter_LISTENER_FILTER {
+		r.warnf(at.Child("listenerFilter"), "has an effect for applyTo LISTENER_FILTER only")
+	}
+	r.filterName(at.Child("listenerFilter"), match.GetListenerFilter())
+	chain := match.GetFilterChain()
+	r.optionalPort(at.Child("filterChain", "destinationPort"), chain.GetDestinationPort())
+	if chain.GetFilter() != nil {
+		r.envoyFilterMatch(at.Child("filterChain", "filter"), applyTo, chain.GetFilter())
+	}
+}
+
+// envoyFilterMatch checks a match on filters of a chain, and on those inside one of them.
+func (r *report) envoyFilterMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *networking.EnvoyFilter_ListenerMatch_FilterMatch) {
+	switch applyTo {
+	case networking.EnvoyFilter_NETWORK_FILTER, networking.EnvoyFilter_HTTP_FILTER:
+	default:
+		r.warnf(at, "has no effect for applyTo %s", applyTo)
+	}
+	r.required(at.Child("name"), match.GetName())
+	r.filterName(at.Child("name"), match.GetName())
+	sub := match.GetSubFilter()
+	if sub == nil {
+		return
+	}
+	at = at.Child("subFilter")
+	switch {
+	case applyTo != networking.EnvoyFilter_HTTP_FILTER:
+		r.errorf(at, "can be matched for applyTo HTTP_FILTER only")
+	case match.GetName() != "" && match.GetName() != connectionManagerName:
+		r.errorf(at, "only %q has filters inside", connectionManagerName)
+	default:
+		r.required(at.Child("name"), sub.GetName())
+		r.filterName(at.Child("name"), sub.GetName())
+	}
+}
+
+// envoyRouteMatch checks a match on routes. Names of ports and gateways are those of a gateway's servers.
+func (r *report) envoyRouteMatch(at path, match *filterMatch) {
+	routes := match.GetRouteConfiguration()
+	r.optionalPort(at.Child("portNumber"), routes.GetPortNumber())
+	if match.GetContext() == networking.EnvoyFilter_GATEWAY || match.GetContext() == networking.EnvoyFilter_ANY {
+		return
+	}
+	if routes.GetPortName() != "" {
+		r.warnf(at.Child("portName"), "has an effect for context GATEWAY only")
+	}
+	if routes.GetGateway() != "" {
+		r.warnf(at.Child("gateway"), "has an effect for context GATEWAY only")
+	}
+}
+
+// filterName warns of names that Envoy's filters had before version 1.14, and that nothing generated has any more.
+func (r *report) filterName(at path, name string) {
+	if now := renamedFilter(name); now != "" {
+		r.warnf(at, "%q is now called %q, so nothing matches", name, now)
+	}
+}
+
+// renamedFilter gives the name that a filter has now, "" if the name is none of the old ones.
+func renamedFilter(name string) string {
+	switch name {
+	case "envoy.buffer", "envoy.cors", "envoy.csrf", "envoy.ext_authz", "envoy.fault", "envoy.grpc_http1_bridge",
+		"envoy.grpc_json_transcoder", "envoy.grpc_web", "envoy.gzip", "envoy.health_check", "envoy.ip_tagging", "envoy.lua",
+		"envoy.router", "envoy.squash":
+		return "envoy.filters.http." + strings.TrimPrefix(name, "envoy.")
+	case "envoy.rate_limit":
+		return "envoy.filters.http.ratelimit"
+	case "envoy.http_connection_manager", "envoy.client_ssl_auth", "envoy.echo", "envoy.mongo_proxy", "envoy.redis_proxy", "envoy.tcp_proxy":
+		return "envoy.filters.network." + strings.TrimPrefix(name, "envoy.")
+	case "envoy.listener.http_inspector", "envoy.listener.original_dst", "envoy.listener.original_src",
+		"envoy.listener.proxy_protocol", "envoy.listener.tls_inspector":
+		return "envoy.filters." + strings.TrimPrefix(name, "envoy.")
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,168 @@
+package debug
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+)
+
+// asker is somebody who asks over HTTP.
+type asker struct{ name, from, host, namespace string }
+
+// ownPages are the pages that a workload may read, about proxies of its own namespace. A page that is added is not among
+// them unless somebody writes it here.
+func ownPages() map[string]bool {
+	return map[string]bool{"config_dump": true, "edsz": true, "ndsz": true}
+}
+
+func get(p http.Handler, a asker, method, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://"+a.host+path, nil)
+	r.RemoteAddr, r.Host = a.from, a.host
+	r.Header.Set("Namespace", a.namespace)
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w
+}
+
+func guarded(t *testing.T) *Pages {
+	t.Helper()
+	p := pagesOf(t, fixture.New(t, nil, nil), twoProxies(t))
+	o := p.Options
+	o.Disconnect = func(string) bool { return true }
+	o.Access.Authenticate = func(r *http.Request) (string, error) {
+		switch ns := r.Header.Get("Namespace"); ns {
+		case "wrong":
+			return "", errors.New("the token is for somebody else")
+		default:
+			return ns, nil
+		}
+	}
+	return New(o)
+}
+
+// TestWhoMayReadWhat asks for every page there is, as everybody there is.
+func TestWhoMayReadWhat(t *testing.T) {
+	p := guarded(t)
+	paths := map[string]bool{"/debug": false, "/debug/": false, "/debug/pprof/": false, "/debug/pprof/cmdline": false, "/debug/pprof/symbol": false}
+	for _, x := range p.table {
+		paths["/debug/"+x.name+"?proxyID=web-1.shop"] = ownPages()[x.name]
+	}
+	if len(paths) < 30 {
+		t.Fatalf("only %d pages: the test sees nothing", len(paths))
+	}
+	for path, own := range paths {
+		for _, c := range []struct {
+			asker
+			want int
+		}{
+			{asker{"a process on the machine", "127.0.0.1:9", "127.0.0.1:8080", ""}, 200},
+			{asker{"the same over IPv6", "[::1]:9", "[::1]:8080", ""}, 200},
+			{asker{"a forwarded port", "127.0.0.1:9", "localhost:8080", ""}, 200},
+			{asker{"a page of another site in a browser on the machine", "127.0.0.1:9", "evil.example.com:8080", ""}, 403},
+			{asker{"somebody without credentials", "10.0.0.1:9", "10.0.0.2:8080", ""}, 401},
+			{asker{"somebody with a wrong token", "10.0.0.1:9", "10.0.0.2:8080", "wrong"}, 401},
+			{asker{"somebody who says to be on the machine", "10.0.0.1:9", "127.0.0.1:8080", ""}, 401},
+			{asker{"an identity of the system namespace", "10.0.0.1:9", "10.0.0.2:8080", "istio-system"}, 200},
+			{asker{"a workload of the proxy's namespace", "10.0.0.1:9", "10.0.0.2:8080", "shop"}, map[bool]int{true: 200, false: 403}[own]},
+			{asker{"a workload of another namespace", "10.0.0.1:9", "10.0.0.2:8080", "bank"}, map[bool]int{true: 404, false: 403}[own]},
+		} {
+			if got := get(p, c.asker, http.MethodGet, path).Code; got != c.want {
+				t.Errorf("%s asks for %s: %d, want %d", c.name, path, got, c.want)
+			}
+		}
+	}
+}
+
+// TestAccessSettings: without a way to authenticate nobody is let in from outside; with namespaces' rights off every
+// identity sees everything.
+func TestAccessSettings(t *testing.T) {
+	outside := asker{"", "10.0.0.1:9", "10.0.0.2:8080", "shop"}
+	o := guarded(t).Options
+	o.Access.AnyNamespace = true
+	if got := get(New(o), outside, http.MethodGet, "/debug/syncz").Code; got != 200 {
+		t.Errorf("any namespace: %d", got)
+	}
+	o.Access.Authenticate = nil
+	if got := get(New(o), outside, http.MethodGet, "/debug/syncz").Code; got != 401 {
+		t.Errorf("no authentication: %d", got)
+	}
+}
+
+func TestPagesAreRead(t *testing.T) {
+	p := guarded(t)
+	w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, http.MethodPost, "/debug/syncz")
+	if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" {
+		t.Errorf("POST: %d %v", w.Code, w.Header())
+	}
+}
+
+// TestAnswersOverHTTP: content types, and istiod's words and statuses where a proxy is missing.
+func TestAnswersOverHTTP(t *testing.T) {
+	p := guarded(t)
+	for path, want := range map[string]struct {
+		status      int
+		contentType string
+		body        string
+	}{
+		"/debug/syncz":                        {200, "application/json", `"proxy":"web-1.shop"`},
+		"/debug/endpointz?brief":              {200, "text/plain", ""},
+		"/debug/adsz?push=true":               {200, "text/plain", "Pushed to 2 servers"},
+		"/debug/cachez?clear=true":            {200, "text/plain", "Nothing to clear"},
+		"/debug":                              {200, "text/html", "href='/debug/syncz'"},
+		"/debug/":                             {200, "text/html", "/debug/pprof/"},
+		"/debug/config_dump":                  {400, "text/plain", "You must provide a proxyID"},
+		"/debug/config_dump?proxyID=nobody":   {404, "text/plain", "Proxy not connected to this Pilot instance"},
+		"/debug/adsz?proxyID=nobody":          {404, "text/plain", "Proxy not connected"},
+		"/debug/force_disconnect?proxyID=web": {200, "text/plain", "OK"},
+		"/debug/nothing":                      {404, "text/plain", ""},
+	} {
+		w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, http.MethodGet, path)
+		body, _ := io.ReadAll(w.Body)
+		if w.Code != want.status || !strings.HasPrefix(w.Header().Get("Content-Type"), want.contentType) || !strings.Contains(string(body), want.body) {
+			t.Errorf("%s: %d %s %.200s", path, w.Code, w.Header().Get("Content-Type"), body)
+		}
+	}
+	o := p.Options
+	o.Disconnect, o.Profile = nil, false
+	for _, path := range []string{"/debug/force_disconnect?proxyID=web-1", "/debug/pprof/"} {
+		if w := get(New(o), asker{from: "127.0.0.1:9", host: "localhost"}, http.MethodGet, path); w.Code != 404 {
+			t.Errorf("%s is there although it is off: %d", path, w.Code)
+		}
+	}
+}
+
+// TestPageWithoutHTTP: the same rules hold for those who ask over xDS.
+func TestPageWithoutHTTP(t *testing.T) {
+	p := guarded(t)
+	for resource, want := range map[string]struct {
+		namespace string
+		status    int
+	}{
+		"syncz":                         {"", 0},
+		"syncz?namespace=shop":          {"", 0},
+		"config_dump?proxyID=web-1":     {"shop", 0},
+		"config_dump?proxyID=pay-1":     {"shop", http.StatusNotFound},
+		"registryz":                     {"shop", http.StatusForbidden},
+		"nothing":                       {"", http.StatusNotFound},
+		"%zz":                           {"", http.StatusBadRequest},
+		"config_dump":                   {"", http.StatusBadRequest},
+		"edsz?proxyID=web-1&cluster=no": {"shop", 0},
+	} {
+		body, err := p.Page(resource, Caller{Namespace: want.namespace})
+		refusal := Refusal{}
+		if want.status == 0 && (err != nil || len(body) == 0) || want.status != 0 && (!errors.As(err, &refusal) || refusal.Status != want.status) {
+			t.Errorf("%q for %q: %v, want %d", resource, want.namespace, err, want.status)
+		}
+	}
+}
+
+func TestPageNeedsAnAudience(t *testing.T) {
+	if (audience(0)).admits(Caller{}) {
+		t.Error("a page that does not say who may see it is shown to operators")
+	}
+}

@@ -1,0 +1,147 @@
+package debug
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// Nack is one resource that proxies refused, for one reason (nackz).
+type Nack struct {
+	Type string `json:"type"`
+	// Resource and Version are of what was refused; empty if the message names none.
+	Resource string `json:"resource,omitempty"`
+	Version  string `json:"version,omitempty"`
+	// Message is the proxies' error, verbatim.
+	Message string `json:"message"`
+	// From are the objects that the resource came from.
+	From []Object `json:"from,omitempty"`
+	// Since is when it was first refused, Last when it was last.
+	Since time.Time `json:"since"`
+	Last  time.Time `json:"last"`
+	// Proxies is how many refused it, Names some of them, Times how often.
+	Proxies int      `json:"proxies"`
+	Names   []string `json:"names"`
+	Times   int      `json:"times"`
+	// Standing says that one of them has taken no later response of the type and is still there; Quarantined that the
+	// resource is kept from the proxies that it was made for until it comes out different, and Instead what they are served:
+	// "the version before it" or "nothing".
+	Standing    bool   `json:"standing"`
+	Quarantined bool   `json:"quarantined"`
+	Instead     string `json:"instead,omitempty"`
+}
+
+// Object names a config object in JSON.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String gives "Kind/namespace/name".
+func (o Object) String() string {
+	return config.Key{Kind: api.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}.String()
+}
+
+// maxNames bounds how many proxies are named for one refused resource.
+const maxNames = 10
+
+func (p *Pages) nackz(q question) (answer, error) { return written(q, p.nacks()) }
+
+// nacks makes one entry of each resource that was refused for one reason, the newest first. What is in quarantine is there
+// however long ago it was refused.
+func (p *Pages) nacks() []Nack {
+	g := nackGroups{}
+	for _, n := range p.Proxies.Nacks() {
+		for _, r := range n.Resources {
+			g.note(n, r)
+		}
+		if len(n.Resources) == 0 {
+			g.note(n, push.Refused{})
+		}
+	}
+	for _, k := range p.Proxies.Quarantine() {
+		e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message}, k.Since, k.From)
+		e.Quarantined, e.Instead = true, "nothing"
+		if k.Replaced {
+			e.Instead = "the version before it"
+		}
+	}
+	out := []Nack{}
+	for _, e := range g {
+		e.Proxies = len(e.proxies)
+		e.Names = sortedKeys(e.proxies)
+		e.Names = e.Names[:min(len(e.Names), maxNames)]
+		out = append(out, e.Nack)
+	}
+	slices.SortFunc(out, func(a, b Nack) int {
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Message, b.Message))
+	})
+	return out
+}
+
+type nackKey struct{ typeURL, resource, version, message string }
+
+type nackGroups map[nackKey]*nackGroup
+
+type nackGroup struct {
+	Nack
+	proxies map[string]bool
+}
+
+func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup {
+	e := g[k]
+	if e == nil {
+		e = &nackGroup{proxies: map[string]bool{}, Nack: Nack{
+			Type: api.ShortType(k.typeURL), Resource: k.resource, Version: k.version, Message: k.message, Since: at, Last: at,
+		}}
+		for _, f := range from {
+			e.From = append(e.From, Object{string(f.Kind), f.Namespace, f.Name})
+		}
+		g[k] = e
+	}
+	if at.Before(e.Since) {
+		e.Since = at
+	}
+	if at.After(e.Last) {
+		e.Last = at
+	}
+	return e
+}
+
+func (g nackGroups) note(n push.Nack, r push.Refused) {
+	e := g.entry(nackKey{n.TypeURL, r.Name, r.Version, n.Message}, n.Time, r.From)
+	e.proxies[name(n.Proxy)] = true
+	e.Times++
+	e.Standing = e.Standing || n.Standing
+}
+
+// refusals gives what proxies refuse now as Problems of the objects that the resources came from.
+func (p *Pages) refusals() []config.Problem {
+	s := p.Snapshot()
+	var list []config.Problem
+	for _, n := range p.nacks() {
+		if !n.Standing && !n.Quarantined {
+			continue
+		}
+		x := config.Problem{Severity: config.Warning, Reason: fmt.Sprintf("proxies refuse the %s resource %q that it shapes: %s", n.Type, n.Resource, n.Message)}
+		if n.Quarantined {
+			x.Severity = config.Error
+			x.Reason = fmt.Sprintf("proxies refuse the %s resource %q that it shapes, and are served %s instead: %s", n.Type, n.Resource, n.Instead, n.Message)
+		}
+		for _, o := range n.From {
+			x.Key = config.Key{Kind: api.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}
+			x.Origin = ""
+			if c := s.Config(x.Key); c != nil {
+				x.Origin = c.Origin
+			}
+			list = append(list, x)
+		}
+	}
+	return list
+}

@@ -1,0 +1,106 @@
+package debug
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+)
+
+// page is one line of the table.
+type page struct {
+	name     string // below /debug/
+	audience audience
+	help     string
+	answer   func(question) (answer, error)
+	// variants are queries worth a line of their own in the index.
+	variants []string
+}
+
+// all is the table of pages, sorted by name.
+func (p *Pages) all() []page {
+	list := []page{
+		{"adsz", operators, "connected proxies and what they watch; ?push=true sends them everything again", p.adsz, []string{"push=true"}},
+		{"authorizationz", operators, "authorization policies by namespace", p.authorizationz, nil},
+		{"cachez", operators, "generated resources that are held, by type; ?sizes=true their bytes", p.cachez, []string{"sizes=true", "clear=true"}},
+		{"clusterz", operators, "clusters that services are read from", p.clusterz, nil},
+		{"config_dump", owners, "what a proxy was sent, in the form of Envoy's config_dump (?proxyID=)", p.configDump, nil},
+		{"configz", operators, "all config objects", p.configz, nil},
+		{"connections", operators, "connected proxies and where they connect from", p.connections, nil},
+		{"ecdsz", operators, "the extension configurations that a proxy was sent (?proxyID=)", p.typed("ecds"), nil},
+		{"edsz", owners, "the endpoints that a proxy was sent (?proxyID=)", p.typed("eds"), nil},
+		{"endpointShardz", operators, "all endpoints by service and by who says so", p.endpointShardz, nil},
+		{"endpointz", operators, "all endpoints by service and port; ?brief as lines of text", p.endpointz, nil},
+		{"inject", operators, "injection templates", p.inject, nil},
+		{"instancesz", operators, "the service ports that each connected proxy serves", p.instancesz, nil},
+		{"krtz", operators, "what the current snapshot holds, by collection", p.krtz, nil},
+		{"list", operators, "the names of all pages", p.names, nil},
+		{"mcsz", operators, "services of the Kubernetes multi-cluster services API", p.mcsz, nil},
+		{"mesh", operators, "the mesh configuration in use", p.mesh, nil},
+		{"nackz", operators, "what proxies refused: which resource, why, since when, and the objects it came from", p.nackz, nil},
+		{"ndsz", owners, "the table of names that a proxy was sent (?proxyID=)", p.typed("nds"), nil},
+		{"networkz", operators, "gateways between networks", p.networkz, nil},
+		{"problemz", operators, "what is wrong with config objects or not honoured", p.problemz, nil},
+		{"push_status", operators, "what came up when the current state was pushed", p.pushStatus, nil},
+		{"pushcontext", operators, "authorization policies and network gateways of the current state", p.pushContext, nil},
+		{"registryz", operators, "all services", p.registryz, nil},
+		{"resourcesz", operators, "the kinds of config objects that are read", p.resourcesz, nil},
+		{"scopez", operators, "log scopes and their levels", p.scopez, nil},
+		{"sidecarz", operators, "what a proxy sees of the mesh (?proxyID=)", p.sidecarz, nil},
+		{"syncz", operators, "per proxy and type: what was sent and what was acknowledged", p.syncz, nil},
+		{"telemetryz", operators, "Telemetry objects by namespace; ?proxyID= those of a proxy", p.telemetryz, nil},
+	}
+	if p.Disconnect != nil {
+		list = append(list, page{"force_disconnect", operators, "ends a proxy's stream; it connects again (?proxyID=)", p.forceDisconnect, nil})
+	}
+	slices.SortFunc(list, func(a, b page) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// entry is a line of the index.
+type entry struct{ Path, Help string }
+
+func (p *Pages) entries() []entry {
+	var list []entry
+	for _, x := range p.table {
+		list = append(list, entry{"/debug/" + x.name, x.help})
+		for _, v := range x.variants {
+			list = append(list, entry{"/debug/" + x.name + "?" + v, ""})
+		}
+	}
+	if p.Profile {
+		list = append(list, entry{"/debug/pprof/", "profiles of the control plane itself"})
+	}
+	return list
+}
+
+func newIndexTemplate() *template.Template {
+	return template.Must(template.New("index").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>meshpilot debug pages</title>
+<style>body{font-family:system-ui,sans-serif;margin:2rem}td{padding:.2rem 1.5rem .2rem 0;vertical-align:top}</style>
+<h1>meshpilot debug pages</h1><p>Add <b>pretty</b> to the query for indented JSON.</p><table>
+{{range .}}<tr><td><a href='{{.Path}}'>{{.Path}}</a></td><td>{{.Help}}</td></tr>
+{{end}}</table></html>
+`))
+}
+
+func (p *Pages) index(question) (answer, error) {
+	var b bytes.Buffer
+	if err := newIndexTemplate().Execute(&b, p.entries()); err != nil {
+		return answer{}, fmt.Errorf("write the index: %w", err)
+	}
+	return answer{"text/html; charset=utf-8", b.Bytes()}, nil
+}
+
+// names lists what istioctl x internal-debug can ask for.
+func (p *Pages) names(q question) (answer, error) {
+	list := []string{}
+	for _, e := range p.entries() {
+		name := strings.TrimPrefix(e.Path, "/debug/")
+		if name != "list" && !strings.HasPrefix(name, "pprof") {
+			list = append(list, name)
+		}
+	}
+	return written(q, list)
+}

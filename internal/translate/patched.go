@@ -1,0 +1,140 @@
+package translate
+
+import (
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/cluster"
+	"github.com/meshpilot/meshpilot/internal/translate/listener"
+	"github.com/meshpilot/meshpilot/internal/translate/patch"
+	"github.com/meshpilot/meshpilot/internal/translate/route"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// patching is EnvoyFilters applied to what generators make: each generator is wrapped, and what patches add is made by
+// generators of their own.
+type patching struct {
+	*patch.Pass
+	clusters  *cluster.Generator
+	listeners *listener.Generator
+	routes    *route.Generator
+}
+
+type patchAll func(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource
+
+func clusterPatches(n *snapshot.PatchNames) *snapshot.PatchList  { return &n.Clusters }
+func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Listeners }
+
+// all wraps a generator of a type that is sent whole. names picks the list of patches that its output depends on.
+func (p patching) all(g Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) Generator {
+	of := func(v *view.View) snapshot.PatchList {
+		n := v.Key.Patches
+		return *names(&n)
+	}
+	inner := g
+	g.All = func(v *view.View) []*resource.Resource { return apply(v, of(v), inner.All(v)) }
+	if inner.Update != nil {
+		g.Update = func(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
+			if patch.Edited(of(v), d) {
+				return resource.Diff{}, false
+			}
+			diff, ok := inner.Update(old, v, d)
+			if !ok {
+				return resource.Diff{}, false
+			}
+			return patch.Since(diff, apply(v, of(v), diff.Updated)), true
+		}
+	}
+	if inner.Touched != nil {
+		g.Touched = func(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+			return patch.Edited(of(v), d) || inner.Touched(v, s, d)
+		}
+	}
+	if inner.Scope != nil {
+		g.Scope = func(k view.Key) view.Key {
+			scope := inner.Scope(k)
+			*names(&scope.Patches) = *names(&k.Patches)
+			return scope
+		}
+	}
+	return g
+}
+
+// named wraps the generator of RouteConfigurations.
+func (p patching) named(g Generator) Generator {
+	inner := g
+	g.Named = func(v *view.View, name string) *resource.Resource {
+		return p.Routes(v, v.Key.Patches.Routes, inner.Named(v, name))
+	}
+	g.Affected = func(old, v *view.View, d snapshot.Delta, names []string) []string {
+		if patch.Edited(v.Key.Patches.Routes, d) {
+			return names
+		}
+		return inner.Affected(old, v, d, names)
+	}
+	g.Scope = func(k view.Key) view.Key {
+		scope := inner.Scope(k)
+		scope.Patches.Routes = k.Patches.Routes
+		return scope
+	}
+	return g
+}
+
+// addedClusters, addedListeners and extensions are the generators of what patches add. Proxies for which nothing is added
+// share one of each.
+func (p patching) addedClusters() Generator {
+	return Generator{
+		TypeURL: api.ClusterType,
+		All: func(v *view.View) []*resource.Resource {
+			return p.AddedClusters(v, v.Key.Patches.Clusters, func() []*resource.Resource { return p.clusters.All(v) })
+		},
+		Scope: func(k view.Key) view.Key {
+			if k.Patches.Clusters == "" {
+				return view.Key{}
+			}
+			return k
+		},
+	}
+}
+
+func (p patching) addedListeners() Generator {
+	return Generator{
+		TypeURL: api.ListenerType,
+		All: func(v *view.View) []*resource.Resource {
+			return p.AddedListeners(v, v.Key.Patches.Listeners, func() []*resource.Resource { return p.listeners.All(v) })
+		},
+		Scope: func(k view.Key) view.Key {
+			if k.Patches.Listeners == "" {
+				return view.Key{}
+			}
+			return k
+		},
+	}
+}
+
+func (p patching) extensions() Generator {
+	return Generator{
+		TypeURL: api.ExtensionType,
+		Named: func(v *view.View, name string) *resource.Resource {
+			return p.Extension(v, v.Key.Patches.Extensions, name)
+		},
+		Affected: func(_, v *view.View, d snapshot.Delta, names []string) []string {
+			if patch.Edited(v.Key.Patches.Extensions, d) {
+				return names
+			}
+			return nil
+		},
+		Scope: func(k view.Key) view.Key {
+			return view.Key{Type: k.Type, Namespace: k.Namespace, Patches: snapshot.PatchNames{Extensions: k.Patches.Extensions}}
+		},
+	}
+}
+
+// problems gives what became of patches in one View.
+func (p patching) problems(v *view.View) []config.Problem {
+	return p.Problems(v, v.Key.Patches, patch.Generated{
+		Clusters: p.clusters.All(v), Listeners: p.listeners.All(v),
+		Route: func(name string) *resource.Resource { return p.routes.Named(v, name) },
+	})
+}
