@@ -30,7 +30,7 @@ type Nack struct {
 	Times   int      `json:"times"`
 	// Standing says that one of them has taken no later response of the type and is still there; Quarantined that the
 	// resource is kept from the proxies that it was made for until it comes out different, and Instead what they are served:
-	// "the version before it" or "nothing".
+	// "the version before it" or "nothing"; empty if nothing is known of the time before, and each keeps what it has.
 	Standing    bool   `json:"standing"`
 	Quarantined bool   `json:"quarantined"`
 	Instead     string `json:"instead,omitempty"`
@@ -67,9 +67,12 @@ func (p *Pages) nacks() []Nack {
 	}
 	for _, k := range p.Proxies.Quarantine() {
 		e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message}, k.Since, k.From)
-		e.Quarantined, e.Instead = true, "nothing"
-		if k.Replaced {
+		e.Quarantined = true
+		switch {
+		case k.Replaced:
 			e.Instead = "the version before it"
+		case k.Withheld:
+			e.Instead = "nothing"
 		}
 	}
 	out := []Nack{}

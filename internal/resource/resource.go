@@ -25,6 +25,8 @@ type Resource struct {
 	// Parts is what the resource was assembled from, if its maker wants it kept as long as the resource: the next
 	// version may have most of it in common.
 	Parts any
+	// Refers gives the names of the clusters that it leads to; nil: none that would be missed.
+	Refers func() []string
 }
 
 // Encode encodes a message canonically (map entries sorted) as the resource of that name.

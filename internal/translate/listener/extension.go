@@ -60,5 +60,7 @@ func (g *Generator) encodeExtension(c *Chain, from []config.Key, settings *snaps
 		panic(fmt.Sprintf("extension %q: %v", c.Name, err)) // messages of our own making always encode
 	}
 	r.Parts = common
+	clusters := c.TCP.clusterNames()
+	r.Refers = func() []string { return clusters }
 	return r
 }

@@ -171,6 +171,9 @@ func (g *Generator) encode(s *Spec, settings *snapshot.Settings) *resource.Resou
 		panic(fmt.Sprintf("listener %q: %v", s.Name, err)) // messages of our own making always encode
 	}
 	r.Parts = c // the next listener may have it too
+	if clusters := s.clusters(); len(clusters) > 0 {
+		r.Refers = func() []string { return clusters }
+	}
 	return r
 }
 

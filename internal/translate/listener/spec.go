@@ -1,7 +1,9 @@
 package listener
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -102,6 +104,33 @@ type TCP struct {
 type WeightedCluster struct {
 	Name   string
 	Weight uint32
+}
+
+// clusters gives the names of the clusters of services that the listener itself leads to, sorted: not by RDS or ECDS.
+func (s *Spec) clusters() []string {
+	var names []string
+	add := func(c *Chain) {
+		if c.TCP != nil && !c.TCP.Discovered {
+			names = append(names, c.TCP.clusterNames()...)
+		}
+	}
+	for i := range s.Chains {
+		add(&s.Chains[i])
+	}
+	add(&s.Default)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// clusterNames gives the names of the clusters of services, not of those that every proxy has.
+func (t *TCP) clusterNames() []string {
+	var names []string
+	for _, c := range t.Clusters {
+		if strings.Contains(c.Name, "|") {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // forward sends connections to one cluster.

@@ -93,6 +93,7 @@ func (t tallies) finish(r *resource.Resource, l *list, name string, body []byte)
 		name, body = r.Name, r.Body
 	}
 	o.resource = resource.FromBytes(name, r.TypeURL, body, t.from(r.From, l)...)
+	o.resource.Refers = r.Refers // of what patches lead to nothing is known
 	o.resource.Parts = o
 	return o
 }

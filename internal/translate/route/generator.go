@@ -72,6 +72,16 @@ type parts struct {
 	unused []*routes
 }
 
+// clusters gives the names of all clusters that requests may be led to, sorted.
+func (p *parts) clusters() []string {
+	var list []string
+	for _, h := range p.hosts {
+		list = append(list, h.clusters...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 func (g *Generator) build(v *view.View, r request) *resource.Resource {
 	e := egressFor(v, r)
 	if r.host == "" && forAllPorts(e) {
@@ -97,7 +107,7 @@ func (g *Generator) build(v *view.View, r request) *resource.Resource {
 		c.from = append(c.from, v.Sidecar.Key)
 	}
 	res := resource.FromBytes(r.name, api.RouteType, c.body, c.from...)
-	res.Parts = made
+	res.Parts, res.Refers = made, made.clusters
 	return res
 }
 

@@ -49,14 +49,18 @@ const (
 )
 
 // virtualHost is an encoded virtual host: a field of a RouteConfiguration.
-type virtualHost struct{ encoded []byte }
+type virtualHost struct {
+	encoded []byte
+	// clusters are those that its routes lead to, sorted.
+	clusters []string
+}
 
 func encodeHost(in hostInput) *virtualHost {
 	r := in.routes
 	if r == nil {
 		r = encodeRoutes([]*routev3.Route{serviceRoute(in)})
 	}
-	return &virtualHost{appendHost(nil, in.names.name, without(in.names.domains, in.lost), r, in.attempts)}
+	return &virtualHost{appendHost(nil, in.names.name, without(in.names.domains, in.lost), r, in.attempts), r.clusters}
 }
 
 // appendHost appends a VirtualHost to a RouteConfiguration, its fields in the order of their numbers.
@@ -73,8 +77,11 @@ func appendHost(b []byte, name string, domains []string, r *routes, attempts boo
 	return protowire.AppendBytes(protowire.AppendTag(b, configHostsField, protowire.BytesType), h)
 }
 
-// routes is a list of routes, encoded as the fields of a VirtualHost.
-type routes struct{ encoded []byte }
+// routes is a list of routes, encoded as the fields of a VirtualHost, with the clusters that they lead to, sorted.
+type routes struct {
+	encoded  []byte
+	clusters []string
+}
 
 func encodeRoutes(list []*routev3.Route) *routes {
 	r := new(routes)
@@ -84,8 +91,22 @@ func encodeRoutes(list []*routev3.Route) *routes {
 			panic(fmt.Sprintf("route: encode %q: %v", m.Name, err)) // messages of our own making always encode
 		}
 		r.encoded = protowire.AppendBytes(protowire.AppendTag(r.encoded, hostRoutesField, protowire.BytesType), body)
+		r.clusters = appendClusters(r.clusters, m.GetRoute())
 	}
+	slices.Sort(r.clusters)
+	r.clusters = slices.Compact(r.clusters)
 	return r
+}
+
+// appendClusters appends the names of the clusters that requests go to. Mirrors are not missed.
+func appendClusters(list []string, a *routev3.RouteAction) []string {
+	if c := a.GetCluster(); c != "" {
+		list = append(list, c)
+	}
+	for _, c := range a.GetWeightedClusters().GetClusters() {
+		list = append(list, c.GetName())
+	}
+	return list
 }
 
 func appendString(b []byte, field protowire.Number, s string) []byte {

@@ -88,6 +88,7 @@ func (p *Pusher) revive(cl *class) {
 			cl.shelves, cl.world = nil, nil // what it had is out of date
 		}
 	}
+	p.tellQuarantine(cl)
 }
 
 // displace takes a client out of its class. The class stays for a time when its last client goes: clients that are gone come
@@ -106,6 +107,7 @@ func (p *Pusher) displace(c *Client) {
 	for _, pr := range cl.producers {
 		pr.live--
 	}
+	p.tellQuarantine(cl)
 }
 
 // abandoned is how long a class stays without a client.
@@ -159,7 +161,7 @@ func (p *Pusher) settle(cl *class) {
 	for i, pr := range cl.producers {
 		byType[pr.gen.TypeURL] = append(byType[pr.gen.TypeURL], shelves[i])
 	}
-	cl.shelves, cl.world = shelves, stream.NewWorld(byType, endpointsOf)
+	cl.shelves, cl.world = shelves, stream.MakeWorld(stream.Contents{Shelves: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf})
 	for c := range cl.clients {
 		p.turn.proxies++
 		c.offer(cl.world, p.turn.changed)

@@ -233,10 +233,14 @@ func (c *Client) step(e stream.Event) {
 		case stream.Shut:
 			c.shut, sent = ProtocolError{a.Reason}, true
 		case stream.Ack:
-			if c.p.count.trials.Load() > 0 && c.machine.Idle() {
+			if c.p.count.trials.Load() > 0 {
 				taken = c.takenTypes()
 			}
 		}
+	}
+	var mended []string // types
+	if r, ok := e.(stream.Request); ok && len(r.Unsubscribe) > 0 && c.p.nacks.stands(c.id) {
+		mended = c.takenTypes() // it may have given up what it refused
 	}
 	if c.p.count.gated.Load() && c.mailbox.Load() == nil {
 		acknowledged = c.machine.Converged()
@@ -259,6 +263,9 @@ func (c *Client) step(e stream.Event) {
 	for _, a := range actions {
 		c.note(a)
 	}
+	for _, typeURL := range mended {
+		c.p.nacks.mended(c.id, typeURL, c.p.metrics)
+	}
 	if len(taken) > 0 {
 		c.p.proven(c, world, taken)
 	}
@@ -278,7 +285,7 @@ func (p *Pusher) acknowledged(c *Client, w *stream.World) {
 func (c *Client) takenTypes() []string {
 	var types []string
 	for _, t := range c.machine.State() {
-		if t.Unanswered == 0 && len(t.Refused) == 0 {
+		if c.machine.Took(t.TypeURL) {
 			types = append(types, t.TypeURL)
 		}
 	}
@@ -300,6 +307,9 @@ func (c *Client) note(a stream.Action) {
 		p.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": ACK ERROR "+c.id, "resources", n.Resources, "message", a.Message)
 	case stream.Stale:
 		p.metrics.ExpiredNonce(a.TypeURL)
+	case stream.Late:
+		p.metrics.Late(a.TypeURL)
+		p.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": sent to "+c.id+" though it has not shown that it has the clusters", "resources", a.Names, "clusters", a.Clusters)
 	case stream.Unknown:
 		p.log.Warn("ADS: unknown type", "connection", c.id, "type", a.TypeURL)
 	case stream.Want:

@@ -16,6 +16,14 @@ const (
 	discoveryTypeEDS     = 3
 )
 
+// clustersOf gives the names of the clusters that routes, a listener or an extension lead to.
+func clustersOf(r *resource.Resource) []string {
+	if r.Refers == nil {
+		return nil
+	}
+	return r.Refers()
+}
+
 // endpointsOf gives the name of the ClusterLoadAssignment that an encoded cluster waits for, "" if it waits for none
 // (Cluster.type EDS; Cluster.eds_cluster_config.service_name, or else Cluster.name).
 func endpointsOf(cluster *resource.Resource) string {

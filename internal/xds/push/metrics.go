@@ -25,6 +25,8 @@ type Metrics interface {
 	Mended(n Nack)
 	// Quarantined is told how many resources are kept from proxies.
 	Quarantined(n int)
+	// Late is told of resources that were sent although the proxy had not shown in time that it has their clusters.
+	Late(typeURL string)
 	ExpiredNonce(typeURL string)
 	// WriteTimeout is told of streams ended because a response could not be written in time, InternalError of panics and
 	// of generators that broke their contract.
@@ -50,6 +52,7 @@ func (NoMetrics) Acked(string)                         {}
 func (NoMetrics) Refused(Nack)                         {}
 func (NoMetrics) Mended(Nack)                          {}
 func (NoMetrics) Quarantined(int)                      {}
+func (NoMetrics) Late(string)                          {}
 func (NoMetrics) ExpiredNonce(string)                  {}
 func (NoMetrics) WriteTimeout()                        {}
 func (NoMetrics) InternalError()                       {}

@@ -90,6 +90,6 @@ func TestMetrics(t *testing.T) {
 			"quarantined 1 x1", "queued x2", "refused RDS x1", "sent RDS x2")
 
 		x.c.Close()
-		want(`connected -1 "1.31" x1`)
+		want(`connected -1 "1.31" x1`, "quarantined 0 x1")
 	})
 }

@@ -67,6 +67,13 @@ func (l *nackLog) add(n Nack) {
 	l.standing++
 }
 
+// stands says whether a refusal of the stream does.
+func (l *nackLog) stands(connection string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.standing > 0 && slices.ContainsFunc(l.list, func(n Nack) bool { return n.Standing && n.Connection == connection })
+}
+
 // mended notes that a stream has taken a response of the type.
 func (l *nackLog) mended(connection, typeURL string, m Metrics) {
 	l.end(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL }, m)

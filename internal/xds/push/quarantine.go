@@ -160,12 +160,22 @@ func (p *Pusher) keep(c *Client, n Nack) {
 	p.metrics.Quarantined(len(p.quarantined()))
 }
 
+// quarantined gives what is kept from proxies that are there. Pusher.mu is held.
 func (p *Pusher) quarantined() []Quarantined {
 	var list []Quarantined
 	for _, pr := range p.producers {
-		list = slices.AppendSeq(list, maps.Values(pr.trial.kept))
+		if pr.live > 0 {
+			list = slices.AppendSeq(list, maps.Values(pr.trial.kept))
+		}
 	}
 	return list
+}
+
+// tellQuarantine tells how much is in quarantine, if the producers of a class have anything there. Pusher.mu is held.
+func (p *Pusher) tellQuarantine(cl *class) {
+	if slices.ContainsFunc(cl.producers, func(pr *producer) bool { return len(pr.trial.kept) > 0 }) {
+		p.metrics.Quarantined(len(p.quarantined()))
+	}
 }
 
 // Quarantine gives the resources that are kept from proxies, sorted by type, name and time.

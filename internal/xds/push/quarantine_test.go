@@ -136,3 +136,23 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsGivenUpIsNotRefusedAnyMore(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x, other := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		ask := stream.Request{TypeURL: api.RouteType, Subscribe: []string{"new"}}
+		other.c.Request(ask)
+		other.read() // takes it, so it is not kept from anybody
+		x.nak = "RDS"
+		x.c.Request(ask)
+		x.read()
+		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
+			t.Fatalf("nacks %+v, want one that stands", n)
+		}
+		x.c.Request(stream.Request{TypeURL: api.RouteType, Unsubscribe: []string{"new"}})
+		x.read()
+		if f.p.Nacks()[0].Standing {
+			t.Error("a refusal stands of what the proxy does not want any more")
+		}
+	})
+}

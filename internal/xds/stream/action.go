@@ -2,7 +2,8 @@ package stream
 
 import "github.com/meshpilot/meshpilot/internal/resource"
 
-// Action is what the shell is to do. Its kinds are Send, Ack, Nack, Stale, Want, Unknown and Shut.
+// Action is what the shell is to do. Its kinds are Send, Ack, Nack, Stale, Want, Late, Unknown and
+// Shut.
 type Action interface{ action() }
 
 // Send is a response to write. The next one comes only after Sent. All of it is shared and must not be changed.
@@ -50,6 +51,14 @@ type Want struct {
 	Names   []string
 }
 
+// Late records that resources are sent although the client has not shown within the deadline that it has clusters which
+// they refer to: requests that they lead there will fail as long as that is so. Both lists are sorted.
+type Late struct {
+	TypeURL  string
+	Names    []string
+	Clusters []string
+}
+
 // Unknown records that the client asks for a type that is not served. It says so once for each type.
 type Unknown struct{ TypeURL string }
 
@@ -61,5 +70,6 @@ func (Ack) action()     {}
 func (Nack) action()    {}
 func (Stale) action()   {}
 func (Want) action()    {}
+func (Late) action()    {}
 func (Unknown) action() {}
 func (Shut) action()    {}

@@ -2,13 +2,23 @@ package stream
 
 import (
 	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
-// benchWorld is a mesh of n services: a cluster and endpoints each, of which edit differ from those of version 0.
-func benchWorld(n, version, edits int) *World {
+// benchWorld is a mesh of n services: a cluster, endpoints, and a route to all of them, of which edits differ from those
+// of version 0.
+type benchWorld struct {
+	*World
+	names []string
+}
+
+func newBenchWorld(n, version, edits int) benchWorld {
 	var clusters, endpoints []*resource.Resource
 	var names []string
 	for i := range n {
@@ -18,85 +28,202 @@ func benchWorld(n, version, edits int) *World {
 			body = fmt.Sprint(version)
 		}
 		names = append(names, name)
-		clusters = append(clusters, resource.FromBytes(name, pushOrder[cds].url, []byte("c")))
-		endpoints = append(endpoints, resource.FromBytes(name, pushOrder[eds].url, []byte(body)))
+		clusters = append(clusters, resource.FromBytes(name, pushOrder[cds].URL, []byte("c")))
+		endpoints = append(endpoints, resource.FromBytes(name, pushOrder[eds].URL, []byte(body)))
 	}
-	c, err := resource.NewSet(clusters)
-	if err != nil {
-		panic(err)
-	}
-	e, err := resource.NewSet(endpoints)
-	if err != nil {
-		panic(err)
-	}
-	return NewWorld(map[string][]*Shelf{
-		pushOrder[cds].url: {NewShelf(c)}, pushOrder[eds].url: {NewNamedShelf(e, names)},
-	}, ownEndpoints)
+	route := fmt.Sprintf("%d:%s", version, strings.Join(names, ","))
+	return benchWorld{names: names, World: MakeWorld(Contents{
+		Shelves: map[string][]*Shelf{
+			pushOrder[cds].URL: {NewShelf(setOf(clusters))},
+			pushOrder[eds].URL: {NewNamedShelf(setOf(endpoints), names)},
+			pushOrder[lds].URL: {NewShelf(setOf([]*resource.Resource{resource.FromBytes("l", pushOrder[lds].URL, []byte("l"))}))},
+			pushOrder[rds].URL: {NewNamedShelf(setOf([]*resource.Resource{resource.FromBytes("80", pushOrder[rds].URL, []byte(route))}), []string{"80"})},
+		},
+		EndpointsOf: ownEndpoints, ClustersOf: refs,
+	})}
 }
 
-// connected makes a Machine whose client has all of the World.
-func connected(w *World, intern func([]string) ([]string, any)) *Machine {
-	m := New(Options{Mode: Delta, Intern: intern})
-	m.Step(Ready{World: w})
-	m.Step(Request{TypeURL: pushOrder[cds].url})
-	m.Step(Sent{})
-	m.Step(Request{TypeURL: pushOrder[eds].url, Subscribe: w.shelves[eds][0].Asked()})
-	m.Step(Sent{})
-	m.Step(Request{TypeURL: pushOrder[cds].url, Nonce: "1"})
-	m.Step(Request{TypeURL: pushOrder[eds].url, Nonce: "2"})
+// with replaces the Shelf of one type.
+func (w benchWorld) with(at int, s *Shelf) benchWorld {
+	shelves := map[string][]*Shelf{}
+	for i := range pushOrder {
+		shelves[pushOrder[i].URL] = w.shelves[i]
+	}
+	shelves[pushOrder[at].URL] = []*Shelf{s}
+	w.World = MakeWorld(Contents{Shelves: shelves, EndpointsOf: ownEndpoints, ClustersOf: refs})
+	return w
+}
+
+func setOf(list []*resource.Resource) *resource.Set {
+	set, err := resource.NewSet(list)
+	if err != nil {
+		panic(err)
+	}
+	return set
+}
+
+// converse feeds an event, and writes and acknowledges all that comes.
+func converse(m *Machine, e Event) {
+	for _, a := range m.Step(e) {
+		if s, ok := a.(Send); ok {
+			converse(m, Request{TypeURL: s.TypeURL, Nonce: s.Nonce, Version: s.Version, Names: m.Names(s.TypeURL)})
+			converse(m, Sent{})
+		}
+	}
+}
+
+// connected makes a Machine whose client has all of the World. names are what it asks endpoints of, as a client sends them.
+func connected(w benchWorld, mode Mode, names []string) *Machine {
+	m := New(Options{Mode: mode})
+	converse(m, Ready{World: w.World})
+	converse(m, Request{TypeURL: pushOrder[cds].URL})
+	if mode == Delta {
+		converse(m, Request{TypeURL: pushOrder[eds].URL, Subscribe: names})
+	} else {
+		converse(m, Request{TypeURL: pushOrder[eds].URL, Names: names})
+	}
+	converse(m, Request{TypeURL: pushOrder[lds].URL})
+	converse(m, Request{TypeURL: pushOrder[rds].URL, Subscribe: []string{"80"}, Names: []string{"80"}})
 	return m
 }
 
-// BenchmarkEndpointChange is one stream's part of a push of one changed ClusterLoadAssignment among n: a World, a Send, its
-// Sent and its ACK.
-func BenchmarkEndpointChange(b *testing.B) {
-	for _, n := range []int{1000, 10000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			worlds := [2]*World{benchWorld(n, 1, 1), benchWorld(n, 2, 1)}
-			m := connected(worlds[0], nil)
-			b.ReportAllocs()
-			for i := 1; b.Loop(); i++ {
-				for _, a := range m.Step(Ready{World: worlds[i%2]}) {
-					m.Step(Sent{})
-					m.Step(Request{TypeURL: pushOrder[eds].url, Nonce: a.(Send).Nonce})
-				}
+// asSent gives names as they come off the wire: each in memory of its own. Envoy sends them in order.
+func asSent(names []string) []string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = strings.Clone(n)
+	}
+	return list
+}
+
+// BenchmarkPush is one stream's part of a push: a World, the Sends, their Sents and ACKs.
+func BenchmarkPush(b *testing.B) {
+	for _, n := range []int{1000, 4000} {
+		one, two := newBenchWorld(n, 1, 1), newBenchWorld(n, 2, 1)
+		clusters := slices.Clone(one.shelves[cds][0].set.List())
+		clusters[0] = resource.FromBytes(clusters[0].Name, clusters[0].TypeURL, []byte("c2"))
+		for _, c := range []struct {
+			what   string
+			worlds [2]benchWorld
+		}{
+			{"nothing", [2]benchWorld{one, one.with(sds, NewNamedShelf(nil, nil))}},
+			{"endpoints", [2]benchWorld{one, one.with(eds, two.shelves[eds][0])}},
+			{"cluster", [2]benchWorld{one, one.with(cds, NewShelf(setOf(clusters)))}},
+			{"route", [2]benchWorld{one, one.with(rds, two.shelves[rds][0])}},
+			{"service", [2]benchWorld{one, newBenchWorld(n+1, 1, 1)}},
+		} {
+			for _, mode := range []Mode{Delta, SotW} {
+				b.Run(fmt.Sprintf("%s/%s/%d", c.what, mode, n), func(b *testing.B) {
+					m := connected(c.worlds[0], mode, c.worlds[0].names)
+					b.ReportAllocs()
+					for i := 1; b.Loop(); i++ {
+						converse(m, Ready{World: c.worlds[i%2].World})
+					}
+				})
 			}
-		})
+		}
 	}
 }
 
-// BenchmarkConnect is a cold connect up to the endpoints, with alike streams before it.
+// BenchmarkConnect is a cold connect, with alike streams before it.
 func BenchmarkConnect(b *testing.B) {
-	for _, n := range []int{1000, 10000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := benchWorld(n, 1, 1)
-			names := w.shelves[eds][0].Asked()
-			b.ReportAllocs()
-			for b.Loop() {
-				connected(w, func([]string) ([]string, any) { return names, nil })
-			}
-		})
+	for _, n := range []int{1000, 4000} {
+		for _, mode := range []Mode{Delta, SotW} {
+			b.Run(fmt.Sprintf("%s/%d", mode, n), func(b *testing.B) {
+				w := newBenchWorld(n, 1, 1)
+				b.ReportAllocs()
+				for b.Loop() {
+					b.StopTimer()
+					names := asSent(w.names)
+					b.StartTimer()
+					connected(w, mode, names)
+				}
+			})
+		}
 	}
 }
 
 // BenchmarkReconnect is a client that comes with everything, and is sent nothing.
 func BenchmarkReconnect(b *testing.B) {
-	w := benchWorld(1000, 1, 1)
-	names := w.shelves[eds][0].Asked()
-	b.ReportAllocs()
-	for b.Loop() {
-		b.StopTimer()
-		held := [2]map[string]string{{}, {}}
-		for i := range held {
-			for _, r := range w.shelves[i][0].set.List() {
-				held[i][r.Name] = r.Version
+	for _, n := range []int{1000, 4000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := newBenchWorld(n, 1, 1)
+			var held [typeCount]map[string]string
+			for i := range held {
+				held[i] = map[string]string{}
+				for _, s := range w.shelves[i] {
+					for _, r := range s.set.List() {
+						held[i][r.Name] = r.Version
+					}
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				clusters, endpoints, names := maps.Clone(held[cds]), maps.Clone(held[eds]), asSent(w.names)
+				b.StartTimer()
+				m := New(Options{Mode: Delta})
+				converse(m, Ready{World: w.World})
+				converse(m, Request{TypeURL: pushOrder[cds].URL, Held: clusters})
+				converse(m, Request{TypeURL: pushOrder[eds].URL, Subscribe: names, Held: endpoints})
+				converse(m, Request{TypeURL: pushOrder[lds].URL, Held: held[lds]})
+				converse(m, Request{TypeURL: pushOrder[rds].URL, Subscribe: []string{"80"}, Held: held[rds]})
+			}
+		})
+	}
+}
+
+// BenchmarkMemory says how many bytes a stream takes at rest, beyond what all share: after a cold connect, and after some
+// pushes.
+func BenchmarkMemory(b *testing.B) {
+	for _, mode := range []Mode{Delta, SotW} {
+		b.Run(mode.String(), func(b *testing.B) {
+			var perStream float64
+			for b.Loop() {
+				perStream = float64(memoryOf(mode, 4000, 500)) / 500
+			}
+			b.ReportMetric(perStream, "B/stream")
+		})
+	}
+}
+
+// memoryOf gives the bytes that so many streams at rest take.
+func memoryOf(mode Mode, services, streams int) int64 {
+	one, two := newBenchWorld(services, 1, 1), newBenchWorld(services+1, 2, 3)
+	before := heap()
+	machines := make([]*Machine, streams)
+	for i := range machines {
+		machines[i] = connected(one, mode, asSent(one.names))
+		for j, w := range []benchWorld{two, one, two, one} {
+			converse(machines[i], Ready{World: w.World})
+			if j%2 == 0 {
+				converse(machines[i], Request{TypeURL: pushOrder[eds].URL, Nonce: "stale", Subscribe: []string{strings.Clone(two.names[services])}})
+			} else {
+				converse(machines[i], Request{TypeURL: pushOrder[eds].URL, Nonce: "stale", Unsubscribe: []string{two.names[services]}})
 			}
 		}
-		b.StartTimer()
-		m := New(Options{Mode: Delta, Intern: func([]string) ([]string, any) { return names, nil }})
-		m.Step(Ready{World: w})
-		m.Step(Request{TypeURL: pushOrder[cds].url, Held: held[0]})
-		m.Step(Sent{})
-		m.Step(Request{TypeURL: pushOrder[eds].url, Subscribe: names, Held: held[1]})
+		converse(machines[i], Overdue{})
+	}
+	used := heap() - before
+	runtime.KeepAlive(machines)
+	runtime.KeepAlive(one)
+	runtime.KeepAlive(two)
+	return used
+}
+
+func heap() int64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
+}
+
+// TestMemory holds a stream at rest to what proxies may cost: most of it is meant for their connections.
+func TestMemory(t *testing.T) {
+	for _, mode := range []Mode{Delta, SotW} {
+		if each := memoryOf(mode, 1000, 200) / 200; each > 2048 {
+			t.Errorf("a %s stream at rest takes %d bytes, want at most 2048", mode, each)
+		}
 	}
 }

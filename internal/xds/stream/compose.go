@@ -11,6 +11,10 @@ type draft struct {
 	parts   []*Payload
 	removed []string
 	before  uint64 // what the subscription had reached before
+	// still says of a resource that the client must not be sent it now; nil: none must wait.
+	still func(name string, is *resource.Resource) bool
+	// fresh are names of clusters that the client does not have yet; returned lingered until now.
+	fresh, returned []string
 }
 
 func (d *draft) empty() bool { return len(d.parts) == 0 && len(d.removed) == 0 }
@@ -28,23 +32,29 @@ func (m *Machine) compose(s *subscription) *draft {
 	if s.upToDate(m.round) || len(shelves) == 0 {
 		return nil
 	}
-	d := &draft{before: s.reached}
+	sets := m.world.sets[s.at]
+	if s.base != nil && !s.asked() && !s.behind() && slices.Equal(s.base, sets) {
+		s.base, s.reached = sets, m.round
+		return nil
+	}
+	d := &draft{before: s.reached, still: m.stilled(s)}
+	if m.unready(s, d) {
+		return nil
+	}
 	if s.everything {
 		m.all(s, d)
 	} else if s.base != nil {
 		m.changes(s, d)
 	}
+	m.freed(s, d)
 	m.linger(s, d)
 	m.debts(s, d)
 	m.follow(s, d)
+	m.arrive(s, d)
 
-	if s.base == nil || len(s.base) != len(shelves) {
-		s.base = make([]*resource.Set, len(shelves))
-	}
-	for i, shelf := range shelves {
-		s.base[i] = shelf.set
-	}
-	if len(s.owed) == 0 {
+	s.base = sets
+	s.adopt(m.world.asked(s.at))
+	if !s.behind() {
 		s.reached = m.round
 	}
 
@@ -55,7 +65,7 @@ func (m *Machine) compose(s *subscription) *draft {
 	if m.mode == SotW {
 		return m.stateOfTheWorld(s, d, due)
 	}
-	if d.empty() && !due {
+	if d.empty() && (!due || s.Silent) {
 		return nil
 	}
 	return d
@@ -65,39 +75,54 @@ func (m *Machine) compose(s *subscription) *draft {
 func (m *Machine) all(s *subscription, d *draft) {
 	if s.base != nil {
 		m.removals(s, d)
+		m.additions(s, d)
 	}
+	found := 0
 	for _, shelf := range m.world.shelves[s.at] {
-		if len(s.held) == 0 {
+		if len(s.held) == 0 && d.still == nil && len(s.frozen) == 0 {
 			d.add(shelf.full)
 			continue
 		}
-		var differ []*resource.Resource
+		var list []*resource.Resource
 		for _, r := range shelf.set.List() {
-			if s.held[r.Name] != r.Version {
-				differ = append(differ, r)
+			version, holds := s.held[r.Name]
+			if holds {
+				found++
+			} else if s.role == clusterRole && s.resumed && s.base == nil {
+				d.fresh = append(d.fresh, r.Name)
+			}
+			switch {
+			case holds && version == r.Version:
+			case d.still != nil && d.still(r.Name, r):
+				s.freeze(s.asHeld(r.Name))
+			default:
+				delete(s.frozen, r.Name)
+				list = append(list, r)
 			}
 		}
-		d.add(NewPayload(differ))
+		d.add(shelf.of(list))
 	}
-	for name := range s.held {
-		if m.world.get(s.at, name) == nil {
-			d.removed = append(d.removed, name)
+	if found < len(s.held) && s.Removable {
+		for name := range s.held {
+			if m.world.get(s.at, name) == nil {
+				d.removed = append(d.removed, name)
+			}
 		}
+		slices.Sort(d.removed)
 	}
-	slices.Sort(d.removed)
 	s.everything, s.held = false, nil
 	s.owed = slices.DeleteFunc(slices.Clone(s.owed), func(n string) bool { return m.world.get(s.at, n) != nil })
 }
 
 // changes adds what differs from the sets that the client was last brought up to.
 func (m *Machine) changes(s *subscription, d *draft) {
-	still := m.stilled(s)
 	for i, shelf := range m.world.shelves[s.at] {
 		if st := shelf.since(s.baseOf(i)); st != nil {
-			d.add(s.share(st.updated, still))
+			d.add(s.share(shelf, st.updated, d))
 		}
 	}
 	m.removals(s, d)
+	m.additions(s, d)
 }
 
 // removals adds what is gone from those sets. A name that was not looked up this time is not gone.
@@ -114,12 +139,28 @@ func (m *Machine) removals(s *subscription, d *draft) {
 				if !has(s.owed, n) {
 					s.hold(s.was(n))
 				}
-			case s.removable:
+			case s.Removable:
 				d.removed = append(d.removed, n)
 			}
 		}
 	}
 	slices.Sort(d.removed)
+}
+
+// additions notes which clusters are not in those sets.
+func (m *Machine) additions(s *subscription, d *draft) {
+	if s.role != clusterRole || !s.wildcard {
+		return
+	}
+	for i, shelf := range m.world.shelves[s.at] {
+		if st := shelf.since(s.baseOf(i)); st != nil {
+			for _, n := range st.added {
+				if s.was(n) == nil {
+					d.fresh = append(d.fresh, n)
+				}
+			}
+		}
+	}
 }
 
 func (s *subscription) baseOf(shelf int) *resource.Set {
@@ -129,114 +170,43 @@ func (s *subscription) baseOf(shelf int) *resource.Set {
 	return nil
 }
 
-// share gives the part of a Payload that the client is to have; the shared Payload itself if that is all of it.
-// What is owed is left to debts.
-func (s *subscription) share(p *Payload, still []string) *Payload {
-	wanted := func(r *resource.Resource) bool {
-		return s.covers(r.Name) && !has(still, r.Name) && !has(s.owed, r.Name)
+// share gives the part of a Shelf's Payload that the client is to have; that Payload itself if it is all of it.
+func (s *subscription) share(shelf *Shelf, p *Payload, d *draft) *Payload {
+	var part []*resource.Resource
+	whole := true
+	for i, r := range p.resources {
+		switch takes := s.takes(r, d); {
+		case takes && !whole:
+			part = append(part, r)
+		case !takes && whole:
+			whole = false
+			part = append(part, p.resources[:i]...)
+		}
 	}
-	if !slices.ContainsFunc(p.resources, func(r *resource.Resource) bool { return !wanted(r) }) {
+	if whole {
 		return p
 	}
-	var part []*resource.Resource
-	for _, r := range p.resources {
-		if wanted(r) {
-			part = append(part, r)
-		} else if has(still, r.Name) && !has(s.owed, r.Name) {
-			s.freeze(s.was(r.Name))
-		}
-	}
-	return NewPayload(part)
+	return shelf.of(part)
 }
 
-// debts adds what is owed. Names that the World does not know yet stay owed.
-func (m *Machine) debts(s *subscription, d *draft) {
-	if len(s.owed) == 0 {
-		return
+// takes says whether a changed resource is for the client now. What is owed is left to debts, and what must wait is
+// remembered.
+func (s *subscription) takes(r *resource.Resource, d *draft) bool {
+	if has(s.owed, r.Name) {
+		return false
 	}
-	owed := m.differing(s)
-	owed = m.unchanging(s, owed, d)
-	found := 0
-	for _, shelf := range m.world.shelves[s.at] {
-		p := shelf.pick(owed)
-		found += len(p.resources)
-		d.add(p)
+	// Endpoints may be asked for later than their cluster lingers: they are kept as they are in any case.
+	covers := s.covers(r.Name)
+	if (covers || s.role == endpointRole) && d.still != nil && d.still(r.Name, r) {
+		s.freeze(s.asHeld(r.Name))
+		return false
 	}
-	var later []string
-	if found < len(owed) {
-		for _, n := range owed {
-			switch {
-			case m.world.get(s.at, n) != nil:
-			case !m.world.knows(s.at, n):
-				later = append(later, n)
-			case s.removable && !has(d.removed, n):
-				d.removed = union(d.removed, []string{n})
-				delete(s.gone, n)
-			}
-		}
+	if !covers {
+		return false
 	}
-	s.owed = later
-	if s.following = without(s.following, without(s.following, later)); later == nil {
-		s.held = nil
+	if was := s.frozen[r.Name]; was != nil {
+		delete(s.frozen, r.Name)
+		return was.Version != r.Version
 	}
-}
-
-// differing gives the owed names without those that the client holds as they are, or that must stay for now as it holds
-// them.
-func (m *Machine) differing(s *subscription) []string {
-	if len(s.held) == 0 {
-		return s.owed
-	}
-	still := m.stilled(s)
-	var list, same []string
-	for _, n := range s.owed {
-		version, holds := s.held[n]
-		r := m.world.get(s.at, n)
-		switch {
-		case !holds || r == nil:
-			list = append(list, n)
-		case r.Version == version:
-			same = append(same, n)
-		case has(still, n) && !has(s.following, n):
-			s.freeze(&resource.Resource{Name: n, Version: version})
-		default:
-			list = append(list, n)
-		}
-	}
-	if s.at == eds && s.resumed {
-		s.trusted = union(s.trusted, same)
-	}
-	return list
-}
-
-// unchanging answers the owed names that must not change now as they were answered before, and gives the others.
-func (m *Machine) unchanging(s *subscription, owed []string, d *draft) []string {
-	still := m.stilled(s)
-	if len(still) == 0 {
-		return owed
-	}
-	var answered []string
-	var before []*resource.Resource
-	for _, n := range owed {
-		if !has(still, n) {
-			continue
-		}
-		was, is := s.was(n), m.world.get(s.at, n)
-		if was == nil || was.TypeURL == "" || is == nil || is.Version == was.Version {
-			continue
-		}
-		answered, before = append(answered, n), append(before, was)
-		s.freeze(was)
-	}
-	d.add(NewPayload(before))
-	return without(owed, answered)
-}
-
-// hold makes a resource due unless it comes out as the client has it.
-func (s *subscription) hold(r *resource.Resource) {
-	if s.held == nil {
-		s.held = map[string]string{}
-	}
-	s.held[r.Name] = r.Version
-	s.owe([]string{r.Name})
+	return true
 }

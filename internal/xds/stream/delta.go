@@ -8,7 +8,10 @@ const wildcardName = "*"
 func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:
-		s.held, s.resumed = r.Held, len(r.Held) > 0
+		s.held, s.resumed, s.stateful = r.Held, len(r.Held) > 0, len(r.Held) > 0
+		for _, n := range s.following { // it must be given these again: their clusters came before this request
+			delete(s.held, n)
+		}
 		if r.Rejected { // of a stream before this one
 			m.refuse(s, r, nil)
 		}
@@ -18,13 +21,16 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	if !first && len(r.Subscribe)+len(r.Unsubscribe) == 0 {
 		return
 	}
+	before := s.names
 	m.unsubscribe(s, sorted(r.Unsubscribe))
 	s.subscribe(sorted(r.Subscribe), first)
 	if first {
-		s.wildcard = s.wildcard || s.whole && !s.named
+		s.wildcard = s.wildcard || s.Wildcard && !s.named
 		s.askAll()
 	}
-	s.names, s.shared = m.intern(s.names)
+	if !same(before, s.names) {
+		m.keep(s, s.names)
+	}
 }
 
 // subscribe adds to what the client is interested in. Every name is answered, also one that it was sent before, or said
@@ -36,9 +42,10 @@ func (s *subscription) subscribe(names []string, first bool) {
 	s.named = true
 	if has(names, wildcardName) {
 		names = without(names, []string{wildcardName})
-		s.wildcard = s.whole
-		s.everything = s.whole
+		s.wildcard = s.Wildcard
+		s.everything = s.Wildcard
 	}
+	s.lacks(without(names, s.names))
 	s.names = union(s.names, names)
 	s.owe(names)
 	for _, n := range names {

@@ -10,7 +10,6 @@ import (
 // flight is a response that the client has not answered yet.
 type flight struct {
 	exchange
-	number  uint64 // counts the responses of the stream
 	parts   []*Payload
 	removed []string
 	before  uint64 // the round that the subscription had reached before it
@@ -32,6 +31,15 @@ func (s *subscription) launch(f flight) {
 	s.flights = append(s.flights, f)
 }
 
+// land takes a flight off the list. What is empty takes no memory.
+func (s *subscription) land(i int) flight {
+	f := s.flights[i]
+	if s.flights = slices.Delete(s.flights, i, i+1); len(s.flights) == 0 {
+		s.flights = nil
+	}
+	return f
+}
+
 // waiting says that an answer is due from the client.
 func (s *subscription) waiting() bool {
 	return slices.ContainsFunc(s.flights, func(f flight) bool { return f.age < patience })
@@ -49,17 +57,16 @@ func (s *subscription) settled() uint64 {
 
 // answeredDelta takes in the ACK or NACK of one response.
 func (m *Machine) answeredDelta(s *subscription, r Request) {
-	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.nonce == r.Nonce })
+	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.is(r.Nonce) })
 	if i < 0 {
 		if r.Rejected { // of one too old to be remembered
 			m.refuse(s, r, nil)
 		} else {
-			m.do(Stale{TypeURL: s.url, Nonce: r.Nonce})
+			m.do(Stale{TypeURL: s.URL, Nonce: r.Nonce})
 		}
 		return
 	}
-	f := s.flights[i]
-	s.flights = slices.Delete(s.flights, i, i+1)
+	f := s.land(i)
 	if r.Rejected {
 		m.refuse(s, r, []flight{f})
 		return
@@ -84,20 +91,20 @@ func (m *Machine) answeredSotW(s *subscription, r Request) {
 
 // answeredLate takes in an answer to a response that is not the newest. That something was refused is not said again.
 func (m *Machine) answeredLate(s *subscription, r Request) {
-	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.nonce == r.Nonce })
+	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.is(r.Nonce) })
 	if i < 0 || !r.Rejected {
-		m.do(Stale{TypeURL: s.url, Nonce: r.Nonce})
+		m.do(Stale{TypeURL: s.URL, Nonce: r.Nonce})
 		return
 	}
-	f := s.flights[i]
-	s.flights = slices.Delete(s.flights, i, i+1)
+	f := s.land(i)
 	m.refuse(s, r, []flight{f})
 }
 
 func (m *Machine) accept(s *subscription, f flight) {
 	s.mend(f)
 	s.acked, s.message = f.exchange, ""
-	m.do(Ack{TypeURL: s.url, Nonce: f.nonce, Version: f.version})
+	m.taken(s, f)
+	m.do(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version})
 }
 
 // mend forgets that resources were refused before which the client has now taken, or need not have any more.
@@ -128,6 +135,9 @@ func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 		version = flights[len(flights)-1].version
 	}
 	found := blamed(flights, r.Message)
+	if len(found) == 0 && !s.Wildcard {
+		s.suspect(flights)
+	}
 	for _, f := range flights {
 		for _, p := range f.parts {
 			for _, x := range p.resources {
@@ -137,7 +147,35 @@ func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 			}
 		}
 	}
-	m.do(Nack{TypeURL: s.url, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found})
+	if s.role == clusterRole && len(flights) > 0 {
+		m.shown(flights[len(flights)-1].number, flights, found)
+		m.retried(s, found)
+	}
+	m.do(Nack{TypeURL: s.URL, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found})
+}
+
+// suspect notes that of what was sent it is not known which the client refuses.
+func (s *subscription) suspect(flights []flight) {
+	for _, f := range flights {
+		for _, p := range f.parts {
+			s.suspects = append(s.suspects, p.resources...)
+		}
+	}
+}
+
+// try sends the next suspect by itself: what comes back for it is about nothing else, and those that are good get through.
+// One that changed meanwhile was sent, and one that the client has given up is not wanted.
+func (m *Machine) try(s *subscription) *draft {
+	for len(s.suspects) > 0 && !s.waiting() {
+		r := s.suspects[0]
+		if s.suspects = s.suspects[1:]; len(s.suspects) == 0 {
+			s.suspects = nil
+		}
+		if _, refused := s.refused[r.Name]; refused && s.covers(r.Name) && m.world.get(s.at, r.Name) == r {
+			return &draft{parts: []*Payload{NewPayload([]*resource.Resource{r})}, before: s.reached}
+		}
+	}
+	return nil
 }
 
 func (s *subscription) refusal(name string, number uint64) {

@@ -51,7 +51,7 @@ func (c *fuzzCheck) actions(list []Action) {
 			c.t.Fatal("sent before the Send before was written")
 		}
 		c.writing = true
-		if !c.asked[s.TypeURL] && s.TypeURL != pushOrder[eds].url {
+		if !c.asked[s.TypeURL] && s.TypeURL != pushOrder[eds].URL {
 			c.t.Fatalf("sent %s, which was not asked for", s.TypeURL)
 		}
 		seen := map[string]bool{}
@@ -63,7 +63,14 @@ func (c *fuzzCheck) actions(list []Action) {
 				seen[r.Name] = true
 			}
 		}
+		kind := pushOrder[envoyTypes.place(s.TypeURL)]
+		if kind.Silent && len(seen) == 0 {
+			c.t.Fatalf("an empty response of %s", s.TypeURL)
+		}
 		for _, n := range s.Removed {
+			if !kind.Removable {
+				c.t.Fatalf("%s of %s is removed", n, s.TypeURL)
+			}
 			if seen[n] {
 				c.t.Fatalf("%s is there, or removed, twice", n)
 			}
@@ -102,8 +109,8 @@ func (in *fuzzInput) event() Event {
 		return Overdue{}
 	default:
 		r := Request{TypeURL: "unknown"}
-		if i := int(b / 8 % 7); i < len(pushOrder) {
-			r.TypeURL = pushOrder[i].url
+		if i := int(b / 8 % 10); i < len(pushOrder) {
+			r.TypeURL = pushOrder[i].URL
 		}
 		r.Nonce = []string{"", "", "1", "2", "3", "7", "junk"}[in.byte()%7]
 		r.Version = []string{"", "v"}[in.byte()%2]
@@ -113,7 +120,7 @@ func (in *fuzzInput) event() Event {
 		if b%8 == 5 {
 			r.Held = map[string]string{}
 			for _, n := range in.names() {
-				r.Held[n] = resource.FromBytes(n, r.TypeURL, []byte{'1'}).Version
+				r.Held[n] = resource.FromBytes(n, r.TypeURL, []byte("1 :a")).Version
 			}
 		}
 		return r
@@ -134,18 +141,18 @@ func (in *fuzzInput) world() *World {
 				asked = append(asked, name)
 			}
 			if b>>(j+4)&1 == 1 {
-				list = append(list, resource.FromBytes(name, pushOrder[i].url, fmt.Append(nil, b%2)))
+				list = append(list, resource.FromBytes(name, pushOrder[i].URL, fmt.Append(nil, b%2, ":a")))
 			}
 		}
 		set, err := resource.NewSet(list)
 		if err != nil {
 			panic(err)
 		}
-		if pushOrder[i].whole {
-			shelves[pushOrder[i].url] = []*Shelf{NewShelf(set)}
+		if pushOrder[i].Wildcard {
+			shelves[pushOrder[i].URL] = []*Shelf{NewShelf(set)}
 		} else {
-			shelves[pushOrder[i].url] = []*Shelf{NewNamedShelf(set, asked)}
+			shelves[pushOrder[i].URL] = []*Shelf{NewNamedShelf(set, asked)}
 		}
 	}
-	return NewWorld(shelves, ownEndpoints)
+	return MakeWorld(Contents{Shelves: shelves, EndpointsOf: ownEndpoints, ClustersOf: refs})
 }

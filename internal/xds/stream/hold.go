@@ -23,7 +23,7 @@ const unasked = 2
 
 // linger holds back the removals of a draft. A resource that comes back in time was never gone.
 func (m *Machine) linger(s *subscription, d *draft) {
-	if !s.lingers {
+	if !s.lingers() {
 		return
 	}
 	for name, old := range s.gone {
@@ -32,6 +32,7 @@ func (m *Machine) linger(s *subscription, d *draft) {
 			continue
 		}
 		delete(s.gone, name)
+		d.returned = append(d.returned, name)
 		if old != nil && old.Version == r.Version {
 			d.leaveOut(name)
 			m.thaw([]string{m.endpointsOf(name, old)})
@@ -50,8 +51,8 @@ func (m *Machine) linger(s *subscription, d *draft) {
 // leaveOut takes a resource out of the draft.
 func (d *draft) leaveOut(name string) {
 	for i, p := range d.parts {
-		at := slices.IndexFunc(p.resources, func(r *resource.Resource) bool { return r.Name == name })
-		if at < 0 {
+		at := preceding(p.resources, name)
+		if at == len(p.resources) || p.resources[at].Name != name {
 			continue
 		}
 		d.parts[i] = NewPayload(slices.Concat(p.resources[:at], p.resources[at+1:]))
@@ -65,13 +66,12 @@ func (m *Machine) releasable(s *subscription) bool {
 	if len(s.gone) == 0 {
 		return false
 	}
-	for i := range pushOrder {
-		if !pushOrder[i].refers || len(m.world.shelves[i]) == 0 {
+	for i, t := range m.subs {
+		if !m.types.list[i].refers() || len(m.world.shelves[i]) == 0 {
 			continue
 		}
-		t := m.subs[i]
 		if t == nil {
-			if s.resumed && s.age < unasked {
+			if s.stateful && s.age < unasked {
 				return false
 			}
 			continue
@@ -105,62 +105,68 @@ func (m *Machine) release(s *subscription) *draft {
 // follow makes the endpoints of the clusters in a draft due. A new or changed cluster warms until it is given its
 // endpoints, and a client that knows them already does not ask for them again.
 func (m *Machine) follow(s *subscription, d *draft) {
-	if s.at != cds || len(m.world.shelves[eds]) == 0 || len(d.parts) == 0 {
+	if s.role != clusterRole || len(m.world.shelves[m.types.endpoints]) == 0 || len(d.parts) == 0 {
 		return
 	}
-	asked, started := m.subs[eds] != nil, m.subs[lds] != nil // Envoy asks for LDS when its first clusters are warm
-	if !asked && !started && !s.resumed {
+	asked, started := m.endpoints() != nil, m.listeners() != nil // Envoy asks for LDS when its first clusters are warm
+	if !asked && (!started && !s.resumed || !s.wildcard) {
 		return // its first EDS request will come next, and name them all
 	}
 	var names []string
 	for _, p := range d.parts {
-		for _, r := range p.resources {
-			if n := m.world.endpoints(r); n != "" {
-				names = append(names, n)
-			}
-		}
+		names = union(names, p.followers(m.world.endpointsOf))
 	}
 	if len(names) == 0 {
 		return
 	}
-	names = sorted(names)
 	if !asked && !started { // its first EDS request comes next, and may say that it holds them
 		m.followers = union(m.followers, names)
 		return
 	}
-	m.subscription(eds).oweFollowing(names)
+	m.subscription(m.types.endpoints).oweFollowing(names)
 }
 
 // join makes due what follows clusters that were sent before it was known whether the client asks for EDS.
 func (m *Machine) join() {
 	if len(m.followers) > 0 {
-		m.subscription(eds).oweFollowing(m.followers)
+		m.subscription(m.types.endpoints).oweFollowing(m.followers)
 		m.followers = nil
 	}
 }
 
-// age lets time pass.
+// age lets time pass. For answers it stands still while a response is being written: the client cannot have answered it,
+// and is sent nothing meanwhile.
 func (m *Machine) age() {
 	for _, s := range m.subs {
 		if s == nil {
 			continue
 		}
 		for i := range s.flights {
-			s.flights[i].age = min(s.flights[i].age+1, patience)
+			if !m.writing {
+				s.flights[i].age = min(s.flights[i].age+1, patience)
+			}
 		}
 		if len(s.gone) > 0 {
 			s.age = min(s.age+1, unasked)
 		}
 	}
+	if !m.writing {
+		m.mature()
+	}
 	m.startUp()
 	m.melt()
+	for _, s := range m.subs {
+		if s != nil {
+			s.tidy()
+		}
+	}
 }
 
 // startUp helps a client that lost its stream while it was starting up: it came with endpoints, and does not go on to
 // listeners, so one of its clusters still waits for the endpoints that it was being sent.
 func (m *Machine) startUp() {
-	e := m.subs[eds]
-	if e == nil || !e.resumed || m.subs[cds] == nil || m.subs[lds] != nil || e.age >= unasked {
+	e := m.endpoints()
+	if e == nil || !e.resumed || m.clusters() == nil || m.listeners() != nil || e.age >= unasked {
 		return
 	}
 	if m.writing || len(e.flights) > 0 {

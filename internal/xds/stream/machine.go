@@ -5,6 +5,8 @@ import "strconv"
 // Options shape a Machine.
 type Options struct {
 	Mode Mode
+	// Types is the table of types that the stream serves; nil is EnvoyTypes.
+	Types *Types
 	// Intern may give an equal, shared list for a list of names; nil keeps each as it is. Ten thousand alike proxies
 	// subscribe to the same thousand names. The second result is held for as long as the list is in use.
 	Intern func(names []string) ([]string, any)
@@ -12,18 +14,21 @@ type Options struct {
 
 // Machine is one ADS stream: see the package's documentation. It is not safe for concurrent use.
 type Machine struct {
-	mode   Mode
+	types  *Types
 	intern func([]string) ([]string, any)
 
 	world *World
-	round uint64 // counts the Worlds
-	subs  [len(pushOrder)]*subscription
+	round uint64          // counts the Worlds
+	subs  []*subscription // by position in types, nil for what is not asked for
 
 	nonces  uint64
+	mode    Mode
 	writing bool // a Send is with the shell
 	closed  bool
+	stuck   bool // see arrival
 	// followers are EDS names whose clusters were sent before the client asked for EDS or LDS on this stream.
 	followers []string
+	arrivals  []arrival
 	strangers []string // types asked for that are not served
 
 	actions []Action // of the Step under way
@@ -31,10 +36,14 @@ type Machine struct {
 
 // New makes the Machine of a new stream.
 func New(o Options) *Machine {
-	m := &Machine{mode: o.Mode, intern: o.Intern}
+	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern}
+	if m.types == nil {
+		m.types = envoyTypes
+	}
 	if m.intern == nil {
 		m.intern = func(names []string) ([]string, any) { return names, nil }
 	}
+	m.subs = make([]*subscription, len(m.types.list))
 	return m
 }
 
@@ -44,18 +53,11 @@ func (m *Machine) Step(e Event) []Action {
 	if m.closed {
 		return nil
 	}
-	m.actions = nil
 	switch e := e.(type) {
 	case Request:
 		m.request(e)
 	case Ready:
-		m.world = e.World
-		m.round++
-		for _, s := range m.subs {
-			if s != nil {
-				s.look = true
-			}
-		}
+		m.ready(e.World)
 	case Sent:
 		m.writing = false
 	case Overdue:
@@ -67,17 +69,32 @@ func (m *Machine) Step(e Event) []Action {
 			}
 		}
 	case Close:
-		*m = Machine{closed: true}
+		*m = Machine{closed: true, types: m.types}
 		return nil
 	}
 	if !m.writing && !m.closed {
 		m.next()
 	}
 	m.want()
-	return m.actions
+	actions := m.actions
+	m.actions = nil
+	return actions
 }
 
 func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }
+
+func (m *Machine) ready(w *World) {
+	if w.types != m.types {
+		panic("stream: a World of other types than the stream's")
+	}
+	m.world = w
+	m.round++
+	for _, s := range m.subs {
+		if s != nil {
+			s.look = true
+		}
+	}
+}
 
 // maxStrangers bounds the types that a stream remembers to have warned of.
 const maxStrangers = 16
@@ -88,7 +105,7 @@ func (m *Machine) request(r Request) {
 		m.do(Shut{Reason: "type_url is missing: an aggregated stream needs it in every request"})
 		return
 	}
-	at := place(r.TypeURL)
+	at := m.types.place(r.TypeURL)
 	if at < 0 {
 		if !has(m.strangers, r.TypeURL) && len(m.strangers) < maxStrangers {
 			m.strangers = union(m.strangers, []string{r.TypeURL})
@@ -112,26 +129,41 @@ func (m *Machine) request(r Request) {
 // subscription gives what is known of a type, making a place for it if nothing is.
 func (m *Machine) subscription(at int) *subscription {
 	if m.subs[at] == nil {
-		m.subs[at] = &subscription{kind: &pushOrder[at], at: at}
+		m.subs[at] = &subscription{Type: &m.types.list[at], at: at}
 	}
 	return m.subs[at]
 }
 
+// sub gives what is known of the type at a position, nil if that is -1 or the type was not asked for.
+func (m *Machine) sub(at int) *subscription {
+	if at < 0 || at >= len(m.subs) { // none are left when the stream is closed
+		return nil
+	}
+	return m.subs[at]
+}
+
+func (m *Machine) clusters() *subscription  { return m.sub(m.types.clusters) }
+func (m *Machine) endpoints() *subscription { return m.sub(m.types.endpoints) }
+func (m *Machine) listeners() *subscription { return m.sub(m.types.listeners) }
+
 // opened does what the first request of a type tells about the other types.
 func (m *Machine) opened(s *subscription) {
-	switch s.at {
-	case eds:
+	switch s.role {
+	case endpointRole:
 		m.join()
-	case lds:
+	case listenerRole:
 		m.join()
-		e := m.subs[eds]
-		if e == nil || !e.resumed {
-			break
+		e := m.endpoints()
+		if e == nil {
+			return
 		}
 		// While a cluster warms Envoy leaves CDS out of a new stream's requests, which otherwise come in push order.
 		// What warms needs an EDS answer, whatever version of it is held; which cluster it is cannot be seen.
-		if m.subs[cds] == nil {
-			e.distrust()
+		if m.clusters() == nil && (e.stateful || s.stateful) {
+			if e.resumed {
+				e.distrust()
+			}
+			m.doubt()
 		}
 		e.trusted = nil
 	}
@@ -144,13 +176,17 @@ func (m *Machine) want() {
 			continue
 		}
 		s.look = false
-		if names := s.unknown(m.world); len(names) > 0 && len(m.world.shelves[s.at]) > 0 {
-			m.do(Want{TypeURL: s.url, Names: names})
+		if len(m.world.shelves[s.at]) == 0 {
+			continue
+		}
+		if names := s.unknown(m.world); len(names) > 0 {
+			m.do(Want{TypeURL: s.URL, Names: names})
 		}
 	}
 }
 
-// next sends the first thing in push order that is due: what is new or changed, and when nothing is, what is gone.
+// next sends the first thing in push order that is due: what is new or changed, and when nothing is, what is gone, and then
+// what a refusal left in doubt.
 func (m *Machine) next() {
 	if m.world == nil {
 		return
@@ -173,17 +209,38 @@ func (m *Machine) next() {
 			return
 		}
 	}
+	for _, s := range m.subs {
+		if s == nil {
+			continue
+		}
+		if d := m.try(s); d != nil {
+			m.send(s, d)
+			return
+		}
+	}
 }
 
 func (m *Machine) send(s *subscription, d *draft) {
 	m.nonces++
 	m.writing = true
-	version := m.world.version(s.at)
-	if m.mode == SotW && len(s.gone) > 0 {
-		version += "+" + strconv.Itoa(len(s.gone)) // the state with what lingers is not the state without
+	first := s.sent.number == 0
+	s.sent = exchange{number: m.nonces, version: m.version(s)}
+	s.launch(flight{exchange: s.sent, parts: d.parts, removed: d.removed, before: d.before})
+	if s.role == endpointRole {
+		m.fed(s)
 	}
-	first := s.sent.nonce == ""
-	s.sent = exchange{nonce: strconv.FormatUint(m.nonces, 10), version: version}
-	s.launch(flight{exchange: s.sent, number: m.nonces, parts: d.parts, removed: d.removed, before: d.before})
-	m.do(Send{TypeURL: s.url, Version: version, Nonce: s.sent.nonce, Parts: d.parts, Removed: d.removed, First: first})
+	m.do(Send{TypeURL: s.URL, Version: s.sent.version, Nonce: s.sent.nonce(), Parts: d.parts, Removed: d.removed, First: first})
+}
+
+// version is the content hash of all resources of a type. The state with what lingers, or without what waits, is not the
+// World's.
+func (m *Machine) version(s *subscription) string {
+	version := m.world.versions[s.at]
+	if m.mode == SotW && len(s.gone) > 0 {
+		version += "+" + strconv.Itoa(len(s.gone))
+	}
+	if s.refers() && len(s.frozen) > 0 {
+		version += "-" + strconv.Itoa(len(s.frozen))
+	}
+	return version
 }

@@ -11,17 +11,23 @@ type book struct {
 	has    map[string]string // type and name to version
 	reason map[string]bool   // may be sent though it is there
 	resume bool
-	asked  [len(pushOrder)]bool
-	// starting are endpoints that may be sent again if the client does not go on to listeners.
-	starting []string
+	asked  [typeCount]bool
+	// starting says that endpoints may be sent again if the client does not go on to listeners.
+	starting bool
+
+	// seconds counts the Overdue events that a client could have answered in; born is when a cluster was first sent.
+	seconds int
+	born    map[string]int
 }
 
-func newBook() book { return book{has: map[string]string{}, reason: map[string]bool{}} }
+func newBook() book {
+	return book{has: map[string]string{}, reason: map[string]bool{}, born: map[string]int{}}
+}
 
 func key(at int, name string) string { return fmt.Sprint(at, "/", name) }
 
 func (b *book) request(r Request, mode Mode) {
-	at := place(r.TypeURL)
+	at := envoyTypes.place(r.TypeURL)
 	for name, v := range r.Held {
 		b.has[key(at, name)] = v
 		b.resume = true
@@ -39,10 +45,8 @@ func (b *book) request(r Request, mode Mode) {
 		}
 		b.asked[at] = true
 	}
-	if at == eds && len(r.Held) > 0 && !b.asked[lds] { // it may have been starting up
-		for _, name := range r.Subscribe {
-			b.starting = append(b.starting, key(at, name))
-		}
+	if at == eds && len(r.Held) > 0 { // it may have been starting up
+		b.starting = true
 	}
 	for _, n := range append(r.Subscribe, r.Names...) {
 		if mode == Delta && r.Held == nil || b.has[key(at, n)] == "" || mode == SotW {
@@ -56,16 +60,20 @@ func (b *book) request(r Request, mode Mode) {
 
 // sent gives what is wrong with a response, "" for nothing.
 func (b *book) sent(s Send, mode Mode) string {
-	at := place(s.TypeURL)
+	at := envoyTypes.place(s.TypeURL)
 	for _, p := range s.Parts {
 		for _, r := range p.Resources() {
 			k := key(at, r.Name)
 			again := b.has[k] == r.Version
-			if again && !b.reason[k] && !(slices.Contains(b.starting, k) && !b.asked[lds]) && !(mode == SotW && pushOrder[at].whole) {
+			starting := at == eds && b.starting && !b.asked[lds]
+			if again && !b.reason[k] && !starting && !(mode == SotW && pushOrder[at].Wildcard) {
 				return fmt.Sprintf("%s sent again, unchanged and unasked", k)
 			}
 			if delete(b.reason, k); at == cds && !again {
 				b.reason[key(eds, r.Name)] = true
+			}
+			if at == cds && b.has[k] == "" {
+				b.born[r.Name] = b.seconds
 			}
 			b.has[k] = r.Version
 		}
@@ -73,5 +81,23 @@ func (b *book) sent(s Send, mode Mode) string {
 	for _, n := range s.Removed {
 		delete(b.has, key(at, n))
 	}
+	if mode == SotW && at == cds {
+		for k := range b.has {
+			name, found := strings.CutPrefix(k, key(cds, ""))
+			if found && !slices.ContainsFunc(s.Parts, func(p *Payload) bool {
+				return slices.Contains(namesOf(p), name)
+			}) {
+				delete(b.has, k)
+			}
+		}
+	}
 	return ""
+}
+
+func namesOf(p *Payload) []string {
+	var list []string
+	for _, r := range p.Resources() {
+		list = append(list, r.Name)
+	}
+	return list
 }

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -10,46 +9,54 @@ import (
 )
 
 // modelClient is a client by the book, with Envoy's habits: clusters warm until they get endpoints, and hold back the ACKs
-// of CDS while they do; endpoints and routes that are not subscribed to are ignored; listeners subscribe to the routes that
-// they refer to; resources whose body holds "bad" are refused, and the others of the same response are taken.
+// of CDS while they do; endpoints, routes and extensions that are not subscribed to are ignored; listeners subscribe to the
+// routes and extensions that they refer to; resources whose body holds "bad" are refused, and the others of the same
+// response are taken. With LDS its agent asks for the name table, and does not acknowledge an empty one.
 type modelClient struct {
 	mode  Mode
-	cache [len(pushOrder)]map[string]*resource.Resource
-	// warming clusters wait for endpoints; fresh ones were never warm.
-	warming map[string]bool
-	fresh   map[string]bool
-	want    [len(pushOrder)]map[string]bool // EDS and RDS
+	cache [typeCount]map[string]*resource.Resource
+	// warming clusters wait for endpoints, or hang though they have them; fresh ones were never warm.
+	warming, hanging, fresh map[string]bool
+	want                    [typeCount]map[string]bool // of the types that are asked for by name
 
-	asked    [len(pushOrder)]bool // on this stream
-	started  bool                 // all clusters were warm once
-	nonce    [len(pushOrder)]string
+	asked    [typeCount]bool // on this stream
+	started  bool            // all clusters were warm once
+	blank    bool            // came with neither endpoints nor listeners
+	nonce    [typeCount]string
 	held     []Request // ACKs of CDS held back
-	late     bool      // CDS was left out when a stream began
 	toServer []Request
 	broken   string // what it saw that must not be
+	// taken are clusters that the first full state on a SotW stream took away, refused those that were, and are not there.
+	taken, refused map[string]bool
 }
 
+// order is that in which Envoy asks.
+func (*modelClient) order() []int { return []int{cds, eds, lds, rds, ecds} }
+
 func newModelClient(mode Mode) *modelClient {
-	c := &modelClient{mode: mode, warming: map[string]bool{}, fresh: map[string]bool{}}
+	c := &modelClient{
+		mode: mode, warming: map[string]bool{}, hanging: map[string]bool{}, fresh: map[string]bool{},
+		taken: map[string]bool{}, refused: map[string]bool{},
+	}
 	for i := range c.cache {
-		c.cache[i] = map[string]*resource.Resource{}
-		c.want[i] = map[string]bool{}
+		c.cache[i], c.want[i] = map[string]*resource.Resource{}, map[string]bool{}
 	}
 	return c
 }
 
 // connect opens a stream with what the client has.
 func (c *modelClient) connect() {
-	c.asked, c.nonce = [len(pushOrder)]bool{}, [len(pushOrder)]string{}
+	c.asked, c.nonce = [typeCount]bool{}, [typeCount]string{}
 	c.toServer, c.held = nil, nil
+	clear(c.taken)
+	c.blank = len(c.cache[eds])+len(c.cache[lds]) == 0
 	if len(c.cache[cds]) == 0 && !c.started {
 		c.ask(cds)
 		return
 	}
-	for _, at := range []int{cds, eds, lds, rds} {
+	for _, at := range c.order() {
 		switch {
 		case at == cds && len(c.warming) > 0 && c.started: // asked for when they are warm
-			c.late = true
 		case at == cds || len(c.want[at]) > 0 || at == lds && c.started:
 			c.ask(at)
 		}
@@ -59,22 +66,28 @@ func (c *modelClient) connect() {
 // ask sends the first request of a type on this stream.
 func (c *modelClient) ask(at int) {
 	c.asked[at] = true
-	r := Request{TypeURL: pushOrder[at].url}
+	r := Request{TypeURL: pushOrder[at].URL}
 	if c.mode == SotW {
 		r.Names = names(c.want[at])
-		c.toServer = append(c.toServer, r)
-		return
-	}
-	r.Subscribe = names(c.want[at])
-	for name, res := range c.cache[at] {
-		if r.Held == nil {
-			r.Held = map[string]string{}
+		if len(c.cache[at]) > 0 {
+			r.Version = "v"
 		}
-		if at == cds || at == lds || c.want[at][name] {
-			r.Held[name] = res.Version
+	} else {
+		r.Subscribe = names(c.want[at])
+		for name, res := range c.cache[at] {
+			if r.Held == nil {
+				r.Held = map[string]string{}
+			}
+			if pushOrder[at].Wildcard || c.want[at][name] {
+				r.Held[name] = res.Version
+			}
 		}
 	}
 	c.toServer = append(c.toServer, r)
+	if at == lds {
+		c.asked[nds] = true
+		c.toServer = append(c.toServer, Request{TypeURL: pushOrder[nds].URL})
+	}
 }
 
 // interest tells the server of a changed subscription.
@@ -93,15 +106,18 @@ func (c *modelClient) interest(at int, add, drop []string) {
 	case !c.asked[at]:
 		c.ask(at)
 	case c.mode == SotW:
-		c.toServer = append(c.toServer, Request{TypeURL: pushOrder[at].url, Nonce: c.nonce[at], Version: "v", Names: names(c.want[at])})
+		c.toServer = append(c.toServer, Request{TypeURL: pushOrder[at].URL, Nonce: c.nonce[at], Version: "v", Names: names(c.want[at])})
 	default:
-		c.toServer = append(c.toServer, Request{TypeURL: pushOrder[at].url, Subscribe: add, Unsubscribe: drop})
+		c.toServer = append(c.toServer, Request{TypeURL: pushOrder[at].URL, Subscribe: add, Unsubscribe: drop})
 	}
 }
 
 // receive takes a response.
 func (c *modelClient) receive(s Send) {
-	at := place(s.TypeURL)
+	at := envoyTypes.place(s.TypeURL)
+	if at == nds && s.Resources() == 0 {
+		c.broken = "an empty response that is not acknowledged"
+	}
 	c.nonce[at] = s.Nonce
 	seen := map[string]bool{}
 	var refused []string
@@ -113,16 +129,18 @@ func (c *modelClient) receive(s Send) {
 			seen[r.Name] = true
 			if strings.Contains(string(r.Body), "bad") {
 				refused = append(refused, r.Name)
+				c.refused[r.Name] = c.refused[r.Name] || at == cds && c.cache[cds][r.Name] == nil
 				continue
 			}
 			c.apply(at, r)
 		}
 	}
 	gone := s.Removed
-	if c.mode == SotW && (at == cds || at == lds) {
+	if c.mode == SotW && pushOrder[at].Wildcard {
 		for name := range c.cache[at] {
 			if !seen[name] {
 				gone = append(gone, name)
+				c.taken[name] = c.taken[name] || at == cds && s.First
 			}
 		}
 	}
@@ -141,6 +159,8 @@ func (c *modelClient) apply(at int, r *resource.Resource) {
 	old := c.cache[at][r.Name]
 	switch at {
 	case cds:
+		delete(c.taken, r.Name)
+		delete(c.refused, r.Name)
 		if ownEndpoints(r) == "" {
 			break
 		}
@@ -149,26 +169,46 @@ func (c *modelClient) apply(at int, r *resource.Resource) {
 		}
 		if old == nil || old.Version != r.Version {
 			c.warming[r.Name] = true
+			delete(c.hanging, r.Name)
 		}
 	case eds:
 		if !c.want[eds][r.Name] {
 			return
 		}
-		delete(c.warming, r.Name)
-		delete(c.fresh, r.Name)
-	case rds:
-		if !c.want[rds][r.Name] {
+		if cluster := c.cache[cds][r.Name]; cluster != nil && c.warming[r.Name] && strings.Contains(string(cluster.Body), "hang") {
+			c.hanging[r.Name] = true
+			break
+		}
+		c.warm(r.Name)
+	case rds, ecds:
+		if !c.want[at][r.Name] {
 			return
 		}
 	}
 	c.cache[at][r.Name] = r
 }
 
+func (c *modelClient) warm(cluster string) {
+	delete(c.warming, cluster)
+	delete(c.fresh, cluster)
+	delete(c.hanging, cluster)
+}
+
+// unhang ends what hung.
+func (c *modelClient) unhang() {
+	for name := range c.hanging {
+		c.warm(name)
+	}
+	c.flush()
+}
+
 func (c *modelClient) remove(at int, name string) {
+	if at == ecds || at == eds || at == nds {
+		c.broken = fmt.Sprintf("%q of type %d is removed", name, at)
+	}
 	delete(c.cache[at], name)
 	if at == cds {
-		delete(c.warming, name)
-		delete(c.fresh, name)
+		c.warm(name)
 	}
 }
 
@@ -189,16 +229,16 @@ func (c *modelClient) answer(at int, s Send, refused []string) {
 
 // subscribe derives what to subscribe to from clusters and listeners.
 func (c *modelClient) subscribe() {
-	var clusters, routes []string
+	var clusters, listed []string
 	for _, r := range c.cache[cds] {
 		if n := ownEndpoints(r); n != "" {
 			clusters = append(clusters, n)
 		}
 	}
 	for _, l := range c.cache[lds] {
-		routes = append(routes, refs(l)...)
+		listed = append(listed, refs(l)...)
 	}
-	for at, list := range map[int][]string{eds: clusters, rds: routes} {
+	for at, list := range map[int][]string{eds: clusters, rds: prefixed("r", listed), ecds: prefixed("x", listed)} {
 		list = sorted(list)
 		have := names(c.want[at])
 		c.interest(at, without(list, have), without(have, list))
@@ -231,42 +271,18 @@ func (c *modelClient) flush() {
 	}
 }
 
-// check gives what is wrong with what the client would do with a request now, "" for nothing: a route to a cluster that is
-// not there, or never had its endpoints. A client that came while something warmed has not asked for clusters yet, and
-// may be sent routes to ones that it will only learn of; it is excused until that is past.
-func (c *modelClient) check() string {
-	if c.broken != "" {
-		return c.broken
-	}
-	wrong := c.dangling()
-	if !c.late {
-		return wrong
-	}
-	c.late = wrong != "" || c.nonce[cds] == ""
-	return ""
-}
-
-func (c *modelClient) dangling() string {
-	for name, r := range c.cache[rds] {
-		for _, cluster := range refs(r) {
-			if c.cache[cds][cluster] == nil {
-				return fmt.Sprintf("route %s refers to cluster %s, which is not there", name, cluster)
-			}
-			if c.fresh[cluster] && c.started {
-				return fmt.Sprintf("route %s refers to cluster %s, which is not warm", name, cluster)
+// dangling gives the clusters that requests may be sent to now, and that are not there or were never warm.
+func (c *modelClient) dangling() []string {
+	var list []string
+	for _, at := range []int{lds, rds, ecds} {
+		for _, r := range c.cache[at] {
+			for _, cluster := range prefixed("c", refs(r)) {
+				if c.started && (c.cache[cds][cluster] == nil || c.fresh[cluster]) {
+					list = append(list, cluster)
+				}
 			}
 		}
 	}
-	return ""
+	slices.Sort(list)
+	return slices.Compact(list)
 }
-
-// refs reads the names that a body refers to: "3;a,b".
-func refs(r *resource.Resource) []string {
-	_, list, _ := strings.Cut(string(r.Body), ";")
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ",")
-}
-
-func names(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

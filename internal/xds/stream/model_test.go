@@ -1,25 +1,25 @@
 package stream
 
 import (
+	"flag"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
+var modelSteps = flag.Int("model.steps", 60_000, "how many random steps TestModel makes in each mode")
+
 // TestModel drives a Machine and a client by the book with random steps, in both modes: changes, crossing and delayed
-// messages, refusals, slow streams, broken streams, time. At every step the client's configuration must hang together, and
-// nothing unchanged may be sent unasked; at rest it must equal the server's view, byte for byte.
+// messages, refusals, clusters that hang, slow streams, broken streams, time. At every step the client's configuration
+// must hang together, and nothing unchanged may be sent unasked; at rest it must equal the server's view, byte for byte.
 func TestModel(t *testing.T) {
 	for _, mode := range []Mode{SotW, Delta} {
 		t.Run(mode.String(), func(t *testing.T) {
-			for range 5 { // a hundred runs each
-				rapid.Check(t, func(rt *rapid.T) { newModel(rt, mode).run() })
+			for steps := 0; steps < *modelSteps && !t.Failed(); {
+				rapid.Check(t, func(rt *rapid.T) { steps += newModel(rt, mode).run() }) // a hundred runs
 			}
 		})
 	}
@@ -30,9 +30,7 @@ type model struct {
 	mode    Mode
 	m       *Machine
 	c       *modelClient
-	mesh    modelMesh
-	world   *World
-	asked   [len(pushOrder)]map[string]bool // by this client and others of its class
+	mesh    *modelMesh
 	writing bool
 	down    []Send // on the wire to the client
 	wants   []Want // not looked up yet
@@ -40,36 +38,27 @@ type model struct {
 	log     []string
 }
 
-// modelMesh is the truth: bodies by name.
-type modelMesh struct {
-	clusters, endpoints, listeners, routes map[string]string
-	tick                                   int
-}
-
 func newModel(t *rapid.T, mode Mode) *model {
-	m := &model{T: t, mode: mode, c: newModelClient(mode)}
-	m.mesh = modelMesh{map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}, 0}
-	for i := range m.asked {
-		m.asked[i] = map[string]bool{}
-	}
+	m := &model{T: t, mode: mode, c: newModelClient(mode), mesh: newModelMesh()}
 	m.connect()
 	return m
 }
 
-func (m *model) run() {
+func (m *model) run() int {
 	steps := rapid.IntRange(5, 120).Draw(m.T, "steps")
 	for range steps {
-		switch rapid.IntRange(0, 15).Draw(m.T, "what") {
+		switch rapid.IntRange(0, 16).Draw(m.T, "what") {
 		case 0, 1, 2:
-			m.change()
+			m.mesh.change(m.T, m.mode)
+			m.publish()
 		case 3:
-			if rapid.IntRange(0, 4).Draw(m.T, "reconnect") == 0 && m.restartable() {
+			if rapid.IntRange(0, 4).Draw(m.T, "reconnect") == 0 {
 				m.note("reconnect")
 				m.connect()
 			}
 		case 4:
 			if len(m.c.toServer) == 0 { // a request is not under way for a second
-				m.step(Overdue{})
+				m.overdue()
 			}
 		case 5:
 			m.resubscribe()
@@ -79,16 +68,18 @@ func (m *model) run() {
 			m.up()
 		case 10, 11, 12:
 			m.written()
+		case 13:
+			if len(m.c.hanging) > 0 && rapid.IntRange(0, 9).Draw(m.T, "unhang") == 0 {
+				m.note("unhang")
+				m.c.unhang()
+			}
 		default:
 			m.deliver()
 		}
 	}
 	m.rest()
+	return steps
 }
-
-// restartable says that a new stream can be told apart by the rules: in SotW a client cannot say what it has, so a full
-// answer may take clusters from it before its routes are brought up to date.
-func (m *model) restartable() bool { return m.mode == Delta }
 
 func (m *model) note(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
 
@@ -102,125 +93,15 @@ func (m *model) connect() {
 	m.down, m.wants, m.writing = nil, nil, false
 	m.c.connect()
 	m.book = newBook()
-	if m.world != nil {
-		m.step(Ready{World: m.world})
+	if m.mesh.world != nil {
+		m.step(Ready{World: m.mesh.world})
 	}
 }
 
-// change makes a new consistent World: routes refer to clusters that exist, listeners to routes.
-func (m *model) change() {
-	h := &m.mesh
-	for range rapid.IntRange(1, 4).Draw(m.T, "edits") {
-		h.tick++
-		v := fmt.Sprint(h.tick)
-		switch rapid.IntRange(0, 6).Draw(m.T, "edit") {
-		case 0, 1:
-			h.clusters[m.pick("c", 6)] = v
-		case 2:
-			delete(h.clusters, m.pick("c", 6))
-		case 3:
-			h.endpoints[m.pick("c", 6)] = v
-		case 4:
-			l := m.pick("l", 3)
-			if delete(h.listeners, l); rapid.IntRange(0, 3).Draw(m.T, "gone") > 0 {
-				h.listeners[l] = v + ";" + strings.Join(m.some("r", 4), ",")
-			}
-		case 5:
-			r := m.pick("r", 4)
-			if gone := rapid.IntRange(0, 4).Draw(m.T, "gone") == 0; gone && m.mode == Delta { // SotW could not say so
-				delete(h.routes, r)
-			} else {
-				h.routes[r] = v + ";" + strings.Join(m.some("c", 6), ",")
-			}
-		case 6:
-			if rapid.IntRange(0, 3).Draw(m.T, "bad") == 0 {
-				h.routes[m.pick("r", 4)] = v + "bad;"
-			}
-		}
-	}
-	for name, body := range h.routes { // no route to a cluster that is not there
-		head, list, _ := strings.Cut(body, ";")
-		kept := slices.DeleteFunc(strings.Split(list, ","), func(c string) bool { return h.clusters[c] == "" })
-		if strings.Join(kept, ",") != list {
-			h.routes[name] = fmt.Sprintf("%s.%d;%s", head, h.tick, strings.Join(kept, ","))
-		}
-	}
-	if rapid.IntRange(0, 9).Draw(m.T, "others") == 0 {
-		m.asked[eds][m.pick("c", 6)] = true
-		m.asked[rds][m.pick("r", 4)] = true
-	}
-	if rapid.IntRange(0, 9).Draw(m.T, "forgotten") == 0 { // a name is not looked up any more, though somebody may want it
-		delete(m.asked[eds], m.pick("c", 6))
-		delete(m.asked[rds], m.pick("r", 4))
-	}
-	m.publish()
-}
-
-func (m *model) pick(prefix string, n int) string {
-	return fmt.Sprint(prefix, rapid.IntRange(0, n-1).Draw(m.T, prefix))
-}
-
-func (m *model) some(prefix string, n int) []string {
-	var list []string
-	for i := range n {
-		if rapid.Bool().Draw(m.T, prefix) {
-			list = append(list, fmt.Sprint(prefix, i))
-		}
-	}
-	return list
-}
-
-// publish makes a World of the mesh: clusters on two Shelves, endpoints for all clusters and for every name asked for.
 func (m *model) publish() {
-	h := &m.mesh
-	for c := range h.clusters {
-		m.asked[eds][c] = true
-	}
-	endpoints := map[string]string{}
-	for c := range m.asked[eds] {
-		endpoints[c] = "empty"
-		if h.clusters[c] != "" {
-			endpoints[c] = "e" + h.endpoints[c]
-		}
-	}
-	routes := maps.Clone(h.routes)
-	maps.DeleteFunc(routes, func(r, _ string) bool { return !m.asked[rds][r] })
-	low, high := map[string]string{"static": "0"}, map[string]string{}
-	for c, v := range h.clusters {
-		if c < "c3" {
-			low[c] = v
-		} else {
-			high[c] = v
-		}
-	}
-	old := m.world
-	m.world = NewWorld(map[string][]*Shelf{
-		pushOrder[cds].url: {m.shelf(old, cds, 0, low), m.shelf(old, cds, 1, high)},
-		pushOrder[eds].url: {m.shelf(old, eds, 0, endpoints)},
-		pushOrder[lds].url: {m.shelf(old, lds, 0, h.listeners)},
-		pushOrder[rds].url: {m.shelf(old, rds, 0, routes)},
-	}, ownEndpoints)
-	m.note("world c=%v e=%v l=%v r=%v", h.clusters, endpoints, h.listeners, routes)
-	m.step(Ready{World: m.world})
-}
-
-// shelf gives the old Shelf if nothing differs.
-func (m *model) shelf(old *World, at, i int, bodies map[string]string) *Shelf {
-	var list []*resource.Resource
-	for name, body := range bodies {
-		list = append(list, resource.FromBytes(name, pushOrder[at].url, []byte(body)))
-	}
-	set, err := resource.NewSet(list)
-	if err != nil {
-		m.fail("%v", err)
-	}
-	if pushOrder[at].whole {
-		if old != nil && old.shelves[at][i].set.Version() == set.Version() {
-			return old.shelves[at][i]
-		}
-		return NewShelf(set)
-	}
-	return NewNamedShelf(set, names(m.asked[at]))
+	w := m.mesh.publish()
+	m.note("world %v", m.mesh.bodies)
+	m.step(Ready{World: w})
 }
 
 // step feeds the Machine and takes what it wants done.
@@ -240,6 +121,12 @@ func (m *model) step(e Event) {
 			m.down = append(m.down, a)
 		case Want:
 			m.wants = append(m.wants, a)
+		case Late:
+			for _, c := range a.Clusters {
+				if m.book.asked[cds] && !m.m.stuck && m.book.seconds-m.book.born[c] < deadline {
+					m.fail("%s is late after %d seconds", c, m.book.seconds-m.book.born[c])
+				}
+			}
 		case Unknown, Shut:
 			m.fail("unexpected %s", describe(a))
 		}
@@ -253,6 +140,13 @@ func brief(e Event) any {
 	return ""
 }
 
+func (m *model) overdue() {
+	if !m.writing {
+		m.book.seconds++
+	}
+	m.step(Overdue{})
+}
+
 // look has the names looked up that were wanted so far.
 func (m *model) look() {
 	if len(m.wants) == 0 {
@@ -260,7 +154,7 @@ func (m *model) look() {
 	}
 	for _, w := range m.wants {
 		for _, n := range w.Names {
-			m.asked[place(w.TypeURL)][n] = true
+			m.mesh.asked[envoyTypes.place(w.TypeURL)][n] = true
 		}
 	}
 	m.wants = nil
@@ -292,47 +186,87 @@ func (m *model) deliver() {
 	}
 	s := m.down[0]
 	m.down = m.down[1:]
+	before := m.c.dangling()
 	m.c.receive(s)
-	m.note("client has %s %s", s.TypeURL[strings.LastIndex(s.TypeURL, ".")+1:], s.Nonce)
-	if err := m.c.check(); err != "" {
-		m.fail("%s", err)
+	m.note("client has %s %s; warming %v", s.TypeURL[strings.LastIndex(s.TypeURL, ".")+1:], s.Nonce, names(m.c.warming))
+	if m.c.broken != "" {
+		m.fail("%s", m.c.broken)
+	}
+	for _, cluster := range without(m.c.dangling(), before) {
+		if !m.excused(cluster) {
+			m.fail("something refers to %s, which is not there or not warm", cluster)
+		}
+	}
+}
+
+// excused says that requests to a cluster may fail: it was waited for as long as it may be, it is not seen to hang among
+// others that do, or it cannot be helped.
+func (m *model) excused(cluster string) bool {
+	born, sent := m.book.born[cluster]
+	switch {
+	case m.book.asked[cds] && sent && m.book.seconds-born >= deadline:
+		return true
+	case m.c.refused[cluster]:
+		return true
+	case m.c.blank && m.c.nonce[cds] == "":
+		return true // it cannot be told from one that wants no clusters
+	case m.c.nonce[cds] == "": // came while something warmed
+		return m.book.seconds >= deadline
+	case m.m.stuck && m.c.hanging[cluster]:
+		return len(m.c.held) > 0
+	default:
+		return m.mode == SotW && m.c.taken[cluster]
 	}
 }
 
 // resubscribe asks for a name again, as a client that dropped an answer does.
 func (m *model) resubscribe() {
-	if m.mode != Delta || !m.c.asked[eds] || len(m.c.want[eds]) == 0 {
+	at := rapid.SampledFrom([]int{eds, rds, ecds}).Draw(m.T, "type")
+	if m.mode != Delta || !m.c.asked[at] || len(m.c.want[at]) == 0 {
 		return
 	}
-	name := rapid.SampledFrom(names(m.c.want[eds])).Draw(m.T, "again")
-	m.c.toServer = append(m.c.toServer, Request{TypeURL: pushOrder[eds].url, Subscribe: []string{name}})
+	name := rapid.SampledFrom(names(m.c.want[at])).Draw(m.T, "again")
+	m.c.toServer = append(m.c.toServer, Request{TypeURL: pushOrder[at].URL, Subscribe: []string{name}})
+}
+
+// settle lets every message arrive.
+func (m *model) settle() {
+	for m.writing || len(m.down) > 0 || len(m.c.toServer) > 0 || len(m.wants) > 0 {
+		m.written()
+		m.up()
+		m.deliver()
+		m.look()
+	}
 }
 
 // rest lets everything come to rest, and compares.
 func (m *model) rest() {
-	for range patience + 2 {
-		for m.writing || len(m.down) > 0 || len(m.c.toServer) > 0 || len(m.wants) > 0 {
-			m.written()
-			m.up()
-			m.deliver()
-			m.look()
-		}
-		m.step(Overdue{})
+	m.settle()
+	m.prompt()
+	if rapid.Bool().Draw(m.T, "warm at last") {
+		m.c.unhang()
+		m.settle()
 	}
-	if m.writing || len(m.c.warming) > 0 {
+	for range patience + 2 {
+		m.overdue()
+		m.settle()
+	}
+	if m.writing || len(m.c.warming) > len(m.c.hanging) {
 		m.fail("not at rest: warming %v", m.c.warming)
 	}
-	if m.world == nil {
+	if m.mesh.world == nil {
 		return
 	}
-	for _, at := range []int{cds, eds, lds, rds} {
-		if !m.c.asked[at] {
-			continue
+	for _, at := range []int{cds, eds, ecds, lds, rds, nds} {
+		if m.c.asked[at] {
+			m.compare(at)
 		}
-		m.compare(at)
 	}
 	if !m.m.Idle() {
 		m.fail("not idle at rest")
+	}
+	if len(m.m.arrivals) > 0 {
+		m.fail("something is waited for at rest: %+v", m.m.arrivals)
 	}
 	before := len(m.log)
 	m.publish() // the same again, in new sets for the named types
@@ -341,34 +275,48 @@ func (m *model) rest() {
 	}
 }
 
-func (m *model) compare(at int) {
-	for _, shelf := range m.world.shelves[at] {
-		for _, r := range shelf.set.List() {
-			if !pushOrder[at].whole && !m.c.want[at][r.Name] || strings.Contains(string(r.Body), "bad") {
-				continue
-			}
-			if at == eds && m.lingers(cds, r.Name) {
-				continue // and keeps its endpoints
-			}
-			if have := m.c.cache[at][r.Name]; have == nil || have.Version != r.Version {
-				m.fail("%s: client has %v, server %s=%s", pushOrder[at].url, have, r.Name, r.Body)
-			}
-		}
+// prompt checks that nothing waits for time to pass at a client that has answered everything.
+func (m *model) prompt() {
+	if m.mesh.world == nil || !m.c.started || !m.c.asked[cds] || len(m.c.warming) > 0 || len(m.m.clusters().refused) > 0 {
+		return
 	}
-	if m.mode == SotW && !pushOrder[at].whole {
-		return // cannot be told that something is gone
-	}
-	for name := range m.c.cache[at] {
-		if m.world.get(at, name) == nil && !m.lingers(at, name) {
-			m.fail("%s: client still has %s", pushOrder[at].url, name)
+	for _, at := range []int{ecds, lds, rds, nds} {
+		if m.c.asked[at] {
+			m.compare(at)
 		}
 	}
 }
 
-// lingers says that a cluster may rightly be there still: a route is refused, so the client uses an older one.
-func (m *model) lingers(at int, name string) bool {
-	s := m.m.subs[at]
+func (m *model) compare(at int) {
+	for _, shelf := range m.mesh.world.shelves[at] {
+		for _, r := range shelf.set.List() {
+			if !pushOrder[at].Wildcard && !m.c.want[at][r.Name] || strings.Contains(string(r.Body), "bad") {
+				continue
+			}
+			if at == eds && m.lingers(r.Name) {
+				continue // and keeps its endpoints
+			}
+			if have := m.c.cache[at][r.Name]; have == nil || have.Version != r.Version {
+				m.fail("%s: client has %v, server %s=%s", pushOrder[at].URL, have, r.Name, r.Body)
+			}
+		}
+	}
+	if !pushOrder[at].Removable || m.mode == SotW && !pushOrder[at].Wildcard {
+		return // cannot be told that something is gone
+	}
+	for name := range m.c.cache[at] {
+		if m.mesh.world.get(at, name) == nil && (at != cds || !m.lingers(name)) {
+			m.fail("%s: client still has %s", pushOrder[at].URL, name)
+		}
+	}
+}
+
+// lingers says that a cluster may rightly be there still: something is refused, so the client uses an older one.
+func (m *model) lingers(name string) bool {
+	s := m.m.clusters()
+	if s == nil {
+		return false
+	}
 	_, gone := s.gone[name]
-	r := m.m.subs[rds]
-	return gone && r != nil && len(r.refused) > 0
+	return gone && slices.ContainsFunc(m.m.subs, func(s *subscription) bool { return s != nil && s.refers() && len(s.refused) > 0 })
 }

@@ -4,15 +4,30 @@ import "slices"
 
 // Lists of names are sorted, without duplicates, and never changed once made: they are shared.
 
-// sorted makes a list of names out of what a client sent: in any order, perhaps with duplicates and empty names.
+// sorted makes a list of names out of what a client sent: in any order, perhaps with duplicates and empty names. What
+// came in order is used as it is; anything else is put in order where it is.
 func sorted(names []string) []string {
-	list := slices.Clone(names)
-	slices.Sort(list)
-	list = slices.Compact(list)
-	if len(list) > 0 && list[0] == "" {
-		list = list[1:]
+	if ascending(names) {
+		return names
 	}
-	return list
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > 0 && names[0] == "" {
+		names = names[1:]
+	}
+	return names
+}
+
+// ascending says that the names are a list already.
+func ascending(names []string) bool {
+	last := ""
+	for _, n := range names {
+		if n <= last {
+			return false
+		}
+		last = n
+	}
+	return true
 }
 
 // has says whether the list holds the name.
@@ -21,49 +36,67 @@ func has(list []string, name string) bool {
 	return found
 }
 
+// without gives the names of a that are not in b; a itself if none is, and nil if all are.
+func without(a, b []string) []string {
+	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
+		return nil
+	}
+	var out []string
+	begin, at := 0, 0 // a[begin:at] stays
+	for at < len(a) && len(b) > 0 {
+		if b = b[before(b, a[at]):]; len(b) == 0 {
+			break
+		}
+		if n := before(a[at:], b[0]); n > 0 {
+			at += n
+			continue
+		}
+		out = append(out, a[begin:at]...)
+		at++
+		begin, b = at, b[1:]
+	}
+	if begin == 0 {
+		return a
+	}
+	return append(out, a[begin:]...)
+}
+
 // union gives the names of both lists; one of them itself if that holds all.
 func union(a, b []string) []string {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
+	if same(a, b) {
+		return a
+	}
 	extra := without(b, a)
 	if len(extra) == 0 {
 		return a
 	}
-	return merged(a, extra)
+	out := make([]string, 0, len(a)+len(extra))
+	for _, n := range extra {
+		i := before(a, n)
+		out = append(append(out, a[:i]...), n)
+		a = a[i:]
+	}
+	return append(out, a...)
 }
 
-// merged merges two disjoint lists.
-func merged(a, b []string) []string {
-	out := make([]string, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if a[0] < b[0] {
-			out, a = append(out, a[0]), a[1:]
-		} else {
-			out, b = append(out, b[0]), b[1:]
-		}
+// before counts the names of the list that come before n. It costs little if they are few.
+func before(list []string, n string) int {
+	if len(list) == 0 || list[0] >= n {
+		return 0
 	}
-	return append(append(out, a...), b...)
+	end := 2
+	for end <= len(list) && list[end-1] < n {
+		end *= 2
+	}
+	begin := end / 2
+	i, _ := slices.BinarySearch(list[begin:min(end, len(list))], n)
+	return begin + i
 }
 
-// without gives the names of a that are not in b; a itself if none is.
-func without(a, b []string) []string {
-	if len(b) == 0 || len(a) == 0 {
-		return a
-	}
-	var out []string
-	kept := true
-	for i, n := range a {
-		switch in := has(b, n); {
-		case in && kept:
-			kept = false
-			out = append(make([]string, 0, len(a)-1), a[:i]...)
-		case !in && !kept:
-			out = append(out, n)
-		}
-	}
-	if kept {
-		return a
-	}
-	return out
+// same says that two lists are equal.
+func same(a, b []string) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

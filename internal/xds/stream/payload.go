@@ -30,6 +30,7 @@ func (m Mode) String() string {
 type Payload struct {
 	resources []*resource.Resource
 	forms     [2]form
+	endpoints form // of clusters: the names of what they wait for
 }
 
 type form struct {
@@ -37,7 +38,8 @@ type form struct {
 	value any
 }
 
-// NewPayload makes a Payload of resources in the order in which they are to be sent. The list must not be changed.
+// NewPayload makes a Payload of resources, sorted by name, in the order in which they are to be sent. The list must not
+// be changed.
 func NewPayload(list []*resource.Resource) *Payload { return &Payload{resources: list} }
 
 // Resources gives the resources. The list must not be changed.
@@ -49,4 +51,30 @@ func (p *Payload) Form(m Mode, encode func([]*resource.Resource) any) any {
 	f := &p.forms[m]
 	f.once.Do(func() { f.value = encode(p.resources) })
 	return f.value
+}
+
+// followers gives the names of the endpoints that the clusters of the Payload wait for, sorted.
+func (p *Payload) followers(endpointsOf func(*resource.Resource) string) []string {
+	f := &p.endpoints
+	f.once.Do(func() {
+		var names []string
+		for _, r := range p.resources {
+			if n := endpointsOf(r); n != "" {
+				names = append(names, n)
+			}
+		}
+		f.value = sorted(names)
+	})
+	names, _ := f.value.([]string)
+	return names
+}
+
+// holding gives the resource of that name in some Payloads, nil if there is none.
+func holding(parts []*Payload, name string) *resource.Resource {
+	for _, p := range parts {
+		if i := preceding(p.resources, name); i < len(p.resources) && p.resources[i].Name == name {
+			return p.resources[i]
+		}
+	}
+	return nil
 }

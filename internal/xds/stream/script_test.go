@@ -20,9 +20,11 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 
 // TestScripts plays the dialogues in testdata. The language:
 //
-//	mode delta                           or sotw; the first line that is no comment
+//	mode delta                           or sotw; the first line that is no comment. "mode delta config" serves
+//	                                     configTypes instead of EnvoyTypes
 //	> world CDS a=1 b=1 / c=1; EDS a=1 x=-   a World: resources and their versions; "/" parts Shelves; "x=-" was looked
 //	                                     up and does not exist (EDS, RDS). "CDS" alone: served, and empty.
+//	                                     "RDS 80=1:a,b" refers to the clusters a and b.
 //	> CDS                                a first request, a wildcard by the legacy rule
 //	> CDS +a -b held a=1 b=2             delta: subscribe, unsubscribe, initial_resource_versions
 //	> EDS a b                            SotW: resource_names
@@ -63,8 +65,10 @@ func TestScripts(t *testing.T) {
 // script is a dialogue under way.
 type script struct {
 	t       *testing.T
+	types   *Types
 	mode    Mode
 	m       *Machine
+	twin    *Machine // a second stream that has the same Worlds and the same client (X20)
 	blocked bool
 	out     strings.Builder
 }
@@ -77,10 +81,14 @@ func play(t *testing.T, text string) string {
 		switch {
 		case strings.HasPrefix(line, "<"):
 		case strings.HasPrefix(line, "mode "):
-			if strings.Fields(line)[1] == "delta" {
+			words := strings.Fields(line)
+			if words[1] == "delta" {
 				s.mode = Delta
 			}
-			s.m = New(Options{Mode: s.mode})
+			if s.types = envoyTypes; len(words) > 2 && words[2] == "config" {
+				s.types = configTypes
+			}
+			s.m, s.twin = New(Options{Mode: s.mode, Types: s.types}), New(Options{Mode: s.mode, Types: s.types})
 			fmt.Fprintln(&s.out, line)
 		case strings.HasPrefix(line, "> "):
 			fmt.Fprintln(&s.out, line)
@@ -97,42 +105,54 @@ func (s *script) command(line string) {
 	before := s.out.Len()
 	switch word {
 	case "world":
-		s.step(Ready{World: parseWorld(s.t, rest)})
+		w := parseWorld(s.t, s.types, rest)
+		s.step(Ready{World: w}, Ready{World: w})
 	case "overdue":
 		n, err := strconv.Atoi(rest)
 		if err != nil {
 			s.t.Fatalf("%q: %v", line, err)
 		}
 		for range n {
-			s.step(Overdue{})
+			s.step(Overdue{}, Overdue{})
 		}
 	case "block":
 		s.blocked = true
 		return
 	case "unblock":
 		s.blocked = false
-		s.step(Sent{})
+		s.step(Sent{}, Sent{})
 	case "again":
-		s.step(Again{})
+		s.step(Again{}, Again{})
 	case "close":
-		s.step(Close{})
+		s.step(Close{}, Close{})
 	default:
-		s.step(parseRequest(s.t, s.mode, word, rest))
+		s.step(parseRequest(s.t, s.mode, word, rest), parseRequest(s.t, s.mode, word, rest))
 	}
 	if s.out.Len() == before {
 		fmt.Fprintln(&s.out, "< nothing")
 	}
 }
 
-// step feeds an event and, unless blocked, the Sent after each Send.
-func (s *script) step(e Event) {
-	actions := s.m.Step(e)
+// step feeds an event and, unless blocked, the Sent after each Send. The twin is given its own, for requests are taken over.
+func (s *script) step(e, twins Event) {
+	actions, others := s.m.Step(e), s.twin.Step(twins)
+	if d := cmp.Diff(describeAll(actions), describeAll(others)); d != "" {
+		s.t.Errorf("two streams with the same client were told different things (-one +other):\n%s", d)
+	}
 	for _, a := range actions {
 		fmt.Fprintln(&s.out, "< "+describe(a))
 		if _, ok := a.(Send); ok && !s.blocked {
-			s.step(Sent{})
+			s.step(Sent{}, Sent{})
 		}
 	}
+}
+
+func describeAll(list []Action) []string {
+	var lines []string
+	for _, a := range list {
+		lines = append(lines, describe(a))
+	}
+	return lines
 }
 
 func describe(a Action) string {
@@ -161,6 +181,8 @@ func describe(a Action) string {
 		return fmt.Sprintf("stale %s %s", api.ShortType(a.TypeURL), a.Nonce)
 	case Want:
 		return fmt.Sprintf("want %s %s", api.ShortType(a.TypeURL), strings.Join(a.Names, " "))
+	case Late:
+		return fmt.Sprintf("late %s %s: %s", api.ShortType(a.TypeURL), strings.Join(a.Names, " "), strings.Join(a.Clusters, " "))
 	case Unknown:
 		return "unknown " + a.TypeURL
 	case Shut:
@@ -172,8 +194,8 @@ func describe(a Action) string {
 
 func typeURL(short string) string {
 	for _, k := range pushOrder {
-		if api.ShortType(k.url) == short {
-			return k.url
+		if api.ShortType(k.URL) == short {
+			return k.URL
 		}
 	}
 	return short
@@ -221,12 +243,12 @@ func parseRequest(t *testing.T, mode Mode, short, rest string) Request {
 }
 
 // parseWorld reads "CDS a=1 b=1 / c=1; EDS a=1 x=-".
-func parseWorld(t *testing.T, text string) *World {
+func parseWorld(t *testing.T, types *Types, text string) *World {
 	shelves := map[string][]*Shelf{}
 	for part := range strings.SplitSeq(text, ";") {
 		short, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
 		url := typeURL(short)
-		for shelf := range strings.SplitSeq(rest, "/") {
+		for shelf := range strings.SplitSeq(" "+rest+" ", " / ") {
 			var list []*resource.Resource
 			var asked []string
 			for _, w := range strings.Fields(shelf) {
@@ -243,7 +265,7 @@ func parseWorld(t *testing.T, text string) *World {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if Wildcard(url) {
+			if types.Wildcard(url) {
 				shelves[url] = append(shelves[url], NewShelf(set))
 			} else {
 				slices.Sort(asked)
@@ -251,7 +273,16 @@ func parseWorld(t *testing.T, text string) *World {
 			}
 		}
 	}
-	return NewWorld(shelves, ownEndpoints)
+	return MakeWorld(Contents{Types: types, Shelves: shelves, EndpointsOf: ownEndpoints, ClustersOf: refs})
+}
+
+// refs reads the names that a body refers to: "3:a,b".
+func refs(r *resource.Resource) []string {
+	_, list, _ := strings.Cut(string(r.Body), ":")
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
 }
 
 func ownEndpoints(cluster *resource.Resource) string {

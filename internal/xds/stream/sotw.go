@@ -13,23 +13,29 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	again := false // a first request sent again
 	switch {
 	case first:
+		s.stateful = r.Version != ""
 		if r.Rejected { // of a stream before this one
 			m.refuse(s, r, nil)
 		}
-	case s.sent.nonce != "" && r.Nonce != "" && r.Nonce != s.sent.nonce:
+	case s.sent.number != 0 && r.Nonce != "" && !s.sent.is(r.Nonce):
 		m.answeredLate(s, r)
 		if !s.wildcard { // what it does not want any more it has dropped, and will need again if it asks again
 			s.drop(without(s.names, sorted(r.Names)))
 		}
 		return
-	case s.sent.nonce != "" && r.Nonce == s.sent.nonce:
+	case s.sent.is(r.Nonce):
 		m.answeredSotW(s, r)
 	default:
 		again = r.Nonce == "" && r.Version == ""
 	}
 
-	names := sorted(r.Names)
-	wildcard := s.whole && (has(names, wildcardName) || len(names) == 0 && !s.named)
+	names := r.Names
+	if same(names, s.names) { // as in every ACK
+		names = s.names
+	} else {
+		names = sorted(names)
+	}
+	wildcard := s.Wildcard && (has(names, wildcardName) || len(names) == 0 && !s.named)
 	s.named = s.named || len(names) > 0
 	names = without(names, []string{wildcardName})
 	added, dropped := without(names, s.names), without(s.names, names)
@@ -39,21 +45,23 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	s.everything = s.everything && wildcard
 	s.drop(dropped)
 	if len(added) > 0 || len(dropped) > 0 {
-		s.names, s.shared = m.intern(names)
+		m.keep(s, names)
 	}
 
 	if first || again {
 		s.askAll()
 		return
 	}
+	s.lacks(added)
 	s.owe(added)
 	s.everything = s.everything || widened
 }
 
-// stateOfTheWorld turns what has changed into a SotW response. Of the whole types it must hold everything, of the others
-// what changed will do ("Grouping Resources into Responses"); that something is gone can be said only by the former.
+// stateOfTheWorld turns what has changed into a SotW response. Of the wildcard types it must hold everything, of the
+// others what changed will do ("Grouping Resources into Responses"); that something is gone can be said only by the
+// former.
 func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
-	if !s.whole {
+	if !s.Wildcard {
 		if d.removed = nil; len(d.parts) == 0 {
 			return nil
 		}
@@ -65,13 +73,33 @@ func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	full := &draft{before: d.before}
 	for _, shelf := range m.world.shelves[s.at] {
 		if s.wildcard {
-			full.add(shelf.full)
+			full.add(s.asItIs(shelf.full))
 		} else {
-			full.add(shelf.pick(s.names))
+			full.add(s.asItIs(shelf.pick(s.names)))
 		}
 	}
 	full.add(NewPayload(s.stillThere()))
+	if s.Silent && full.empty() {
+		return nil
+	}
 	return full
+}
+
+// asItIs puts what the client has in the place of resources that are held back.
+func (s *subscription) asItIs(p *Payload) *Payload {
+	if !slices.ContainsFunc(p.resources, func(r *resource.Resource) bool { return s.frozen[r.Name] != nil }) {
+		return p
+	}
+	var list []*resource.Resource
+	for _, r := range p.resources {
+		switch was := s.frozen[r.Name]; {
+		case was == nil:
+			list = append(list, r)
+		case !hollow(was):
+			list = append(list, was)
+		}
+	}
+	return NewPayload(list)
 }
 
 // stillThere gives the lingering resources, sorted.

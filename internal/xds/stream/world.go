@@ -1,9 +1,7 @@
 package stream
 
 import (
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/meshpilot/meshpilot/internal/resource"
 )
@@ -12,32 +10,74 @@ import (
 // streams. A World costs little to make: it holds Shelves, and from one World to the next only those Shelves are new
 // whose resources changed.
 type World struct {
-	shelves   [len(pushOrder)][]*Shelf
-	endpoints func(cluster *resource.Resource) string
+	types       *Types
+	shelves     [][]*Shelf
+	sets        [][]*resource.Set // of the shelves
+	versions    []string
+	endpointsOf func(cluster *resource.Resource) string
+	clustersOf  func(r *resource.Resource) []string
 }
 
-// NewWorld makes a World of the Shelves of each type, by type URL. A type may have several; their names must be disjoint
-// and their order the same in every World of a client. A type without Shelves is not served. endpoints tells the name
-// of the ClusterLoadAssignment that an encoded cluster waits for, "" if it waits for none.
-func NewWorld(shelves map[string][]*Shelf, endpoints func(cluster *resource.Resource) string) *World {
-	w := &World{endpoints: endpoints}
-	for i := range pushOrder {
-		w.shelves[i] = shelves[pushOrder[i].url]
+// Contents are what a World is made of.
+type Contents struct {
+	// Types is the table of types; nil is EnvoyTypes.
+	Types *Types
+	// Shelves hold the resources of each type, by type URL. A type may have several; their names must be disjoint and
+	// their order the same in every World of a client. A type without Shelves is not served.
+	Shelves map[string][]*Shelf
+	// EndpointsOf tells the name of the ClusterLoadAssignment that an encoded cluster waits for, "" if it waits for
+	// none. nil: no cluster waits for any.
+	EndpointsOf func(cluster *resource.Resource) string
+	// ClustersOf tells the names of the clusters that an encoded route configuration, listener or extension refers to,
+	// in any order. It is asked at most once for a resource on a Shelf, and only about one that changes together with
+	// clusters that are new to a client. nil: nothing waits for clusters.
+	ClustersOf func(r *resource.Resource) []string
+}
+
+// NewWorld makes a World of EnvoyTypes in which nothing waits for clusters (see Contents.ClustersOf).
+func NewWorld(shelves map[string][]*Shelf, endpointsOf func(cluster *resource.Resource) string) *World {
+	return MakeWorld(Contents{Shelves: shelves, EndpointsOf: endpointsOf})
+}
+
+// MakeWorld makes a World.
+func MakeWorld(c Contents) *World {
+	if c.Types == nil {
+		c.Types = envoyTypes
+	}
+	if c.EndpointsOf == nil {
+		c.EndpointsOf = func(*resource.Resource) string { return "" }
+	}
+	n := len(c.Types.list)
+	w := &World{
+		types: c.Types, shelves: make([][]*Shelf, n), sets: make([][]*resource.Set, n), versions: make([]string, n),
+		endpointsOf: c.EndpointsOf, clustersOf: c.ClustersOf,
+	}
+	for i := range c.Types.list {
+		list := c.Shelves[c.Types.list[i].URL]
+		versions := make([]string, len(list))
+		w.shelves[i], w.sets[i] = list, make([]*resource.Set, len(list))
+		for j, s := range list {
+			w.sets[i][j], versions[j] = s.set, s.set.Version()
+		}
+		w.versions[i] = strings.Join(versions, ".")
 	}
 	return w
 }
 
 // Shelves gives the Shelves of a type. The list must not be changed.
 func (w *World) Shelves(typeURL string) []*Shelf {
-	if i := place(typeURL); w != nil && i >= 0 {
+	if w == nil {
+		return nil
+	}
+	if i := w.types.place(typeURL); i >= 0 {
 		return w.shelves[i]
 	}
 	return nil
 }
 
 // get finds a resource, nil if there is none.
-func (w *World) get(kind int, name string) *resource.Resource {
-	for _, s := range w.shelves[kind] {
+func (w *World) get(at int, name string) *resource.Resource {
+	for _, s := range w.shelves[at] {
 		if r := s.set.Get(name); r != nil {
 			return r
 		}
@@ -45,9 +85,51 @@ func (w *World) get(kind int, name string) *resource.Resource {
 	return nil
 }
 
+// each calls f with each name of a list and its resource, nil if there is none.
+func (w *World) each(at int, names []string, f func(name string, r *resource.Resource)) {
+	if len(w.shelves[at]) != 1 {
+		for _, n := range names {
+			f(n, w.get(at, n))
+		}
+		return
+	}
+	rest := w.shelves[at][0].set.List()
+	for _, n := range names {
+		if len(rest) == 0 || rest[0].Name != n {
+			rest = rest[preceding(rest, n):]
+		}
+		if len(rest) > 0 && rest[0].Name == n {
+			f(n, rest[0])
+			rest = rest[1:]
+		} else {
+			f(n, nil)
+		}
+	}
+}
+
+// preceding counts the resources of a list sorted by name that come before one of that name.
+func preceding(list []*resource.Resource, name string) int {
+	if len(list) == 0 || list[0].Name >= name {
+		return 0
+	}
+	end := 2
+	for end <= len(list) && list[end-1].Name < name {
+		end *= 2
+	}
+	begin, end := end/2, min(end, len(list))
+	for begin < end {
+		if middle := (begin + end) / 2; list[middle].Name < name {
+			begin = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	return begin
+}
+
 // knows says whether a name that get does not find is known not to exist, rather than not looked up yet.
-func (w *World) knows(kind int, name string) bool {
-	for _, s := range w.shelves[kind] {
+func (w *World) knows(at int, name string) bool {
+	for _, s := range w.shelves[at] {
 		if !s.knows(name) {
 			return false
 		}
@@ -55,108 +137,20 @@ func (w *World) knows(kind int, name string) bool {
 	return true
 }
 
-// version is the content hash of all resources of the type.
-func (w *World) version(kind int) string {
-	list := w.shelves[kind]
-	if len(list) == 1 {
-		return list[0].set.Version()
-	}
-	versions := make([]string, len(list))
-	for i, s := range list {
-		versions[i] = s.set.Version()
-	}
-	return strings.Join(versions, ".")
-}
-
-// Shelf is resources of one type that come and change together, shared by every World that has them. It is immutable.
-// It remembers the differences from older sets to its own, so that they are found once for all streams.
-type Shelf struct {
-	set   *resource.Set
-	asked []string // nil: complete
-	full  *Payload
-
-	mu    sync.Mutex
-	steps []*step
-}
-
-// maxSteps bounds the differences that a Shelf remembers. Streams stand at one or two older sets, but for stragglers.
-const maxSteps = 8
-
-// NewShelf makes a Shelf of a type that is generated as a whole: what is not in the set does not exist.
-func NewShelf(set *resource.Set) *Shelf { return &Shelf{set: set, full: NewPayload(set.List())} }
-
-// NewNamedShelf makes a Shelf of a type that is generated by name. asked, sorted, is the names that were looked up: one
-// that is not in the set does not exist. Of any other name nothing is known yet.
-func NewNamedShelf(set *resource.Set, asked []string) *Shelf {
-	s := NewShelf(set)
-	if s.asked = asked; asked == nil {
-		s.asked = []string{}
-	}
-	return s
-}
-
-// Set gives the resources.
-func (s *Shelf) Set() *resource.Set { return s.set }
-
-// Asked gives the names that were looked up, sorted; nil if the Shelf holds all that there is. It must not be changed.
-func (s *Shelf) Asked() []string { return s.asked }
-
-func (s *Shelf) knows(name string) bool { return s.asked == nil || has(s.asked, name) }
-
-// step is what turns an older set into a Shelf's own.
-type step struct {
-	from    *resource.Set
-	updated *Payload
-	removed []string
-}
-
-// since gives the step from an older set, nil if nothing differs.
-func (s *Shelf) since(old *resource.Set) *step {
-	if old == s.set {
+// asked gives the names of a type that were looked up, if they are on one Shelf.
+func (w *World) asked(at int) []string {
+	if w == nil || len(w.shelves[at]) != 1 {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, st := range s.steps {
-		if st.from == old {
-			return st
-		}
-	}
-	d := resource.Compare(old, s.set)
-	st := &step{from: old, updated: NewPayload(d.Updated), removed: d.Removed}
-	if len(s.steps) == maxSteps {
-		s.steps = slices.Delete(s.steps, 0, 1)
-	}
-	s.steps = append(s.steps, st)
-	return st
+	return w.shelves[at][0].asked
 }
 
-// pick gives those of the Shelf's resources whose names are in the sorted list: its own shared Payload if that is all.
-func (s *Shelf) pick(names []string) *Payload {
-	list := s.set.List()
-	var found []*resource.Resource
-	if len(names)*8 < len(list) {
-		for _, n := range names {
-			if r := s.set.Get(n); r != nil {
-				found = append(found, r)
-			}
-		}
-		return NewPayload(found)
-	}
-	found = make([]*resource.Resource, 0, min(len(names), len(list)))
-	for len(list) > 0 && len(names) > 0 {
-		switch c := strings.Compare(list[0].Name, names[0]); {
-		case c < 0:
-			list = list[1:]
-		case c > 0:
-			names = names[1:]
-		default:
-			found = append(found, list[0])
-			list, names = list[1:], names[1:]
+// refers gives the clusters that a resource of the World refers to, sorted.
+func (w *World) refers(at int, r *resource.Resource) []string {
+	for _, s := range w.shelves[at] {
+		if s.set.Get(r.Name) == r {
+			return s.refers(r, w.clustersOf)
 		}
 	}
-	if len(found) == s.set.Len() {
-		return s.full
-	}
-	return NewPayload(found)
+	return nil
 }

@@ -1,0 +1,98 @@
+package stream
+
+import "github.com/meshpilot/meshpilot/internal/resource"
+
+// debts adds what is owed. Names that the World does not know yet stay owed.
+func (m *Machine) debts(s *subscription, d *draft) {
+	if len(s.owed) == 0 {
+		return
+	}
+	owed := m.differing(s, d)
+	owed = m.unchanging(s, owed, d)
+	found := 0
+	for _, shelf := range m.world.shelves[s.at] {
+		p := shelf.pick(owed)
+		found += len(p.resources)
+		d.add(p)
+	}
+	var later []string
+	if found < len(owed) {
+		m.world.each(s.at, owed, func(n string, r *resource.Resource) {
+			switch {
+			case r != nil:
+			case !m.world.knows(s.at, n):
+				later = append(later, n)
+			case s.Removable && !has(d.removed, n):
+				d.removed = union(d.removed, []string{n})
+				delete(s.gone, n)
+			}
+		})
+	}
+	s.owed = later
+	if s.following = without(s.following, without(s.following, later)); later == nil {
+		s.held = nil
+	}
+}
+
+// differing gives the owed names without those that the client holds as they are, or that must stay for now as it holds
+// them.
+func (m *Machine) differing(s *subscription, d *draft) []string {
+	if len(s.held) == 0 {
+		return s.owed
+	}
+	var list, kept []string
+	m.world.each(s.at, s.owed, func(n string, r *resource.Resource) {
+		version, holds := s.held[n]
+		switch {
+		case !holds || r == nil:
+			list = append(list, n)
+		case r.Version == version:
+		case d.still != nil && d.still(n, r) && !has(s.following, n):
+			s.freeze(&resource.Resource{Name: n, Version: version})
+			kept = append(kept, n)
+		default:
+			list = append(list, n)
+		}
+	})
+	if s.role == endpointRole && s.resumed {
+		s.trusted = union(s.trusted, without(without(s.owed, list), kept))
+	}
+	return list
+}
+
+// unchanging answers the owed names that must not change now as they were answered before, and gives the others. What
+// must wait for its clusters, and cannot be answered so, is not answered yet.
+func (m *Machine) unchanging(s *subscription, owed []string, d *draft) []string {
+	if d.still == nil && len(s.frozen) == 0 {
+		return owed
+	}
+	var settled []string
+	var before []*resource.Resource
+	m.world.each(s.at, owed, func(n string, is *resource.Resource) {
+		was := s.was(n)
+		switch {
+		case is == nil || d.still == nil || !d.still(n, is) || was != nil && was.Version == is.Version:
+			if s.refers() {
+				delete(s.frozen, n) // it is sent now
+			}
+			return
+		case was != nil && !hollow(was):
+			before = append(before, was)
+		case !s.refers():
+			return
+		}
+		settled = append(settled, n)
+		s.freeze(s.asHeld(n))
+	})
+	d.add(NewPayload(before))
+	return without(owed, settled)
+}
+
+// hold makes a resource due unless it comes out as the client has it.
+func (s *subscription) hold(r *resource.Resource) {
+	if s.held == nil {
+		s.held = map[string]string{}
+	}
+	s.held[r.Name] = r.Version
+	s.owe([]string{r.Name})
+}

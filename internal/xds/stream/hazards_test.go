@@ -1,0 +1,69 @@
+package stream
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// hazards are the known ways to get the protocol wrong. Each is shown by scripts whose first line names it ("# X1, X4: …"),
+// but for those that no state machine can get wrong: of them it says whose they are.
+var hazards = []struct{ id, what, elsewhere string }{
+	{"X1", "a NACK is error_detail, and nothing else is", ""},
+	{"X2", "SotW: a request with a stale nonce is not answered", ""},
+	{"X3", "delta: what a request with a stale nonce subscribes to counts", ""},
+	{"X4", "names that come with a NACK are served", ""},
+	{"X5", "wildcards, explicit and by the legacy rule", ""},
+	{"X6", "delta: a name subscribed to again is answered again", ""},
+	{"X7", "an unknown name is answered where that does no harm, and remembered", ""},
+	{"X8", "a reconnect costs what differs, and says what is gone", ""},
+	{"X9", "a nonce is valid on its own stream", ""},
+	{"X10", "SotW: CDS and LDS are full state, the others are not", ""},
+	{"X11", "no name comes twice in one response", ""},
+	{"X12", "warming needs a new EDS answer, and holds nobody else", ""},
+	{"X13", "a missing secret", ""},
+	{"X14", "make before break", ""},
+	{"X15", "what is unchanged is not sent again", ""},
+	{"X16", "only the first request must carry the node", "xds/server: a Machine knows no node"},
+	{"X17", "a health report may come before the first request", ""},
+	{"X18", "an extension must not be removed before its listeners", ""},
+	{"X19", "a parent that goes leaves its child subscribed", ""},
+	{"X20", "two streams with one node id", "xds/server: a Machine is one stream and knows of no other; TestScripts plays each script to two"},
+}
+
+// TestHazards holds every hazard to have a script, and every script that names one to name one that there is.
+func TestHazards(t *testing.T) {
+	shown := map[string][]string{}
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := regexp.MustCompile(`^# ((?:X\d+(?:, )?)+)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := header.FindStringSubmatch(string(text)); m != nil {
+			for id := range strings.SplitSeq(strings.TrimSuffix(m[1], ", "), ", ") {
+				shown[id] = append(shown[id], file)
+			}
+		}
+	}
+	for i, h := range hazards {
+		if h.id != fmt.Sprintf("X%d", i+1) {
+			t.Errorf("hazard %d is called %s", i+1, h.id)
+		}
+		if len(shown[h.id]) == 0 && h.elsewhere == "" {
+			t.Errorf("%s (%s) has no script", h.id, h.what)
+		}
+		delete(shown, h.id)
+	}
+	for id, files := range shown {
+		t.Errorf("%v show %s, which is no known hazard", slices.Sorted(slices.Values(files)), id)
+	}
+}

@@ -1,0 +1,180 @@
+package stream
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// modelMesh is the truth: bodies by type and name. A body is "version:references": of listeners to routes (r…), extensions
+// (x…) and clusters (c…), of routes and extensions to clusters. One with "bad" in it is refused by the client, a cluster
+// with "hang" in it does not become warm for long.
+type modelMesh struct {
+	bodies [typeCount]map[string]string
+	asked  [typeCount]map[string]bool // by this client and others of its class
+	tick   int
+	world  *World
+}
+
+func newModelMesh() *modelMesh {
+	h := &modelMesh{}
+	for i := range h.bodies {
+		h.bodies[i], h.asked[i] = map[string]string{}, map[string]bool{}
+	}
+	return h
+}
+
+// change makes a few edits, and then the mesh consistent: nothing refers to what is not there. Routes are never deleted
+// in SotW, which could not say so.
+func (h *modelMesh) change(t *rapid.T, mode Mode) {
+	for range rapid.IntRange(1, 4).Draw(t, "edits") {
+		h.tick++
+		h.edit(t, mode)
+	}
+	for _, at := range []int{ecds, rds, lds} {
+		for name := range h.bodies[at] {
+			h.mend(at, name)
+		}
+	}
+	if rapid.IntRange(0, 9).Draw(t, "others") == 0 {
+		h.asked[eds][pickName(t, "c", 6)] = true
+		h.asked[rds][pickName(t, "r", 4)] = true
+	}
+	if rapid.IntRange(0, 9).Draw(t, "forgotten") == 0 { // a name is not looked up any more, though somebody may want it
+		delete(h.asked[eds], pickName(t, "c", 6))
+		delete(h.asked[rds], pickName(t, "r", 4))
+		delete(h.asked[ecds], pickName(t, "x", 2))
+	}
+}
+
+func (h *modelMesh) edit(t *rapid.T, mode Mode) {
+	v := fmt.Sprint(h.tick)
+	if rapid.IntRange(0, 19).Draw(t, "bad") == 0 {
+		v += "bad"
+	}
+	gone := rapid.IntRange(0, 3).Draw(t, "gone") == 0
+	switch rapid.IntRange(0, 7).Draw(t, "edit") {
+	case 0, 1, 2:
+		if rapid.IntRange(0, 9).Draw(t, "hang") == 0 {
+			v += "hang"
+		}
+		h.set(cds, pickName(t, "c", 6), v, gone)
+	case 3:
+		h.set(eds, pickName(t, "c", 6), fmt.Sprint(h.tick), false)
+	case 4:
+		list := slices.Concat(someNames(t, "r", 4), someNames(t, "x", 2), someNames(t, "c", 2))
+		h.set(lds, pickName(t, "l", 3), v+":"+strings.Join(list, ","), gone)
+	case 5:
+		h.set(rds, pickName(t, "r", 4), v+":"+strings.Join(someNames(t, "c", 6), ","), gone && mode == Delta)
+	case 6:
+		h.set(ecds, pickName(t, "x", 2), v+":"+strings.Join(someNames(t, "c", 6), ","), gone)
+	case 7:
+		h.set(nds, "names", v, gone)
+	}
+}
+
+func (h *modelMesh) set(at int, name, body string, gone bool) {
+	if gone {
+		delete(h.bodies[at], name)
+	} else {
+		h.bodies[at][name] = body
+	}
+}
+
+// mend takes references out of a body to what is not there. A route may be missing.
+func (h *modelMesh) mend(at int, name string) {
+	head, list, _ := strings.Cut(h.bodies[at][name], ":")
+	kept := slices.DeleteFunc(strings.Split(list, ","), func(n string) bool {
+		return strings.HasPrefix(n, "c") && h.bodies[cds][n] == "" || strings.HasPrefix(n, "x") && h.bodies[ecds][n] == ""
+	})
+	if strings.Join(kept, ",") != list {
+		h.bodies[at][name] = fmt.Sprintf("%s.%d:%s", head, h.tick, strings.Join(kept, ","))
+	}
+}
+
+func pickName(t *rapid.T, prefix string, n int) string {
+	return fmt.Sprint(prefix, rapid.IntRange(0, n-1).Draw(t, prefix))
+}
+
+func someNames(t *rapid.T, prefix string, n int) []string {
+	bits := rapid.IntRange(0, 1<<n-1).Draw(t, prefix)
+	var list []string
+	for i := range n {
+		if bits>>i&1 == 1 {
+			list = append(list, fmt.Sprint(prefix, i))
+		}
+	}
+	return list
+}
+
+// publish makes a World of the mesh: clusters on two Shelves, endpoints for all clusters and for every name asked for.
+func (h *modelMesh) publish() *World {
+	for c := range h.bodies[cds] {
+		h.asked[eds][c] = true
+	}
+	endpoints := map[string]string{}
+	for c := range h.asked[eds] {
+		endpoints[c] = "empty"
+		if h.bodies[cds][c] != "" {
+			endpoints[c] = "e" + h.bodies[eds][c]
+		}
+	}
+	low, high := map[string]string{"static": "0"}, map[string]string{}
+	for c, v := range h.bodies[cds] {
+		if c < "c3" {
+			low[c] = v
+		} else {
+			high[c] = v
+		}
+	}
+	h.world = MakeWorld(Contents{
+		Shelves: map[string][]*Shelf{
+			pushOrder[cds].URL:  {h.shelf(cds, 0, low), h.shelf(cds, 1, high)},
+			pushOrder[eds].URL:  {h.shelf(eds, 0, endpoints)},
+			pushOrder[ecds].URL: {h.shelf(ecds, 0, h.lookedUp(ecds))},
+			pushOrder[lds].URL:  {h.shelf(lds, 0, h.bodies[lds])},
+			pushOrder[rds].URL:  {h.shelf(rds, 0, h.lookedUp(rds))},
+			pushOrder[nds].URL:  {h.shelf(nds, 0, h.bodies[nds])},
+		},
+		EndpointsOf: ownEndpoints,
+		ClustersOf:  func(r *resource.Resource) []string { return prefixed("c", refs(r)) },
+	})
+	return h.world
+}
+
+func (h *modelMesh) lookedUp(at int) map[string]string {
+	bodies := maps.Clone(h.bodies[at])
+	maps.DeleteFunc(bodies, func(n, _ string) bool { return !h.asked[at][n] })
+	return bodies
+}
+
+// shelf gives the old Shelf if nothing differs.
+func (h *modelMesh) shelf(at, i int, bodies map[string]string) *Shelf {
+	var list []*resource.Resource
+	for name, body := range bodies {
+		list = append(list, resource.FromBytes(name, pushOrder[at].URL, []byte(body)))
+	}
+	set, err := resource.NewSet(list)
+	if err != nil {
+		panic(err)
+	}
+	if !pushOrder[at].Wildcard {
+		return NewNamedShelf(set, names(h.asked[at]))
+	}
+	if h.world != nil && h.world.shelves[at][i].set.Version() == set.Version() {
+		return h.world.shelves[at][i]
+	}
+	return NewShelf(set)
+}
+
+// prefixed gives the names that begin so.
+func prefixed(prefix string, list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(n string) bool { return !strings.HasPrefix(n, prefix) })
+}
+
+func names(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// TestShelvesAreSharedBySteps has many streams make the same steps at once: the difference is found once, and they are all
+// sent the same Payloads.
+func TestShelvesAreSharedBySteps(t *testing.T) {
+	worlds := []benchWorld{newBenchWorld(50, 1, 3), newBenchWorld(51, 2, 3), newBenchWorld(50, 3, 5)}
+	machines := make([]*Machine, 8)
+	sent := make([][]*Payload, len(machines))
+	var streams sync.WaitGroup
+	for i := range machines {
+		streams.Go(func() {
+			machines[i] = connected(worlds[0], Delta, asSent(worlds[0].names))
+			for _, w := range worlds[1:] {
+				sent[i] = append(sent[i], parts(machines[i], Ready{World: w.World})...)
+			}
+		})
+	}
+	streams.Wait()
+	for i := range sent {
+		if len(sent[i]) == 0 || len(sent[i]) != len(sent[0]) {
+			t.Fatalf("stream %d was sent %d Payloads, the first %d", i, len(sent[i]), len(sent[0]))
+		}
+		for j, p := range sent[i] {
+			if p != sent[0][j] {
+				t.Errorf("stream %d was sent a Payload of its own: %v", i, namesOf(p))
+			}
+		}
+	}
+}
+
+// parts feeds an event, writes and acknowledges all that comes, and gives what that was.
+func parts(m *Machine, e Event) []*Payload {
+	var list []*Payload
+	for _, a := range m.Step(e) {
+		if s, ok := a.(Send); ok {
+			list = append(list, s.Parts...)
+			list = append(list, parts(m, Request{TypeURL: s.TypeURL, Nonce: s.Nonce})...)
+			list = append(list, parts(m, Sent{})...)
+		}
+	}
+	return list
+}
+
+// TestReferencesAreReadOnce asks for what resources refer to only about those that change together with new clusters, and
+// once for all streams.
+func TestReferencesAreReadOnce(t *testing.T) {
+	var asked []string
+	world := func(clusters, route string) *World {
+		shelves := map[string][]*Shelf{}
+		for url, names := range map[string][]string{pushOrder[cds].URL: {"a", clusters}, pushOrder[rds].URL: {"80", "90"}} {
+			var list []*resource.Resource
+			for _, n := range names {
+				body := "1:a"
+				if n == "80" {
+					body = route
+				}
+				if n != "" {
+					list = append(list, resource.FromBytes(n, url, []byte(body)))
+				}
+			}
+			shelves[url] = []*Shelf{NewNamedShelf(setOf(list), names)}
+		}
+		shelves[pushOrder[cds].URL] = []*Shelf{NewShelf(shelves[pushOrder[cds].URL][0].set)}
+		return MakeWorld(Contents{Shelves: shelves, ClustersOf: func(r *resource.Resource) []string {
+			asked = append(asked, r.Name+"="+string(r.Body))
+			return refs(r)
+		}})
+	}
+	one, two, three := world("", "1:a"), world("", "2:a"), world("b", "3:a,b")
+	for range 3 {
+		m := New(Options{Mode: Delta})
+		converse(m, Ready{World: one})
+		for _, r := range []Request{{TypeURL: pushOrder[cds].URL}, {TypeURL: pushOrder[lds].URL}, {TypeURL: pushOrder[rds].URL, Subscribe: []string{"80", "90"}}} {
+			converse(m, r)
+		}
+		converse(m, Ready{World: two})
+		for actions := m.Step(Ready{World: three}); len(actions) > 0; { // nothing is acknowledged
+			actions = m.Step(Sent{})
+		}
+	}
+	if got, want := fmt.Sprint(asked), "[80=3:a,b]"; got != want {
+		t.Errorf("asked about %s, want %s", got, want)
+	}
+}
