@@ -40,9 +40,22 @@ race: envoy build ## run every test with the race detector
 golden: envoy ## rewrite the expected sections of golden files; read the diff
 	$(GO) test $$(grep -rlE 'testkit/golden|flag.Bool\("update"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's,^,./,') -update
 
+SIZE ?= small,medium
+BENCH ?=
 .PHONY: bench
-bench: ## run the benchmarks
+bench: build ## measure the control plane with a fleet of proxies (SIZE=large; BENCH='more flags'), see docs/BENCHMARKS.md
+	$(GO) build -o $(BIN)/ ./test/bench/cmd/meshbench
+	$(BIN)/meshbench run --plane $(BIN)/pilot-discovery --size $(SIZE) --json $(BIN)/bench.json $(BENCH)
+
+.PHONY: bench-go
+bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime 10x -timeout 30m ./test/bench
+	$(GO) test -run TestFleetInMemory -count 1 -v ./test/bench -memory-proxies 10000
+
+.PHONY: loss
+loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones
+	$(GO) test ./test/loss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## vet and lint

@@ -76,7 +76,7 @@ func TestSIGTERMDrains(t *testing.T) {
 	if status := s.awaitExit(t); status != 0 {
 		t.Errorf("status %d, want 0", status)
 	}
-	s.awaitLog(t, "letting requests under way finish for=1s")
+	s.awaitLog(t, "letting requests under way finish\tfor=1s")
 	s.awaitLog(t, "envoy exited with status 0, as it was asked to")
 }
 
@@ -105,7 +105,7 @@ func TestExitOnZeroActiveConnections(t *testing.T) {
 	s := startServing(t, settings{env: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=50ms"}})
 	s.signal(t, syscall.SIGTERM)
 	s.awaitDraining(t)
-	s.awaitLog(t, "still waiting for clients connections=1\n")
+	s.awaitLog(t, "still waiting for clients\tconnections=1\n")
 	if !s.running() {
 		t.Fatal("ended with a client connected")
 	}

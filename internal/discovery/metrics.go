@@ -1,22 +1,59 @@
 package discovery
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
 // metrics puts what the parts report under the names of obs.Metrics.
-type metrics struct{ m *obs.Metrics }
+type metrics struct {
+	m *obs.Metrics
+	// quarantined is called when what is in quarantine changes.
+	quarantined func()
+}
 
 var _ push.Metrics = metrics{}
 
-func short(typeURL string) string { return strings.ToLower(api.ShortType(typeURL)) }
+// short is a type as labels have it: "cds", or the URL of a type without a short name.
+func short(typeURL string) string {
+	if s := api.ShortType(typeURL); s != typeURL {
+		return strings.ToLower(s)
+	}
+	return typeURL
+}
+
+// counters shows what the generators and the Pusher count themselves.
+func (x metrics) counters(t *translate.Table, p *push.Pusher) {
+	var misses []func() uint64
+	for _, typeURL := range slices.Sorted(maps.Keys(t.Computed)) {
+		computed := t.Computed[typeURL]
+		misses = append(misses, computed)
+		x.m.Computed(short(typeURL), computed, func() uint64 { return p.Stats().Generated[typeURL] })
+	}
+	made := func() (sum uint64) {
+		for _, f := range misses {
+			sum += f()
+		}
+		return sum
+	}
+	there := func() (sum uint64) {
+		for _, n := range p.Stats().Generated {
+			sum += n
+		}
+		return sum - min(sum, made())
+	}
+	x.m.CacheReads(there, made)
+}
 
 func (x metrics) Connected(delta int, version string) {
 	x.m.Clients.WithLabelValues(version).Add(float64(delta))
@@ -25,6 +62,9 @@ func (x metrics) Connected(delta int, version string) {
 func (x metrics) Published(gathered time.Duration, triggers []string) {
 	x.m.Debounce.Observe(gathered.Seconds())
 	for _, t := range triggers {
+		if t == "proxyupdate" {
+			t = "proxy" // as istiod calls it
+		}
 		x.m.Triggers.WithLabelValues(t).Inc()
 	}
 }
@@ -39,6 +79,7 @@ func (x metrics) Converged(d time.Duration) { x.m.Convergence.Observe(d.Seconds(
 
 func (x metrics) Sent(typeURL string, _, bytes int, took time.Duration) {
 	x.m.Pushes.WithLabelValues(short(typeURL)).Inc()
+	x.m.SentBytes.WithLabelValues(short(typeURL)).Add(float64(bytes))
 	x.m.ConfigSize.WithLabelValues(typeURL).Observe(float64(bytes))
 	x.m.SendTime.Observe(took.Seconds())
 }
@@ -49,15 +90,22 @@ func (x metrics) Acked(string)       {}
 func (x metrics) Refused(n push.Nack) {
 	x.m.Rejects.WithLabelValues(short(n.TypeURL)).Inc()
 	if g := x.m.Rejected[short(n.TypeURL)]; g != nil {
-		g.WithLabelValues(n.Proxy.ID, "").Set(1)
+		g.WithLabelValues(n.Proxy.Name+"."+n.Proxy.Namespace, "").Set(1)
 	}
 }
 
 func (x metrics) Mended(n push.Nack) {
 	if g := x.m.Rejected[short(n.TypeURL)]; g != nil {
-		g.DeleteLabelValues(n.Proxy.ID, "")
+		g.DeleteLabelValues(n.Proxy.Name+"."+n.Proxy.Namespace, "")
 	}
 }
+
+func (x metrics) Quarantined(n int) {
+	x.m.Quarantined.Set(float64(n))
+	x.quarantined()
+}
+
+func (x metrics) Late(typeURL string) { x.m.Late.WithLabelValues(short(typeURL)).Inc() }
 
 func (x metrics) ExpiredNonce(typeURL string) {
 	x.m.ExpiredNonces.WithLabelValues(short(typeURL)).Inc()
@@ -65,24 +113,69 @@ func (x metrics) ExpiredNonce(typeURL string) {
 func (x metrics) WriteTimeout()  { x.m.WriteTimeouts.Inc() }
 func (x metrics) InternalError() { x.m.InternalErrors.Inc() }
 
-// observe counts what comes in from sources.
-func (x metrics) observe(batch mesh.Batch) {
+// inputs counts what comes in from sources, and what becomes of it. It is called from one goroutine.
+type inputs struct {
+	m       *obs.Metrics
+	current func() *snapshot.Snapshot
+	began   time.Time
+	broken  map[config.Key]bool // objects out of use
+}
+
+// observe is told of each batch before it is applied.
+func (x *inputs) observe(batch mesh.Batch) {
+	x.began = time.Now()
+	s := x.current()
 	for _, e := range batch {
-		switch {
-		case e.Config != nil:
-			x.m.ConfigEvents.WithLabelValues(string(e.Config.Kind), e.Op.String()).Inc()
-			x.m.InboundUpdates.WithLabelValues("config").Inc()
-		case e.Service != nil:
-			x.m.InboundUpdates.WithLabelValues("svc").Inc()
-		case e.Shard != nil:
-			x.m.InboundUpdates.WithLabelValues("eds").Inc()
+		if e.Config == nil {
+			continue
 		}
+		if k, known := api.Info(e.Config.Kind); !known || !k.Istio() {
+			continue
+		}
+		event := "add"
+		switch {
+		case e.Op == mesh.Delete:
+			event = "delete"
+		case s.Config(e.Config.Key) != nil:
+			event = "update"
+		}
+		x.m.ConfigEvents.WithLabelValues(string(e.Config.Kind), event).Inc()
 	}
 }
 
-// published counts what a new snapshot holds.
-func (x metrics) published(s *snapshot.Snapshot) {
+// published is told of the snapshot that a batch made, and how it differs.
+func (x *inputs) published(s *snapshot.Snapshot, d snapshot.Delta) {
+	x.m.SnapshotTime.Observe(time.Since(x.began).Seconds())
 	x.m.Services.Set(float64(len(s.Services())))
 	x.m.VirtServices.Set(float64(len(s.VirtualServices())))
-	x.m.RejectedConfigs.Set(float64(len(s.Problems())))
+	add := func(kind string, n int) { x.m.InboundUpdates.WithLabelValues(kind).Add(float64(n)) }
+	if d.All { // the first one
+		add("svc", len(s.Services()))
+		for _, k := range api.Kinds() {
+			if k.Istio() {
+				add("config", len(s.Configs(k.Kind)))
+			}
+		}
+	}
+	for k := range d.Services {
+		if s.Service(k) == nil {
+			add("svcdelete", 1)
+		} else {
+			add("svc", 1)
+		}
+	}
+	add("config", len(d.Configs))
+	add("eds", len(d.Endpoints))
+
+	broken := map[config.Key]bool{}
+	for _, p := range s.Problems() {
+		if p.Severity != config.Error || broken[p.Key] {
+			continue
+		}
+		broken[p.Key] = true
+		if !x.broken[p.Key] {
+			x.m.RejectedConfigs.WithLabelValues(strings.ToLower(string(p.Key.Kind)), p.Key.Namespace+"/"+p.Key.Name).Inc()
+		}
+	}
+	x.broken = broken
 }

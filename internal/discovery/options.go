@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
 // Options are all settings of pilot-discovery. Addresses are "host:port" with an empty host for all interfaces; an empty
@@ -22,9 +23,17 @@ type Options struct {
 	SecureGRPCAddr, HTTPSAddr string
 	// HTTPAddr serves readiness and the debug pages; MonitoringAddr metrics and the debug pages, empty: both on HTTPAddr.
 	HTTPAddr, MonitoringAddr string
+	// ControlZHost and ControlZPort are where levels of logging are changed while the program runs, for whoever is on the
+	// machine: a loopback address. Port 0: nowhere. The control plane runs without it if the place is taken.
+	ControlZHost string
+	ControlZPort uint16
 
 	// ConfigDir is a tree of YAML files with config objects and services; empty: none.
 	ConfigDir string
+	// ConfigClients are the SPIFFE IDs of the control planes that are fed this one's config over xDS (see feed.Access); nil: this
+	// one's own, istiod in its namespace. ConfigPlainText is who is fed without TLS: loopback, anyone; empty: nobody.
+	ConfigClients   []string
+	ConfigPlainText feed.PlainText
 	// Registries are the platforms that services are read from: Kubernetes, Mock.
 	Registries []string
 	// MeshConfigFile and NetworksConfigFile are watched. One that is not there leaves the defaults.
@@ -42,7 +51,12 @@ type Options struct {
 	ShutdownDuration time.Duration
 	// Profile serves /debug/pprof.
 	Profile bool
+	Debug   Debug
 
+	// TLSCertFile, TLSKeyFile and CACertFile are what the TLS ports are served with; see server.CertificateFiles. They are
+	// not opened without.
+	TLSCertFile, TLSKeyFile, CACertFile string
+	// TLSMinVersion is TLSV1_2, which empty is, or TLSV1_3; TLSCipherSuites are names of suites of TLS 1.2.
 	TLSMinVersion   string
 	TLSCipherSuites []string
 
@@ -57,6 +71,18 @@ type Keepalive struct {
 	MaxServerConnectionAge time.Duration
 }
 
+// Debug is who may read the debug pages from outside the machine. It takes an identity in any case.
+type Debug struct {
+	// AllowedNamespaces are those whose identities may read all pages, besides the control plane's own.
+	// DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES.
+	AllowedNamespaces []string
+	// AnyNamespace lets every identity read all pages, and not only those about proxies of its own namespace.
+	// ENABLE_DEBUG_ENDPOINT_AUTH=false.
+	AnyNamespace bool
+	// Admin serves the page that ends streams, /debug/force_disconnect. UNSAFE_ENABLE_ADMIN_ENDPOINTS.
+	Admin bool
+}
+
 // Push is how changes are gathered and how fast proxies are served.
 type Push struct {
 	// DebounceAfter is how long to wait for quiet, 0: changes go out at once and gather only while a push is under way.
@@ -66,14 +92,19 @@ type Push struct {
 	DebounceMax time.Duration
 	// EndpointsAtOnce exempts changes of endpoints alone from DebounceAfter. PILOT_ENABLE_EDS_DEBOUNCE=false.
 	EndpointsAtOnce bool
-	// MaxRequestsPerSecond bounds new streams; 0: no bound. PILOT_MAX_REQUESTS_PER_SECOND.
+	// MaxRequestsPerSecond bounds new streams; 0: they are taken as fast as they can be served. PILOT_MAX_REQUESTS_PER_SECOND.
 	MaxRequestsPerSecond float64
+	// Throttle bounds how many responses are composed and written at the same time; 0: no bound. PILOT_PUSH_THROTTLE.
+	Throttle int
+	// RebalancePerHour is the part of its connections that a replica closes in an hour, so that those of all replicas become
+	// even in number; 0: none. MESHPILOT_REBALANCE_PER_HOUR.
+	RebalancePerHour float64
 }
 
 // Defaults gives the options of a control plane that was given no flags.
 func Defaults() Options {
 	return Options{
-		GRPCAddr: ":15010", SecureGRPCAddr: ":15012", HTTPAddr: ":8080", HTTPSAddr: ":15017", MonitoringAddr: ":15014",
+		GRPCAddr: ":15010", SecureGRPCAddr: ":15012", HTTPAddr: ":8080", HTTPSAddr: ":15017", MonitoringAddr: ":15014", ControlZHost: "localhost", ControlZPort: 9876,
 		Registries: []string{"Kubernetes"}, MeshConfigFile: "./etc/istio/config/mesh", NetworksConfigFile: "./etc/istio/config/meshNetworks",
 		Domain: "cluster.local", ClusterID: "Kubernetes", Namespace: "istio-system",
 		Keepalive:        Keepalive{Interval: 30 * time.Second, Timeout: 10 * time.Second, MaxServerConnectionAge: 1<<63 - 1},
@@ -140,6 +171,11 @@ func (o Options) validateSources() []error {
 	if o.Domain == "" {
 		errs = append(errs, errors.New("--domain: must not be empty"))
 	}
+	switch o.ConfigPlainText {
+	case feed.PlainTextRefused, feed.PlainTextLoopback, feed.PlainTextAnyone:
+	default:
+		errs = append(errs, fmt.Errorf("--configPlainText %q: want %s or %s", o.ConfigPlainText, feed.PlainTextLoopback, feed.PlainTextAnyone))
+	}
 	seen := map[string]string{}
 	for _, a := range o.ClusterAliases {
 		alias, cluster, ok := strings.Cut(a, "=")
@@ -160,6 +196,9 @@ func (o Options) validateTLS() []error {
 	default:
 		errs = append(errs, fmt.Errorf("--tls-min-version %q: want TLSV1_2 or TLSV1_3", o.TLSMinVersion))
 	}
+	if (o.TLSCertFile == "") != (o.TLSKeyFile == "") {
+		errs = append(errs, errors.New("--tlsCertFile, --tlsKeyFile: one needs the other"))
+	}
 	var known []string
 	for _, s := range tls.CipherSuites() {
 		known = append(known, s.Name)
@@ -170,4 +209,22 @@ func (o Options) validateTLS() []error {
 		}
 	}
 	return errs
+}
+
+// tlsVersion and cipherSuites give the settings as crypto/tls has them. Validate has looked at them.
+func (o Options) tlsVersion() uint16 {
+	if o.TLSMinVersion == "TLSV1_3" {
+		return tls.VersionTLS13
+	}
+	return tls.VersionTLS12
+}
+
+func (o Options) cipherSuites() []uint16 {
+	var ids []uint16
+	for _, s := range tls.CipherSuites() {
+		if slices.Contains(o.TLSCipherSuites, s.Name) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshpilot/meshpilot/internal/debug"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
@@ -16,9 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/source/file"
 	"github.com/meshpilot/meshpilot/internal/source/settings"
 	"github.com/meshpilot/meshpilot/internal/translate"
+	"github.com/meshpilot/meshpilot/internal/xds/feed"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -49,7 +50,11 @@ type server struct {
 	builder  *snapshot.Builder
 	table    *translate.Table
 	pusher   *push.Pusher
+	feed     *feed.Feed
 	problems *problems
+	pages    *debug.Pages
+	inputs   *inputs
+	health   *health
 	current  atomic.Pointer[snapshot.Snapshot]
 }
 
@@ -61,23 +66,25 @@ func newServer(o Options) (*server, error) {
 	}
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
-		metrics:  metrics{obs.NewMetrics()},
 		ready:    newReadiness(),
 		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID)}),
-		table:    translate.NewTable(),
+		table:    translate.NewTable(translate.Options{}),
 		problems: newProblems(logs.Scope("analysis")),
 	}
+	s.metrics = metrics{m: obs.NewMetrics(), quarantined: s.problems.look}
 	s.current.Store(s.builder.Current())
 	if s.feeds, err = s.newFeeds(); err != nil {
 		return nil, err
-	}
-	for typeURL, count := range s.table.Computed {
-		s.metrics.m.Computed(short(typeURL), count)
 	}
 	s.pusher = push.New(push.Options{
 		Generators: generators(s.table), Logger: logs.Scope("ads"), Metrics: s.metrics,
 		Debounce: push.Debounce{After: o.Push.DebounceAfter, Max: o.Push.DebounceMax, EndpointsAtOnce: o.Push.EndpointsAtOnce},
 	})
+	s.problems.quarantine = s.pusher.Quarantine
+	s.pages = s.debugPages()
+	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
+	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}
+	s.metrics.counters(s.table, s.pusher)
 	return s, nil
 }
 
@@ -88,15 +95,16 @@ func (s *server) newFeeds() ([]ingest.Feed, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
 	}
-	feeds := []ingest.Feed{settings}
-	if o.ConfigDir != "" {
-		dir := file.New(file.Options{Dir: o.ConfigDir, Logger: s.logs.Scope("file")})
-		if err := dir.Check(); err != nil {
-			return nil, fmt.Errorf("--configDir: %w", err)
-		}
-		feeds = append(feeds, dir)
+	m, err := settings.Load()
+	if err != nil {
+		return nil, err
 	}
-	return feeds, nil
+	s.feed = s.newConfigFeed(m)
+	config, err := s.configFeeds(m)
+	if err != nil {
+		return nil, err
+	}
+	return append([]ingest.Feed{settings}, config...), nil
 }
 
 // converters make services of objects. ServiceEntries come first, for the other one takes Namespaces out.
@@ -113,17 +121,21 @@ func (s *server) converters() []registry.Converter {
 func generators(t *translate.Table) []push.Generator {
 	list := make([]push.Generator, 0, len(t.Generators))
 	for _, g := range t.Generators {
-		list = append(list, push.Generator{TypeURL: g.TypeURL, All: g.All, Named: g.Named, Affected: g.Affected, Scope: g.Scope})
+		list = append(list, push.Generator{
+			TypeURL: g.TypeURL, All: g.All, Named: g.Named, Update: g.Update, Affected: g.Affected, Touched: g.Touched, Inbound: g.Inbound,
+			Scope: g.Scope,
+		})
 	}
 	return list
 }
 
 func (s *server) run(ctx context.Context) error {
 	o := s.options
-	for flag, address := range map[string]string{"--secureGRPCAddr": o.SecureGRPCAddr, "--httpsAddr": o.HTTPSAddr} {
-		if address != "" {
-			s.log.Info("not opened: there is no certificate authority yet", "flag", flag, "address", address)
-		}
+	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" {
+		s.log.Info("not opened: there is no certificate authority yet, and no --tlsCertFile", "flag", "--secureGRPCAddr", "address", o.SecureGRPCAddr)
+	}
+	if o.HTTPSAddr != "" {
+		s.log.Info("not opened: there are no webhooks yet", "flag", "--httpsAddr", "address", o.HTTPSAddr)
 	}
 	ports, err := s.httpPorts()
 	if err != nil {
@@ -136,6 +148,9 @@ func (s *server) run(ctx context.Context) error {
 	for _, l := range ports {
 		http.Go(func() error { return serveHTTP(serving, l, s.handler(), o.ShutdownDuration) })
 	}
+	if l := s.controlZPort(); l != nil {
+		http.Go(func() error { return serveHTTP(serving, l, s.logs.ControlZ(), o.ShutdownDuration) })
+	}
 
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
@@ -143,7 +158,7 @@ func (s *server) run(ctx context.Context) error {
 	parts.Go(func() error {
 		return ingest.Run(ctx, ingest.Options{
 			Feeds: s.feeds, Converters: s.converters(), Builder: s.builder, Publish: s.publish,
-			Observe: s.metrics.observe, Waiting: s.ready.waitingFor, Log: s.logs.Scope("model"),
+			Observe: s.inputs.observe, Waiting: s.ready.waitingFor, Log: s.logs.Scope("model"),
 		})
 	})
 	parts.Go(func() error { return s.serveXDS(ctx) })
@@ -166,8 +181,9 @@ func (s *server) run(ctx context.Context) error {
 // publish hands a snapshot to everybody who wants the newest.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.current.Store(next)
-	s.metrics.published(next)
+	s.inputs.published(next, delta)
 	s.pusher.Publish(next, delta)
+	s.feed.Publish(next)
 	s.problems.take(next)
 }
 

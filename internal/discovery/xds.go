@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -9,14 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/feed"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// serveXDS opens the xDS port when all sources are in sync, and serves until the context ends. Then streams are ended, and
+// serveXDS opens the xDS ports when all sources are in sync, and serves until the context ends. Then streams are ended, and
 // what is left after the shutdown duration is cut off.
 func (s *server) serveXDS(ctx context.Context) error {
 	select {
@@ -24,46 +27,92 @@ func (s *server) serveXDS(ctx context.Context) error {
 		return nil
 	case <-s.ready.synced:
 	}
-	o := s.options
-	if o.GRPCAddr == "" {
-		s.ready.serving("")
-		s.log.Info("not opened: --grpcAddr is empty, so no proxy can connect")
-		<-ctx.Done()
-		return nil
-	}
-	l, err := net.Listen("tcp", o.GRPCAddr)
+	ports, err := s.xdsPorts()
 	if err != nil {
-		return fmt.Errorf("--grpcAddr: %w", err)
+		return err
 	}
+	if len(ports) == 0 {
+		s.log.Info("no xDS port is open, so no proxy can connect")
+	}
+	o := s.options
 	ads := xds.New(xds.Options{
-		Pusher: s.pusher, Logger: s.logs.Scope("ads"), Metrics: s.metrics, MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond,
+		Pusher: s.pusher, Logger: s.logs.Scope("ads"), Metrics: s.metrics,
+		MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond, Writers: o.Push.Throttle,
+		Evening:    xds.Evening{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), Share: o.Push.RebalancePerHour},
 		Identifier: o.PodName, ClusterAliases: aliases(o.ClusterAliases),
+		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Debug: questions{s},
 	})
-	g := grpc.NewServer(xds.ServerOptions(xds.Transport{
-		KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge),
-	})...)
-	ads.Register(g)
-	reflection.Register(g)
+	serving, ctx := errgroup.WithContext(ctx)
+	for _, p := range ports {
+		ads.Register(p.grpc)
+		reflection.Register(p.grpc)
+		s.log.Info("serving xDS "+p.how, "address", p.listener.Addr().String())
+		serving.Go(func() error {
+			if err := p.grpc.Serve(p.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				return fmt.Errorf("%s: %w", p.flag, err)
+			}
+			return nil
+		})
+	}
+	serving.Go(func() error { ads.Run(ctx); return nil })
 	ads.SetReady(true)
 	s.ready.serving("")
-	s.log.Info("serving xDS in plain text", "address", l.Addr().String())
-
-	done := make(chan error, 1)
-	go func() { done <- g.Serve(l) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("--grpcAddr: %w", err)
-	case <-ctx.Done():
-	}
+	<-ctx.Done()
 	s.ready.serving("stopping")
 	ads.Stop()
-	cut := time.AfterFunc(o.ShutdownDuration, g.Stop)
-	defer cut.Stop()
-	g.GracefulStop()
-	if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("--grpcAddr: %w", err)
+	for _, p := range ports {
+		cut := time.AfterFunc(o.ShutdownDuration, p.grpc.Stop)
+		p.grpc.GracefulStop()
+		cut.Stop()
 	}
-	return nil
+	return serving.Wait()
+}
+
+// port is an open port for xDS.
+type port struct {
+	flag     string
+	how      string // "in plain text", "over TLS"
+	listener net.Listener
+	grpc     *grpc.Server
+}
+
+// xdsPorts opens the ports that are asked for: one in plain text, and one with TLS if there is a certificate for it.
+func (s *server) xdsPorts() (ports []port, err error) {
+	o := s.options
+	open := func(flag, how, address string, config *tls.Config) error {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
+		}
+		ports = append(ports, port{flag, how, l, grpc.NewServer(xds.ServerOptions(xds.Transport{
+			KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, TLS: config,
+		})...)})
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			for _, p := range ports {
+				_ = p.listener.Close() // nothing was served on it
+			}
+		}
+	}()
+	if o.GRPCAddr != "" {
+		if err := open("--grpcAddr", "in plain text", o.GRPCAddr, nil); err != nil {
+			return ports, err
+		}
+	}
+	if o.SecureGRPCAddr == "" || o.TLSCertFile == "" {
+		return ports, nil
+	}
+	config, err := xds.TLS{
+		Files:      xds.CertificateFiles{Certificate: o.TLSCertFile, Key: o.TLSKeyFile, Roots: o.CACertFile},
+		MinVersion: o.tlsVersion(), CipherSuites: o.cipherSuites(),
+		TrustDomains: func() []string { return s.current.Load().Settings.TrustDomains() },
+	}.Config(s.log)
+	if err != nil {
+		return ports, fmt.Errorf("--tlsCertFile: %w", err)
+	}
+	return ports, open("--secureGRPCAddr", "over TLS", o.SecureGRPCAddr, config)
 }
 
 // maxAge gives the age at which connections are closed; the flag's default of about three hundred years is never.

@@ -22,7 +22,9 @@ type Metrics struct {
 	Rejects  *prometheus.CounterVec
 	Rejected map[string]*prometheus.GaugeVec // by short type: cds, eds, lds, rds
 	// ExpiredNonces counts requests with the nonce of an older response, by type.
-	ExpiredNonces  *prometheus.CounterVec
+	ExpiredNonces *prometheus.CounterVec
+	// Late counts resources that were sent although the proxy had not shown that it has their clusters, by type.
+	Late           *prometheus.CounterVec
 	InternalErrors prometheus.Counter
 	WriteTimeouts  prometheus.Counter
 
@@ -113,6 +115,7 @@ func (m *Metrics) pushes(t *metricTable) {
 	}
 	m.StandingRejects = t.gauge("meshpilot_rejects_standing", "Refusals since which the proxy has taken no later response of the type.")
 	m.Quarantined = t.gauge("meshpilot_quarantined_resources", "Resources that are kept from proxies because one refused them and none had taken them.")
+	m.Late = t.counters("meshpilot_xds_late", "Responses sent although the proxy had not shown in time that it has the clusters they lead to, by type.", "type")
 	m.ExpiredNonces = t.counters("pilot_xds_expired_nonce", "Requests with the nonce of an older response, by type.", "type")
 	m.InternalErrors = t.counter("pilot_total_xds_internal_errors", "Panics while resources were made, and resources that broke a rule of ours.")
 	m.WriteTimeouts = t.counter("pilot_xds_write_timeout", "Streams ended because a response could not be written in time.")

@@ -44,6 +44,25 @@ func (l PatchList) Has(k config.Key) bool {
 	return strings.HasPrefix(string(l), object) || strings.Contains(string(l), ";"+object)
 }
 
+// Without gives the names but for those of one object's patches.
+func (n PatchNames) Without(k config.Key) PatchNames {
+	return PatchNames{n.Clusters.without(k), n.Listeners.without(k), n.Routes.without(k), n.Extensions.without(k)}
+}
+
+func (l PatchList) without(k config.Key) PatchList {
+	if !l.Has(k) {
+		return l
+	}
+	object := k.Namespace + "/" + k.Name + ":"
+	var kept []string
+	for one := range strings.SplitSeq(string(l), ";") {
+		if !strings.HasPrefix(one, object) {
+			kept = append(kept, one)
+		}
+	}
+	return PatchList(strings.Join(kept, ";"))
+}
+
 // Patched is what of a proxy decides which patches hold for it.
 type Patched struct {
 	Type      mesh.ProxyType

@@ -16,6 +16,11 @@ type Settings struct {
 	TrustDomain   string
 }
 
+// TrustDomains gives the mesh's trust domain, and the others whose identities are its own too (trustDomainAliases).
+func (s *Settings) TrustDomains() []string {
+	return append([]string{s.TrustDomain}, s.Mesh.GetTrustDomainAliases()...)
+}
+
 func resolveSettings(s mesh.Settings, domain string) *Settings {
 	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: domain}
 	if r.Mesh == nil {

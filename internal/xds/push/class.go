@@ -23,6 +23,7 @@ type class struct {
 
 // place puts a client in the class of a Key, making it if it is the first there. Pusher.mu is held.
 func (p *Pusher) place(c *Client, k view.Key) {
+	k = p.permitted(k)
 	if _, open := p.clients[c]; !open || c.class != nil && c.class.key == k {
 		return
 	}
@@ -79,13 +80,10 @@ func (p *Pusher) classFor(k view.Key) *class {
 
 // revive has the producers of a class work again that rested while nobody needed them. Pusher.mu is held.
 func (p *Pusher) revive(cl *class) {
-	cl.left = time.Time{}
+	cl.left, cl.shelves, cl.world = time.Time{}, nil, nil // what it had may be out of date
 	for _, pr := range cl.producers {
 		if pr.live++; pr.live == 1 && !pr.todo.empty() {
 			p.enqueue(pr, true)
-		}
-		if pr.busy {
-			cl.shelves, cl.world = nil, nil // what it had is out of date
 		}
 	}
 	p.tellQuarantine(cl)

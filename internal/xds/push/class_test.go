@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
 )
@@ -59,7 +60,11 @@ func TestComingAndGoing(t *testing.T) {
 				case n < 5:
 					f.mesh.RemoveService(fmt.Sprint("s", random.IntN(8)))
 				case n < 6:
-					f.mesh.SetEndpoints(fmt.Sprint("s", random.IntN(8)), fmt.Sprint("10.3.0.", step))
+					address := fmt.Sprint("10.3.0.", step)
+					if random.IntN(2) == 0 { // what a proxy serves, and so its class, changes
+						address = pushtest.Proxy(random.IntN(4), "").Addresses[0].String()
+					}
+					f.mesh.SetEndpoints(fmt.Sprint("s", random.IntN(3)), address)
 				case n < 7:
 					f.mesh.EditRoutes()
 				default:
@@ -90,4 +95,19 @@ func TestComingAndGoing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatOthersKeptUpToDateIsNew: a class without clients has a producer in common with one that has some.
+func TestWhatOthersKeptUpToDateIsNew(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "").Addresses[0].String()) // so that proxy 0 is of a class of its own
+		f.settle()
+		f.connect(pushtest.Proxy(0, "default")).c.Close()
+		f.connect(pushtest.Proxy(1, "default"))
+		f.mesh.AddService("new")
+		f.settle()
+		if n := len(f.connect(pushtest.Proxy(0, "default")).has[api.ClusterType]); n != 5 {
+			t.Errorf("the proxy that came back has %d clusters, want 5", n)
+		}
+	})
 }

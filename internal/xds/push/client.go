@@ -177,6 +177,7 @@ func (c *Client) take(o *offer) {
 	c.mu.Unlock()
 	c.p.metrics.Queued(c.p.clock.Now().Sub(o.made))
 	c.step(stream.Ready{World: o.world})
+	c.p.nacks.outdated(c.id, o.world, c.p.metrics)
 }
 
 // Sent says that the last response of Next was written: its size in bytes, and how long it took.

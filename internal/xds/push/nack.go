@@ -79,6 +79,19 @@ func (l *nackLog) mended(connection, typeURL string, m Metrics) {
 	l.end(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL }, m)
 }
 
+// outdated notes that a stream is to have a World in which nothing is as it refused it. What it was sent before, it may
+// keep to itself: Envoy does not always say that it wants an extension no longer.
+func (l *nackLog) outdated(connection string, w *stream.World, m Metrics) {
+	l.end(func(n *Nack) bool {
+		return n.Connection == connection && len(n.Resources) > 0 && !slices.ContainsFunc(n.Resources, func(r Refused) bool {
+			return slices.ContainsFunc(w.Shelves(n.TypeURL), func(s *stream.Shelf) bool {
+				now := s.Set().Get(r.Name)
+				return now != nil && now.Version == r.Version
+			})
+		})
+	}, m)
+}
+
 // gone notes that a stream has ended.
 func (l *nackLog) gone(connection string, m Metrics) {
 	l.end(func(n *Nack) bool { return n.Connection == connection }, m)

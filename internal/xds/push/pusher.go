@@ -47,6 +47,7 @@ type Pusher struct {
 	inbox     inbox
 	turn      turn
 	gate      gate
+	suspended map[suspension]Quarantined
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer
 	clients   map[*Client]struct{}
@@ -66,7 +67,8 @@ func New(o Options) *Pusher {
 	p := &Pusher{
 		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers,
 		wake: make(chan struct{}, 1), work: newQueue(),
-		classes: map[view.Key]*class{}, producers: map[producerKey]*producer{},
+		suspended: map[suspension]Quarantined{},
+		classes:   map[view.Key]*class{}, producers: map[producerKey]*producer{},
 		clients: map[*Client]struct{}{}, addresses: map[netip.Addr]map[*Client]struct{}{},
 	}
 	for i := range p.generators {

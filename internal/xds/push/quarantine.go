@@ -122,14 +122,15 @@ func (p *Pusher) proven(c *Client, w *stream.World, types []string) {
 	}
 }
 
-// keep puts what a client refused into quarantine.
+// keep puts what a client refused into quarantine, or else the EnvoyFilters that shaped it.
 func (p *Pusher) keep(c *Client, n Nack) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.class == nil {
 		return
 	}
-	for _, pr := range c.class.producers {
+	cl, suspended := c.class, false
+	for _, pr := range cl.producers {
 		if pr.gen.TypeURL != n.TypeURL || pr.shelf == nil {
 			continue
 		}
@@ -140,6 +141,10 @@ func (p *Pusher) keep(c *Client, n Nack) {
 				continue
 			}
 			before, known := pr.trial.before[r.Name]
+			if p.suspend(cl, n, r) {
+				suspended = true
+				continue
+			}
 			if pr.trial.kept == nil {
 				pr.trial.kept = map[string]Quarantined{}
 			}
@@ -157,6 +162,9 @@ func (p *Pusher) keep(c *Client, n Nack) {
 			}
 		}
 	}
+	if suspended {
+		p.resettle(cl.key.Type, cl.key.Namespace)
+	}
 	p.metrics.Quarantined(len(p.quarantined()))
 }
 
@@ -168,7 +176,7 @@ func (p *Pusher) quarantined() []Quarantined {
 			list = slices.AppendSeq(list, maps.Values(pr.trial.kept))
 		}
 	}
-	return list
+	return slices.AppendSeq(list, maps.Values(p.suspended))
 }
 
 // tellQuarantine tells how much is in quarantine, if the producers of a class have anything there. Pusher.mu is held.

@@ -58,6 +58,7 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.snapshot = in.snapshot
+	p.forgive()
 	done := make(chan struct{})
 	p.turn = turn{changed: in.first, pending: 1, done: done, last: p.turn.last}
 	for _, c := range p.concerned(in.delta, moves) {

@@ -33,7 +33,7 @@ const limit = 20 * time.Second
 
 // harness is a mesh served on loopback.
 type harness struct {
-	t      *testing.T
+	t      testing.TB
 	mesh   *pushtest.Mesh
 	gen    *pushtest.Generators
 	pusher *push.Pusher
@@ -43,7 +43,7 @@ type harness struct {
 }
 
 // serve serves a mesh of n services. Everything ends with the test.
-func serve(t *testing.T, n int, o Options) *harness {
+func serve(t testing.TB, n int, o Options) *harness {
 	h := &harness{t: t, mesh: pushtest.New(t, n), gen: new(pushtest.Generators)}
 	h.pusher = push.New(push.Options{Generators: h.gen.Table()})
 	h.mesh.Publish = h.pusher.Publish
@@ -119,7 +119,7 @@ type answer struct {
 
 // client is a proxy that talks in one of the modes. It answers nothing by itself.
 type client struct {
-	t    *testing.T
+	t    testing.TB
 	mode stream.Mode
 	node *corev3.Node // sent with the next request
 
@@ -136,7 +136,7 @@ func (h *harness) connect(mode stream.Mode, node *corev3.Node) *client {
 	return open(h.t, h.dial(), mode, node)
 }
 
-func open(t *testing.T, conn *grpc.ClientConn, mode stream.Mode, node *corev3.Node) *client {
+func open(t testing.TB, conn *grpc.ClientConn, mode stream.Mode, node *corev3.Node) *client {
 	t.Helper()
 	c := &client{t: t, mode: mode, node: node, answers: make(chan answer, 100)}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -34,10 +34,11 @@ const (
 	controlPlaneIdentifier = 1
 )
 
-// response is an encoded response: the stream's own envelope, and shared resources.
+// response is an encoded response: shared resources, and behind them the stream's own envelope.
 type response struct {
-	buffers mem.BufferSlice
-	size    int
+	buffers  mem.BufferSlice
+	envelope *[]byte
+	size     int
 }
 
 // wire is resources as they go into responses, shared by all of one mode.
@@ -46,31 +47,25 @@ type wire struct {
 	size    int
 }
 
-// newResponse encodes a response.
-func newResponse(s *stream.Send, mode stream.Mode, identifier string) *response {
-	head := envelope(s, mode, identifier)
-	r := &response{size: len(head)}
+// newResponse encodes a response. The envelope goes into the buffer given, and has room after it in buffers.
+func newResponse(s *stream.Send, mode stream.Mode, identifier string, envelope *[]byte) *response {
+	*envelope = appendEnvelope(*envelope, s, mode, identifier)
+	r := &response{envelope: envelope, size: len(*envelope)}
 	n := 1
-	parts := make([]*wire, len(s.Parts))
-	for i, p := range s.Parts {
-		parts[i] = wireOf(p, mode)
-		n += len(parts[i].buffers)
+	for _, p := range s.Parts {
+		n += len(wireOf(p, mode).buffers)
 	}
-	r.buffers = append(make(mem.BufferSlice, 0, n), mem.SliceBuffer(head))
-	for _, w := range parts {
+	r.buffers = make(mem.BufferSlice, 0, n)
+	for _, p := range s.Parts {
+		w := wireOf(p, mode)
 		r.buffers = append(r.buffers, w.buffers...)
 		r.size += w.size
 	}
 	return r
 }
 
-// envelope encodes everything of a response but the resources.
-func envelope(s *stream.Send, mode stream.Mode, identifier string) []byte {
-	size := len(s.Version) + len(s.TypeURL) + len(s.Nonce) + len(identifier) + 32
-	for _, n := range s.Removed {
-		size += len(n) + 4
-	}
-	b := make([]byte, 0, size)
+// appendEnvelope encodes everything of a response but the resources.
+func appendEnvelope(b []byte, s *stream.Send, mode stream.Mode, identifier string) []byte {
 	if mode == stream.Delta {
 		b = appendString(b, deltaVersion, s.Version)
 		b = appendString(b, deltaType, s.TypeURL)

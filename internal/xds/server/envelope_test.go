@@ -54,8 +54,8 @@ func TestResponseIsWhatProtobufWouldSay(t *testing.T) {
 				}
 			}
 			for range 2 { // the second one from the shared form
-				decodesTo(t, newResponse(s, stream.Delta, "me"), delta)
-				decodesTo(t, newResponse(s, stream.SotW, "me"), sotw)
+				decodesTo(t, newResponse(s, stream.Delta, "me", new([]byte)), delta)
+				decodesTo(t, newResponse(s, stream.SotW, "me", new([]byte)), sotw)
 			}
 		})
 	}
@@ -63,7 +63,7 @@ func TestResponseIsWhatProtobufWouldSay(t *testing.T) {
 
 func decodesTo(t *testing.T, r *response, want proto.Message) {
 	t.Helper()
-	b := r.buffers.Materialize()
+	b := append(r.buffers.Materialize(), *r.envelope...)
 	if len(b) != r.size {
 		t.Errorf("the size is %d, said to be %d", len(b), r.size)
 	}
@@ -78,8 +78,8 @@ func decodesTo(t *testing.T, r *response, want proto.Message) {
 
 func TestBigBodiesAreNotCopied(t *testing.T) {
 	p := payload(strings.Repeat("x", 3000))
-	a := newResponse(&stream.Send{Parts: []*stream.Payload{p}}, stream.Delta, "")
-	b := newResponse(&stream.Send{Parts: []*stream.Payload{p}}, stream.SotW, "")
+	a := newResponse(&stream.Send{Parts: []*stream.Payload{p}}, stream.Delta, "", new([]byte))
+	b := newResponse(&stream.Send{Parts: []*stream.Payload{p}}, stream.SotW, "", new([]byte))
 	body := &p.Resources()[0].Body[0]
 	for _, r := range []*response{a, b} {
 		if last := r.buffers[len(r.buffers)-1].ReadOnlyData(); &last[0] != body {
@@ -93,10 +93,12 @@ func BenchmarkResponse(b *testing.B) {
 	for name, p := range map[string]*stream.Payload{"1x300B": benchPayload(1, 300), "1000x1300B": benchPayload(1000, 1300)} {
 		b.Run(name, func(b *testing.B) {
 			s := &stream.Send{TypeURL: api.ClusterType, Version: "0123456789abcdef", Nonce: "17", Parts: []*stream.Payload{p}}
-			newResponse(s, stream.Delta, "")
+			envelope := make([]byte, 0, tracked)
+			newResponse(s, stream.Delta, "", &envelope)
 			b.ReportAllocs()
 			for b.Loop() {
-				newResponse(s, stream.Delta, "")
+				envelope = envelope[:0]
+				newResponse(s, stream.Delta, "", &envelope)
 			}
 		})
 	}

@@ -8,26 +8,33 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// next reads a request. The node is nil where the request has none; it is used once and not kept.
-func (x *session) next() (stream.Request, *corev3.Node, error) {
+// incoming is a request as it came. The node is nil where it has none; neither node nor message is kept.
+type incoming struct {
+	stream.Request
+	node    *corev3.Node
+	message proto.Message
+}
+
+// next reads a request.
+func (x *session) next() (incoming, error) {
 	if x.mode == stream.Delta {
 		m := new(discoveryv3.DeltaDiscoveryRequest)
 		if err := x.st.RecvMsg(m); err != nil {
-			return stream.Request{}, nil, err
+			return incoming{}, err
 		}
 		x.s.metrics.Received(proto.Size(m))
-		return stream.Request{
+		return incoming{stream.Request{
 			TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Subscribe: m.ResourceNamesSubscribe, Unsubscribe: m.ResourceNamesUnsubscribe,
 			Held: m.InitialResourceVersions, Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
-		}, m.Node, nil
+		}, m.Node, m}, nil
 	}
 	m := new(discoveryv3.DiscoveryRequest)
 	if err := x.st.RecvMsg(m); err != nil {
-		return stream.Request{}, nil, err
+		return incoming{}, err
 	}
 	x.s.metrics.Received(proto.Size(m))
-	return stream.Request{
+	return incoming{stream.Request{
 		TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Version: m.VersionInfo, Names: m.ResourceNames,
 		Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
-	}, m.Node, nil
+	}, m.Node, m}, nil
 }

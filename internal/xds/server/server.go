@@ -1,12 +1,13 @@
 package server
 
 import (
-	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,16 +25,26 @@ type Options struct {
 	Logger  *slog.Logger
 	Metrics push.Metrics
 	Clock   push.Clock
-	// MaxRequestsPerSecond bounds new streams (PILOT_MAX_REQUESTS_PER_SECOND). Those that are too many wait their turn.
-	// 0: no bound.
+	// Openings bounds how many streams are opened at the same time; 0: a number that goes with the CPUs. The others wait
+	// for their turn, see admission.go.
+	Openings int
+	// MaxRequestsPerSecond, if it is not 0, is a fixed rate besides (PILOT_MAX_REQUESTS_PER_SECOND).
 	MaxRequestsPerSecond float64
+	// Writers bounds how many responses are composed and written at the same time; 0: no bound. PILOT_PUSH_THROTTLE.
+	Writers int
 	// SendTimeout is how long a response may take to write, besides a time for its size, before the stream is ended as
 	// blocked; 0: 30 s. It also bounds how long a stream may stay without its first request.
 	SendTimeout time.Duration
+	// Evening is how connections are moved to other replicas over time.
+	Evening Evening
 	// Identifier is ControlPlane.identifier in every response; empty: none.
 	Identifier string
 	// ClusterAliases are other names that proxies may use for a cluster.
 	ClusterAliases map[mesh.ClusterID]mesh.ClusterID
+	// Generators serve clients that are not proxies, by the GENERATOR of their node metadata.
+	Generators map[string]Handler
+	// Debug answers requests about the control plane itself; nil: they are refused.
+	Debug Debug
 }
 
 // Server serves ADS. It refuses streams until SetReady.
@@ -45,15 +56,21 @@ type Server struct {
 	metrics     push.Metrics
 	clock       push.Clock
 	admission   *admission
+	writers     *semaphore.Weighted // nil: no bound
+	envelopes   sync.Pool           // of *[]byte, see writer.go
 	sendTimeout time.Duration
 	slowest     int // bytes per second
+	evening     Evening
 	identifier  string
 	aliases     map[mesh.ClusterID]mesh.ClusterID
+	generators  map[string]Handler
+	debug       Debug
 	extensions  extensionTable
+	ready       atomic.Bool
 
-	ready    atomic.Bool
-	stopping context.Context
-	stop     context.CancelFunc
+	mu       sync.Mutex
+	stopping bool
+	sessions map[*session]struct{}
 }
 
 var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
@@ -62,7 +79,8 @@ var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
 func New(o Options) *Server {
 	s := &Server{
 		pusher: o.Pusher, log: o.Logger, metrics: o.Metrics, clock: o.Clock,
-		sendTimeout: o.SendTimeout, slowest: slowest, identifier: o.Identifier, aliases: o.ClusterAliases,
+		sendTimeout: o.SendTimeout, slowest: slowest, evening: o.Evening, identifier: o.Identifier, aliases: o.ClusterAliases,
+		generators: o.Generators, debug: o.Debug, sessions: map[*session]struct{}{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -76,12 +94,14 @@ func New(o Options) *Server {
 	if s.sendTimeout <= 0 {
 		s.sendTimeout = 30 * time.Second
 	}
-	s.admission = newAdmission(o.MaxRequestsPerSecond, s.clock)
-	s.stopping, s.stop = context.WithCancel(context.Background())
+	if o.Writers > 0 {
+		s.writers = semaphore.NewWeighted(int64(o.Writers))
+	}
+	s.admission = newAdmission(o.Openings, o.MaxRequestsPerSecond, s.clock)
 	return s
 }
 
-// Register adds ADS to a gRPC server, which must have been made with ServerOptions.
+// Register adds ADS to a gRPC server, which must have been made with ServerOptions. It may be added to several.
 func (s *Server) Register(g *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s) }
 
 // SetReady says whether streams are taken. One that comes too early is refused with Unavailable, and the proxy tries again.
@@ -89,11 +109,28 @@ func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
 // Stop ends all streams, and refuses new ones, so that grpc.Server.GracefulStop has nothing to wait for.
 func (s *Server) Stop() {
-	s.ready.Store(false)
-	s.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for x := range s.sessions {
+		x.end(errStopping)
+	}
 }
 
-// Connections gives the state of every open stream, sorted by ID.
+// Disconnect ends the stream of a proxy by the ID of its Connection, and says whether there was one.
+func (s *Server) Disconnect(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for x := range s.sessions {
+		if c := x.client.Load(); c != nil && c.ID() == id {
+			x.end(errDisconnected)
+			return true
+		}
+	}
+	return false
+}
+
+// Connections gives the state of every open stream of a proxy, sorted by ID.
 func (s *Server) Connections() []push.Connection { return s.pusher.Connections() }
 
 // StreamAggregatedResources serves the state-of-the-world variant.
@@ -107,23 +144,43 @@ func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryServ
 }
 
 var (
-	errNotReady = status.Error(codes.Unavailable, "the control plane is not ready: its configuration is still being read")
-	errStopping = status.Error(codes.Unavailable, "the control plane is shutting down")
+	errNotReady     = status.Error(codes.Unavailable, "the control plane is not ready: its configuration is still being read")
+	errStopping     = status.Error(codes.Unavailable, "the control plane is shutting down")
+	errDisconnected = status.Error(codes.Unavailable, "an operator ended the stream")
 )
 
 func (s *Server) serve(st grpc.ServerStream, mode stream.Mode) error {
-	switch {
-	case s.stopping.Err() != nil:
-		return errStopping
-	case !s.ready.Load():
+	if !s.ready.Load() {
 		return errNotReady
 	}
-	if err := s.admission.wait(st.Context()); err != nil {
+	x := newSession(s, st, mode)
+	defer x.end(nil)
+	if err := s.add(x); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(st.Context())
-	defer cancel(nil)
-	defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
-	x := &session{s: s, st: st, mode: mode, ctx: ctx, end: cancel, written: make(chan error, 1)}
+	defer s.remove(x)
 	return x.run()
+}
+
+func (s *Server) add(x *session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.stopping:
+		return errStopping
+	case x.link.retired.Load():
+		return errMoved
+	}
+	x.link.streams.Add(1)
+	s.sessions[x] = struct{}{}
+	return nil
+}
+
+func (s *Server) remove(x *session) {
+	s.mu.Lock()
+	delete(s.sessions, x)
+	s.mu.Unlock()
+	if x.link.streams.Add(-1) == 0 && x.link.retired.Load() {
+		x.link.close()
+	}
 }

@@ -266,8 +266,8 @@ func TestNotReadyThenReadyThenStopped(t *testing.T) {
 	}
 }
 
-// TestBlockedReader has a proxy that does not read. gRPC takes one response of any size in; the next blocks, and then the
-// proxy is given up. The others never notice.
+// TestBlockedReader has a proxy that does not read. Its first big response is never written, and then the proxy is given up.
+// The others never notice.
 func TestBlockedReader(t *testing.T) {
 	h := serve(t, 3000, Options{SendTimeout: 200 * time.Millisecond})
 	h.server.slowest = 1 << 30

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -18,114 +19,168 @@ import (
 
 // session is one stream being served.
 type session struct {
-	s       *Server
-	st      grpc.ServerStream
-	mode    stream.Mode
-	ctx     context.Context         // ends with the stream, its cause is the status
-	end     context.CancelCauseFunc // ends it
-	written chan error
+	s    *Server
+	st   grpc.ServerStream
+	mode stream.Mode
+	link *link
+	ctx  context.Context         // ends with the stream, its cause is the status
+	end  context.CancelCauseFunc // ends it
+
+	client  atomic.Pointer[push.Client] // nil before the first request, and of clients that are no proxies
+	writing sync.Mutex                  // one response at a time
+	written chan struct{}               // gets a token when gRPC has written the response
+	busy    atomic.Bool                 // a response is being written
+}
+
+func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
+	x := &session{s: s, st: st, mode: mode, link: linkOf(st.Context()), written: make(chan struct{}, 1)}
+	x.ctx, x.end = context.WithCancelCause(st.Context())
+	return x
 }
 
 // healthType is what agents send the state of a workload with. Such a request may come before any other, without a node.
 const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 
-// slowest is the rate in bytes per second that a proxy must at least read at for its stream to last.
-const slowest = 4 << 10
-
-// hello is the first request of a stream.
-type hello struct {
-	proxy   *mesh.Proxy
-	request stream.Request
-	err     error
+// first is the first request that asks for something.
+type first struct {
+	incoming
+	err error
 }
 
+// run serves the stream.
 func (x *session) run() error {
-	first := make(chan hello, 1)
-	go func() { first <- x.hello() }()
-	var h hello
-	select {
-	case h = <-first:
-	case <-x.s.clock.After(x.s.sendTimeout):
-		return status.Error(codes.DeadlineExceeded, "no request came on the stream")
-	case <-x.ctx.Done():
-		return x.status(context.Cause(x.ctx))
+	a := x.s.admission
+	if err := a.begin(x.ctx); err != nil {
+		return x.status(err)
 	}
-	if h.err != nil {
-		return x.status(h.err)
+	in, leave, err := x.open()
+	if err != nil {
+		return x.status(err)
 	}
-	address := ""
-	if p, ok := peer.FromContext(x.ctx); ok {
-		address = p.Addr.String()
+	defer func() { leave() }()
+	if isDebug(in.TypeURL) {
+		return x.status(x.answerAll(in.incoming, leave))
 	}
-	c := x.s.pusher.Connect(h.proxy, x.mode, address)
-	defer c.Close()
-	c.Request(h.request)
-	go x.receive(c)
-	return x.status(x.send(c))
+	if h := x.s.handler(in.node); h != nil {
+		leave()
+		return x.status(x.handOver(h, in.incoming))
+	}
+	proxy, err := x.s.proxy(in.node)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if len(in.Held) == 0 {
+		leave()
+		in.node, in.message = nil, nil
+		if leave, err = a.enter(x.ctx, a.opening); err != nil {
+			leave = func() {}
+			return x.status(err)
+		}
+	}
+	return x.status(x.serve(proxy, in.Request, leave))
 }
 
-// hello reads up to the first request that asks for something, which must say who the proxy is.
-func (x *session) hello() hello {
-	for {
-		r, node, err := x.next()
-		switch {
-		case err != nil:
-			return hello{err: err}
-		case r.TypeURL == healthType:
-			continue
-		}
-		proxy, err := x.s.proxy(node)
-		if err != nil {
-			err = status.Error(codes.InvalidArgument, err.Error())
-		}
-		return hello{proxy, r, err}
+// open reads the first request, and gives the place that it took. Without one it waits for a request that does not come.
+func (x *session) open() (first, func(), error) {
+	a := x.s.admission
+	leave, err := a.enter(x.ctx, a.reading)
+	if err != nil {
+		return first{}, nil, err
 	}
+	c := make(chan first, 1)
+	go func() { c <- x.first() }()
+	select {
+	case in := <-c:
+		if in.err != nil {
+			leave()
+		}
+		return in, leave, in.err
+	case <-x.ctx.Done():
+		leave()
+		return first{}, nil, context.Cause(x.ctx)
+	case <-a.clock.After(readingLimit):
+		leave()
+	}
+	select {
+	case in := <-c:
+		if in.err != nil {
+			return first{}, nil, in.err
+		}
+		leave, err := a.enter(x.ctx, a.reading)
+		return in, leave, err
+	case <-x.ctx.Done():
+		return first{}, nil, context.Cause(x.ctx)
+	case <-a.clock.After(x.s.sendTimeout):
+		return first{}, nil, status.Error(codes.DeadlineExceeded, "no request came on the stream")
+	}
+}
+
+// first reads up to the first request that asks for something.
+func (x *session) first() first {
+	for {
+		in, err := x.next()
+		if err != nil || in.TypeURL != healthType {
+			return first{in, err}
+		}
+	}
+}
+
+// serve serves a proxy.
+func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) error {
+	c := x.s.pusher.Connect(proxy, x.mode, x.link.peer)
+	defer c.Close()
+	x.client.Store(c)
+	c.Request(r)
+	go x.receive(c)
+	return x.send(c, opened)
 }
 
 // receive takes requests in until there are no more.
 func (x *session) receive(c *push.Client) {
 	for {
-		r, _, err := x.next()
-		if err != nil {
+		in, err := x.next()
+		switch {
+		case err != nil:
 			x.end(err)
 			return
-		}
-		if r.TypeURL != healthType {
-			c.Request(r)
+		case in.TypeURL == healthType:
+		case isDebug(in.TypeURL):
+			x.answerBetween(in)
+		default:
+			c.Request(in.Request)
 		}
 	}
 }
 
-// send writes responses until the stream ends, and says why it did.
-func (x *session) send(c *push.Client) error {
+// send writes responses until the stream ends, and says why it did. opened is called when the first is written.
+func (x *session) send(c *push.Client, opened func()) error {
 	for {
 		out, err := c.Next(x.ctx)
 		if err != nil {
 			return err
 		}
-		began := x.s.clock.Now()
-		r := newResponse(out, x.mode, x.s.identifier)
-		if err := x.write(r); err != nil {
+		size, took, err := x.respond(out)
+		if err != nil {
 			return err
 		}
-		c.Sent(out, r.size, x.s.clock.Now().Sub(began))
+		c.Sent(out, size, took)
+		opened()
 	}
 }
 
-// write writes a response. A proxy that does not read blocks the writing, and is given up after a time: it connects again
-// if it is alive, and is found by keepalive if it is not.
-func (x *session) write(r *response) error {
-	go func() { x.written <- x.st.SendMsg(r) }()
-	limit := x.s.sendTimeout + time.Duration(r.size)*time.Second/time.Duration(x.s.slowest)
-	select {
-	case err := <-x.written:
-		return err
-	case <-x.ctx.Done():
-		return x.ctx.Err()
-	case <-x.s.clock.After(limit):
-		x.s.metrics.WriteTimeout()
-		return status.Errorf(codes.DeadlineExceeded, "a response of %d bytes could not be written within %v", r.size, limit)
+// respond composes and writes a response.
+func (x *session) respond(out *stream.Send) (size int, took time.Duration, err error) {
+	done, err := x.turn()
+	if err != nil {
+		return 0, 0, err
 	}
+	defer done()
+	began := x.s.clock.Now()
+	r := newResponse(out, x.mode, x.s.identifier, x.s.envelope())
+	if err := x.write(r); err != nil {
+		return 0, 0, err
+	}
+	return r.size, x.s.clock.Now().Sub(began), nil
 }
 
 // status gives the gRPC status with which a stream ends.

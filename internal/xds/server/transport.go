@@ -1,9 +1,12 @@
 package server
 
 import (
+	"crypto/tls"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -12,22 +15,22 @@ type Transport struct {
 	// KeepaliveInterval is how long a connection may be idle before it is probed (30 s), KeepaliveTimeout how long the
 	// answer may take (10 s). --keepaliveInterval, --keepaliveTimeout.
 	KeepaliveInterval, KeepaliveTimeout time.Duration
-	// MaxAge closes a connection at about that age, so that proxies spread over replicas anew. 0: never.
-	// --keepaliveMaxServerConnectionAge.
-	MaxAge time.Duration
+	// TLS is nil for plain text.
+	TLS *tls.Config
 }
 
 const (
 	// maxRequestBytes bounds a request. The biggest are those of a proxy that comes with state: about 100 bytes for each
 	// resource, besides 60 KB of node.
 	maxRequestBytes = 16 << 20
-	// window is how much a proxy may send before it is read. A fixed one costs no probing of the bandwidth.
-	window = 256 << 10
+	// window is how much a proxy may send before it is read, and so what one that waits for its turn costs. It is the least
+	// that HTTP/2 has. A fixed one costs no probing of the bandwidth.
+	window = 64<<10 - 1
 	// Requests are small, for the most part ACKs, and buffers are per connection.
 	readBuffer = 8 << 10
 	maxStreams = 100_000
-	// grace is what a connection that is too old has left to end its streams.
-	grace = 10 * time.Second
+	// maxIdle closes connections without a stream.
+	maxIdle = 10 * time.Minute
 	// minPings is how often proxies may probe.
 	minPings = 5 * time.Second
 )
@@ -40,10 +43,15 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 	if c.KeepaliveTimeout <= 0 {
 		c.KeepaliveTimeout = 10 * time.Second
 	}
+	plainOrTLS := insecure.NewCredentials()
+	if c.TLS != nil {
+		plainOrTLS = credentials.NewTLS(c.TLS)
+	}
 	return []grpc.ServerOption{
+		grpc.Creds(linking{plainOrTLS}),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout, MaxConnectionAge: c.MaxAge, MaxConnectionAgeGrace: grace,
+			Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout, MaxConnectionIdle: maxIdle,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPings, PermitWithoutStream: true}),
 		grpc.MaxConcurrentStreams(maxStreams),

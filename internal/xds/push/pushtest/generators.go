@@ -49,11 +49,17 @@ func (g *Generators) called(typeURL string) {
 // Table gives the generators.
 func (g *Generators) Table() []push.Generator {
 	return []push.Generator{
-		{TypeURL: api.ClusterType, All: g.clusters, Update: g.clustersSince},
-		{TypeURL: api.EndpointType, Named: g.endpoints, Affected: affected},
-		{TypeURL: api.ListenerType, All: g.listeners},
-		{TypeURL: api.RouteType, Named: g.routes, Affected: routesAffected},
+		{TypeURL: api.ClusterType, All: g.clusters, Update: g.clustersSince, Scope: outbound},
+		{TypeURL: api.EndpointType, Named: g.endpoints, Affected: affected, Scope: outbound},
+		{TypeURL: api.ListenerType, All: g.listeners, Scope: outbound},
+		{TypeURL: api.RouteType, Named: g.routes, Affected: routesAffected, Scope: outbound},
 	}
+}
+
+// outbound leaves out what proxies serve, so that different classes have them in common.
+func outbound(k view.Key) view.Key {
+	k.Inbound = ""
+	return k
 }
 
 func (g *Generators) clusters(v *view.View) []*resource.Resource {

@@ -1,0 +1,64 @@
+package discovery
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/debug"
+	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// refreshEvery is how old the gauges of health may be when they are scraped. istiod counts them as often.
+const refreshEvery = 10 * time.Second
+
+// health counts what is odd, for whoever scrapes it. Nothing is counted for nobody.
+type health struct {
+	m        *obs.Metrics
+	pages    *debug.Pages
+	pusher   *push.Pusher
+	snapshot func() *snapshot.Snapshot
+
+	mu      sync.Mutex
+	counted time.Time
+	of      *snapshot.Snapshot
+}
+
+// before has the gauges brought up to date before the handler reads them.
+func (h *health) before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.refresh(time.Now())
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *health) refresh(now time.Time) {
+	h.m.Classes.Set(float64(h.pusher.Stats().Classes))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now.Sub(h.counted) < refreshEvery {
+		return
+	}
+	h.counted = now
+	if s := h.snapshot(); s != h.of {
+		h.of = s
+		x := debug.HealthOf(s)
+		h.m.EndpointsNotReady.Set(float64(x.EndpointsNotReady))
+		h.m.NoInstances.Set(float64(x.NoInstances))
+		h.m.DNSWithoutEndpoints.Set(float64(x.DNSWithoutEndpoints))
+		h.m.DuplicateDomains.Set(float64(x.DuplicateDomains))
+		h.m.DuplicateSubsets.Set(float64(x.DuplicateSubsets))
+	}
+	shared := h.pusher.Sharing()
+	h.m.CacheSize.Set(float64(shared.Resources))
+	h.m.ConfigBytes.WithLabelValues("unique").Set(float64(shared.Unique))
+	h.m.ConfigBytes.WithLabelValues("total").Set(float64(shared.Total))
+	x := h.pages.Trouble()
+	h.m.NoIP.Set(float64(x.Orphans))
+	h.m.OutboundConflicts.Set(float64(x.Conflicts))
+	h.m.StandingRejects.Set(float64(x.Rejects))
+	h.m.ProblemErrors.Set(float64(x.Errors))
+	h.m.ProblemWarnings.Set(float64(x.Warnings))
+}

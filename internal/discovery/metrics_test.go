@@ -1,0 +1,91 @@
+package discovery
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// series asks that all of the lines are among a control plane's metrics.
+func (c *controlPlane) series(lines ...string) error {
+	body, err := c.get("/metrics")
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		if !strings.Contains("\n"+body, "\n"+l+"\n") {
+			return fmt.Errorf("no line %q", l)
+		}
+	}
+	return nil
+}
+
+// TestMetricsTellWhatHappened: each step shows in the metrics that operators chart.
+func TestMetricsTellWhatHappened(t *testing.T) {
+	c := start(t, map[string]string{"services.yaml": services(2), "rule.yaml": fmt.Sprintf(rule, "first")})
+	c.connect("client", "10.2.0.1")
+	c.connect("client-2", "10.2.0.2")
+	c.eventually("the start shows", func() error {
+		return c.series(
+			`pilot_services 2`, `pilot_virt_services 1`, `pilot_inbound_updates{type="svc"} 2`, `pilot_inbound_updates{type="config"} 1`,
+			`pilot_k8s_cfg_events{event="add",type="VirtualService"} 1`, `pilot_push_triggers{type="global"} 1`, `pilot_xds_pushes{type="cds"} 2`,
+			`meshpilot_proxy_classes 1`, `pilot_pushcontext_init_seconds_count 1`,
+		)
+	})
+	c.write("rule.yaml", fmt.Sprintf(rule, "second"))
+	c.eventually("an edit shows", func() error {
+		return c.series(
+			`pilot_k8s_cfg_events{event="update",type="VirtualService"} 1`, `pilot_inbound_updates{type="config"} 2`,
+			`pilot_push_triggers{type="config"} 1`, `pilot_proxy_convergence_time_count 2`,
+		)
+	})
+	if err := os.Remove(filepath.Join(c.dir, "rule.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("a deletion shows", func() error {
+		return c.series(`pilot_virt_services 0`, `pilot_k8s_cfg_events{event="delete",type="VirtualService"} 1`)
+	})
+}
+
+// TestInputsCountWhatGoesOutOfUse: an object counts again each time that it breaks, and not while it stays broken.
+func TestInputsCountWhatGoesOutOfUse(t *testing.T) {
+	m := obs.NewMetrics()
+	b := snapshot.NewBuilder(snapshot.Options{})
+	x := &inputs{m: m, current: b.Current}
+	key := config.Key{Kind: api.Gateway, Namespace: "shop", Name: "front"}
+	broken := []config.Problem{{Key: key, Reason: "bad", Severity: config.Error}, {Key: key, Reason: "worse", Severity: config.Error}}
+	for i, list := range [][]config.Problem{broken, broken, nil, broken, {{Key: key, Reason: "odd", Severity: config.Warning}}} {
+		batch := mesh.Batch{{Problems: &mesh.Problems{Scope: "front.yaml", List: list}}}
+		x.observe(batch)
+		s, d := b.Apply(batch...)
+		x.published(s, d)
+		if want := []float64{1, 1, 1, 2, 2}[i]; rejected(t, m) != want {
+			t.Errorf("step %d: %v, want %v", i, rejected(t, m), want)
+		}
+	}
+}
+
+func rejected(t *testing.T, m *obs.Metrics) float64 {
+	t.Helper()
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "pilot_total_rejected_configs" {
+			if l := f.Metric[0].Label; l[0].GetValue() != "shop/front" || l[1].GetValue() != "gateway" {
+				t.Errorf("labels %v", l)
+			}
+			return f.Metric[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}

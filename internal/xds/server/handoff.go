@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// handler finds who serves a client that says it is not a proxy; nil for proxies.
+func (s *Server) handler(node *corev3.Node) Handler {
+	return s.generators[node.GetMetadata().GetFields()["GENERATOR"].GetStringValue()]
+}
+
+// handOver gives the stream to a Handler.
+func (x *session) handOver(h Handler, first incoming) error {
+	in := x.read(first)
+	hello := x.introduction(first.node)
+	err := error(nil)
+	if x.mode == stream.Delta {
+		err = h.ServeDelta(x.ctx, hello, deltaHandoff{handoff{x, in}})
+	} else {
+		err = h.ServeSotW(x.ctx, hello, sotwHandoff{handoff{x, in}})
+	}
+	if err != nil && x.ctx.Err() != nil && !errors.Is(err, context.Canceled) {
+		return context.Cause(x.ctx) // whatever failed did so because the stream is over
+	}
+	return err
+}
+
+// read reads the rest of a stream, until it or the session ends; the first message is there already.
+func (x *session) read(first incoming) <-chan incoming {
+	c := make(chan incoming, 1)
+	c <- first
+	go func() {
+		for {
+			m, err := x.next()
+			if err != nil {
+				x.end(err)
+				return
+			}
+			select {
+			case c <- m:
+			case <-x.ctx.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// handoff is a session as a Handler sees it.
+type handoff struct {
+	x  *session
+	in <-chan incoming
+}
+
+func (h handoff) recv() (proto.Message, error) {
+	select {
+	case m := <-h.in:
+		return m.message, nil
+	default:
+	}
+	select {
+	case m := <-h.in:
+		return m.message, nil
+	case <-h.x.ctx.Done():
+		return nil, context.Cause(h.x.ctx)
+	}
+}
+
+type sotwHandoff struct{ handoff }
+
+var _ SotWStream = sotwHandoff{}
+
+func (h sotwHandoff) Send(m *discoveryv3.DiscoveryResponse) error { return h.x.writeMessage(m) }
+
+func (h sotwHandoff) Recv() (*discoveryv3.DiscoveryRequest, error) {
+	m, err := h.recv()
+	if err != nil {
+		return nil, err
+	}
+	return m.(*discoveryv3.DiscoveryRequest), nil
+}
+
+type deltaHandoff struct{ handoff }
+
+var _ DeltaStream = deltaHandoff{}
+
+func (h deltaHandoff) Send(m *discoveryv3.DeltaDiscoveryResponse) error { return h.x.writeMessage(m) }
+
+func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
+	m, err := h.recv()
+	if err != nil {
+		return nil, err
+	}
+	return m.(*discoveryv3.DeltaDiscoveryRequest), nil
+}
+
+// introduction says who the stream comes from.
+func (x *session) introduction(node *corev3.Node) Hello {
+	h := Hello{Node: node, Peer: x.link.peer}
+	h.Identities, h.Secure = x.link.identities()
+	return h
+}

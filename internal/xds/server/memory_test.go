@@ -1,0 +1,53 @@
+package server
+
+import (
+	"runtime"
+	"testing"
+)
+
+// BenchmarkIdleStream says what an idle stream costs, each on a connection of its own, with gRPC and all.
+func BenchmarkIdleStream(b *testing.B) {
+	const streams = 1000
+	for b.Loop() {
+		u := measureIdle(b, streams)
+		b.ReportMetric(u.bytes, "B/stream")
+		b.ReportMetric(u.stack, "B-stack/stream")
+		b.ReportMetric(u.heap, "B-heap/stream")
+		b.ReportMetric(u.goroutines, "goroutines/stream")
+	}
+}
+
+// usage is what one stream costs.
+type usage struct{ bytes, heap, stack, goroutines float64 }
+
+// measureIdle opens streams as Envoy does, waits until they are at rest, and divides what they hold.
+func measureIdle(tb testing.TB, streams int) usage {
+	h := serve(tb, 20, Options{})
+	warm := dialRaw(tb, h.addr, 1<<20) // what all streams share is not counted
+	warm.start(tb, realNode(0))
+	before, goroutines := settle()
+	conns := make([]*raw, streams)
+	for i := range conns {
+		conns[i] = dialRaw(tb, h.addr, 1<<20)
+		conns[i].start(tb, realNode(i%250))
+	}
+	h.wait("all streams are open", func() bool { return h.pusher.Stats().Clients == streams+1 })
+	after, more := settle()
+	for _, c := range append(conns, warm) {
+		c.Close()
+	}
+	h.wait("all streams are closed", func() bool { return h.pusher.Stats().Clients == 0 })
+	n := float64(streams)
+	heap, stack := float64(after.HeapAlloc)-float64(before.HeapAlloc), float64(after.StackInuse)-float64(before.StackInuse)
+	return usage{bytes: (heap + stack) / n, heap: heap / n, stack: stack / n, goroutines: float64(more-goroutines) / n}
+}
+
+// settle collects garbage until stacks have shrunk and pools are empty.
+func settle() (runtime.MemStats, int) {
+	for range 4 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m, runtime.NumGoroutine()
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+
+	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+func controlPlane(d Debug) *corev3.ControlPlane {
+	if d == nil {
+		return nil
+	}
+	return &corev3.ControlPlane{Identifier: d.Identifier()}
+}
+
+// newest gives the state of the proxies of a namespace (""): all), of each the newest stream only: during a hot restart,
+// or when a connection was lost unnoticed, there are two.
+func (s *Server) newest(namespace string) []push.Connection {
+	var list []push.Connection
+	at := map[string]int{}
+	for _, c := range s.Connections() {
+		if namespace != "" && c.Proxy.Namespace != namespace {
+			continue
+		}
+		if i, ok := at[c.Proxy.ID]; !ok {
+			at[c.Proxy.ID] = len(list)
+			list = append(list, c)
+		} else if c.ConnectedAt.After(list[i].ConnectedAt) {
+			list[i] = c
+		}
+	}
+	return list
+}
+
+// syncz gives a ClientConfig for each proxy: of each type whether it has what it was sent.
+func (s *Server) syncz(namespace string) ([]named, error) {
+	var list []named
+	for _, c := range s.newest(namespace) {
+		m := &statusv3.ClientConfig{Node: &corev3.Node{Id: c.Proxy.ID, Metadata: nodeMetadata(c)}}
+		for _, w := range c.Types {
+			g := &statusv3.ClientConfig_GenericXdsConfig{TypeUrl: w.TypeURL, ConfigStatus: syncStatus(w), VersionInfo: w.SentVersion}
+			if w.Message != "" {
+				g.ErrorState = &adminv3.UpdateFailureState{Details: w.Message, VersionInfo: w.SentVersion}
+			}
+			m.GenericXdsConfigs = append(m.GenericXdsConfigs, g)
+		}
+		a, err := anypb.New(m)
+		if err != nil {
+			return nil, status.Error(codes.Internal, fmt.Sprintf("state of proxy %q: %v", c.Proxy.ID, err))
+		}
+		list = append(list, named{c.Proxy.ID, a})
+	}
+	return list, nil
+}
+
+// nodeMetadata is what istioctl shows of a proxy.
+func nodeMetadata(c push.Connection) *structpb.Struct {
+	fields := map[string]*structpb.Value{}
+	for k, v := range map[string]string{
+		"CLUSTER_ID": string(c.Proxy.ClusterID), "NAMESPACE": c.Proxy.Namespace, "ISTIO_VERSION": c.Proxy.Metadata.IstioVersion,
+	} {
+		if v != "" {
+			fields[k] = structpb.NewStringValue(v)
+		}
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// syncStatus is istiod's reading of what was sent and what was answered.
+func syncStatus(w push.Watch) statusv3.ConfigStatus {
+	switch {
+	case w.Message != "":
+		return statusv3.ConfigStatus_ERROR
+	case w.SentNonce == "":
+		return statusv3.ConfigStatus_NOT_SENT
+	case w.SentNonce == w.AckedNonce:
+		return statusv3.ConfigStatus_SYNCED
+	}
+	return statusv3.ConfigStatus_STALE
+}
+
+// configDump gives what a proxy was sent, nothing if it is not here: it may be at another replica. The proxy is named as people
+// do ("web-1.shop"), by its node id, or by the ID of its Connection.
+func (s *Server) configDump(name, namespace string) ([]named, error) {
+	var found *push.Connection
+	for _, c := range s.Connections() {
+		switch {
+		case namespace != "" && c.Proxy.Namespace != namespace:
+		case name != c.ID && name != c.Proxy.ID && name != c.Proxy.Name+"."+c.Proxy.Namespace:
+		case found == nil || c.ConnectedAt.After(found.ConnectedAt):
+			found = &c
+		}
+	}
+	if found == nil {
+		return nil, nil
+	}
+	parts, err := s.debug.ConfigDump(*found)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "config dump of proxy %q: %v", found.Proxy.ID, err)
+	}
+	var list []named
+	for _, p := range parts {
+		list = append(list, named{strings.TrimPrefix(p.TypeUrl, typePrefix), p})
+	}
+	return list, nil
+}

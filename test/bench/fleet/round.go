@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Round is some proxies that are taken off and brought in together. It measures how long each takes from the start until it
+// has all four types with all names that it asked for.
+type Round struct {
+	// Done is closed when all of them are in sync.
+	Done chan struct{}
+
+	f         *Fleet
+	proxies   []int
+	fresh     bool
+	gate      chan struct{}
+	away      sync.WaitGroup
+	began     atomic.Int64
+	synced    map[int]*atomic.Int64 // by proxy: nanoseconds after the start
+	remaining atomic.Int64
+}
+
+// Take takes proxies off, if they are on, closing their connections, and returns when they are gone. They come back with
+// Start: fresh, like new pods, or with all that they had, like proxies that lost their control plane.
+func (f *Fleet) Take(proxies []int, fresh bool) *Round {
+	r := &Round{
+		Done: make(chan struct{}), f: f, proxies: proxies, fresh: fresh, gate: make(chan struct{}), synced: map[int]*atomic.Int64{},
+	}
+	r.remaining.Store(int64(len(proxies)))
+	r.away.Add(len(proxies))
+	for _, i := range proxies {
+		r.synced[i] = new(atomic.Int64)
+	}
+	for _, i := range proxies {
+		f.proxies[i].absent.Store(true)
+		f.proxies[i].leave(r)
+	}
+	r.away.Wait()
+	return r
+}
+
+// Replace gives the proxy of a round of one another node: it comes back as another pod.
+func (r *Round) Replace(node []byte) {
+	p := r.f.proxies[r.proxies[0]]
+	p.state.Lock()
+	p.node = node
+	p.state.Unlock()
+}
+
+// Start brings the proxies in, all at once.
+func (r *Round) Start() *Round {
+	for _, i := range r.proxies {
+		r.f.proxies[i].absent.Store(false)
+	}
+	r.began.Store(time.Now().UnixNano())
+	close(r.gate)
+	return r
+}
+
+// arrive notes that a proxy is in sync.
+func (r *Round) arrive(proxy int, now time.Time) {
+	if r.synced[proxy].CompareAndSwap(0, max(1, now.UnixNano()-r.began.Load())) && r.remaining.Add(-1) == 0 {
+		close(r.Done)
+	}
+}
+
+// Remaining is how many proxies are not in sync yet.
+func (r *Round) Remaining() int { return int(r.remaining.Load()) }
+
+// Arrivals gives when each proxy was in sync, and how many are not.
+func (r *Round) Arrivals() (list []Arrival, missing int) {
+	for _, i := range r.proxies {
+		if at := r.synced[i].Load(); at > 0 {
+			list = append(list, Arrival{i, time.Duration(at)})
+		} else {
+			missing++
+		}
+	}
+	return list, missing
+}

@@ -1,0 +1,8 @@
+// Package target runs the control plane under test and reads what it uses.
+//
+// In: a [Plane]: what kind it is, and its binary. Out: a [Process] with its CPU time, memory and counters.
+// Law: it is measured from outside, by the kernel; its own pages are asked only for what the kernel does not know
+// (allocations, live heap, goroutines).
+//
+// Start with [Plane] in plane.go.
+package target

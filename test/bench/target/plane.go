@@ -1,0 +1,90 @@
+package target
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Plane is a control plane that can be measured: its kind and its binary.
+type Plane struct{ Kind, Binary string }
+
+// The kinds.
+const (
+	Meshpilot = "meshpilot"
+	Istiod    = "istiod"
+)
+
+// ParsePlane reads "kind=binary", or a binary alone, which is a meshpilot.
+func ParsePlane(text string) (Plane, error) {
+	kind, binary, ok := strings.Cut(text, "=")
+	if !ok {
+		kind, binary = Meshpilot, text
+	}
+	if kind != Meshpilot && kind != Istiod {
+		return Plane{}, fmt.Errorf("control plane %q: want %s=BINARY or %s=BINARY", text, Meshpilot, Istiod)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		return Plane{}, fmt.Errorf("control plane %q: %w", text, err)
+	}
+	return Plane{Kind: kind, Binary: binary}, nil
+}
+
+// Settings are what a control plane is started with. All addresses are of this machine.
+type Settings struct {
+	// Dir is for files of the run's own.
+	Dir string
+	// ConfigDir is the directory of config files; empty: config comes from ConfigSource, "xds://host:port".
+	ConfigDir, ConfigSource string
+	// XDS serves plain text, SecureXDS TLS with the Keys; HTTP and Monitoring have pages.
+	XDS, SecureXDS, HTTP, Monitoring string
+	Keys                             *Keys
+	// Kubeconfig is of an empty API server: most versions of istiod do not start without one.
+	Kubeconfig string
+	// Environment is added to that of this program.
+	Environment []string
+}
+
+// HeapURL is the page that runs a garbage collection and tells of the live heap.
+func (s Settings) HeapURL() string { return "http://" + s.HTTP + "/debug/pprof/heap?debug=1&gc=1" }
+
+// MetricsURL is the page with counters.
+func (s Settings) MetricsURL() string { return "http://" + s.Monitoring + "/metrics" }
+
+// command gives arguments and environment of the control plane.
+func (p Plane) command(s Settings) (args, environment []string, err error) {
+	meshFile := filepath.Join(s.Dir, "mesh.yaml")
+	text := "{}\n"
+	if s.ConfigSource != "" {
+		text = fmt.Sprintf("configSources: [{address: %q}]\n", s.ConfigSource)
+	}
+	if err := os.WriteFile(meshFile, []byte(text), 0o644); err != nil {
+		return nil, nil, fmt.Errorf("write the mesh config: %w", err)
+	}
+	args = []string{"discovery", "--meshConfig", meshFile, "--networksConfig", filepath.Join(s.Dir, "none"),
+		"--grpcAddr", s.XDS, "--httpAddr", s.HTTP, "--monitoringAddr", s.Monitoring, "--httpsAddr="}
+	if s.ConfigDir != "" {
+		args = append(args, "--configDir", s.ConfigDir)
+	}
+	if s.Keys != nil {
+		args = append(args, "--secureGRPCAddr", s.SecureXDS, "--tlsCertFile", s.Keys.Certificate, "--tlsKeyFile", s.Keys.Key,
+			"--caCertFile", s.Keys.Authority)
+	} else {
+		args = append(args, "--secureGRPCAddr=")
+	}
+	environment = append(environment, "POD_NAMESPACE=istio-system", "POD_NAME=bench")
+	switch p.Kind {
+	case Istiod:
+		registries := ""
+		if s.Kubeconfig != "" {
+			registries = "Kubernetes"
+			args = append(args, "--kubeconfig", s.Kubeconfig)
+		}
+		args = append(args, "--registries="+registries, "--ctrlz_port", "0", "--ctrlz_address", "127.0.0.1")
+		environment = append(environment, "ENABLE_CA_SERVER=false")
+	default:
+		args = append(args, "--registries=")
+	}
+	return args, append(environment, s.Environment...), nil
+}

@@ -1,0 +1,59 @@
+package wire
+
+// Type is one of the xDS types that every sidecar asks for, in the order in which Envoy does.
+type Type int
+
+// The types.
+const (
+	CDS Type = iota
+	EDS
+	LDS
+	RDS
+	// NumTypes is how many there are; as an index it stands for any other type.
+	NumTypes
+)
+
+const typePrefix = "type.googleapis.com/envoy.config."
+
+// URL is the type URL.
+func (t Type) URL() string {
+	switch t {
+	case CDS:
+		return typePrefix + "cluster.v3.Cluster"
+	case EDS:
+		return typePrefix + "endpoint.v3.ClusterLoadAssignment"
+	case LDS:
+		return typePrefix + "listener.v3.Listener"
+	case RDS:
+		return typePrefix + "route.v3.RouteConfiguration"
+	}
+	return ""
+}
+
+// String is the short name: "CDS".
+func (t Type) String() string {
+	switch t {
+	case CDS:
+		return "CDS"
+	case EDS:
+		return "EDS"
+	case LDS:
+		return "LDS"
+	case RDS:
+		return "RDS"
+	}
+	return "other"
+}
+
+// Wildcard says that the whole type is sent without being asked for by name.
+func (t Type) Wildcard() bool { return t == CDS || t == LDS }
+
+// TypeOf gives the Type of a type URL, NumTypes if it is none of them.
+func TypeOf(url []byte) Type {
+	for t := range NumTypes {
+		if string(url) == t.URL() {
+			return t
+		}
+	}
+	return NumTypes
+}

@@ -1,0 +1,81 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Params fix a generated mesh completely.
+type Params struct {
+	Services int `json:"services"`
+	// Endpoints are of each service, Routes of each VirtualService.
+	Endpoints  int    `json:"endpoints"`
+	Routes     int    `json:"routes"`
+	Namespaces int    `json:"namespaces"`
+	Seed       uint64 `json:"seed"`
+	Scope      Scope  `json:"scope,omitempty"`
+	// FilePerObject writes each object to a file of its own, as people keep them; otherwise the objects of one kind and
+	// namespace share one.
+	FilePerObject bool `json:"file_per_object,omitempty"`
+}
+
+// Scope is what proxies see.
+type Scope string
+
+// The scopes.
+const (
+	// Mixed gives odd namespaces a Sidecar that shows only themselves, the one before and the shared one; others see all.
+	Mixed Scope = ""
+	// Everything has no Sidecars.
+	Everything Scope = "everything"
+	// Namespace gives each namespace a Sidecar that shows only itself.
+	Namespace Scope = "namespace"
+	// Workload gives each service everything that can be said of single workloads: a Sidecar, policies, rules that look at
+	// the caller's labels. No two proxies of different services are alike.
+	Workload Scope = "workload"
+)
+
+const (
+	maxServices  = 1 << 16
+	maxEndpoints = 1 << 21
+)
+
+func (p Params) check() error {
+	switch {
+	case p.Endpoints < 1 || p.Routes < 1 || p.Namespaces < 1 || p.Services < 2*p.Namespaces:
+		return fmt.Errorf("mesh %+v: want at least 1 endpoint, 1 route, and 2 services for each namespace", p)
+	case p.Services > maxServices || p.Services*p.Endpoints > maxEndpoints:
+		return fmt.Errorf("mesh %+v: too large for the generated addresses", p)
+	}
+	switch p.Scope {
+	case Mixed, Everything, Namespace, Workload:
+		return nil
+	}
+	return fmt.Errorf("mesh: unknown scope %q", p.Scope)
+}
+
+// paramsFile is not .yaml, so that a control plane does not read it.
+const paramsFile = "mesh.json"
+
+func (p Params) write(dir string) error {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the parameters: %w", err)
+	}
+	return os.WriteFile(filepath.Join(dir, paramsFile), append(b, '\n'), 0o644)
+}
+
+// ReadParams reads the Params of a directory that [Mesh.WriteDir] wrote.
+func ReadParams(dir string) (Params, error) {
+	var p Params
+	b, err := os.ReadFile(filepath.Join(dir, paramsFile))
+	if err != nil {
+		return p, fmt.Errorf("read the parameters of a mesh: %w", err)
+	}
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("read %s: %w", filepath.Join(dir, paramsFile), err)
+	}
+	return p, nil
+}

@@ -1,0 +1,48 @@
+package echo
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Reply is what a server says of itself.
+type Reply struct {
+	ID      string // of the request
+	Version string // of the server
+	Addr    string // that the request came to
+	TLS     bool   // whether it came encrypted
+	// HTTP says that it came over HTTP, gRPC included; Generation is the header x-generation then, which a rule may have
+	// added on the way.
+	HTTP       bool
+	Generation string
+}
+
+// text is a reply on the wire.
+func (r Reply) text() string { return fmt.Sprintf("%s %s %s %t", r.ID, r.Version, r.Addr, r.TLS) }
+
+// parse reads the reply to a request.
+func parse(text, id string) (Reply, error) {
+	f := strings.Fields(text)
+	if len(f) != 4 {
+		return Reply{}, fmt.Errorf("not a reply: %.120q", text)
+	}
+	if f[0] != id {
+		return Reply{}, fmt.Errorf("the reply to %s instead of %s", f[0], id)
+	}
+	encrypted, err := strconv.ParseBool(f[3])
+	return Reply{ID: f[0], Version: f[1], Addr: f[2], TLS: encrypted}, err
+}
+
+// replyOver is the reply to a request that came over a connection with that local address.
+func replyOver(local net.Addr, id, version string) Reply {
+	r := Reply{ID: id, Version: version, Addr: "unknown"}
+	if a, ok := local.(arrival); ok {
+		r.TLS = a.encrypted
+	}
+	if host, _, err := net.SplitHostPort(local.String()); err == nil {
+		r.Addr = host
+	}
+	return r
+}

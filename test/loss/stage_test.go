@@ -1,0 +1,90 @@
+package loss
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/loss/load"
+)
+
+const (
+	// effectTime bounds how long an event may take to show.
+	effectTime = 20 * time.Second
+	poll       = 10 * time.Millisecond
+)
+
+// stage is where events happen.
+type stage struct {
+	*world
+	load    *load.Load
+	took    map[string][]time.Duration // how long events took to show, by name
+	churn   map[string]churn           // what sidecars did for them
+	before  churn                      // what they had done until the last one
+	refused int                        // updates that the client's Envoy has refused so far
+}
+
+// play lets an event happen and waits for its effect. After a failure nothing happens any more.
+func (s *stage) play(t *testing.T, e event) {
+	t.Helper()
+	if t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), effectTime)
+	defer cancel()
+	begin := time.Now()
+	s.load.During(e.name)
+	err := e.do(ctx, s)
+	if err == nil {
+		if err = e.seen(ctx, s, begin); err != nil {
+			err = fmt.Errorf("no effect within %s: %w", effectTime, err)
+		}
+	}
+	took := time.Since(begin)
+	if err == nil {
+		err = s.settled(ctx)
+	}
+	if err != nil {
+		t.Errorf("%s, for the %d. time: %v", e.name, len(s.took[e.name])+1, err)
+		s.diagnose(t)
+		return
+	}
+	s.took[e.name] = append(s.took[e.name], took)
+	now, err := s.world.churn(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	s.churn[e.name] = s.churn[e.name].plus(now.minus(s.before))
+	s.before = now
+}
+
+// settled waits until every lane has an answer to a request that was sent after the effect was seen.
+func (s *stage) settled(ctx context.Context) error {
+	since := time.Now()
+	for _, h := range hosts() {
+		if err := answersOn(h.name, true, func(load.Seen) error { return nil })(ctx, s, since); err != nil {
+			return fmt.Errorf("after it has shown: %w", err)
+		}
+	}
+	return nil
+}
+
+// eventually waits until a check is content; its last error is returned when ctx ends.
+func eventually(ctx context.Context, check func() error) error {
+	var last error
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-time.After(poll):
+		case <-ctx.Done():
+			return last
+		}
+	}
+}
