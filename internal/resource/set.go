@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"weak"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -16,6 +17,9 @@ type Set struct {
 	// sum is the sum of all members' hashes, so that a change of a few costs no look at the others.
 	sum     uint64
 	version string
+	// origin is the set that With made this one of, if it is still there, and step the difference.
+	origin weak.Pointer[Set]
+	step   Diff
 }
 
 // NewSet makes a set of the resources, which may come in any order. A name that comes twice is a bug of the generator:
@@ -78,7 +82,18 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 		return s
 	}
 	slices.SortFunc(changes, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
-	return s.merged(changes)
+	next := s.merged(changes)
+	if s != nil {
+		next.origin = weak.Make(s)
+	}
+	for _, r := range changes {
+		if r.TypeURL != "" {
+			next.step.Updated = append(next.step.Updated, r)
+		} else {
+			next.step.Removed = append(next.step.Removed, r.Name)
+		}
+	}
+	return next
 }
 
 // merged puts sorted changes in their places.
@@ -161,8 +176,11 @@ func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
 
 // Compare gives the difference from old to new. Either may be nil.
 func Compare(old, new *Set) Diff {
-	if old == new {
+	switch {
+	case old == new:
 		return Diff{}
+	case old != nil && new != nil && new.origin == weak.Make(old):
+		return new.step
 	}
 	var d Diff
 	a, b := old.List(), new.List()

@@ -56,6 +56,9 @@ func TestWithIsAsMadeAnew(t *testing.T) {
 		}
 		before := s
 		s = s.With(updated, removed)
+		if d := cmp.Diff(Compare(before, set(t, s.List()...)), Compare(before, s), cmpopts.EquateEmpty()); d != "" {
+			t.Fatalf("the difference that is remembered is not the one that there is:\n%s", d)
+		}
 		var list []*Resource
 		for _, r := range want {
 			list = append(list, r)

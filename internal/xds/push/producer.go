@@ -227,7 +227,7 @@ func (p *Pusher) make(pr *producer, job todo, old product, s *snapshot.Snapshot)
 	if pr.gen.All != nil {
 		generated, err = makeAll(pr, job, &next)
 	} else {
-		generated, err = makeNamed(pr, job, &next)
+		generated = makeNamed(pr, job, &next)
 	}
 	p.count.add(pr.gen.TypeURL, generated)
 	p.metrics.Generated(pr.gen.TypeURL, generated, p.clock.Now().Sub(began))
@@ -274,7 +274,7 @@ func (next *product) take(pr *producer, set *resource.Set, changed []*resource.R
 }
 
 // makeNamed makes the named resources that the change affects and those that are wanted besides, and keeps the others.
-func makeNamed(pr *producer, job todo, next *product) (generated int, err error) {
+func makeNamed(pr *producer, job todo, next *product) (generated int) {
 	var before []string
 	if next.shelf != nil {
 		before = next.shelf.Asked()
@@ -301,7 +301,7 @@ func makeNamed(pr *producer, job todo, next *product) (generated int, err error)
 	if next.shelf == nil || set != next.set || !slices.Equal(names, before) {
 		next.set, next.changed, next.shelf = set, updated, stream.NewNamedShelf(set, names)
 	}
-	return len(again), nil
+	return len(again)
 }
 
 // affected gives the names that a change may alter, sorted.
