@@ -69,9 +69,8 @@ func TestFixedRateRefusesWhatCannotBeServed(t *testing.T) {
 func TestAdmissionIsByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(2, 0, push.SystemClock{})
-		began := time.Now()
 		var order []int
-		for i, cost := range []time.Duration{100, 10, 10, 10, 100} {
+		for i, cost := range []time.Duration{100 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 			go func() {
 				leave, err := a.enter(t.Context(), a.opening)
 				if err != nil {
@@ -79,7 +78,7 @@ func TestAdmissionIsByCost(t *testing.T) {
 					return
 				}
 				order = append(order, i) // one bubble, and no two wake at the same time
-				time.Sleep(cost * time.Millisecond)
+				time.Sleep(cost)
 				leave()
 				leave() // once too often does no harm
 			}()
@@ -90,7 +89,7 @@ func TestAdmissionIsByCost(t *testing.T) {
 		if !slices.IsSorted(order) || len(order) != 5 {
 			t.Errorf("the order was %v", order)
 		}
-		began = time.Now()
+		began := time.Now()
 		for range 10_000 {
 			leave, err := a.enter(t.Context(), a.opening)
 			if err != nil {

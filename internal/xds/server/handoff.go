@@ -20,7 +20,7 @@ func (s *Server) handler(node *corev3.Node) Handler {
 func (x *session) handOver(h Handler, first incoming) error {
 	in := x.read(first)
 	hello := x.introduction(first.node)
-	err := error(nil)
+	var err error
 	if x.mode == stream.Delta {
 		err = h.ServeDelta(x.ctx, hello, deltaHandoff{handoff{x, in}})
 	} else {
@@ -59,17 +59,17 @@ type handoff struct {
 	in <-chan incoming
 }
 
-func (h handoff) recv() (proto.Message, error) {
+func (h handoff) recv(into proto.Message) error {
 	select {
 	case m := <-h.in:
-		return m.message, nil
+		return proto.Unmarshal(m.raw, into)
 	default:
 	}
 	select {
 	case m := <-h.in:
-		return m.message, nil
+		return proto.Unmarshal(m.raw, into)
 	case <-h.x.ctx.Done():
-		return nil, context.Cause(h.x.ctx)
+		return context.Cause(h.x.ctx)
 	}
 }
 
@@ -80,11 +80,11 @@ var _ SotWStream = sotwHandoff{}
 func (h sotwHandoff) Send(m *discoveryv3.DiscoveryResponse) error { return h.x.writeMessage(m) }
 
 func (h sotwHandoff) Recv() (*discoveryv3.DiscoveryRequest, error) {
-	m, err := h.recv()
-	if err != nil {
+	m := new(discoveryv3.DiscoveryRequest)
+	if err := h.recv(m); err != nil {
 		return nil, err
 	}
-	return m.(*discoveryv3.DiscoveryRequest), nil
+	return m, nil
 }
 
 type deltaHandoff struct{ handoff }
@@ -94,11 +94,11 @@ var _ DeltaStream = deltaHandoff{}
 func (h deltaHandoff) Send(m *discoveryv3.DeltaDiscoveryResponse) error { return h.x.writeMessage(m) }
 
 func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
-	m, err := h.recv()
-	if err != nil {
+	m := new(discoveryv3.DeltaDiscoveryRequest)
+	if err := h.recv(m); err != nil {
 		return nil, err
 	}
-	return m.(*discoveryv3.DeltaDiscoveryRequest), nil
+	return m, nil
 }
 
 // introduction says who the stream comes from.

@@ -1,40 +1,255 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// incoming is a request as it came. The node is nil where it has none; neither node nor message is kept.
+// incoming is a request as it came. The node is nil where it has none; neither node nor raw, which is the whole message, is
+// kept.
 type incoming struct {
 	stream.Request
-	node    *corev3.Node
-	message proto.Message
+	node *corev3.Node
+	raw  []byte
 }
+
+// Field numbers of DeltaDiscoveryRequest and DiscoveryRequest (envoy.service.discovery.v3), of a map's entry, and of
+// google.rpc.Status.
+const (
+	asksDeltaNode        protowire.Number = 1
+	asksDeltaTypeURL     protowire.Number = 2
+	asksDeltaSubscribe   protowire.Number = 3
+	asksDeltaUnsubscribe protowire.Number = 4
+	asksDeltaHeld        protowire.Number = 5
+	asksDeltaNonce       protowire.Number = 6
+	asksDeltaError       protowire.Number = 7
+
+	asksSotWVersion protowire.Number = 1
+	asksSotWNode    protowire.Number = 2
+	asksSotWNames   protowire.Number = 3
+	asksSotWTypeURL protowire.Number = 4
+	asksSotWNonce   protowire.Number = 5
+	asksSotWError   protowire.Number = 6
+
+	mapKey        protowire.Number = 1
+	mapValue      protowire.Number = 2
+	statusMessage protowire.Number = 2
+)
 
 // next reads a request.
 func (x *session) next() (incoming, error) {
-	if x.mode == stream.Delta {
-		m := new(discoveryv3.DeltaDiscoveryRequest)
-		if err := x.st.RecvMsg(m); err != nil {
-			return incoming{}, err
-		}
-		x.s.metrics.Received(proto.Size(m))
-		return incoming{stream.Request{
-			TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Subscribe: m.ResourceNamesSubscribe, Unsubscribe: m.ResourceNamesUnsubscribe,
-			Held: m.InitialResourceVersions, Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
-		}, m.Node, m}, nil
-	}
-	m := new(discoveryv3.DiscoveryRequest)
-	if err := x.st.RecvMsg(m); err != nil {
+	r := &request{mode: x.mode}
+	if err := x.st.RecvMsg(r); err != nil {
 		return incoming{}, err
 	}
-	x.s.metrics.Received(proto.Size(m))
-	return incoming{stream.Request{
-		TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Version: m.VersionInfo, Names: m.ResourceNames,
-		Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
-	}, m.Node, m}, nil
+	x.s.metrics.Received(len(r.raw))
+	return r.incoming, nil
+}
+
+// request is a request for the codec to read. One that comes with state names some ten thousand resources, so it is read by
+// hand: all names are parts of one string, and the map has room for them from the start.
+type request struct {
+	incoming
+	mode stream.Mode
+}
+
+// read reads a message.
+func (r *request) read(data mem.BufferSlice) error {
+	r.raw = data.Materialize()
+	m := &message{text: string(r.raw)}
+	field := r.sotw
+	if r.mode == stream.Delta {
+		field = r.delta
+		r.Held = m.room()
+	}
+	for !m.end() {
+		number, value, err := m.field()
+		if err == nil {
+			err = field(number, value)
+		}
+		if err != nil {
+			return fmt.Errorf("malformed discovery request: %w", err)
+		}
+	}
+	if len(r.Held) == 0 {
+		r.Held = nil
+	}
+	return nil
+}
+
+func (r *request) delta(number protowire.Number, value string) error {
+	switch number {
+	case asksDeltaNode:
+		return r.readNode(value)
+	case asksDeltaTypeURL:
+		return text(&r.TypeURL, value)
+	case asksDeltaSubscribe:
+		return name(&r.Subscribe, value)
+	case asksDeltaUnsubscribe:
+		return name(&r.Unsubscribe, value)
+	case asksDeltaHeld:
+		return r.held(value)
+	case asksDeltaNonce:
+		return text(&r.Nonce, value)
+	case asksDeltaError:
+		return r.refusal(value)
+	default:
+		return nil
+	}
+}
+
+func (r *request) sotw(number protowire.Number, value string) error {
+	switch number {
+	case asksSotWVersion:
+		return text(&r.Version, value)
+	case asksSotWNode:
+		return r.readNode(value)
+	case asksSotWNames:
+		return name(&r.Names, value)
+	case asksSotWTypeURL:
+		return text(&r.TypeURL, value)
+	case asksSotWNonce:
+		return text(&r.Nonce, value)
+	case asksSotWError:
+		return r.refusal(value)
+	default:
+		return nil
+	}
+}
+
+func (r *request) readNode(value string) error {
+	r.node = new(corev3.Node)
+	return proto.Unmarshal([]byte(value), r.node)
+}
+
+// held reads one entry of initial_resource_versions.
+func (r *request) held(value string) error {
+	var key, version string
+	for m := (&message{text: value}); !m.end(); {
+		number, value, err := m.field()
+		if err != nil {
+			return err
+		}
+		switch number {
+		case mapKey:
+			key = value
+		case mapValue:
+			version = value
+		}
+	}
+	if !utf8.ValidString(key) || !utf8.ValidString(version) {
+		return errUTF8
+	}
+	r.Held[key] = version
+	return nil
+}
+
+// refusal reads error_detail.
+func (r *request) refusal(value string) error {
+	r.Rejected = true
+	for m := (&message{text: value}); !m.end(); {
+		number, value, err := m.field()
+		if err != nil {
+			return err
+		}
+		if number == statusMessage {
+			if err := text(&r.Message, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errUTF8 = errors.New("a string is not UTF-8")
+
+// text takes in a string that may be kept for longer than the message.
+func text(to *string, value string) error {
+	if !utf8.ValidString(value) {
+		return errUTF8
+	}
+	*to = strings.Clone(value)
+	return nil
+}
+
+// name takes in a resource name. Names are kept by those who copy them.
+func name(to *[]string, value string) error {
+	if !utf8.ValidString(value) {
+		return errUTF8
+	}
+	*to = append(*to, value)
+	return nil
+}
+
+// message is an encoded message that is being read.
+type message struct {
+	text string
+	at   int
+}
+
+func (m *message) end() bool { return m.at == len(m.text) }
+
+// field reads the next field, which is a string or message: of others, of which no request has any, number is 0.
+func (m *message) field() (number protowire.Number, value string, err error) {
+	key, err := m.varint()
+	if err != nil {
+		return 0, "", err
+	}
+	number, kind := protowire.DecodeTag(key)
+	if number < protowire.MinValidNumber {
+		return 0, "", errors.New("a field has no number")
+	}
+	if kind != protowire.BytesType {
+		n := protowire.ConsumeFieldValue(number, kind, []byte(m.text[m.at:]))
+		if n < 0 {
+			return 0, "", protowire.ParseError(n)
+		}
+		m.at += n
+		return 0, "", nil
+	}
+	length, err := m.varint()
+	if err != nil {
+		return 0, "", err
+	}
+	if length > uint64(len(m.text)-m.at) {
+		return 0, "", errors.New("a field is longer than the message")
+	}
+	value = m.text[m.at : m.at+int(length)]
+	m.at += int(length)
+	return number, value, nil
+}
+
+func (m *message) varint() (v uint64, err error) {
+	for shift := 0; shift < 64; shift += 7 {
+		if m.end() {
+			break
+		}
+		b := m.text[m.at]
+		m.at++
+		v |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			return v, nil
+		}
+	}
+	return 0, errors.New("a number has no end")
+}
+
+// perHeld is about how many bytes an entry of initial_resource_versions has: a name of a cluster, and a hash.
+const perHeld = 80
+
+// room makes a map for the entries that a message of its length may have.
+func (m *message) room() map[string]string {
+	if n := len(m.text) / perHeld; n > 100 {
+		return make(map[string]string, n)
+	}
+	return map[string]string{}
 }

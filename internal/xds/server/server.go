@@ -117,19 +117,6 @@ func (s *Server) Stop() {
 	}
 }
 
-// Disconnect ends the stream of a proxy by the ID of its Connection, and says whether there was one.
-func (s *Server) Disconnect(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for x := range s.sessions {
-		if c := x.client.Load(); c != nil && c.ID() == id {
-			x.end(errDisconnected)
-			return true
-		}
-	}
-	return false
-}
-
 // Connections gives the state of every open stream of a proxy, sorted by ID.
 func (s *Server) Connections() []push.Connection { return s.pusher.Connections() }
 
@@ -144,9 +131,8 @@ func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryServ
 }
 
 var (
-	errNotReady     = status.Error(codes.Unavailable, "the control plane is not ready: its configuration is still being read")
-	errStopping     = status.Error(codes.Unavailable, "the control plane is shutting down")
-	errDisconnected = status.Error(codes.Unavailable, "an operator ended the stream")
+	errNotReady = status.Error(codes.Unavailable, "the control plane is not ready: its configuration is still being read")
+	errStopping = status.Error(codes.Unavailable, "the control plane is shutting down")
 )
 
 func (s *Server) serve(st grpc.ServerStream, mode stream.Mode) error {

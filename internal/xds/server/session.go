@@ -26,10 +26,9 @@ type session struct {
 	ctx  context.Context         // ends with the stream, its cause is the status
 	end  context.CancelCauseFunc // ends it
 
-	client  atomic.Pointer[push.Client] // nil before the first request, and of clients that are no proxies
-	writing sync.Mutex                  // one response at a time
-	written chan struct{}               // gets a token when gRPC has written the response
-	busy    atomic.Bool                 // a response is being written
+	writing sync.Mutex    // one response at a time
+	written chan struct{} // gets a token when gRPC has written the response
+	busy    atomic.Bool   // a response is being written
 }
 
 func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
@@ -71,7 +70,7 @@ func (x *session) run() error {
 	}
 	if len(in.Held) == 0 {
 		leave()
-		in.node, in.message = nil, nil
+		in.node, in.raw = nil, nil
 		if leave, err = a.enter(x.ctx, a.opening); err != nil {
 			leave = func() {}
 			return x.status(err)
@@ -129,7 +128,6 @@ func (x *session) first() first {
 func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) error {
 	c := x.s.pusher.Connect(proxy, x.mode, x.link.peer)
 	defer c.Close()
-	x.client.Store(c)
 	c.Request(r)
 	go x.receive(c)
 	return x.send(c, opened)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
@@ -22,7 +23,7 @@ func controlPlane(d Debug) *corev3.ControlPlane {
 	return &corev3.ControlPlane{Identifier: d.Identifier()}
 }
 
-// newest gives the state of the proxies of a namespace (""): all), of each the newest stream only: during a hot restart,
+// newest gives the state of the proxies of a namespace ("": all), of each the newest stream only: during a hot restart,
 // or when a connection was lost unnoticed, there are two.
 func (s *Server) newest(namespace string) []push.Connection {
 	var list []push.Connection
@@ -48,6 +49,9 @@ func (s *Server) syncz(namespace string) ([]named, error) {
 		m := &statusv3.ClientConfig{Node: &corev3.Node{Id: c.Proxy.ID, Metadata: nodeMetadata(c)}}
 		for _, w := range c.Types {
 			g := &statusv3.ClientConfig_GenericXdsConfig{TypeUrl: w.TypeURL, ConfigStatus: syncStatus(w), VersionInfo: w.SentVersion}
+			if !w.SentAt.IsZero() {
+				g.LastUpdated = timestamppb.New(w.SentAt)
+			}
 			if w.Message != "" {
 				g.ErrorState = &adminv3.UpdateFailureState{Details: w.Message, VersionInfo: w.SentVersion}
 			}
