@@ -62,12 +62,12 @@ type handoff struct {
 func (h handoff) recv(into proto.Message) error {
 	select {
 	case m := <-h.in:
-		return proto.Unmarshal(m.raw, into)
+		return proto.Unmarshal([]byte(m.raw), into)
 	default:
 	}
 	select {
 	case m := <-h.in:
-		return proto.Unmarshal(m.raw, into)
+		return proto.Unmarshal([]byte(m.raw), into)
 	case <-h.x.ctx.Done():
 		return context.Cause(h.x.ctx)
 	}

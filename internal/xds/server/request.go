@@ -19,7 +19,7 @@ import (
 type incoming struct {
 	stream.Request
 	node *corev3.Node
-	raw  []byte
+	raw  string
 }
 
 // Field numbers of DeltaDiscoveryRequest and DiscoveryRequest (envoy.service.discovery.v3), of a map's entry, and of
@@ -64,24 +64,27 @@ type request struct {
 
 // read reads a message.
 func (r *request) read(data mem.BufferSlice) error {
-	r.raw = data.Materialize()
-	m := &message{text: string(r.raw)}
+	var text strings.Builder
+	text.Grow(data.Len())
+	for _, part := range data {
+		text.Write(part.ReadOnlyData())
+	}
+	r.raw = text.String()
 	field := r.sotw
 	if r.mode == stream.Delta {
 		field = r.delta
-		r.Held = m.room()
 	}
-	for !m.end() {
+	for m := (&message{text: r.raw}); !m.end(); {
 		number, value, err := m.field()
+		if number == asksDeltaHeld && r.Held == nil && r.mode == stream.Delta {
+			r.Held = make(map[string]string, (len(m.text)-m.at)/(len(value)+2)+1) // about as many as there are
+		}
 		if err == nil {
 			err = field(number, value)
 		}
 		if err != nil {
 			return fmt.Errorf("malformed discovery request: %w", err)
 		}
-	}
-	if len(r.Held) == 0 {
-		r.Held = nil
 	}
 	return nil
 }
@@ -241,15 +244,4 @@ func (m *message) varint() (v uint64, err error) {
 		}
 	}
 	return 0, errors.New("a number has no end")
-}
-
-// perHeld is about how many bytes an entry of initial_resource_versions has: a name of a cluster, and a hash.
-const perHeld = 80
-
-// room makes a map for the entries that a message of its length may have.
-func (m *message) room() map[string]string {
-	if n := len(m.text) / perHeld; n > 100 {
-		return make(map[string]string, n)
-	}
-	return map[string]string{}
 }

@@ -74,7 +74,7 @@ func compareRequest(t *testing.T, raw []byte, mode stream.Mode) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.raw = nil
+	got.raw = ""
 	if d := cmp.Diff(want, got.incoming, cmp.AllowUnexported(incoming{}), protocmp.Transform(), cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

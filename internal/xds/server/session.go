@@ -70,7 +70,7 @@ func (x *session) run() error {
 	}
 	if len(in.Held) == 0 {
 		leave()
-		in.node, in.raw = nil, nil
+		in.node, in.raw = nil, ""
 		if leave, err = a.enter(x.ctx, a.opening); err != nil {
 			leave = func() {}
 			return x.status(err)
