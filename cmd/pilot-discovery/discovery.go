@@ -99,28 +99,30 @@ func (e *environment) apply(o *discovery.Options) {
 	}
 	e.duration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
 	e.duration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
+	o.Push.EndpointsAtOnce = !e.boolean("PILOT_ENABLE_EDS_DEBOUNCE", true)
 	if v, ok := e.lookup("DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES"); ok && v != "" {
 		o.Debug.AllowedNamespaces = strings.Split(v, ",")
 	}
-	if v, ok := e.lookup("ENABLE_DEBUG_ENDPOINT_AUTH"); ok && v != "" {
-		on, err := strconv.ParseBool(v)
-		if err != nil {
-			e.bad("ENABLE_DEBUG_ENDPOINT_AUTH", v, "want true or false")
-		}
-		o.Debug.AnyNamespace = err == nil && !on
-	}
-	if v, ok := e.lookup("UNSAFE_ENABLE_ADMIN_ENDPOINTS"); ok && v != "" {
-		on, err := strconv.ParseBool(v)
-		if err != nil {
-			e.bad("UNSAFE_ENABLE_ADMIN_ENDPOINTS", v, "want true or false")
-		}
-		o.Debug.Admin = on
-	}
+	o.Debug.AnyNamespace = !e.boolean("ENABLE_DEBUG_ENDPOINT_AUTH", true)
+	o.Debug.Admin = e.boolean("UNSAFE_ENABLE_ADMIN_ENDPOINTS", false)
 	e.number("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)
 	e.number("MESHPILOT_REBALANCE_PER_HOUR", &o.Push.RebalancePerHour)
 	throttle := 0.0
 	e.number("PILOT_PUSH_THROTTLE", &throttle)
 	o.Push.Throttle = int(throttle)
+}
+
+func (e *environment) boolean(name string, otherwise bool) bool {
+	v, ok := e.lookup(name)
+	if !ok || v == "" {
+		return otherwise
+	}
+	on, err := strconv.ParseBool(v)
+	if err != nil {
+		e.bad(name, v, "want true or false")
+		return otherwise
+	}
+	return on
 }
 
 func (e *environment) number(name string, to *float64) {

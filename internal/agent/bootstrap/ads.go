@@ -11,13 +11,17 @@ import (
 // xdsCluster is the static cluster that leads to the control plane; users know its statistics by this name.
 const xdsCluster = "xds-grpc"
 
-// dynamicResources says that clusters and listeners come over one delta ADS stream.
-func dynamicResources() *bootstrapv3.Bootstrap_DynamicResources {
+// dynamicResources says that clusters and listeners come over one ADS stream.
+func dynamicResources(in Input) *bootstrapv3.Bootstrap_DynamicResources {
+	protocol := corev3.ApiConfigSource_DELTA_GRPC
+	if in.StateOfTheWorld {
+		protocol = corev3.ApiConfigSource_GRPC
+	}
 	return &bootstrapv3.Bootstrap_DynamicResources{
 		CdsConfig: overADS(),
 		LdsConfig: overADS(),
 		AdsConfig: &corev3.ApiConfigSource{
-			ApiType:             corev3.ApiConfigSource_DELTA_GRPC,
+			ApiType:             protocol,
 			TransportApiVersion: corev3.ApiVersion_V3,
 			// Upstream Envoy's node is 61 KB, and would else go with every request, ACKs included.
 			SetNodeOnFirstMessageOnly: true,

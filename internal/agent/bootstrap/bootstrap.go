@@ -25,7 +25,9 @@ type Input struct {
 	Statsd netip.AddrPort
 	// CountConnections keeps the statistics that draining down to zero connections needs.
 	CountConnections bool
-	LogJSON          bool
+	// StateOfTheWorld asks the control plane for the whole state of a type each time, rather than differences.
+	StateOfTheWorld bool
+	LogJSON         bool
 	// OutlierLogPath is where Envoy logs ejected hosts, "" for nowhere.
 	OutlierLogPath string
 }
@@ -44,7 +46,7 @@ func Build(in Input) (*bootstrapv3.Bootstrap, error) {
 	b := &bootstrapv3.Bootstrap{
 		Node:                 in.Node.Proto(),
 		Admin:                admin(in, family),
-		DynamicResources:     dynamicResources(),
+		DynamicResources:     dynamicResources(in),
 		ClusterManager:       clusterManager(in),
 		LayeredRuntime:       runtime(in.Config),
 		OverloadManager:      overload(in.Config),

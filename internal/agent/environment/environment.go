@@ -23,6 +23,8 @@ type Environment struct {
 	BootstrapTemplate, BootstrapOverride string
 	// DisableEnvoy makes an agent without Envoy (DISABLE_ENVOY).
 	DisableEnvoy bool
+	// DeltaXDS asks the control plane for differences rather than the whole state (ISTIO_DELTA_XDS, true if not set).
+	DeltaXDS bool
 	// SkipDeprecatedLogs keeps Envoy quiet about deprecated fields (ENVOY_SKIP_DEPRECATED_LOGS, true if not set).
 	SkipDeprecatedLogs bool
 
@@ -66,6 +68,7 @@ func Parse(vars Variables) (Environment, error) {
 
 		BootstrapTemplate: vars["ISTIO_BOOTSTRAP"], BootstrapOverride: vars["ISTIO_BOOTSTRAP_OVERRIDE"],
 		DisableEnvoy:       r.boolean("DISABLE_ENVOY", false),
+		DeltaXDS:           r.boolean("ISTIO_DELTA_XDS", true),
 		SkipDeprecatedLogs: r.boolean("ENVOY_SKIP_DEPRECATED_LOGS", true),
 
 		ExitOnZeroActiveConnections: r.boolean("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", false),

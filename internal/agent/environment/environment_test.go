@@ -12,7 +12,7 @@ import (
 // defaults is what comes of no variables at all.
 func defaults() Environment {
 	return Environment{
-		SkipDeprecatedLogs: true, MinimumDrainDuration: 5 * time.Second, TerminationDrainDuration: -1,
+		DeltaXDS: true, SkipDeprecatedLogs: true, MinimumDrainDuration: 5 * time.Second, TerminationDrainDuration: -1,
 		EnvoyStatusPort: 15021, EnvoyPrometheusPort: 15090, Metadata: map[string]any{},
 	}
 }
@@ -41,7 +41,9 @@ func TestParse(t *testing.T) {
 		{"draining", []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=1m", "TERMINATION_DRAIN_DURATION_SECONDS=0"}, func(e *Environment) {
 			e.ExitOnZeroActiveConnections, e.MinimumDrainDuration, e.TerminationDrainDuration = true, time.Minute, 0
 		}},
-		{"switches", []string{"DISABLE_ENVOY=1", "ENVOY_SKIP_DEPRECATED_LOGS=false"}, func(e *Environment) { e.DisableEnvoy, e.SkipDeprecatedLogs = true, false }},
+		{"switches", []string{"DISABLE_ENVOY=1", "ENVOY_SKIP_DEPRECATED_LOGS=false", "ISTIO_DELTA_XDS=false"}, func(e *Environment) {
+			e.DisableEnvoy, e.SkipDeprecatedLogs, e.DeltaXDS = true, false, false
+		}},
 		{"bootstrap", []string{"ISTIO_BOOTSTRAP=/t", "ISTIO_BOOTSTRAP_OVERRIDE=/o"}, func(e *Environment) { e.BootstrapTemplate, e.BootstrapOverride = "/t", "/o" }},
 		{"whole cores", []string{"ISTIO_CPU_LIMIT=2"}, func(e *Environment) { e.CPULimit = 2 }},
 		{"parts of cores, rounded up", []string{"ISTIO_CPU_LIMIT=100m"}, func(e *Environment) { e.CPULimit = 1 }},
