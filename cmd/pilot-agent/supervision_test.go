@@ -65,7 +65,7 @@ func TestEnvoyRefusesItsBootstrap(t *testing.T) {
 		t.Errorf("status %d, want 1", status)
 	}
 	a.awaitLog(t, "clusterz")
-	a.awaitLog(t, "using the user's bootstrap file="+file)
+	a.awaitLog(t, "using the user's bootstrap\tfile="+file)
 	a.awaitLog(t, "error\tenvoy exited with status 1")
 }
 
