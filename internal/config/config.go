@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -46,9 +47,9 @@ type Config struct {
 	// Spec is the message of istio.io/api for Istio kinds (a pointer to it, as api.KindInfo.NewSpec makes it),
 	// and the whole object (*corev1.Service, …) for Kubernetes kinds.
 	Spec any
-	// Hash is taken over everything that can change generated configuration: spec, labels, annotations and creation
-	// time, not the resource version, generation, status or origin. Two Configs of one Key with one Hash are
-	// interchangeable.
+	// Hash is taken over everything that can change generated configuration: spec, creation time, and those labels and
+	// annotations that may mean something; not the resource version, generation, status or origin. Two Configs of one Key
+	// with one Hash are interchangeable.
 	Hash uint64
 }
 
@@ -62,7 +63,7 @@ func New(meta Meta, spec any) (*Config, error) {
 	head, err := json.Marshal(struct {
 		Labels, Annotations map[string]string
 		Created             time.Time
-	}{meta.Labels, hashedAnnotations(meta.Annotations), meta.Created.UTC()})
+	}{hashedMeta(meta.Kind, meta.Labels), hashedMeta(meta.Kind, meta.Annotations), meta.Created.UTC()})
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 	}
@@ -74,15 +75,17 @@ func New(meta Meta, spec any) (*Config, error) {
 	return c, nil
 }
 
-// hashedAnnotations leaves out the annotation that kubectl rewrites on every apply.
-func hashedAnnotations(a map[string]string) map[string]string {
+// hashedMeta gives the labels or annotations that may mean something. Of Istio's own kinds those are Istio's own: what Helm, Argo
+// and people write beside them changes nothing. Of other kinds all do, but for the annotation that kubectl rewrites on
+// every apply.
+func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-	if _, there := a[lastApplied]; !there {
-		return a
-	}
-	rest := make(map[string]string, len(a))
-	for k, v := range a {
-		if k != lastApplied {
+	info, _ := api.Info(kind)
+	own := info.Istio() && kind != api.ServiceEntry && kind != api.WorkloadEntry && kind != api.WorkloadGroup
+	rest := make(map[string]string, len(entries))
+	for k, v := range entries {
+		domain, _, _ := strings.Cut(k, "/")
+		if k != lastApplied && (!own || domain == "istio.io" || strings.HasSuffix(domain, ".istio.io")) {
 			rest[k] = v
 		}
 	}

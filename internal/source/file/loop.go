@@ -48,7 +48,7 @@ type loop struct {
 func newLoop(s *Source, root string, dirs *watch.Dirs) *loop {
 	return &loop{
 		name: s.Name(), root: root, o: s.o, log: s.o.Logger, dirs: dirs, store: newStore(s.Name(), root),
-		burst:   watch.Burst{Settle: s.o.Settle, Bound: 10 * s.o.Settle},
+		burst:   watch.Burst{Settle: s.o.Settle, Bound: 3 * s.o.Settle},
 		touched: map[string]bool{}, unsure: map[string]int{}, names: map[string]bool{}, holding: map[string]bool{},
 	}
 }

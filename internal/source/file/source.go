@@ -18,7 +18,7 @@ type Options struct {
 	// Dir is the directory whose tree of *.yaml, *.yml and *.json files is read. Names that begin with a dot are not.
 	Dir string
 	// Settle is how long the tree must be quiet after a change before it is read; 25 ms if zero. A tree that does not
-	// become quiet is read after ten times as long.
+	// become quiet is read after three times as long: somebody may be editing all the time.
 	Settle time.Duration
 	// Hold is how long an object may be missing from a file that is being rewritten in place before it counts as
 	// removed, ten times as long if the file is empty altogether; 500 ms if zero. A file replaced by rename, as kubelet,
