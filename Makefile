@@ -54,7 +54,7 @@ bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 	$(GO) test -run TestFleetInMemory -count 1 -v ./test/bench -memory-proxies 10000
 
 .PHONY: loss
-loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones
+loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones (LOSS_FLAGS=-sotw)
 	$(GO) test ./test/loss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
 
 .PHONY: lint

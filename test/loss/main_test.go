@@ -13,6 +13,7 @@ var (
 	programs     = flag.String("bin", "", "the directory of the programs; empty: they are built")
 	controlPlane = flag.String("pilot-discovery", "", "another control plane to run instead: a program that takes pilot-discovery's flags")
 	proxyProgram = flag.String("envoy", "", "another Envoy, or a program that stands in for it")
+	wholeState   = flag.Bool("sotw", false, "proxies ask for the state of the world, rather than for differences")
 	only         = flag.String("events", "", "a regular expression: only the events that it matches")
 )
 

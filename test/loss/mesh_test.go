@@ -56,7 +56,10 @@ func startWorld(t *testing.T) *world {
 	w.writeMeshConfig(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startTime)
 	defer cancel()
-	m, err := mesh.Start(ctx, mesh.Options{Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf})
+	m, err := mesh.Start(ctx, mesh.Options{
+		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf,
+		AgentEnv: []string{fmt.Sprint("ISTIO_DELTA_XDS=", !*wholeState)},
+	})
 	if err != nil {
 		var p *netns.ProcessError
 		if errors.As(err, &p) {

@@ -27,6 +27,8 @@ type Options struct {
 	Manifests fs.FS
 	// WithoutSidecars runs the apps alone: no control plane, no capture, and a service's name means one of its pods.
 	WithoutSidecars bool
+	// AgentEnv is more variables for every agent, "NAME=value".
+	AgentEnv []string
 	// Progress is told what happens, if not nil.
 	Progress func(format string, args ...any)
 }
@@ -118,7 +120,7 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if err := m.ControlPlane.Start(ctx); err != nil {
 		return err
 	}
-	s, err := newSidecar(opts.Binaries, opts.Envoy, discovery)
+	s, err := newSidecar(opts, discovery)
 	if err != nil {
 		return err
 	}
@@ -132,11 +134,11 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	})
 }
 
-func newSidecar(binaries, envoy string, discovery netip.Addr) (*sidecar, error) {
+func newSidecar(o Options, discovery netip.Addr) (*sidecar, error) {
 	_, err := exec.LookPath("iptables-restore")
 	s := &sidecar{
-		agentPath: filepath.Join(binaries, "pilot-agent"), capturePath: filepath.Join(binaries, "istio-iptables"), envoy: envoy,
-		discovery: discovery, domain: domain,
+		agentPath: filepath.Join(o.Binaries, "pilot-agent"), capturePath: filepath.Join(o.Binaries, "istio-iptables"), envoy: o.Envoy,
+		discovery: discovery, domain: domain, env: o.AgentEnv,
 		hasUID: netns.MapsUID(proxyUID), hasTables: err == nil,
 	}
 	if !s.hasUID {

@@ -28,6 +28,7 @@ type sidecar struct {
 	domain                        string     // cluster.local
 	hasUID                        bool       // whether processes can run as proxyUID
 	hasTables                     bool       // whether there is an iptables to call
+	env                           []string   // more variables for the agent
 }
 
 // capture is the command that redirects a pod's traffic to its sidecar.
@@ -90,5 +91,6 @@ func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 	} else {
 		command.Env = append(command.Env, "MESHPILOT_SOCKET_MARK="+strconv.Itoa(proxyMark))
 	}
+	command.Env = append(command.Env, s.env...)
 	return command, nil
 }
