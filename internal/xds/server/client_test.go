@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -43,16 +45,26 @@ type harness struct {
 }
 
 // serve serves a mesh of n services. Everything ends with the test.
-func serve(t testing.TB, n int, o Options) *harness {
+func serve(t testing.TB, n int, o Options) *harness { return serveOver(t, n, o, Transport{}) }
+
+func serveOver(t testing.TB, n int, o Options, c Transport) *harness {
 	h := &harness{t: t, mesh: pushtest.New(t, n), gen: new(pushtest.Generators)}
-	h.pusher = push.New(push.Options{Generators: h.gen.Table()})
+	h.pusher = push.New(push.Options{Generators: h.gen.Table(), Metrics: o.Metrics})
 	h.mesh.Publish = h.pusher.Publish
 	h.pusher.Publish(h.mesh.Current(), snapshot.Delta{All: true})
 	o.Pusher = h.pusher
 	h.server = New(o)
-	h.grpc = grpc.NewServer(ServerOptions(Transport{})...)
+	h.grpc = grpc.NewServer(ServerOptions(c)...)
 	h.server.Register(h.grpc)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	// A small send buffer makes clients that do not read show soon: the kernel would take megabytes.
+	small := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 64<<10)
+		})
+		return errors.Join(err, failed)
+	}}
+	l, err := small.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +105,7 @@ func (h *harness) pushed() {
 
 func (h *harness) dial(o ...grpc.DialOption) *grpc.ClientConn {
 	h.t.Helper()
-	conn, err := grpc.NewClient(h.addr, append(o, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(h.addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, o...)...)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -185,9 +197,19 @@ func (c *client) receive() (answer, error) {
 	}
 	a.typeURL, a.version, a.nonce = m.TypeUrl, m.VersionInfo, m.Nonce
 	for _, r := range m.Resources {
-		a.add(string(r.Value[2:2+int(r.Value[1])]), "", r) // field 1 of all resources is the name
+		a.add(nameOf(r.Value), "", r)
 	}
 	return a, nil
+}
+
+// nameOf gives field 1, which is the name in all resources, and the whole of what is no message.
+func nameOf(body []byte) string {
+	if number, kind, n := protowire.ConsumeTag(body); n > 0 && number == 1 && kind == protowire.BytesType {
+		if name, n := protowire.ConsumeString(body[n:]); n > 0 {
+			return name
+		}
+	}
+	return string(body)
 }
 
 func (a *answer) add(name, version string, body *anypb.Any) {
@@ -208,6 +230,18 @@ func (c *client) ask(typeURL string, names []string, held map[string]string) {
 		c.t.Fatal(err)
 	}
 	c.node = nil
+}
+
+// closeSend says that nothing more will be asked.
+func (c *client) closeSend() {
+	c.t.Helper()
+	st := grpc.ClientStream(c.sotw)
+	if c.mode == stream.Delta {
+		st = c.delta
+	}
+	if err := st.CloseSend(); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // ack acknowledges a response; names are those subscribed to, which SotW says again. A message makes it a refusal.

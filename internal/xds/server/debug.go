@@ -18,12 +18,9 @@ import (
 // The types of requests about the control plane itself, which istioctl sends: a page by its name, as text, and two that come
 // as messages.
 const (
-	debugType      = "istio.io/debug"
-	debugSyncz     = debugType + "/syncz"
-	debugDump      = debugType + "/config_dump"
-	typePrefix     = "type.googleapis.com/"
-	onlyOne        = "exactly one resource name is wanted: the page"
-	notServedDebug = "this control plane does not answer debug requests"
+	debugType  = "istio.io/debug"
+	debugSyncz = debugType + "/syncz"
+	debugDump  = debugType + "/config_dump"
 )
 
 // Debug answers requests about the control plane itself.
@@ -33,7 +30,7 @@ type Debug interface {
 	// Namespace says whose proxies a client may see: those of one namespace, or with "" all. The error is a gRPC status.
 	Namespace(h Hello) (string, error)
 	// Page gives a page by its name, as "syncz" or "edsz?proxyID=web-1.shop", for one who may see proxies of the namespace
-	// ("": of all). The error is a gRPC status.
+	// ("": of all). The error is a gRPC status; the text of NotFound and InvalidArgument is shown in place of the page.
 	Page(name, namespace string) ([]byte, error)
 	// ConfigDump gives what a proxy was sent, as the parts of Envoy's ConfigDump.
 	ConfigDump(c push.Connection) ([]*anypb.Any, error)
@@ -52,7 +49,7 @@ type named struct {
 
 // answerAll serves a stream that began with a question: it asks, and asks again, and is not a proxy.
 // answered is called when the first answer was written.
-func (x *session) answerAll(in incoming, answered func()) error {
+func (x *session) answerAll(in *incoming, answered func()) error {
 	requests := x.read(in)
 	hello := x.introduction(in.node)
 	nonces := map[string]bool{}
@@ -80,7 +77,7 @@ func (x *session) answerAll(in incoming, answered func()) error {
 
 // answerBetween answers a question that came on the stream of a proxy: its agent passes on what people ask it. A question
 // without an answer has an empty one, for it must not end the stream.
-func (x *session) answerBetween(in incoming) {
+func (x *session) answerBetween(in *incoming) {
 	if in.Nonce == betweenNonce {
 		return // acknowledges an answer
 	}
@@ -98,9 +95,9 @@ func (x *session) answerBetween(in incoming) {
 const betweenNonce = "debug"
 
 // answer gives the resources of an answer.
-func (s *Server) answer(h Hello, in incoming) ([]named, error) {
+func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
 	if s.debug == nil {
-		return nil, status.Error(codes.Unimplemented, notServedDebug)
+		return nil, status.Error(codes.Unimplemented, "this control plane does not answer debug requests")
 	}
 	namespace, err := s.debug.Namespace(h)
 	if err != nil {
@@ -117,13 +114,17 @@ func (s *Server) answer(h Hello, in incoming) ([]named, error) {
 		return s.configDump(names[0], namespace)
 	case debugType:
 		if len(names) != 1 {
-			return nil, status.Error(codes.InvalidArgument, onlyOne)
+			return nil, status.Error(codes.InvalidArgument, "exactly one resource name is wanted: the page")
 		}
 	default:
 		names = []string{strings.TrimPrefix(in.TypeURL, debugType+"/")}
 	}
 	body, err := s.debug.Page(names[0], namespace)
-	if err != nil {
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.NotFound, codes.InvalidArgument: // istiod's pages say so in their text, which istioctl reads
+		body = []byte(status.Convert(err).Message())
+	default:
 		return nil, err
 	}
 	return []named{{names[0], &anypb.Any{TypeUrl: debugType, Value: body}}}, nil

@@ -17,7 +17,7 @@ func (s *Server) handler(node *corev3.Node) Handler {
 }
 
 // handOver gives the stream to a Handler.
-func (x *session) handOver(h Handler, first incoming) error {
+func (x *session) handOver(h Handler, first *incoming) error {
 	in := x.read(first)
 	hello := x.introduction(first.node)
 	var err error
@@ -33,8 +33,8 @@ func (x *session) handOver(h Handler, first incoming) error {
 }
 
 // read reads the rest of a stream, until it or the session ends; the first message is there already.
-func (x *session) read(first incoming) <-chan incoming {
-	c := make(chan incoming, 1)
+func (x *session) read(first *incoming) <-chan *incoming {
+	c := make(chan *incoming, 1)
 	c <- first
 	go func() {
 		for {
@@ -56,7 +56,7 @@ func (x *session) read(first incoming) <-chan incoming {
 // handoff is a session as a Handler sees it.
 type handoff struct {
 	x  *session
-	in <-chan incoming
+	in <-chan *incoming
 }
 
 func (h handoff) recv(into proto.Message) error {

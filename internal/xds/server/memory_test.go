@@ -5,11 +5,23 @@ import (
 	"testing"
 )
 
-// BenchmarkIdleStream says what an idle stream costs, each on a connection of its own, with gRPC and all.
+// idleLimit is what an idle stream may cost in bytes, on a connection of its own, with all that gRPC keeps. The greater part
+// is the stacks of gRPC's three goroutines for the connection and two for the stream.
+const idleLimit = 48 << 10
+
+func TestIdleStreamIsCheap(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes stacks bigger")
+	}
+	if u := measureIdle(t, 200); u.bytes > idleLimit || u.goroutines > 5.1 {
+		t.Errorf("an idle stream costs %.0f bytes (heap %.0f, stacks %.0f) and %.1f goroutines, want at most %d and 5",
+			u.bytes, u.heap, u.stack, u.goroutines, idleLimit)
+	}
+}
+
 func BenchmarkIdleStream(b *testing.B) {
-	const streams = 1000
 	for b.Loop() {
-		u := measureIdle(b, streams)
+		u := measureIdle(b, 1000)
 		b.ReportMetric(u.bytes, "B/stream")
 		b.ReportMetric(u.stack, "B-stack/stream")
 		b.ReportMetric(u.heap, "B-heap/stream")

@@ -46,13 +46,13 @@ const (
 )
 
 // next reads a request.
-func (x *session) next() (incoming, error) {
+func (x *session) next() (*incoming, error) {
 	r := &request{mode: x.mode}
 	if err := x.st.RecvMsg(r); err != nil {
-		return incoming{}, err
+		return nil, err
 	}
 	x.s.metrics.Received(len(r.raw))
-	return r.incoming, nil
+	return &r.incoming, nil
 }
 
 // request is a request for the codec to read. One that comes with state names some ten thousand resources, so it is read by

@@ -160,23 +160,6 @@ func TestRefusal(t *testing.T) {
 	})
 }
 
-func TestConnectDisconnectLeavesNothing(t *testing.T) {
-	h := serve(t, 10, Options{})
-	conn := h.dial()
-	for i := range 200 {
-		c := open(t, conn, stream.Mode(i%2), testNode(i%50))
-		if i%4 < 2 {
-			c.start()
-		} else {
-			c.ask(api.ClusterType, nil, nil) // gone before the answer
-		}
-		c.end()
-		_ = c.wantEnd()
-	}
-	h.wait("nothing is left", func() bool { s := h.pusher.Stats(); return s.Clients+s.Classes+s.Producers == 0 })
-	// Goroutines are looked at by TestMain.
-}
-
 func TestTwoStreamsOfOneNode(t *testing.T) {
 	h := serve(t, 1, Options{})
 	a, b := h.connect(stream.Delta, testNode(1)), h.connect(stream.Delta, testNode(1))

@@ -40,10 +40,11 @@ func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
 // healthType is what agents send the state of a workload with. Such a request may come before any other, without a node.
 const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 
-// first is the first request that asks for something.
+// first is the first request that asks for something, and the proxy that it comes from, nil if the client is none.
 type first struct {
-	incoming
-	err error
+	*incoming
+	proxy *mesh.Proxy
+	err   error
 }
 
 // run serves the stream.
@@ -60,23 +61,19 @@ func (x *session) run() error {
 	if isDebug(in.TypeURL) {
 		return x.status(x.answerAll(in.incoming, leave))
 	}
-	if h := x.s.handler(in.node); h != nil {
+	if in.proxy == nil {
 		leave()
-		return x.status(x.handOver(h, in.incoming))
+		return x.status(x.handOver(x.s.handler(in.node), in.incoming))
 	}
-	proxy, err := x.s.proxy(in.node)
-	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
+	in.node, in.raw = nil, ""
 	if len(in.Held) == 0 {
 		leave()
-		in.node, in.raw = nil, ""
 		if leave, err = a.enter(x.ctx, a.opening); err != nil {
 			leave = func() {}
 			return x.status(err)
 		}
 	}
-	return x.status(x.serve(proxy, in.Request, leave))
+	return x.status(x.serve(in.proxy, in.Request, leave))
 }
 
 // open reads the first request, and gives the place that it took. Without one it waits for a request that does not come.
@@ -114,13 +111,23 @@ func (x *session) open() (first, func(), error) {
 	}
 }
 
-// first reads up to the first request that asks for something.
+// first reads up to the first request that asks for something. It runs on a stack of its own, which reading a node makes big.
 func (x *session) first() first {
 	for {
 		in, err := x.next()
-		if err != nil || in.TypeURL != healthType {
-			return first{in, err}
+		switch {
+		case err != nil:
+			return first{err: err}
+		case in.TypeURL == healthType:
+			continue
+		case isDebug(in.TypeURL), x.s.handler(in.node) != nil:
+			return first{incoming: in}
 		}
+		proxy, err := x.s.proxy(in.node)
+		if err != nil {
+			err = status.Error(codes.InvalidArgument, err.Error())
+		}
+		return first{in, proxy, err}
 	}
 }
 

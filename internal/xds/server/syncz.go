@@ -113,7 +113,7 @@ func (s *Server) configDump(name, namespace string) ([]named, error) {
 	}
 	var list []named
 	for _, p := range parts {
-		list = append(list, named{strings.TrimPrefix(p.TypeUrl, typePrefix), p})
+		list = append(list, named{strings.TrimPrefix(p.TypeUrl, "type.googleapis.com/"), p})
 	}
 	return list, nil
 }

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+)
+
+// The full size is -streams 1000 -rounds 50.
+var (
+	leakStreams = flag.Int("streams", 100, "streams of a round of TestConnectDisconnectLeavesNothing")
+	leakRounds  = flag.Int("rounds", 6, "rounds of TestConnectDisconnectLeavesNothing")
+)
+
+// held is what a process holds.
+type held struct {
+	goroutines, files int
+	heap              uint64
+}
+
+func holding(t *testing.T) held {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, goroutines := settle()
+	return held{goroutines, len(files), m.HeapAlloc}
+}
+
+// TestConnectDisconnectLeavesNothing has streams come and go, round after round: some served in full, some gone before they said
+// who they are, before their answer, in the middle of it, and some that say nothing.
+func TestConnectDisconnectLeavesNothing(t *testing.T) {
+	h := serve(t, 200, Options{})
+	node := realNode(0)
+	round := func() {
+		var all sync.WaitGroup
+		for i := range *leakStreams {
+			all.Go(func() {
+				c := dialRaw(t, h.addr, 1<<20)
+				defer c.Close()
+				switch i % 5 {
+				case 0, 1:
+					c.start(t, realNode(i%250))
+				case 2:
+					c.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: node})
+				case 3:
+					c.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: node})
+					c.read(t)
+				}
+			})
+		}
+		all.Wait()
+		h.wait("all streams have ended", func() bool {
+			h.server.mu.Lock()
+			defer h.server.mu.Unlock()
+			return len(h.server.sessions) == 0 && h.pusher.Stats().Clients == 0
+		})
+	}
+	round()
+	round() // what is kept for the next ones is there now
+	var before, after held
+	h.wait("the first rounds are over", func() bool { before = holding(t); return before.goroutines < 20 })
+	for range *leakRounds - 2 {
+		round()
+	}
+	h.wait("everything is as before", func() bool {
+		after = holding(t)
+		return after.goroutines <= before.goroutines && after.files <= before.files && after.heap < before.heap+before.heap/100+64<<10
+	})
+	t.Logf("%d rounds of %d streams: before %+v, after %+v, stacks %d KB", *leakRounds, *leakStreams, before, after, stacks()>>10)
+}
+
+func stacks() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.StackInuse
+}

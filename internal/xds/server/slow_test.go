@@ -1,0 +1,194 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// counted counts what was written and what was given up.
+type counted struct {
+	push.NoMetrics
+	sent, timeouts atomic.Int64
+}
+
+func (c *counted) Sent(string, int, int, time.Duration) { c.sent.Add(1) }
+func (c *counted) WriteTimeout()                        { c.timeouts.Add(1) }
+
+// TestBlockedSocket has a client whose window is open and whose process does not read: it is TCP that blocks. Of all that
+// changes meanwhile nothing piles up for it, nobody else is slowed, and it is given up when its time is over.
+func TestBlockedSocket(t *testing.T) {
+	m := new(counted)
+	h := serve(t, 5000, Options{SendTimeout: 500 * time.Millisecond, Metrics: m, Writers: 1})
+	h.server.slowest = 1 << 30
+	good := h.connect(stream.Delta, testNode(1))
+	good.start()
+	blocked := dialRaw(t, h.addr, 1<<30)
+	defer blocked.Close()
+	if err := blocked.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	blocked.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: testNode(2)})
+	writing := func() bool {
+		h.server.mu.Lock()
+		defer h.server.mu.Unlock()
+		for x := range h.server.sessions {
+			if x.busy.Load() {
+				return true
+			}
+		}
+		return false
+	}
+	h.wait("the response blocks", func() bool { return len(h.pusher.Connections()) == 2 && writing() })
+	sent, began := m.sent.Load(), time.Now()
+	const changes = 10
+	for i := range changes {
+		h.mesh.SetEndpoints("s1", fmt.Sprintf("10.7.7.%d", i))
+		good.ack(good.want(api.EndpointType), nil, "")
+	}
+	if took := time.Since(began); took > 250*time.Millisecond {
+		t.Errorf("%d changes took another client %v", changes, took)
+	}
+	if n := m.sent.Load() - sent; n != changes {
+		t.Errorf("%d responses were written while one client is blocked, want the %d of the other", n, changes)
+	}
+	h.wait("the blocked one is given up", func() bool { return len(h.pusher.Connections()) == 1 })
+	if m.timeouts.Load() != 1 {
+		t.Errorf("%d were given up, want 1", m.timeouts.Load())
+	}
+}
+
+// TestSlowReaderIsKept has a client that reads, but slowly: it is not given up, and gets everything in the end.
+func TestSlowReaderIsKept(t *testing.T) {
+	h := serve(t, 3000, Options{SendTimeout: 100 * time.Millisecond})
+	h.server.slowest = 512 << 10 // bytes per second
+	slow := dialRaw(t, h.addr, 64<<10)
+	defer slow.Close()
+	slow.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: testNode(2)})
+	began, size := time.Now(), 0
+	slow.drain(t, func(b []byte) {
+		size += len(b)
+		time.Sleep(time.Duration(len(b)) * time.Second / (1 << 20)) // a megabyte a second
+	})
+	if took := time.Since(began); took < 200*time.Millisecond {
+		t.Fatalf("%d bytes took %v, which is not slow", size, took)
+	}
+	slow.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
+	if m := slow.receive(t); m.TypeUrl != api.ListenerType {
+		t.Errorf("got %s", m.TypeUrl)
+	}
+}
+
+// TestSilentConnectionsKeepNoPlace has clients that open streams and say nothing, more than there are places.
+func TestSilentConnectionsKeepNoPlace(t *testing.T) {
+	h := serve(t, 1, Options{Openings: 1, SendTimeout: 300 * time.Millisecond})
+	for range 50 {
+		c := dialRaw(t, h.addr, 64<<10)
+		defer c.Close()
+	}
+	sessions := func() int {
+		h.server.mu.Lock()
+		defer h.server.mu.Unlock()
+		return len(h.server.sessions)
+	}
+	h.wait("all of them are there", func() bool { return sessions() == 50 })
+	h.connect(stream.Delta, testNode(1)).start()
+	h.wait("those that say nothing are given up", func() bool { return sessions() == 1 })
+}
+
+// TestHalfOpenConnection has the path to a client swallow everything, as when a machine vanishes.
+func TestHalfOpenConnection(t *testing.T) {
+	t.Parallel()
+	h := serveOver(t, 3, Options{}, Transport{KeepaliveInterval: time.Second, KeepaliveTimeout: time.Second})
+	r := newRelay(t, h.addr)
+	lost := open(t, (&harness{t: t, addr: r.addr}).dial(), stream.Delta, testNode(1))
+	lost.start()
+	good := h.connect(stream.Delta, testNode(2))
+	good.start()
+	r.swallow.Store(true)
+	began := time.Now()
+	h.wait("the lost one is found out", func() bool { return len(h.server.Connections()) == 1 })
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v, want about two seconds", took)
+	}
+	h.mesh.EditRoutes()
+	good.want(api.RouteType)
+}
+
+// relay passes connections on to another address, until it swallows everything and says nothing of it.
+type relay struct {
+	addr    string
+	swallow atomic.Bool
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{addr: l.Addr().String()}
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	pipe := func(from, to net.Conn) {
+		b := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(b)
+			if err != nil {
+				return
+			}
+			if r.swallow.Load() {
+				continue
+			}
+			if _, err := to.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}
+	running.Go(func() {
+		for {
+			a, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b, err := net.Dial("tcp", to)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			conns = append(conns, a, b)
+			mu.Unlock()
+			running.Go(func() { pipe(a, b) })
+			running.Go(func() { pipe(b, a) })
+		}
+	})
+	t.Cleanup(func() {
+		for _, c := range append([]io.Closer{l}, closers(&mu, &conns)...) {
+			_ = c.Close() // may be closed
+		}
+		running.Wait()
+	})
+	return r
+}
+
+func closers(mu *sync.Mutex, conns *[]net.Conn) []io.Closer {
+	mu.Lock()
+	defer mu.Unlock()
+	var list []io.Closer
+	for _, c := range *conns {
+		list = append(list, c)
+	}
+	return list
+}
