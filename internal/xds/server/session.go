@@ -57,23 +57,25 @@ func (x *session) run() error {
 	if err != nil {
 		return x.status(err)
 	}
-	defer func() { leave() }()
-	if isDebug(in.TypeURL) {
+	defer leave()
+	switch {
+	case isDebug(in.TypeURL):
 		return x.status(x.answerAll(in.incoming, leave))
-	}
-	if in.proxy == nil {
+	case in.proxy == nil:
 		leave()
 		return x.status(x.handOver(x.s.handler(in.node), in.incoming))
 	}
-	in.node, in.raw = nil, ""
-	if len(in.Held) == 0 {
-		leave()
-		if leave, err = a.enter(x.ctx, a.opening); err != nil {
-			leave = func() {}
-			return x.status(err)
-		}
+	in.node, in.raw = nil, "" // what is left is small, unless the proxy has state
+	if len(in.Held) > 0 {
+		return x.status(x.serve(in.proxy, in.Request, leave))
 	}
-	return x.status(x.serve(in.proxy, in.Request, leave))
+	leave()
+	opened, err := a.enter(x.ctx, a.opening)
+	if err != nil {
+		return x.status(err)
+	}
+	defer opened()
+	return x.status(x.serve(in.proxy, in.Request, opened))
 }
 
 // open reads the first request, and gives the place that it took. Without one it waits for a request that does not come.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
