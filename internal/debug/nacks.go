@@ -135,6 +135,8 @@ func (p *Pages) refusals() []config.Problem {
 		x := config.Problem{Severity: config.Warning, Reason: fmt.Sprintf("proxies refuse the %s resource %q that it shapes: %s", n.Type, n.Resource, n.Message)}
 		if n.Quarantined {
 			x.Severity = config.Error
+		}
+		if n.Instead != "" {
 			x.Reason = fmt.Sprintf("proxies refuse the %s resource %q that it shapes, and are served %s instead: %s", n.Type, n.Resource, n.Instead, n.Message)
 		}
 		for _, o := range n.From {

@@ -16,11 +16,7 @@ import (
 )
 
 // metrics puts what the parts report under the names of obs.Metrics.
-type metrics struct {
-	m *obs.Metrics
-	// quarantined is called when what is in quarantine changes.
-	quarantined func()
-}
+type metrics struct{ m *obs.Metrics }
 
 var _ push.Metrics = metrics{}
 
@@ -100,10 +96,7 @@ func (x metrics) Mended(n push.Nack) {
 	}
 }
 
-func (x metrics) Quarantined(n int) {
-	x.m.Quarantined.Set(float64(n))
-	x.quarantined()
-}
+func (x metrics) Quarantined(n int) { x.m.Quarantined.Set(float64(n)) }
 
 func (x metrics) Late(typeURL string) { x.m.Late.WithLabelValues(short(typeURL)).Inc() }
 

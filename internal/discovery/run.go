@@ -66,12 +66,12 @@ func newServer(o Options) (*server, error) {
 	}
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
+		metrics:  metrics{obs.NewMetrics()},
 		ready:    newReadiness(),
 		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID)}),
 		table:    translate.NewTable(translate.Options{}),
 		problems: newProblems(logs.Scope("analysis")),
 	}
-	s.metrics = metrics{m: obs.NewMetrics(), quarantined: s.problems.look}
 	s.current.Store(s.builder.Current())
 	if s.feeds, err = s.newFeeds(); err != nil {
 		return nil, err
@@ -80,7 +80,6 @@ func newServer(o Options) (*server, error) {
 		Generators: generators(s.table), Logger: logs.Scope("ads"), Metrics: s.metrics,
 		Debounce: push.Debounce{After: o.Push.DebounceAfter, Max: o.Push.DebounceMax, EndpointsAtOnce: o.Push.EndpointsAtOnce},
 	})
-	s.problems.quarantine = s.pusher.Quarantine
 	s.pages = s.debugPages()
 	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
 	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}

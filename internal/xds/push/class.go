@@ -129,7 +129,7 @@ func (p *Pusher) drop(cl *class) {
 		}
 		delete(p.producers, pr.producerKey)
 		delete(p.gate.making, pr)
-		if pr.trial.first || pr.trial.before != nil {
+		if pr.trial.open() {
 			p.count.trials.Add(-1)
 		}
 		for _, other := range p.producers {

@@ -46,6 +46,9 @@ type trial struct {
 	kept map[string]Quarantined
 }
 
+// open says whether there is anything that no proxy has taken yet.
+func (t *trial) open() bool { return t.first || t.before != nil }
+
 // onTrial says whether no proxy has taken the resource yet.
 func (t *trial) onTrial(name string) bool {
 	_, ok := t.before[name]
@@ -115,7 +118,7 @@ func (p *Pusher) proven(c *Client, w *stream.World, types []string) {
 		return
 	}
 	for _, pr := range c.class.producers {
-		if (pr.trial.first || pr.trial.before != nil) && slices.Contains(types, pr.gen.TypeURL) {
+		if pr.trial.open() && slices.Contains(types, pr.gen.TypeURL) {
 			pr.trial.first, pr.trial.before = false, nil
 			p.count.trials.Add(-1)
 		}
@@ -129,7 +132,7 @@ func (p *Pusher) keep(c *Client, n Nack) {
 	if c.class == nil {
 		return
 	}
-	cl, suspended := c.class, false
+	cl, changed, suspended := c.class, false, false
 	for _, pr := range cl.producers {
 		if pr.gen.TypeURL != n.TypeURL || pr.shelf == nil {
 			continue
@@ -156,6 +159,7 @@ func (p *Pusher) keep(c *Client, n Nack) {
 			p.log.Warn("in quarantine: "+api.ShortType(n.TypeURL)+" "+r.Name, "from", r.From, "scope", pr.scope, "message", n.Message)
 		}
 		if kept {
+			changed = true
 			pr.shelf = pr.vetted(pr.set, pr.shelf)
 			for cl := range pr.classes {
 				p.settle(cl)
@@ -165,7 +169,9 @@ func (p *Pusher) keep(c *Client, n Nack) {
 	if suspended {
 		p.resettle(cl.key.Type, cl.key.Namespace)
 	}
-	p.metrics.Quarantined(len(p.quarantined()))
+	if changed || suspended {
+		p.metrics.Quarantined(len(p.quarantined()))
+	}
 }
 
 // quarantined gives what is kept from proxies that are there. Pusher.mu is held.
