@@ -87,10 +87,11 @@ func tracingService(in Input, f family) (*clusterv3.Cluster, error) {
 	if t.address == "" {
 		return nil, nil
 	}
-	if in.Config.GetTracing().GetTlsSettings() != nil {
-		return nil, fieldError("tracing.tlsSettings", errors.New("TLS to the tracing service is not supported yet"))
+	c, err := serviceAt(t.field, t.cluster, t.address, in, f)
+	if err != nil {
+		return nil, err
 	}
-	return serviceAt(t.field, t.cluster, t.address, in, f)
+	return c, encrypt(c, "tracing.tlsSettings", t.address, in.Config.GetTracing().GetTlsSettings())
 }
 
 // metricsService takes Envoy's statistics over gRPC.
@@ -107,9 +108,6 @@ func remoteService(field, name string, service *meshconfig.RemoteService, in Inp
 	if service.GetAddress() == "" {
 		return nil, nil
 	}
-	if service.GetTlsSettings() != nil {
-		return nil, fieldError(field+".tlsSettings", errors.New("TLS to the service is not supported yet"))
-	}
 	c, err := serviceAt(field+".address", name, service.GetAddress(), in, f)
 	if err != nil {
 		return nil, err
@@ -118,7 +116,7 @@ func remoteService(field, name string, service *meshconfig.RemoteService, in Inp
 		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive(k)}
 	}
 	http2(c, nil, &corev3.Http2ProtocolOptions{})
-	return c, nil
+	return c, encrypt(c, field+".tlsSettings", service.GetAddress(), service.GetTlsSettings(), "h2")
 }
 
 // serviceAt is the cluster of a service whose address the field of ProxyConfig has.

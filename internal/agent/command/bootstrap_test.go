@@ -3,7 +3,13 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"maps"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,12 +81,13 @@ func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 	for name, body := range b.files {
 		write(t, name, body)
 	}
+	writeCertificates(t, "etc/certs")
 	command, err := prepare(t.Context(), b.env, b.args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Has("argv") {
-		c.Compare(t, "argv", []byte(strings.Join(command.Args, "\n")))
+	if c.Has("argv") { // the program comes first
+		c.Compare(t, "argv", []byte(strings.Join(append([]string{command.Path}, command.Args...), "\n")))
 	}
 	text, err := os.ReadFile(command.Args[slices.Index(command.Args, "-c")+1])
 	if err != nil {
@@ -100,6 +107,36 @@ func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 		t.Log("not loaded:", err)
 	}
 	return tree
+}
+
+// writeCertificates writes what cases with TLS name: cert.pem, key.pem, roots.pem and crl.pem.
+func writeCertificates(t *testing.T, dir string) {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature, SubjectKeyId: []byte{1},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(err)
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: template.NotBefore, NextUpdate: template.NotAfter}
+	crl, err := x509.CreateRevocationList(rand.Reader, list, template, key)
+	must(err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	must(err)
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "roots.pem": {Type: "CERTIFICATE", Bytes: cert},
+		"crl.pem": {Type: "X509 CRL", Bytes: crl}, "key.pem": {Type: "PRIVATE KEY", Bytes: der},
+	} {
+		write(t, dir+"/"+name, pem.EncodeToMemory(block))
+	}
 }
 
 // prepare does what "pilot-agent ARGS" does until it starts Envoy.

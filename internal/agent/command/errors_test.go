@@ -68,8 +68,11 @@ func TestErrors(t *testing.T) {
 		{name: "a tracer of the past", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"lightstep":{"address":"a:1"}}}`, want: []string{
 			`proxy configuration field "tracing.lightstep": there is no such tracer in Envoy any more; use an extensionProvider`,
 		}},
-		{name: "TLS to services", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"a:1"},"tlsSettings":{"mode":"SIMPLE"}},"envoyMetricsService":{"address":"a:1","tlsSettings":{"mode":"SIMPLE"}}}`, want: []string{
-			`proxy configuration field "tracing.tlsSettings": `, `proxy configuration field "envoyMetricsService.tlsSettings": `,
+		{name: "TLS that an agent cannot have", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"a:1"},"tlsSettings":{"mode":"ISTIO_MUTUAL"}},` +
+			`"envoyMetricsService":{"address":"a:1","tlsSettings":{"mode":"SIMPLE","credentialName":"c"}},"envoyAccessLogService":{"address":"a:1","tlsSettings":{"mode":"MUTUAL"}}}`, want: []string{
+			`proxy configuration field "tracing.tlsSettings.mode": ISTIO_MUTUAL is not supported`,
+			`proxy configuration field "envoyMetricsService.tlsSettings.credentialName": is not supported`,
+			`proxy configuration field "envoyAccessLogService.tlsSettings": clientCertificate and privateKey are required for MUTUAL`,
 		}},
 		{name: "statistics", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionRegexps":["a(b"]}}`, files: []string{"etc/istio/pod/annotations",
 			"sidecar.istio.io/statsHistogramBuckets=\"{\\\"a\\\":[1,1]}\"\nsidecar.istio.io/statsFlushInterval=\"5\"\nsidecar.istio.io/statsCompression=\"lz4\"\nsidecar.istio.io/extraStatTags=\"a-b\""}, want: []string{

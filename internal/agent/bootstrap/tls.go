@@ -1,0 +1,98 @@
+package bootstrap
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// systemRoots is where Debian, Ubuntu and the images made of them keep the certificates of public authorities.
+const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
+
+// encrypt has a cluster speak TLS as a field of ProxyConfig says (ClientTLSSettings, with certificates from files). The
+// server is known by the host of its address where the settings give it no other name.
+func encrypt(c *clusterv3.Cluster, field, address string, tls *networking.ClientTLSSettings, alpn ...string) error {
+	switch {
+	case tls == nil || tls.GetMode() == networking.ClientTLSSettings_DISABLE:
+		return nil
+	case tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL:
+		return fieldError(field+".mode", errors.New("ISTIO_MUTUAL is not supported: the connection is there before the workload has an identity; use MUTUAL and files"))
+	case tls.GetCredentialName() != "":
+		return fieldError(field+".credentialName", errors.New("is not supported: secrets come from the control plane, and the connection is there before it; use files"))
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fieldError(field, err)
+	}
+	common := &tlsv3.CommonTlsContext{
+		TlsParams: &tlsv3.TlsParameters{
+			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+		},
+		AlpnProtocols:         alpn,
+		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: serverCertificates(tls, host)},
+	}
+	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
+		if tls.GetClientCertificate() == "" || tls.GetPrivateKey() == "" {
+			return fieldError(field, errors.New("clientCertificate and privateKey are required for MUTUAL"))
+		}
+		common.TlsCertificates = []*tlsv3.TlsCertificate{{
+			CertificateChain: filename(tls.GetClientCertificate()), PrivateKey: filename(tls.GetPrivateKey()),
+		}}
+	}
+	context := &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: tls.GetSni()}
+	if _, err := netip.ParseAddr(host); err != nil && context.Sni == "" {
+		context.Sni = host
+	}
+	c.TransportSocket = &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(context)},
+	}
+	return nil
+}
+
+// serverCertificates says which certificates of the server are taken.
+func serverCertificates(tls *networking.ClientTLSSettings, host string) *tlsv3.CertificateValidationContext {
+	if tls.GetInsecureSkipVerify().GetValue() {
+		return &tlsv3.CertificateValidationContext{TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED}
+	}
+	out := &tlsv3.CertificateValidationContext{TrustedCa: filename(systemRoots)}
+	if roots := tls.GetCaCertificates(); roots != "" {
+		out.TrustedCa = filename(roots)
+	}
+	if crl := tls.GetCaCrl(); crl != "" {
+		out.Crl = filename(crl)
+	}
+	names := tls.GetSubjectAltNames()
+	if len(names) == 0 {
+		names = []string{host}
+	}
+	for _, name := range names {
+		out.MatchTypedSubjectAltNames = append(out.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
+			SanType: kindOfName(name),
+			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}},
+		})
+	}
+	return out
+}
+
+// kindOfName says what a subjectAltName of the API is, which the API does not.
+func kindOfName(name string) tlsv3.SubjectAltNameMatcher_SanType {
+	switch _, err := netip.ParseAddr(name); {
+	case err == nil:
+		return tlsv3.SubjectAltNameMatcher_IP_ADDRESS
+	case strings.Contains(name, "://"):
+		return tlsv3.SubjectAltNameMatcher_URI
+	default:
+		return tlsv3.SubjectAltNameMatcher_DNS
+	}
+}
+
+func filename(path string) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
+}
