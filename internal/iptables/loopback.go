@@ -71,5 +71,10 @@ func onLoopback(p netip.Prefix, change func(netlink.Link, *netlink.Addr) error) 
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", loopbackInterface, err)
 	}
-	return change(link, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}})
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+	if p.Addr().Is6() {
+		// Without this the address is tentative, and nobody can bind to it, until the kernel comes round to it.
+		addr.Flags = unix.IFA_F_NODAD
+	}
+	return change(link, addr)
 }
