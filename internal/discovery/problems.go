@@ -19,49 +19,101 @@ import (
 // debug pages.
 type problems struct {
 	log  *slog.Logger
-	in   chan *snapshot.Snapshot // holds the newest one
+	in   chan sighting // holds the newest one
 	list atomic.Pointer[[]config.Problem]
 }
 
-func newProblems(log *slog.Logger) *problems {
-	return &problems{log: log, in: make(chan *snapshot.Snapshot, 1)}
+// sighting is a snapshot to be looked through. It is due soon if more than endpoints differs from the last one that was.
+type sighting struct {
+	*snapshot.Snapshot
+	soon bool
 }
 
-// take hands over a snapshot; one that waits still is dropped for it. It is called by one goroutine.
-func (p *problems) take(s *snapshot.Snapshot) {
+func newProblems(log *slog.Logger) *problems {
+	return &problems{log: log, in: make(chan sighting, 1)}
+}
+
+// take hands over a snapshot and how it differs from the one before; one that waits still is dropped for it. It is called by one
+// goroutine.
+func (p *problems) take(s *snapshot.Snapshot, d snapshot.Delta) {
+	next := sighting{s, !d.EndpointsOnly() || d.Empty()}
 	select {
-	case <-p.in:
+	case old := <-p.in:
+		next.soon = next.soon || old.soon
 	default:
 	}
-	p.in <- s
+	p.in <- next
 }
 
-// certificateCheck is how often certificates are looked at that did not change: they expire.
-const certificateCheck = time.Hour
+// certificateCheck is how often certificates are looked at that did not change: they expire. endpointsCheck is how long changes
+// of endpoints wait: pods come and go all the time, and there is next to nothing to find.
+const (
+	certificateCheck = time.Hour
+	endpointsCheck   = 10 * time.Second
+)
+
+// After each look there is a pause for as many times as long as it took, but for the bounds, so that a mesh that changes all the
+// time is not looked through all the time.
+const (
+	pauseShare = 20
+	minPause   = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
 
 func (p *problems) run(ctx context.Context) {
-	analyzer := analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})
 	var (
-		current      *snapshot.Snapshot
-		known        map[config.Problem]bool
-		certificates secret.Inspector
+		look    = newLook(p)
+		current sighting
+		due     <-chan time.Time // of one that is not due soon
 	)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case current = <-p.in:
+			if !current.soon {
+				if due == nil {
+					due = time.After(endpointsCheck)
+				}
+				continue
+			}
+		case <-due:
 		case <-time.After(certificateCheck):
 		}
-		if current == nil {
+		if current.Snapshot == nil {
 			continue
 		}
-		list := slices.Concat(analyzer.Analyze(current), certificates.Problems(current, time.Now()))
-		slices.SortFunc(list, config.Problem.Compare)
-		list = slices.Compact(list)
-		p.list.Store(&list)
-		known = ingest.LogProblems(p.log, known, list)
+		due = nil
+		took := look.at(current.Snapshot)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(max(pauseShare*took, minPause), maxPause)):
+		}
 	}
+}
+
+// look is what looks through snapshots, and what it remembers of the last one.
+type look struct {
+	*problems
+	analyzer     *analysis.Analyzer
+	certificates secret.Inspector
+	known        map[config.Problem]bool
+}
+
+func newLook(p *problems) *look {
+	return &look{problems: p, analyzer: analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})}
+}
+
+// at looks through a snapshot, and gives how long that took.
+func (l *look) at(s *snapshot.Snapshot) time.Duration {
+	began := time.Now()
+	list := slices.Concat(l.analyzer.Analyze(s), l.certificates.Problems(s, began))
+	slices.SortFunc(list, config.Problem.Compare)
+	list = slices.Compact(list)
+	l.list.Store(&list)
+	l.known = ingest.LogProblems(l.log, l.known, list)
+	return time.Since(began)
 }
 
 // current gives what the last look found.

@@ -20,6 +20,8 @@ type collection struct {
 	origin  string // of its objects: the source's address
 
 	held map[string]*held // by name: "namespace/name"
+	// order is the objects of the last full state as they came. What comes at the same place again is known by its bytes.
+	order []*held
 	// answered says that the server has said at least once what there is.
 	answered bool
 	// faults are Problems of resources that are not known by name, as they were last sent.
@@ -31,6 +33,8 @@ type collection struct {
 // held is one object.
 type held struct {
 	hash    uint64         // of its encoded form as the server last sent it
+	sent    uint64         // hash of all that the last full state had of it
+	place   int            // in the order
 	version string         // that the server gave it (delta)
 	object  *config.Config // as it was last good; nil if it never was
 	flawed  bool           // Problems of it were sent
@@ -149,9 +153,19 @@ func (e *edit) problems(key config.Key, list []config.Problem) {
 // name: it may be any of the missing.
 func (e *edit) fullState(r response) {
 	e.round++
-	n := 0
+	n, next := 0, 0 // the place in the old order where the next one would be if nothing came or went
+	order := make([]*held, 0, len(e.order)+1)
 	r.each(func(any []byte) {
 		n++
+		sent := xxhash.Sum64(any)
+		if next < len(e.order) && e.order[next].sent == sent && e.order[next].seen != e.round {
+			h := e.order[next]
+			h.seen, h.place = e.round, len(order)
+			order = append(order, h)
+			e.kept++
+			next++
+			return
+		}
 		name, encoded, ok := e.name(n, any)
 		if !ok {
 			return
@@ -160,11 +174,18 @@ func (e *edit) fullState(r response) {
 			e.addFault("resource %d of %s is %q again, of which only the first is used", n, e.typeURL, name)
 			return
 		}
-		if h := e.upsert(n, name, encoded); h != nil {
-			h.seen = e.round
-			e.kept++
+		h := e.upsert(n, name, encoded)
+		if h == nil {
+			return
 		}
+		if h.seen != 0 && h.place < len(e.order) && e.order[h.place] == h {
+			next = h.place + 1
+		}
+		h.seen, h.sent, h.place = e.round, sent, len(order)
+		order = append(order, h)
+		e.kept++
 	})
+	e.order = order
 	switch missing := len(e.held) - e.kept; {
 	case missing == 0:
 	case e.lost > 0:
@@ -181,6 +202,7 @@ func (e *edit) fullState(r response) {
 
 // changes takes in what is new, changed and gone.
 func (e *edit) changes(r response) {
+	e.order = nil // it is about full states
 	n := 0
 	r.each(func(resource []byte) {
 		n++

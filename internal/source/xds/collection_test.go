@@ -3,6 +3,7 @@ package xds
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -329,5 +330,50 @@ func TestUnchangedObjectsCostNoAllocation(t *testing.T) {
 	c.edit("test").fullState(r)
 	if n := testing.AllocsPerRun(10, func() { c.edit("test").fullState(r) }); n > 10 {
 		t.Errorf("%v allocations for 500 objects", n)
+	}
+}
+
+// TestOrderMakesNoDifference: objects that come, go, change and move leave the same behind as they do where nothing was known.
+func TestOrderMakesNoDifference(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
+	state := map[string]string{} // object -> version, as the events say
+	var order []int
+	version := map[int]int{}
+	for step := range 300 {
+		switch random.IntN(5) {
+		case 0:
+			random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		case 1:
+			if len(order) > 0 {
+				i := random.IntN(len(order))
+				order = slices.Delete(order, i, i+1)
+			}
+		default:
+			i := random.IntN(12)
+			if !slices.Contains(order, i) {
+				order = slices.Insert(order, random.IntN(len(order)+1), i)
+			}
+			version[i] = step
+		}
+		var list []*anypb.Any
+		want := map[string]string{}
+		for _, i := range order {
+			v := fmt.Sprint(version[i])
+			list = append(list, wrapped(t, fmt.Sprintf("ns/e%d", i), v, entry("v"+v+".example.com")))
+			want[fmt.Sprint("e", i)] = "v" + v + ".example.com"
+		}
+		e := c.edit("test")
+		e.fullState(fullState(t, list...))
+		for _, ev := range e.batch {
+			if ev.Op == mesh.Delete {
+				delete(state, ev.Config.Name)
+			} else {
+				state[ev.Config.Name] = config.Spec[*networking.ServiceEntry](ev.Config).Hosts[0]
+			}
+		}
+		if diff := cmp.Diff(want, state); diff != "" {
+			t.Fatalf("step %d: -want +got:\n%s", step, diff)
+		}
 	}
 }

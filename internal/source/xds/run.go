@@ -44,6 +44,9 @@ const maxMessage = 1 << 30
 // window is how much may be on its way; a fixed one costs no probing of the bandwidth.
 const window = 4 << 20
 
+// readBuffer is how much is read at once.
+const readBuffer = 256 << 10
+
 // connect connects, and serves the stream until it ends. It says whether the server answered, and why it ended, which is never
 // nil.
 func (r *run) connect(ctx context.Context) (answered bool, err error) {
@@ -61,6 +64,7 @@ func (r *run) connect(ctx context.Context) (answered bool, err error) {
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.ForceCodecV2(newCodec())),
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
+		grpc.WithReadBufferSize(readBuffer),
 	)
 	if err != nil {
 		return false, err

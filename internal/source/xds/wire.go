@@ -138,14 +138,20 @@ type frame struct{ buffer mem.Buffer }
 func (f *frame) bytes() []byte { return f.buffer.ReadOnlyData() }
 
 // codec is gRPC's protobuf codec, but for frames.
-type codec struct{ encoding.CodecV2 }
+type codec struct {
+	encoding.CodecV2
+	pool mem.BufferPool
+}
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+// A full state is some megabytes, for which gRPC's own pool has no place.
+func newCodec() codec {
+	return codec{encoding.GetCodecV2(proto.Name), mem.NewTieredBufferPool(16<<10, 256<<10, 1<<20, 4<<20, 16<<20)}
+}
 
 // Unmarshal reads a message. The buffer of a frame is to be freed by who receives it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if f, ok := v.(*frame); ok {
-		f.buffer = data.MaterializeToBuffer(mem.DefaultBufferPool())
+		f.buffer = data.MaterializeToBuffer(c.pool)
 		return nil
 	}
 	return c.CodecV2.Unmarshal(data, v)

@@ -58,7 +58,7 @@ func (w deltaWire) receive() (stream.Request, int, error) {
 	}
 	return stream.Request{
 		TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Subscribe: m.ResourceNamesSubscribe, Unsubscribe: m.ResourceNamesUnsubscribe,
-		Held: m.InitialResourceVersions, Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
+		Held: stream.HoldingsOf(m.InitialResourceVersions), Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
 	}, proto.Size(m), nil
 }
 

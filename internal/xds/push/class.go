@@ -155,15 +155,35 @@ func (p *Pusher) settle(cl *class) {
 	if slices.Equal(shelves, cl.shelves) || p.lookAhead(cl, shelves) {
 		return
 	}
-	byType := map[string][]*stream.Shelf{}
-	for i, pr := range cl.producers {
-		byType[pr.gen.TypeURL] = append(byType[pr.gen.TypeURL], shelves[i])
-	}
-	cl.shelves, cl.world = shelves, stream.MakeWorld(stream.Contents{Shelves: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf})
+	cl.world = cl.worldOf(shelves)
+	cl.shelves = shelves
 	for c := range cl.clients {
 		p.turn.proxies++
 		c.offer(cl.world, p.turn.changed)
 	}
+}
+
+// worldOf makes a World of Shelves, which are in the order of the producers. What is as it was in the class's World is taken
+// from there.
+func (cl *class) worldOf(shelves []*stream.Shelf) *stream.World {
+	byType, world := map[string][]*stream.Shelf{}, cl.world
+	for i, pr := range cl.producers {
+		if world == nil || cl.shelves[i] != shelves[i] {
+			byType[pr.gen.TypeURL] = nil
+		}
+	}
+	for i, pr := range cl.producers {
+		if list, differs := byType[pr.gen.TypeURL]; differs {
+			byType[pr.gen.TypeURL] = append(list, shelves[i])
+		}
+	}
+	if world == nil {
+		return stream.MakeWorld(stream.Contents{Shelves: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf})
+	}
+	for typeURL, list := range byType {
+		world = world.With(typeURL, list)
+	}
+	return world
 }
 
 // lookAhead has the endpoints made that follow new clusters, before the clusters are sent. It says whether any were

@@ -120,7 +120,7 @@ func (c *Client) ID() string { return c.id }
 func (c *Client) Request(r stream.Request) {
 	if c.p.log.Enabled(context.Background(), slog.LevelDebug) {
 		c.p.log.Debug("ADS:"+api.ShortType(r.TypeURL)+": REQ "+c.id, "nonce", r.Nonce, "version", r.Version, "rejected", r.Rejected,
-			"names", len(r.Names), "subscribe", len(r.Subscribe), "unsubscribe", len(r.Unsubscribe), "held", len(r.Held))
+			"names", len(r.Names), "subscribe", len(r.Subscribe), "unsubscribe", len(r.Unsubscribe), "held", r.Held.Len())
 	}
 	c.step(r)
 }
@@ -235,13 +235,13 @@ func (c *Client) step(e stream.Event) {
 			c.shut, sent = ProtocolError{a.Reason}, true
 		case stream.Ack:
 			if c.p.count.trials.Load() > 0 {
-				taken = c.takenTypes()
+				taken = c.machine.Taken()
 			}
 		}
 	}
 	var mended []string // types
 	if r, ok := e.(stream.Request); ok && len(r.Unsubscribe) > 0 && c.p.nacks.stands(c.id) {
-		mended = c.takenTypes() // it may have given up what it refused
+		mended = c.machine.Taken() // it may have given up what it refused
 	}
 	if c.p.count.gated.Load() && c.mailbox.Load() == nil {
 		acknowledged = c.machine.Converged()
@@ -280,17 +280,6 @@ func (p *Pusher) acknowledged(c *Client, w *stream.World) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.served(c, w)
-}
-
-// takenTypes gives the types of which the client has acknowledged all, and refuses nothing. Client.mu is held.
-func (c *Client) takenTypes() []string {
-	var types []string
-	for _, t := range c.machine.State() {
-		if c.machine.Took(t.TypeURL) {
-			types = append(types, t.TypeURL)
-		}
-	}
-	return types
 }
 
 // note sees to the actions that concern others.

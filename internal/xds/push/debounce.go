@@ -5,8 +5,8 @@ import "time"
 // Debounce is how changes are gathered into turns.
 //
 // With After zero the first change after quiet goes out at once. What comes while a turn is under way goes with the next,
-// which begins no sooner than the last one took, so that pushing uses at most about half of the time, and no later than a
-// bound that is shorter for endpoints.
+// which begins no sooner than a pause of twice what the last one took, so that pushing uses at most about a third of the time,
+// and no later than a bound that is shorter for endpoints.
 type Debounce struct {
 	// After, if not zero, is how long it must be quiet before a turn (PILOT_DEBOUNCE_AFTER), and Max for how long changes
 	// may be held back at most (PILOT_DEBOUNCE_MAX, 10 s if zero).
@@ -22,6 +22,7 @@ const (
 	maxEndpointsPause = 100 * time.Millisecond
 	maxConfigPause    = 500 * time.Millisecond
 	costPerProxy      = 25 * time.Microsecond
+	pauseShare        = 2
 )
 
 // gathering is changes that wait for a turn.
@@ -50,7 +51,7 @@ func (d Debounce) due(g gathering, t lastTurn) time.Time {
 	if g.endpointsOnly {
 		longest = maxEndpointsPause
 	}
-	pause := t.took + time.Duration(t.proxies)*costPerProxy
+	pause := pauseShare * (t.took + time.Duration(t.proxies)*costPerProxy)
 	return t.ended.Add(min(max(pause, minPause), longest))
 }
 

@@ -1,13 +1,12 @@
 package push
 
 import (
+	"hash/maphash"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"weak"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // union gives the sorted union of sorted lists without duplicates; a itself if it holds all of b.
@@ -39,49 +38,56 @@ func without(a, b []string) []string {
 }
 
 // nameTable gives equal lists of names one place in memory, for as long as somebody uses them. Ten thousand alike proxies
-// subscribe to the same thousand clusters.
+// subscribe to the same thousand clusters, each in an order of its own.
 type nameTable struct {
+	seed  maphash.Seed
 	mu    sync.Mutex
-	lists map[uint64]weak.Pointer[nameList]
+	lists map[fingerprint]weak.Pointer[nameList]
+}
+
+// fingerprint is what is known of names without putting them in order: how many there are and the sum of their hashes, which
+// nobody can foresee.
+type fingerprint struct {
+	names int
+	sum   uint64
 }
 
 type nameList struct{ names []string }
 
-// intern gives an equal list, and what must be held for as long as it is to be shared.
+func newNameTable() *nameTable {
+	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
+}
+
+// intern gives names, which may come in any order, as a list: sorted, each once, none empty; and what must be held for as long
+// as the list is in use.
 func (t *nameTable) intern(names []string) ([]string, any) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	h := xxhash.New()
+	f := fingerprint{names: len(names)}
 	for _, n := range names {
-		_, _ = h.WriteString(n)
-		_, _ = h.WriteString("\x00")
+		f.sum += maphash.String(t.seed, n)
 	}
-	sum := h.Sum64()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l := t.lists[sum].Value(); l != nil {
-		if slices.Equal(l.names, names) {
-			return l.names, l
-		}
-		return names, nil // another list has the place
+	if l := t.lists[f].Value(); l != nil {
+		return l.names, l
 	}
 	l := &nameList{names: slices.Clone(names)}
+	slices.Sort(l.names)
+	l.names = slices.DeleteFunc(slices.Compact(l.names), func(n string) bool { return n == "" })
 	for i, n := range l.names {
 		l.names[i] = strings.Clone(n) // of a request's bytes nothing else is kept
 	}
-	if t.lists == nil {
-		t.lists = map[uint64]weak.Pointer[nameList]{}
-	}
-	t.lists[sum] = weak.Make(l)
-	runtime.AddCleanup(l, t.forget, sum)
+	t.lists[f] = weak.Make(l)
+	runtime.AddCleanup(l, t.forget, f)
 	return l.names, l
 }
 
-func (t *nameTable) forget(sum uint64) {
+func (t *nameTable) forget(f fingerprint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lists[sum].Value() == nil {
-		delete(t.lists, sum)
+	if t.lists[f].Value() == nil {
+		delete(t.lists, f)
 	}
 }

@@ -62,10 +62,10 @@ func TestDebounce(t *testing.T) {
 		turn          lastTurn
 		want          int
 	}{
-		{"after quiet: at once", Debounce{}, 1000, 1000, false, lastTurn{ended: at(0), took: 10 * ms}, 10},
+		{"after quiet: at once", Debounce{}, 1000, 1000, false, lastTurn{ended: at(0), took: 10 * ms}, 20},
 		{"right after a quick turn", Debounce{}, 1, 1, false, lastTurn{ended: at(0)}, 2},
-		{"after a long turn: as long again", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 300 * ms}, 300},
-		{"many proxies are still written to", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 5 * ms, proxies: 1000}, 30},
+		{"after a long turn: twice as long", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 200 * ms}, 400},
+		{"many proxies are still written to", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 5 * ms, proxies: 1000}, 60},
 		{"bound of endpoints", Debounce{}, 1, 1, true, lastTurn{ended: at(0), took: 300 * ms}, 100},
 		{"bound of configuration", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 5000 * ms}, 500},
 		{"customary: quiet", Debounce{After: 100 * ms, Max: 10000 * ms}, 0, 70, false, lastTurn{}, 170},
@@ -91,12 +91,16 @@ func TestNameTable(t *testing.T) {
 		for i := range 100 {
 			l = append(l, fmt.Sprint("name-", i))
 		}
-		slices.Sort(l)
 		return l
 	}
-	var table nameTable
+	table := newNameTable()
 	a, keepA := table.intern(list())
-	b, keepB := table.intern(list())
+	backwards := list()
+	slices.Reverse(backwards)
+	b, keepB := table.intern(backwards)
+	if !slices.IsSorted(a) {
+		t.Error("a list is not in order")
+	}
 	if &a[0] != &b[0] {
 		t.Error("equal lists have two places")
 	}

@@ -290,8 +290,9 @@ func makeNamed(pr *producer, job todo, next *product) (generated int) {
 		again = union(affected(pr, next.view, job.delta, asked), job.wants)
 	}
 	updated := make([]*resource.Resource, 0, len(again))
+	named := pr.gen.by(next.view, len(again))
 	for _, n := range again {
-		if r := pr.gen.Named(next.view, n); r != nil {
+		if r := named(n); r != nil {
 			updated = append(updated, r)
 		} else {
 			removed = append(removed, n)

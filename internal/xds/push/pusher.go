@@ -38,7 +38,7 @@ type Pusher struct {
 
 	wake  chan struct{} // holds one token when something was published
 	work  *queue
-	names nameTable
+	names *nameTable
 	nacks nackLog
 	count counts
 
@@ -66,7 +66,7 @@ type inbox struct {
 func New(o Options) *Pusher {
 	p := &Pusher{
 		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers,
-		wake: make(chan struct{}, 1), work: newQueue(),
+		wake: make(chan struct{}, 1), work: newQueue(), names: newNameTable(),
 		suspended: map[suspension]Quarantined{},
 		classes:   map[view.Key]*class{}, producers: map[producerKey]*producer{},
 		clients: map[*Client]struct{}{}, addresses: map[netip.Addr]map[*Client]struct{}{},

@@ -140,6 +140,9 @@ func (p *Pusher) keep(c *Client, n Nack) {
 		kept := false
 		for _, r := range n.Resources {
 			now := pr.set.Get(r.Name)
+			if pr.gen.Local != nil && pr.gen.Local(r.Name) {
+				continue
+			}
 			if _, already := pr.trial.kept[r.Name]; already || !pr.trial.onTrial(r.Name) || now == nil || now.Version != r.Version {
 				continue
 			}

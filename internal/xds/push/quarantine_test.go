@@ -65,6 +65,23 @@ func TestWhatOthersTookIsNotKeptFromThem(t *testing.T) {
 	})
 }
 
+func TestWhatIsAMatterOfOneProxyIsNotKeptFromOthers(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		f.gen.Local = "80"
+		x := f.connect(pushtest.Proxy(0, "default"))
+		x.nak = "RDS"
+		f.mesh.EditRoutes()
+		f.settle()
+		f.want(x.read(), "RDS +1 -0")
+		if kept := f.p.Quarantine(); len(kept) != 0 {
+			t.Errorf("in quarantine is %+v, which others may take", kept)
+		}
+		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
+			t.Errorf("nacks %+v, want one that stands", n)
+		}
+	})
+}
+
 func TestWhatHasNoEarlierVersionIsLeftOut(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
@@ -120,7 +137,7 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 			for name := range x.has[typeURL] {
 				held[name] = "an older one"
 			}
-			r := stream.Request{TypeURL: typeURL, Held: held}
+			r := stream.Request{TypeURL: typeURL, Held: stream.HoldingsOf(held)}
 			if typeURL == api.EndpointType || typeURL == api.RouteType {
 				r.Subscribe = slices.Collect(maps.Keys(held))
 			}

@@ -1,17 +1,13 @@
 package server
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -22,9 +18,8 @@ type admin struct {
 }
 
 // runEnvoy starts an Envoy that asks the control plane for everything. It ends with the test.
-func runEnvoy(t *testing.T, binary, xds string, mode stream.Mode) admin {
+func runEnvoy(t *testing.T, xds string, mode stream.Mode) admin {
 	t.Helper()
-	dir := t.TempDir()
 	apiType := "GRPC"
 	if mode == stream.Delta {
 		apiType = "DELTA_GRPC"
@@ -34,31 +29,7 @@ func runEnvoy(t *testing.T, binary, xds string, mode stream.Mode) admin {
 		t.Fatal(err)
 	}
 	config := strings.NewReplacer("APITYPE", apiType, "HOST", host, "PORT", port).Replace(bootstrap)
-	file, address := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(binary, "-c", file, "--admin-address-path", address, "--concurrency", "1", "--use-dynamic-base-id", "-l", "warn")
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("Envoy said:\n%s", log.String())
-		}
-	})
-	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		if b, err := os.ReadFile(address); err == nil && len(b) > 0 {
-			return admin{t, string(b)}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Envoy did not start:\n%s", log.String())
-		}
-	}
+	return admin{t, envoy.Start(t, envoy.Options{Bootstrap: []byte(config)}).Admin()}
 }
 
 // stat gives one of Envoy's counters or gauges.

@@ -13,10 +13,10 @@ import (
 // may refuse nothing, and nothing may stay warming.
 func TestEnvoyLosesNoRequest(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
-		binary := envoy.Require(t)
+		envoy.Require(t)
 		lab := newLab(t)
 		lab.start()
-		admin := runEnvoy(t, binary, lab.addr, mode)
+		admin := runEnvoy(t, lab.addr, mode)
 		requests := lab.load()
 
 		edit := func(change func(*labState)) {

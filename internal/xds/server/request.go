@@ -56,10 +56,11 @@ func (x *session) next() (*incoming, error) {
 }
 
 // request is a request for the codec to read. One that comes with state names some ten thousand resources, so it is read by
-// hand: all names are parts of one string, and the map has room for them from the start.
+// hand: all names are parts of one string, and lists have room for them from the start.
 type request struct {
 	incoming
 	mode stream.Mode
+	room int // for what is held
 }
 
 // read reads a message.
@@ -70,26 +71,61 @@ func (r *request) read(data mem.BufferSlice) error {
 		text.Write(part.ReadOnlyData())
 	}
 	r.raw = text.String()
-	field := r.sotw
-	if r.mode == stream.Delta {
-		field = r.delta
+	if err := r.fields(); err != nil {
+		return fmt.Errorf("malformed discovery request: %w", err)
 	}
-	for m := (&message{text: r.raw}); !m.end(); {
-		number, value, err := m.field()
-		if number == asksDeltaHeld && r.Held == nil && r.mode == stream.Delta {
-			r.Held = make(map[string]string, (len(m.text)-m.at)/(len(value)+2)+1) // about as many as there are
+	return nil
+}
+
+func (r *request) fields() error {
+	field, names := r.sotw, asksSotWNames
+	if r.mode == stream.Delta {
+		field, names = r.delta, asksDeltaSubscribe
+	}
+	many := map[protowire.Number]int{}
+	if len(r.raw) > 4<<10 {
+		many = count(r.raw)
+	}
+	if n := many[names]; n > 0 {
+		list := make([]string, 0, n)
+		if r.mode == stream.Delta {
+			r.Subscribe = list
+		} else {
+			r.Names = list
 		}
+	}
+	r.room = many[asksDeltaHeld]
+	for m := whole(r.raw); !m.end(); {
+		number, value, err := m.field()
 		if err == nil {
-			err = field(number, value)
+			err = field(number, value, m.at-len(value))
 		}
 		if err != nil {
-			return fmt.Errorf("malformed discovery request: %w", err)
+			return err
 		}
 	}
 	return nil
 }
 
-func (r *request) delta(number protowire.Number, value string) error {
+// count gives how many fields of each number there are, as far as the message can be read.
+func count(text string) map[protowire.Number]int {
+	counts, last, n := map[protowire.Number]int{}, protowire.Number(0), 0
+	for m := whole(text); !m.end(); {
+		number, _, err := m.field()
+		if err != nil {
+			break
+		}
+		if number != last {
+			counts[last] += n
+			last, n = number, 0
+		}
+		n++
+	}
+	counts[last] += n
+	return counts
+}
+
+func (r *request) delta(number protowire.Number, value string, at int) error {
 	switch number {
 	case asksDeltaNode:
 		return r.readNode(value)
@@ -100,7 +136,7 @@ func (r *request) delta(number protowire.Number, value string) error {
 	case asksDeltaUnsubscribe:
 		return name(&r.Unsubscribe, value)
 	case asksDeltaHeld:
-		return r.held(value)
+		return r.held(at, at+len(value))
 	case asksDeltaNonce:
 		return text(&r.Nonce, value)
 	case asksDeltaError:
@@ -110,7 +146,7 @@ func (r *request) delta(number protowire.Number, value string) error {
 	}
 }
 
-func (r *request) sotw(number protowire.Number, value string) error {
+func (r *request) sotw(number protowire.Number, value string, _ int) error {
 	switch number {
 	case asksSotWVersion:
 		return text(&r.Version, value)
@@ -134,32 +170,35 @@ func (r *request) readNode(value string) error {
 	return proto.Unmarshal([]byte(value), r.node)
 }
 
-// held reads one entry of initial_resource_versions.
-func (r *request) held(value string) error {
-	var key, version string
-	for m := (&message{text: value}); !m.end(); {
+// held reads one entry of initial_resource_versions, which is at that place in the message.
+func (r *request) held(from, to int) error {
+	var key, version struct{ from, to int }
+	for m := (&message{text: r.raw[:to], at: from}); !m.end(); {
 		number, value, err := m.field()
 		if err != nil {
 			return err
 		}
 		switch number {
 		case mapKey:
-			key = value
+			key.from, key.to = m.at-len(value), m.at
 		case mapValue:
-			version = value
+			version.from, version.to = m.at-len(value), m.at
 		}
 	}
-	if !utf8.ValidString(key) || !utf8.ValidString(version) {
+	if !utf8.ValidString(r.raw[key.from:key.to]) || !utf8.ValidString(r.raw[version.from:version.to]) {
 		return errUTF8
 	}
-	r.Held[key] = version
+	if r.Held == nil {
+		r.Held = stream.NewHoldings(r.raw, r.room)
+	}
+	r.Held.Add(key.from, key.to, version.from, version.to)
 	return nil
 }
 
 // refusal reads error_detail.
 func (r *request) refusal(value string) error {
 	r.Rejected = true
-	for m := (&message{text: value}); !m.end(); {
+	for m := whole(value); !m.end(); {
 		number, value, err := m.field()
 		if err != nil {
 			return err
@@ -198,6 +237,8 @@ type message struct {
 	text string
 	at   int
 }
+
+func whole(text string) *message { return &message{text: text} }
 
 func (m *message) end() bool { return m.at == len(m.text) }
 

@@ -43,6 +43,8 @@ type Options struct {
 	ClusterAliases map[mesh.ClusterID]mesh.ClusterID
 	// Generators serve clients that are not proxies, by the GENERATOR of their node metadata.
 	Generators map[string]Handler
+	// Keys says whether a proxy may be sent private keys of its namespace (mesh.Proxy.Keys); nil: none may.
+	Keys func(p *mesh.Proxy, h Hello) bool
 	// Debug answers requests about the control plane itself; nil: they are refused.
 	Debug Debug
 }
@@ -65,6 +67,7 @@ type Server struct {
 	aliases     map[mesh.ClusterID]mesh.ClusterID
 	generators  map[string]Handler
 	debug       Debug
+	keys        func(*mesh.Proxy, Hello) bool
 	extensions  extensionTable
 	ready       atomic.Bool
 
@@ -80,7 +83,7 @@ func New(o Options) *Server {
 	s := &Server{
 		pusher: o.Pusher, log: o.Logger, metrics: o.Metrics, clock: o.Clock,
 		sendTimeout: o.SendTimeout, slowest: slowest, evening: o.Evening, identifier: o.Identifier, aliases: o.ClusterAliases,
-		generators: o.Generators, debug: o.Debug, sessions: map[*session]struct{}{},
+		generators: o.Generators, debug: o.Debug, keys: o.Keys, sessions: map[*session]struct{}{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -66,7 +66,7 @@ func (x *session) run() error {
 		return x.status(x.handOver(x.s.handler(in.node), in.incoming))
 	}
 	in.node, in.raw = nil, "" // what is left is small, unless the proxy has state
-	if len(in.Held) > 0 {
+	if in.Held.Len() > 0 {
 		return x.status(x.serve(in.proxy, in.Request, leave))
 	}
 	leave()
@@ -127,9 +127,12 @@ func (x *session) first() first {
 		}
 		proxy, err := x.s.proxy(in.node)
 		if err != nil {
-			err = status.Error(codes.InvalidArgument, err.Error())
+			return first{err: status.Error(codes.InvalidArgument, err.Error())}
 		}
-		return first{in, proxy, err}
+		if x.s.keys != nil {
+			proxy.Keys = x.s.keys(proxy, x.introduction(in.node))
+		}
+		return first{incoming: in, proxy: proxy}
 	}
 }
 

@@ -26,9 +26,12 @@ const (
 	// window is how much a proxy may send before it is read, and so what one that waits for its turn costs. It is the least
 	// that HTTP/2 has. A fixed one costs no probing of the bandwidth.
 	window = 64<<10 - 1
-	// Requests are small, for the most part ACKs, and buffers are per connection.
-	readBuffer = 8 << 10
-	maxStreams = 100_000
+	// Requests are small, for the most part ACKs, but for those of proxies that come with state. In plain text a buffer is lent to
+	// a connection while there is something to read; with TLS it is the connection's own.
+	readBuffer, readBufferTLS = 32 << 10, 8 << 10
+	// A first connection is sent megabytes. Write buffers are lent to connections while they write.
+	writeBuffer = 128 << 10
+	maxStreams  = 100_000
 	// maxIdle closes connections without a stream.
 	maxIdle = 10 * time.Minute
 	// minPings is how often proxies may probe.
@@ -43,9 +46,9 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 	if c.KeepaliveTimeout <= 0 {
 		c.KeepaliveTimeout = 10 * time.Second
 	}
-	plainOrTLS := insecure.NewCredentials()
+	plainOrTLS, read := insecure.NewCredentials(), readBuffer
 	if c.TLS != nil {
-		plainOrTLS = credentials.NewTLS(c.TLS)
+		plainOrTLS, read = credentials.NewTLS(c.TLS), readBufferTLS
 	}
 	return []grpc.ServerOption{
 		grpc.Creds(linking{plainOrTLS}),
@@ -58,7 +61,8 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
-		grpc.ReadBufferSize(readBuffer),
+		grpc.ReadBufferSize(read),
+		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(20 * time.Second),
 	}
 }

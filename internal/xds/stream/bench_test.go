@@ -2,7 +2,6 @@ package stream
 
 import (
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -160,14 +159,14 @@ func BenchmarkReconnect(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				b.StopTimer()
-				clusters, endpoints, names := maps.Clone(held[cds]), maps.Clone(held[eds]), asSent(w.names)
+				clusters, endpoints, names := HoldingsOf(held[cds]), HoldingsOf(held[eds]), asSent(w.names)
 				b.StartTimer()
 				m := New(Options{Mode: Delta})
 				converse(m, Ready{World: w.World})
 				converse(m, Request{TypeURL: pushOrder[cds].URL, Held: clusters})
 				converse(m, Request{TypeURL: pushOrder[eds].URL, Subscribe: names, Held: endpoints})
-				converse(m, Request{TypeURL: pushOrder[lds].URL, Held: held[lds]})
-				converse(m, Request{TypeURL: pushOrder[rds].URL, Subscribe: []string{"80"}, Held: held[rds]})
+				converse(m, Request{TypeURL: pushOrder[lds].URL, Held: HoldingsOf(held[lds])})
+				converse(m, Request{TypeURL: pushOrder[rds].URL, Subscribe: []string{"80"}, Held: HoldingsOf(held[rds])})
 			}
 		})
 	}

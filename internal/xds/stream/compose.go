@@ -77,15 +77,18 @@ func (m *Machine) all(s *subscription, d *draft) {
 		m.removals(s, d)
 		m.additions(s, d)
 	}
-	found := 0
-	for _, shelf := range m.world.shelves[s.at] {
-		if len(s.held) == 0 && d.still == nil && len(s.frozen) == 0 {
+	found, shelves := 0, m.world.shelves[s.at]
+	if s.held.are(m.world.sets[s.at]) {
+		found, shelves = s.held.Len(), nil // it has everything as it is
+	}
+	for _, shelf := range shelves {
+		if s.held.Len() == 0 && d.still == nil && len(s.frozen) == 0 {
 			d.add(shelf.full)
 			continue
 		}
 		var list []*resource.Resource
 		for _, r := range shelf.set.List() {
-			version, holds := s.held[r.Name]
+			version, holds := s.held.get(r.Name)
 			if holds {
 				found++
 			} else if s.role == clusterRole && s.resumed && s.base == nil {
@@ -102,8 +105,8 @@ func (m *Machine) all(s *subscription, d *draft) {
 		}
 		d.add(shelf.of(list))
 	}
-	if found < len(s.held) && s.Removable {
-		for name := range s.held {
+	if found < s.held.Len() && s.Removable {
+		for name := range s.held.All() {
 			if m.world.get(s.at, name) == nil {
 				d.removed = append(d.removed, name)
 			}

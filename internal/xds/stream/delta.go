@@ -8,11 +8,9 @@ const wildcardName = "*"
 func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:
-		s.held, s.resumed, s.stateful = r.Held, len(r.Held) > 0, len(r.Held) > 0
-		for _, n := range s.following { // it must be given these again: their clusters came before this request
-			delete(s.held, n)
-		}
-		if r.Rejected { // of a stream before this one
+		s.held, s.resumed, s.stateful = r.Held, r.Held.Len() > 0, r.Held.Len() > 0
+		s.held.drop(s.following...) // it must be given these again: their clusters came before this request
+		if r.Rejected {             // of a stream before this one
 			m.refuse(s, r, nil)
 		}
 	case r.Nonce != "":
@@ -23,13 +21,17 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	}
 	before := s.names
 	m.unsubscribe(s, sorted(r.Unsubscribe))
-	s.subscribe(sorted(r.Subscribe), first)
+	asked, shared := m.asked(r.Subscribe)
+	s.subscribe(asked, first)
 	if first {
 		s.wildcard = s.wildcard || s.Wildcard && !s.named
 		s.askAll()
 	}
 	if !same(before, s.names) {
-		m.keep(s, s.names)
+		if len(s.names) != len(asked) || len(asked) == 0 || &s.names[0] != &asked[0] {
+			shared = nil
+		}
+		m.keep(s, s.names, shared)
 	}
 }
 
@@ -48,10 +50,8 @@ func (s *subscription) subscribe(names []string, first bool) {
 	s.lacks(without(names, s.names))
 	s.names = union(s.names, names)
 	s.owe(names)
-	for _, n := range names {
-		if !first {
-			delete(s.held, n)
-		}
+	if !first {
+		s.held.drop(names...)
 	}
 }
 

@@ -14,8 +14,8 @@ type Request struct {
 	Names []string
 	// Subscribe and Unsubscribe are resource_names_subscribe and resource_names_unsubscribe (delta).
 	Subscribe, Unsubscribe []string
-	// Held is initial_resource_versions (delta): name to version of what the client already has.
-	Held map[string]string
+	// Held is initial_resource_versions (delta): what the client already has. The machine takes it over.
+	Held *Holdings
 	// Rejected says that error_detail is set, which is what makes a NACK; Message is its text.
 	Rejected bool
 	Message  string

@@ -51,7 +51,8 @@ func (s *subscription) asHeld(name string) *resource.Resource {
 	if r := s.was(name); r != nil || !s.refers() {
 		return r
 	}
-	return &resource.Resource{Name: name, Version: s.held[name]}
+	version, _ := s.held.get(name)
+	return &resource.Resource{Name: name, Version: version}
 }
 
 // lacks notes names that the client subscribes to for the first time: it does not have what base says. That matters only for

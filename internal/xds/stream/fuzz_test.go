@@ -118,10 +118,11 @@ func (in *fuzzInput) event() Event {
 		r.Message = "a and b are bad"
 		r.Names, r.Subscribe, r.Unsubscribe = in.names(), in.names(), in.names()
 		if b%8 == 5 {
-			r.Held = map[string]string{}
+			held := map[string]string{}
 			for _, n := range in.names() {
-				r.Held[n] = resource.FromBytes(n, r.TypeURL, []byte("1 :a")).Version
+				held[n] = resource.FromBytes(n, r.TypeURL, []byte("1 :a")).Version
 			}
+			r.Held = HoldingsOf(held)
 		}
 		return r
 	}

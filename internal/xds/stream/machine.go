@@ -7,8 +7,9 @@ type Options struct {
 	Mode Mode
 	// Types is the table of types that the stream serves; nil is EnvoyTypes.
 	Types *Types
-	// Intern may give an equal, shared list for a list of names; nil keeps each as it is. Ten thousand alike proxies
-	// subscribe to the same thousand names. The second result is held for as long as the list is in use.
+	// Intern gives names, which are in any order, as a list: sorted, each once, none empty. It may be one that is shared; the
+	// second result is held for as long as the list is in use. nil: every stream has its own. Ten thousand alike proxies
+	// subscribe to the same thousand names.
 	Intern func(names []string) ([]string, any)
 }
 
@@ -41,7 +42,7 @@ func New(o Options) *Machine {
 		m.types = envoyTypes
 	}
 	if m.intern == nil {
-		m.intern = func(names []string) ([]string, any) { return names, nil }
+		m.intern = func(names []string) ([]string, any) { return sorted(names), nil }
 	}
 	m.subs = make([]*subscription, len(m.types.list))
 	return m

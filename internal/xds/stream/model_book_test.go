@@ -28,7 +28,7 @@ func key(at int, name string) string { return fmt.Sprint(at, "/", name) }
 
 func (b *book) request(r Request, mode Mode) {
 	at := envoyTypes.place(r.TypeURL)
-	for name, v := range r.Held {
+	for name, v := range r.Held.All() {
 		b.has[key(at, name)] = v
 		b.resume = true
 	}
@@ -45,7 +45,7 @@ func (b *book) request(r Request, mode Mode) {
 		}
 		b.asked[at] = true
 	}
-	if at == eds && len(r.Held) > 0 { // it may have been starting up
+	if at == eds && r.Held.Len() > 0 { // it may have been starting up
 		b.starting = true
 	}
 	for _, n := range append(r.Subscribe, r.Names...) {

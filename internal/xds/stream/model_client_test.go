@@ -74,14 +74,13 @@ func (c *modelClient) ask(at int) {
 		}
 	} else {
 		r.Subscribe = names(c.want[at])
+		held := map[string]string{}
 		for name, res := range c.cache[at] {
-			if r.Held == nil {
-				r.Held = map[string]string{}
-			}
 			if pushOrder[at].Wildcard || c.want[at][name] {
-				r.Held[name] = res.Version
+				held[name] = res.Version
 			}
 		}
+		r.Held = HoldingsOf(held)
 	}
 	c.toServer = append(c.toServer, r)
 	if at == lds {

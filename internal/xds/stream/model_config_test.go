@@ -45,7 +45,7 @@ func (m *configModel) connect() {
 	for i, url := range configTypes.URLs() {
 		r := Request{TypeURL: url}
 		if m.mode == Delta {
-			r.Held = maps.Clone(m.cache[i])
+			r.Held = HoldingsOf(m.cache[i])
 		}
 		m.up = append(m.up, r)
 	}

@@ -223,11 +223,12 @@ func parseRequest(t *testing.T, mode Mode, short, rest string) Request {
 		case w == "version":
 			r.Version, words = words[0], words[1:]
 		case w == "held":
-			r.Held = map[string]string{}
+			held := map[string]string{}
 			for _, h := range words {
 				name, version, _ := strings.Cut(h, "=")
-				r.Held[name] = resource.FromBytes(name, r.TypeURL, []byte(version)).Version
+				held[name] = resource.FromBytes(name, r.TypeURL, []byte(version)).Version
 			}
+			r.Held = HoldingsOf(held)
 			words = nil
 		case mode == SotW:
 			r.Names = append(r.Names, w)

@@ -29,15 +29,17 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 		again = r.Nonce == "" && r.Version == ""
 	}
 
-	names := r.Names
+	names, shared := r.Names, any(nil)
 	if same(names, s.names) { // as in every ACK
 		names = s.names
 	} else {
-		names = sorted(names)
+		names, shared = m.asked(names)
 	}
 	wildcard := s.Wildcard && (has(names, wildcardName) || len(names) == 0 && !s.named)
 	s.named = s.named || len(names) > 0
-	names = without(names, []string{wildcardName})
+	if has(names, wildcardName) {
+		names, shared = without(names, []string{wildcardName}), nil
+	}
 	added, dropped := without(names, s.names), without(s.names, names)
 	widened := wildcard && !s.wildcard
 	again = again && len(added) == 0 && len(dropped) == 0 && !widened
@@ -45,7 +47,7 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	s.everything = s.everything && wildcard
 	s.drop(dropped)
 	if len(added) > 0 || len(dropped) > 0 {
-		m.keep(s, names)
+		m.keep(s, names, shared)
 	}
 
 	if first || again {

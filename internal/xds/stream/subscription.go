@@ -40,7 +40,7 @@ type subscription struct {
 	// than the cluster.
 	following []string
 	// held is what the client said that it has (initial_resource_versions), as far as it was not compared yet.
-	held map[string]string
+	held *Holdings
 	// trusted are the EDS names that were not sent because the client said it holds them, until it is seen not to wait
 	// for any of them.
 	trusted []string
@@ -91,9 +91,7 @@ func (s *subscription) owe(names []string) {
 // oweFollowing is owe for names that follow their cluster: the client needs them again, even in the version that it said
 // it holds.
 func (s *subscription) oweFollowing(names []string) {
-	for _, n := range names {
-		delete(s.held, n)
-	}
+	s.held.drop(names...)
 	s.unfreeze(names)
 	s.following = union(s.following, names)
 	s.owe(names)
@@ -120,9 +118,9 @@ func (s *subscription) drop(names []string) {
 	s.names = without(s.names, names)
 	s.owed = without(s.owed, without(names, s.following))
 	s.unfreeze(names)
+	s.held.drop(names...)
 	for _, n := range names {
 		delete(s.refused, n)
-		delete(s.held, n)
 	}
 }
 
@@ -162,14 +160,28 @@ func (s *subscription) tidy() {
 	if len(s.gone) == 0 {
 		s.gone = nil
 	}
-	if len(s.held) == 0 {
+	if s.held.Len() == 0 {
 		s.held = nil
 	}
 }
 
-// keep sets the names subscribed to. Equal lists of many streams have one place in memory.
-func (m *Machine) keep(s *subscription, names []string) {
-	if s.names, s.shared = names, nil; !s.adopt(m.world.asked(s.at)) {
+// many is from how many names on it pays to look for a shared list before the names are in order.
+const many = 64
+
+// asked makes a list of the names that a client sent: a shared one where that saves putting them in order. The second result
+// is then to be held for as long as the list is in use.
+func (m *Machine) asked(names []string) ([]string, any) {
+	if len(names) < many {
+		return sorted(names), nil
+	}
+	return m.intern(names)
+}
+
+// keep sets the names subscribed to. Equal lists of many streams have one place in memory; shared is what keeps such a list
+// alive, nil if names is none yet.
+func (m *Machine) keep(s *subscription, names []string, shared any) {
+	s.names, s.shared = names, shared
+	if shared == nil && !s.adopt(m.world.asked(s.at)) {
 		s.names, s.shared = m.intern(names)
 	}
 }

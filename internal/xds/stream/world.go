@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/resource"
@@ -53,15 +54,31 @@ func MakeWorld(c Contents) *World {
 		endpointsOf: c.EndpointsOf, clustersOf: c.ClustersOf,
 	}
 	for i := range c.Types.list {
-		list := c.Shelves[c.Types.list[i].URL]
-		versions := make([]string, len(list))
-		w.shelves[i], w.sets[i] = list, make([]*resource.Set, len(list))
-		for j, s := range list {
-			w.sets[i][j], versions[j] = s.set, s.set.Version()
-		}
-		w.versions[i] = strings.Join(versions, ".")
+		w.place(i, c.Shelves[c.Types.list[i].URL])
 	}
 	return w
+}
+
+// place gives a type its Shelves.
+func (w *World) place(at int, list []*Shelf) {
+	versions := make([]string, len(list))
+	w.shelves[at], w.sets[at] = list, make([]*resource.Set, len(list))
+	for j, s := range list {
+		w.sets[at][j], versions[j] = s.set, s.set.Version()
+	}
+	w.versions[at] = strings.Join(versions, ".")
+}
+
+// With gives the World as it is with other Shelves of one type.
+func (w *World) With(typeURL string, list []*Shelf) *World {
+	at := w.types.place(typeURL)
+	if at < 0 {
+		return w
+	}
+	next := *w
+	next.shelves, next.sets, next.versions = slices.Clone(w.shelves), slices.Clone(w.sets), slices.Clone(w.versions)
+	next.place(at, list)
+	return &next
 }
 
 // Shelves gives the Shelves of a type. The list must not be changed.

@@ -70,7 +70,10 @@ func New(m *workload.Mesh) (*Plane, error) {
 func Generators(t *translate.Table) []push.Generator {
 	list := make([]push.Generator, 0, len(t.Generators))
 	for _, g := range t.Generators {
-		list = append(list, push.Generator{TypeURL: g.TypeURL, All: g.All, Named: g.Named, Affected: g.Affected, Scope: g.Scope})
+		list = append(list, push.Generator{
+			TypeURL: g.TypeURL, All: g.All, Named: g.Named, Every: g.Every, Update: g.Update, Affected: g.Affected, Touched: g.Touched,
+			Inbound: g.Inbound, Scope: g.Scope,
+		})
 	}
 	return list
 }

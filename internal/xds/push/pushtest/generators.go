@@ -22,6 +22,8 @@ import (
 type Generators struct {
 	// Before, if set, is called before each call of a generator, with the type URL.
 	Before func(typeURL string)
+	// Local is the name of a RouteConfiguration that each proxy takes or refuses for reasons of its own; "": none.
+	Local string
 
 	mu    sync.Mutex
 	calls map[string]int
@@ -52,9 +54,11 @@ func (g *Generators) Table() []push.Generator {
 		{TypeURL: api.ClusterType, All: g.clusters, Update: g.clustersSince, Scope: outbound},
 		{TypeURL: api.EndpointType, Named: g.endpoints, Affected: affected, Scope: outbound},
 		{TypeURL: api.ListenerType, All: g.listeners, Scope: outbound},
-		{TypeURL: api.RouteType, Named: g.routes, Affected: routesAffected, Scope: outbound},
+		{TypeURL: api.RouteType, Named: g.routes, Affected: routesAffected, Scope: outbound, Local: g.local},
 	}
 }
+
+func (g *Generators) local(name string) bool { return name == g.Local }
 
 // outbound leaves out what proxies serve, so that different classes have them in common.
 func outbound(k view.Key) view.Key {

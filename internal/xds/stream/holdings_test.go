@@ -1,0 +1,71 @@
+package stream
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// TestHoldings holds them to a map, through random changes.
+func TestHoldings(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		want := map[string]string{}
+		for i := range random.IntN(40) {
+			want[fmt.Sprint("r", i)] = fmt.Sprint(random.IntN(3))
+		}
+		h := HoldingsOf(want)
+		for range 30 {
+			name := fmt.Sprint("r", random.IntN(50))
+			switch random.IntN(6) {
+			case 0:
+				h.drop(name)
+				delete(want, name)
+			case 1:
+				want[name] = "new"
+				h = h.with(name, "new")
+			}
+			version, holds := h.get(name)
+			if wanted, is := want[name]; version != wanted || holds != is {
+				t.Fatalf("%s is held: %t as %q, want %t as %q", name, holds, version, is, wanted)
+			}
+		}
+		if diff := cmp.Diff(want, maps.Collect(h.All()), cmpopts.EquateEmpty()); diff != "" || h.Len() != len(want) {
+			t.Fatalf("%d, want %d; -want +got:\n%s", h.Len(), len(want), diff)
+		}
+	}
+}
+
+// TestHoldingsAreSets: what is held just as it is is known without a look at each.
+func TestHoldingsAreSets(t *testing.T) {
+	a, b := resource.FromBytes("a", "type", []byte{1}), resource.FromBytes("b", "type", []byte{2})
+	one, err := resource.NewSet([]*resource.Resource{a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := resource.NewSet([]*resource.Resource{b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := []*resource.Set{one, other}
+	both := func() *Holdings { return HoldingsOf(map[string]string{"a": a.Version, "b": b.Version}) }
+	if !both().are(sets) {
+		t.Error("the same is taken for something else")
+	}
+	dropped := both()
+	dropped.drop("b")
+	for name, h := range map[string]*Holdings{
+		"none": nil, "fewer": HoldingsOf(map[string]string{"a": a.Version}), "dropped": dropped, "put in anew": dropped.with("b", b.Version),
+		"exchanged": HoldingsOf(map[string]string{"a": b.Version, "b": a.Version}),
+	} {
+		if h.are(sets) {
+			t.Errorf("%s is taken for the same", name)
+		}
+	}
+}
