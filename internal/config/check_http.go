@@ -40,11 +40,17 @@ func (r *report) httpStatus(at path, status int64) {
 	}
 }
 
+// maxHeader is how long the name and the value of a header that Envoy is to set may be, in bytes (its HeaderValue).
+const maxHeader = 16 << 10
+
 // headerValueFault says why a proxy would refuse a header's new value. It may hold commands such as
 // "%REQ(:authority)%" (Envoy, "Custom request/response headers"); a percent sign itself is written "%%".
 func headerValueFault(value string) string {
 	if strings.ContainsAny(value, "\x00\r\n") {
 		return fmt.Sprintf("%q has a line break or a zero byte", value)
+	}
+	if len(value) > maxHeader {
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(value), maxHeader)
 	}
 	for rest := value; ; {
 		before, after, found := strings.Cut(rest, "%")

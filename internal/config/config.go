@@ -39,7 +39,21 @@ type Meta struct {
 	Generation      int64
 	// Origin tells a person where the object was read, "reviews.yaml#2:14" (file, document, line) or "" for an API server.
 	Origin string
+	// Status is nil for most objects.
+	Status *Status
 }
+
+// Status is what of an object's status shapes configuration. The rest is for people.
+type Status struct {
+	// Addresses were allocated to hosts (ServiceEntry.status.addresses).
+	Addresses []HostAddress
+	// Healthy is the condition of that name (WorkloadEntry), which the agent's health check sets. Without it the workload was
+	// not found healthy yet.
+	Healthy bool
+}
+
+// HostAddress is a virtual address of one of a ServiceEntry's hosts.
+type HostAddress struct{ Host, Address string }
 
 // Config is one object as a user wrote it. It is immutable: an edit makes a new Config.
 type Config struct {
@@ -48,7 +62,7 @@ type Config struct {
 	// and the whole object (*corev1.Service, …) for Kubernetes kinds.
 	Spec any
 	// Hash is taken over everything that can change generated configuration: spec, creation time, and those labels and
-	// annotations that may mean something; not the resource version, generation, status or origin. Two Configs of one Key
+	// annotations that may mean something, Status; not the resource version, generation or origin. Two Configs of one Key
 	// with one Hash are interchangeable.
 	Hash uint64
 }
@@ -63,7 +77,8 @@ func New(meta Meta, spec any) (*Config, error) {
 	head, err := json.Marshal(struct {
 		Labels, Annotations map[string]string
 		Created             time.Time
-	}{hashedMeta(meta.Kind, meta.Labels), hashedMeta(meta.Kind, meta.Annotations), meta.Created.UTC()})
+		Status              *Status
+	}{hashedMeta(meta.Kind, meta.Labels), hashedMeta(meta.Kind, meta.Annotations), meta.Created.UTC(), meta.Status})
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 	}

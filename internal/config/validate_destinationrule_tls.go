@@ -2,6 +2,8 @@ package config
 
 import (
 	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // clientTLS checks how connections to a service are secured. Certificates come from files or from a secret
@@ -21,10 +23,19 @@ func (r *report) clientTLS(at path, tls *networking.ClientTLSSettings) {
 		if files || tls.GetCredentialName() != "" {
 			r.warnf(at, "mode ISTIO_MUTUAL uses the workload's own certificate: the certificates set here are ignored")
 		}
+		if tls.GetInsecureSkipVerify().GetValue() {
+			r.warnf(at.Child("insecureSkipVerify"), "is ignored in mode ISTIO_MUTUAL: proxies always check each other's certificates")
+		}
 		return
 	case networking.ClientTLSSettings_DISABLE:
+		if !proto.Equal(tls, new(networking.ClientTLSSettings)) {
+			r.warnf(at.Child("mode"), "is DISABLE, which it is also where it is not set: everything else here is ignored")
+		}
 		return
 	case networking.ClientTLSSettings_SIMPLE:
+		if tls.GetClientCertificate() != "" || tls.GetPrivateKey() != "" {
+			r.warnf(at.Child("clientCertificate"), "is ignored in mode SIMPLE: it is mode MUTUAL that shows the server a certificate")
+		}
 	default:
 		r.errorf(at.Child("mode"), "unknown mode %d", tls.GetMode())
 	}

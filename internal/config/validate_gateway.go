@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -57,6 +58,9 @@ func (r *report) server(at path, server *networking.Server) {
 	}
 	for i, host := range server.GetHosts() {
 		r.serverHost(hosts.Index(i), host)
+		if slices.Contains(server.GetHosts()[:i], host) {
+			r.warnf(hosts.Index(i), "host %q is there twice", host)
+		}
 	}
 	if server.GetDefaultEndpoint() != "" {
 		r.warnf(at.Child("defaultEndpoint"), "is not implemented by the API and has no effect")

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -43,6 +44,17 @@ func cipherSuites() []string {
 	}
 }
 
+// KnownCipherSuites gives those of the names that Envoy knows, each once, in their order: it refuses a listener that has another.
+func KnownCipherSuites(names []string) []string {
+	var known []string
+	for _, n := range names {
+		if slices.Contains(cipherSuites(), n) && !slices.Contains(known, n) {
+			known = append(known, n)
+		}
+	}
+	return known
+}
+
 // serverTLS checks how a server of a Gateway, or an ingress listener of a Sidecar, terminates TLS.
 func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
@@ -55,10 +67,7 @@ func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 		r.required(at.Child("credentialNames").Index(i), name)
 	}
 	switch tls.GetMode() {
-	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
-		if sources.any() || tls.GetCaCertificates() != "" {
-			r.warnf(at, "mode %s does not terminate TLS: the certificates are ignored", tls.GetMode())
-		}
+	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH: // see idleTLS
 	case networking.ServerTLSSettings_ISTIO_MUTUAL:
 		if sources.any() || tls.GetCaCertificates() != "" {
 			r.errorf(at, "mode ISTIO_MUTUAL uses the workload's own certificate: no other may be set")
@@ -70,8 +79,51 @@ func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 	default:
 		r.errorf(at.Child("mode"), "unknown mode %d", tls.GetMode())
 	}
+	r.idleTLS(at, tls)
 	r.tlsVersions(at, tls)
 	r.certificateHashes(at, tls)
+}
+
+// idleTLS warns of what a mode has no use for.
+func (r *report) idleTLS(at path, tls *networking.ServerTLSSettings) {
+	clients := []tlsField{
+		{"caCertificates", tls.GetCaCertificates() != ""}, {"caCertCredentialName", tls.GetCaCertCredentialName() != ""},
+		{"caCrl", tls.GetCaCrl() != ""}, {"subjectAltNames", len(tls.GetSubjectAltNames()) > 0},
+		{"verifyCertificateSpki", len(tls.GetVerifyCertificateSpki()) > 0}, {"verifyCertificateHash", len(tls.GetVerifyCertificateHash()) > 0},
+		{"insecureSkipVerify", tls.GetInsecureSkipVerify() != nil},
+	}
+	handshake := []tlsField{
+		{"minProtocolVersion", tls.GetMinProtocolVersion() != 0}, {"maxProtocolVersion", tls.GetMaxProtocolVersion() != 0},
+		{"cipherSuites", len(tls.GetCipherSuites()) > 0},
+	}
+	switch mode := tls.GetMode(); mode {
+	case networking.ServerTLSSettings_SIMPLE:
+		r.idle(at, clients, "mode SIMPLE asks clients for no certificate")
+	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
+		certificates := []tlsField{{"the certificates", serverCertificates(tls).any()}}
+		r.idle(at, slices.Concat(certificates, clients, handshake), fmt.Sprintf("mode %s does not terminate TLS", mode))
+	case networking.ServerTLSSettings_ISTIO_MUTUAL:
+		r.idle(at, append(clients[4:], handshake...), "mode ISTIO_MUTUAL is as the mesh has it")
+	}
+}
+
+// tlsField is a field of ServerTLSSettings, and whether it is set.
+type tlsField struct {
+	name string
+	set  bool
+}
+
+// idle warns of all fields that are set, at once: it is the mode that is in question.
+func (r *report) idle(at path, fields []tlsField, reason string) {
+	var names []string
+	for _, f := range fields {
+		if f.set {
+			names = append(names, f.name)
+		}
+	}
+	if len(names) > 0 {
+		r.warnf(at, "%s: without effect here: %s", reason, strings.Join(names, ", "))
+	}
 }
 
 // terminatingTLS checks that a server has certificates, and for mutual TLS something to check those of clients with.

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
+	"istio.io/api/label"
 	networking "istio.io/api/networking/v1alpha3"
 )
 
@@ -27,8 +29,8 @@ func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
 		if len(entry.GetEndpoints()) > 0 {
 			r.errorf(at.Child("workloadSelector"), "must not be set together with endpoints")
 		}
-		if entry.GetResolution() == networking.ServiceEntry_NONE {
-			r.warnf(at.Child("workloadSelector"), "has no effect with resolution NONE")
+		if entry.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS {
+			r.warnf(at.Child("workloadSelector"), "has no effect with resolution DYNAMIC_DNS")
 		}
 	}
 	r.resolution(at, entry, ports)
@@ -66,8 +68,8 @@ func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[strin
 		r.protocol(here.Child("protocol"), port.GetProtocol())
 		r.portName(here.Child("name"), port.GetName())
 		r.optionalPort(here.Child("targetPort"), port.GetTargetPort())
-		if port.GetTargetPort() != 0 && entry.GetResolution() == networking.ServiceEntry_NONE {
-			r.warnf(here.Child("targetPort"), "has no effect with resolution NONE")
+		if port.GetTargetPort() != 0 && entry.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS && isHTTP(port.GetProtocol()) {
+			r.warnf(here.Child("targetPort"), "has no effect on requests with resolution DYNAMIC_DNS, which go to the port of their host")
 		}
 		if names[port.GetName()] {
 			r.errorf(here.Child("name"), "port name %q is there twice", port.GetName())
@@ -81,12 +83,17 @@ func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[strin
 	return names
 }
 
-// tcpWithoutAddress warns of a port that takes over a port number for all destinations: without an address nothing but
-// the number tells its connections from others.
+// tcpWithoutAddress warns of a port that takes over a port number for all destinations: without an address, and where none
+// is allocated, nothing but the number tells its connections from others.
 func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port *networking.ServicePort) {
 	tcp := port.GetProtocol() == "" || strings.EqualFold(port.GetProtocol(), "TCP")
-	if tcp && len(entry.GetAddresses()) == 0 && entry.GetResolution() == networking.ServiceEntry_NONE {
+	refused := strings.EqualFold(r.object.Labels[label.NetworkingEnableAutoallocateIp.Name], "false")
+	switch {
+	case !tcp || len(entry.GetAddresses()) > 0:
+	case entry.GetResolution() == networking.ServiceEntry_NONE:
 		r.warnf(at, "a TCP port without addresses and with resolution NONE matches every connection to port %d, to any address", port.GetNumber())
+	case refused:
+		r.warnf(at, "a TCP port without addresses, of which the object wants none, is told from others by its number %d alone", port.GetNumber())
 	}
 }
 
@@ -153,7 +160,20 @@ func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map
 		r.endpointPorts(here.Child("ports"), endpoint, ports)
 		if address := endpoint.GetAddress(); address != "" {
 			r.fault(here.Child("address"), hostOrIPFault(address))
+		} else if endpoint.GetNetwork() != "" {
+			r.errorf(here.Child("address"), "is required with resolution %s: the gateways of a network are no names to resolve", resolution)
 		}
+	}
+	r.hostsOfOneAddress(at, entry)
+}
+
+// hostsOfOneAddress warns of hosts whose connections cannot be told apart.
+func (r *report) hostsOfOneAddress(at path, entry *networking.ServiceEntry) {
+	tcp := func(p *networking.ServicePort) bool {
+		return p.GetProtocol() == "" || strings.EqualFold(p.GetProtocol(), "TCP")
+	}
+	if len(entry.GetHosts()) > 1 && len(entry.GetAddresses()) > 0 && slices.ContainsFunc(entry.GetPorts(), tcp) {
+		r.warnf(at.Child("addresses"), "all hosts have the same addresses: connections to TCP ports go to the first of them")
 	}
 }
 

@@ -137,6 +137,10 @@ func (r *report) egressHosts(at path, hosts []string) {
 	if len(hosts) == 0 {
 		r.errorf(at, "at least one host is required")
 	}
+	imports := func(host string) bool { return !strings.HasPrefix(host, "~") }
+	if len(hosts) > 0 && !slices.ContainsFunc(hosts, imports) && !slices.Contains(hosts, "~/*") {
+		r.warnf(at, "only excludes hosts: this listener imports nothing")
+	}
 	seen := map[string]bool{}
 	for i, host := range hosts {
 		here := at.Index(i)

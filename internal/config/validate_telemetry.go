@@ -1,14 +1,13 @@
 package config
 
 import (
+	"regexp"
+
 	telemetry "istio.io/api/telemetry/v1alpha1"
 )
 
 func (r *report) telemetry(at path, policy *telemetry.Telemetry) {
 	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
-	if len(policy.GetTracing()) > 1 {
-		r.warnf(at.Child("tracing"), "only one entry is supported, the others have no effect")
-	}
 	for i, tracing := range policy.GetTracing() {
 		r.tracing(at.Child("tracing").Index(i), tracing)
 	}
@@ -16,11 +15,19 @@ func (r *report) telemetry(at path, policy *telemetry.Telemetry) {
 		r.metrics(at.Child("metrics").Index(i), metrics)
 	}
 	for i, logging := range policy.GetAccessLogging() {
-		here := at.Child("accessLogging").Index(i)
-		r.providers(here.Child("providers"), logging.GetProviders())
-		if filter := logging.GetFilter(); filter != nil && filter.GetExpression() == "" {
-			r.warnf(here.Child("filter", "expression"), "is empty, so everything is logged")
-		}
+		r.accessLogging(at.Child("accessLogging").Index(i), logging)
+	}
+}
+
+func (r *report) accessLogging(at path, logging *telemetry.AccessLogging) {
+	r.providers(at.Child("providers"), logging.GetProviders())
+	filter := logging.GetFilter()
+	switch {
+	case filter == nil:
+	case filter.GetExpression() == "":
+		r.warnf(at.Child("filter", "expression"), "is empty, so everything is logged")
+	default:
+		r.fault(at.Child("filter", "expression"), conditionFault(filter.GetExpression()))
 	}
 }
 
@@ -56,6 +63,7 @@ func (r *report) customTag(at path, name string, tag *telemetry.Tracing_CustomTa
 		r.fault(at.Child("header", "name"), headerNameFault(kind.Header.GetName()))
 	case *telemetry.Tracing_CustomTag_Formatter:
 		r.required(at.Child("formatter", "value"), kind.Formatter.GetValue())
+		r.fault(at.Child("formatter", "value"), FormatFault(kind.Formatter.GetValue()))
 	default:
 		r.warnf(at, "has neither literal, environment, header nor formatter and does nothing")
 	}
@@ -76,13 +84,19 @@ func (r *report) metrics(at path, metrics *telemetry.Metrics) {
 }
 
 func (r *report) tagOverride(at path, tag string, override *telemetry.MetricsOverrides_TagOverride) {
-	if tag == "" {
-		r.warnf(at, "a tag name is required")
+	if !labelName.MatchString(tag) {
+		r.errorf(at, "%q cannot be the name of a label: want letters, digits and underscores, and no digit first", tag)
 	}
 	switch removed := override.GetOperation() == telemetry.MetricsOverrides_TagOverride_REMOVE; {
 	case removed && override.GetValue() != "":
 		r.errorf(at.Child("value"), "must not be set for operation REMOVE")
+	case !removed && override.GetValue() == "":
+		r.errorf(at.Child("value"), "is required")
 	case !removed:
-		r.required(at.Child("value"), override.GetValue())
+		_, fault := TagExpression(override.GetValue())
+		r.fault(at.Child("value"), fault)
 	}
 }
+
+// labelName is what Prometheus takes for the name of a label.
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)

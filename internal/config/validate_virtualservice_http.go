@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Bounds of a direct response's body in bytes: it is sent to every proxy with its routes.
@@ -59,6 +60,9 @@ func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate boo
 	case len(actions) > 1:
 		r.errorf(at, "only one of route, redirect, directResponse and delegate may be set, found %q", actions)
 	}
+	if d := route.GetDelegate(); d != nil {
+		r.delegate(at.Child("delegate"), d)
+	}
 	if inDelegate && route.GetDelegate() != nil {
 		r.errorf(at.Child("delegate"), "a delegate (a VirtualService without hosts) must not delegate further")
 	}
@@ -69,6 +73,19 @@ func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate boo
 		if route.GetRewrite() != nil {
 			r.errorf(at.Child("rewrite"), "must not be set together with %s", actions[0])
 		}
+	}
+}
+
+// delegate checks the name of another VirtualService.
+func (r *report) delegate(at path, d *networking.Delegate) {
+	r.required(at.Child("name"), d.GetName())
+	for _, reason := range validation.IsDNS1123Subdomain(d.GetName()) {
+		if d.GetName() != "" {
+			r.errorf(at.Child("name"), "%q: %s", d.GetName(), withoutExample(reason))
+		}
+	}
+	if ns := d.GetNamespace(); ns != "" && len(validation.IsDNS1123Label(ns)) > 0 {
+		r.errorf(at.Child("namespace"), "%q is not a namespace's name", ns)
 	}
 }
 

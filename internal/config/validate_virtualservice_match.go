@@ -11,6 +11,9 @@ import (
 // claimsPrefix begins the names of "headers" that stand for claims of a token (gateways only).
 const claimsPrefix = "@request.auth.claims"
 
+// maxParameter is how long the name of a query parameter to match may be, in bytes (Envoy's QueryParameterMatcher).
+const maxParameter = 1 << 10
+
 func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
 	for _, part := range []struct {
 		name  string
@@ -26,11 +29,14 @@ func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
 		}
 		r.stringMatch(at.Child(part.name), part.match, true)
 	}
-	r.headerMatches(at.Child("headers"), match.GetHeaders())
-	r.headerMatches(at.Child("withoutHeaders"), match.GetWithoutHeaders())
+	r.headerMatches(at.Child("headers"), match.GetHeaders(), false)
+	r.headerMatches(at.Child("withoutHeaders"), match.GetWithoutHeaders(), true)
 	for _, name := range sortedKeys(match.GetQueryParams()) {
 		if name == "" {
 			r.errorf(at.Child("queryParams").Key(name), "a parameter name is required")
+		}
+		if len(name) > maxParameter {
+			r.errorf(at.Child("queryParams"), "a parameter name has %d bytes, at most %d are allowed", len(name), maxParameter)
 		}
 		r.stringMatch(at.Child("queryParams").Key(name), match.GetQueryParams()[name], false)
 	}
@@ -46,7 +52,8 @@ func (r *report) sourceNamespace(at path, namespace string) {
 	}
 }
 
-func (r *report) headerMatches(at path, matches map[string]*networking.StringMatch) {
+// headerMatches checks matches of headers; without says that requests must not have them.
+func (r *report) headerMatches(at path, matches map[string]*networking.StringMatch, without bool) {
 	for _, name := range sortedKeys(matches) {
 		here := at.Key(name)
 		switch {
@@ -58,6 +65,9 @@ func (r *report) headerMatches(at path, matches map[string]*networking.StringMat
 			r.warnf(here, "is ignored as the name of a header: use the field %q of the match", name)
 		default:
 			r.fault(here, headerNameFault(name))
+		}
+		if matches[name].GetRegex() == "*" && without {
+			continue // no RE2, but Istio has always taken it for any value
 		}
 		r.stringMatch(here, matches[name], false) // without a kind of match the header must be present
 	}

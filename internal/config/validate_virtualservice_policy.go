@@ -199,6 +199,8 @@ func (r *report) changedHeader(at path, name string) {
 	switch {
 	case name == "":
 		r.errorf(at, "a header name is required")
+	case len(name) > maxHeader:
+		r.errorf(at, "the header name has %d bytes, at most %d are allowed", len(name), maxHeader)
 	case strings.HasPrefix(name, ":"):
 		r.errorf(at, "%q: headers beginning with \":\" cannot be changed", name)
 	case strings.EqualFold(name, "host"):

@@ -20,6 +20,8 @@ const (
 	BlackHoleCluster          = "BlackHoleCluster"
 	PassthroughCluster        = "PassthroughCluster"
 	InboundPassthroughCluster = "InboundPassthroughCluster"
+	// DynamicDNSCluster sends requests to where DNS says that their host is (ALLOW_ANY_DYNAMIC_DNS).
+	DynamicDNSCluster = "AllowAnyDynamicDNSCluster"
 )
 
 // ClusterName is an Envoy cluster's name taken apart: "outbound|80|v1|reviews.default.svc.cluster.local",
@@ -57,4 +59,17 @@ func ParseClusterName(s string) (ClusterName, error) {
 // "outbound_.80_.v1_.reviews.default.svc.cluster.local".
 func (c ClusterName) DefaultSNI() string {
 	return string(c.Direction) + "_." + strconv.FormatUint(uint64(c.Port), 10) + "_." + c.Subset + "_." + string(c.Host)
+}
+
+// ParseSNI reads what DefaultSNI wrote. Gateways of mode AUTO_PASSTHROUGH have clusters of such names.
+func ParseSNI(s string) (ClusterName, error) {
+	parts := strings.SplitN(s, "_.", 4)
+	if len(parts) != 4 {
+		return ClusterName{}, fmt.Errorf("server name %q: want direction_.port_.subset_.host", s)
+	}
+	n, err := ParseClusterName(strings.Join(parts, "|"))
+	if err != nil {
+		return ClusterName{}, fmt.Errorf("server name %q: %w", s, err)
+	}
+	return n, nil
 }

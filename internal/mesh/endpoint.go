@@ -19,7 +19,8 @@ const (
 
 // Endpoint is one address and port where a service can be reached. It is immutable.
 type Endpoint struct {
-	// Address is an IP, a DNS name (of a service that proxies resolve), or "unix://PATH".
+	// Address is an IP, a DNS name (of a service that proxies resolve), or "unix://PATH". It is empty for an endpoint that is
+	// reached only through the gateways of its Network, which knows the way.
 	Address string
 	// MoreAddresses are further addresses of the same endpoint (dual stack).
 	MoreAddresses []string
@@ -79,7 +80,11 @@ type Workload struct {
 	Namespace string
 	Name      string
 	Owner     string
-	// Addresses are its IPs (or, for a WorkloadEntry, a DNS name or "unix://PATH"), the first one the main one.
+	// Hostname is a pod's own name below the headless service that is named Subdomain ("web-0", "web"); both are empty if it has
+	// none.
+	Hostname, Subdomain string
+	// Addresses are its IPs (or, for a WorkloadEntry, a DNS name or "unix://PATH"), the first one the main one. A WorkloadEntry
+	// that is reached only through the gateways of its Network has none.
 	Addresses []string
 	// Ports maps service port names to the workload's own ports (WorkloadEntry.ports).
 	Ports map[string]uint32
@@ -98,6 +103,14 @@ type Workload struct {
 	From  config.Key
 	// Hash is the content hash; see Sealed.
 	Hash uint64
+}
+
+// MainAddress gives the first of the Addresses, "" if there is none.
+func (w *Workload) MainAddress() string {
+	if len(w.Addresses) == 0 {
+		return ""
+	}
+	return w.Addresses[0]
 }
 
 // Sealed gives the workload with its content hash taken; afterwards it must not be changed.

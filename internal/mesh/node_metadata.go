@@ -9,27 +9,40 @@ import (
 // NodeMetadata is the part of Node.metadata that Istio defines, in the JSON form the agent writes and the control plane
 // reads. Unknown keys are ignored; a value of an unexpected type leaves its field empty and does no other harm.
 type NodeMetadata struct {
-	ClusterID        string            `json:"CLUSTER_ID,omitempty"`
-	Namespace        string            `json:"NAMESPACE,omitempty"`
-	Name             string            `json:"NAME,omitempty"`
-	WorkloadName     string            `json:"WORKLOAD_NAME,omitempty"`
-	Owner            string            `json:"OWNER,omitempty"`
-	ServiceAccount   string            `json:"SERVICE_ACCOUNT,omitempty"`
-	MeshID           string            `json:"MESH_ID,omitempty"`
-	Network          string            `json:"NETWORK,omitempty"`
-	NodeName         string            `json:"NODE_NAME,omitempty"`
-	IstioVersion     string            `json:"ISTIO_VERSION,omitempty"`
-	InstanceIPs      StringList        `json:"INSTANCE_IPS,omitempty"`
-	InterceptionMode string            `json:"INTERCEPTION_MODE,omitempty"`
-	Labels           map[string]string `json:"LABELS,omitempty"`
-	Annotations      map[string]string `json:"ANNOTATIONS,omitempty"`
-	Generator        string            `json:"GENERATOR,omitempty"`
-	HTTPProxyPort    string            `json:"HTTP_PROXY_PORT,omitempty"`
-	StsPort          string            `json:"STS_PORT,omitempty"`
-	DNSCapture       StringBool        `json:"DNS_CAPTURE,omitempty"`
-	DNSAutoAllocate  StringBool        `json:"DNS_AUTO_ALLOCATE,omitempty"`
-	IdleTimeout      string            `json:"IDLE_TIMEOUT,omitempty"`
-	UnprivilegedPod  string            `json:"UNPRIVILEGED_POD,omitempty"`
+	ClusterID      string `json:"CLUSTER_ID,omitempty"`
+	Namespace      string `json:"NAMESPACE,omitempty"`
+	Name           string `json:"NAME,omitempty"`
+	WorkloadName   string `json:"WORKLOAD_NAME,omitempty"`
+	Owner          string `json:"OWNER,omitempty"`
+	ServiceAccount string `json:"SERVICE_ACCOUNT,omitempty"`
+	MeshID         string `json:"MESH_ID,omitempty"`
+	Network        string `json:"NETWORK,omitempty"`
+	// RequestedNetworkView is the networks whose endpoints the proxy wants to see; empty: all.
+	RequestedNetworkView StringList        `json:"REQUESTED_NETWORK_VIEW,omitempty"`
+	NodeName             string            `json:"NODE_NAME,omitempty"`
+	IstioVersion         string            `json:"ISTIO_VERSION,omitempty"`
+	InstanceIPs          StringList        `json:"INSTANCE_IPS,omitempty"`
+	InterceptionMode     string            `json:"INTERCEPTION_MODE,omitempty"`
+	Labels               map[string]string `json:"LABELS,omitempty"`
+	Annotations          map[string]string `json:"ANNOTATIONS,omitempty"`
+	Generator            string            `json:"GENERATOR,omitempty"`
+	HTTPProxyPort        string            `json:"HTTP_PROXY_PORT,omitempty"`
+	StsPort              string            `json:"STS_PORT,omitempty"`
+	DNSCapture           StringBool        `json:"DNS_CAPTURE,omitempty"`
+	DNSAutoAllocate      StringBool        `json:"DNS_AUTO_ALLOCATE,omitempty"`
+	IdleTimeout          string            `json:"IDLE_TIMEOUT,omitempty"`
+	UnprivilegedPod      string            `json:"UNPRIVILEGED_POD,omitempty"`
+	// TLSClientCertChain, TLSClientKey and TLSClientRootCert are files on the proxy's disk: the certificate that it shows to
+	// other proxies, its key, and the authorities that it checks theirs against.
+	TLSClientCertChain string `json:"TLS_CLIENT_CERT_CHAIN,omitempty"`
+	TLSClientKey       string `json:"TLS_CLIENT_KEY,omitempty"`
+	TLSClientRootCert  string `json:"TLS_CLIENT_ROOT_CERT,omitempty"`
+	HTTP10             string `json:"HTTP10,omitempty"`
+	// TLSServerCertChain, TLSServerKey and TLSServerRootCert are files on the proxy's disk with a certificate of its own, where
+	// it does not get one by SDS.
+	TLSServerCertChain string `json:"TLS_SERVER_CERT_CHAIN,omitempty"`
+	TLSServerKey       string `json:"TLS_SERVER_KEY,omitempty"`
+	TLSServerRootCert  string `json:"TLS_SERVER_ROOT_CERT,omitempty"`
 	// EnvoyStatusPort and EnvoyPrometheusPort are where Envoy itself serves readiness and metrics (15021, 15090).
 	EnvoyStatusPort     int `json:"ENVOY_STATUS_PORT,omitempty"`
 	EnvoyPrometheusPort int `json:"ENVOY_PROMETHEUS_PORT,omitempty"`

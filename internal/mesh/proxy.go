@@ -33,6 +33,9 @@ type Proxy struct {
 	Locality  Locality
 	Labels    map[string]string
 	Metadata  NodeMetadata
+	// Keys says that the proxy may be sent private keys of its namespace: the server vouches for it, by its certificate or by
+	// where it connects from. Nothing that a proxy says of itself does.
+	Keys bool
 	// Extensions are the names of the extensions its Envoy has; nil if it did not say.
 	Extensions []string
 }

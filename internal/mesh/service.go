@@ -24,6 +24,8 @@ const (
 	DNSRoundRobin Resolution = "DNS_ROUND_ROBIN"
 	// Passthrough: the caller chose the address; it is used as it is (ORIGINAL_DST).
 	Passthrough Resolution = "PASSTHROUGH"
+	// DynamicDNS: proxies resolve the name that a request or connection is for (dynamic forward proxy). The host is a wildcard.
+	DynamicDNS Resolution = "DYNAMIC_DNS"
 	// Alias: another name for the service that ExternalName points to.
 	Alias Resolution = "ALIAS"
 )
@@ -65,7 +67,12 @@ type Service struct {
 	// Name is the object's name ("reviews").
 	Name string
 	// Addresses are the virtual addresses (cluster IPs, ServiceEntry addresses; an IP or a CIDR), in the object's order.
-	Addresses  []string
+	Addresses []string
+	// Allocates says that the service is to be given virtual addresses if it has none. Allocated are those: what a registry
+	// says of them is what its object was told before (ServiceEntry.status.addresses), what the snapshot has is what counts.
+	// They are for proxies whose applications ask their agents for names; see view.Key.
+	Allocates  bool
+	Allocated  []string
 	Ports      []Port
 	Resolution Resolution
 	// MeshExternal services have no sidecars on their endpoints (ServiceEntry MESH_EXTERNAL).
@@ -76,7 +83,7 @@ type Service struct {
 	// Empty means the mesh's default (MeshConfig.defaultServiceExportTo).
 	ExportTo []string
 	// Selector chooses Workloads of the namespace by label as endpoints: the pod selector of a Kubernetes Service, the
-	// workloadSelector of a ServiceEntry. Nil: only endpoints that are listed (shards).
+	// workloadSelector of a ServiceEntry, which selects all if it is empty. Nil: only endpoints that are listed (shards).
 	Selector map[string]string
 	// SelectsPods and SelectsWorkloadEntries say from which providers' Workloads Selector makes endpoints. A Kubernetes
 	// Service takes its pods from EndpointSlices, so only WorkloadEntries; a ServiceEntry takes both.
@@ -85,6 +92,9 @@ type Service struct {
 	AliasOf Hostname
 	// Accounts are SPIFFE IDs that may answer for the service besides those of its endpoints (ServiceEntry.subjectAltNames).
 	Accounts []string
+	// External are the addresses at which the service is reached from outside its cluster, IPs and names
+	// (Service.status.loadBalancer.ingress, Service.spec.externalIPs), sorted.
+	External []string
 	Labels   map[string]string
 	Created  time.Time
 	// NodeLocal says that only endpoints on the caller's node are used (internalTrafficPolicy: Local).
@@ -95,6 +105,8 @@ type Service struct {
 	TrafficDistribution string
 	// From is the object that the service was read from.
 	From config.Key
+	// Also are further objects that define the same host, and have added to the service. Registries leave it empty.
+	Also []config.Key
 	// Hash is the content hash; see Sealed.
 	Hash uint64
 }
@@ -104,6 +116,14 @@ type Service struct {
 func (s Service) Sealed() *Service {
 	s.Hash = contentHash(s)
 	return &s
+}
+
+// AppendObjects appends the objects that the service was made of, none if it was made of none.
+func (s *Service) AppendObjects(list []config.Key) []config.Key {
+	if s.From == (config.Key{}) {
+		return list
+	}
+	return append(append(list, s.From), s.Also...)
 }
 
 // Port finds a port by number. Where one number is there twice, as for DNS over UDP and TCP, it is the one that proxies

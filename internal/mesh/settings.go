@@ -42,6 +42,7 @@ func DefaultMeshConfig() *meshconfig.MeshConfig {
 		DnsRefreshRate:                 durationpb.New(60 * time.Second),
 		LocalityLbSetting:              &networking.LocalityLoadBalancerSetting{Enabled: wrapperspb.Bool(true)},
 		DefaultConfig:                  DefaultProxyConfig(),
+		DefaultProviders:               &meshconfig.MeshConfig_DefaultProviders{Metrics: []string{"prometheus"}},
 	}
 }
 
@@ -63,7 +64,7 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 }
 
 // ParseMeshConfig reads a MeshConfig in YAML over the defaults: what it does not say keeps its default, and what it says
-// of defaultConfig is merged field by field. Unknown fields are errors.
+// of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors.
 func ParseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
 	given, err := parse[*meshconfig.MeshConfig](text)
 	if err != nil {
@@ -74,14 +75,11 @@ func ParseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
 		return nil, fmt.Errorf("mesh config: %w", err)
 	}
 	m := DefaultMeshConfig()
-	proxy := m.DefaultConfig
+	proxy, providers := m.DefaultConfig, m.DefaultProviders
 	replace(m, given, said)
-	for _, name := range []string{"defaultConfig", "default_config"} {
-		if fields, ok := said[name].(map[string]any); ok {
-			replace(proxy, given.DefaultConfig, fields)
-		}
-	}
-	m.DefaultConfig = proxy
+	within(said, proxy, given.DefaultConfig, "defaultConfig", "default_config")
+	within(said, providers, given.DefaultProviders, "defaultProviders", "default_providers")
+	m.DefaultConfig, m.DefaultProviders = proxy, providers
 	return m, nil
 }
 
@@ -112,6 +110,15 @@ func parse[M proto.Message](text []byte) (M, error) {
 		faults = append(faults, fmt.Errorf("%s: %s", strings.TrimPrefix(p.Field, "spec."), p.Reason))
 	}
 	return m, errors.Join(faults...)
+}
+
+// within replaces what is said below one of the names.
+func within(said map[string]any, dst, src proto.Message, names ...string) {
+	for _, name := range names {
+		if fields, ok := said[name].(map[string]any); ok {
+			replace(dst, src, fields)
+		}
+	}
 }
 
 // replace sets every field of dst that is among the names said, in the API's JSON or protobuf spelling, as src has it.

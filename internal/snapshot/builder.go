@@ -15,6 +15,10 @@ type Options struct {
 	Domain string
 	// Cluster is the local cluster: of two clusters' definitions of a service, its own counts first.
 	Cluster mesh.ClusterID
+	// Allocation is how services without addresses are given some.
+	Allocation Allocation
+	// Features become part of the Settings.
+	Features Features
 }
 
 // Builder turns events into snapshots. It is used by one goroutine; the snapshots that it gives out are for everyone.
@@ -23,9 +27,10 @@ type Builder struct {
 	current  *Snapshot
 	settings mesh.Settings
 
-	claims    map[mesh.ServiceKey][]*mesh.Service // what each registry says of a service
-	workloads workloads
-	problems  map[problemScope][]config.Problem
+	claims      claims
+	addressPlan addressPlan
+	workloads   workloads
+	problems    map[problemScope][]config.Problem
 }
 
 // NewBuilder makes a Builder whose current snapshot is an empty mesh with default settings.
@@ -33,23 +38,31 @@ func NewBuilder(o Options) *Builder {
 	if o.Domain == "" {
 		o.Domain = "cluster.local"
 	}
-	return &Builder{
+	b := &Builder{
 		options: o,
 		current: &Snapshot{
-			Settings:         resolveSettings(mesh.Settings{}, o.Domain),
+			Settings:         resolveSettings(mesh.Settings{}, o),
 			Derived:          new(Derived),
 			Visibility:       new(Derived),
+			Catalog:          new(Derived),
 			configs:          cow.New[config.Key, *config.Config](),
 			services:         cow.New[mesh.ServiceKey, *mesh.Service](),
+			allocated:        cow.New[mesh.ServiceKey, *mesh.Service](),
 			endpoints:        cow.New[mesh.ServiceKey, *EndpointSet](),
 			byAddress:        newAddresses(),
 			shards:           cow.New[mesh.ServiceKey, []*mesh.Shard](),
 			destinationRules: newDestinationRules(),
+			virtualServices:  newVirtualServices(),
 		},
-		claims:    map[mesh.ServiceKey][]*mesh.Service{},
-		workloads: newWorkloads(),
-		problems:  map[problemScope][]config.Problem{},
+		claims:      newClaims(),
+		addressPlan: newAddressPlan(o.Allocation),
+		workloads:   newWorkloads(),
+		problems:    map[problemScope][]config.Problem{},
 	}
+	if len(o.Allocation.Ranges) > 0 {
+		b.current.allocation = &b.options.Allocation
+	}
+	return b
 }
 
 // Current is the newest snapshot.
@@ -72,6 +85,7 @@ type edit struct {
 	delta     Delta
 	configs   *cow.Edit[config.Key, *config.Config]
 	services  *cow.Edit[mesh.ServiceKey, *mesh.Service]
+	allocated *cow.Edit[mesh.ServiceKey, *mesh.Service]
 	endpoints *cow.Edit[mesh.ServiceKey, *EndpointSet]
 	shards    *cow.Edit[mesh.ServiceKey, []*mesh.Shard]
 	addresses addressEdit
@@ -88,6 +102,7 @@ func (b *Builder) edit() *edit {
 		next:      *c,
 		configs:   c.configs.Edit(),
 		services:  c.services.Edit(),
+		allocated: c.allocated.Edit(),
 		endpoints: c.endpoints.Edit(),
 		shards:    c.shards.Edit(),
 		addresses: addressEdit{c.byAddress.Edit()},
@@ -124,7 +139,7 @@ func (e *edit) setSettings(s *mesh.Settings) {
 		return
 	}
 	e.Builder.settings = next
-	e.next.Settings = resolveSettings(next, e.options.Domain)
+	e.next.Settings = resolveSettings(next, e.options)
 	e.delta.All = true
 }
 
@@ -133,8 +148,11 @@ func (e *edit) finish() (*Snapshot, Delta) {
 	b := e.Builder
 	e.joinServices()
 	e.joinEndpoints()
+	e.noteAccounts()
+	e.joinNetworks()
 	e.next.configs = e.configs.Done()
 	e.next.services = e.services.Done()
+	e.next.allocated = e.allocated.Done()
 	e.next.endpoints = e.endpoints.Done()
 	e.next.shards = e.shards.Done()
 	e.next.byAddress = e.addresses.Done()
@@ -153,6 +171,9 @@ func (e *edit) finish() (*Snapshot, Delta) {
 	}
 	if e.delta.ChangesVisibility() {
 		e.next.Visibility = new(Derived)
+	}
+	if e.delta.All || len(e.delta.Services) > 0 {
+		e.next.Catalog = new(Derived)
 	}
 	b.current = e.seal()
 	return b.current, e.delta
@@ -179,13 +200,32 @@ func (e *edit) indexConfigs() {
 	case changed[api.DestinationRule]:
 		e.next.destinationRules, e.delta.Rules = e.next.destinationRules.changed(e.ruleGroups(), rules, e.next.Settings)
 	}
-	if changed[api.VirtualService] || e.delta.All {
-		e.next.virtualServices = rebuiltVirtualServices(e.next.virtualServices, e.next.Configs(api.VirtualService), e.next.Settings)
-		e.next.sourceSelectors = sourceSelectors(e.next.virtualServices)
+	switch {
+	case e.delta.All:
+		e.next.virtualServices = e.next.virtualServices.rebuilt(e.next.Configs(api.VirtualService), e.next.Settings, e.next.Config)
+	case changed[api.VirtualService]:
+		e.next.virtualServices = e.next.virtualServices.changed(e.changedOf(api.VirtualService), e.next.Settings, e.current.Config, e.next.Config)
+	}
+	if changed[api.Gateway] || e.delta.All {
+		e.next.gateways = newGateways(e.next.Configs(api.Gateway))
 	}
 	if changed[api.EnvoyFilter] || e.delta.All {
 		e.next.envoyFilters = e.next.envoyFilters.rebuilt(e.next.Configs(api.EnvoyFilter), e.next.Settings)
 	}
+	if changed[api.Telemetry] || e.delta.All {
+		e.next.telemetries = e.next.telemetries.changed(e.objects, e.delta.All, e.next.Configs(api.Telemetry), e.next.Settings)
+	}
+}
+
+// changedOf gives the objects of a kind that changed.
+func (e *edit) changedOf(kind api.Kind) map[config.Key]bool {
+	keys := map[config.Key]bool{}
+	for k := range e.objects {
+		if k.Kind == kind {
+			keys[k] = true
+		}
+	}
+	return keys
 }
 
 // ruleGroups gives the groups in which a DestinationRule that changed stands, or stood.

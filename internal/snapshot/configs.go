@@ -38,7 +38,7 @@ func compareConfigs(a, b *config.Config) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// indexKind brings the sorted list of one kind up to date. A few changes are put in place; many are sorted afresh.
+// indexKind brings the sorted list of one kind up to date.
 func (e *edit) indexKind(kind api.Kind) {
 	var now []*config.Config
 	var gone []config.Key
@@ -51,26 +51,32 @@ func (e *edit) indexKind(kind api.Kind) {
 			now = append(now, c)
 		}
 	}
-	drop := make(map[config.Key]bool, len(gone))
-	for _, k := range gone {
-		drop[k] = true
-	}
+	slices.SortFunc(gone, config.Key.Compare)
 	slices.SortFunc(now, compareConfigs)
-	kept := make([]*config.Config, 0, len(e.next.kinds[kind])+len(now))
-	for _, c := range e.next.kinds[kind] {
-		if drop[c.Key] {
-			continue
-		}
-		for len(now) > 0 && compareConfigs(now[0], c) < 0 {
-			kept, now = append(kept, now[0]), now[1:]
-		}
-		kept = append(kept, c)
+	kept := withoutConfigs(e.next.kinds[kind], gone)
+	list := make([]*config.Config, 0, len(kept)+len(now))
+	for _, c := range now {
+		at, _ := slices.BinarySearchFunc(kept, c, compareConfigs)
+		list, kept = append(append(list, kept[:at]...), c), kept[at:]
 	}
 	e.next.kinds = maps.Clone(e.next.kinds)
 	if e.next.kinds == nil {
 		e.next.kinds = map[api.Kind][]*config.Config{}
 	}
-	e.next.kinds[kind] = append(kept, now...)
+	e.next.kinds[kind] = append(list, kept...)
+}
+
+// withoutConfigs gives a list of one kind without some objects; both are sorted.
+func withoutConfigs(list []*config.Config, gone []config.Key) []*config.Config {
+	kept := make([]*config.Config, 0, len(list))
+	for _, k := range gone {
+		at, found := slices.BinarySearchFunc(list, k, func(c *config.Config, k config.Key) int { return c.Key.Compare(k) })
+		if kept = append(kept, list[:at]...); found {
+			at++
+		}
+		list = list[at:]
+	}
+	return append(kept, list...)
 }
 
 // problemScope is whose list of Problems it is.

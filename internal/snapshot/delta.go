@@ -17,6 +17,8 @@ type Delta struct {
 	Services map[mesh.ServiceKey]struct{}
 	// Endpoints are the services whose endpoints differ.
 	Endpoints map[mesh.ServiceKey]struct{}
+	// Accounts are those of them whose endpoints have other accounts than before.
+	Accounts map[mesh.ServiceKey]struct{}
 	// Configs appeared, went or changed in content.
 	Configs map[config.Key]struct{}
 	// Rules are the hosts, wildcards too, for which the DestinationRule of some namespace differs. The objects are among
@@ -54,15 +56,16 @@ func (d *Delta) Merge(o Delta) {
 	d.All = d.All || o.All
 	d.Services = union(d.Services, o.Services)
 	d.Endpoints = union(d.Endpoints, o.Endpoints)
+	d.Accounts = union(d.Accounts, o.Accounts)
 	d.Configs = union(d.Configs, o.Configs)
 	d.Rules = union(d.Rules, o.Rules)
 	d.Workloads = union(d.Workloads, o.Workloads)
 	d.Served = union(d.Served, o.Served)
 }
 
-// union gives a set of all that is in either; one of the two itself if the other has nothing. Sets are shared, and not changed
-// any more once they are in a Delta that was given out.
-func union[K comparable](a, b map[K]struct{}) map[K]struct{} {
+// union gives a map of all that is in either, b's where both have it; one of the two itself if the other has nothing. Maps are
+// shared, and not changed any more once they are in a Delta that was given out.
+func union[K comparable, V any](a, b map[K]V) map[K]V {
 	switch {
 	case len(b) == 0:
 		return a

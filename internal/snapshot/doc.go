@@ -5,5 +5,6 @@
 // stays the same, so pointer equality is content equality: whoever keys on a row keys on its content.
 //
 // Start with [Builder.Apply] in builder.go, then [Snapshot] in snapshot.go. Each index has a file of its own:
-// configs.go, services.go, endpoints.go, workloads.go, destination_rules.go, virtual_services.go.
+// configs.go, services.go (with claims.go, service_join.go, entry_endpoints.go and allocation.go), endpoints.go, workloads.go,
+// destination_rules.go, virtual_service_index.go (with delegates.go), gateways.go.
 package snapshot

@@ -12,6 +12,8 @@ type EndpointSet struct {
 	Service mesh.ServiceKey
 	// Endpoints are sorted by service port, address and port.
 	Endpoints []*mesh.Endpoint
+	// Networked says that some of them say which network they are in.
+	Networked bool
 	// Hash is the content hash.
 	Hash uint64
 }
@@ -84,11 +86,11 @@ func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	}
 	var all []*mesh.Endpoint
 	for _, s := range e.shards.Get(k) {
-		// Of several ServiceEntries with one host the winner's endpoints count, not those of the others.
-		if svc.Provider != mesh.External || s.Key.Object == svc.From {
+		if s.Key.Provider != mesh.External && svc.Provider != mesh.External {
 			all = append(all, s.Endpoints...)
 		}
 	}
+	all = append(all, e.entryEndpoints(svc)...)
 	all = append(all, e.workloads.endpoints(svc)...)
 	if len(all) == 0 {
 		return nil
@@ -96,9 +98,10 @@ func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	slices.SortStableFunc(all, compareEndpoints)
 	// The same address may be listed twice, by an object and by a selector: the first one counts.
 	all = slices.CompactFunc(all, func(a, b *mesh.Endpoint) bool {
-		return a.ServicePort == b.ServicePort && a.Address == b.Address && a.Port == b.Port && a.Network == b.Network
+		return a.ServicePort == b.ServicePort && a.Address == b.Address && a.Address != "" && a.Port == b.Port && a.Network == b.Network
 	})
-	return &EndpointSet{Service: k, Endpoints: all, Hash: mesh.HashEndpoints(all)}
+	networked := slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.Network != "" })
+	return &EndpointSet{Service: k, Endpoints: all, Networked: networked, Hash: mesh.HashEndpoints(all)}
 }
 
 func compareEndpoints(a, b *mesh.Endpoint) int {

@@ -326,22 +326,23 @@ const (
 // selects says whether an EnvoyFilter of the proxy's namespace or of the root namespace is for the proxy.
 func (r *filterRow) selects(p Patched, root string) bool {
 	if refs := r.spec.GetTargetRefs(); len(refs) > 0 {
-		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool { return r.targets(ref, p, root) })
+		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool { return p.meant(ref, r.object.Namespace, root) })
 	}
 	labels := r.spec.GetWorkloadSelector().GetLabels()
 	return len(labels) == 0 || Selects(labels, p.Labels)
 }
 
-// targets says whether a reference means the proxy. Services and ServiceEntries can be meant only where there are waypoints.
-func (r *filterRow) targets(ref *typev1beta1.PolicyTargetReference, p Patched, root string) bool {
+// meant says whether a reference of an object in a namespace means the proxy. Services and ServiceEntries can be meant only
+// where there are waypoints.
+func (p Patched) meant(ref *typev1beta1.PolicyTargetReference, namespace, root string) bool {
 	if p.Type != mesh.RouterProxy || ref.GetGroup() != gatewayGroup || ref.GetName() == "" {
 		return false
 	}
 	switch ref.GetKind() {
 	case "Gateway":
-		return r.object.Namespace == p.Namespace && p.Labels[gatewayNameLabel] == ref.GetName()
+		return namespace == p.Namespace && p.Labels[gatewayNameLabel] == ref.GetName()
 	case "GatewayClass":
-		return r.object.Namespace == root && p.Labels[gatewayClassLabel] == ref.GetName()
+		return namespace == root && p.Labels[gatewayClassLabel] == ref.GetName()
 	default:
 		return false
 	}

@@ -1,7 +1,12 @@
 package snapshot
 
 import (
+	"sync"
+
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
@@ -14,6 +19,54 @@ type Settings struct {
 	Domain        string
 	RootNamespace string
 	TrustDomain   string
+	Features      Features
+
+	// others are the Settings of proxies that have some of their own, by what With was given.
+	others *sync.Map
+}
+
+// Features are what Istio has as environment variables of its control plane, and not in MeshConfig. They are part of Settings,
+// which are all that is known of a mesh besides its objects.
+type Features struct {
+	// ScopeGateways keeps Gateways from proxies of other namespaces. PILOT_SCOPE_GATEWAY_TO_NAMESPACE.
+	ScopeGateways bool
+	// QUICListeners serves HTTPS of gateways over HTTP/3 too. PILOT_ENABLE_QUIC_LISTENERS.
+	QUICListeners bool
+	// HTTP10 lets clients speak HTTP/1.0. PILOT_HTTP10.
+	HTTP10 bool
+	// RedisFilter has sidecars read the commands that are sent to services that speak Redis, each of which goes to the
+	// endpoint that its key belongs to, rather than all of a connection to one. PILOT_ENABLE_REDIS_FILTER.
+	RedisFilter bool
+}
+
+// With gives the Settings for proxies that have some of their own: those fields of a ProxyConfig, encoded, that take the place of
+// the mesh's. It is the same row each time.
+func (s *Settings) With(own string) *Settings {
+	if own == "" || s.others == nil {
+		return s
+	}
+	if r, ok := s.others.Load(own); ok {
+		return r.(*Settings) //nolint:forcetypeassert // nothing else is put there
+	}
+	r := &Settings{Networks: s.Networks, Domain: s.Domain, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features}
+	r.Mesh = proto.CloneOf(s.Mesh)
+	config := new(meshconfig.ProxyConfig)
+	if r.Mesh.DefaultConfig == nil {
+		r.Mesh.DefaultConfig = new(meshconfig.ProxyConfig)
+	}
+	if proto.Unmarshal([]byte(own), config) == nil {
+		replaceSet(r.Mesh.DefaultConfig, config)
+	}
+	made, _ := s.others.LoadOrStore(own, r)
+	return made.(*Settings) //nolint:forcetypeassert // as above
+}
+
+// replaceSet sets every field of dst that src has.
+func replaceSet(dst, src *meshconfig.ProxyConfig) {
+	src.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		dst.ProtoReflect().Set(f, v)
+		return true
+	})
 }
 
 // TrustDomains gives the mesh's trust domain, and the others whose identities are its own too (trustDomainAliases).
@@ -21,8 +74,8 @@ func (s *Settings) TrustDomains() []string {
 	return append([]string{s.TrustDomain}, s.Mesh.GetTrustDomainAliases()...)
 }
 
-func resolveSettings(s mesh.Settings, domain string) *Settings {
-	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: domain}
+func resolveSettings(s mesh.Settings, o Options) *Settings {
+	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Features: o.Features, others: new(sync.Map)}
 	if r.Mesh == nil {
 		r.Mesh = mesh.DefaultMeshConfig()
 	}

@@ -15,20 +15,24 @@ type Snapshot struct {
 	Version  uint64
 	Settings *Settings
 	// Derived holds what others compute from everything but endpoints and workloads, Visibility what they compute from
-	// services, VirtualServices, Sidecars and settings alone.
-	Derived, Visibility *Derived
+	// services, VirtualServices, Sidecars and settings alone, Catalog what they compute from services and settings alone.
+	Derived, Visibility, Catalog *Derived
 
 	configs          *cow.Map[config.Key, *config.Config]
 	kinds            map[api.Kind][]*config.Config
 	services         *cow.Map[mesh.ServiceKey, *mesh.Service]
+	allocated        *cow.Map[mesh.ServiceKey, *mesh.Service] // those that were given addresses, as if they were their own
+	allocation       *Allocation                              // nil if no addresses are given
 	serviceList      []*mesh.Service
 	selecting        map[string][]*mesh.Service
 	endpoints        *cow.Map[mesh.ServiceKey, *EndpointSet]
 	byAddress        *cow.Map[netip.Addr, *Address]
 	destinationRules *destinationRules
 	envoyFilters     *envoyFilters
-	virtualServices  []*VirtualService
-	sourceSelectors  []map[string]string
+	telemetries      *telemetries
+	gateways         *gateways
+	networks         *NetworkGateways
+	virtualServices  virtualServices
 	problems         []config.Problem
 	shards           *cow.Map[mesh.ServiceKey, []*mesh.Shard]
 }
@@ -53,15 +57,14 @@ func (s *Snapshot) Endpoints(k mesh.ServiceKey) *EndpointSet {
 	return noEndpoints
 }
 
+// Networks gives the gateways by which networks are reached from others, nil if there are none.
+func (s *Snapshot) Networks() *NetworkGateways { return s.networks }
+
 // Shards gives the lists that the endpoints of a service were joined from, for the debug pages.
 func (s *Snapshot) Shards(k mesh.ServiceKey) []*mesh.Shard { return s.shards.Get(k) }
 
-// VirtualServices gives all VirtualServices, oldest first. The list must not be changed.
-func (s *Snapshot) VirtualServices() []*VirtualService { return s.virtualServices }
-
-// SourceSelectors gives the distinct source label selectors of all VirtualServices, in a fixed order.
-// What of a proxy's labels shapes its routes is which of them match.
-func (s *Snapshot) SourceSelectors() []map[string]string { return s.sourceSelectors }
+// RulesMark is equal in two snapshots only if no DestinationRule differs between them.
+func (s *Snapshot) RulesMark() any { return s.destinationRules }
 
 // Problems gives what sources and registries found wrong, sorted.
 func (s *Snapshot) Problems() []config.Problem { return s.problems }

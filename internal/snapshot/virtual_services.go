@@ -17,16 +17,21 @@ const MeshGateway = "mesh"
 // VirtualService is one VirtualService with its names resolved. It is a row.
 type VirtualService struct {
 	Config *config.Config
-	Spec   *networking.VirtualService
+	// Spec has the routes of delegates where the object leaves requests to them.
+	Spec *networking.VirtualService
 	// Hosts are full names, in the order of the spec.
 	Hosts []mesh.Hostname
 	// Gateways are "mesh" or "namespace/name".
 	Gateways []string
-	// From is the object and what else shaped the row.
+	// From is the object and its delegates, sorted.
 	From []config.Key
+	// Faults say which delegates, and which of their routes, are not in use, and why.
+	Faults []config.Problem
 
-	exportTo []string
-	domain   string
+	exportTo  []string
+	domain    string
+	delegates []delegate
+	sources   []map[string]string
 }
 
 // Resolve expands a destination's host as this object means it: a short name is a service of its namespace.
@@ -44,29 +49,19 @@ func (v *VirtualService) Private() bool {
 	return len(v.exportTo) == 1 && v.exportTo[0] == v.Config.Namespace
 }
 
-// rebuiltVirtualServices makes the rows for the objects given, oldest first, keeping every row whose object is the same.
-func rebuiltVirtualServices(old []*VirtualService, list []*config.Config, settings *Settings) []*VirtualService {
-	known := make(map[*config.Config]*VirtualService, len(old))
-	for _, v := range old {
-		known[v.Config] = v
-	}
-	rows := make([]*VirtualService, 0, len(list))
-	for _, c := range list {
-		row := newVirtualService(c, settings)
-		if k := known[c]; k != nil && slices.Equal(k.exportTo, row.exportTo) && k.domain == row.domain {
-			row = k
-		}
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b *VirtualService) int { return config.Older(a.Config, b.Config) })
-	return rows
+// Meets says whether some namespace sees both objects.
+func (v *VirtualService) Meets(o *VirtualService) bool {
+	return slices.ContainsFunc(v.exportTo, func(ns string) bool {
+		return ns == "*" && len(o.exportTo) > 0 || slices.Contains(o.exportTo, "*") || slices.Contains(o.exportTo, ns)
+	})
 }
 
-func newVirtualService(c *config.Config, settings *Settings) *VirtualService {
+func newVirtualService(c *config.Config, settings *Settings, find findConfig) *VirtualService {
 	spec := config.Spec[*networking.VirtualService](c)
 	v := &VirtualService{
 		Config: c, Spec: spec, From: []config.Key{c.Key}, domain: settings.Domain,
-		exportTo: exportTo(spec.ExportTo, settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace),
+		exportTo:  exportTo(spec.ExportTo, settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace),
+		delegates: delegatesOf(c, spec, settings, find),
 	}
 	for _, h := range spec.Hosts {
 		v.Hosts = append(v.Hosts, v.Resolve(h))
@@ -77,7 +72,16 @@ func newVirtualService(c *config.Config, settings *Settings) *VirtualService {
 	if len(spec.Gateways) == 0 {
 		v.Gateways = []string{MeshGateway}
 	}
+	v.takeDelegates()
+	if len(v.Hosts) > 0 { // a delegate's own routes are nobody's
+		v.sources = sourceLabels(v.Spec)
+	}
 	return v
+}
+
+// same says whether two rows were made of the same things.
+func (v *VirtualService) same(o *VirtualService) bool {
+	return v.Config == o.Config && v.domain == o.domain && slices.Equal(v.exportTo, o.exportTo) && slices.Equal(v.delegates, o.delegates)
 }
 
 // ResolveGateway gives a gateway's full name as an object of the namespace means it: "mesh" or "namespace/name".
@@ -91,36 +95,30 @@ func ResolveGateway(name, namespace string) string {
 	return namespace + "/" + name
 }
 
-// sourceSelectors collects the distinct label selectors by which routes look at where a request comes from.
-func sourceSelectors(list []*VirtualService) []map[string]string {
-	seen := map[string]map[string]string{}
+// sourceLabels collects the label selectors by which routes look at where a request comes from.
+func sourceLabels(spec *networking.VirtualService) []map[string]string {
+	var list []map[string]string
 	note := func(labels map[string]string) {
 		if len(labels) > 0 {
-			seen[SelectorText(labels)] = labels
+			list = append(list, labels)
 		}
 	}
-	for _, v := range list {
-		for _, r := range v.Spec.Http {
-			for _, m := range r.Match {
-				note(m.SourceLabels)
-			}
-		}
-		for _, r := range v.Spec.Tcp {
-			for _, m := range r.Match {
-				note(m.SourceLabels)
-			}
-		}
-		for _, r := range v.Spec.Tls {
-			for _, m := range r.Match {
-				note(m.SourceLabels)
-			}
+	for _, r := range spec.Http {
+		for _, m := range r.Match {
+			note(m.SourceLabels)
 		}
 	}
-	var out []map[string]string
-	for _, k := range slices.Sorted(maps.Keys(seen)) {
-		out = append(out, seen[k])
+	for _, r := range spec.Tcp {
+		for _, m := range r.Match {
+			note(m.SourceLabels)
+		}
 	}
-	return out
+	for _, r := range spec.Tls {
+		for _, m := range r.Match {
+			note(m.SourceLabels)
+		}
+	}
+	return list
 }
 
 // SelectorText writes a label selector canonically: "app=x,version=v1".

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
@@ -47,7 +48,9 @@ func (e *edit) workload(op mesh.Op, w *mesh.Workload) {
 		for _, a := range addresses(x.Addresses) {
 			add(&e.delta.Workloads, a)
 		}
-		e.rejoinSelecting(x)
+		for _, k := range e.claims.choosing(x) { // services that this Apply brings are joined anyway
+			e.rejoin[k] = struct{}{}
+		}
 	}
 }
 
@@ -64,22 +67,13 @@ func (ws workloads) set(k workloadKey, w *mesh.Workload) {
 	ns[k] = w
 }
 
-// rejoinSelecting marks the services whose selector chooses the workload. Services that this Apply brings are joined
-// anyway.
-func (e *edit) rejoinSelecting(w *mesh.Workload) {
-	for _, s := range e.current.selecting[w.Namespace] {
-		if selects(s, w) {
-			e.rejoin[s.ServiceKey] = struct{}{}
-		}
-	}
-}
-
 // selects says whether the workload is an endpoint of the service by label.
 func selects(s *mesh.Service, w *mesh.Workload) bool {
 	if w.Provider == mesh.Kubernetes && !s.SelectsPods || w.Provider != mesh.Kubernetes && !s.SelectsWorkloadEntries {
 		return false
 	}
-	return s.Namespace == w.Namespace && len(w.Labels) > 0 && Selects(s.Selector, w.Labels)
+	all := s.Selector != nil && len(s.Selector) == 0
+	return s.Namespace == w.Namespace && (all || Selects(s.Selector, w.Labels))
 }
 
 // Selects says whether labels have all that the selector asks for. An empty selector selects nothing here: where the
@@ -98,17 +92,17 @@ func Selects(selector, labels map[string]string) bool {
 
 // endpoints makes the endpoints that the service's selector chooses.
 func (ws workloads) endpoints(s *mesh.Service) []*mesh.Endpoint {
-	if len(s.Selector) == 0 || !s.SelectsPods && !s.SelectsWorkloadEntries {
+	if s.Selector == nil || !s.SelectsPods && !s.SelectsWorkloadEntries {
 		return nil
 	}
 	var list []*mesh.Endpoint
 	for _, w := range ws.byNamespace[s.Namespace] {
-		if (!w.Ready && !s.PublishNotReady) || len(w.Addresses) == 0 || !selects(s, w) {
+		if !w.Ready && !s.PublishNotReady || !takes(s, w.MainAddress()) || !selects(s, w) {
 			continue
 		}
 		for _, p := range s.Ports {
 			if port := targetPort(p, w); port != 0 {
-				list = append(list, endpoint(w, p, port))
+				list = append(list, endpoint(s, w, p, port))
 			}
 		}
 	}
@@ -127,12 +121,22 @@ func targetPort(p mesh.Port, w *mesh.Workload) uint32 {
 	return cmp.Or(p.Target, p.Number)
 }
 
-func endpoint(w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {
-	return &mesh.Endpoint{
-		Address: w.Addresses[0], MoreAddresses: w.Addresses[1:], Port: port, ServicePort: p.Name,
+func endpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {
+	e := &mesh.Endpoint{
+		Address: w.MainAddress(), Port: port, ServicePort: p.Name,
 		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace,
 		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, Weight: w.Weight, Health: w.Health, TLS: w.TLS,
 	}
+	if len(w.Addresses) > 1 {
+		e.MoreAddresses = w.Addresses[1:]
+	}
+	if strings.HasPrefix(e.Address, "unix://") { // a socket has no port
+		e.Port = 0
+	}
+	if s.Provider == mesh.Kubernetes && w.Subdomain != "" && w.Subdomain == s.Name {
+		e.Hostname = w.Hostname
+	}
+	return e
 }
 
 // Address is what lives at one IP: workloads, and endpoints that services list. It is a row.

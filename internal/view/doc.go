@@ -5,5 +5,6 @@
 // Law: knows no connections. A Key holds only what changes output (resolved selectors, not labels), so that ten thousand
 // alike sidecars share one View. What all Views of a namespace have in common is computed once (snapshot.Derived).
 //
-// Start with [KeyFor] in key.go and [Build] in view.go; scope.go is the outbound side, instances.go the inbound side.
+// Start with [KeyFor] in key.go and [Build] in view.go; scope.go is the outbound side, instances.go the inbound side,
+// gateway.go what a gateway serves.
 package view

@@ -1,9 +1,12 @@
 package view
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -28,24 +31,51 @@ type Key struct {
 	Locality mesh.Locality
 	Network  mesh.Network
 	Cluster  mesh.ClusterID
+	// NetworkView is the networks that the proxy wants to see, joined by commas; "": all.
+	NetworkView string
+	// Node is where the proxy runs, if there are services that it matters to.
+	Node string
 	// IPv4 and IPv6 say which families the proxy has addresses of.
 	IPv4, IPv6 bool
+	// Allocated says that the proxy's applications are told the addresses that services without any were given
+	// (snapshot.Allocation).
+	Allocated bool
 	// Interception is how traffic gets to the proxy: "REDIRECT", "TPROXY" or "NONE".
 	Interception string
 	// Bound says that the Sidecar has inbound listeners that are bound, and so may be where outbound ones would be.
 	Bound bool
 	// SocketMark is the SO_MARK that the proxy's upstream connections carry; 0: none.
 	SocketMark int
+	// Certificate is what the proxy has for its own connections to other proxies, in files.
+	Certificate mesh.CertificateFiles
+	// Near is what the proxy has of the labels by which endpoints are near or far (Snapshot.FailoverLabels), in the canonical
+	// text form of SelectorText.
+	Near string
+	// Rules are the DestinationRules with a workloadSelector that select the proxy.
+	Rules snapshot.RuleNames
 	// Patches are those of EnvoyFilters that hold for the proxy.
 	Patches snapshot.PatchNames
+	// Telemetry are the Telemetry objects that hold for the proxy.
+	Telemetry snapshot.TelemetryKeys
+	// LogService says that the proxy's own ProxyConfig has an access log service, and the mesh has proxies log to it
+	// (enableEnvoyAccessLogService).
+	LogService bool
+	// Keys says that the proxy may be sent private keys of its namespace.
+	Keys bool
+	// Own is what of the proxy's own ProxyConfig takes the place of the mesh's, in the form of Settings.With.
+	Own string
+	// Gateway is what a gateway serves.
+	Gateway GatewayKey
 }
 
 // KeyFor gives the Key of a proxy. It costs little: no services are listed but the selecting ones of one namespace.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
-		Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
+		Keys: p.Keys, Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
 		Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID,
 		Interception: p.Metadata.InterceptionMode, SocketMark: int(p.Metadata.SocketMark),
+		Certificate: p.Metadata.ClientCertificate(), Allocated: s.KnowsAllocated(p),
+		NetworkView: networkView(p), Node: node(s, p),
 	}
 	if k.Interception == "" {
 		k.Interception = "REDIRECT"
@@ -56,16 +86,34 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	}
 	labels := Labels(s, p)
 	k.Labels = matching(s.SourceSelectors(), labels)
-	k.Patches = s.PatchNames(snapshot.Patched{
+	k.Rules, k.Near = s.RuleNames(p.Namespace, labels), near(s, p, labels)
+	patched := snapshot.Patched{
 		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
-	})
+	}
+	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
+	k.Own = ownConfig(s.Settings, p)
+	k.LogService = s.Settings.Mesh.GetEnableEnvoyAccessLogService() && hasLogService(p)
 	if p.Type == mesh.SidecarProxy {
 		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
 			k.Sidecar, k.Bound = sc.Key, binds(sc, k.Interception)
 		}
 		k.Inbound = encodeInstances(instances(s, p, labels))
 	}
+	if p.Type == mesh.RouterProxy {
+		k.Gateway = gatewayKeyFor(s, p, labels)
+	}
 	return k
+}
+
+// hasLogService says whether the proxy has the cluster of an access log service in its bootstrap
+// (ProxyConfig.envoyAccessLogService): a listener that logs to a cluster that is not there is refused.
+func hasLogService(p *mesh.Proxy) bool {
+	var own struct {
+		EnvoyAccessLogService struct {
+			Address string `json:"address"`
+		} `json:"envoyAccessLogService"`
+	}
+	return json.Unmarshal(p.Metadata.ProxyConfig, &own) == nil && own.EnvoyAccessLogService.Address != ""
 }
 
 // binds says whether a Sidecar has inbound listeners that connections are not handed to by capture.
@@ -83,15 +131,21 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 	for k := range d.Services {
 		namespaces[k.Namespace] = true
 	}
-	everybody := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal)
+	everybody := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal) ||
+		!slices.Equal(old.FailoverLabels(), now.FailoverLabels()) || nodesMatter(old) != nodesMatter(now)
+	gateways := false
 	for k := range d.Configs {
-		if k.Kind == api.Sidecar || k.Kind == api.EnvoyFilter {
+		gateways = gateways || k.Kind == api.Gateway
+		if k.Kind == api.DestinationRule && old != nil && !old.SameRuleSelectors(now, k.Namespace) {
+			namespaces[k.Namespace] = true
+		}
+		if k.Kind == api.Sidecar || k.Kind == api.EnvoyFilter || k.Kind == api.Telemetry {
 			namespaces[k.Namespace] = true
 			everybody = everybody || k.Namespace == now.Settings.RootNamespace
 		}
 	}
 	return func(p *mesh.Proxy) bool {
-		if everybody || namespaces[p.Namespace] {
+		if everybody || namespaces[p.Namespace] || gateways && p.Type == mesh.RouterProxy {
 			return true
 		}
 		for _, a := range p.Addresses {
@@ -140,6 +194,26 @@ func workload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
 		}
 	}
 	return nil
+}
+
+// near gives the proxy's values of the labels by which endpoints are near or far. Its node is such a label that no workload
+// has itself.
+func near(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) string {
+	names := s.FailoverLabels()
+	if len(names) == 0 {
+		return ""
+	}
+	own := map[string]string{}
+	for _, name := range names {
+		value := labels[name]
+		if name == corev1.LabelHostname {
+			value = p.Metadata.NodeName
+		}
+		if value != "" {
+			own[name] = value
+		}
+	}
+	return snapshot.SelectorText(own)
 }
 
 func matching(selectors []map[string]string, labels map[string]string) string {

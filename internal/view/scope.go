@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/config"
@@ -27,35 +26,36 @@ type scope struct {
 	egress   []*Egress
 	services []*mesh.Service
 	byHost   map[mesh.Hostname]*mesh.Service
-	allowAny bool
+	unknown  Unknown
 }
 
 type scopeKey struct {
 	namespace string
+	allocated bool
 	sidecar   config.Key
 }
 
 func scopeOf(s *snapshot.Snapshot, k Key) *scope {
-	return snapshot.Derive(s.Visibility, scopeKey{k.Namespace, k.Sidecar}, func() *scope {
-		var spec *networking.Sidecar
-		if c := s.Config(k.Sidecar); c != nil {
-			spec = config.Spec[*networking.Sidecar](c)
-		}
-		return newScope(s, k.Namespace, spec)
+	return snapshot.Derive(s.Visibility, scopeKey{k.Namespace, k.Allocated, k.Sidecar}, func() *scope {
+		return newScope(s, k, s.Config(k.Sidecar))
 	})
 }
 
-func newScope(s *snapshot.Snapshot, namespace string, sidecar *networking.Sidecar) *scope {
-	all := visible{
-		services:        visibleServices(s, namespace),
-		virtualServices: visibleVirtualServices(s, namespace),
+func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
+	namespace := k.Namespace
+	var spec *networking.Sidecar
+	if sidecar != nil {
+		spec = config.Spec[*networking.Sidecar](sidecar)
 	}
-	sc := &scope{allowAny: allowAny(s.Settings, sidecar)}
-	if len(sidecar.GetEgress()) == 0 {
-		e := &Egress{Services: preferred(all.services, namespace), VirtualServices: all.virtualServices}
-		sc.egress = []*Egress{e}
+	c := catalogOf(s, catalogKey{namespace, k.Allocated})
+	all := visible{services: c.visible, virtualServices: visibleVirtualServices(s, namespace)}
+	sc := &scope{unknown: unknownOf(s.Settings, sidecar)}
+	if len(spec.GetEgress()) == 0 {
+		sc.egress = []*Egress{{Services: c.services, VirtualServices: all.virtualServices}}
+		sc.services, sc.byHost = c.services, c.byHost
+		return sc
 	}
-	for _, l := range sidecar.GetEgress() {
+	for _, l := range spec.GetEgress() {
 		sc.egress = append(sc.egress, all.egress(l, namespace))
 	}
 	sc.byHost = map[mesh.Hostname]*mesh.Service{}
@@ -73,26 +73,48 @@ func newScope(s *snapshot.Snapshot, namespace string, sidecar *networking.Sideca
 
 func compareServices(a, b *mesh.Service) int { return strings.Compare(string(a.Host), string(b.Host)) }
 
-func allowAny(settings *snapshot.Settings, sidecar *networking.Sidecar) bool {
-	if p := sidecar.GetOutboundTrafficPolicy(); p != nil {
-		return p.Mode == networking.OutboundTrafficPolicy_ALLOW_ANY
-	}
-	return settings.Mesh.GetOutboundTrafficPolicy().GetMode() == meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY
-}
-
 // visible is what a namespace sees before a Sidecar narrows it.
 type visible struct {
 	services        []*mesh.Service
 	virtualServices []*snapshot.VirtualService
 }
 
-func visibleServices(s *snapshot.Snapshot, namespace string) []*mesh.Service {
+// catalog is the services that a namespace sees without a Sidecar, the same whatever the rules for them.
+type catalog struct {
+	visible  []*mesh.Service // sorted by hostname and namespace
+	services []*mesh.Service // one per hostname
+	byHost   map[mesh.Hostname]*mesh.Service
+}
+
+type catalogKey struct {
+	namespace string
+	allocated bool
+}
+
+func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
+	return snapshot.Derive(s.Catalog, k, func() *catalog {
+		c := &catalog{visible: visibleServices(s, k), byHost: map[mesh.Hostname]*mesh.Service{}}
+		c.services = preferred(c.visible, k.namespace)
+		for _, svc := range c.services {
+			c.byHost[svc.Host] = svc
+		}
+		return c
+	})
+}
+
+// visibleServices gives the services that are exported to a namespace; those that were given addresses as callers see them
+// who know those.
+func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	defaults := s.Settings.Mesh.DefaultServiceExportTo
 	var list []*mesh.Service
 	for _, svc := range s.Services() {
-		if exported(svc, defaults, namespace) {
-			list = append(list, svc)
+		if !exported(svc, defaults, k.namespace) {
+			continue
 		}
+		if k.allocated {
+			svc = s.Allocated(svc)
+		}
+		list = append(list, svc)
 	}
 	return list
 }
@@ -162,41 +184,70 @@ type hostPattern struct {
 	host      mesh.Hostname
 }
 
-func hostPatterns(hosts []string, own string) []hostPattern {
-	var list []hostPattern
+// imported is what an egress listener imports: what one of its patterns takes and none of the excluded ones.
+type imported struct{ patterns, excluded []hostPattern }
+
+// importedBy reads egress.hosts. A "~" before the namespace excludes, and "~" alone does so in all namespaces: "~/*" leaves
+// nothing.
+func importedBy(hosts []string, own string) imported {
+	var in imported
 	for _, h := range hosts {
 		ns, name, ok := strings.Cut(h, "/")
-		if !ok || ns == "~" {
+		if !ok {
 			continue
 		}
-		if ns == "." {
+		ns, exclude := strings.CutPrefix(ns, "~")
+		switch ns {
+		case "":
+			ns = "*"
+		case ".":
 			ns = own
 		}
-		list = append(list, hostPattern{ns, mesh.Hostname(strings.ToLower(name))})
+		p := hostPattern{ns, mesh.Hostname(strings.ToLower(name))}
+		if exclude {
+			in.excluded = append(in.excluded, p)
+		} else {
+			in.patterns = append(in.patterns, p)
+		}
 	}
-	return list
+	return in
 }
 
+func (in imported) service(svc *mesh.Service) bool {
+	selects := func(p hostPattern) bool { return p.selects(svc.Namespace, svc.Host) }
+	return slices.ContainsFunc(in.patterns, selects) && !slices.ContainsFunc(in.excluded, selects)
+}
+
+// virtualService says whether a VirtualService is imported: by any of its hosts that is not excluded.
+func (in imported) virtualService(vs *snapshot.VirtualService) bool {
+	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool {
+		return slices.ContainsFunc(in.patterns, func(p hostPattern) bool { return p.in(vs.Config.Namespace) && p.host.Matches(h) }) &&
+			!slices.ContainsFunc(in.excluded, func(p hostPattern) bool { return p.selects(vs.Config.Namespace, h) })
+	})
+}
+
+func (p hostPattern) in(namespace string) bool { return p.namespace == "*" || p.namespace == namespace }
+
 func (p hostPattern) selects(namespace string, host mesh.Hostname) bool {
-	return (p.namespace == "*" || p.namespace == namespace) && p.host.Covers(host)
+	return p.in(namespace) && p.host.Covers(host)
 }
 
 // egress narrows what is visible to what one egress listener of a Sidecar imports.
 func (all visible) egress(l *networking.IstioEgressListener, namespace string) *Egress {
-	patterns := hostPatterns(l.Hosts, namespace)
+	in := importedBy(l.Hosts, namespace)
 	e := &Egress{Listener: l}
 	if whole(l) {
 		e.Listener = nil
 	}
 	for _, vs := range all.virtualServices {
-		if imports(patterns, vs) {
+		if in.virtualService(vs) {
 			e.VirtualServices = append(e.VirtualServices, vs)
 		}
 	}
 	targets := destinations(e.VirtualServices)
 	var services []*mesh.Service
 	for _, svc := range all.services {
-		if targets[svc.Host] || slices.ContainsFunc(patterns, func(p hostPattern) bool { return p.selects(svc.Namespace, svc.Host) }) {
+		if targets[svc.Host] || in.service(svc) {
 			services = append(services, svc)
 		}
 	}
@@ -207,17 +258,6 @@ func (all visible) egress(l *networking.IstioEgressListener, namespace string) *
 // whole says that an egress listener is the one for everything that no other takes: no port, no bind.
 func whole(l *networking.IstioEgressListener) bool {
 	return l.Port == nil && l.Bind == "" && l.CaptureMode == networking.CaptureMode_DEFAULT
-}
-
-func imports(patterns []hostPattern, vs *snapshot.VirtualService) bool {
-	for _, p := range patterns {
-		for _, h := range vs.Hosts {
-			if (p.namespace == "*" || p.namespace == vs.Config.Namespace) && p.host.Matches(h) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // destinations collects the hosts that imported VirtualServices route to: they become visible too.

@@ -32,7 +32,7 @@ type View struct {
 // Build makes the View of a Key. Parts that Views have in common are shared with those of the same snapshot, and of
 // all that differ from it only in endpoints.
 func Build(s *snapshot.Snapshot, k Key) *View {
-	v := &View{Key: k, Snapshot: s, Settings: s.Settings, Inbound: decodeInstances(s, k.Inbound)}
+	v := &View{Key: k, Snapshot: s, Settings: s.Settings.With(k.Own), Inbound: decodeInstances(s, k.Inbound)}
 	if k.Sidecar != (config.Key{}) {
 		if v.Sidecar = s.Config(k.Sidecar); v.Sidecar != nil {
 			v.Ingress = config.Spec[*networking.Sidecar](v.Sidecar).Ingress
@@ -60,10 +60,11 @@ func (v *View) DestinationRule(h mesh.Hostname) *snapshot.DestinationRule {
 	if svc := v.Service(h); svc != nil {
 		k.Namespace = svc.Namespace
 	}
-	return v.Snapshot.DestinationRule(v.Key.Namespace, k)
+	return v.Snapshot.SelectedRule(v.Key.Namespace, v.Key.Rules, k)
 }
 
-// OwnDestinationRule gives the rule that the service's own namespace has for it: what its inbound side goes by.
+// OwnDestinationRule gives the rule that the service's own namespace has for it: what its inbound side goes by. Rules with a
+// workloadSelector are about what the selected call, not about what they serve.
 func (v *View) OwnDestinationRule(svc *mesh.Service) *snapshot.DestinationRule {
 	return v.Snapshot.DestinationRule(svc.Namespace, svc.ServiceKey)
 }
@@ -72,10 +73,6 @@ func (v *View) OwnDestinationRule(svc *mesh.Service) *snapshot.DestinationRule {
 func (v *View) Endpoints(svc *mesh.Service) *snapshot.EndpointSet {
 	return v.Snapshot.Endpoints(svc.ServiceKey)
 }
-
-// OutboundAllowAny says whether calls to unknown destinations pass (outboundTrafficPolicy ALLOW_ANY: the Sidecar's, or
-// else the mesh's).
-func (v *View) OutboundAllowAny() bool { return v.scope.allowAny }
 
 // Touched says whether the change may have altered the View. It says false only where it surely has not. Which proxies
 // belong to the View is another question, that KeyFor answers.
@@ -107,6 +104,10 @@ func (v *View) TouchedBy(k config.Key) bool {
 		return true
 	case api.EnvoyFilter:
 		return v.Key.Patches.Has(k)
+	case api.Telemetry:
+		return v.Key.Telemetry.Has(k)
+	case api.Gateway:
+		return v.touchesGateway(k)
 	case api.Sidecar:
 		return k.Namespace == v.Key.Namespace || k.Namespace == v.Settings.RootNamespace
 	default:

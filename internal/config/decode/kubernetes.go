@@ -27,7 +27,7 @@ func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		mergeStringData(secret)
 	}
-	d.configure(object, object)
+	d.configure(object, object, nil)
 }
 
 // mergeStringData does to a Secret what the API server does when it is written (Secret.stringData).

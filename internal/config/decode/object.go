@@ -99,7 +99,7 @@ func (d *Decoded) bad() bool {
 	return false
 }
 
-// envelope is an object of an Istio kind, whose status is not ours to read.
+// envelope is an object of an Istio kind. Of its status little is ours to read; see Status.
 type envelope struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -125,15 +125,15 @@ func (d *Decoded) istio(info api.KindInfo, body []byte) {
 		d.note(p.Severity, p.Field, p.Reason)
 	}
 	if !d.bad() {
-		d.configure(&e.Metadata, spec)
+		d.configure(&e.Metadata, spec, Status(info.Kind, e.Status))
 	}
 }
 
 // configure makes the Config of an object that was read.
-func (d *Decoded) configure(meta metav1.Object, spec any) {
+func (d *Decoded) configure(meta metav1.Object, spec any, status *config.Status) {
 	c, err := config.New(config.Meta{
 		Key: d.Key, Labels: meta.GetLabels(), Annotations: meta.GetAnnotations(), Created: meta.GetCreationTimestamp().Time,
-		ResourceVersion: meta.GetResourceVersion(), Generation: meta.GetGeneration(),
+		ResourceVersion: meta.GetResourceVersion(), Generation: meta.GetGeneration(), Status: status,
 	}, spec)
 	if err != nil {
 		d.fail("", err.Error())

@@ -36,6 +36,9 @@ type Fixture struct {
 	Same mesh.Batch
 	// Broken are other versions of some of the Objects with a part that cannot be used, and is to be named in a Problem.
 	Broken mesh.Batch
+	// Shared are upserts of what is not the registry's own and shapes what it says: Namespaces, Settings. Each makes a
+	// difference to the Objects.
+	Shared mesh.Batch
 	// Renamed is one of the Objects under another name.
 	Old, Renamed mesh.Event
 }

@@ -235,6 +235,33 @@ func (s suite) broken(t *testing.T) {
 	}
 }
 
+// shared has something come that others say and that what is said depends on: before, after and between the objects, and go
+// again.
+func (s suite) shared(t *testing.T) {
+	without := s.start(t, s.Objects...)
+	for i, e := range s.Shared {
+		want := s.start(t, append(mesh.Batch{e}, s.Objects...)...).state
+		if cmp.Equal(want, without.state) {
+			t.Errorf("Shared[%d] makes no difference", i)
+		}
+		for n := range len(s.Objects) + 1 {
+			w := s.start(t, s.Objects[:n]...)
+			w.tell(e)
+			w.tell(s.Objects[n:]...)
+			if diff := cmp.Diff(want, w.state); diff != "" {
+				t.Fatalf("Shared[%d] behind %d objects leads elsewhere (-want +got):\n%s", i, n, diff)
+			}
+			if w.tell(e); !cmp.Equal(want, w.state) {
+				t.Fatalf("Shared[%d] said again makes a difference", i)
+			}
+			if e.Config != nil {
+				w.tell(deleted(e))
+				s.want(t, w, s.Objects...)
+			}
+		}
+	}
+}
+
 func (s suite) passThrough(t *testing.T) {
 	if !s.PassesThrough {
 		t.Skip("the registry has no input that others share")

@@ -31,6 +31,7 @@ func Run(t *testing.T, f Fixture) {
 		{"deleting what is unknown is harmless", s.deleteUnknown},
 		{"an error keeps the last good state", s.sourceError},
 		{"a broken part is named and mended", s.broken},
+		{"what others share may come at any time", s.shared},
 		{"other events pass through", s.passThrough},
 	} {
 		before := inputHashes(f)

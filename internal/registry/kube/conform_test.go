@@ -3,6 +3,8 @@ package kube_test
 import (
 	"testing"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/registry/conform"
@@ -21,6 +23,7 @@ func TestConformance(t *testing.T) {
 		edit(t, reviewsPod, "phase: Running", "phase: Succeeded"),
 		edit(t, reviewsPod, "podIP: 10.244.0.5", "podIP: 10.244.0.6", "podIPs: [{ip: 10.244.0.5}]", "podIPs: []"),
 		edit(t, reviewsPod, "nodeName: node-1", "nodeName: node-2"),
+		edit(t, reviewsPod, "nodeName: node-1", "nodeName: node-1\n  hostname: first\n  subdomain: reviews"),
 		edit(t, node1, "eu-1", "eu-2"),
 		edit(t, systemNamespace, "net-1", "net-2"),
 		edit(t, manualSlice, "192.0.2.1", "192.0.2.2"),
@@ -57,8 +60,11 @@ func TestConformance(t *testing.T) {
 				Changed:       objects(t, changed...),
 				Same:          objects(t, same...),
 				Broken:        objects(t, broken...),
-				Old:           mesh.Event{Config: object(t, reviewsService)},
-				Renamed:       mesh.Event{Config: object(t, edit(t, reviewsService, "name: reviews,", "name: critics,"))},
+				Shared: mesh.Batch{
+					{Settings: &mesh.Settings{Mesh: &meshconfig.MeshConfig{TrustDomain: "another"}}},
+				},
+				Old:     mesh.Event{Config: object(t, reviewsService)},
+				Renamed: mesh.Event{Config: object(t, edit(t, reviewsService, "name: reviews,", "name: critics,"))},
 			})
 		})
 	}

@@ -39,7 +39,7 @@ type Converter struct {
 	trustDomain string
 
 	network       mesh.Network // of the whole cluster, from the system namespace
-	networks      networks     // from MeshNetworks
+	networks      mesh.NetworkPlan
 	nodes         map[string]mesh.Locality
 	distributions map[string]string // traffic distribution by namespace
 
@@ -146,8 +146,8 @@ func (c *Converter) setSettings(s *mesh.Settings) {
 		c.trustDomain = domain
 	}
 	if s.Networks != nil {
-		now := readNetworks(s.Networks, c.options.Cluster)
-		changed = changed || !now.equal(c.networks)
+		now := mesh.NewNetworkPlan(s.Networks, c.options.Cluster)
+		changed = changed || !now.Equal(c.networks)
 		c.networks = now
 	}
 	if !changed {

@@ -139,7 +139,7 @@ func (c *Converter) readPod(object *config.Config) podFacts {
 		node:           p.Spec.NodeName,
 		ips:            podIPs(p, &wrong),
 		ports:          namedPorts(p),
-		hostname:       cmp.Or(p.Spec.Hostname, object.Name),
+		hostname:       hostnameOf(p, object.Name),
 		subdomain:      p.Spec.Subdomain,
 		owner:          ownerOf(p, object.Name, object.Labels),
 		hostNetwork:    p.Spec.HostNetwork,
@@ -147,6 +147,14 @@ func (c *Converter) readPod(object *config.Config) podFacts {
 		ready:          (ready || !said && c.options.EndpointsFromPods) && !terminal && p.DeletionTimestamp == nil,
 		problems:       wrong.list,
 	}
+}
+
+// hostnameOf gives a pod's own name below a headless service, "" if it is below none.
+func hostnameOf(p *corev1.Pod, name string) string {
+	if p.Spec.Subdomain == "" {
+		return ""
+	}
+	return cmp.Or(p.Spec.Hostname, name)
 }
 
 func podIPs(p *corev1.Pod, wrong *problems) []string {
@@ -228,6 +236,8 @@ func (c *Converter) workload(k name, p *pod) *mesh.Workload {
 		Namespace:      k.Namespace,
 		Name:           k.Name,
 		Owner:          p.owner,
+		Hostname:       p.hostname,
+		Subdomain:      p.subdomain,
 		Addresses:      p.ips,
 		ContainerPorts: p.ports,
 		Labels:         c.topologyLabels(p.labels, locality, network, p.node),

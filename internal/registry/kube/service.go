@@ -80,6 +80,7 @@ func (c *Converter) service(k name, object *config.Config, wrong *problems) *mes
 		wrong.add(config.Warning, "metadata.annotations["+annotation.TrafficNodeSelector.Name+"]",
 			"not honoured yet: the addresses of nodes are not used to reach this service from other networks")
 	}
+	s.External = externalAddresses(config.Spec[*corev1.Service](object))
 	if spec.Type == corev1.ServiceTypeExternalName {
 		return aliasService(s, spec, wrong)
 	}
@@ -145,6 +146,26 @@ func clusterIPs(addresses []string, wrong *problems) []string {
 		list = append(list, ip)
 	}
 	return list
+}
+
+// externalAddresses are those of the load balancers before a Service, and others that lead to it.
+func externalAddresses(service *corev1.Service) []string {
+	var list []string
+	for _, ingress := range service.Status.LoadBalancer.Ingress {
+		switch {
+		case ingress.IP != "":
+			list = append(list, ingress.IP)
+		case ingress.Hostname != "":
+			list = append(list, ingress.Hostname)
+		}
+	}
+	for _, a := range service.Spec.ExternalIPs {
+		if ip, ok := canonicalIP(a); ok {
+			list = append(list, ip)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // exportTo reads the annotation networking.istio.io/exportTo: namespaces separated by commas. Its order means nothing.

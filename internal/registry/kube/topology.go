@@ -2,14 +2,11 @@ package kube
 
 import (
 	"cmp"
-	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"istio.io/api/label"
-	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -57,7 +54,7 @@ func (c *Converter) localityOf(labels map[string]string, node string) mesh.Local
 // networkOf says which network an address is in: the one of the pod's label, else of the cluster, else the one that
 // MeshNetworks puts the cluster or the address in.
 func (c *Converter) networkOf(labels map[string]string, address string) mesh.Network {
-	return cmp.Or(mesh.Network(labels[label.TopologyNetwork.Name]), c.network, c.networks.of(address))
+	return cmp.Or(mesh.Network(labels[label.TopologyNetwork.Name]), c.network, c.networks.Of(address))
 }
 
 // topologyLabels are the labels of an endpoint: its own, and where it is, so that subsets can be made by cluster, zone
@@ -80,56 +77,4 @@ func (c *Converter) topologyLabels(own map[string]string, at mesh.Locality, netw
 		}
 	}
 	return all
-}
-
-// networks is what MeshNetworks says about the endpoints of one cluster.
-type networks struct {
-	cluster mesh.Network // of the whole cluster (fromRegistry)
-	ranges  []networkRange
-}
-
-type networkRange struct {
-	prefix  netip.Prefix
-	network mesh.Network
-}
-
-// readNetworks reads MeshNetworks. The API has ranges not overlap and a registry be in one network; where they do not
-// hold to it, the network whose name sorts first counts.
-func readNetworks(all *meshconfig.MeshNetworks, cluster mesh.ClusterID) networks {
-	var n networks
-	for network, of := range all.GetNetworks() {
-		for _, e := range of.GetEndpoints() {
-			if r := e.GetFromRegistry(); r != "" && r == string(cluster) && (n.cluster == "" || mesh.Network(network) < n.cluster) {
-				n.cluster = mesh.Network(network)
-			}
-			if p, err := netip.ParsePrefix(e.GetFromCidr()); err == nil {
-				n.ranges = append(n.ranges, networkRange{p.Masked(), mesh.Network(network)})
-			}
-		}
-	}
-	slices.SortFunc(n.ranges, func(a, b networkRange) int {
-		return cmp.Or(cmp.Compare(a.network, b.network), a.prefix.Compare(b.prefix))
-	})
-	return n
-}
-
-func (n networks) equal(o networks) bool {
-	return n.cluster == o.cluster && slices.Equal(n.ranges, o.ranges)
-}
-
-func (n networks) of(address string) mesh.Network {
-	if n.cluster != "" || len(n.ranges) == 0 {
-		return n.cluster
-	}
-	addr, err := netip.ParseAddr(address)
-	if err != nil {
-		return ""
-	}
-	addr = addr.Unmap()
-	for _, r := range n.ranges {
-		if r.prefix.Contains(addr) {
-			return r.network
-		}
-	}
-	return ""
 }

@@ -2,9 +2,13 @@ package serviceentry
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"istio.io/api/annotation"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/api"
@@ -28,7 +32,10 @@ type Converter struct {
 	source      string
 	trustDomain string
 
-	distributions map[string]string // annotation networking.istio.io/traffic-distribution by namespace
+	mesh          *meshconfig.MeshConfig
+	networks      mesh.NetworkPlan
+	distributions map[string]string            // annotation networking.istio.io/traffic-distribution by namespace
+	namespaces    map[string]map[string]string // labels by namespace
 	objects       map[config.Key]*converted
 }
 
@@ -52,6 +59,7 @@ func New(o Options) *Converter {
 		source:        string(mesh.External) + "/" + string(o.Cluster),
 		trustDomain:   o.TrustDomain,
 		distributions: map[string]string{},
+		namespaces:    map[string]map[string]string{},
 		objects:       map[config.Key]*converted{},
 	}
 }
@@ -129,31 +137,56 @@ func (c *Converter) convert(object *config.Config) *converted {
 }
 
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
+	moved := false
+	if s.Networks != nil {
+		plan := mesh.NewNetworkPlan(s.Networks, c.options.Cluster)
+		moved, c.networks = !plan.Equal(c.networks), plan
+	}
 	if s.Mesh == nil {
+		if moved {
+			return c.again(out, func(config.Key) bool { return true })
+		}
 		return out
 	}
-	domain := cmp.Or(s.Mesh.GetTrustDomain(), c.options.TrustDomain)
-	if domain == c.trustDomain {
+	old, domain := c.mesh, cmp.Or(s.Mesh.GetTrustDomain(), c.options.TrustDomain)
+	c.mesh = s.Mesh
+	visible := !proto.Equal(old.GetServiceEntryVisibility(), c.mesh.GetServiceEntryVisibility()) ||
+		c.mesh.GetServiceEntryVisibility() != nil && !slices.Equal(old.GetDefaultServiceExportTo(), c.mesh.GetDefaultServiceExportTo())
+	switch {
+	case domain != c.trustDomain, moved:
+		c.trustDomain = domain
+		return c.again(out, func(config.Key) bool { return true })
+	case visible:
+		return c.again(out, func(k config.Key) bool { return k.Kind == api.ServiceEntry })
+	default:
 		return out
 	}
-	c.trustDomain = domain
-	return c.again(out, func(config.Key) bool { return true })
 }
 
 func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.Config) mesh.Batch {
-	now := ""
+	distribution, labels := "", map[string]string(nil)
 	if op == mesh.Upsert {
-		now = namespace.Annotations[annotation.NetworkingTrafficDistribution.Name]
+		distribution, labels = namespace.Annotations[annotation.NetworkingTrafficDistribution.Name], namespace.Labels
 	}
-	if now == c.distributions[namespace.Name] {
+	changed := put(c.distributions, namespace.Name, distribution, distribution == "", distribution == c.distributions[namespace.Name])
+	relabelled := put(c.namespaces, namespace.Name, labels, len(labels) == 0, maps.Equal(labels, c.namespaces[namespace.Name]))
+	if !changed && (!relabelled || c.mesh.GetServiceEntryVisibility() == nil) {
 		return out
 	}
-	if now == "" {
-		delete(c.distributions, namespace.Name)
-	} else {
-		c.distributions[namespace.Name] = now
-	}
 	return c.again(out, func(k config.Key) bool { return k.Kind == api.ServiceEntry && k.Namespace == namespace.Name })
+}
+
+// put notes what is so of a namespace, nothing if it is empty, and says whether it is news.
+func put[V any](m map[string]V, namespace string, now V, empty, known bool) bool {
+	switch {
+	case known:
+		return false
+	case empty:
+		delete(m, namespace)
+	default:
+		m[namespace] = now
+	}
+	return true
 }
 
 // again converts the objects concerned once more, in the order of their keys: something that many of them read has

@@ -6,5 +6,6 @@
 // Law: pure, and each object by itself: which workloads a workloadSelector chooses, and which of several definitions of
 // one host counts, is for the snapshot to say, where all registries meet.
 //
-// Start with [Converter.Convert] in converter.go, then service.go, endpoint.go and workload.go.
+// Start with [Converter.Convert] in converter.go, then service.go, endpoint.go and workload.go; allocation.go says who is to
+// be given an address, visibility.go who may see it.
 package serviceentry

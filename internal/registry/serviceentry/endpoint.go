@@ -44,18 +44,18 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 	if spec.GetWorkloadSelector() != nil || len(spec.GetEndpoints()) == 0 {
 		return nil
 	}
-	if s.Resolution == mesh.Passthrough {
+	if s.Resolution == mesh.Passthrough || s.Resolution == mesh.DynamicDNS {
 		r.wrong(config.Error, "spec.endpoints", "are not used with resolution %s", spec.GetResolution())
 		return nil
 	}
 	list := make([]*mesh.Endpoint, 0, len(spec.GetEndpoints())*len(s.Ports))
 	for i, entry := range spec.GetEndpoints() {
 		field := fmt.Sprintf("spec.endpoints[%d]", i)
-		if !r.usable(field+".address", entry.GetAddress(), s.Resolution) {
+		if !r.usable(field+".address", entry, s.Resolution) {
 			continue
 		}
 		own := r.ownPorts(field, entry)
-		base := r.endpoint(entry)
+		base := r.endpoint(entry, entry.GetLabels())
 		for _, p := range s.Ports {
 			e := base
 			e.ServicePort = p.Name
@@ -68,13 +68,18 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 	return list
 }
 
-// usable says whether a service of that resolution can have an endpoint at the address.
-func (r *reader) usable(field, address string, resolution mesh.Resolution) bool {
+// usable says whether a service of that resolution can have the endpoint.
+func (r *reader) usable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
+	address := entry.GetAddress()
 	_, err := netip.ParseAddr(address)
 	ip, socket := err == nil, strings.HasPrefix(address, unixPrefix)
 	switch {
+	case address == "" && entry.GetNetwork() == "":
+		r.wrong(config.Error, field, "is missing, and so is the network whose gateways would know the way; it is left out")
+	case address == "" && resolution != mesh.Static:
+		r.wrong(config.Error, field, "is missing: the gateways of network %q can stand in only with resolution STATIC; it is left out", entry.GetNetwork())
 	case address == "":
-		r.wrong(config.Error, field, "is missing: reaching an endpoint through its network's gateway alone is not honoured yet; it is left out")
+		return true
 	case resolution == mesh.Static && !ip && !socket:
 		r.wrong(config.Error, field, "%q is not an IP address: resolution STATIC does not resolve names; it is left out", address)
 	case resolution != mesh.Static && socket:
@@ -87,24 +92,24 @@ func (r *reader) usable(field, address string, resolution mesh.Resolution) bool 
 	return false
 }
 
-// endpoint converts what an endpoint and a WorkloadEntry have in common.
-func (r *reader) endpoint(entry *networking.WorkloadEntry) mesh.Endpoint {
-	locality := localityOf(entry)
-	network := mesh.Network(cmp.Or(entry.GetNetwork(), entry.GetLabels()[label.TopologyNetwork.Name]))
+// endpoint converts what an endpoint and a WorkloadEntry have in common. The labels are the entry's own, or more.
+func (r *reader) endpoint(entry *networking.WorkloadEntry, labels map[string]string) mesh.Endpoint {
+	locality := localityOf(entry.GetLocality(), labels)
 	address := entry.GetAddress()
+	network := cmp.Or(mesh.Network(cmp.Or(entry.GetNetwork(), labels[label.TopologyNetwork.Name])), r.networks.Of(address))
 	if ip, err := netip.ParseAddr(address); err == nil {
 		address = ip.String()
 	}
 	return mesh.Endpoint{
 		Address:   address,
-		Labels:    r.topologyLabels(entry.GetLabels(), locality, network),
+		Labels:    r.topologyLabels(labels, locality, network),
 		Account:   r.account(r.object.Namespace, entry.GetServiceAccount()),
 		Namespace: r.object.Namespace,
 		Locality:  locality,
 		Network:   network,
 		Cluster:   r.options.Cluster,
 		Weight:    entry.GetWeight(),
-		TLS:       takesMutualTLS(entry),
+		TLS:       takesMutualTLS(entry.GetServiceAccount(), labels),
 	}
 }
 
@@ -126,12 +131,12 @@ func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[str
 }
 
 // localityOf reads the locality field, else the label, in whose value "." stands for "/".
-func localityOf(entry *networking.WorkloadEntry) mesh.Locality {
-	if l := entry.GetLocality(); l != "" {
-		return mesh.ParseLocality(l)
+func localityOf(field string, labels map[string]string) mesh.Locality {
+	if field != "" {
+		return mesh.ParseLocality(field)
 	}
 	const old = "istio-locality"
-	named := cmp.Or(entry.GetLabels()[label.TopologyLocality.Name], entry.GetLabels()[old])
+	named := cmp.Or(labels[label.TopologyLocality.Name], labels[old])
 	if !strings.Contains(named, "/") {
 		named = strings.ReplaceAll(named, ".", "/")
 	}
@@ -140,11 +145,11 @@ func localityOf(entry *networking.WorkloadEntry) mesh.Locality {
 
 // takesMutualTLS says whether proxies are to use mutual TLS: as the label security.istio.io/tlsMode says, and without
 // one where there is an identity to expect.
-func takesMutualTLS(entry *networking.WorkloadEntry) bool {
-	if mode, given := entry.GetLabels()[label.SecurityTlsMode.Name]; given {
+func takesMutualTLS(serviceAccount string, labels map[string]string) bool {
+	if mode, given := labels[label.SecurityTlsMode.Name]; given {
 		return mode == "istio"
 	}
-	return entry.GetServiceAccount() != ""
+	return serviceAccount != ""
 }
 
 // topologyLabels are an endpoint's labels and where it is, so that subsets can be made by cluster, zone or network.

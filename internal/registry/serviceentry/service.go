@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"istio.io/api/label"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/config"
@@ -37,7 +36,7 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 		Ports:               r.ports(spec),
 		Resolution:          r.resolution(spec),
 		MeshExternal:        spec.GetLocation() == networking.ServiceEntry_MESH_EXTERNAL,
-		ExportTo:            spec.GetExportTo(),
+		ExportTo:            r.exportTo(spec),
 		Accounts:            spec.GetSubjectAltNames(),
 		Labels:              r.object.Labels,
 		Created:             r.object.Created.UTC(),
@@ -45,14 +44,22 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 		From:                r.object.Key,
 	}
 	if selector := spec.GetWorkloadSelector(); selector != nil {
-		r.selector(spec)
-		base.Selector, base.SelectsPods, base.SelectsWorkloadEntries = selector.GetLabels(), true, true
+		if len(spec.GetEndpoints()) > 0 {
+			r.wrong(config.Error, "spec.endpoints", "cannot be used together with workloadSelector, which counts")
+		}
+		base.SelectsPods, base.SelectsWorkloadEntries = true, true
+		if base.Selector = selector.GetLabels(); base.Selector == nil {
+			base.Selector = map[string]string{} // all of the namespace
+		}
 	}
-	r.allocation(base)
+	allocates := r.allocates(spec)
 	listed := r.listedEndpoints(spec, base)
 	for _, host := range r.hosts(spec) {
 		s := base
 		s.ServiceKey = mesh.ServiceKey{Namespace: r.object.Namespace, Host: host}
+		if s.Allocates = allocates && (!host.IsWildcard() || s.Resolution == mesh.DynamicDNS); s.Allocates {
+			s.Allocated = r.allocated(host)
+		}
 		into.services = append(into.services, s.Sealed())
 		endpoints := listed
 		if resolvesHost(spec) {
@@ -76,6 +83,8 @@ func (r *reader) hosts(spec *networking.ServiceEntry) []mesh.Hostname {
 			r.wrong(config.Error, field, "%q is no host of a service; it is left out", h)
 		case slices.Contains(list, host):
 			r.wrong(config.Warning, field, "%q is listed twice", h)
+		case !host.IsWildcard() && spec.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS:
+			r.wrong(config.Error, field, "%q is not a wildcard, which resolution DYNAMIC_DNS is for; it is left out", h)
 		default:
 			list = append(list, host)
 		}
@@ -123,6 +132,10 @@ func (r *reader) ports(spec *networking.ServiceEntry) []mesh.Port {
 			continue
 		}
 		protocol, known := mesh.ParseProtocol(p.GetProtocol())
+		if dynamic := spec.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS; dynamic && !protocol.IsHTTP() && !protocol.IsTLS() {
+			r.wrong(config.Error, field+".protocol", "%q does not tell which host is meant, as resolution DYNAMIC_DNS needs; the port is left out", p.GetProtocol())
+			continue
+		}
 		if !known && p.GetProtocol() != "" {
 			r.wrong(config.Warning, field+".protocol", "%q is not known; proxies detect what is spoken", p.GetProtocol())
 		}
@@ -149,34 +162,10 @@ func (r *reader) resolution(spec *networking.ServiceEntry) mesh.Resolution {
 		return mesh.DNS
 	case networking.ServiceEntry_DNS_ROUND_ROBIN:
 		return mesh.DNSRoundRobin
+	case networking.ServiceEntry_DYNAMIC_DNS:
+		return mesh.DynamicDNS
 	default:
-		r.wrong(config.Warning, "spec.resolution", "%s is not honoured yet: treated as NONE, proxies connect to the address that the caller chose", resolution)
+		r.wrong(config.Error, "spec.resolution", "%s is not known: treated as NONE, proxies connect to the address that the caller chose", resolution)
 		return mesh.Passthrough
-	}
-}
-
-// selector looks at a workloadSelector; the snapshot does the selecting.
-func (r *reader) selector(spec *networking.ServiceEntry) {
-	if len(spec.GetWorkloadSelector().GetLabels()) == 0 {
-		r.wrong(config.Warning, "spec.workloadSelector.labels", "are missing: no workload is selected")
-	}
-	if len(spec.GetEndpoints()) > 0 {
-		r.wrong(config.Error, "spec.endpoints", "cannot be used together with workloadSelector, which counts")
-	}
-}
-
-// allocation says where an address would have been allocated: Istio gives one to every host that has none and can be
-// resolved, which makes a difference where nothing but the address tells whose traffic it is.
-func (r *reader) allocation(s mesh.Service) {
-	if len(s.Addresses) > 0 || s.Resolution == mesh.Passthrough {
-		return
-	}
-	asked := r.object.Labels[label.NetworkingEnableAutoallocateIp.Name]
-	byAddress := slices.ContainsFunc(s.Ports, func(p mesh.Port) bool { return p.Protocol.IsTCP() && !p.Protocol.IsTLS() })
-	switch {
-	case strings.EqualFold(asked, "true"):
-		r.wrong(config.Warning, "metadata.labels["+label.NetworkingEnableAutoallocateIp.Name+"]", "not honoured yet: no address is allocated")
-	case byAddress && !strings.EqualFold(asked, "false"):
-		r.wrong(config.Warning, "spec.addresses", "none, and none is allocated yet: TCP connections are known by their port alone")
 	}
 }

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/env"
+	"github.com/google/cel-go/common/types"
+)
+
+// maxExpression is the greatest length in bytes of a CEL expression.
+const maxExpression = 4096
+
+// attributes are the names that expressions begin with where Envoy evaluates them (its attributes).
+func attributes() []string {
+	return []string{
+		"request", "response", "connection", "upstream", "source", "destination", "metadata", "filter_state", "upstream_filter_state", "xds",
+	}
+}
+
+// celEnvironment has Envoy's attributes and the functions that Envoy 1.40 does not refuse: no loops over lists (exists, map
+// and their kin), no string(). Of what type attributes are is not said: Envoy finds that out.
+var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+	subset := env.NewLibrarySubset().AddIncludedMacros("has").AddExcludedFunctions(env.NewFunction("string"))
+	options := []cel.EnvOption{cel.StdLib(cel.StdLibSubset(subset))}
+	for _, name := range attributes() {
+		options = append(options, cel.Variable(name, cel.DynType))
+	}
+	text := func(name string, arguments int) cel.EnvOption {
+		takes := make([]*cel.Type, arguments)
+		for i := range takes {
+			takes[i] = cel.StringType
+		}
+		return cel.Function(name, cel.Overload(strings.ReplaceAll(name, ".", "_"), takes, cel.StringType))
+	}
+	return cel.NewCustomEnv(append(options, text("re.extract", 3), text("re.capture", 2))...)
+})
+
+// conditionFault says what is wrong with a CEL expression by which Envoy is to choose; "" for nothing.
+func conditionFault(expression string) string {
+	t, fault := celType(expression)
+	if fault == "" && !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return fmt.Sprintf("is of type %s, not true or false", t)
+	}
+	return fault
+}
+
+// TagExpression gives the CEL expression for the value of a metric's tag as Envoy takes it, and what is wrong with it. Users
+// write string(destination.port), as Istio's documentation has it; Envoy has no string(), and writes any value as text.
+func TagExpression(value string) (expression, fault string) {
+	expression = withoutString(value)
+	if _, fault := celType(expression); fault != "" {
+		return "", fault
+	}
+	if endsCommand.MatchString(expression) {
+		return "", `has ")%", which Envoy takes for the end of the expression: write a space between`
+	}
+	return expression, ""
+}
+
+// endsCommand is what ends %CEL(…)% in a format, wherever it is.
+var endsCommand = regexp.MustCompile(`\)(:[0-9]+)?%`)
+
+// withoutString takes away a call of string() around all of an expression.
+func withoutString(expression string) string {
+	e, err := cel.NewCustomEnv()
+	if err != nil {
+		return expression
+	}
+	parsed, issues := e.Parse(expression)
+	if issues.Err() != nil {
+		return expression
+	}
+	root := parsed.NativeRep().Expr()
+	if root.Kind() != ast.CallKind || root.AsCall().IsMemberFunction() || root.AsCall().FunctionName() != "string" || len(root.AsCall().Args()) != 1 {
+		return expression
+	}
+	inner, err := cel.ExprToString(root.AsCall().Args()[0], parsed.NativeRep().SourceInfo())
+	if err != nil {
+		return expression
+	}
+	return inner
+}
+
+// celType gives the type of what an expression gives, and why Envoy would refuse it.
+func celType(expression string) (*cel.Type, string) {
+	if len(expression) > maxExpression {
+		return nil, fmt.Sprintf("has %d bytes, at most %d are allowed", len(expression), maxExpression)
+	}
+	e, err := celEnvironment()
+	if err != nil {
+		return nil, err.Error()
+	}
+	checked, issues := e.Compile(expression)
+	if issues.Err() != nil {
+		first := issues.Errors()[0]
+		message, _, _ := strings.Cut(strings.NewReplacer("\n", " ", " (in container '')", "").Replace(first.Message), " expecting ")
+		return nil, fmt.Sprintf("is no expression that proxies can evaluate: at column %d: %s%s", first.Location.Column()+1, message, celHint(message))
+	}
+	return checked.OutputType(), patternFault(checked)
+}
+
+// patternFault looks at regular expressions that are written out: Envoy compiles them at once.
+func patternFault(checked *cel.Ast) string {
+	fault := ""
+	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "matches" || len(e.AsCall().Args()) == 0 {
+			return
+		}
+		pattern := e.AsCall().Args()[len(e.AsCall().Args())-1]
+		if pattern.Kind() != ast.LiteralKind {
+			return
+		}
+		if text, ok := pattern.AsLiteral().(types.String); ok {
+			if _, f := regexpFault(string(text)); f != "" && fault == "" {
+				fault = f
+			}
+		}
+	}))
+	return fault
+}
+
+// celHint says what to write for names that only Istio's own build of Envoy has, and for what Envoy leaves out.
+func celHint(message string) string {
+	for _, h := range []struct{ name, instead string }{
+		{"node", "the proxy's node is xds.node"},
+		{"upstream_peer", "of a peer, proxies know the certificate: upstream.uri_san_peer_certificate"},
+		{"downstream_peer", "of a peer, proxies know the certificate: connection.uri_san_peer_certificate"},
+		{"cluster_name", "the name is xds.cluster_name"},
+		{"route_name", "the name is xds.route_name"},
+		{"listener_metadata", "the metadata is xds.listener_metadata"},
+		{"exists", "Envoy evaluates nothing for each element of a list or map"},
+		{"all", "Envoy evaluates nothing for each element of a list or map"},
+		{"string", "Envoy does not turn values into strings inside an expression"},
+	} {
+		if strings.Contains(message, "undeclared reference to '"+h.name+"'") {
+			return " (" + h.instead + ")"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The commands that Envoy 1.40 knows, each followed by a space: those that stand alone, those that may have parameters,
+// and those that must.
+const (
+	bareCommands = `ACCESS_LOG_TYPE BYTES_RECEIVED BYTES_RETRANSMITTED BYTES_SENT CONNECTION_ID CONNECTION_TERMINATION_DETAILS ` +
+		`CUSTOM_FLAGS DOWNSTREAM_CX_RTT DOWNSTREAM_DECOMPRESSED_HEADER_BYTES_RECEIVED ` +
+		`DOWNSTREAM_DECOMPRESSED_HEADER_BYTES_SENT DOWNSTREAM_DETECTED_CLOSE_TYPE DOWNSTREAM_DIRECT_LOCAL_ADDRESS ` +
+		`DOWNSTREAM_DIRECT_LOCAL_ADDRESS_ENDPOINT_ID DOWNSTREAM_DIRECT_LOCAL_ADDRESS_WITHOUT_PORT ` +
+		`DOWNSTREAM_DIRECT_LOCAL_PORT DOWNSTREAM_DIRECT_REMOTE_ADDRESS DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT ` +
+		`DOWNSTREAM_DIRECT_REMOTE_PORT DOWNSTREAM_HANDSHAKE_DURATION DOWNSTREAM_HEADER_BYTES_RECEIVED ` +
+		`DOWNSTREAM_HEADER_BYTES_SENT DOWNSTREAM_LOCAL_ADDRESS DOWNSTREAM_LOCAL_ADDRESS_ENDPOINT_ID ` +
+		`DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT DOWNSTREAM_LOCAL_CLOSE_REASON DOWNSTREAM_LOCAL_DNS_SAN ` +
+		`DOWNSTREAM_LOCAL_EMAIL_SAN DOWNSTREAM_LOCAL_IP_SAN DOWNSTREAM_LOCAL_OTHERNAME_SAN DOWNSTREAM_LOCAL_PORT ` +
+		`DOWNSTREAM_LOCAL_SUBJECT DOWNSTREAM_LOCAL_URI_SAN DOWNSTREAM_PEER_CERT DOWNSTREAM_PEER_CHAIN_SERIALS ` +
+		`DOWNSTREAM_PEER_DNS_SAN DOWNSTREAM_PEER_EMAIL_SAN DOWNSTREAM_PEER_FINGERPRINT_1 ` +
+		`DOWNSTREAM_PEER_FINGERPRINT_256 DOWNSTREAM_PEER_IP_SAN DOWNSTREAM_PEER_ISSUER DOWNSTREAM_PEER_ISSUER_SERIAL ` +
+		`DOWNSTREAM_PEER_OTHERNAME_SAN DOWNSTREAM_PEER_SERIAL DOWNSTREAM_PEER_SUBJECT DOWNSTREAM_PEER_URI_SAN ` +
+		`DOWNSTREAM_REMOTE_ADDRESS DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT DOWNSTREAM_REMOTE_PORT ` +
+		`DOWNSTREAM_TLS_CIPHER DOWNSTREAM_TLS_GROUP DOWNSTREAM_TLS_SESSION_ID DOWNSTREAM_TLS_VERSION ` +
+		`DOWNSTREAM_TRANSPORT_FAILURE_REASON DOWNSTREAM_WIRE_BYTES_RECEIVED DOWNSTREAM_WIRE_BYTES_SENT DURATION ` +
+		`FILTER_CHAIN_NAME GRPC_STATUS_NUMBER HOSTNAME LISTENER_NAME LOCAL_REPLY_BODY PROTOCOL QUERY_PARAMS ` +
+		`REQUEST_DURATION REQUEST_HEADERS_BYTES REQUEST_TX_DURATION RESPONSE_CODE RESPONSE_CODE_DETAILS ` +
+		`RESPONSE_DURATION RESPONSE_FLAGS RESPONSE_FLAGS_LONG RESPONSE_HEADERS_BYTES RESPONSE_TRAILERS_BYTES ` +
+		`RESPONSE_TX_DURATION ROUNDTRIP_DURATION ROUTE_NAME ROUTE_RESOLUTION_COUNT ROUTE_RESOLUTION_TIME_US SPAN_ID ` +
+		`STREAM_ID TLS_JA3_FINGERPRINT TLS_JA4_FINGERPRINT TRACE_ID UNIQUE_ID UPSTREAM_CLUSTER UPSTREAM_CLUSTER_RAW ` +
+		`UPSTREAM_CONNECTION_ID UPSTREAM_CONNECTION_IDS_ATTEMPTED UPSTREAM_CONNECTION_POOL_READY_DURATION ` +
+		`UPSTREAM_DECOMPRESSED_HEADER_BYTES_RECEIVED UPSTREAM_DECOMPRESSED_HEADER_BYTES_SENT ` +
+		`UPSTREAM_DETECTED_CLOSE_TYPE UPSTREAM_HEADER_BYTES_RECEIVED UPSTREAM_HEADER_BYTES_SENT UPSTREAM_HOST ` +
+		`UPSTREAM_HOSTS_ATTEMPTED UPSTREAM_HOSTS_ATTEMPTED_WITHOUT_PORT UPSTREAM_HOST_NAME ` +
+		`UPSTREAM_HOST_NAMES_ATTEMPTED UPSTREAM_HOST_NAMES_ATTEMPTED_WITHOUT_PORT UPSTREAM_HOST_NAME_WITHOUT_PORT ` +
+		`UPSTREAM_LOCAL_ADDRESS UPSTREAM_LOCAL_ADDRESS_WITHOUT_PORT UPSTREAM_LOCAL_CLOSE_REASON ` +
+		`UPSTREAM_LOCAL_DNS_SAN UPSTREAM_LOCAL_IP_SAN UPSTREAM_LOCAL_PORT UPSTREAM_LOCAL_URI_SAN UPSTREAM_PEER_CERT ` +
+		`UPSTREAM_PEER_DNS_SAN UPSTREAM_PEER_IP_SAN UPSTREAM_PEER_ISSUER UPSTREAM_PEER_SUBJECT UPSTREAM_PEER_URI_SAN ` +
+		`UPSTREAM_PROTOCOL UPSTREAM_REMOTE_ADDRESS UPSTREAM_REMOTE_ADDRESS_ENDPOINT_ID ` +
+		`UPSTREAM_REMOTE_ADDRESS_WITHOUT_PORT UPSTREAM_REMOTE_PORT UPSTREAM_REQUEST_ATTEMPT_COUNT ` +
+		`UPSTREAM_SERVER_NAME UPSTREAM_TLS_CIPHER UPSTREAM_TLS_GROUP UPSTREAM_TLS_SESSION_ID UPSTREAM_TLS_VERSION ` +
+		`UPSTREAM_TRANSPORT_FAILURE_REASON UPSTREAM_WIRE_BYTES_RECEIVED UPSTREAM_WIRE_BYTES_SENT VIRTUAL_CLUSTER_NAME `
+	optionalCommands = `DOWNSTREAM_PEER_CERT_V_END DOWNSTREAM_PEER_CERT_V_START EMIT_TIME EMIT_TIME_LOCAL GRPC_STATUS PATH ` +
+		`REQUESTED_SERVER_NAME START_TIME START_TIME_LOCAL UPSTREAM_PEER_CERT_V_END UPSTREAM_PEER_CERT_V_START `
+	parameterCommands = `CEL CLUSTER_METADATA COMMON_DURATION DYNAMIC_METADATA ENVIRONMENT FILTER_STATE METADATA QUERY_PARAM REQ ` +
+		`REQUEST_HEADER REQ_WITHOUT_QUERY RESP RESPONSE_HEADER RESPONSE_TRAILER TRAILER UPSTREAM_FILTER_STATE ` +
+		`UPSTREAM_METADATA `
+)
+
+// FormatFault says why Envoy would refuse a format (of an access log, of a span's tag), whose commands look like
+// "%REQ(X?Y):10%"; "" if it would not. Two percent signs are one.
+func FormatFault(text string) string {
+	for rest := text; ; {
+		i := strings.IndexByte(rest, '%')
+		if i < 0 {
+			return ""
+		}
+		rest = rest[i:]
+		if strings.HasPrefix(rest, "%%") {
+			rest = rest[2:]
+			continue
+		}
+		m := formatCommand.FindStringSubmatch(rest)
+		if m == nil {
+			return fmt.Sprintf("has a \"%%\" that begins no command, at %.20q", rest)
+		}
+		if fault := commandFault(m[1], m[2], m[3]); fault != "" {
+			return fault
+		}
+		rest = rest[len(m[0]):]
+	}
+}
+
+func commandFault(name, parameters, length string) string {
+	among := func(commands string) bool { return strings.Contains(" "+commands, " "+name+" ") }
+	switch {
+	case among(parameterCommands):
+		if len(parameters) <= len("()") {
+			return fmt.Sprintf("command %s needs parameters", name)
+		}
+		return parameterFault(name, parameters[1:len(parameters)-1])
+	case among(optionalCommands):
+		if length != "" {
+			return fmt.Sprintf("command %s takes no length", name)
+		}
+		if option, _, _ := strings.Cut(strings.Trim(parameters, "()"), ":"); name == "PATH" && !slices.Contains([]string{"", "WQ", "NQ"}, option) {
+			return fmt.Sprintf("command PATH%s has an option other than WQ and NQ", parameters)
+		}
+	case !among(bareCommands):
+		return fmt.Sprintf("has an unknown command %s", name)
+	case parameters+length != "":
+		return fmt.Sprintf("command %s takes no parameters and no length", name)
+	}
+	return ""
+}
+
+// parameterFault looks at what a command that must have parameters is given.
+func parameterFault(name, given string) string {
+	switch name {
+	case "CEL":
+		if _, fault := celType(given); fault != "" {
+			return fmt.Sprintf("command CEL(%.40s) %s", given, fault)
+		}
+	case "METADATA":
+		if kind, _, _ := strings.Cut(given, ":"); !slices.Contains(metadataKinds(), kind) {
+			return fmt.Sprintf("command METADATA(%s) asks for metadata of something other than %s", given, strings.Join(metadataKinds(), ", "))
+		}
+	case "FILTER_STATE", "UPSTREAM_FILTER_STATE":
+		parts := strings.Split(given, ":")
+		if len(parts) > 1 && !slices.Contains([]string{"PLAIN", "TYPED", "FIELD"}, parts[1]) || len(parts) == 2 && parts[1] == "FIELD" {
+			return fmt.Sprintf("command %s(%s) wants KEY, KEY:PLAIN, KEY:TYPED or KEY:FIELD:NAME", name, given)
+		}
+	case "COMMON_DURATION":
+		if n := strings.Count(given, ":"); n < 1 || n > 2 {
+			return fmt.Sprintf("command COMMON_DURATION(%s) wants START:END or START:END:UNIT", given)
+		}
+	default:
+		if strings.Count(given, "?") > 1 {
+			return fmt.Sprintf("command %s(%s) has more than one alternative", name, given)
+		}
+	}
+	return ""
+}
+
+// metadataKinds are what has metadata that %METADATA(kind:…)% can show.
+func metadataKinds() []string {
+	return []string{"DYNAMIC", "CLUSTER", "ROUTE", "UPSTREAM_HOST", "LISTENER", "VIRTUAL_HOST", "LISTENER_FILTER_CHAIN"}
+}
+
+// formatCommand is a command at the beginning of a text.
+var formatCommand = regexp.MustCompile(`^%([A-Z0-9_]+)(\(.*?\))?(:[0-9]+)?%`)
+
+// FormatsFault looks at all texts of a JSON value, each of which is a format.
+func FormatsFault(v any) string {
+	switch v := v.(type) {
+	case string:
+		return FormatFault(v)
+	case []any:
+		for _, one := range v {
+			if fault := FormatsFault(one); fault != "" {
+				return fault
+			}
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			if fault := FormatsFault(v[k]); fault != "" {
+				return fault
+			}
+		}
+	}
+	return ""
+}

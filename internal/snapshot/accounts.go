@@ -1,0 +1,30 @@
+package snapshot
+
+import "slices"
+
+// Accounts gives the accounts of the endpoints, sorted, each once.
+func (s *EndpointSet) Accounts() []string {
+	if s == nil {
+		return nil
+	}
+	var list []string
+	for _, e := range s.Endpoints {
+		if e.Account == "" {
+			continue
+		}
+		if i, there := slices.BinarySearch(list, e.Account); !there {
+			list = slices.Insert(list, i, e.Account)
+		}
+	}
+	return list
+}
+
+// noteAccounts notes the services of whose endpoints other accounts answer than before. Callers that check who answers must
+// be told, where endpoints alone are no matter of theirs.
+func (e *edit) noteAccounts() {
+	for k := range e.delta.Endpoints {
+		if !slices.Equal(e.current.endpoints.Get(k).Accounts(), e.endpoints.Get(k).Accounts()) {
+			add(&e.delta.Accounts, k)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// delegate is a VirtualService to which another one leaves requests (HTTPRoute.delegate), as the other one finds it.
+type delegate struct {
+	key config.Key
+	// config is nil if there is none that may be used; fault then says why.
+	config *config.Config
+	fault  string
+}
+
+// findConfig looks up an object, nil if there is none.
+type findConfig func(config.Key) *config.Config
+
+// delegatesOf gives the delegates of all routes that have one, in the order of the routes.
+func delegatesOf(c *config.Config, spec *networking.VirtualService, settings *Settings, find findConfig) []delegate {
+	if len(spec.GetHosts()) == 0 {
+		return nil // a delegate itself: there is one level of them only
+	}
+	var list []delegate
+	for _, r := range spec.GetHttp() {
+		if r.GetDelegate() != nil {
+			list = append(list, findDelegate(delegateKey(c, r.GetDelegate()), c.Namespace, settings, find))
+		}
+	}
+	return list
+}
+
+// delegateKey gives the object that a delegate of an object means: without a namespace one of the object's own.
+func delegateKey(c *config.Config, d *networking.Delegate) config.Key {
+	k := config.Key{Kind: api.VirtualService, Namespace: d.GetNamespace(), Name: d.GetName()}
+	if k.Namespace == "" {
+		k.Namespace = c.Namespace
+	}
+	return k
+}
+
+func findDelegate(key config.Key, namespace string, settings *Settings, find findConfig) delegate {
+	c := find(key)
+	if c == nil {
+		return delegate{key: key, fault: fmt.Sprintf("there is no VirtualService %q in namespace %q", key.Name, key.Namespace)}
+	}
+	spec := config.Spec[*networking.VirtualService](c)
+	visible := exportTo(spec.GetExportTo(), settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace)
+	switch {
+	case len(spec.GetHosts()) > 0:
+		return delegate{key: key, fault: fmt.Sprintf("VirtualService \"%s/%s\" has hosts of its own, and a delegate must not", key.Namespace, key.Name)}
+	case !slices.Contains(visible, "*") && !slices.Contains(visible, namespace):
+		return delegate{key: key, fault: fmt.Sprintf("VirtualService \"%s/%s\" is not exported to namespace %q", key.Namespace, key.Name, namespace)}
+	}
+	return delegate{key: key, config: c}
+}
+
+// takeDelegates puts the routes of delegates in the places of those that leave requests to them. The object's own spec
+// stays as it is.
+func (v *VirtualService) takeDelegates() {
+	if len(v.delegates) == 0 {
+		return
+	}
+	v.Spec = proto.CloneOf(v.Spec)
+	routes := v.Spec.Http
+	v.Spec.Http = nil
+	rest := v.delegates
+	for i, r := range routes {
+		if r.GetDelegate() == nil {
+			v.Spec.Http = append(v.Spec.Http, r)
+			continue
+		}
+		d := rest[0]
+		rest = rest[1:]
+		at := fmt.Sprintf("spec.http[%d].delegate", i)
+		if d.config == nil {
+			v.fault(at, d.fault+": the route is left out")
+			continue
+		}
+		v.From = append(v.From, d.key)
+		v.take(at, r, d)
+	}
+	slices.SortFunc(v.From, config.Key.Compare)
+	v.From = slices.Compact(v.From)
+}
+
+// take appends the routes of a delegate, each as the root's route narrows it.
+func (v *VirtualService) take(at string, root *networking.HTTPRoute, d delegate) {
+	resolveGateways(root.GetMatch(), v.Config.Namespace)
+	for i, r := range config.Spec[*networking.VirtualService](d.config).GetHttp() {
+		which := fmt.Sprintf("http[%d] of VirtualService \"%s/%s\" is left out", i, d.key.Namespace, d.key.Name)
+		if r.GetDelegate() != nil {
+			v.fault(at, which+": a delegate must not delegate further")
+			continue
+		}
+		r = proto.CloneOf(r)
+		resolveRoute(r, d.config.Namespace, v.domain)
+		matches, fault := narrowed(root.GetMatch(), r.GetMatch())
+		if fault != "" {
+			v.fault(at, which+": "+fault)
+			continue
+		}
+		r.Match = matches
+		r.Name = joinedName(root.GetName(), r.GetName())
+		inherit(r, root)
+		v.Spec.Http = append(v.Spec.Http, r)
+	}
+}
+
+func (v *VirtualService) fault(field, reason string) {
+	v.Faults = append(v.Faults, config.Problem{
+		Key: v.Config.Key, Origin: v.Config.Origin, Field: field, Reason: reason, Severity: config.Warning,
+	})
+}
+
+// resolveRoute writes the names in a delegate's route in full, as they are meant in its namespace: the root is in another.
+func resolveRoute(r *networking.HTTPRoute, namespace, domain string) {
+	resolve := func(d *networking.Destination) {
+		if d != nil {
+			d.Host = string(mesh.ResolveShortName(d.Host, namespace, domain))
+		}
+	}
+	for _, d := range r.GetRoute() {
+		resolve(d.GetDestination())
+	}
+	resolve(r.GetMirror())
+	for _, m := range r.GetMirrors() {
+		resolve(m.GetDestination())
+	}
+	resolveGateways(r.GetMatch(), namespace)
+}
+
+// resolveGateways writes the gateways of matches in full.
+func resolveGateways(matches []*networking.HTTPMatchRequest, namespace string) {
+	for _, m := range matches {
+		for i, g := range m.GetGateways() {
+			m.Gateways[i] = ResolveGateway(g, namespace)
+		}
+	}
+}
+
+func joinedName(root, leaf string) string {
+	if root == "" || leaf == "" {
+		return root + leaf
+	}
+	return root + "-" + leaf
+}
+
+// inherit gives a delegate's route what it does not say itself and the root's does (VirtualService, "Delegate").
+func inherit(r, root *networking.HTTPRoute) {
+	if r.Rewrite == nil {
+		r.Rewrite = root.Rewrite
+	}
+	if r.Timeout == nil {
+		r.Timeout = root.Timeout
+	}
+	if r.Retries == nil {
+		r.Retries = root.Retries
+	}
+	if r.Fault == nil {
+		r.Fault = root.Fault
+	}
+	if r.Mirror == nil {
+		r.Mirror = root.Mirror
+	}
+	if r.Mirrors == nil {
+		r.Mirrors = root.Mirrors
+	}
+	if r.MirrorPercentage == nil {
+		r.MirrorPercentage = root.MirrorPercentage
+	}
+	if r.MirrorPercent == nil { //nolint:staticcheck // deprecated, still in use
+		r.MirrorPercent = root.MirrorPercent //nolint:staticcheck // as above
+	}
+	if r.CorsPolicy == nil {
+		r.CorsPolicy = root.CorsPolicy
+	}
+	if r.Headers == nil {
+		r.Headers = root.Headers
+	}
+}

@@ -1,0 +1,77 @@
+package snapshot
+
+import (
+	"testing"
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+func gatewayEvent(t *testing.T, namespace, name string, age int64, selector map[string]string) mesh.Event {
+	t.Helper()
+	c, err := config.New(config.Meta{Key: config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}, Created: time.Unix(age, 0)}, &networking.Gateway{Selector: selector})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mesh.Event{Config: c}
+}
+
+func TestGatewayNames(t *testing.T) {
+	events := []mesh.Event{
+		gatewayEvent(t, "b", "young", 3, map[string]string{"app": "gateway"}),
+		gatewayEvent(t, "a", "old", 1, map[string]string{"app": "gateway", "tier": "edge"}),
+		gatewayEvent(t, "a", "all", 2, nil),
+		gatewayEvent(t, "a", "other", 0, map[string]string{"app": "other"}),
+	}
+	everywhere, _ := NewBuilder(Options{}).Apply(events...)
+	scoped, _ := NewBuilder(Options{Features: Features{ScopeGateways: true}}).Apply(events...)
+	edge, plain := map[string]string{"app": "gateway", "tier": "edge"}, map[string]string{"app": "gateway"}
+	tests := []struct {
+		name      string
+		s         *Snapshot
+		namespace string
+		labels    map[string]string
+		want      GatewayNames
+	}{
+		{"the oldest first", everywhere, "a", edge, "a/old;a/all;b/young;"},
+		{"of all namespaces", everywhere, "c", plain, "a/all;b/young;"},
+		{"no labels", everywhere, "c", nil, "a/all;"},
+		{"scoped to the namespace", scoped, "a", edge, "a/old;a/all;"},
+		{"scoped to another one", scoped, "b", edge, "b/young;"},
+	}
+	for _, test := range tests {
+		for range 2 { // the second time it is known
+			if got := test.s.GatewayNames(test.namespace, test.labels); got != test.want {
+				t.Errorf("%s: %q, want %q", test.name, got, test.want)
+			}
+		}
+	}
+	names := GatewayNames("a/old;a/all;")
+	for key, want := range map[config.Key]bool{
+		{Kind: api.Gateway, Namespace: "a", Name: "old"}: true, {Kind: api.Gateway, Namespace: "a", Name: "all"}: true,
+		{Kind: api.Gateway, Namespace: "a", Name: "al"}: false, {Kind: api.Gateway, Namespace: "", Name: "old"}: false,
+		{Kind: api.Sidecar, Namespace: "a", Name: "old"}: false,
+	} {
+		if names.Has(key) != want {
+			t.Errorf("%s among the names: %t, want %t", key, !want, want)
+		}
+	}
+}
+
+// TestGatewaysKeepWhatIsDerivedOfThem: what is computed of Gateways is computed again only when one of them changes.
+func TestGatewaysKeepWhatIsDerivedOfThem(t *testing.T) {
+	b := NewBuilder(Options{})
+	s, _ := b.Apply(gatewayEvent(t, "a", "one", 1, nil))
+	first := s.GatewaysDerived()
+	service := mesh.Service{ServiceKey: mesh.ServiceKey{Namespace: "a", Host: "x"}}
+	if s, _ = b.Apply(mesh.Event{Service: service.Sealed()}); s.GatewaysDerived() != first {
+		t.Error("a Service changed what was derived of Gateways")
+	}
+	if s, _ = b.Apply(gatewayEvent(t, "a", "two", 2, nil)); s.GatewaysDerived() == first {
+		t.Error("another Gateway did not")
+	}
+}

@@ -1,0 +1,179 @@
+package snapshot
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"istio.io/api/label"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// NetworkGateways are the gateways by which networks are reached from others. It is a row. A nil one has none.
+type NetworkGateways struct {
+	all       []mesh.NetworkGateway // sorted
+	byNetwork map[mesh.Network][]mesh.NetworkGateway
+	byCluster map[clusterNetwork][]mesh.NetworkGateway
+	// scale is the least common multiple of how many gateways there are anywhere.
+	scale uint32
+}
+
+type clusterNetwork struct {
+	network mesh.Network
+	cluster mesh.ClusterID
+}
+
+// maxScale keeps weights, of which there are 32 bits, from being scaled beyond use by odd numbers of gateways.
+const maxScale = 1 << 16
+
+// All gives the gateways, sorted. The list must not be changed.
+func (g *NetworkGateways) All() []mesh.NetworkGateway {
+	if g == nil {
+		return nil
+	}
+	return g.all
+}
+
+// Of gives the gateways for the endpoints of a cluster in a network: those of that cluster, or else all of the network.
+func (g *NetworkGateways) Of(network mesh.Network, cluster mesh.ClusterID) []mesh.NetworkGateway {
+	if g == nil {
+		return nil
+	}
+	if own := g.byCluster[clusterNetwork{network, cluster}]; len(own) > 0 {
+		return own
+	}
+	return g.byNetwork[network]
+}
+
+// Scale is what weights are multiplied with, so that one can be divided among any of the lists of gateways without a rest.
+func (g *NetworkGateways) Scale() uint32 {
+	if g == nil {
+		return 1
+	}
+	return g.scale
+}
+
+func newNetworkGateways(list []mesh.NetworkGateway) *NetworkGateways {
+	if len(list) == 0 {
+		return nil
+	}
+	g := &NetworkGateways{
+		all: list, byNetwork: map[mesh.Network][]mesh.NetworkGateway{}, byCluster: map[clusterNetwork][]mesh.NetworkGateway{}, scale: 1,
+	}
+	for _, gw := range list {
+		g.byNetwork[gw.Network] = append(g.byNetwork[gw.Network], gw)
+		k := clusterNetwork{gw.Network, gw.Cluster}
+		g.byCluster[k] = append(g.byCluster[k], gw)
+	}
+	for _, l := range g.byNetwork {
+		g.scaleTo(len(l))
+	}
+	for _, l := range g.byCluster {
+		g.scaleTo(len(l))
+	}
+	return g
+}
+
+func (g *NetworkGateways) scaleTo(n int) {
+	a, b := uint64(g.scale), uint64(n)
+	for b != 0 {
+		a, b = b, a%b
+	}
+	if next := uint64(g.scale) / a * uint64(n); next <= maxScale {
+		g.scale = uint32(next)
+	}
+}
+
+// joinNetworks finds the gateways again if services or settings that they depend on differ. A difference makes everything
+// anew: gateways hardly ever change, and assignments of all services may.
+func (e *edit) joinNetworks() {
+	if !e.delta.All && !e.servesNetworks() {
+		return
+	}
+	now := networkGateways(e.next.Settings, e.next.serviceList)
+	if slices.Equal(e.next.networks.All(), now) {
+		return
+	}
+	e.next.networks = newNetworkGateways(now)
+	e.delta.All = true
+}
+
+// servesNetworks says whether a service that changed is, or was, reached from outside its cluster.
+func (e *edit) servesNetworks() bool {
+	for k := range e.delta.Services {
+		for _, s := range []*mesh.Service{e.current.Service(k), e.services.Get(k)} {
+			if s != nil && len(s.External) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// networkGateways gives all gateways, sorted, each once: those with addresses of their own in MeshNetworks, and the external
+// addresses of services that are named there or have the label of a network.
+func networkGateways(settings *Settings, services []*mesh.Service) []mesh.NetworkGateway {
+	var list []mesh.NetworkGateway
+	add := func(g mesh.NetworkGateway) {
+		if ip, err := netip.ParseAddr(g.Address); err == nil && g.Port != 0 { // EDS refuses names
+			g.Address = ip.Unmap().String()
+			list = append(list, g)
+		}
+	}
+	type named struct {
+		network    mesh.Network
+		port       uint32
+		registries []string
+	}
+	byService := map[mesh.Hostname][]named{}
+	for network, n := range settings.Networks.GetNetworks() {
+		var registries []string
+		for _, e := range n.GetEndpoints() {
+			if r := e.GetFromRegistry(); r != "" {
+				registries = append(registries, r)
+			}
+		}
+		for _, g := range n.GetGateways() {
+			if a := g.GetAddress(); a != "" {
+				add(mesh.NetworkGateway{Network: mesh.Network(network), Address: a, Port: g.GetPort()})
+			}
+			if host := mesh.Hostname(g.GetRegistryServiceName()); host != "" {
+				byService[host] = append(byService[host], named{mesh.Network(network), g.GetPort(), registries})
+			}
+		}
+	}
+	for _, s := range services {
+		for _, address := range s.External {
+			if network, port := labelledGateway(s); network != "" {
+				add(mesh.NetworkGateway{Network: network, Cluster: s.Cluster, Address: address, Port: port})
+				continue // the label goes before what is said by name
+			}
+			for _, n := range byService[s.Host] {
+				// Only the registry of the network's own endpoints can say what the name stands for there.
+				if slices.Contains(n.registries, string(s.Cluster)) {
+					add(mesh.NetworkGateway{Network: n.network, Cluster: s.Cluster, Address: address, Port: n.port})
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, mesh.NetworkGateway.Compare)
+	return slices.Compact(list)
+}
+
+// labelledGateway gives the network to which a service leads by its label topology.istio.io/network, and the port for it: that of
+// the label networking.istio.io/gatewayPort, or else 15443. It must be one of the service's ports.
+func labelledGateway(s *mesh.Service) (network mesh.Network, port uint32) {
+	network = mesh.Network(s.Labels[label.TopologyNetwork.Name])
+	if network == "" {
+		return "", 0
+	}
+	port = mesh.DefaultNetworkGatewayPort
+	if n, err := strconv.ParseUint(s.Labels[label.NetworkingGatewayPort.Name], 10, 16); err == nil {
+		port = uint32(n)
+	}
+	if _, there := s.Port(port); !there {
+		port = 0
+	}
+	return network, port
+}

@@ -1,0 +1,47 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// ownConfig gives what of the ProxyConfig that a proxy has itself is not the mesh's and the control plane's to follow: headers
+// and connection settings, in the form that Settings.With reads; "" for nothing.
+func ownConfig(s *snapshot.Settings, p *mesh.Proxy) string {
+	raw := p.Metadata.ProxyConfig
+	if !bytes.Contains(raw, []byte("proxyHeaders")) && !bytes.Contains(raw, []byte("connectionSettings")) {
+		return ""
+	}
+	var fields struct {
+		ProxyHeaders       json.RawMessage `json:"proxyHeaders"`
+		ConnectionSettings json.RawMessage `json:"connectionSettings"`
+	}
+	own, all := new(meshconfig.ProxyConfig), s.Mesh.GetDefaultConfig()
+	if json.Unmarshal(raw, &fields) != nil {
+		return ""
+	}
+	if h := new(meshconfig.ProxyConfig_ProxyHeaders); read(fields.ProxyHeaders, h) && !proto.Equal(h, all.GetProxyHeaders()) {
+		own.ProxyHeaders = h
+	}
+	if c := new(meshconfig.ProxyConfig_ConnectionSettings); read(fields.ConnectionSettings, c) && !proto.Equal(c, all.GetConnectionSettings()) {
+		own.ConnectionSettings = c
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(own)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// read reads a message that is there. Fields of a newer API are left out.
+func read(text json.RawMessage, m proto.Message) bool {
+	return len(text) > 0 && (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, m) == nil
+}
