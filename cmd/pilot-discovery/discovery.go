@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -50,6 +51,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringSliceVar(&o.ConfigClients, "configClients", nil,
 		"SPIFFE IDs of the control planes that are fed config over xDS; one ending in /* is a prefix (default: istiod in the control plane's namespace)")
 	fs.StringVar((*string)(&o.ConfigPlainText), "configPlainText", "", "who is fed config over xDS without TLS: loopback or anyone (default: nobody)")
+	fs.StringVar((*string)(&o.SecretsPlainText), "secretsPlainText", "", "which gateways are sent private keys without TLS: loopback or anyone (default: none)")
 	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Mock)")
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
@@ -96,6 +98,16 @@ func (e *environment) apply(o *discovery.Options) {
 	e.text("CLUSTER_ID", &o.ClusterID)
 	if v, _ := e.lookup("ENABLE_XDS_API_GENERATOR_AUTH"); v == "false" {
 		o.ConfigPlainText = feed.PlainTextAnyone
+	}
+	o.Allocation.OnlyAsked = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)
+	for i, name := range []string{"PILOT_IP_AUTOALLOCATE_IPV4_PREFIX", "PILOT_IP_AUTOALLOCATE_IPV6_PREFIX"} {
+		e.prefix(name, &o.Allocation.Ranges[i])
+	}
+	o.Features.ScopeGateways = e.boolean("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
+	o.Features.QUICListeners = e.boolean("PILOT_ENABLE_QUIC_LISTENERS", false)
+	o.Features.RedisFilter = e.boolean("PILOT_ENABLE_REDIS_FILTER", false)
+	if v, _ := e.lookup("PILOT_HTTP10"); v == "1" || v == "true" {
+		o.Features.HTTP10 = true
 	}
 	e.duration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
 	e.duration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
@@ -153,6 +165,20 @@ func (e *environment) duration(name string, to *time.Duration) {
 		e.bad(name, v, "want a duration like 100ms")
 	}
 	*to = d
+}
+
+// prefix reads a range of addresses of the family of the one that is there.
+func (e *environment) prefix(name string, to *netip.Prefix) {
+	v, ok := e.lookup(name)
+	if !ok || v == "" {
+		return
+	}
+	p, err := netip.ParsePrefix(v)
+	if err != nil || p.Addr().Is4() != to.Addr().Is4() || p.IsSingleIP() {
+		e.bad(name, v, fmt.Sprintf("want a range like %s", to))
+		return
+	}
+	*to = p
 }
 
 func (e *environment) bad(name, value, reason string) {

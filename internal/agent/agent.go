@@ -112,7 +112,7 @@ func (a *agent) live(ctx context.Context, l net.Listener, begin time.Time) error
 	watched, end := context.WithCancel(ctx)
 	defer end()
 	handler := status.New(status.Options{
-		Envoy: a.asked(), Readiness: a.readiness, Metrics: a.metrics, Application: a.Application, Log: a.Log,
+		Envoy: a.asked(), Readiness: a.readiness, Metrics: a.metrics, Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
 		Quit: request(a.quitNow), Drain: request(a.drainNow),
 	})
 	// The status port outlives the context: probes and scrapes go on while Envoy drains.

@@ -33,7 +33,7 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 			ConfigFile: path, Override: override, Config: o.Config, Levels: o.Levels, Addresses: o.Node.Addresses,
 			SkipDeprecatedLogs: o.Environment.SkipDeprecatedLogs,
 		}),
-		Env: o.Environ, Stdout: o.Stdout, Stderr: o.Stderr,
+		Env: withIdentity(o.Environ, o.Node), Stdout: o.Stdout, Stderr: o.Stderr,
 	}, nil
 }
 

@@ -30,7 +30,13 @@ func New(u Unhonoured) *Analyzer { return &Analyzer{unhonoured: u} }
 func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a := &analyzer{s: s, known: z.known}
 	a.virtualServices()
+	a.delegation()
+	a.gateways()
+	a.gatewaySelectors()
+	a.shadowed()
 	a.destinationRules()
+	a.sidecars()
+	a.networks()
 	a.honour(z.unhonoured.Object)
 	z.known = a.known
 	for _, p := range z.unhonoured.Mesh(s.Settings.Mesh) {

@@ -67,6 +67,47 @@ spec: {host: nobody}`,
 kind: DestinationRule
 metadata: {name: x}
 spec: {host: "*.nowhere"}`, nil},
+		"a rule beside an older one": {`
+kind: DestinationRule
+metadata: {name: x}
+spec: {host: web.default.svc.cluster.local, subsets: [{name: v2}, {name: v1}], trafficPolicy: {loadBalancer: {simple: RANDOM}}}`,
+			[]string{`spec.subsets[1]: DestinationRule "web" is older and has a subset "v1" of this host: clients that see both go by that one`}},
+		"the policy of a rule beside an older one": {`
+kind: DestinationRule
+metadata: {name: older}
+spec: {host: "*.example.com", trafficPolicy: {loadBalancer: {simple: RANDOM}}}
+---
+kind: DestinationRule
+metadata: {name: x}
+spec: {host: "*.example.com", trafficPolicy: {loadBalancer: {simple: ROUND_ROBIN}}}`,
+			[]string{`spec.trafficPolicy: DestinationRule "older" is older and has one for this host: clients that see both go by that one`}},
+		"a rule for some workloads beside one for all": {`
+kind: DestinationRule
+metadata: {name: x}
+spec: {host: web, workloadSelector: {matchLabels: {app: a}}, subsets: [{name: v1}]}`, nil},
+		"a second Sidecar for all": {`
+kind: Sidecar
+metadata: {name: older}
+spec: {egress: [{hosts: ["./*"]}]}
+---
+kind: Sidecar
+metadata: {name: selects}
+spec: {workloadSelector: {labels: {app: a}}, egress: [{hosts: ["./*"]}]}
+---
+kind: Sidecar
+metadata: {name: x}
+spec: {egress: [{hosts: ["*/*"]}]}`,
+			[]string{`spec.workloadSelector: is not set, nor is it in Sidecar "older", which is older: this one has no effect`}},
+		"an egress proxy that is not there": {`
+kind: Sidecar
+metadata: {name: x}
+spec: {outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: nobody, port: {number: 80}}}}`,
+			[]string{`spec.outboundTrafficPolicy.egressProxy.host: no service has the host "nobody.default.svc.cluster.local": connections to unknown destinations fail`}},
+		"an egress proxy without its subset": {`
+kind: Sidecar
+metadata: {name: x}
+spec: {outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: web, subset: v9, port: {number: 80}}}}`,
+			[]string{`spec.outboundTrafficPolicy.egressProxy.subset: no DestinationRule gives "web.default.svc.cluster.local" a subset "v9": connections to unknown destinations fail`}},
 		"a kind without effect": {`
 kind: PeerAuthentication
 metadata: {name: x}

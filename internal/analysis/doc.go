@@ -3,5 +3,6 @@
 //
 // In: a snapshot. Out: Problems. Law: pure; nothing that proxies are sent depends on it.
 //
-// Start with [Analyzer.Analyze]. references.go looks at names, honour.go at what the translation leaves out.
+// Start with [Analyzer.Analyze]. references.go looks at destinations, virtual_services.go at what VirtualServices mean to one
+// another and to gateways, honour.go at what the translation leaves out.
 package analysis

@@ -10,7 +10,7 @@ func notInForce(kind api.Kind) string {
 	switch kind {
 	case api.AuthorizationPolicy, api.PeerAuthentication, api.RequestAuthentication:
 		return "this kind is not enforced yet: calls are neither authenticated nor refused by it"
-	case api.Gateway, api.ProxyConfig, api.Telemetry, api.WasmPlugin, api.TrafficExtension, api.WorkloadGroup:
+	case api.WasmPlugin, api.TrafficExtension:
 		return "this kind has no effect yet"
 	default:
 		return ""

@@ -6,16 +6,16 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// virtualServices checks where every route goes.
+// virtualServices checks where every route of an object goes, those of delegates with the delegate.
 func (a *analyzer) virtualServices() {
 	for _, vs := range a.s.VirtualServices() {
-		for i, r := range vs.Spec.Http {
+		spec := config.Spec[*networking.VirtualService](vs.Config)
+		for i, r := range spec.Http {
 			for j, d := range r.Route {
 				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.http[%d].route[%d].destination", i, j))
 			}
@@ -26,12 +26,12 @@ func (a *analyzer) virtualServices() {
 				a.destination(vs, m.GetDestination(), fmt.Sprintf("spec.http[%d].mirrors[%d].destination", i, j))
 			}
 		}
-		for i, r := range vs.Spec.Tcp {
+		for i, r := range spec.Tcp {
 			for j, d := range r.Route {
 				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.tcp[%d].route[%d].destination", i, j))
 			}
 		}
-		for i, r := range vs.Spec.Tls {
+		for i, r := range spec.Tls {
 			for j, d := range r.Route {
 				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.tls[%d].route[%d].destination", i, j))
 			}
@@ -91,21 +91,11 @@ func (a *analyzer) services(host mesh.Hostname) []*mesh.Service {
 
 func (a *analyzer) hasSubset(client string, services []*mesh.Service, subset string) bool {
 	for _, s := range services {
-		r := a.s.DestinationRule(client, s.ServiceKey)
-		if r != nil && slices.ContainsFunc(r.Spec.Subsets, func(x *networking.Subset) bool { return x.Name == subset }) {
-			return true
+		for _, r := range a.s.RulesOf(client, s.ServiceKey) { // some callers at least have it
+			if slices.ContainsFunc(r.Spec.Subsets, func(x *networking.Subset) bool { return x.Name == subset }) {
+				return true
+			}
 		}
 	}
 	return false
-}
-
-// destinationRules checks that every rule has somebody to apply to.
-func (a *analyzer) destinationRules() {
-	for _, c := range a.s.Configs(api.DestinationRule) {
-		host := mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).Host, c.Namespace, a.s.Settings.Domain)
-		if host == "" || host.IsWildcard() || len(a.services(host)) > 0 {
-			continue
-		}
-		a.warn(c, "spec.host", fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
-	}
 }

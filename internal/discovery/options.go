@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
@@ -34,6 +35,14 @@ type Options struct {
 	// one's own, istiod in its namespace. ConfigPlainText is who is fed without TLS: loopback, anyone; empty: nobody.
 	ConfigClients   []string
 	ConfigPlainText feed.PlainText
+	// SecretsPlainText is who is sent private keys without TLS, on their word that they are of the Secret's namespace: loopback,
+	// anyone; empty: nobody. Over TLS it is who has a certificate of the namespace.
+	SecretsPlainText feed.PlainText
+	// Allocation is how hosts without addresses are given some. PILOT_IP_AUTOALLOCATE_IPV4_PREFIX and …_IPV6_PREFIX are its ranges;
+	// PILOT_ENABLE_IP_AUTOALLOCATE=false leaves them to proxies that ask for them (ISTIO_META_DNS_AUTO_ALLOCATE).
+	Allocation snapshot.Allocation
+	// Features are what Istio has as environment variables of its control plane.
+	Features snapshot.Features
 	// Registries are the platforms that services are read from: Kubernetes, Mock.
 	Registries []string
 	// MeshConfigFile and NetworksConfigFile are watched. One that is not there leaves the defaults.
@@ -109,7 +118,8 @@ func Defaults() Options {
 		Domain: "cluster.local", ClusterID: "Kubernetes", Namespace: "istio-system",
 		Keepalive:        Keepalive{Interval: 30 * time.Second, Timeout: 10 * time.Second, MaxServerConnectionAge: 1<<63 - 1},
 		ShutdownDuration: 10 * time.Second, Profile: true,
-		Push: Push{DebounceMax: 10 * time.Second},
+		Allocation: snapshot.DefaultAllocation(),
+		Push:       Push{DebounceMax: 10 * time.Second},
 	}
 }
 
@@ -171,10 +181,12 @@ func (o Options) validateSources() []error {
 	if o.Domain == "" {
 		errs = append(errs, errors.New("--domain: must not be empty"))
 	}
-	switch o.ConfigPlainText {
-	case feed.PlainTextRefused, feed.PlainTextLoopback, feed.PlainTextAnyone:
-	default:
-		errs = append(errs, fmt.Errorf("--configPlainText %q: want %s or %s", o.ConfigPlainText, feed.PlainTextLoopback, feed.PlainTextAnyone))
+	for flag, who := range map[string]feed.PlainText{"--configPlainText": o.ConfigPlainText, "--secretsPlainText": o.SecretsPlainText} {
+		switch who {
+		case feed.PlainTextRefused, feed.PlainTextLoopback, feed.PlainTextAnyone:
+		default:
+			errs = append(errs, fmt.Errorf("%s %q: want %s or %s", flag, who, feed.PlainTextLoopback, feed.PlainTextAnyone))
+		}
 	}
 	seen := map[string]string{}
 	for _, a := range o.ClusterAliases {

@@ -68,7 +68,7 @@ func newServer(o Options) (*server, error) {
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
 		metrics:  metrics{obs.NewMetrics()},
 		ready:    newReadiness(),
-		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID)}),
+		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features}),
 		table:    translate.NewTable(translate.Options{}),
 		problems: newProblems(logs.Scope("analysis")),
 	}
@@ -121,8 +121,8 @@ func generators(t *translate.Table) []push.Generator {
 	list := make([]push.Generator, 0, len(t.Generators))
 	for _, g := range t.Generators {
 		list = append(list, push.Generator{
-			TypeURL: g.TypeURL, All: g.All, Named: g.Named, Update: g.Update, Affected: g.Affected, Touched: g.Touched, Inbound: g.Inbound,
-			Scope: g.Scope,
+			TypeURL: g.TypeURL, All: g.All, Named: g.Named, Every: g.Every, Update: g.Update, Affected: g.Affected, Touched: g.Touched,
+			Inbound: g.Inbound, Local: g.Local, Scope: g.Scope,
 		})
 	}
 	return list
@@ -183,7 +183,7 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.inputs.published(next, delta)
 	s.pusher.Publish(next, delta)
 	s.feed.Publish(next)
-	s.problems.take(next)
+	s.problems.take(next, delta)
 }
 
 // httpPorts opens the ports for people, probes and scrapers.

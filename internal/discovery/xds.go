@@ -40,7 +40,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 		MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond, Writers: o.Push.Throttle,
 		Evening:    xds.Evening{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), Share: o.Push.RebalancePerHour},
 		Identifier: o.PodName, ClusterAliases: aliases(o.ClusterAliases),
-		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Debug: questions{s},
+		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Debug: questions{s}, Keys: o.mayHaveKeys,
 	})
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {

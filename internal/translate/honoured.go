@@ -2,17 +2,24 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
+	networkingv1beta1 "istio.io/api/networking/v1beta1"
+	telemetryapi "istio.io/api/telemetry/v1alpha1"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/translate/patch"
 	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/translate/route"
+	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
 
 // Unhonoured gives what of an object's spec the generators do not follow, as Warnings without Key and Origin. A kind that
@@ -22,29 +29,70 @@ func Unhonoured(c *config.Config) []config.Problem {
 	case api.DestinationRule:
 		return cluster.Unhonoured(config.Spec[*networking.DestinationRule](c))
 	case api.VirtualService:
-		spec := config.Spec[*networking.VirtualService](c)
-		return append(route.Unhonoured(spec), delegates(spec)...)
+		return route.Unhonoured(config.Spec[*networking.VirtualService](c))
 	case api.EnvoyFilter:
 		return patch.Check(config.Spec[*networking.EnvoyFilter](c))
+	case api.Telemetry:
+		return telemetry.Unhonoured(config.Spec[*telemetryapi.Telemetry](c))
+	case api.ProxyConfig:
+		return proxyconfig.Unhonoured(config.Spec[*networkingv1beta1.ProxyConfig](c))
 	case api.Sidecar:
 		return listener.UnhonouredSidecar(config.Spec[*networking.Sidecar](c))
+	case api.WorkloadGroup:
+		return unhonouredGroup(config.Spec[*networking.WorkloadGroup](c))
 	default:
 		return nil
 	}
 }
 
-// UnhonouredMesh gives what of a MeshConfig is not followed, as Warnings without Key and Origin.
+// unhonouredGroup says of all that a WorkloadGroup has that it is for workloads which register themselves.
+func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
+	list := config.Fields(nil).Unhonoured(group)
+	for i := range list {
+		list[i].Reason = "this has no effect: workloads do not register themselves yet, and what is in their WorkloadEntries counts"
+	}
+	return list
+}
+
+// UnhonouredMesh gives what of a MeshConfig is not followed, as Warnings without Key and Origin. What is as it is by default
+// was asked for by nobody.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
-	found := append(listener.UnhonouredMesh(m), proxyconfig.Problems(m)...)
-	message := m.ProtoReflect()
+	found := slices.Concat(listener.UnhonouredMesh(m), telemetry.UnhonouredMesh(m), proxyconfig.Problems(m))
+	for i, source := range m.GetConfigSources() {
+		if len(source.GetSubscribedResources()) > 0 {
+			found = append(found, config.Problem{
+				Field: fmt.Sprintf("configSources[%d].subscribedResources", i), Reason: "has no effect: all kinds are asked for", Severity: config.Warning,
+			})
+		}
+	}
+	usual := mesh.DefaultMeshConfig()
+	found = append(found, later("", m, usual, meshLater)...)
+	return append(found, later("defaultConfig.", m.GetDefaultConfig(), usual.GetDefaultConfig(), proxyLater)...)
+}
+
+// later gives the fields of a message that have no effect yet, by the reason that why has for them.
+func later(above string, m, usual proto.Message, why func(field string) string) []config.Problem {
+	var found []config.Problem
+	message, otherwise := m.ProtoReflect(), usual.ProtoReflect()
 	fields := message.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if reason := meshLater(f.JSONName()); reason != "" && message.Has(f) {
-			found = append(found, config.Problem{Field: f.JSONName(), Reason: reason, Severity: config.Warning})
+		as := message.Has(f) == otherwise.Has(f) && message.Get(f).Equal(otherwise.Get(f))
+		if reason := why(f.JSONName()); reason != "" && message.Has(f) && !as {
+			found = append(found, config.Problem{Field: above + f.JSONName(), Reason: reason, Severity: config.Warning})
 		}
 	}
 	return found
+}
+
+// proxyLater says why a field of defaultConfig has no effect yet; "" for the others.
+func proxyLater(field string) string {
+	switch field {
+	case "holdApplicationUntilProxyStarts", "image":
+		return "has no effect: it is for proxies that are injected, which none are yet"
+	default:
+		return ""
+	}
 }
 
 // meshLater says why a field of MeshConfig that is no matter of listeners has no effect yet; "" for the others.
@@ -52,22 +100,17 @@ func meshLater(field string) string {
 	switch field {
 	case "trustDomainAliases", "caCertificates", "certificates", "ca", "verifyCertificateAtClient":
 		return "there is no certificate authority yet, and calls between proxies are not authenticated"
-	case "discoverySelectors", "serviceSettings", "serviceScopeConfigs", "serviceEntryVisibility", "zoneAwareLbSetting", "extensionProviders":
+	case "ingressClass", "ingressService", "ingressControllerMode", "ingressSelector":
+		return "has no effect: objects of kind Ingress are not read yet"
+	case "enablePrometheusMerge":
+		return "has no effect: it is for proxies that are injected, which none are yet; an agent merges what ISTIO_PROMETHEUS_ANNOTATIONS names"
+	case "serviceScopeConfigs":
+		return "has no effect: it is for ambient mode, which is not served"
+	case "discoverySelectors":
 		return "this field is not honoured yet"
+	case "zoneAwareLbSetting":
+		return cluster.ZonesUnknown
 	default:
 		return ""
 	}
-}
-
-// delegates names the routes that are left to another VirtualService.
-func delegates(spec *networking.VirtualService) []config.Problem {
-	var list []config.Problem
-	for i, r := range spec.GetHttp() {
-		if r.GetDelegate() != nil {
-			list = append(list, config.Problem{
-				Field: fmt.Sprintf("spec.http[%d].delegate", i), Reason: "delegates are not followed yet: the route is left out", Severity: config.Warning,
-			})
-		}
-	}
-	return list
 }

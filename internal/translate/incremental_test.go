@@ -16,6 +16,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
+// providersThatComeAndGo are of services that some edits make and others take away.
+const providersThatComeAndGo = `
+extensionProviders:
+- {name: als, envoyHttpAls: {service: dns.example.com, port: 80}}
+- {name: zipkin, zipkin: {service: a.default.svc.cluster.local, port: 80}}
+`
+
 // TestChangesAddUpToTheWhole follows random edits as push does, asking each generator only for what it says that a change
 // alters, and holds the sum against what new generators make of the whole mesh.
 func TestChangesAddUpToTheWhole(t *testing.T) {
@@ -23,13 +30,14 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 	saved := 0
 	for seed := range uint64(meshes) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		m := fixture.New(t, []byte(everyResolution), nil)
+		m := fixture.New(t, []byte(everyResolution), []byte(providersThatComeAndGo))
 		table := NewTable(Options{})
 		var followers []*follower
 		for _, proxy := range []string{
 			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}}",
-			"{namespace: other, addresses: [10.1.0.9], locality: r/a}",
-			"{type: router}",
+			"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
+			"{namespace: other, addresses: [10.1.0.9], locality: r/a, network: near, node: n1, certificate: [chain, key, roots]}",
+			"{type: router}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a}}",
 		} {
 			p := fixture.Proxy(t, []byte(proxy))
 			for i := range table.Generators {
@@ -88,12 +96,15 @@ func describe(t *testing.T, d resource.Diff, want *resource.Set) string {
 var names = func() []string {
 	list := []string{
 		"80", "9080", "http_proxy", "a.default.svc.cluster.local:80",
+		"http.80", "http.8080", "http.9080", "https.443.https.a.default", "https.443.https.b.other", "https.443.https.a.other",
+		"0.0.0.0_443_dns.example.com", "0.0.0.0_443", "0.0.0.0_443_*.example.com",
 		"0.0.0.0_9080_tcp", "10.96.0.9_9080_tcp", "10.9.0.1_9080_tcp", "0.0.0.0_80_dns.example.com", "10.1.0.1_9080_tcp",
 	}
 	for _, host := range []string{"static.default.svc.cluster.local", "a.default.svc.cluster.local", "b.other.svc.cluster.local", "dns.example.com", "one.example.com", "x.example.com"} {
 		for _, port := range []uint32{80, 9080} {
 			for _, subset := range []string{"", "v1", "v2"} {
-				list = append(list, mesh.ClusterName{Direction: mesh.Outbound, Port: port, Subset: subset, Host: mesh.Hostname(host)}.String())
+				n := mesh.ClusterName{Direction: mesh.Outbound, Port: port, Subset: subset, Host: mesh.Hostname(host)}
+				list = append(list, n.String(), n.DefaultSNI())
 			}
 		}
 	}
@@ -209,33 +220,59 @@ func randomEdit(r *rand.Rand) string {
 	name, namespace := pick("a", "b"), pick("default", "other")
 	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
-	switch api.Kind(pick("VirtualService", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "Sidecar", "EndpointSlice", "EnvoyFilter")) {
+	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry")) {
 	case api.VirtualService:
-		return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {hosts: [%s], exportTo: [%s], %s}\n", host, pick(`"*"`, `"."`), pick(
+		if r.IntN(4) == 0 { // a delegate
+			return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {exportTo: [%s], http: [{route: [{destination: {host: static, subset: %s}}]}]}\n", pick(`"*"`, `"."`), pick("v1", "v2"))
+		}
+		return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {hosts: [%s], exportTo: [%s], %s%s}\n", host, pick(`"*"`, `"."`), pick("", "gateways: [a, mesh], ", "gateways: [other/b, default/a], "), pick(
+			"http: [{match: [{uri: {prefix: /a}}], delegate: {name: a}}, {delegate: {name: b, namespace: other}}]",
 			"http: [{route: [{destination: {host: static, subset: v1}}]}]",
 			"http: [{match: [{sourceLabels: {app: a}}], route: [{destination: {host: x.example.com}}]}]",
 			"tcp: [{route: [{destination: {host: static}}]}]",
 			"tls: [{match: [{sniHosts: [dns.example.com], port: 80}], route: [{destination: {host: dns.example.com}}]}]",
+			"tls: [{match: [{sniHosts: [dns.example.com]}], route: [{destination: {host: static}}]}]",
+		))
+	case api.Gateway:
+		return "kind: Gateway\n" + meta + fmt.Sprintf("spec: {%s, servers: [%s]}\n", pick("selector: {app: a}", "selector: {}"), pick(
+			`{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}`,
+			`{port: {number: 9080, name: http, protocol: HTTP}, hosts: ["./*"]}, {port: {number: 80, name: redirect, protocol: HTTP}, hosts: ["*"], tls: {httpsRedirect: true}}`,
+			`{port: {number: 443, name: https, protocol: HTTPS}, hosts: [dns.example.com], tls: {mode: SIMPLE, credentialName: cert}}`,
+			`{port: {number: 443, name: tls, protocol: TLS}, hosts: ["*.example.com"], tls: {mode: PASSTHROUGH}}, {port: {number: 9080, name: tcp, protocol: TCP}, hosts: ["*"]}`,
+			`{port: {number: 443, name: auto, protocol: TLS}, hosts: ["*.local"], tls: {mode: AUTO_PASSTHROUGH}}`,
 		))
 	case api.DestinationRule:
-		return "kind: DestinationRule\n" + meta + fmt.Sprintf("spec: {host: %s, exportTo: [%s], subsets: [{name: %s, labels: {v: a}}], trafficPolicy: {%s}}\n",
-			host, pick(`"*"`, `"."`), pick("v1", "v2"), pick(
+		return "kind: DestinationRule\n" + meta + fmt.Sprintf("spec: {host: %s, exportTo: [%s], %ssubsets: [{name: %s, labels: {v: a}}], trafficPolicy: {%s}}\n",
+			host, pick(`"*"`, `"."`, "default"), pick("", "", "workloadSelector: {matchLabels: {app: a}}, "), pick("v1", "v2"), pick(
 				"loadBalancer: {simple: RANDOM}", "loadBalancer: {consistentHash: {httpHeaderName: x}}",
-				"connectionPool: {tcp: {maxConnections: 3, idleTimeout: 9s}}",
+				"connectionPool: {tcp: {maxConnections: 3, idleTimeout: 9s}}", "tls: {mode: ISTIO_MUTUAL}",
 				"outlierDetection: {consecutive5xxErrors: 3}, loadBalancer: {localityLbSetting: {enabled: true, failoverPriority: [v]}}",
 			))
 	case api.Service:
+		if r.IntN(4) == 0 { // a gateway of a network
+			return fmt.Sprintf("kind: Service\nmetadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}}\n", name, namespace) +
+				fmt.Sprintf("spec: {clusterIP: 10.96.0.9, externalIPs: [%s], ports: [{name: tls, port: 15443}]}\n", pick("203.0.113.1", "203.0.113.2", "203.0.113.1, 203.0.113.2"))
+		}
 		return "kind: Service\n" + meta + fmt.Sprintf("spec: {%s}\n", pick(
 			"clusterIP: 10.96.0.9, selector: {app: a}, ports: [{name: http, port: 80}, {name: tcp, port: 9080}]",
 			"clusterIP: 10.96.0.9, ports: [{name: grpc, port: 9080}]",
+			"clusterIP: 10.96.0.9, internalTrafficPolicy: Local, ports: [{name: http, port: 80}]",
 			"clusterIP: None, ports: [{name: tcp, port: 9080}]",
 			"type: ExternalName, externalName: static.default.svc.cluster.local, ports: [{name: http, port: 80}]",
 		))
+	case api.WorkloadEntry:
+		return "kind: WorkloadEntry\n" + meta + fmt.Sprintf("spec: {%s, labels: {app: %s}}\n",
+			pick("address: 10.1.0.1", "address: 10.1.0.4", "address: vm.example.com", "network: far", "network: far, serviceAccount: a", "address: 10.1.0.4, network: far, serviceAccount: a"), pick("a", "b"))
 	case api.ServiceEntry:
-		return "kind: ServiceEntry\n" + meta + fmt.Sprintf("spec: {hosts: [%s], %s, exportTo: [%s]}\n", pick("dns.example.com", "x.example.com"), pick(
+		hosts := pick("dns.example.com", "dns.example.com", "x.example.com", "a."+namespace+".svc.cluster.local", `"*.example.com"`)
+		return "kind: ServiceEntry\n" + meta + fmt.Sprintf("spec: {hosts: [%s], %s, exportTo: [%s]}\n", hosts, pick(
+			"resolution: DYNAMIC_DNS, ports: [{name: http, number: 80, protocol: HTTP}, {name: tls, number: 9080, protocol: TLS}]",
+			"resolution: STATIC, workloadSelector: {labels: {app: a}}, ports: [{name: tcp, number: 9080, protocol: TCP}]",
+			"resolution: DNS, ports: [{name: web, number: 9080, protocol: HTTP}]",
 			"resolution: DNS, ports: [{name: http, number: 80, protocol: HTTP}]",
 			"resolution: STATIC, addresses: [10.9.0.1], ports: [{name: tcp, number: 9080, protocol: TCP}], endpoints: [{address: 10.1.0.1, labels: {v: a}}]",
 			"resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP}], endpoints: [{address: 10.1.0.7}, {address: 10.1.0.8}]",
+			"resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP}], endpoints: [{address: 10.1.0.7, serviceAccount: "+pick("a", "b")+"}]",
 			"resolution: NONE, ports: [{name: http, number: 80, protocol: HTTP}]",
 		), pick(`"*"`, `"."`))
 	case api.Sidecar:
@@ -244,7 +281,16 @@ func randomEdit(r *rand.Rand) string {
 			`egress: [{port: {number: 9080, protocol: HTTP, name: http}, hosts: ["*/*"]}, {hosts: ["default/*"]}]`,
 			`ingress: [{port: {number: 80, protocol: HTTP, name: http}, defaultEndpoint: "127.0.0.1:8080", captureMode: NONE}]`,
 			`outboundTrafficPolicy: {mode: REGISTRY_ONLY}`,
+			`outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: static.default.svc.cluster.local, port: {number: 80}}}, egress: [{hosts: ["*/*", "~other/*"]}]`,
+			`ingress: [{port: {number: 80, protocol: HTTPS, name: https}, tls: {mode: MUTUAL, credentialName: cert}}], egress: [{port: {number: 0, protocol: TCP, name: s}, bind: "unix:///run/a.sock", hosts: ["*/a.default.svc.cluster.local"]}, {hosts: ["./*"]}]`,
 		))
+	case api.Telemetry:
+		return "kind: Telemetry\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%s%s}\n",
+			pick("", "selector: {matchLabels: {app: a}}, "), pick(
+				"accessLogging: [{providers: [{name: envoy}]}]", "accessLogging: [{disabled: true}]", "accessLogging: [{match: {mode: SERVER}, providers: [{name: als}]}]",
+				"tracing: [{providers: [{name: zipkin}], randomSamplingPercentage: 5}]", "tracing: [{disableSpanReporting: true}]",
+				"metrics: [{overrides: [{match: {mode: CLIENT}, tagOverrides: {host: {value: request.host}}}]}]",
+			))
 	case api.EnvoyFilter:
 		return "kind: EnvoyFilter\n" + meta + fmt.Sprintf("spec: {%s, configPatches: [%s]}\n", pick("priority: 1", "workloadSelector: {labels: {app: a}}"), pick(
 			"{applyTo: CLUSTER, match: {context: SIDECAR_OUTBOUND}, patch: {operation: MERGE, value: {dns_lookup_family: V4_ONLY}}}",

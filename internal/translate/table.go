@@ -3,6 +3,7 @@ package translate
 import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
@@ -25,6 +26,9 @@ type Generator struct {
 	// Named gives one resource of a type that proxies ask for by name (EDS, RDS); nil for the others. It gives nil for a
 	// name that means nothing.
 	Named func(v *view.View, name string) *resource.Resource
+	// Every gives at once, sorted by name, what Named gives for all names that proxies of the View surely ask for. nil: it
+	// is not made at once.
+	Every func(v *view.View) []*resource.Resource
 	// Update gives what a change altered of what All gives, since the older View; ok false: it cannot tell. nil: never.
 	Update func(old, v *view.View, d snapshot.Delta) (diff resource.Diff, ok bool)
 	// Affected narrows what must be asked again of a named type after a change: those of the names, which are sorted, that
@@ -35,6 +39,8 @@ type Generator struct {
 	Touched func(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool
 	// Inbound says that the resources are about what a proxy serves.
 	Inbound bool
+	// Local says that whether a proxy takes the resource of a name depends on what only that proxy has; nil: none does.
+	Local func(name string) bool
 	// Scope gives the part of a Key that the output depends on, with the rest zero; nil: all of it. Views that agree in
 	// it share what is made.
 	Scope func(k view.Key) view.Key
@@ -52,14 +58,14 @@ type Table struct {
 
 // Options are how generators work.
 type Options struct {
-	// Secrets says which proxies may have which secrets; nil: secret.Public.
+	// Secrets says which proxies may have which secrets; nil: secret.Vouched.
 	Secrets secret.Policy
 }
 
 // NewTable makes generators that remember nothing yet.
 func NewTable(o Options) *Table {
 	if o.Secrets == nil {
-		o.Secrets = secret.Public
+		o.Secrets = secret.Vouched
 	}
 	clusters, endpoints := cluster.NewGenerator(), endpoint.NewGenerator()
 	listeners, routes := listener.NewGenerator(), route.NewGenerator()
@@ -69,18 +75,20 @@ func NewTable(o Options) *Table {
 	ofListeners := func(g Generator) Generator { return p.all(g, listenerPatches, p.Listeners) }
 	return &Table{
 		Generators: []Generator{
-			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Scope: clusterScope}),
-			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Scope: resolvedScope}),
+			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Touched: cluster.Touched, Scope: clusterScope}),
+			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Touched: cluster.Touched, Scope: resolvedScope}),
+			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.HandedOn, Touched: cluster.HandedOnTouched, Scope: handedOnScope}),
 			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound, Inbound: true}),
 			p.addedClusters(),
-			{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected, Scope: endpointScope},
+			{TypeURL: api.EndpointType, Named: endpoints.Named, Every: endpoints.Every, Affected: endpoints.Affected, Scope: endpointScope},
 			{TypeURL: api.ExtensionType, Named: listeners.Extension, Touched: listeners.OutboundTouched, Scope: extensionScope},
 			p.extensions(),
-			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Own, Touched: touchesInbound, Inbound: true}),
+			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Own, Touched: listeners.OwnTouched, Inbound: true}),
 			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope}),
+			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Gateway, Touched: listeners.GatewayTouched, Scope: gatewayScope}),
 			p.addedListeners(),
 			p.named(Generator{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope}),
-			{TypeURL: api.SecretType, Named: secrets.Named, Affected: secrets.Affected, Touched: secret.Touched, Scope: secret.Scope},
+			{TypeURL: api.SecretType, Named: secrets.Named, Affected: secrets.Affected, Touched: secret.Touched, Scope: secret.Scope, Local: secret.OfFiles},
 			{TypeURL: api.NameTableType, All: names.All, Touched: nametable.Touched, Scope: nametable.Scope},
 			{TypeURL: api.ProxyConfigType, All: proxyConfigs.All, Touched: proxyconfig.Touched, Scope: proxyconfig.Scope},
 		},
@@ -106,14 +114,25 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 // clusterScope: who may be called is a matter of what a proxy sees, and how, of what it is.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
-		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark,
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark, Certificate: k.Certificate,
 	}
 }
 
 // resolvedScope: clusters that hold their endpoints also depend on where the proxy is.
 func resolvedScope(k view.Key) view.Key {
 	scope := clusterScope(k)
-	scope.Locality, scope.Network, scope.Cluster = k.Locality, k.Network, k.Cluster
+	scope.Locality, scope.Network, scope.Cluster, scope.Near = k.Locality, k.Network, k.Cluster, k.Near
+	scope.NetworkView, scope.Node = k.NetworkView, k.Node
+	return scope
+}
+
+// handedOnScope: which clusters a gateway hands TLS on to is a matter of its servers too. Sidecars have none of them.
+func handedOnScope(k view.Key) view.Key {
+	if k.Type != mesh.RouterProxy {
+		return view.Key{}
+	}
+	scope := resolvedScope(k)
+	scope.Gateway = k.Gateway
 	return scope
 }
 
@@ -123,15 +142,27 @@ func listenerScope(k view.Key) view.Key {
 		return k
 	}
 	return view.Key{
-		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
-		Interception: k.Interception,
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
+		Interception: k.Interception, Allocated: k.Allocated, Telemetry: k.Telemetry, LogService: k.LogService, Own: k.Own,
 	}
 }
 
-// extensionScope: extensions are of outbound listeners, wherever those are.
+// gatewayScope: what a gateway listens on is a matter of the Gateways that select it, and of where those lead. Sidecars have none
+// of it, and share that.
+func gatewayScope(k view.Key) view.Key {
+	if k.Type != mesh.RouterProxy {
+		return view.Key{}
+	}
+	scope := listenerScope(k)
+	scope.Gateway = k.Gateway
+	return scope
+}
+
+// extensionScope: extensions are of outbound listeners, wherever those are, and of gateways'.
 func extensionScope(k view.Key) view.Key {
 	k.Bound = false
 	scope := listenerScope(k)
+	scope.Gateway = k.Gateway
 	scope.Patches.Listeners = k.Patches.Listeners
 	return scope
 }
@@ -139,7 +170,8 @@ func extensionScope(k view.Key) view.Key {
 // endpointScope: which endpoints a proxy gets is a matter of where it is and what it sees, not of what it serves.
 func endpointScope(k view.Key) view.Key {
 	return view.Key{
-		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Locality: k.Locality, Network: k.Network, Cluster: k.Cluster,
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, Locality: k.Locality, Network: k.Network, Cluster: k.Cluster, Near: k.Near,
+		NetworkView: k.NetworkView, Node: k.Node,
 		IPv4: k.IPv4, IPv6: k.IPv6,
 	}
 }
@@ -147,6 +179,7 @@ func endpointScope(k view.Key) view.Key {
 // routeScope: outbound routes are a matter of what a proxy sees, how it calls it, and its labels as source.
 func routeScope(k view.Key) view.Key {
 	return view.Key{
-		Type: k.Type, Namespace: k.Namespace, Domain: k.Domain, Sidecar: k.Sidecar, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
+		Type: k.Type, Gateway: k.Gateway, Namespace: k.Namespace, Domain: k.Domain, Sidecar: k.Sidecar, Rules: k.Rules, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6, Allocated: k.Allocated,
+		Own: k.Own,
 	}
 }

@@ -129,6 +129,18 @@ kind: VirtualService
 metadata: {name: vip}
 spec: {hosts: [vip.example.com], tcp: [{route: [{destination: {host: vip.example.com}}]}]}
 ---
+kind: Gateway
+metadata: {name: edge}
+spec:
+  servers:
+  - {port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}
+  - {port: {number: 443, name: https, protocol: HTTPS}, hosts: ["*"], tls: {mode: ISTIO_MUTUAL}}
+  - {port: {number: 15443, name: auto, protocol: TLS}, hosts: ["*"], tls: {mode: AUTO_PASSTHROUGH}}
+---
+kind: VirtualService
+metadata: {name: bound}
+spec: {hosts: [static], gateways: [edge], http: [{route: [{destination: {host: static}}]}]}
+---
 kind: EnvoyFilter
 metadata: {name: more}
 spec:
@@ -157,12 +169,18 @@ data:
 	}
 	patched := full
 	patched.Patches = m.Snapshot().PatchNames(snapshot.Patched{Type: full.Type, Namespace: full.Namespace})
+	router := full
+	router.Type, router.Inbound = mesh.RouterProxy, ""
+	router.Gateway = view.GatewayKey{
+		Names: m.Snapshot().GatewayNames("default", nil), Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02",
+		Mounted: mesh.CertificateFiles{Chain: "c", Key: "k", Roots: "r"},
+	}
 	for _, g := range NewTable(Options{}).Generators {
 		if g.Scope == nil {
 			continue
 		}
 		made := 0
-		for _, k := range []view.Key{full, patched} {
+		for _, k := range []view.Key{full, patched, router} {
 			whole, part := everything(g, view.Build(m.Snapshot(), k)), everything(g, view.Build(m.Snapshot(), g.Scope(k)))
 			if !slices.EqualFunc(whole, part, func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version }) {
 				t.Errorf("%s: other resources for the scope alone", g.TypeURL)
@@ -182,7 +200,7 @@ func everything(g Generator, v *view.View) []*resource.Resource {
 	}
 	var list []*resource.Resource
 	for _, name := range []string{
-		"80", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
+		"80", "http.8080", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
 		"10.9.0.1_9080_tcp", "configmap://default/roots", "added",
 	} {
 		list = append(list, g.Named(v, name))

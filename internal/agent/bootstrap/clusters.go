@@ -26,7 +26,7 @@ const (
 // staticClusters are the ones that must exist before, and without, a control plane.
 func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	list := []*clusterv3.Cluster{
-		localCluster(prometheusCluster, uint32(in.Config.GetProxyAdminPort()), f),
+		localCluster(prometheusCluster, uint32(in.Config.GetStatusPort()), f),
 		localCluster(agentCluster, uint32(in.Config.GetStatusPort()), f),
 	}
 	var errs []error

@@ -13,14 +13,14 @@ import (
 // is behind them, the admin interface above all, is not for the network.
 func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	return []*listenerv3.Listener{
-		onePath(f, in.PrometheusPort, "stats", "/stats/prometheus", prometheusCluster, compressors),
-		onePath(f, in.StatusPort, "agent", "/healthz/ready", agentCluster, nil),
+		onePath(f, in.PrometheusPort, "stats", "/stats/prometheus", "/stats/envoy", prometheusCluster, compressors),
+		onePath(f, in.StatusPort, "agent", "/healthz/ready", "", agentCluster, nil),
 	}
 }
 
 // onePath is a listener on all interfaces that passes one path on to a cluster; everything else is 404. The match is
 // exact, query aside: with a prefix, "/stats/prometheus/../../config_dump" would be Envoy's to normalise.
-func onePath(f family, port uint32, statPrefix, path, cluster string, filters []*hcmv3.HttpFilter) *listenerv3.Listener {
+func onePath(f family, port uint32, statPrefix, path, rewritten, cluster string, filters []*hcmv3.HttpFilter) *listenerv3.Listener {
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: statPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
@@ -30,7 +30,7 @@ func onePath(f family, port uint32, statPrefix, path, cluster string, filters []
 				Routes: []*routev3.Route{{
 					Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: path}},
 					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-						ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
+						ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}, PrefixRewrite: rewritten,
 					}},
 				}},
 			}},

@@ -12,7 +12,7 @@ import (
 
 // requiredStats begin the names of what readiness, operators and this package's promises need.
 func requiredStats() []string {
-	return []string{"cluster_manager", "listener_manager", "server.", "control_plane.", "cluster." + xdsCluster}
+	return []string{"cluster_manager", "listener_manager", "server.", "control_plane.", "cluster." + xdsCluster, "istio_"}
 }
 
 const (

@@ -45,7 +45,7 @@ type source struct {
 func (m *merger) sources() []source {
 	list := []source{{"agent", m.own}}
 	if m.Envoy != nil {
-		list = append(list, source{"envoy", func(ctx context.Context, _ *http.Request) ([]byte, error) { return m.Envoy.Prometheus(ctx) }})
+		list = append(list, source{"envoy", m.envoy})
 	}
 	if m.Application != nil {
 		list = append(list, source{"application", m.application})
@@ -90,6 +90,32 @@ func (m *merger) own(context.Context, *http.Request) ([]byte, error) {
 		}
 	}
 	return text.Bytes(), nil
+}
+
+// envoy is the proxy's part.
+func (m *merger) envoy(ctx context.Context, _ *http.Request) ([]byte, error) {
+	text, err := m.Envoy.Prometheus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newLabeler(m.Workload).rewrite(text), nil
+}
+
+// serveEnvoy answers with the proxy's part alone: what the proxy serves at its own port.
+func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
+	if m.Envoy == nil {
+		http.Error(w, "there is no proxy", http.StatusNotFound)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
+	defer cancel()
+	text, err := m.envoy(ctx, r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+	_, _ = w.Write(text) // the client went away
 }
 
 // application is the application's part, asked for in the format that the whole has.

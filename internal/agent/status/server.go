@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
+	"github.com/meshpilot/meshpilot/internal/agent/node"
 )
 
 const (
@@ -24,6 +25,8 @@ type Options struct {
 	Envoy     Envoy
 	Readiness *Readiness
 	Metrics   *Metrics
+	// Workload is what the proxy's metrics say of the workload beside it.
+	Workload node.Workload
 	// Application is where the application serves metrics; nil: nowhere, or they are not to be merged.
 	Application *environment.Application
 	// Quit ends the agent without draining: for jobs, whose pods would else never end. Drain begins to drain, and the
@@ -31,6 +34,10 @@ type Options struct {
 	Quit, Drain func()
 	Log         *slog.Logger
 }
+
+// EnvoyPath is where the proxy's metrics are without those of the agent and the application. The proxy itself serves them at
+// its Prometheus port from here, with the names that Istio's users know.
+const EnvoyPath = "/stats/envoy"
 
 // New makes the handler of the port.
 func New(o Options) http.Handler {
@@ -42,7 +49,9 @@ func New(o Options) http.Handler {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
-	mux.Handle("GET /stats/prometheus", newMerger(o))
+	merger := newMerger(o)
+	mux.Handle("GET /stats/prometheus", merger)
+	mux.HandleFunc("GET "+EnvoyPath, merger.serveEnvoy)
 	mux.Handle("GET /metrics", o.Metrics.handler())
 	mux.HandleFunc("/quitquitquit", fromHere(o.Log, o.Quit))
 	mux.HandleFunc("/drain", fromHere(o.Log, o.Drain))

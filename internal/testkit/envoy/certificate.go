@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -19,11 +20,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// certificate is a pair of files with a self-signed certificate, in place of those that a configuration names.
-type certificate struct{ chain, key string }
+// certificate is a pair of files with a self-signed certificate, in place of those that a configuration names. secrets is an
+// answer of SDS, in place of those that come over ADS.
+type certificate struct{ chain, key, secrets string }
 
 func newCertificate(dir string) (certificate, error) {
-	c := certificate{chain: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem")}
+	c := certificate{chain: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), secrets: filepath.Join(dir, "secrets.json")}
+	if err := os.WriteFile(c.secrets, []byte(`{"resources": []}`), 0o600); err != nil {
+		return c, err
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return c, fmt.Errorf("make a key: %w", err)
@@ -53,7 +58,8 @@ func newCertificate(dir string) (certificate, error) {
 	return c, nil
 }
 
-// substitute gives the bootstrap with every certificate file of its TLS contexts replaced by c.
+// substitute gives the bootstrap with every certificate file of its TLS contexts replaced by c. Clusters are not left to ask
+// for secrets over ADS: in a bootstrap, where ADS comes after the clusters, some of them crash Envoy then.
 func (c certificate) substitute(b *bootstrapv3.Bootstrap) (*bootstrapv3.Bootstrap, error) {
 	b = proto.CloneOf(b)
 	var sockets []*corev3.TransportSocket
@@ -107,6 +113,14 @@ type (
 )
 
 func (c certificate) replaceAll(common *tlsv3.CommonTlsContext) {
+	secrets := slices.Concat(common.GetTlsCertificateSdsSecretConfigs(), []*tlsv3.SdsSecretConfig{
+		common.GetValidationContextSdsSecretConfig(), common.GetCombinedValidationContext().GetValidationContextSdsSecretConfig(),
+	})
+	for _, s := range secrets {
+		if s.GetSdsConfig().GetAds() != nil {
+			s.SdsConfig.ConfigSourceSpecifier = &corev3.ConfigSource_PathConfigSource{PathConfigSource: &corev3.PathConfigSource{Path: c.secrets}}
+		}
+	}
 	for _, pair := range common.GetTlsCertificates() {
 		replace(pair.GetCertificateChain(), c.chain)
 		replace(pair.GetPrivateKey(), c.key)

@@ -35,6 +35,15 @@ func ValidateBootstrap(t testing.TB, b *bootstrapv3.Bootstrap) {
 	}
 }
 
+// Refusal gives what Envoy says against the Config, nil if it takes it. dir is an empty folder for what it reads.
+func Refusal(ctx context.Context, binary, dir string, c Config) error {
+	b, err := c.Bootstrap()
+	if err != nil {
+		return err
+	}
+	return load(ctx, binary, dir, b)
+}
+
 // load runs Envoy in validate mode, which takes about 50 ms and a thousand clusters as much again.
 func load(ctx context.Context, binary, dir string, b *bootstrapv3.Bootstrap) error {
 	cert, err := newCertificate(dir)

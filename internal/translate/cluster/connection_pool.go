@@ -27,8 +27,17 @@ func applyConnectionPool(c *clusterv3.Cluster, mesh *meshconfig.MeshConfig, pool
 		RetryBudget:        retryBudget(budget),
 	}
 	c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{limits}}
+	applyBufferLimit(c, mesh.GetDefaultConfig().GetConnectionSettings().GetClusterPerConnectionBufferLimitBytes())
 	applyKeepalive(c, mesh.GetTcpKeepalive())
 	applyKeepalive(c, pool.GetTcp().GetTcpKeepalive())
+}
+
+// applyBufferLimit bounds what is held of a connection that one side writes faster than the other reads
+// (ProxyConfig.connectionSettings). A negative limit is none.
+func applyBufferLimit(c *clusterv3.Cluster, bytes *wrapperspb.Int32Value) {
+	if bytes != nil && bytes.GetValue() >= 0 {
+		c.PerConnectionBufferLimitBytes = wrapperspb.UInt32(uint32(bytes.GetValue()))
+	}
 }
 
 // limit gives a circuit breaker's threshold. What is not limited is said so: Envoy's own defaults (1024, and 3 retries) are

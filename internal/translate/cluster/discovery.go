@@ -16,6 +16,7 @@ import (
 func (in OutboundInput) discover(c *clusterv3.Cluster, port mesh.Port, p *networking.TrafficPolicy) {
 	passthrough := p.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
 	switch {
+	case dynamic(in.Service): // see applyDynamic
 	case passthrough && in.Proxy.Type != mesh.RouterProxy:
 		applyType(c, clusterv3.Cluster_ORIGINAL_DST)
 	case endpoint.ByEDS(in.Service, in.Proxy.Type):

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
@@ -22,7 +23,7 @@ func (in OutboundInput) resolve(c *clusterv3.Cluster) {
 	} else {
 		applyType(c, clusterv3.Cluster_STRICT_DNS)
 	}
-	c.DnsLookupFamily = lookupFamily(in.Proxy)
+	c.DnsLookupFamily = destination.LookupFamily(in.Proxy.IPv4, in.Proxy.IPv6)
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positive(in.Settings.Mesh.GetDnsRefreshRate())
 	c.RespectDnsTtl = true //nolint:staticcheck // as above
@@ -50,16 +51,4 @@ func count(a *endpointv3.ClusterLoadAssignment) int {
 		n += len(l.GetLbEndpoints())
 	}
 	return n
-}
-
-// lookupFamily keeps a proxy of one family from being given addresses that it cannot reach.
-func lookupFamily(p Proxy) clusterv3.Cluster_DnsLookupFamily {
-	switch {
-	case p.IPv4 && p.IPv6:
-		return clusterv3.Cluster_V4_PREFERRED
-	case p.IPv6:
-		return clusterv3.Cluster_V6_ONLY
-	default:
-		return clusterv3.Cluster_V4_ONLY
-	}
 }

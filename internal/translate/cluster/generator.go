@@ -14,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/view"
@@ -24,6 +25,7 @@ type Generator struct {
 	outbound *memo.Table[OutboundInput, *resource.Resource]
 	inbound  *memo.Table[InboundInput, *resource.Resource]
 	builtin  *memo.Table[BuiltinInput, *resource.Resource]
+	handedOn *memo.Table[handedOnInput, *resource.Resource]
 }
 
 // NewGenerator makes a Generator that remembers nothing yet.
@@ -32,19 +34,20 @@ func NewGenerator() *Generator {
 		outbound: memo.New[OutboundInput, resource.Resource](),
 		inbound:  memo.New[InboundInput, resource.Resource](),
 		builtin:  memo.New[BuiltinInput, resource.Resource](),
+		handedOn: memo.New[handedOnInput, resource.Resource](),
 	}
 }
 
 // All gives the clusters of a View, in no particular order.
 func (g *Generator) All(v *view.View) []*resource.Resource {
-	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v))
+	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v), g.HandedOn(v))
 }
 
 // Outbound gives the clusters by which services are called that are told to proxies by EDS or not at all, and those that
 // every proxy of the type has.
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	list := make([]*resource.Resource, 0, 2*len(v.Services))
-	for _, name := range builtins(v.Key.Type) {
+	for _, name := range builtins(v) {
 		list = append(list, g.builtin.Do(BuiltinInput{Name: name, Settings: v.Settings, Proxy: ProxyOf(v)}, encodedBuiltin))
 	}
 	for _, svc := range v.Services {
@@ -90,7 +93,13 @@ func (g *Generator) since(old, v *view.View, d snapshot.Delta, mine func(*mesh.S
 	if !ok {
 		return resource.Diff{}, false
 	}
-	for _, host := range differs.Hosts() {
+	hosts := differs.Hosts()
+	for k := range d.Accounts {
+		if checksAccounts(v, k) && !slices.Contains(hosts, k.Host) {
+			hosts = append(hosts[:len(hosts):len(hosts)], k.Host)
+		}
+	}
+	for _, host := range hosts {
 		var there map[string]bool
 		if svc := v.Service(host); svc != nil && mine(svc) {
 			at := len(diff.Updated)
@@ -111,9 +120,29 @@ func (g *Generator) since(old, v *view.View, d snapshot.Delta, mine func(*mesh.S
 	return diff, true
 }
 
+// Touched says whether a change may alter the clusters by which services are called. Endpoints alone do so only where the
+// proxies check whose they are.
+func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+	for k := range d.Accounts {
+		if checksAccounts(v, k) {
+			return true
+		}
+	}
+	return !d.EndpointsOnly() && v.Touched(d)
+}
+
+// checksAccounts says whether the View's proxies see the service, and check whose endpoints it has.
+func checksAccounts(v *view.View, k mesh.ServiceKey) bool {
+	if v.Key.Certificate == (mesh.CertificateFiles{}) {
+		return false
+	}
+	svc := v.Service(k.Host)
+	return svc != nil && svc.ServiceKey == k
+}
+
 // Computed is how many clusters were really made since the start, for tests and metrics.
 func (g *Generator) Computed() uint64 {
-	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed()
+	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed() + g.handedOn.Computed()
 }
 
 func resolved(svc *mesh.Service) bool {
@@ -136,8 +165,11 @@ func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 		}
 		in := OutboundInput{Service: svc, Rule: v.DestinationRule(svc.Host), Settings: v.Settings, Proxy: ProxyOf(v)}
 		subsets := subsetNames(in.rule())
+		if dynamic(svc) { // there are no endpoints to choose from
+			subsets = subsets[:1]
+		}
 		for _, port := range svc.Ports {
-			if !port.Protocol.Captured() {
+			if !port.Protocol.Captured() || dynamic(svc) && !destination.ByName(port.Protocol) {
 				continue
 			}
 			in.Port = port.Number
@@ -149,6 +181,9 @@ func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 		}
 	}
 }
+
+// dynamic says that proxies find out for each request or connection where it goes. Raw TCP does not say for whom it is.
+func dynamic(svc *mesh.Service) bool { return svc.Resolution == mesh.DynamicDNS }
 
 // subsetNames gives the names of a rule's subsets, each once, behind that of the whole host, which is empty.
 func subsetNames(rule *networking.DestinationRule) []string {
@@ -162,11 +197,19 @@ func subsetNames(rule *networking.DestinationRule) []string {
 }
 
 func (g *Generator) do(v *view.View, in OutboundInput) *resource.Resource {
+	return g.outbound.Do(g.completed(v, in), encodedOutbound)
+}
+
+// completed gives an input with what it needs of endpoints.
+func (g *Generator) completed(v *view.View, in OutboundInput) OutboundInput {
 	if resolved(in.Service) {
 		a := endpoint.InputFor(v, in.Service, in.Name())
 		in.Endpoints, in.Caller = a.Endpoints, a.Caller
 	}
-	return g.outbound.Do(in, encodedOutbound)
+	if in.mutualBetweenProxies() {
+		in.Accounts = encodeAccounts(in.Service, v.Endpoints(in.Service))
+	}
+	return in
 }
 
 func encodedOutbound(in OutboundInput) *resource.Resource {

@@ -56,7 +56,7 @@ func TestEachDistinctClusterIsMadeOnce(t *testing.T) {
 		}
 		return g.Computed() - before
 	}
-	if got, want := made(), uint64(outboundClusters+len(builtins("sidecar"))); got != want {
+	if got, want := made(), uint64(outboundClusters+len(builtins(sidecars(t, m, 1)[0]))); got != want {
 		t.Errorf("%d clusters were made for 10 sidecars, want %d", got, want)
 	}
 	for _, tc := range []struct {
@@ -105,4 +105,50 @@ func set(t *testing.T, v *view.View) *resource.Set {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestAccountsOfEndpoints: clusters depend on endpoints only where proxies check whose they are, and then on that alone.
+func TestAccountsOfEndpoints(t *testing.T) {
+	const mutual = threeServices + "---\nkind: DestinationRule\nmetadata: {name: all}\nspec: {host: '*.example.com', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}\n"
+	account := func(address, account string) string {
+		return strings.Replace(mutual, "{address: 10.0.1.1}", "{address: "+address+", serviceAccount: "+account+"}", 1)
+	}
+	m := fixture.New(t, []byte(account("10.0.1.1", "one")), nil)
+	g := NewGenerator()
+	with, without := fixture.Proxy(t, []byte("certificate: [chain, key, roots]")), fixture.Proxy(t, nil)
+	for _, tc := range []struct {
+		name, config         string
+		touched, withoutCert bool
+		updated              int
+	}{
+		{"another endpoint of the account", account("10.0.1.2", "one"), false, false, 0},
+		{"another account", account("10.0.1.2", "two"), true, false, 1},
+		{"another rule", strings.Replace(account("10.0.1.2", "two"), "ISTIO_MUTUAL", "DISABLE", 1), true, true, 1},
+	} {
+		old := m.View(with)
+		s, d := m.Apply(t, tc.config)
+		if got := Touched(old, s, d); got != tc.touched {
+			t.Errorf("%s: touched %v, want %v", tc.name, got, tc.touched)
+		}
+		if got := Touched(m.View(without), s, d); got != tc.withoutCert {
+			t.Errorf("%s: proxies without a certificate are touched %v, want %v", tc.name, got, tc.withoutCert)
+		}
+		diff, ok := g.OutboundSince(old, m.View(with), d)
+		if whole := resource.Compare(setOf(t, g.Outbound(old)), setOf(t, g.Outbound(m.View(with)))); !ok || len(whole.Updated) != tc.updated || !covers(diff.Updated, whole.Updated) {
+			t.Errorf("%s: says that %d differ, want %d of which %d do", tc.name, len(diff.Updated), tc.updated, len(whole.Updated))
+		}
+	}
+}
+
+func setOf(t *testing.T, list []*resource.Resource) *resource.Set {
+	t.Helper()
+	s, err := resource.NewSet(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func covers(list, want []*resource.Resource) bool {
+	return !slices.ContainsFunc(want, func(r *resource.Resource) bool { return !slices.Contains(list, r) })
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -35,13 +36,18 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestEnvoyLoadsGoldens has Envoy load all clusters of every case.
+// TestEnvoyLoadsGoldens has one Envoy load all clusters of every case, with the case before their names.
 func TestEnvoyLoadsGoldens(t *testing.T) {
 	envoy.Require(t)
+	var all envoy.Config
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		c.Ignore()
-		envoy.Validate(t, envoy.FromResources(t, clustersOf(t, c)...))
+		for _, one := range envoy.FromResources(t, clustersOf(t, c)...).Clusters {
+			one.Name = path.Base(t.Name()) + " " + one.GetName()
+			all.Clusters = append(all.Clusters, one)
+		}
 	})
+	envoy.Validate(t, all)
 }
 
 func clustersOf(t *testing.T, c *golden.Case) []*resource.Resource {

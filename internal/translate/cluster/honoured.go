@@ -7,83 +7,92 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
-
-// ruleFields are the fields of a DestinationRule that are followed: here, by the endpoints (subsets, locality), by routes
-// (what requests are hashed by), by listeners (idle timeouts of TCP), or by the snapshot (host, exportTo).
-func ruleFields() config.Fields {
-	f := config.Fields{"host", "exportTo", "subsets.name", "subsets.labels"}
-	levels := []string{"trafficPolicy", "trafficPolicy.portLevelSettings", "subsets.trafficPolicy", "subsets.trafficPolicy.portLevelSettings"}
-	for _, level := range levels {
-		for _, group := range policyFields() {
-			f = append(f, level+"."+group)
-		}
-		if strings.HasSuffix(level, "portLevelSettings") {
-			f = append(f, level+".port")
-		} else {
-			f = append(f, level+".proxyProtocol", level+".retryBudget")
-		}
-	}
-	return f
-}
-
-// policyFields are those of the groups that a policy and its port level settings have in common.
-func policyFields() []string {
-	return []string{
-		"connectionPool",
-		"loadBalancer.simple", "loadBalancer.consistentHash", "loadBalancer.localityLbSetting",
-		"loadBalancer.warmup", "loadBalancer.warmupDurationSecs",
-		"outlierDetection.splitExternalLocalOriginErrors", "outlierDetection.consecutiveLocalOriginFailures",
-		"outlierDetection.consecutiveGatewayErrors", "outlierDetection.consecutive5xxErrors",
-		"outlierDetection.interval", "outlierDetection.baseEjectionTime", "outlierDetection.maxEjectionPercent",
-		"outlierDetection.minHealthPercent", "outlierDetection.outlierDetectionHttpErrorCodes",
-		"tls.mode", "tls.clientCertificate", "tls.privateKey", "tls.caCertificates", "tls.subjectAltNames", "tls.sni",
-		"tls.insecureSkipVerify", "tls.caCrl",
-		"tls.credentialName", // see unhonouredValues
-	}
-}
 
 // SidecarFields are the fields of a Sidecar that clusters follow.
 func SidecarFields() config.Fields {
 	return config.Fields{"inboundConnectionPool", "ingress.connectionPool", "ingress.port", "ingress.defaultEndpoint"}
 }
 
-// Unhonoured gives what of a DestinationRule is not followed, or not as it says, as Warnings without Key and Origin.
+// Unhonoured gives what of a DestinationRule is not followed, or not by all that it is for, as Warnings without Key and
+// Origin. Every field is followed somewhere: here, by the endpoints (subsets, locality), by routes (what requests are hashed
+// by), by listeners (tunnels, idle timeouts of TCP), or by the snapshot (host, exportTo, workloadSelector).
 func Unhonoured(spec *networking.DestinationRule) []config.Problem {
-	found := ruleFields().Unhonoured(spec)
-	found = append(found, unhonouredPolicy("spec.trafficPolicy", spec.GetTrafficPolicy())...)
+	u := unhonoured{selects: spec.GetWorkloadSelector() != nil}
+	u.policy("spec.trafficPolicy", spec.GetTrafficPolicy())
 	for i, s := range spec.GetSubsets() {
-		found = append(found, unhonouredPolicy(fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy())...)
+		u.policy(fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy())
 	}
-	return found
+	return u.found
 }
 
-func unhonouredPolicy(field string, p *networking.TrafficPolicy) []config.Problem {
-	found := unhonouredValues(field, p.GetTls(), p.GetLoadBalancer())
+// ZonesUnknown is what of zone aware load balancing is not followed.
+const ZonesUnknown = "only regions count yet: proxies are not told how many of them there are in each zone, and use all zones of a region alike"
+
+type unhonoured struct {
+	selects bool // the rule has a workloadSelector
+	found   []config.Problem
+}
+
+func (u *unhonoured) warn(field, reason string) {
+	u.found = append(u.found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+}
+
+// level is what a policy and its port level settings have in common.
+type level interface {
+	GetTls() *networking.ClientTLSSettings
+	GetLoadBalancer() *networking.LoadBalancerSettings
+	GetOutlierDetection() *networking.OutlierDetection
+}
+
+func (u *unhonoured) policy(field string, p *networking.TrafficPolicy) {
+	if p == nil {
+		return
+	}
+	u.level(field, p)
 	for i, s := range p.GetPortLevelSettings() {
-		found = append(found, unhonouredValues(fmt.Sprintf("%s.portLevelSettings[%d]", field, i), s.GetTls(), s.GetLoadBalancer())...)
+		u.level(fmt.Sprintf("%s.portLevelSettings[%d]", field, i), s)
 	}
-	return found
 }
 
-// unhonouredValues finds values that are not followed, of fields that otherwise are.
-func unhonouredValues(field string, tls *networking.ClientTLSSettings, lb *networking.LoadBalancerSettings) []config.Problem {
-	var found []config.Problem
-	warn := func(field, reason string) {
-		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+func (u *unhonoured) level(field string, l level) {
+	u.tls(field+".tls", l.GetTls())
+	if l.GetOutlierDetection().GetConsecutiveErrors() != 0 { //nolint:staticcheck // who still writes it is to know
+		u.warn(field+".outlierDetection.consecutiveErrors", "has no effect any more: consecutive5xxErrors and consecutiveGatewayErrors took its place")
 	}
-	if tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL {
-		warn(field+".tls.mode", "ISTIO_MUTUAL is not honoured yet: proxies have no identities, so these connections are not encrypted")
+	if z := l.GetLoadBalancer().GetZoneAwareLbSetting(); z != nil && (z.GetEnabled() == nil || z.GetEnabled().GetValue()) {
+		u.warn(field+".loadBalancer.zoneAwareLbSetting", ZonesUnknown)
 	}
-	if tls.GetCredentialName() != "" {
-		warn(field+".tls.credentialName", "credentials by name are not honoured yet: the server is checked against public authorities, and no client certificate is sent")
-	}
-	for i, entry := range lb.GetLocalityLbSetting().GetFailoverPriority() {
-		if !strings.Contains(entry, "=") && !endpoint.KnownLabel(entry) {
-			warn(fmt.Sprintf("%s.loadBalancer.localityLbSetting.failoverPriority[%d]", field, i),
-				"the caller's own labels are not honoured yet, only those of the topology, and \"label=value\": this entry plays no part")
+}
+
+func (u *unhonoured) tls(field string, tls *networking.ClientTLSSettings) {
+	switch tls.GetMode() {
+	case networking.ClientTLSSettings_ISTIO_MUTUAL:
+		u.warn(field+".mode", "ISTIO_MUTUAL is followed only by proxies that have a certificate in files (TLS_CLIENT_CERT_CHAIN, TLS_CLIENT_KEY and TLS_CLIENT_ROOT_CERT of the node's metadata): "+
+			"there is no certificate authority yet, and connections of the others are not encrypted")
+	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
+		if tls.GetCredentialName() != "" {
+			u.credential(field+".credentialName", tls)
 		}
+	default:
 	}
-	return found
+}
+
+// credential says who does not get a credential.
+func (u *unhonoured) credential(field string, tls *networking.ClientTLSSettings) {
+	mutual := tls.GetMode() == networking.ClientTLSSettings_MUTUAL
+	name, external := strings.CutPrefix(tls.GetCredentialName(), externalPrefix)
+	n, ok := mesh.CredentialName(name)
+	switch {
+	case external:
+		u.warn(field, "a server beside the proxy is not asked for credentials yet: the name is taken for a Secret's")
+	case !ok:
+		u.warn(field, "nobody has a credential of this form: connections fail")
+	case n.Store == mesh.ConfigMapSecret && mutual:
+		u.warn(field, "a ConfigMap has no client certificate, which mode MUTUAL needs: connections fail")
+	}
+	if !u.selects && n.Store != mesh.ConfigMapSecret {
+		u.warn(field, "is for gateways only, since the rule has no workloadSelector: sidecars check the server against public authorities, and show it no certificate")
+	}
 }

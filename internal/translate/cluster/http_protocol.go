@@ -11,6 +11,7 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	preservecasev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/header_formatters/preserve_case/v3"
 	upstreamsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typematcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
@@ -30,13 +31,17 @@ type httpProtocol struct {
 	http2 *corev3.Http2ProtocolOptions
 	// only2 says that the cluster speaks nothing but HTTP/2.
 	only2 bool
+	// follows says that it speaks what the client does.
+	follows bool
+	// http1 is the HTTP/1.1 options, nil for Envoy's defaults.
+	http1 *corev3.Http1ProtocolOptions
 	set   bool
 }
 
 // outboundProtocol says which HTTP a cluster speaks: HTTP/2 where the port's protocol or the upgrade policy says so, what
 // the client speaks where proxies detect the protocol or are asked to follow the client, otherwise HTTP/1.1.
-func outboundProtocol(proxy Proxy, port mesh.Port, upgrade meshconfig.MeshConfig_H2UpgradePolicy, pool *networking.ConnectionPoolSettings_HTTPSettings) *httpProtocol {
-	h := new(httpProtocol)
+func outboundProtocol(proxy Proxy, port mesh.Port, config *meshconfig.MeshConfig, pool *networking.ConnectionPoolSettings_HTTPSettings) *httpProtocol {
+	h := newHTTPProtocol(port, config)
 	switch {
 	case pool.GetUseClientProtocol():
 		h.followClient()
@@ -44,10 +49,34 @@ func outboundProtocol(proxy Proxy, port mesh.Port, upgrade meshconfig.MeshConfig
 		h.speakHTTP2()
 	case port.Protocol == mesh.Auto && proxy.Type == mesh.SidecarProxy:
 		h.followClient() // also with an upgrade policy, as in Istio: the port may not speak HTTP at all
-	case upgrades(port, upgrade, pool.GetH2UpgradePolicy()):
+	case upgrades(port, config.GetH2UpgradePolicy(), pool.GetH2UpgradePolicy()):
 		h.speakHTTP2()
 	}
 	return h
+}
+
+// newHTTPProtocol makes options that say nothing yet, but that HTTP/1.1 headers are sent in the case in which they came, if the
+// mesh has it so (ProxyConfig.proxyHeaders.preserveHttp1HeaderCase).
+func newHTTPProtocol(port mesh.Port, config *meshconfig.MeshConfig) *httpProtocol {
+	h := new(httpProtocol)
+	http := port.Protocol.IsHTTP() || port.Protocol == mesh.Auto
+	if !http || !config.GetDefaultConfig().GetProxyHeaders().GetPreserveHttp1HeaderCase().GetValue() {
+		return h
+	}
+	h.set, h.http1 = true, &corev3.Http1ProtocolOptions{HeaderKeyFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat{
+		HeaderFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat_StatefulFormatter{StatefulFormatter: &corev3.TypedExtensionConfig{
+			Name: "preserve_case", TypedConfig: packed(new(preservecasev3.PreserveCaseFormatterConfig)),
+		}},
+	}}
+	return h
+}
+
+// oneDotOne gives the HTTP/1.1 options.
+func (h *httpProtocol) oneDotOne() *corev3.Http1ProtocolOptions {
+	if h.http1 == nil {
+		return new(corev3.Http1ProtocolOptions)
+	}
+	return h.http1
 }
 
 // upgrades says whether HTTP/1.1 requests are sent on as HTTP/2. The mesh's policy is only for ports declared as HTTP.
@@ -72,10 +101,10 @@ func (h *httpProtocol) speakHTTP2() {
 }
 
 func (h *httpProtocol) followClient() {
-	h.set, h.http2 = true, new(corev3.Http2ProtocolOptions)
+	h.set, h.follows, h.http2 = true, true, new(corev3.Http2ProtocolOptions)
 	h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 		UseDownstreamProtocolConfig: &upstreamsv3.HttpProtocolOptions_UseDownstreamHttpConfig{
-			HttpProtocolOptions: new(corev3.Http1ProtocolOptions), Http2ProtocolOptions: h.http2,
+			HttpProtocolOptions: h.oneDotOne(), Http2ProtocolOptions: h.http2,
 		},
 	}
 }
@@ -83,16 +112,15 @@ func (h *httpProtocol) followClient() {
 // applyConnectionPool sets what of a connection pool is HTTP's. An idle timeout of TCP counts where HTTP has none.
 func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettings) {
 	http, tcp := pool.GetHttp(), pool.GetTcp()
-	common := new(corev3.HttpProtocolOptions)
-	common.IdleTimeout = http.GetIdleTimeout()
-	if common.IdleTimeout == nil {
-		common.IdleTimeout = tcp.GetIdleTimeout()
+	idle := http.GetIdleTimeout()
+	if idle == nil {
+		idle = tcp.GetIdleTimeout()
 	}
-	if n := http.GetMaxRequestsPerConnection(); n > 0 {
-		common.MaxRequestsPerConnection = wrapperspb.UInt32(uint32(n))
-	}
-	common.MaxConnectionDuration = tcp.GetMaxConnectionDuration()
-	if !proto.Equal(common, new(corev3.HttpProtocolOptions)) {
+	if n := http.GetMaxRequestsPerConnection(); n > 0 || idle != nil || tcp.GetMaxConnectionDuration() != nil {
+		common := &corev3.HttpProtocolOptions{IdleTimeout: idle, MaxConnectionDuration: tcp.GetMaxConnectionDuration()}
+		if n > 0 {
+			common.MaxRequestsPerConnection = wrapperspb.UInt32(uint32(n))
+		}
 		h.set, h.options.CommonHttpProtocolOptions = true, common
 	}
 	if h.http2 == nil {
@@ -144,7 +172,7 @@ func (h *httpProtocol) put(c *clusterv3.Cluster) {
 	if h.options.UpstreamProtocolOptions == nil { // Envoy demands one
 		h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig{
-				ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{HttpProtocolOptions: new(corev3.Http1ProtocolOptions)},
+				ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{HttpProtocolOptions: h.oneDotOne()},
 			},
 		}
 	}

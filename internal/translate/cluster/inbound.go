@@ -4,13 +4,13 @@ import (
 	"net/netip"
 	"strings"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
@@ -58,7 +58,7 @@ func Inbound(in InboundInput) *clusterv3.Cluster {
 	in.target(c)
 	pool := in.pool()
 	applyConnectionPool(c, mesh, pool, nil)
-	http := inboundProtocol(in.Port, pool.GetHttp())
+	http := inboundProtocol(in.Port, mesh, pool.GetHttp())
 	http.applyConnectionPool(pool)
 	http.put(c)
 	applySocketMark(c, in.Proxy.SocketMark)
@@ -86,8 +86,8 @@ func (in InboundInput) pool() *networking.ConnectionPoolSettings {
 }
 
 // inboundProtocol says which HTTP the workload is spoken to: what its port is declared as, or what the client speaks.
-func inboundProtocol(port mesh.Port, pool *networking.ConnectionPoolSettings_HTTPSettings) *httpProtocol {
-	h := new(httpProtocol)
+func inboundProtocol(port mesh.Port, config *meshconfig.MeshConfig, pool *networking.ConnectionPoolSettings_HTTPSettings) *httpProtocol {
+	h := newHTTPProtocol(port, config)
 	switch {
 	case pool.GetUseClientProtocol():
 		h.followClient()
@@ -101,13 +101,7 @@ func inboundProtocol(port mesh.Port, pool *networking.ConnectionPoolSettings_HTT
 
 func (in InboundInput) metadata() *corev3.Metadata {
 	f := fields{}
-	if names := decodeNames(in.Names); len(names) > 0 {
-		values := make([]*structpb.Value, len(names))
-		for i, n := range names {
-			values[i] = n.proto()
-		}
-		f["services"] = list(values...)
-	}
+	f.putServices(decodeNames(in.Names)...)
 	if in.Rule != nil && in.Rule.Spec.GetTrafficPolicy() != nil {
 		f.putRule(in.Rule)
 	}

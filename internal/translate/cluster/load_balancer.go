@@ -8,6 +8,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
@@ -32,6 +33,13 @@ func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings
 		if slow != nil {
 			c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: slow}}
 		}
+	}
+}
+
+// applyRedis has the commands of Redis go to endpoints by their keys, so that what is put is found again.
+func applyRedis(c *clusterv3.Cluster, port mesh.Port) {
+	if port.Protocol == mesh.Redis {
+		c.LbPolicy, c.LbConfig = clusterv3.Cluster_MAGLEV, nil
 	}
 }
 
@@ -86,8 +94,20 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 	}
 }
 
-// applyLocality says whether Envoy weighs localities against each other; the weights come with the endpoints.
+// applyLocality says whether Envoy weighs localities against each other, the weights of which come with the endpoints, or
+// spreads load over zones. For the latter it must be told of the proxies beside it, by a cluster that its bootstrap names
+// (cluster_manager.local_cluster_name); where it is not, all zones of the region are used alike.
 func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
+	if l.Zones != nil {
+		zones := new(clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig)
+		if n := l.Zones.GetMinClusterSize(); n != nil {
+			zones.MinClusterSize = wrapperspb.UInt64(uint64(n.GetValue()))
+		}
+		if l.Zones.GetEnabled() != nil && !l.Zones.GetEnabled().GetValue() {
+			zones.RoutingEnabled = &typev3.Percent{Value: 0}
+		}
+		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig_{ZoneAwareLbConfig: zones}
+	}
 	if l.Weighted() {
 		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
 			LocalityWeightedLbConfig: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig{},

@@ -22,7 +22,8 @@ func (f fields) proto() *corev3.Metadata {
 }
 
 func outboundMetadata(in OutboundInput) *corev3.Metadata {
-	f := fields{"services": list(serviceName(in.Service))}
+	f := fields{}
+	f.putServices(nameOf(in.Service))
 	f.putRule(in.Rule)
 	if in.Subset != "" {
 		f["subset"] = structpb.NewStringValue(in.Subset)
@@ -55,7 +56,26 @@ func nameOf(svc *mesh.Service) name {
 	return n
 }
 
-func serviceName(svc *mesh.Service) *structpb.Value { return nameOf(svc).proto() }
+// putServices names the services of a cluster: all in the form that users know, the first also as "host;name;namespace", which
+// is what metrics of requests can have in them (translate/telemetry).
+func (f fields) putServices(names ...name) {
+	if len(names) == 0 {
+		return
+	}
+	values := make([]*structpb.Value, len(names))
+	for i, n := range names {
+		values[i] = n.proto()
+	}
+	f["services"], f["service"] = list(values...), structpb.NewStringValue(names[0].String())
+}
+
+// String is "host;name;namespace".
+func (n name) String() string { return string(n.Host) + ";" + n.Name + ";" + n.Namespace }
+
+// builtinMetadata is what metrics show as the service of requests that are for none.
+func builtinMetadata(cluster string) *corev3.Metadata {
+	return fields{"service": structpb.NewStringValue(name{Name: cluster}.String())}.proto()
+}
 
 func (n name) proto() *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
@@ -72,8 +92,8 @@ func list(values ...*structpb.Value) *structpb.Value {
 // from collects the keys of the objects that shaped a cluster.
 func from(svc *mesh.Service, rule *snapshot.DestinationRule, more ...config.Key) []config.Key {
 	keys := more
-	if svc != nil && svc.From != (config.Key{}) {
-		keys = append(keys, svc.From)
+	if svc != nil {
+		keys = svc.AppendObjects(keys)
 	}
 	if rule != nil {
 		keys = append(keys, rule.From...)

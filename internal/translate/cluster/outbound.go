@@ -25,6 +25,8 @@ type OutboundInput struct {
 	// Endpoints and Caller are set only for services whose names the proxies resolve: their clusters hold the assignment.
 	Endpoints *snapshot.EndpointSet
 	Caller    endpoint.Caller
+	// Accounts are who may answer for the service, encoded by encodeAccounts. They are set only where proxies check that.
+	Accounts string
 }
 
 // Name gives the cluster's name.
@@ -58,12 +60,18 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	} else {
 		applyLoadBalancer(c, p.GetLoadBalancer())
+		if in.Settings.Features.RedisFilter && p.GetLoadBalancer().GetConsistentHash() == nil {
+			applyRedis(c, port)
+		}
 		applyLocality(c, policy.LocalityOf(mesh, p, in.Service))
 	}
-	http := outboundProtocol(in.Proxy, port, mesh.GetH2UpgradePolicy(), p.GetConnectionPool().GetHttp())
+	http := outboundProtocol(in.Proxy, port, mesh, p.GetConnectionPool().GetHttp())
 	http.applyConnectionPool(p.GetConnectionPool())
 	http.applyErrorCodes(p.GetOutlierDetection())
-	applyTransport(c, http, transport{tls: p.GetTls(), defaults: mesh.GetTlsDefaults(), proxyProtocol: p.GetProxyProtocol(), service: in.Service})
+	in.transport(port, p).apply(c, http)
+	if dynamic(in.Service) {
+		applyDynamic(c, in.Proxy, http)
+	}
 	http.put(c)
 	applySocketMark(c, in.Proxy.SocketMark)
 	return c

@@ -16,27 +16,43 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
-
-// systemRoots is where Debian, Ubuntu and the images made of them keep the certificates of public authorities. A
-// DestinationRule without caCertificates trusts those.
-const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
 
 // transport is what a cluster's bytes are wrapped in.
 type transport struct {
 	tls           *networking.ClientTLSSettings
 	defaults      *meshconfig.MeshConfig_TLSConfig
 	proxyProtocol *networking.TrafficPolicy_ProxyProtocol
-	service       *mesh.Service
+	proxy         Proxy
+	// credentials says that tls may name secrets that are not for everyone: it is for chosen proxies.
+	credentials bool
+	// service is nil for a cluster of no service in particular, and port the zero Port.
+	service *mesh.Service
+	port    mesh.Port
+	name    mesh.ClusterName
+	// accounts are who may answer for the service.
+	accounts []string
 }
 
-// applyTransport sets the cluster's transport socket: TLS, a PROXY protocol header before it, both or none.
-func applyTransport(c *clusterv3.Cluster, http *httpProtocol, t transport) {
+// transport gives what connections of the cluster are wrapped in.
+func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) transport {
+	return transport{
+		tls: p.GetTls(), defaults: in.Settings.Mesh.GetTlsDefaults(), proxyProtocol: p.GetProxyProtocol(), proxy: in.Proxy,
+		credentials: in.Rule != nil && in.Rule.Selects, service: in.Service, port: port, name: in.Name(), accounts: decodeAccounts(in.Accounts),
+	}
+}
+
+// apply sets the cluster's transport socket: TLS, a PROXY protocol header before it, both or none.
+func (t transport) apply(c *clusterv3.Cluster, http *httpProtocol) {
 	switch t.tls.GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
-		c.TransportSocket = socket("envoy.transport_sockets.tls", t.context(http))
+		c.TransportSocket = socket("envoy.transport_sockets.tls", t.originated(http))
+	case networking.ClientTLSSettings_ISTIO_MUTUAL:
+		if t.proxy.Certificate != (mesh.CertificateFiles{}) {
+			c.TransportSocket = socket("envoy.transport_sockets.tls", t.betweenProxies(http))
+		}
 	default:
-		// ISTIO_MUTUAL needs identities; until proxies have them Unhonoured says that nothing is encrypted.
 	}
 	if t.proxyProtocol == nil {
 		return
@@ -55,51 +71,99 @@ func socket(name string, m proto.Message) *corev3.TransportSocket {
 	return &corev3.TransportSocket{Name: name, ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(m)}}
 }
 
-// context makes the client side of a TLS connection (ClientTLSSettings).
-func (t transport) context(http *httpProtocol) *tlsv3.UpstreamTlsContext {
-	common := &tlsv3.CommonTlsContext{TlsParams: &tlsv3.TlsParameters{
-		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,
-		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
-		CipherSuites:              t.defaults.GetCipherSuites(),
-		EcdhCurves:                t.defaults.GetEcdhCurves(),
-	}}
-	if t.tls.GetMode() == networking.ClientTLSSettings_MUTUAL && t.tls.GetClientCertificate() != "" && t.tls.GetPrivateKey() != "" {
-		common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: file(t.tls.GetClientCertificate()), PrivateKey: file(t.tls.GetPrivateKey())}}
+// originated makes the client side of TLS as the user has it (modes SIMPLE and MUTUAL).
+func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
+	params := tlsVersions()
+	params.CipherSuites, params.EcdhCurves = t.defaults.GetCipherSuites(), t.defaults.GetEcdhCurves()
+	if t.defaults.GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
+		params.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
 	}
-	common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: t.validation()}
+	common := &tlsv3.CommonTlsContext{TlsParams: params}
+	certificate, trust := t.secrets()
+	if certificate != "" {
+		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secretBySDS(certificate)}
+	}
+	names := t.tls.GetSubjectAltNames()
+	if len(names) == 0 && t.service != nil && t.service.Provider == mesh.External {
+		names = t.service.Accounts
+	}
+	skip := t.tls.GetInsecureSkipVerify().GetValue()
+	if skip {
+		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
+			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
+		}}
+	} else {
+		validate(common, trust, names, t.tls.GetCaCrl())
+	}
 	if http.only2 {
 		common.AlpnProtocols = []string{"h2"}
 	}
 	// Without a name given, Envoy takes it from the request's host, and without names to expect it expects that one.
 	auto := t.tls.GetSni() == ""
-	http.autoTLSNames(auto, auto && len(t.tls.GetSubjectAltNames()) == 0 && !t.tls.GetInsecureSkipVerify().GetValue())
+	http.autoTLSNames(auto, auto && len(t.tls.GetSubjectAltNames()) == 0 && !skip)
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: t.tls.GetSni()}
 }
 
-// validation says which certificates of the server are taken.
-func (t transport) validation() *tlsv3.CertificateValidationContext {
-	if t.tls.GetInsecureSkipVerify().GetValue() {
-		return &tlsv3.CertificateValidationContext{TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED}
-	}
-	roots := t.tls.GetCaCertificates()
-	if roots == "" {
-		roots = systemRoots
-	}
-	out := &tlsv3.CertificateValidationContext{TrustedCa: file(roots)}
-	if crl := t.tls.GetCaCrl(); crl != "" {
-		out.Crl = file(crl)
+// betweenProxies makes the client side of mutual TLS between proxies (mode ISTIO_MUTUAL): with the proxy's own certificate, a
+// server name by which gateways find the service without opening TLS, and a protocol name that tells the other proxy from
+// applications that speak TLS themselves.
+func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext {
+	own := t.proxy.Certificate
+	common := &tlsv3.CommonTlsContext{
+		TlsParams:                      tlsVersions(),
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secretBySDS(mesh.FileCertificate(own.Chain, own.Key))},
+		AlpnProtocols:                  protocolNames(t.port.Protocol, http),
 	}
 	names := t.tls.GetSubjectAltNames()
-	if len(names) == 0 && t.service.Provider == mesh.External {
-		names = t.service.Accounts
+	if len(names) == 0 {
+		names = t.accounts
 	}
+	validate(common, mesh.FileRoots(own.Roots), names, "")
+	sni := t.tls.GetSni()
+	switch {
+	case t.service == nil || dynamic(t.service): // who is called is known by the request's host
+		http.autoTLSNames(sni == "", len(names) == 0)
+	case sni == "":
+		sni = t.name.DefaultSNI()
+	}
+	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: sni}
+}
+
+// protocolNames gives what a proxy offers by ALPN to another one. Istio's proxies choose it for each request, by a filter
+// that Envoy does not have, so it is what the port is declared to speak; the plain "istio" leaves the other side to look.
+func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
+	switch {
+	case http.only2:
+		return []string{"istio-h2", "istio", "h2"}
+	case p.IsHTTP() && !http.follows:
+		return []string{"istio-http/1.1", "istio", "http/1.1"}
+	default:
+		return []string{"istio"}
+	}
+}
+
+func tlsVersions() *tlsv3.TlsParameters {
+	return &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3}
+}
+
+// validate says which certificates of the server are taken: those that an authority of the secret trust has signed, that have
+// one of the names if there are any, and that are not in the list of revoked ones, a file on the proxy's disk.
+func validate(common *tlsv3.CommonTlsContext, trust string, names []string, revoked string) {
+	own := new(tlsv3.CertificateValidationContext)
 	for _, name := range names {
-		out.MatchTypedSubjectAltNames = append(out.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
+		own.MatchTypedSubjectAltNames = append(own.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
 			SanType: sanType(name),
 			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}},
 		})
 	}
-	return out
+	if revoked != "" {
+		own.Crl = &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: revoked}}
+	}
+	common.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
+		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+			DefaultValidationContext: own, ValidationContextSdsSecretConfig: secretBySDS(trust),
+		},
+	}
 }
 
 // sanType says what kind of name a subjectAltName of the API is, which the API does not.
@@ -116,6 +180,8 @@ func sanType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	}
 }
 
-func file(path string) *corev3.DataSource {
-	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
+// mutualBetweenProxies says whether the connections of a cluster are secured by the proxies' own certificates.
+func (in OutboundInput) mutualBetweenProxies() bool {
+	return in.Proxy.Certificate != (mesh.CertificateFiles{}) &&
+		policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port).GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL
 }

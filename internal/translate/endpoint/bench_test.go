@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -86,6 +88,19 @@ func BenchmarkNamedAgain(b *testing.B) {
 	})
 }
 
+// BenchmarkEvery is what the first proxy of a further namespace or zone costs.
+func BenchmarkEvery(b *testing.B) {
+	sizes(b, func(b *testing.B, v *view.View, names []string) {
+		g := endpoint.NewGenerator()
+		held := g.Every(v)
+		for b.Loop() {
+			if got := g.Every(v); len(got) != len(names) || got[0] != held[0] {
+				b.Fatal("made anew")
+			}
+		}
+	})
+}
+
 // BenchmarkAffected is what a change of one service's endpoints costs a View that watches all.
 func BenchmarkAffected(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
@@ -98,6 +113,32 @@ func BenchmarkAffected(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkNetworks is one assignment of endpoints half of which are behind two gateways.
+func BenchmarkNetworks(b *testing.B) {
+	for _, n := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
+			m, names := bigMesh(b, 1, 1)
+			shard := mesh.Shard{Service: mesh.ServiceKey{Namespace: "default", Host: hostOf(0)}, Key: mesh.ShardKey{Provider: mesh.Kubernetes}}
+			for i := range n {
+				shard.Endpoints = append(shard.Endpoints, &mesh.Endpoint{
+					Address: fmt.Sprintf("10.%d.%d.%d", i%2, i/250, i%250), Port: 8080, ServicePort: "http", TLS: true,
+					Network: mesh.Network(fmt.Sprint("n", i%2)), Locality: mesh.Locality{Region: "r", Zone: fmt.Sprint("z", i%3)},
+				})
+			}
+			gateway := &meshconfig.Network_IstioNetworkGateway{Gw: &meshconfig.Network_IstioNetworkGateway_Address{Address: "203.0.113.1"}, Port: 15443}
+			other := &meshconfig.Network_IstioNetworkGateway{Gw: &meshconfig.Network_IstioNetworkGateway_Address{Address: "203.0.113.2"}, Port: 15443}
+			m.Send(mesh.Event{Shard: shard.Sealed()}, mesh.Event{Settings: &mesh.Settings{Networks: &meshconfig.MeshNetworks{Networks: map[string]*meshconfig.Network{
+				"n1": {Gateways: []*meshconfig.Network_IstioNetworkGateway{gateway, other}},
+			}}}})
+			v := m.View(fixture.Proxy(b, []byte("network: n0")))
+			b.ReportAllocs()
+			for b.Loop() {
+				endpoint.NewGenerator().Named(v, names[0])
+			}
+		})
+	}
 }
 
 // BenchmarkAssignment is one assignment, from few to many endpoints.

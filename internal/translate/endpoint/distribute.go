@@ -55,10 +55,10 @@ func split(groups []*group, share uint32) {
 // matches says whether a locality falls under a pattern: "*", "region", "region/*", "region/zone/*", "region/zone/subzone".
 func matches(pattern string, l mesh.Locality) bool {
 	p := mesh.ParseLocality(pattern)
-	return (p.Region == "*" || p.Region == l.Region) && open(p.Zone, l.Zone) && open(p.SubZone, l.SubZone)
+	return (p.Region == "*" || p.Region == l.Region) && leavesOpen(p.Zone, l.Zone) && leavesOpen(p.SubZone, l.SubZone)
 }
 
-func open(pattern, part string) bool { return pattern == "*" || pattern == "" || pattern == part }
+func leavesOpen(pattern, part string) bool { return pattern == "*" || pattern == "" || pattern == part }
 
 // narrowFirst orders patterns so that one that says more goes before one that says less.
 func narrowFirst(a, b string) int {

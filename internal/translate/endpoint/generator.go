@@ -1,40 +1,128 @@
 package endpoint
 
 import (
-	"fmt"
-	"iter"
+	"runtime"
 	"slices"
+	"sync/atomic"
 
-	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
-	"github.com/meshpilot/meshpilot/internal/translate/policy"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-// Generator makes the assignments of Views, each distinct one once. It is for use by many goroutines.
+// Generator makes the assignments of Views, those of each service together, and each distinct one once. It is for use by many
+// goroutines.
 type Generator struct {
-	assignments *memo.Table[Input, *resource.Resource]
+	families    *memo.Table[familyKey, *family]
+	assignments *memo.Table[assignmentsKey, *assignments]
+	handed      *memo.Table[handedKey, *handed]
+	computed    atomic.Uint64
+}
+
+// assignmentsKey is all that the assignments of a service depend on.
+type assignmentsKey struct {
+	Input
+	proxy mesh.ProxyType
+}
+
+// assignments are those of a service, one for each member of its family. They and what they were made of are remembered for
+// as long as one of them is in use.
+type assignments struct {
+	family    *family
+	resources []*resource.Resource
 }
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{assignments: memo.New[Input, resource.Resource]()}
+	return &Generator{families: memo.New[familyKey, family](), assignments: memo.New[assignmentsKey, assignments](), handed: memo.New[handedKey, handed]()}
 }
 
 // Named gives the assignment of a cluster as the View's proxies are sent it. It is never nil: an empty assignment for a
 // cluster that nobody knows lets Envoy go on, where no answer would leave the cluster warming.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
-	cluster, err := mesh.ParseClusterName(name)
-	if err != nil || cluster.String() != name || !current(v, cluster) {
-		return encoded(&endpointv3.ClusterLoadAssignment{ClusterName: name})
+	if cluster, err := mesh.ParseClusterName(name); err == nil {
+		if svc := v.Service(cluster.Host); svc != nil {
+			all := g.of(v, svc)
+			if at, found := all.family.find(name); found {
+				return all.resources[at]
+			}
+		}
 	}
-	return g.assignments.Do(InputFor(v, v.Service(cluster.Host), cluster), encodedAssignment)
+	if r := g.handedOn(v, name); r != nil {
+		return r
+	}
+	return resource.FromBytes(name, api.EndpointType, protowire.AppendString(protowire.AppendTag(nil, assignmentClusterName, protowire.BytesType), name))
+}
+
+// Every gives the assignments of all clusters that the View's proxies have, sorted by name: what Named gives for each.
+func (g *Generator) Every(v *view.View) []*resource.Resource {
+	// The name of a cluster begins with its port and subset, and services are sorted by hostname: what comes from one port and
+	// subset is in order already.
+	lanes := map[string][]*resource.Resource{}
+	for _, svc := range v.Services {
+		for _, r := range g.of(v, svc).resources {
+			lane := r.Name[:len(r.Name)-len(svc.Host)]
+			lanes[lane] = append(lanes[lane], r)
+		}
+	}
+	var list []*resource.Resource
+	for _, lane := range sortedKeys(lanes) {
+		list = append(list, lanes[lane]...)
+	}
+	return list
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// of gives the assignments of a service.
+func (g *Generator) of(v *view.View, svc *mesh.Service) *assignments {
+	k, f := g.key(v, svc)
+	all := g.assignments.Do(k, g.make)
+	runtime.KeepAlive(f) // it need not be made again
+	return all
+}
+
+// key gives what the assignments of a service depend on, and their family.
+func (g *Generator) key(v *view.View, svc *mesh.Service) (assignmentsKey, *family) {
+	k := assignmentsKey{Input: inputFor(v, svc), proxy: v.Key.Type}
+	f := g.family(k)
+	k.Caller = k.caller(v, f.near, f.local)
+	return k, f
+}
+
+func (g *Generator) family(k assignmentsKey) *family {
+	return g.families.Do(familyKey{service: k.Service, rule: k.Rule, settings: k.Settings, proxy: k.proxy}, newFamily)
+}
+
+func (g *Generator) make(k assignmentsKey) *assignments {
+	a := &assignments{family: g.family(k)}
+	from := k.Service.AppendObjects(nil)
+	if k.Rule != nil {
+		from = append(from, k.Rule.From...)
+	}
+	a.resources = make([]*resource.Resource, len(a.family.members))
+	for i, m := range a.family.members {
+		a.resources[i] = resource.FromBytes(m.name, api.EndpointType, k.assignment(m), from...)
+		a.resources[i].Parts = a
+	}
+	g.computed.Add(uint64(len(a.resources)))
+	return a
+}
+
+func (g *Generator) familyOf(v *view.View, svc *mesh.Service) *family {
+	return g.family(assignmentsKey{Input: inputFor(v, svc), proxy: v.Key.Type})
 }
 
 // Affected gives those of the names, which are sorted, whose assignments a change may alter. Names whose clusters are gone
@@ -42,10 +130,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	differs, ok := v.Since(old, d)
 	if !ok {
-		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			cluster, err := mesh.ParseClusterName(name)
-			return err != nil || !current(v, cluster)
-		})
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !g.current(v, name) })
 	}
 	hosts := differs.Hosts()
 	for k := range d.Endpoints {
@@ -55,106 +140,74 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	}
 	var affected []string
 	for _, host := range hosts {
-		for name := range clusters(v, host) {
-			if _, asked := slices.BinarySearch(names, name); asked {
-				affected = append(affected, name)
+		svc := v.Service(host)
+		if svc == nil {
+			continue
+		}
+		for _, m := range g.familyOf(v, svc).members {
+			for _, name := range clusterNames(v, m) {
+				if _, asked := slices.BinarySearch(names, name); asked {
+					affected = append(affected, name)
+				}
 			}
 		}
 	}
 	return affected
 }
 
-// clusters gives the names of a service's EDS clusters. It asks the same questions as the cluster room, which makes them.
-func clusters(v *view.View, host mesh.Hostname) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		svc := v.Service(host)
-		if svc == nil || !ByEDS(svc, v.Key.Type) {
-			return
-		}
-		subsets := []string{""}
-		if rule := v.DestinationRule(host); rule != nil {
-			for _, s := range rule.Spec.GetSubsets() {
-				subsets = append(subsets, s.GetName())
-			}
-		}
-		for _, port := range svc.Ports {
-			if !port.Protocol.Captured() {
-				continue
-			}
-			for _, subset := range subsets {
-				if !yield(mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: host}.String()) {
-					return
-				}
-			}
+// current says whether the View has an EDS cluster of that name.
+func (g *Generator) current(v *view.View, name string) bool {
+	cluster, err := mesh.ParseClusterName(name)
+	if err != nil {
+		if cluster, err = mesh.ParseSNI(name); err != nil || v.Key.Type != mesh.RouterProxy {
+			return false
 		}
 	}
+	svc := v.Service(cluster.Host)
+	if svc == nil {
+		return false
+	}
+	_, found := g.familyOf(v, svc).find(cluster.String())
+	return found
 }
 
 // Computed is how many assignments were really made since the start, for tests and metrics.
-func (g *Generator) Computed() uint64 { return g.assignments.Computed() }
-
-// current says whether the View has an EDS cluster of that name. It asks the same questions as the cluster room, which
-// makes them.
-func current(v *view.View, cluster mesh.ClusterName) bool {
-	if cluster.Direction != mesh.Outbound {
-		return false
-	}
-	svc := v.Service(cluster.Host)
-	if svc == nil || !ByEDS(svc, v.Key.Type) {
-		return false
-	}
-	if port, ok := svc.Port(cluster.Port); !ok || !port.Protocol.Captured() {
-		return false
-	}
-	if cluster.Subset == "" {
-		return true
-	}
-	rule := v.DestinationRule(cluster.Host)
-	return rule != nil && policy.Subset(rule.Spec, cluster.Subset) != nil
-}
-
-// ByEDS says whether the proxies are told the endpoints of a service. Callers of a Passthrough service chose the endpoint
-// themselves; a gateway has no such caller, so it is told.
-func ByEDS(svc *mesh.Service, proxy mesh.ProxyType) bool {
-	return svc.Resolution == mesh.Static || svc.Resolution == mesh.Passthrough && proxy == mesh.RouterProxy
-}
+func (g *Generator) Computed() uint64 { return g.computed.Load() }
 
 // InputFor gives the input of a cluster's assignment. What of the View makes no difference to it is left out, so that as
 // many proxies as can be share it.
 func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
-	in := Input{
-		Cluster: cluster, Service: svc, Endpoints: v.Endpoints(svc), Rule: v.DestinationRule(svc.Host), Settings: v.Settings,
+	in := inputFor(v, svc)
+	in.Cluster = cluster
+	near := false
+	if port, ok := svc.Port(cluster.Port); ok {
+		near = newMember(svc, in.rule(), in.Settings, cluster, port).locality.Shapes()
 	}
-	if in.nearness() {
-		in.Caller = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster}
-	}
+	in.Caller = in.caller(v, near, clusterLocal(in.Settings, svc.Host))
 	return in
 }
 
-// nearness says whether it matters where the caller is.
-func (in Input) nearness() bool {
-	m := in.Settings.Mesh
-	if in.Rule == nil && in.Service.TrafficDistribution == "" && m.GetDefaultTrafficPolicy() == nil && len(m.GetLocalityLbSetting().GetDistribute()) == 0 {
-		return false // the common case, without working out the policy
-	}
-	return policy.LocalityOf(m, policy.Of(m, in.rule(), in.Cluster.Subset, in.Cluster.Port), in.Service).Shapes()
+func inputFor(v *view.View, svc *mesh.Service) Input {
+	return Input{Service: svc, Endpoints: v.Endpoints(svc), Rule: v.DestinationRule(svc.Host), Settings: v.Settings}
 }
 
-func encodedAssignment(in Input) *resource.Resource {
-	var from []config.Key
-	if in.Service.From != (config.Key{}) {
-		from = append(from, in.Service.From)
+// caller gives what of the View's proxies makes a difference.
+func (in Input) caller(v *view.View, near, local bool) Caller {
+	var c Caller
+	if near {
+		c = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster, Near: v.Key.Near}
 	}
-	if in.Rule != nil {
-		from = append(from, in.Rule.From...)
+	if local {
+		c.Local, c.Cluster = true, v.Key.Cluster
 	}
-	return encoded(Assignment(in), from...)
-}
-
-func encoded(a *endpointv3.ClusterLoadAssignment, from ...config.Key) *resource.Resource {
-	r, err := resource.Encode(a.GetClusterName(), api.EndpointType, a, from...)
-	if err != nil {
-		panic(fmt.Sprintf("assignment %q: %v", a.GetClusterName(), err)) // messages of our own making always encode
+	if byNode(in.Service) {
+		c.Node = v.Key.Node
 	}
-	return r
+	if in.Endpoints.Networked {
+		c.NetworkView = v.Key.NetworkView
+		if c.Gateways = v.Snapshot.Networks(); c.Gateways != nil {
+			c.Network, c.IPv4, c.IPv6 = v.Key.Network, v.Key.IPv4, v.Key.IPv6
+		}
+	}
+	return c
 }

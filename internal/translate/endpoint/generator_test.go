@@ -90,6 +90,24 @@ func TestEachDistinctAssignmentIsMadeOnce(t *testing.T) {
 	}
 }
 
+// TestEveryIsWhatNamedGives, and in order.
+func TestEveryIsWhatNamedGives(t *testing.T) {
+	m := fixture.New(t, []byte(twoServices), nil)
+	g := endpoint.NewGenerator()
+	for _, v := range views(t, m) {
+		var names []string
+		for _, r := range g.Every(v) {
+			names = append(names, r.Name)
+			if g.Named(v, r.Name) != r {
+				t.Errorf("%s is another one by name", r.Name)
+			}
+		}
+		if diff := cmp.Diff(slices.Sorted(slices.Values(watched)), names); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
 func TestAffected(t *testing.T) {
 	const (
 		ruleOfB  = "kind: DestinationRule\nmetadata: {name: more}\nspec: {host: b.example.com, subsets: [{name: v3}]}"

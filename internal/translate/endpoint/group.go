@@ -5,9 +5,6 @@ import (
 	"math"
 	"slices"
 
-	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -58,15 +55,14 @@ func compareLocalities(a, b mesh.Locality) int {
 	return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SubZone, b.SubZone))
 }
 
-func (g *group) proto(resolved bool) *endpointv3.LocalityLbEndpoints {
-	out := &endpointv3.LocalityLbEndpoints{
-		Locality:            localityProto(g.locality),
-		LbEndpoints:         make([]*endpointv3.LbEndpoint, len(g.endpoints)),
-		LoadBalancingWeight: wrapperspb.UInt32(g.weight),
-		Priority:            g.priority,
+// append appends the group, a LocalityLbEndpoints.
+func (g *group) append(b []byte, resolved bool) []byte {
+	b, at := open(b, assignmentEndpoints)
+	b = appendLocality(b, g.locality)
+	for _, e := range g.endpoints {
+		b = appendLbEndpoint(b, e, resolved)
 	}
-	for i, e := range g.endpoints {
-		out.LbEndpoints[i] = lbEndpoint(e, resolved)
-	}
-	return out
+	b = appendWrapped(b, groupWeight, g.weight)
+	b = appendNumber(b, groupPriority, g.priority)
+	return closed(b, at)
 }

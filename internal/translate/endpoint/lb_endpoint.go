@@ -4,47 +4,74 @@ import (
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
-// lbEndpoint makes one endpoint. Further addresses of it are for Envoy's Happy Eyeballs, which it has for addresses that
-// it does not resolve.
-func lbEndpoint(e weighted, resolved bool) *endpointv3.LbEndpoint {
-	target := &endpointv3.Endpoint{Address: addressProto(e.Address, e.Port)}
+// appendLbEndpoint appends one endpoint, an LbEndpoint. Its address goes last, as encoders of Envoy's API have what is one of
+// several. Further addresses are for Envoy's Happy Eyeballs, which it has for addresses that it does not resolve.
+func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
+	b, whole := open(b, groupLbEndpoints)
+	if e.Health == mesh.Unhealthy {
+		b = appendNumber(b, lbEndpointHealth, uint32(corev3.HealthStatus_UNHEALTHY))
+	}
+	b = appendMetadata(b, e.Endpoint)
+	b = appendWrapped(b, lbEndpointWeight, e.weight)
+	b, target := open(b, lbEndpointEndpoint)
+	b = appendAddress(b, endpointAddress, e.Address, e.Port)
 	if !resolved {
 		for _, a := range e.MoreAddresses {
-			target.AdditionalAddresses = append(target.AdditionalAddresses, &endpointv3.Endpoint_AdditionalAddress{Address: addressProto(a, e.Port)})
+			var more int
+			b, more = open(b, endpointMoreAddresses)
+			b = closed(appendAddress(b, additionalAddressValue, a, e.Port), more)
 		}
 	}
-	out := &endpointv3.LbEndpoint{
-		HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: target},
-		LoadBalancingWeight: wrapperspb.UInt32(e.weight),
-	}
-	if w := workload(e.Endpoint); w != "" {
-		out.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
-			"istio": {Fields: map[string]*structpb.Value{"workload": structpb.NewStringValue(w)}},
-		}}
-	}
-	if e.Health == mesh.Unhealthy {
-		out.HealthStatus = corev3.HealthStatus_UNHEALTHY
-	}
-	return out
+	return closed(closed(b, target), whole)
 }
 
-func addressProto(address string, port uint32) *corev3.Address {
+// appendMetadata appends what telemetry reads of an endpoint: filter_metadata.istio.workload.
+func appendMetadata(b []byte, e *mesh.Endpoint) []byte {
+	w := workloadOf(e)
+	if w.service == "" {
+		return b
+	}
+	b, metadata := open(b, lbEndpointMetadata)
+	b, filter := open(b, metadataFilters)
+	b = appendText(b, entryKey, "istio")
+	b, fields := open(b, entryValue)
+	b, field := open(b, structFields)
+	b = appendText(b, entryKey, "workload")
+	b, value := open(b, entryValue)
+	b, text := open(b, valueString)
+	b = w.append(b)
+	for _, at := range [...]int{text, value, field, fields, filter, metadata} {
+		b = closed(b, at)
+	}
+	return b
+}
+
+// appendAddress appends an Address: an IP or name and a port, or a Unix domain socket.
+func appendAddress(b []byte, number protowire.Number, address string, port uint32) []byte {
+	b, whole := open(b, number)
 	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
-		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
+		var pipe int
+		b, pipe = open(b, addressPipe)
+		b = closed(appendText(b, pipePath, path), pipe)
+		return closed(b, whole)
 	}
-	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
-	}}}
+	b, socket := open(b, addressSocket)
+	b = appendText(b, socketAddress, address)
+	// A port of 0 is said too: it is one of several ways to say the port, of which one must be chosen.
+	b = protowire.AppendVarint(protowire.AppendTag(b, socketPort, protowire.VarintType), uint64(port))
+	return closed(closed(b, socket), whole)
 }
 
-// localityProto gives a locality as Envoy has it; an unknown one is an empty message, not a missing one.
-func localityProto(l mesh.Locality) *corev3.Locality {
-	return &corev3.Locality{Region: l.Region, Zone: l.Zone, SubZone: l.SubZone}
+// appendLocality appends a locality as Envoy has it; an unknown one is an empty message, not a missing one.
+func appendLocality(b []byte, l mesh.Locality) []byte {
+	b, at := open(b, groupLocality)
+	b = appendText(b, localityRegion, l.Region)
+	b = appendText(b, localityZone, l.Zone)
+	b = appendText(b, localitySubZone, l.SubZone)
+	return closed(b, at)
 }

@@ -10,19 +10,26 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
 // prioritized puts groups into priorities by their distance from the caller: first by the labels of failoverPriority, and
-// within those by region, zone and subzone, unless only labels are asked for.
-func prioritized(groups []*group, caller Caller, s *networking.LocalityLoadBalancerSetting) []*group {
+// within those by region, zone and subzone, unless only labels are asked for. Where Envoy chooses among zones itself, regions
+// alone are told apart.
+func prioritized(groups []*group, caller Caller, l policy.Locality) []*group {
+	s, regions := l.Setting, l.Zones != nil
 	if labels := s.GetFailoverPriority(); len(labels) > 0 {
 		groups = byLabels(groups, caller.levels(labels))
-		if len(s.GetFailover()) == 0 {
+		if len(s.GetFailover()) == 0 && !regions {
 			return groups
 		}
 	}
 	for _, g := range groups {
-		g.priority = g.priority*distances + distance(caller.Locality, g.locality, s.GetFailover())
+		to := g.locality
+		if regions && to.Region == caller.Locality.Region {
+			to = caller.Locality
+		}
+		g.priority = g.priority*distances + distance(caller.Locality, to, s.GetFailover())
 	}
 	closeGaps(groups)
 	return groups
@@ -52,44 +59,43 @@ func distance(caller, l mesh.Locality, failover []*networking.LocalityLoadBalanc
 // level is one entry of failoverPriority: a label, and the value that endpoints of the caller's own kind have.
 type level struct{ label, value string }
 
-// levels resolves failoverPriority for the caller. An entry "label=value" says the value itself. Of the caller's labels
-// only those of the topology are known here; others take no part (see Problems of the cluster room).
+// levels resolves failoverPriority for the caller. An entry "label=value" says the value itself.
 func (c Caller) levels(entries []string) []level {
 	var levels []level
 	for _, entry := range entries {
 		name, value, given := strings.Cut(entry, "=")
 		if !given {
-			var known bool
-			if value, known = c.label(name); !known {
-				continue
-			}
+			value = c.label(name)
 		}
 		levels = append(levels, level{name, value})
 	}
 	return levels
 }
 
-func (c Caller) label(name string) (value string, known bool) {
+// label gives a label of the caller, "" if it has none.
+func (c Caller) label(name string) string {
 	switch name {
 	case corev1.LabelTopologyRegion:
-		return c.Locality.Region, true
+		return c.Locality.Region
 	case corev1.LabelTopologyZone:
-		return c.Locality.Zone, true
+		return c.Locality.Zone
 	case label.TopologySubzone.Name:
-		return c.Locality.SubZone, true
+		return c.Locality.SubZone
 	case label.TopologyNetwork.Name:
-		return string(c.Network), true
+		return string(c.Network)
 	case label.TopologyCluster.Name:
-		return string(c.Cluster), true
-	default:
-		return "", false
+		return string(c.Cluster)
+	case corev1.LabelHostname:
+		if c.Node != "" {
+			return c.Node
+		}
 	}
-}
-
-// KnownLabel says whether a label of failoverPriority counts without a value given ("label=value").
-func KnownLabel(name string) bool {
-	_, known := Caller{}.label(name)
-	return known
+	for own := range strings.SplitSeq(c.Near, ",") {
+		if value, ok := strings.CutPrefix(own, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // byLabels splits groups by how many of the levels their endpoints share with the caller, the first one counting most:

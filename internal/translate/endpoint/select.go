@@ -4,38 +4,22 @@ import (
 	"net/netip"
 	"strings"
 
-	networking "istio.io/api/networking/v1alpha3"
-
 	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
 const unixPrefix = "unix://"
 
 // selected gives the endpoints that serve the cluster's port and are of its subset, in the order of the set.
-func (in Input) selected(p *networking.TrafficPolicy) []*mesh.Endpoint {
-	port, ok := in.Service.Port(in.Cluster.Port)
-	if !ok {
-		return nil
-	}
-	var labels map[string]string
-	if in.Cluster.Subset != "" {
-		subset := policy.Subset(in.rule(), in.Cluster.Subset)
-		if subset == nil {
-			return nil
-		}
-		labels = subset.GetLabels()
-	}
-	// Envoy sends nothing to unhealthy endpoints but counts them when it spreads load over priorities. Where it may fall
-	// back to all endpoints when too few are healthy (minHealthPercent), unready ones must not be among them.
-	healthyOnly := p.GetOutlierDetection().GetMinHealthPercent() > 0
-	resolved, name := in.resolved(), in.portName(port)
+func (in Input) selected(m member) []*mesh.Endpoint {
+	resolved, name := in.resolved(), in.portName(m.port)
 	var list []*mesh.Endpoint
 	for _, e := range in.Endpoints.Endpoints {
 		switch {
-		case e.ServicePort != name, !covers(labels, e.Labels):
-		case e.Health == mesh.Draining, e.Health == mesh.Unhealthy && healthyOnly:
-		case !resolved && !fixed(e.Address): // EDS refuses names
+		case e.ServicePort != name, !covers(m.labels, e.Labels):
+		case e.Health == mesh.Draining, e.Health == mesh.Unhealthy && m.healthyOnly:
+		case !in.local(e), !in.Caller.inView(e.Network):
+		case e.Address == "" && len(in.Caller.behind(e)) == 0: // nobody knows the way
+		case e.Address != "" && !resolved && !fixed(e.Address): // EDS refuses names
 		default:
 			list = append(list, e)
 		}

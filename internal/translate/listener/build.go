@@ -3,44 +3,55 @@ package listener
 import (
 	"strings"
 
-	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
 
 // common is what many listeners have in them, made once for the settings of the mesh and never changed.
 type common struct {
-	settings    *snapshot.Settings
-	accessLogs  []*accesslogv3.AccessLog
-	tracing     *hcmv3.HttpConnectionManager_Tracing
+	around
 	httpFilters []*hcmv3.HttpFilter
 	grpcWeb     []*hcmv3.HttpFilter // the same with translation of gRPC-Web
+
+	sidecarConnections, gatewayConnections *meshconfig.ProxyConfig_ConnectionSettings
 }
 
-func newCommon(s *snapshot.Settings) *common {
+func newCommon(a around) *common {
+	s := a.settings
 	return &common{
-		settings: s, accessLogs: accessLogs(s.Mesh), tracing: tracing(s.Mesh),
+		around:      a,
 		httpFilters: httpFilters(s.Mesh, false), grpcWeb: httpFilters(s.Mesh, true),
+		sidecarConnections: connectionSettings(s.Mesh, false), gatewayConnections: connectionSettings(s.Mesh, true),
 	}
 }
 
 // builder writes the parts of one listener.
 type builder struct {
 	*common
-	inbound bool
+	inbound, gateway, quic bool
+}
+
+// side is what is told of the listener's traffic.
+func (b builder) side() *telemetry.Side {
+	if b.inbound {
+		return &b.telemetry.Server
+	}
+	return &b.telemetry.Client
 }
 
 // build writes a Spec as Envoy's listener.
 func build(s *Spec, c *common) *listenerv3.Listener {
-	b := builder{common: c, inbound: s.Inbound}
+	b := builder{common: c, inbound: s.Inbound, gateway: s.Gateway, quic: s.QUIC}
 	l := &listenerv3.Listener{
 		Name:               s.Name,
 		Address:            address(s.Address, s.Port),
@@ -48,7 +59,7 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 		ListenerFilters:    listenerFilters(s),
 		DefaultFilterChain: b.chain(&s.Default),
 	}
-	if len(l.ListenerFilters) > 0 {
+	if len(l.ListenerFilters) > 0 && !s.Gateway { // at the edge, clients that say nothing are not waited for
 		// Zero waits for the client's first bytes for as long as it takes; a positive time goes on without an answer.
 		l.ListenerFiltersTimeout = durationpb.New(c.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
 		l.ContinueOnListenerFiltersTimeout = true
@@ -56,12 +67,16 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 	for _, more := range s.More {
 		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: address(more, s.Port)})
 	}
+	if s.QUIC {
+		overUDP(l)
+	}
 	if !s.Bind {
 		l.BindToPort = wrapperspb.Bool(false)
 	}
 	if s.Inbound {
 		l.TrafficDirection = corev3.TrafficDirection_INBOUND
 	}
+	b.applyConnectionLimit(l)
 	if s.UseOriginalDst {
 		l.UseOriginalDst = wrapperspb.Bool(true)
 	}

@@ -7,6 +7,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	mongov3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/mongo_proxy/v3"
+	redisv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/redis_proxy/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
@@ -15,13 +16,29 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// httpALPNs are what the HTTP inspector says of a connection that carries HTTP in the clear.
-func httpALPNs() []string { return []string{"http/1.1", "h2c"} }
+// httpALPNs are what the HTTP inspector says of a connection that carries HTTP in the clear. HTTP/1.0 is forwarded unread where
+// it is not let in: reading it would be to refuse it.
+func (b builder) httpALPNs() []string {
+	if b.settings.Features.HTTP10 {
+		return []string{"http/1.0", "http/1.1", "h2c"}
+	}
+	return []string{"http/1.1", "h2c"}
+}
 
 func (b builder) chain(c *Chain) *listenerv3.FilterChain {
-	out := &listenerv3.FilterChain{Name: c.Name, FilterChainMatch: match(&c.Match)}
+	if c.HTTP == nil && c.TCP == nil {
+		return nil
+	}
+	out := &listenerv3.FilterChain{Name: c.Name, FilterChainMatch: b.match(&c.Match), TransportSocket: b.transportSocket(c.TLS)}
+	if b.gateway && c.TLS != nil {
+		out.TransportSocketConnectTimeout = durationpb.New(handshakeTimeout)
+	}
 	if c.HTTP != nil {
 		out.Filters = []*listenerv3.Filter{filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP))}
+		return out
+	}
+	if c.TCP.Redis {
+		out.Filters = []*listenerv3.Filter{filter("envoy.filters.network.redis_proxy", redisProxy(c.TCP))}
 		return out
 	}
 	prefix := c.TCP.StatPrefix
@@ -30,6 +47,9 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 	}
 	if c.TCP.Mongo {
 		out.Filters = append(out.Filters, filter("envoy.filters.network.mongo_proxy", &mongov3.MongoProxy{StatPrefix: prefix}))
+	}
+	if c.TCP.Lookup.wanted() {
+		out.Filters = append(out.Filters, lookupServerName(c.TCP.Lookup))
 	}
 	if c.TCP.Discovered {
 		out.Filters = append(out.Filters, discovered(c.Name))
@@ -55,8 +75,21 @@ func filter(name string, config proto.Message) *listenerv3.Filter {
 	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(config)}}
 }
 
+// redisTimeout is how long a command may take.
+const redisTimeout = 5 * time.Second
+
+// redisProxy sends Redis commands to the one cluster.
+func redisProxy(t *TCP) *redisv3.RedisProxy {
+	return &redisv3.RedisProxy{
+		StatPrefix:      t.StatPrefix,
+		Settings:        &redisv3.RedisProxy_ConnPoolSettings{OpTimeout: durationpb.New(redisTimeout)},
+		LatencyInMicros: true,
+		PrefixRoutes:    &redisv3.RedisProxy_PrefixRoutes{CatchAllRoute: &redisv3.RedisProxy_PrefixRoutes_Route{Cluster: t.Clusters[0].Name}},
+	}
+}
+
 // match writes a Match; nil where it takes everything.
-func match(m *Match) *listenerv3.FilterChainMatch {
+func (b builder) match(m *Match) *listenerv3.FilterChainMatch {
 	out := &listenerv3.FilterChainMatch{TransportProtocol: m.Transport, ServerNames: m.SNI}
 	if m.DestinationPort != 0 {
 		out.DestinationPort = wrapperspb.UInt32(m.DestinationPort)
@@ -68,8 +101,9 @@ func match(m *Match) *listenerv3.FilterChainMatch {
 		})
 	}
 	if m.HTTP {
-		out.ApplicationProtocols = httpALPNs()
+		out.ApplicationProtocols = b.httpALPNs()
 	}
+	out.ApplicationProtocols = append(out.ApplicationProtocols, m.ALPN...)
 	if proto.Size(out) == 0 {
 		return nil
 	}
@@ -77,7 +111,10 @@ func match(m *Match) *listenerv3.FilterChainMatch {
 }
 
 func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
-	out := &tcpv3.TcpProxy{StatPrefix: t.StatPrefix, AccessLog: b.accessLogs}
+	out := &tcpv3.TcpProxy{StatPrefix: t.StatPrefix, AccessLog: b.side().TCPLogs}
+	if b.side().LogConnected {
+		out.AccessLogOptions = &tcpv3.TcpProxy_TcpAccessLogOptions{FlushAccessLogOnConnected: true}
+	}
 	if len(t.Clusters) == 1 {
 		out.ClusterSpecifier = &tcpv3.TcpProxy_Cluster{Cluster: t.Clusters[0].Name}
 	} else {
@@ -92,6 +129,9 @@ func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 	}
 	if t.MaxDurationMS > 0 {
 		out.MaxDownstreamConnectionDuration = durationpb.New(time.Duration(t.MaxDurationMS) * time.Millisecond)
+	}
+	if t.Tunnel != "" {
+		out.TunnelingConfig = &tcpv3.TcpProxy_TunnelingConfig{Hostname: t.Tunnel, UsePost: t.TunnelByPost}
 	}
 	if t.SourceIPHash {
 		out.HashPolicy = []*typev3.HashPolicy{{PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: new(typev3.HashPolicy_SourceIp)}}}

@@ -4,6 +4,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	uuidv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/request_id/uuid/v3"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -17,8 +18,8 @@ func (b builder) connectionManager(h *HTTP) *hcmv3.HttpConnectionManager {
 		StatPrefix:        h.StatPrefix,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
 		HttpFilters:       b.httpFilters,
-		AccessLog:         b.accessLogs,
-		Tracing:           b.tracing,
+		AccessLog:         b.side().HTTPLogs,
+		Tracing:           b.side().Tracing,
 		UseRemoteAddress:  wrapperspb.Bool(false),
 		StreamIdleTimeout: durationpb.New(0), // long polls and streams are the application's business
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
@@ -26,8 +27,21 @@ func (b builder) connectionManager(h *HTTP) *hcmv3.HttpConnectionManager {
 	if h.GRPCWeb {
 		m.HttpFilters = b.grpcWeb
 	}
+	if b.side().IgnoreRequestID {
+		m.RequestIdExtension = &hcmv3.RequestIDExtension{TypedConfig: packed(&uuidv3.UuidRequestIdConfig{
+			UseRequestIdForTraceSampling: wrapperspb.Bool(false),
+		})}
+	}
+	m.HttpFilters = lookupRequests(m.HttpFilters, h.Lookup)
 	b.normalizePath(m)
+	b.applyConnectionSettings(m)
 	b.applyProxyHeaders(m)
+	if h.Gateway != nil {
+		b.applyEdge(m, h.Gateway)
+	}
+	if b.settings.Features.HTTP10 {
+		http1Options(m).AcceptHttp_10 = true
+	}
 	if h.AbsoluteURL {
 		http1Options(m).AllowAbsoluteUrl = wrapperspb.Bool(true)
 	}

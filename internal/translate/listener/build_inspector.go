@@ -4,6 +4,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
 	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
@@ -19,14 +20,17 @@ func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 		list = append(list, f)
 		return f
 	}
+	if s.ProxyProtocol {
+		add("envoy.filters.listener.proxy_protocol", new(proxyprotocolv3.ProxyProtocol))
+	}
 	if s.OriginalDst {
 		add("envoy.filters.listener.original_dst", new(originaldstv3.OriginalDst))
 	}
 	if s.TLSInspector {
-		add("envoy.filters.listener.tls_inspector", new(tlsinspectorv3.TlsInspector))
+		add("envoy.filters.listener.tls_inspector", new(tlsinspectorv3.TlsInspector)).FilterDisabled = onPorts(s.NoInspection)
 	}
 	if s.HTTPInspector {
-		add("envoy.filters.listener.http_inspector", new(httpinspectorv3.HttpInspector)).FilterDisabled = onPorts(s.NoHTTPInspection)
+		add("envoy.filters.listener.http_inspector", new(httpinspectorv3.HttpInspector)).FilterDisabled = onPorts(s.NoInspection)
 	}
 	return list
 }

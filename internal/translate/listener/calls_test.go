@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
 )
 
@@ -23,8 +26,10 @@ import (
 //	in 10.9.9.9:80 WHAT => answer      captured on its way in
 //	at NAME WHAT => answer             to a listener that is bound
 //
-// and what is sent is "silence" (the server is to speak first), "bytes", "http", "proxied" (HTTP with an absolute URL), or
-// "tls NAME" (a ClientHello; "tls -" without a name). The answer is the RDS resource or the cluster that got it.
+// and what is sent is "silence" (the server is to speak first), "bytes", "http", "proxied" (HTTP with an absolute URL), "h2c"
+// (HTTP/2 that begins without asking), "tls NAME" (a ClientHello; "tls -" without a name), or "https WHO" and "secret WHO":
+// HTTP and bytes in TLS that the proxy is to end, from "anybody", or a "client" or "stranger" with a certificate that is
+// trusted or not. The answer is the RDS resource or the cluster that got it.
 func TestCalls(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		for _, s := range c.Sections() {
@@ -63,15 +68,29 @@ func (e *runningEnvoy) call(text string, wait time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	listener := map[string]string{"out": virtualOutbound, "in": virtualInbound}[words[0]]
-	if listener == "" {
-		return exchange(e.socket(words[1]), "", payload, wait)
+	path, header := e.socket(words[1]), ""
+	if listener := map[string]string{"out": virtualOutbound, "in": virtualInbound}[words[0]]; listener != "" {
+		to, err := netip.ParseAddrPort(words[1])
+		if err != nil {
+			return "", err
+		}
+		path, header = e.socket(listener), proxyHeader(to)
 	}
-	to, err := netip.ParseAddrPort(words[1])
+	conn, err := net.Dial("unix", path)
 	if err != nil {
 		return "", err
 	}
-	return exchange(e.socket(listener), proxyHeader(to), payload, wait)
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(wait)); err != nil {
+		return "", err
+	}
+	if _, err := conn.Write([]byte(header)); err != nil {
+		return "", err
+	}
+	if words[2] == "https" || words[2] == "secret" {
+		conn = tls.Client(conn, e.authority.client(words[3]))
+	}
+	return exchange(conn, payload)
 }
 
 // proxyHeader tells a listener where a captured connection was going, as original_dst would (PROXY protocol, version 1).
@@ -88,7 +107,11 @@ func payload(what []string) ([]byte, error) {
 		return nil, nil
 	case what[0] == "bytes":
 		return []byte("\x00\x01 what nobody knows \r\n\r\n"), nil
-	case what[0] == "http":
+	case what[0] == "secret" && len(what) == 2:
+		return []byte("a secret\r\n"), nil
+	case what[0] == "h2c":
+		return h2c()
+	case what[0] == "http" || what[0] == "https" && len(what) == 2:
 		return []byte("GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"), nil
 	case what[0] == "proxied":
 		return []byte("GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"), nil
@@ -121,18 +144,31 @@ const (
 // nothingYet is the answer that there is none while the client is silent.
 const nothingYet = "nothing yet"
 
+// h2c gives the first bytes of an HTTP/2 client: the preface and a request (RFC 9113, section 3.4).
+func h2c() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(http2.ClientPreface)
+	framer := http2.NewFramer(&b, nil)
+	if err := framer.WriteSettings(); err != nil {
+		return nil, err
+	}
+	var block bytes.Buffer
+	fields := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "example.com"}, {":path", "/"}} {
+		if err := fields.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
+			return nil, err
+		}
+	}
+	err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true})
+	return b.Bytes(), err
+}
+
 // exchange sends and gives what comes back: the text of an answering route or of a cluster's server.
-func exchange(path, header string, payload []byte, wait time.Duration) (string, error) {
-	conn, err := net.Dial("unix", path)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	if _, err := conn.Write(append([]byte(header), payload...)); err != nil {
-		return "", err
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
-		return "", err
+func exchange(conn net.Conn, payload []byte) (string, error) {
+	if len(payload) > 0 {
+		if _, err := conn.Write(payload); err != nil {
+			return "closed", nil //nolint:nilerr // the proxy hung up, which is an answer
+		}
 	}
 	var got []byte
 	for buf := make([]byte, 4096); ; {
@@ -146,7 +182,7 @@ func exchange(path, header string, payload []byte, wait time.Duration) (string, 
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nothingYet, nil
-		case errors.Is(err, io.EOF) || err != nil && len(got) == 0:
+		case errors.As(err, new(*net.OpError)) || errors.Is(err, io.EOF) || err != nil && len(got) == 0:
 			if line, _, ok := strings.Cut(string(got), "\r\n"); ok {
 				return line, nil
 			}
@@ -165,6 +201,7 @@ func (e *runningEnvoy) socket(listener string) string {
 }
 
 type runningEnvoy struct {
-	dir   string
-	place map[string]int // of a bound listener, by name
+	dir       string
+	place     map[string]int // of a bound listener, by name
+	authority *authority
 }

@@ -1,4 +1,4 @@
-// Package listener makes the listeners of sidecars.
+// Package listener makes the listeners of sidecars and of gateways.
 //
 // In: a View. Out: Listener resources, encoded. Law: pure; nothing volatile (a version, a time) is in any listener, for a
 // change outside filter chains drains all of a listener's connections. No two listeners of a proxy have one name or one
@@ -14,9 +14,12 @@
 //	inbound.go ingress.go the workload's own side
 //	outbound_input.go     all that outbound listeners depend on
 //	outbound*.go          services bid for places, older ones first: by port (of a Sidecar), address, protocol
+//	outbound_change.go    which services have to bid again after a change, and so which places are planned anew
 //	l4_route.go           where TCP and TLS routes of VirtualServices lead
 //	draft.go inherit.go   a place with its claims becomes a Spec
+//	gateway*.go           the servers of Gateways that share a place, and what comes in from outside the mesh
 //	conflict.go           who did not get what they bid for
+//	dynamic_dns.go        where names are looked up before a request or connection is sent on
 //	build*.go …           a Spec becomes protobuf; the HTTP filters and their order are one list in filters.go
 //
 // Cases in testdata show what users write, what is planned, and which calls through a real Envoy end where.

@@ -1,7 +1,6 @@
 package listener
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -152,12 +151,4 @@ func chainName(m Match) string {
 func sortedKeys(keys []config.Key) []config.Key {
 	slices.SortFunc(keys, config.Key.Compare)
 	return slices.Compact(keys)
-}
-
-// byAge gives services in the order in which they compete for places.
-func byAge(services []serviceInput) []serviceInput {
-	return slices.SortedFunc(slices.Values(services), func(a, b serviceInput) int {
-		return cmp.Or(a.service.Created.Compare(b.service.Created), cmp.Compare(a.service.Host, b.service.Host),
-			cmp.Compare(a.service.Namespace, b.service.Namespace))
-	})
 }

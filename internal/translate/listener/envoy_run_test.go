@@ -1,12 +1,8 @@
 package listener
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -20,8 +16,8 @@ import (
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -70,34 +66,39 @@ type stage struct {
 	place    map[string]int
 	clusters []*clusterv3.Cluster
 	known    map[string]bool
+	// authority signs what is served and trusted under any SDS name.
+	authority *authority
+	secrets   []*tlsv3.Secret
+	// routed leaves routes as they are; serve is what clusters' servers do, nil to say the cluster's name.
+	routed bool
+	serve  func(net.Conn)
 }
 
 // startEnvoy runs the listeners in an Envoy until the test ends.
 func startEnvoy(t testing.TB, listeners []*listenerv3.Listener) *runningEnvoy {
 	t.Helper()
-	binary := envoy.Require(t)
-	dir, err := os.MkdirTemp("", "listeners") // t.TempDir is too long for the path of a socket
-	if err != nil {
-		t.Fatal(err)
+	return (&stage{t: t}).start(listeners)
+}
+
+func (s *stage) start(listeners []*listenerv3.Listener) *runningEnvoy {
+	t := s.t
+	t.Helper()
+	envoy.Require(t)
+	s.dir, s.place, s.authority = dir, map[string]int{}, newAuthority(t)
+	if s.known == nil {
+		s.known = map[string]bool{}
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &stage{t: t, dir: dir, place: map[string]int{}, known: map[string]bool{}}
 	b := &bootstrapv3.Bootstrap{StaticResources: new(bootstrapv3.Bootstrap_StaticResources)}
 	for _, l := range listeners {
 		b.StaticResources.Listeners = append(b.StaticResources.Listeners, s.listener(l))
 	}
-	b.StaticResources.Clusters = s.clusters
-	e := &runningEnvoy{dir: dir, place: s.place}
-	run(t, binary, dir, b, func() error {
-		for n := range s.place {
-			conn, err := net.Dial("unix", e.socket(n))
-			if err != nil {
-				return err
-			}
-			conn.Close()
-		}
-		return nil
-	})
+	b.StaticResources.Clusters, b.StaticResources.Secrets = s.clusters, s.secrets
+	e := &runningEnvoy{dir: dir, place: s.place, authority: s.authority}
+	var sockets []string
+	for _, n := range s.place {
+		sockets = append(sockets, e.socketOf(n))
+	}
+	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Ready: envoy.Listening("unix", sockets...)})
 	return e
 }
 
@@ -120,11 +121,41 @@ func (s *stage) listener(l *listenerv3.Listener) *listenerv3.Listener {
 		l.ListenerFilters = append([]*listenerv3.ListenerFilter{told}, rest...)
 	}
 	for _, c := range append(l.GetFilterChains(), l.GetDefaultFilterChain()) {
+		s.tls(c.GetTransportSocket())
 		for _, f := range c.GetFilters() {
 			s.filter(f)
 		}
 	}
 	return l
+}
+
+// tls gives the secrets that a chain names, as if they had come by SDS.
+func (s *stage) tls(socket *corev3.TransportSocket) {
+	if socket == nil {
+		return
+	}
+	context := new(tlsv3.DownstreamTlsContext)
+	if err := socket.GetTypedConfig().UnmarshalTo(context); err != nil {
+		s.t.Fatal(err)
+	}
+	common := context.GetCommonTlsContext()
+	for _, c := range common.GetTlsCertificateSdsSecretConfigs() {
+		s.secret(c, s.authority.serves())
+	}
+	if v := common.GetCombinedValidationContext(); v != nil {
+		v.GetDefaultValidationContext().Crl = nil // the test revokes nothing
+		s.secret(v.GetValidationContextSdsSecretConfig(), s.authority.isTrusted())
+	}
+	socket.ConfigType = &corev3.TransportSocket_TypedConfig{TypedConfig: packed(context)}
+}
+
+func (s *stage) secret(c *tlsv3.SdsSecretConfig, m *tlsv3.Secret) {
+	c.SdsConfig = nil // a name without a place is one of the bootstrap's
+	if !s.known["secret "+c.GetName()] {
+		s.known["secret "+c.GetName()] = true
+		m.Name = c.GetName()
+		s.secrets = append(s.secrets, m)
+	}
 }
 
 func (s *stage) filter(f *listenerv3.Filter) {
@@ -139,6 +170,10 @@ func (s *stage) filter(f *listenerv3.Filter) {
 			s.cluster(w.GetName())
 		}
 	case *hcmv3.HttpConnectionManager:
+		if s.routed {
+			s.cluster(m.GetRouteConfig().GetVirtualHosts()[0].GetRoutes()[0].GetRoute().GetCluster())
+			return
+		}
 		says := "routes " + m.GetRds().GetRouteConfigName()
 		if m.GetRds() == nil {
 			says = "http " + m.GetRouteConfig().GetVirtualHosts()[0].GetRoutes()[0].GetRoute().GetCluster()
@@ -173,6 +208,10 @@ func (s *stage) cluster(name string) {
 			if err != nil {
 				return
 			}
+			if s.serve != nil {
+				go s.serve(conn)
+				continue
+			}
 			_, _ = conn.Write([]byte(marker + "tcp " + name + "\n"))
 			time.AfterFunc(patience, func() { conn.Close() })
 		}
@@ -188,42 +227,4 @@ func (s *stage) cluster(name string) {
 			}}}},
 		},
 	})
-}
-
-// run runs Envoy until the test ends, and waits until it is ready.
-func run(t testing.TB, binary, dir string, b *bootstrapv3.Bootstrap, ready func() error) {
-	t.Helper()
-	js, err := protojson.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "bootstrap.json")
-	if err := os.WriteFile(path, js, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(binary, "--config-path", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error")
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	deadline := time.After(20 * time.Second)
-	for err := errors.New("not asked"); err != nil; err = ready() {
-		select {
-		case <-ended:
-			t.Fatalf("envoy ended:\n%s", log.String())
-		case <-deadline:
-			t.Fatalf("envoy does not listen: %v", err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }

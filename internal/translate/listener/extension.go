@@ -2,6 +2,7 @@ package listener
 
 import (
 	"fmt"
+	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
@@ -9,28 +10,27 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // extension is all that the TCP proxy of a chain depends on, which comes by ECDS.
 type extension struct {
-	name     string
-	tcp      string // its text, which says all of it
-	from     string // the text of the objects that shaped it
-	settings *snapshot.Settings
+	name string
+	tcp  string // its text, which says all of it
+	from string // the text of the objects that shaped it
+	around
 }
 
 // Extension gives the extension of that name that outbound listeners of a View wait for, nil if none does.
 func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
-	if v.Key.Type != mesh.SidecarProxy {
-		return nil
+	if v.Key.Type == mesh.RouterProxy {
+		return g.gateway(v).extensions[name]
 	}
 	return g.outbound(v).extensions[name]
 }
 
 // extensions gives those of all chains, by name; nil if there are none.
-func (g *Generator) extensionsOf(specs []Spec, settings *snapshot.Settings) map[string]*resource.Resource {
+func (g *Generator) extensionsOf(specs []Spec, a around) map[string]*resource.Resource {
 	var out map[string]*resource.Resource
 	add := func(s *Spec, c *Chain) {
 		if c.TCP == nil || !c.TCP.Discovered {
@@ -39,8 +39,8 @@ func (g *Generator) extensionsOf(specs []Spec, settings *snapshot.Settings) map[
 		if out == nil {
 			out = map[string]*resource.Resource{}
 		}
-		in := extension{name: c.Name, tcp: string(c.TCP.appendText(nil)), from: fmt.Sprint(s.From), settings: settings}
-		out[c.Name] = g.extensions.Do(in, func(in extension) *resource.Resource { return g.encodeExtension(c, s.From, in.settings) })
+		in := extension{name: c.Name, tcp: string(c.TCP.appendText(nil)), from: fmt.Sprint(s.From), around: a}
+		out[c.Name] = g.extensions.Do(in, func(in extension) *resource.Resource { return g.encodeExtension(c, s.From, in.around) })
 	}
 	for i := range specs {
 		s := &specs[i]
@@ -52,15 +52,15 @@ func (g *Generator) extensionsOf(specs []Spec, settings *snapshot.Settings) map[
 	return out
 }
 
-func (g *Generator) encodeExtension(c *Chain, from []config.Key, settings *snapshot.Settings) *resource.Resource {
-	common := g.commons.Do(settings, newCommon)
+func (g *Generator) encodeExtension(c *Chain, from []config.Key, a around) *resource.Resource {
+	common := g.commons.Do(a, newCommon)
 	b := builder{common: common}
-	r, err := resource.Encode(c.Name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: c.Name, TypedConfig: packed(b.tcpProxy(c.TCP))}, from...)
+	r, err := resource.Encode(c.Name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: c.Name, TypedConfig: packed(b.tcpProxy(c.TCP))}, slices.Concat(from, a.telemetry.From)...)
 	if err != nil {
 		panic(fmt.Sprintf("extension %q: %v", c.Name, err)) // messages of our own making always encode
 	}
 	r.Parts = common
-	clusters := c.TCP.clusterNames()
+	clusters := slices.Concat(c.TCP.clusterNames(), a.telemetry.Clusters)
 	r.Refers = func() []string { return clusters }
 	return r
 }

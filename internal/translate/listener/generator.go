@@ -3,6 +3,7 @@ package listener
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -19,25 +21,36 @@ import (
 type Generator struct {
 	built      *memo.Table[input, *resource.Resource]
 	extensions *memo.Table[extension, *resource.Resource]
-	commons    *memo.Table[*snapshot.Settings, *common]
-	plans      plans
+	commons    *memo.Table[around, *common]
+	telemetry  *telemetry.Table
+	// newest are the outbound listeners of classes as they are now: what a change of them is made from.
+	newest *memo.Latest[class, outbound]
+
+	planned, replanned, places atomic.Uint64
 }
 
 // input is all that a finished listener depends on.
 type input struct {
-	spec     string // Spec.String, which says all of it
-	settings *snapshot.Settings
+	spec string // Spec.String, which says all of it
+	around
 }
+
+// around is what finished listeners depend on beside what is planned.
+type around struct {
+	settings  *snapshot.Settings
+	telemetry *telemetry.Telemetry
+}
+
+func (g *Generator) around(v *view.View) around { return around{v.Settings, g.telemetry.For(v)} }
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[*snapshot.Settings, common]()}
+	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), newest: memo.NewLatest[class, outbound]()}
 }
 
-// All gives the listeners of a View: those of its own, then those that all Views of its class have. Proxies other than
-// sidecars have none yet.
+// All gives the listeners of a View: those of its own, then those that all Views of its class have, or those of a gateway.
 func (g *Generator) All(v *view.View) []*resource.Resource {
-	return slices.Concat(g.Own(v), g.Outbound(v))
+	return slices.Concat(g.Own(v), g.Outbound(v), g.Gateway(v))
 }
 
 // Own gives the listeners that depend on what a proxy serves and how connections get to it.
@@ -45,7 +58,12 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	return g.resources(planOwn(v).specs, v.Settings)
+	return g.resources(planOwn(v).specs, g.around(v))
+}
+
+// OwnTouched says whether a change may alter what Own gives; s is the snapshot after it.
+func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d)
 }
 
 // Outbound gives the listeners by which services are called.
@@ -64,7 +82,10 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 // OutboundTouched says whether a change may alter what Outbound gives; s is the snapshot after it. Of VirtualServices and
 // DestinationRules only those do that have something to say of connections.
 func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	if d.All || len(d.Services) > 0 {
+	if v.Key.Type == mesh.RouterProxy {
+		return g.GatewayTouched(v, s, d)
+	}
+	if d.All || len(d.Services) > 0 || g.telemetry.Touched(v, s, d) {
 		return true
 	}
 	for k := range d.Configs {
@@ -108,10 +129,13 @@ func routesConnections(c *config.Config) bool {
 
 // Plan gives the same as plain data, for people and tests. It is made anew each time.
 func (g *Generator) Plan(v *view.View) []Spec {
+	if v.Key.Type == mesh.RouterProxy {
+		return planGateway(v).specs
+	}
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own, common := planOwn(v), planOutbound(v, inputFor(v))
+	own, common := planOwn(v), planOutbound(v, g.inputFor(v))
 	return slices.Concat(own.specs, slices.DeleteFunc(common.specs, func(s Spec) bool { return own.taken[s.Name] }))
 }
 
@@ -126,11 +150,15 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 // Problems gives what of the objects that a View's listeners are made of is not served as it says, sorted, as Warnings
 // without Origin.
 func (g *Generator) Problems(v *view.View) []config.Problem {
+	if v.Key.Type == mesh.RouterProxy {
+		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v))
+	}
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
 	own, common := planOwn(v), g.outbound(v)
-	list := slices.Concat(conflictProblems(common.conflicts), common.problems, own.problems)
+	list := slices.Concat(conflictProblems(common.conflicts), withoutPlaces(common.problems), own.problems, g.telemetry.Problems(v))
+	list = append(list, unimported(v)...)
 	for _, r := range common.resources {
 		if own.taken[r.Name] {
 			list = append(list, config.Problem{
@@ -143,35 +171,54 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 	return slices.Compact(list)
 }
 
+// unimported tells of an egressProxy that is there, and that its Sidecar does not import.
+func unimported(v *view.View) []config.Problem {
+	host := mesh.Hostname(v.Unknown().Proxy.GetHost())
+	is := func(svc *mesh.Service) bool { return svc.Host == host }
+	if v.Sidecar == nil || host == "" || v.Service(host) != nil || !slices.ContainsFunc(v.Snapshot.Services(), is) {
+		return nil
+	}
+	return []config.Problem{{
+		Key: v.Sidecar.Key, Field: "spec.outboundTrafficPolicy.egressProxy.host", Severity: config.Warning,
+		Reason: fmt.Sprintf("no egress listener of this Sidecar imports %q: connections to unknown destinations fail", host),
+	}}
+}
+
 // Computed is how many listeners were really made since the start, for tests and metrics.
 func (g *Generator) Computed() uint64 { return g.built.Computed() }
 
 // ComputedExtensions is how many extensions were.
 func (g *Generator) ComputedExtensions() uint64 { return g.extensions.Computed() }
 
-// Planned is how often outbound listeners were planned since the start.
-func (g *Generator) Planned() uint64 { return g.plans.made.Load() }
+// Planned is how often outbound listeners were planned whole since the start.
+func (g *Generator) Planned() uint64 { return g.planned.Load() }
+
+// Replanned is how often they were planned only as far as a change went.
+func (g *Generator) Replanned() uint64 { return g.replanned.Load() }
+
+// Places is how many listeners were planned, in one way or the other.
+func (g *Generator) Places() uint64 { return g.places.Load() }
 
 // resources gives the finished listeners of Specs.
-func (g *Generator) resources(specs []Spec, settings *snapshot.Settings) []*resource.Resource {
+func (g *Generator) resources(specs []Spec, a around) []*resource.Resource {
 	list := make([]*resource.Resource, len(specs))
 	var text []byte
 	for i := range specs {
 		s := &specs[i]
 		text = s.appendText(text[:0], false)
-		list[i] = g.built.Do(input{string(text), settings}, func(in input) *resource.Resource { return g.encode(s, in.settings) })
+		list[i] = g.built.Do(input{string(text), a}, func(in input) *resource.Resource { return g.encode(s, in.around) })
 	}
 	return list
 }
 
-func (g *Generator) encode(s *Spec, settings *snapshot.Settings) *resource.Resource {
-	c := g.commons.Do(settings, newCommon)
-	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), s.From...)
+func (g *Generator) encode(s *Spec, a around) *resource.Resource {
+	c := g.commons.Do(a, newCommon)
+	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), slices.Concat(s.From, a.telemetry.From)...)
 	if err != nil {
 		panic(fmt.Sprintf("listener %q: %v", s.Name, err)) // messages of our own making always encode
 	}
 	r.Parts = c // the next listener may have it too
-	if clusters := s.clusters(); len(clusters) > 0 {
+	if clusters := slices.Concat(s.clusters(), a.telemetry.Clusters); len(clusters) > 0 {
 		r.Refers = func() []string { return clusters }
 	}
 	return r

@@ -18,8 +18,12 @@ func sidecarFields() config.Fields {
 	return config.Fields{
 		"workloadSelector.labels",
 		"ingress.port", "ingress.bind", "ingress.captureMode", "ingress.defaultEndpoint", "ingress.connectionPool",
+		"ingress.tls.mode", "ingress.tls.serverCertificate", "ingress.tls.privateKey", "ingress.tls.caCertificates", "ingress.tls.caCrl",
+		"ingress.tls.credentialName", "ingress.tls.credentialNames", "ingress.tls.caCertCredentialName", "ingress.tls.tlsCertificates",
+		"ingress.tls.subjectAltNames", "ingress.tls.verifyCertificateSpki", "ingress.tls.verifyCertificateHash",
+		"ingress.tls.minProtocolVersion", "ingress.tls.maxProtocolVersion", "ingress.tls.cipherSuites", "ingress.tls.insecureSkipVerify",
 		"egress.port", "egress.bind", "egress.captureMode", "egress.hosts",
-		"inboundConnectionPool", "outboundTrafficPolicy.mode",
+		"inboundConnectionPool", "outboundTrafficPolicy.mode", "outboundTrafficPolicy.egressProxy",
 	}
 }
 
@@ -34,10 +38,12 @@ func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 		if a, err := netip.ParseAddr(l.GetBind()); err == nil && captured && !a.IsUnspecified() {
 			warn(fmt.Sprintf("spec.ingress[%d].bind", i), "captured connections are taken at any address; only captureMode NONE listens at this one")
 		}
+		warnUpgrade(warn, fmt.Sprintf("spec.ingress[%d].connectionPool", i), l.GetConnectionPool())
 		if !captured && l.GetDefaultEndpoint() == "" {
 			warn(fmt.Sprintf("spec.ingress[%d].defaultEndpoint", i), "is missing: with captureMode NONE nothing else says where connections go")
 		}
 	}
+	warnUpgrade(warn, "spec.inboundConnectionPool", spec.GetInboundConnectionPool())
 	for i, l := range spec.GetEgress() {
 		if a, err := netip.ParseAddr(l.GetBind()); err == nil && a.IsLoopback() && l.GetCaptureMode() != networking.CaptureMode_NONE {
 			warn(fmt.Sprintf("spec.egress[%d].bind", i), "connections to a loopback address are not captured; only with captureMode NONE does anything listen there")
@@ -46,19 +52,33 @@ func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	return found
 }
 
-// MeshFields are the fields of MeshConfig that listeners follow.
+// warnUpgrade tells that nothing is upgraded on its way to the workload.
+func warnUpgrade(warn func(field, reason string), field string, pool *networking.ConnectionPoolSettings) {
+	if pool.GetHttp().GetH2UpgradePolicy() != networking.ConnectionPoolSettings_HTTPSettings_DEFAULT {
+		warn(field+".http.h2UpgradePolicy", "has no effect here: the workload is spoken to as its port is declared, or as the client speaks (useClientProtocol)")
+	}
+}
+
+// MeshFields are the fields of MeshConfig that listeners follow, beside those of telemetry.
 func MeshFields() config.Fields {
 	return config.Fields{
 		"proxyListenPort", "proxyInboundListenPort", "proxyHttpPort", "protocolDetectionTimeout",
 		"outboundTrafficPolicy.mode", "pathNormalization",
-		"accessLogFile", "accessLogFormat", "accessLogEncoding",
 		// There is nothing to disable: it would log connections that no filter chain takes, and every listener has one that does.
 		"disableEnvoyListenerLog",
-		"enableTracing", "defaultConfig.tracing.sampling", "defaultConfig.tracing.customTags", "defaultConfig.tracing.maxPathTagLength",
 		"defaultConfig.proxyHeaders.forwardedClientCert", "defaultConfig.proxyHeaders.setCurrentClientCertDetails",
 		"defaultConfig.proxyHeaders.requestId", "defaultConfig.proxyHeaders.server", "defaultConfig.proxyHeaders.envoyDebugHeaders",
 		"defaultConfig.proxyHeaders.preserveHttp1HeaderCase", "defaultConfig.proxyHeaders.xForwardedPort",
 		"defaultConfig.proxyHeaders.metadataExchangeHeaders", // proxies add none to any request
+		"defaultConfig.connectionSettings.profile", "defaultConfig.connectionSettings.listenerPerConnectionBufferLimitBytes",
+		"defaultConfig.connectionSettings.httpIdleTimeout", "defaultConfig.connectionSettings.httpMaxConnectionDuration",
+		"defaultConfig.connectionSettings.httpDrainTimeout", "defaultConfig.connectionSettings.httpRequestTimeout",
+		"defaultConfig.connectionSettings.httpRequestHeadersTimeout", "defaultConfig.connectionSettings.httpStreamIdleTimeout",
+		"defaultConfig.connectionSettings.httpMaxStreamDuration", "defaultConfig.connectionSettings.httpMaxConcurrentStreams",
+		"defaultConfig.connectionSettings.http2InitialStreamWindowSize", "defaultConfig.connectionSettings.http2InitialConnectionWindowSize",
+		"defaultConfig.connectionSettings.httpHeadersWithUnderscoresAction", "defaultConfig.connectionSettings.httpMergeSlashes",
+		"defaultConfig.connectionSettings.httpPathWithEscapedSlashesAction",
+		"defaultConfig.gatewayTopology",
 		"defaultTrafficPolicy.connectionPool.tcp.idleTimeout", "defaultTrafficPolicy.connectionPool.tcp.maxConnectionDuration",
 	}
 }
@@ -66,20 +86,11 @@ func MeshFields() config.Fields {
 // meshLater are the fields of MeshConfig that are to shape listeners and do not yet, and why.
 func meshLater() map[string]string {
 	return map[string]string{
-		"hboneIdleTimeout":                          "proxies do not speak HBONE yet",
-		"enableEnvoyAccessLogService":               "logging to an access log service is not honoured yet, only to a file (accessLogFile)",
-		"defaultProviders":                          "extension providers are not used yet: telemetry goes by accessLogFile, enableTracing and defaultConfig.tracing",
-		"defaultConfig.tracing.enableIstioTags":     "spans do not have Istio's own tags yet",
-		"defaultConfig.gatewayTopology":             "gateways are not served yet",
-		"defaultConfig.proxyHeaders.xForwardedHost": "the header is not added yet",
-		"defaultConfig.connectionSettings":          "limits and timeouts of the proxies' own connections are not honoured yet",
-		"meshMTLS":                                  "connections between proxies are not encrypted yet",
+		"hboneIdleTimeout": "has no effect: it is for HBONE, the tunnels of ambient mode, which is not served",
+		// Envoy reads the limit of a listener from its runtime alone, which proxies are given when they start.
+		"defaultConfig.connectionSettings.listenerConnectionLimit": "has no effect: set defaultConfig.runtimeValues envoy.resource_limits.listener.NAME.connection_limit, or globalDownstreamConnectionLimit",
+		"meshMTLS": "connections between proxies are not encrypted yet",
 	}
-}
-
-// meshElsewhere are the fields below those that others follow.
-func meshElsewhere() config.Fields {
-	return config.Fields{"defaultConfig.connectionSettings.globalDownstreamConnectionLimit"} // the bootstrap has it
 }
 
 // UnhonouredMesh gives what of a MeshConfig would shape listeners and does not, as Warnings without Key and Origin. Fields
@@ -88,7 +99,7 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	later := meshLater()
 	reason := func(path string) string {
 		for above, reason := range later {
-			if (config.Fields{above}).Covers(path) && !meshElsewhere().Covers(path) {
+			if (config.Fields{above}).Covers(path) {
 				return reason
 			}
 		}
@@ -103,9 +114,7 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	warn := func(field, reason string) {
 		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
 	}
-	if fault := accessLogFault(m); fault != "" {
-		warn("accessLogFormat", fault+": the default format is used")
-	}
+	found = append(found, connectionFaults(m)...)
 	if m.GetProxyListenPort() == m.GetProxyInboundListenPort() {
 		warn("proxyInboundListenPort", "is the same as proxyListenPort: proxies refuse one of the two listeners")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -49,9 +50,15 @@ func TestNothingOfTheDefaultsIsUnhonoured(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	m := mesh.DefaultMeshConfig()
-	m.DefaultConfig.ConnectionSettings = &meshconfig.ProxyConfig_ConnectionSettings{HttpIdleTimeout: durationpb.New(1)}
+	m.DefaultConfig.ConnectionSettings = &meshconfig.ProxyConfig_ConnectionSettings{
+		HttpIdleTimeout: durationpb.New(-1), HttpMaxConcurrentStreams: wrapperspb.Int32(0), HttpDrainTimeout: durationpb.New(1),
+		ListenerConnectionLimit: wrapperspb.Int32(1),
+	}
 	m.ProxyListenPort = m.ProxyInboundListenPort
-	want := []string{"defaultConfig.connectionSettings.httpIdleTimeout", "proxyInboundListenPort"}
+	want := []string{
+		"defaultConfig.connectionSettings.listenerConnectionLimit", "defaultConfig.connectionSettings.httpMaxConcurrentStreams",
+		"defaultConfig.connectionSettings.httpIdleTimeout", "proxyInboundListenPort",
+	}
 	if diff := cmp.Diff(want, fieldsOf(t, UnhonouredMesh(m))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/view"
@@ -24,8 +26,11 @@ type inboundPort struct {
 	port        uint32 // on the workload
 	servicePort uint32
 	protocol    mesh.Protocol
-	service     string // hostname, for traces
-	from        config.Key
+	tls         *TLS // nil where the proxy ends none
+	// idle and most are TCP.IdleTimeoutMS and TCP.MaxDurationMS of its connections.
+	idle, most int64
+	service    string // hostname, for traces
+	from       config.Key
 }
 
 func (p inboundPort) cluster() string {
@@ -52,14 +57,14 @@ func planInbound(v *view.View) *inboundPlan {
 }
 
 // virtual plans the listener of captured connections. It does not look at the first bytes where TCP is declared, for there
-// the server may speak first. Nothing depends on TLS yet, so nothing looks for it.
+// the server may speak first.
 func virtual(v *view.View, ports []inboundPort) Spec {
 	addresses := familyOf(v.Key).wildcard
 	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())
 	s := Spec{
 		Name: virtualInbound, Address: addresses[0], More: addresses[1:], Port: listen, Inbound: true, Bind: true,
 		Transparent: v.Key.Interception == transparent, OriginalDst: true,
-		HTTPInspector: true, NoHTTPInspection: []uint32{listen},
+		HTTPInspector: true, NoInspection: []uint32{listen},
 		Chains: []Chain{{Name: "virtualInbound-blackhole", Match: Match{DestinationPort: listen}, TCP: forward(mesh.BlackHoleCluster)}},
 	}
 	for _, p := range ports {
@@ -70,9 +75,13 @@ func virtual(v *view.View, ports []inboundPort) Spec {
 				s.Chains = append(s.Chains, *c)
 			}
 		}
-		if http == nil {
+		switch {
+		case p.tls != nil:
+			s.TLSInspector = true
+			s.Chains = append(s.Chains, refusal(addresses[0], p.port))
+		case http == nil:
 			// Only these: each change of the list makes Envoy drain the whole listener, where a chain more harms nobody.
-			s.NoHTTPInspection = append(s.NoHTTPInspection, p.port)
+			s.NoInspection = append(s.NoInspection, p.port)
 		}
 		if p.from != (config.Key{}) {
 			s.From = append(s.From, p.from)
@@ -85,7 +94,7 @@ func virtual(v *view.View, ports []inboundPort) Spec {
 		}},
 	})
 	s.Default = Chain{Name: virtualInbound, TCP: forward(mesh.InboundPassthroughCluster)}
-	slices.Sort(s.NoHTTPInspection)
+	slices.Sort(s.NoInspection)
 	s.From = sortedKeys(s.From)
 	return s
 }
@@ -102,7 +111,11 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 		},
 	}}
 	tcp = &Chain{Name: n, TCP: forward(p.cluster())}
-	tcp.TCP.Mongo = p.protocol == mesh.Mongo
+	if p.tls != nil {
+		http.TLS, http.Match.Transport = p.tls, tlsTransport
+		tcp.TLS, tcp.Match.Transport = p.tls, tlsTransport
+	}
+	tcp.TCP.Mongo, tcp.TCP.IdleTimeoutMS, tcp.TCP.MaxDurationMS = p.protocol == mesh.Mongo, p.idle, p.most
 	switch {
 	case p.protocol.IsHTTP():
 		return http, nil
@@ -113,6 +126,12 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	default:
 		return nil, tcp
 	}
+}
+
+// refusal ends connections to a port at which the proxy ends TLS, and that carry none: without it they would pass by the
+// certificates, on to where unknown connections go.
+func refusal(address string, port uint32) Chain {
+	return Chain{Name: name(address, port) + "_plaintext", Match: Match{DestinationPort: port}, TCP: forward(mesh.BlackHoleCluster)}
 }
 
 // services gives each port of the workload once: of several services on one, the oldest gives the protocol.
@@ -126,12 +145,30 @@ func (p *inboundPlan) services(v *view.View) []inboundPort {
 			continue
 		}
 		port, _ := portFor(i.Service, i.Port.Number) // the number may be there twice, for UDP first
-		list = append(list, inboundPort{
+		list = append(list, limited(v, inboundPort{
 			port: i.TargetPort, servicePort: i.Port.Number, protocol: port.Protocol,
 			service: string(i.Service.Host), from: i.Service.From,
-		})
+		}))
 	}
 	return list
+}
+
+// limited sets how long a port's connections may be quiet, and be at all: as the Sidecar says for its listener, or else for all
+// of what comes in. What a DestinationRule says of it is for callers.
+func limited(v *view.View, p inboundPort) inboundPort {
+	if v.Sidecar == nil {
+		return p
+	}
+	pool := config.Spec[*networking.Sidecar](v.Sidecar).GetInboundConnectionPool()
+	for _, l := range v.Ingress {
+		if l.GetPort().GetNumber() == p.port && l.GetConnectionPool() != nil {
+			pool = l.GetConnectionPool()
+			break
+		}
+	}
+	p.idle = milliseconds(pool.GetTcp().GetIdleTimeout())
+	p.most = max(milliseconds(pool.GetTcp().GetMaxConnectionDuration()), 0)
+	return p
 }
 
 // servable says whether a port of the workload is not one at which the proxy takes all connections.

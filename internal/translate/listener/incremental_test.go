@@ -37,52 +37,52 @@ const shop = `
 {kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {outlierDetection: {interval: 5s}}}}
 `
 
-// TestWorkFollowsChange counts how many listeners are made, and how often the outbound ones are planned, for one proxy after
+// TestWorkFollowsChange counts how many listeners are made, and how many of the outbound ones are planned, for one proxy after
 // each of a row of changes.
 func TestWorkFollowsChange(t *testing.T) {
 	m := fixture.New(t, []byte(shop), nil)
 	g := NewGenerator()
 	var held []*resource.Resource
 	var v *view.View
-	work := func(proxy string) (made, planned uint64) {
-		made, planned = g.Computed(), g.Planned()
+	work := func(proxy string) (made, places uint64) {
+		made, places = g.Computed(), g.Places()
 		next := m.View(fixture.Proxy(t, []byte(proxy)))
 		held = append(held, g.All(next)...)
 		v = next // until now what the proxies have, and what it was made of, is held
-		return g.Computed() - made, g.Planned() - planned
+		return g.Computed() - made, g.Places() - places
 	}
 	const web = "{name: web-0, addresses: [10.0.1.1]}"
 	for _, step := range []struct {
 		what, apply, proxy string
-		made, planned      uint64
+		made, places       uint64
 	}{
-		{"the first", "", web, 5, 1},
+		{"the first", "", web, 5, 3},
 		{"an alike one", "", "{name: web-1, addresses: [10.0.1.2]}", 0, 0},
 		{"one of another workload: virtualInbound", "", "{name: other, addresses: [10.0.9.9]}", 1, 0},
-		{"one of another namespace", "", "{namespace: other, addresses: [10.0.9.8]}", 0, 1},
+		{"one of another namespace", "", "{namespace: other, addresses: [10.0.9.8]}", 0, 3},
 		{"HTTP routes edited", `{kind: VirtualService, metadata: {name: web}, spec: {hosts: [web], http: [{timeout: 3s, route: [{destination: {host: web}}]}]}}`, web, 0, 0},
 		{"another VirtualService for HTTP", `{kind: VirtualService, metadata: {name: more}, spec: {hosts: [db], http: [{route: [{destination: {host: web}}]}]}}`, web, 0, 0},
 		{"outlier detection edited", `{kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {outlierDetection: {interval: 6s}}}}`, web, 0, 0},
 		{"an endpoint more", `{kind: Pod, metadata: {name: web-2, labels: {app: web}}, status: {podIP: 10.0.1.3, phase: Running}}`, web, 0, 0},
 		{"a Sidecar elsewhere", `{kind: Sidecar, metadata: {name: x, namespace: other}, spec: {egress: [{hosts: ["./*"]}]}}`, web, 0, 0},
 		{"an HTTP service more", `{kind: Service, metadata: {name: zoo}, spec: {clusterIP: 10.96.0.9, ports: [{name: http, port: 80}]}}`, web, 0, 1},
-		{"an endpoint of a headless service: its listener", `{kind: Pod, metadata: {name: pods-1, labels: {app: pods}}, status: {podIP: 10.0.0.2, phase: Running}}`, web, 1, 1},
+		{"an endpoint of a headless service: its listener", `{kind: Pod, metadata: {name: pods-1, labels: {app: pods}}, status: {podIP: 10.0.0.2, phase: Running}}`, web, 1, 2},
 		{"an idle timeout", `{kind: DestinationRule, metadata: {name: db}, spec: {host: db, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 6s}}}}}`, web, 1, 1},
 		{"a TCP route", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 1, 1},
 		{"and back: it is remembered", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [nobody], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 0, 1},
 		{"a TCP route to where HTTP is spoken: its extension", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: web}}]}]}}`, web, 0, 1},
-		{"an idle timeout there", `{kind: DestinationRule, metadata: {name: web}, spec: {host: web, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}}`, web, 1, 1},
+		{"an idle timeout there", `{kind: DestinationRule, metadata: {name: web}, spec: {host: web, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}}`, web, 1, 2},
 		{"an own port more: virtualInbound", `{kind: Service, metadata: {name: zoo-b}, spec: {clusterIP: 10.96.0.8, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8081}]}}`, web, 1, 1},
-		{"a Sidecar: what leads to the unknown", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}}`, web, 2, 1},
-		{"its policy: as it was", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: ALLOW_ANY}}}`, web, 0, 1},
-		{"a listener of its own", `{kind: Sidecar, metadata: {name: own}, spec: {egress: [{port: {number: 80, protocol: HTTP, name: a}, bind: 127.0.0.1, captureMode: NONE, hosts: ["*/*"]}, {hosts: ["*/*"]}]}}`, web, 1, 1},
-		{"at another address", `{kind: Sidecar, metadata: {name: own}, spec: {egress: [{port: {number: 80, protocol: HTTP, name: a}, bind: 127.0.0.2, captureMode: NONE, hosts: ["*/*"]}, {hosts: ["*/*"]}]}}`, web, 1, 1},
+		{"a Sidecar: what leads to the unknown", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}}`, web, 2, 4},
+		{"its policy: as it was", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: ALLOW_ANY}}}`, web, 0, 4},
+		{"a listener of its own", `{kind: Sidecar, metadata: {name: own}, spec: {egress: [{port: {number: 80, protocol: HTTP, name: a}, bind: 127.0.0.1, captureMode: NONE, hosts: ["*/*"]}, {hosts: ["*/*"]}]}}`, web, 1, 5},
+		{"at another address", `{kind: Sidecar, metadata: {name: own}, spec: {egress: [{port: {number: 80, protocol: HTTP, name: a}, bind: 127.0.0.2, captureMode: NONE, hosts: ["*/*"]}, {hosts: ["*/*"]}]}}`, web, 1, 5},
 	} {
 		if step.apply != "" {
 			m.Apply(t, step.apply)
 		}
-		if made, planned := work(step.proxy); made != step.made || planned != step.planned {
-			t.Errorf("%s: %d listeners made and %d plans, want %d and %d", step.what, made, planned, step.made, step.planned)
+		if made, places := work(step.proxy); made != step.made || places != step.places {
+			t.Errorf("%s: %d listeners made and %d planned, want %d and %d", step.what, made, places, step.made, step.places)
 		}
 	}
 	runtime.KeepAlive(held)
@@ -104,6 +104,10 @@ func TestReuseChangesNothing(t *testing.T) {
 			v := m.View(proxy)
 			fresh := NewGenerator()
 			reused := g.All(v)
+			if diff := cmp.Diff(fresh.Conflicts(v), g.Conflicts(v)); diff != "" {
+				r.Fatalf("conflicts differ (-fresh +reused):\n%s", diff)
+			}
+			sameExtensions(r, fresh.outbound(v).extensions, g.outbound(v).extensions)
 			held = append(held, v, reused)
 			if diff := cmp.Diff(fresh.Plan(v), g.Plan(v)); diff != "" {
 				r.Fatalf("plans differ (-fresh +reused):\n%s\nafter:\n%s", diff, strings.Join(edits, "\n"))
@@ -126,6 +130,17 @@ func TestReuseChangesNothing(t *testing.T) {
 		}
 		runtime.KeepAlive(held)
 	})
+}
+
+func sameExtensions(r *rapid.T, a, b map[string]*resource.Resource) {
+	if len(a) != len(b) {
+		r.Fatalf("%d extensions of one that remembers nothing, %d of the other", len(a), len(b))
+	}
+	for name, x := range a {
+		if b[name] == nil || b[name].Version != x.Version {
+			r.Fatalf("extension %s differs", name)
+		}
+	}
 }
 
 // edit changes one thing of a mesh.

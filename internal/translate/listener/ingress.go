@@ -24,6 +24,10 @@ func (p *inboundPlan) ingress(v *view.View) (captured []inboundPort) {
 			continue
 		}
 		seen[port.port] = true
+		if !port.protocol.Captured() {
+			p.problem(v.Sidecar.Key, field+".port.protocol", l.GetPort().GetProtocol()+" is not captured: this listener is left out")
+			continue
+		}
 		if v.Key.Interception != noInterception && l.GetCaptureMode() != networking.CaptureMode_NONE {
 			captured = append(captured, port)
 			continue
@@ -47,10 +51,24 @@ func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 		port: number, servicePort: number, protocol: protocol,
 		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
 	}
+	if tls := l.GetTls(); tls != nil {
+		port.protocol, port.tls = ended(protocol), newTLS(tls, nil)
+		if port.protocol.IsHTTP() {
+			port.tls.Protocols = []string{"h2", "http/1.1"}
+		}
+	}
 	if i := slices.IndexFunc(v.Inbound, func(i view.Instance) bool { return i.TargetPort == number }); i >= 0 {
 		port.service, port.servicePort = string(v.Inbound[i].Service.Host), v.Inbound[i].Port.Number
 	}
-	return port
+	return limited(v, port)
+}
+
+// ended gives what is spoken inside the TLS that a port is declared to carry.
+func ended(p mesh.Protocol) mesh.Protocol {
+	if p == mesh.HTTPS {
+		return mesh.HTTP
+	}
+	return mesh.TCP
 }
 
 // bound plans a listener that callers connect to themselves.
@@ -66,6 +84,11 @@ func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, po
 		From: []config.Key{v.Sidecar.Key},
 	}
 	http, tcp := port.chains(at.address)
+	for _, c := range []*Chain{http, tcp} {
+		if c != nil {
+			c.Match.Transport = "" // nobody looks: what does not begin with TLS fails in the handshake
+		}
+	}
 	switch {
 	case tcp == nil:
 		s.Default = *http

@@ -110,7 +110,7 @@ func repeated(c Chain, heirs map[string][]string) []Chain {
 		key := strings.Join(heirs[name], ",")
 		again := byRanges[key]
 		if again == nil {
-			again = &Chain{Match: c.Match, HTTP: c.HTTP, TCP: c.TCP}
+			again = &Chain{Match: c.Match, TLS: c.TLS, HTTP: c.HTTP, TCP: c.TCP}
 			again.Match.Prefixes, again.Match.SNI = slices.Sorted(slices.Values(heirs[name])), nil
 			byRanges[key] = again
 		}

@@ -44,6 +44,9 @@ func clustersOf(c *Chain) []string {
 		}
 		return []string{c.HTTP.Inbound.Cluster}
 	}
+	if c.TCP == nil {
+		return nil // a gateway's listener without a default
+	}
 	var names []string
 	for _, w := range c.TCP.Clusters {
 		names = append(names, w.Name)

@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -13,14 +15,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-// outboundPlan is the outbound listeners of a class.
+// outboundPlan is the outbound listeners of a class, or those of some places.
 type outboundPlan struct {
-	specs     []Spec // sorted by name
-	conflicts []Conflict
-	problems  []config.Problem
+	specs     []Spec     // sorted by name
+	conflicts []Conflict // sorted by listener
+	problems  []located
+}
+
+// located is a Problem and the listener that it was found at, "" for none.
+type located struct {
+	listener string
+	config.Problem
+}
+
+// found gives the Problems of a plan.
+func (p *outboundPlan) found() []config.Problem { return withoutPlaces(p.problems) }
+
+func withoutPlaces(list []located) []config.Problem {
+	out := make([]config.Problem, len(list))
+	for i, l := range list {
+		out[i] = l.Problem
+	}
+	return out
 }
 
 // planner plans the outbound listeners of a class: every port of every service bids for its places, older services first.
+// What becomes of one place depends on nothing but who bids for it.
 type planner struct {
 	in *outboundInput
 	// v is asked for names of services only; the rest is in the input.
@@ -30,11 +50,30 @@ type planner struct {
 	targets map[mesh.Hostname]target
 	plan    *outboundPlan
 
+	// only are the places that are planned, nil for all; ports are their ports, and whether one of them is a wildcard or socket.
+	only  map[place]bool
+	ports map[uint32]bool
+	// visited, where it is not nil, takes the places that are bid for, instead of their being planned.
+	visited map[place]bool
+	// here is the place that is bid for.
+	here place
+
 	// What follows is of the egress listener whose services bid.
 	egress  *egressInput
 	at      binding
 	rules   l4Rules
 	aliases map[mesh.Hostname][]mesh.Hostname
+}
+
+func newPlanner(v *view.View, in *outboundInput) *planner {
+	p := &planner{
+		in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan),
+		drafts: map[place]*draft{}, targets: map[mesh.Hostname]target{},
+	}
+	for _, t := range in.targets {
+		p.targets[t.host] = t
+	}
+	return p
 }
 
 // binding is where a Sidecar puts an egress listener.
@@ -55,40 +94,64 @@ type bid struct {
 // planOutbound plans all outbound listeners. Egress listeners of a Sidecar that have a port come before the one for
 // everything, which adds nothing to what they have.
 func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
-	p := &planner{
-		in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan),
-		drafts: map[place]*draft{}, targets: map[mesh.Hostname]target{},
-	}
-	for _, t := range in.targets {
-		p.targets[t.host] = t
-	}
+	p := newPlanner(v, in)
 	for i := range in.egress {
-		if e := &in.egress[i]; p.begin(e) {
-			if e.listener.GetPort() != nil {
-				p.onPort(e.listener)
-			} else {
-				p.everything()
-			}
-		}
+		e := &in.egress[i]
+		e.sortByAge()
+		p.listen(e, e.byAge())
 	}
-	unknown := mesh.BlackHoleCluster
-	if in.allowAny {
-		unknown = mesh.PassthroughCluster
+	return p.finish()
+}
+
+// listen lets services of an egress listener bid, in their order.
+func (p *planner) listen(e *egressInput, services iter.Seq[serviceInput]) {
+	switch {
+	case !p.begin(e):
+	case e.listener.GetPort() != nil:
+		p.onPort(e.listener, services)
+	default:
+		p.everything(services)
+		p.unknownRequests()
 	}
+}
+
+// unknownRequests has requests to hosts that nobody knows read where they are most likely to be sent, even if there is no
+// service: where DNS is to say where they go they must be. To look for them everywhere would be to wait for the first bytes of
+// every connection, and many a server speaks first.
+func (p *planner) unknownRequests() {
+	at, more := p.family.at(p.family.wildcard[0], httpPort)
+	if !p.in.byName || p.egress.listener != nil || p.visited != nil || p.only != nil && !p.only[at] || p.drafts[at] != nil || p.taken(at) {
+		return
+	}
+	p.drafts[at] = &draft{place: at, name: name(at.address, at.port), more: more, bind: p.at.bound, http: &HTTP{
+		StatPrefix: statPrefix(mesh.Outbound, at.address, at.port), Route: number(at.port), Lookup: p.anyName(),
+	}}
+}
+
+// httpPort is the port of HTTP without another (RFC 9110, section 4.2.1).
+const httpPort = 80
+
+// finish gives what became of the bids.
+func (p *planner) finish() *outboundPlan {
 	p.plan.specs = make([]Spec, 0, len(p.drafts))
 	for _, d := range slices.SortedFunc(maps.Values(p.drafts), func(a, b *draft) int { return strings.Compare(a.name, b.name) }) {
 		if !d.empty() {
-			p.plan.specs = append(p.plan.specs, d.spec(unknown))
+			p.plan.specs = append(p.plan.specs, d.spec(p.in.unknown))
 		}
 	}
-	slices.SortFunc(p.plan.problems, config.Problem.Compare)
+	slices.SortStableFunc(p.plan.conflicts, func(a, b Conflict) int { return strings.Compare(a.Listener, b.Listener) })
+	slices.SortFunc(p.plan.problems, compareLocated)
 	p.plan.problems = slices.Compact(p.plan.problems)
 	return p.plan
 }
 
+func compareLocated(a, b located) int {
+	return cmp.Or(strings.Compare(a.listener, b.listener), a.Compare(b.Problem))
+}
+
 // begin turns to an egress listener, and says whether it can be served.
 func (p *planner) begin(e *egressInput) bool {
-	p.egress = e
+	p.egress, p.here = e, place{}
 	p.rules = newL4Rules(e.rules)
 	p.aliases = map[mesh.Hostname][]mesh.Hostname{}
 	for _, s := range e.services {
@@ -114,21 +177,36 @@ func (p *planner) begin(e *egressInput) bool {
 	return true
 }
 
-// everything lets all ports of all services bid, for places that no listener with a port has.
-func (p *planner) everything() {
+// everything lets all ports of services bid, for places that no listener with a port has.
+func (p *planner) everything(services iter.Seq[serviceInput]) {
 	for _, d := range p.drafts {
 		d.locked = true
 	}
-	for _, s := range byAge(p.egress.services) {
+	for s := range services {
 		if s.service.Resolution == mesh.Alias {
 			continue // another name for routes, no place of its own
 		}
 		for _, port := range s.service.Ports {
-			if port.Protocol.Captured() {
-				p.bid(bid{s, port, port.Protocol})
+			if b := (bid{s, port, port.Protocol}); port.Protocol.Captured() && p.concerns(b) {
+				p.bid(b)
 			}
 		}
 	}
+}
+
+// concerns says whether a service port may bid for one of the places that are planned. It costs less than to let it bid.
+func (p *planner) concerns(b bid) bool {
+	if p.only == nil {
+		return true
+	}
+	everybody, planned := p.ports[b.port.Number]
+	if !planned || everybody || p.at.address != "" || b.endpoints != nil || len(b.service.Addresses) == 0 {
+		return planned
+	}
+	return slices.ContainsFunc(b.service.Addresses, func(a string) bool {
+		// An IPv4 address is spelled in one way only; others may be spelled in several.
+		return strings.ContainsAny(a, ":/") || p.only[place{a, b.port.Number}]
+	})
 }
 
 // bid lets a service port bid for its places.
@@ -166,6 +244,9 @@ func (p *planner) draft(b bid, address string) *draft {
 	if isSocket(address) {
 		at.port = 0
 	}
+	if !p.turnTo(at) {
+		return nil
+	}
 	d := p.drafts[at]
 	switch {
 	case d == nil && p.taken(at):
@@ -184,6 +265,16 @@ func (p *planner) draft(b bid, address string) *draft {
 	return d
 }
 
+// turnTo turns to a place, and says whether it is planned.
+func (p *planner) turnTo(at place) bool {
+	p.here = at
+	if p.visited != nil {
+		p.visited[at] = true
+		return false
+	}
+	return p.only == nil || p.only[at]
+}
+
 // taken says whether a place is one of the proxy's own.
 func (p *planner) taken(at place) bool {
 	switch {
@@ -196,6 +287,14 @@ func (p *planner) taken(at place) bool {
 	}
 }
 
+// problem notes what is wrong with an object at the place that is bid for.
 func (p *planner) problem(key config.Key, field, reason string) {
-	p.plan.problems = append(p.plan.problems, config.Problem{Key: key, Field: field, Reason: reason, Severity: config.Warning})
+	if p.visited != nil || p.only != nil && !p.only[p.here] {
+		return
+	}
+	l := located{Problem: config.Problem{Key: key, Field: field, Reason: reason, Severity: config.Warning}}
+	if p.here != (place{}) {
+		l.listener = name(p.here.address, p.here.port)
+	}
+	p.plan.problems = append(p.plan.problems, l)
 }

@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -19,18 +21,26 @@ import (
 // class names the Views whose outbound listeners are the same.
 type class struct {
 	namespace, labels string
+	own               string // Key.Own
 	sidecar           config.Key
+	rules             snapshot.RuleNames
 	ipv4, ipv6        bool
+	// allocated proxies know the addresses that services without any were given.
+	allocated bool
 	// direct proxies are not handed captured connections: applications call their listeners (interception NONE).
 	direct bool
 	// inline proxies have TCP proxies in their listeners wherever connections are routed: EnvoyFilters look for them there.
 	inline bool
+	// telemetry and logService say what is told of traffic.
+	telemetry  snapshot.TelemetryKeys
+	logService bool
 }
 
 func classOf(k view.Key) class {
 	return class{
-		namespace: k.Namespace, labels: k.Labels, sidecar: k.Sidecar, ipv4: k.IPv4, ipv6: k.IPv6,
-		direct: k.Interception == noInterception, inline: k.Patches.Listeners != "",
+		namespace: k.Namespace, labels: k.Labels, own: k.Own, sidecar: k.Sidecar, rules: k.Rules, ipv4: k.IPv4, ipv6: k.IPv6,
+		allocated: k.Allocated, direct: k.Interception == noInterception, inline: k.Patches.Listeners != "",
+		telemetry: k.Telemetry, logService: k.LogService,
 	}
 }
 
@@ -40,11 +50,14 @@ const noInterception = "NONE"
 // outboundInput is all that the outbound listeners of a class depend on. Whoever plans them reads nothing else of a View
 // but names of services, which are the same where the services are.
 type outboundInput struct {
-	class    class
-	settings *snapshot.Settings
-	sidecar  *config.Config
-	allowAny bool
-	egress   []egressInput
+	class class
+	around
+	sidecar *config.Config
+	// unknown is the cluster of connections that are nobody's.
+	unknown string
+	// byName says that DNS tells where requests go that are nobody's.
+	byName bool
+	egress []egressInput
 	// targets are the DestinationRules of hosts to which TCP and TLS routes lead.
 	targets []target
 }
@@ -52,7 +65,9 @@ type outboundInput struct {
 // egressInput is one egress listener: of the Sidecar, or (nil) the one for everything.
 type egressInput struct {
 	listener *networking.IstioEgressListener
-	services []serviceInput
+	services []serviceInput // sorted by hostname, one for each
+	// order is the services' places in the list, older ones first: the order in which they compete.
+	order []int32
 	// rules are the VirtualServices that have TCP or TLS routes, in the order in which they are tried.
 	rules []*snapshot.VirtualService
 }
@@ -66,13 +81,42 @@ type serviceInput struct {
 	endpoints *snapshot.EndpointSet
 }
 
+// sortByAge finds the order, once.
+func (e *egressInput) sortByAge() {
+	if e.order != nil {
+		return
+	}
+	e.order = make([]int32, len(e.services))
+	for i := range e.order {
+		e.order[i] = int32(i)
+	}
+	slices.SortFunc(e.order, e.older)
+}
+
+// older compares the services at two places of the list by age.
+func (e *egressInput) older(i, j int32) int {
+	a, b := e.services[i].service, e.services[j].service
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace))
+}
+
+// byAge gives the services in their order.
+func (e *egressInput) byAge() iter.Seq[serviceInput] {
+	return func(yield func(serviceInput) bool) {
+		for _, i := range e.order {
+			if !yield(e.services[i]) {
+				return
+			}
+		}
+	}
+}
+
 type target struct {
 	host mesh.Hostname
 	rule *snapshot.DestinationRule
 }
 
-func inputFor(v *view.View) *outboundInput {
-	in := &outboundInput{class: classOf(v.Key), settings: v.Settings, sidecar: v.Sidecar, allowAny: v.OutboundAllowAny()}
+func (g *Generator) inputFor(v *view.View) *outboundInput {
+	in := &outboundInput{class: classOf(v.Key), around: g.around(v), sidecar: v.Sidecar, unknown: destination.Unknown(v), byName: v.Unknown().ByName}
 	seen := map[mesh.Hostname]bool{}
 	for _, e := range v.Egress {
 		x := egressInput{listener: e.Listener, services: make([]serviceInput, len(e.Services))}
@@ -150,7 +194,7 @@ func policyShapes(p *networking.TrafficPolicy, pools bool) bool {
 		return pools && pool != nil || tcp.GetIdleTimeout() != nil || tcp.GetMaxConnectionDuration() != nil ||
 			lb.GetConsistentHash().GetUseSourceIp()
 	}
-	return shapes(p.GetConnectionPool(), p.GetLoadBalancer()) || slices.ContainsFunc(p.GetPortLevelSettings(),
+	return p.GetTunnel() != nil || shapes(p.GetConnectionPool(), p.GetLoadBalancer()) || slices.ContainsFunc(p.GetPortLevelSettings(),
 		func(s *networking.TrafficPolicy_PortTrafficPolicy) bool {
 			return shapes(s.GetConnectionPool(), s.GetLoadBalancer())
 		})
@@ -168,6 +212,8 @@ func (in *outboundInput) follow(c *routed, r *snapshot.DestinationRule, subset s
 	pool := p.GetConnectionPool().GetTcp()
 	c.tcp.IdleTimeoutMS = milliseconds(pool.GetIdleTimeout())
 	c.tcp.MaxDurationMS = max(milliseconds(pool.GetMaxConnectionDuration()), 0)
+	tunnel := policy.TunnelOf(spec, subset)
+	c.tcp.Tunnel, c.tcp.TunnelByPost = tunnel.Target, tunnel.Post
 }
 
 // milliseconds gives a duration as TCP has it: 0 is unset, negative is none at all.
@@ -185,7 +231,7 @@ func milliseconds(d *durationpb.Duration) int64 {
 // equal says whether the listeners of two inputs of one class are the same. What else there is in them follows from the
 // settings and the Sidecar, which are rows.
 func (in *outboundInput) equal(o *outboundInput) bool {
-	return in.settings == o.settings && in.sidecar == o.sidecar && slices.Equal(in.targets, o.targets) &&
+	return in.around == o.around && in.sidecar == o.sidecar && in.unknown == o.unknown && slices.Equal(in.targets, o.targets) &&
 		slices.EqualFunc(in.egress, o.egress, func(a, b egressInput) bool {
 			return slices.Equal(a.services, b.services) && slices.Equal(a.rules, b.rules)
 		})

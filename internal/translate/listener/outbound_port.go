@@ -2,6 +2,7 @@ package listener
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -15,17 +16,20 @@ const httpProxy = "HTTP_PROXY"
 
 // onPort lets the services of an egress listener that names its port bid for it. Those that have no such port do not bid:
 // without any there is no listener. Clients of an HTTP proxy and of a socket do not call a service's port in the first place.
-func (p *planner) onPort(l *networking.IstioEgressListener) {
+func (p *planner) onPort(l *networking.IstioEgressListener, services iter.Seq[serviceInput]) {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
+	_, planned := p.ports[l.GetPort().GetNumber()]
 	switch {
-	case strings.EqualFold(l.GetPort().GetProtocol(), httpProxy):
+	case p.ports != nil && !planned && !isSocket(l.GetBind()):
+		return
+	case isHTTPProxy(l):
 		p.onHTTPProxy(l)
 		return
 	case !protocol.Captured():
 		p.problem(p.in.sidecar.Key, "spec.egress.port.protocol", l.GetPort().GetProtocol()+" is not captured: this listener is left out")
 		return
 	}
-	for _, s := range byAge(p.egress.services) {
+	for s := range services {
 		if s.service.Resolution == mesh.Alias {
 			continue
 		}
@@ -33,6 +37,7 @@ func (p *planner) onPort(l *networking.IstioEgressListener) {
 		switch {
 		case !ok:
 		case port.Number == 0 && !protocol.IsHTTP():
+			p.turnTo(place{address: p.at.address})
 			p.problem(p.in.sidecar.Key, "spec.egress.bind", fmt.Sprintf("connections to %s do not say which port of %s they are for", l.GetBind(), s.service.Host))
 		default:
 			p.bid(bid{s, port, protocol})
@@ -57,6 +62,10 @@ func portFor(svc *mesh.Service, number uint32) (mesh.Port, bool) {
 	return captured[i], true
 }
 
+func isHTTPProxy(l *networking.IstioEgressListener) bool {
+	return strings.EqualFold(l.GetPort().GetProtocol(), httpProxy)
+}
+
 // onHTTPProxy plans an egress listener that is an HTTP proxy, for services on any port.
 func (p *planner) onHTTPProxy(l *networking.IstioEgressListener) {
 	if len(p.egress.services) == 0 {
@@ -70,5 +79,10 @@ func (p *planner) onHTTPProxy(l *networking.IstioEgressListener) {
 	if d := p.draft(b, address); d != nil && d.http == nil {
 		p.http(b, address)
 		d.http.AbsoluteURL, d.httpOnly = true, true
+		for _, s := range p.egress.services {
+			if s.service.Resolution == mesh.DynamicDNS {
+				d.http.Lookup = p.anyName()
+			}
+		}
 	}
 }

@@ -16,16 +16,21 @@ func (p *planner) http(b bid, address string) {
 	}
 	if d.http != nil {
 		d.http.GRPCWeb = d.http.GRPCWeb || b.protocol == mesh.GRPCWeb
+		if l := p.lookupOfRequests(b.service); b.service.Resolution == mesh.DynamicDNS {
+			d.http.Lookup = l
+			d.from = b.service.AppendObjects(d.from)
+		}
 		return
 	}
 	d.http = &HTTP{
 		StatPrefix: statPrefix(mesh.Outbound, d.address, d.port), Route: number(d.port), GRPCWeb: b.protocol == mesh.GRPCWeb,
+		Lookup: p.lookupOfRequests(b.service),
 	}
 	if isSocket(d.address) {
 		d.http.Route = d.address
 	}
 	d.httpOnly = d.address != p.family.wildcard[0] || d.bind
-	d.from = append(d.from, b.service.From)
+	d.from = b.service.AppendObjects(d.from)
 }
 
 // auto takes a place for a port whose protocol is not declared: HTTP is read, the rest forwarded. At an address of its own
@@ -84,7 +89,7 @@ func (p *planner) own(d *draft, b bid, c routed) {
 	switch {
 	case d.tcp == nil:
 		d.tcp, d.tcpBy, d.tls = c.tcp, by, b.protocol.IsTLS()
-		d.from = append(append(d.from, b.service.From), c.from...)
+		d.from = append(b.service.AppendObjects(d.from), c.from...)
 	case by.contends(d.tcpBy):
 		p.conflict(d.place, b, by, d.tcpBy)
 	}
@@ -101,7 +106,7 @@ func (p *planner) add(d *draft, b bid, c routed) {
 		return
 	}
 	d.chains = append(d.chains, Chain{Match: got, TCP: c.tcp})
-	d.from = append(append(d.from, b.service.From), c.from...)
+	d.from = append(b.service.AppendObjects(d.from), c.from...)
 }
 
 // ranges takes destination ranges of the wildcard address. Envoy looks at the range before it looks at what the connection

@@ -29,7 +29,7 @@ func (p *planner) tls(b bid, address string) {
 		p.addTLS(d, b, routes)
 		return
 	}
-	if other || !own && p.at.address == "" {
+	if other || !own && p.at.address == "" || b.service.Resolution == mesh.DynamicDNS { // whose names must be read
 		p.addService(d, b, p.toService(b), nil)
 		return
 	}
@@ -137,7 +137,8 @@ func serverNames(names []string) (list, faults []string) {
 func (p *planner) toService(b bid) routed {
 	c := mesh.ClusterName{Direction: mesh.Outbound, Port: b.port.Number, Host: b.service.Host}
 	out := routed{tcp: forward(c.String())}
-	out.tcp.Mongo = b.protocol == mesh.Mongo
+	out.tcp.Mongo, out.tcp.Lookup = b.protocol == mesh.Mongo, p.lookup(b.service, b.port)
+	out.tcp.Redis = b.protocol == mesh.Redis && p.in.settings.Features.RedisFilter
 	p.in.follow(&out, b.rule, "", b.port.Number)
 	return out
 }

@@ -31,17 +31,22 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 		return
 	}
 	m.AppendXForwardedPort = h.GetXForwardedPort().GetEnabled().GetValue()
-	m.ServerName = serverName
-	switch s := h.GetServer(); {
-	case s.GetDisabled().GetValue():
-		m.ServerName, m.ServerHeaderTransformation = "", hcmv3.HttpConnectionManager_PASS_THROUGH
-	case s.GetValue() != "":
-		m.ServerName = s.GetValue()
-	}
+	b.applyServerHeader(m)
 	m.ForwardClientCertDetails = forwardClientCert(h.GetForwardedClientCert())
 	switch m.ForwardClientCertDetails {
 	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
 		m.SetCurrentClientCertDetails = clientCertDetails(h.GetSetCurrentClientCertDetails())
+	}
+}
+
+// applyServerHeader sets what responses say in "server".
+func (b builder) applyServerHeader(m *hcmv3.HttpConnectionManager) {
+	m.ServerName = serverName
+	switch s := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetServer(); {
+	case s.GetDisabled().GetValue():
+		m.ServerName, m.ServerHeaderTransformation = "", hcmv3.HttpConnectionManager_PASS_THROUGH
+	case s.GetValue() != "":
+		m.ServerName = s.GetValue()
 	}
 }
 

@@ -18,7 +18,7 @@ func TestEnvoyTakesRandomListeners(t *testing.T) {
 	problems := 0
 	check := func(r *rapid.T) {
 		text := randomMesh(r)
-		m := fixture.New(t, []byte(text), []byte(oneOf(r, "mesh", "{}", "proxyHttpPort: 3306", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}")))
+		m := fixture.New(t, []byte(text), []byte(oneOf(r, "mesh", "{}", "proxyHttpPort: 3306", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}", "outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}")))
 		v := m.View(fixture.Proxy(t, []byte(fmt.Sprintf("{labels: {app: %s}, interception: %s, addresses: %s}",
 			oneOf(r, "app", "a", "b"), oneOf(r, "interception", "REDIRECT", "TPROXY", "NONE"),
 			oneOf(r, "proxy", "[10.9.9.9]", `["fd00::9"]`, `[10.9.9.9, "fd00::9"]`)))))
@@ -142,16 +142,22 @@ func randomSidecar(r *rapid.T) string {
 		}
 		egress = append(egress, fmt.Sprintf("{port: {number: %s, protocol: %s, name: p}, bind: %q, captureMode: %s, hosts: [%s]}",
 			number, oneOf(r, "protocol", "HTTP", "TCP", "TLS", "HTTP_PROXY", "UNKNOWN", "UDP"), bind,
-			oneOf(r, "capture", "DEFAULT", "NONE", "IPTABLES"), oneOf(r, "hosts", `"*/*"`, "./a.example.com", "./b.example.com")))
+			oneOf(r, "capture", "DEFAULT", "NONE", "IPTABLES"), oneOf(r, "hosts", `"*/*"`, "./a.example.com", "./b.example.com", `"*/*", "~./a.example.com"`)))
 	}
 	if rapid.Bool().Draw(r, "everything") {
 		egress = append(egress, `{hosts: ["*/*"]}`)
 	}
 	for range rapid.IntRange(0, 3).Draw(r, "ingress") {
-		ingress = append(ingress, fmt.Sprintf("{port: {number: %s, protocol: %s, name: p}, bind: %q, captureMode: %s, defaultEndpoint: \"127.0.0.1:9\"}",
-			oneOf(r, "port", ports()...), oneOf(r, "protocol", "HTTP", "TCP", "UNKNOWN"), oneOf(r, "bind", "", "127.0.0.1", "10.9.9.9", "::1"),
-			oneOf(r, "capture", "DEFAULT", "NONE")))
+		protocol, tls := oneOf(r, "protocol", "HTTP", "TCP", "UNKNOWN", "HTTPS", "TLS", "UDP"), ""
+		if protocol == "HTTPS" || protocol == "TLS" {
+			tls = ", tls: " + oneOf(r, "tls", "{mode: SIMPLE, credentialName: a}", "{mode: SIMPLE, serverCertificate: /a, privateKey: /b, maxProtocolVersion: TLSV1_2}",
+				"{mode: MUTUAL, credentialNames: [a, b], subjectAltNames: [a.example.com]}", "{mode: MUTUAL, serverCertificate: /a, privateKey: /b, caCertificates: /c}",
+				"{mode: OPTIONAL_MUTUAL, credentialName: a, caCertCredentialName: b}")
+		}
+		ingress = append(ingress, fmt.Sprintf("{port: {number: %s, protocol: %s, name: p}, bind: %q, captureMode: %s, defaultEndpoint: \"127.0.0.1:9\"%s}",
+			oneOf(r, "port", ports()...), protocol, oneOf(r, "bind", "", "127.0.0.1", "10.9.9.9", "::1"), oneOf(r, "capture", "DEFAULT", "NONE"), tls))
 	}
-	return fmt.Sprintf("{kind: Sidecar, metadata: {name: default}, spec: {egress: [%s], ingress: [%s], outboundTrafficPolicy: {mode: REGISTRY_ONLY}}}",
-		strings.Join(egress, ", "), strings.Join(ingress, ", "))
+	return fmt.Sprintf("{kind: Sidecar, metadata: {name: default}, spec: {egress: [%s], ingress: [%s], outboundTrafficPolicy: %s}}",
+		strings.Join(egress, ", "), strings.Join(ingress, ", "),
+		oneOf(r, "policy", "{mode: REGISTRY_ONLY}", "{mode: ALLOW_ANY}", "{mode: ALLOW_ANY, egressProxy: {host: a.example.com, port: {number: 80}}}"))
 }

@@ -19,6 +19,12 @@ type Spec struct {
 	More []string
 	// Inbound listeners take what comes to the workload, the others what it sends.
 	Inbound bool
+	// Gateway listeners take what comes from outside the mesh.
+	Gateway bool
+	// QUIC listeners are at a port of UDP.
+	QUIC bool
+	// ProxyProtocol listeners read who a connection is from in its first bytes.
+	ProxyProtocol bool
 	// Bind says that the proxy really listens there. The others are handed connections by their original destination.
 	Bind bool
 	// UseOriginalDst hands connections on to the listener of their original destination.
@@ -27,10 +33,10 @@ type Spec struct {
 	Transparent bool
 	// OriginalDst, TLSInspector and HTTPInspector are the listener filters it has.
 	OriginalDst, TLSInspector, HTTPInspector bool
-	// NoHTTPInspection are the destination ports whose first bytes the HTTP inspector leaves alone: where the server
-	// speaks first, a wait for the client's bytes would never end.
-	NoHTTPInspection []uint32
-	// Chains are tried by match; Default takes what none of them does. It is there in every listener.
+	// NoInspection are the destination ports whose first bytes the inspectors leave alone: where the server speaks first, a
+	// wait for the client's bytes would never end.
+	NoInspection []uint32
+	// Chains are tried by match; Default takes what none of them does. It is there in every listener but some of gateways.
 	Chains  []Chain
 	Default Chain
 	// From are the objects that shaped it.
@@ -41,8 +47,10 @@ type Spec struct {
 type Chain struct {
 	Name  string
 	Match Match
-	HTTP  *HTTP
-	TCP   *TCP
+	// TLS is how the proxy ends TLS before it reads on; nil: it does not.
+	TLS  *TLS
+	HTTP *HTTP
+	TCP  *TCP
 }
 
 // Match is what connections a chain takes. Zero fields match everything. Envoy compares destination port, prefix, SNI,
@@ -52,13 +60,19 @@ type Match struct {
 	DestinationPort uint32
 	Prefixes        []string // destination CIDRs, canonical
 	SNI             []string // "*.example.com" or exact, lower case
-	Transport       string   // rawBuffer, or "" for any
+	Transport       string   // rawBuffer, tlsTransport, or "" for any
 	// HTTP takes only connections on which the HTTP inspector saw HTTP in the clear.
 	HTTP bool
+	// ALPN takes only connections whose client says that it speaks one of these.
+	ALPN []string
 }
 
-// rawBuffer is the transport of connections on which the TLS inspector saw no TLS, or did not look.
-const rawBuffer = "raw_buffer"
+const (
+	// rawBuffer is the transport of connections on which the TLS inspector saw no TLS, or did not look.
+	rawBuffer = "raw_buffer"
+	// tlsTransport is that of connections on which it did.
+	tlsTransport = "tls"
+)
 
 // HTTP is a connection manager.
 type HTTP struct {
@@ -69,8 +83,12 @@ type HTTP struct {
 	Inbound *InboundRoute
 	// GRPCWeb translates gRPC-Web of browsers into gRPC.
 	GRPCWeb bool
+	// Lookup finds the addresses of the hosts of requests.
+	Lookup Lookup
 	// AbsoluteURL accepts "GET http://host/path": clients use the listener as their HTTP proxy.
 	AbsoluteURL bool
+	// Gateway is set at the edge of the mesh.
+	Gateway *GatewayHTTP
 }
 
 // InboundRoute is the one route of an inbound chain.
@@ -85,19 +103,27 @@ type InboundRoute struct {
 // TCP is a TCP proxy.
 type TCP struct {
 	// Discovered says that the chain names an extension instead (ECDS, by the name of the chain), which has all of this but
-	// Mongo. So a route can change without its listener, whose connections Envoy would drain.
+	// Mongo and Lookup. So a route can change without its listener, whose connections Envoy would drain.
 	Discovered bool
 	StatPrefix string
 	// Clusters has one entry, or several with weights.
 	Clusters []WeightedCluster
 	// Mongo reads the Mongo protocol for its metrics before forwarding.
 	Mongo bool
+	// Lookup finds the addresses of the server names of TLS connections.
+	Lookup Lookup
+	// Redis reads the commands, and sends each to the endpoint that its key belongs to.
+	Redis bool
 	// IdleTimeoutMS closes quiet connections, in milliseconds; 0: Envoy's default (1 hour), negative: never.
 	IdleTimeoutMS int64
 	// MaxDurationMS closes connections of that age, in milliseconds; 0: never.
 	MaxDurationMS int64
 	// SourceIPHash keeps the connections of one client on one endpoint (DestinationRule consistentHash.useSourceIp).
 	SourceIPHash bool
+	// Tunnel is where the forward proxy to which the connections go is asked to connect, "host:port"; "": they are not
+	// wrapped into requests to one. TunnelByPost asks by POST rather than by CONNECT.
+	Tunnel       string
+	TunnelByPost bool
 }
 
 // WeightedCluster is a destination and its share.

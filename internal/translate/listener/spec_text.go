@@ -17,13 +17,16 @@ func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	b = appendNumber(append(b, " port "...), s.Port)
 	b = appendFlag(b, " outbound", !s.Inbound)
 	b = appendFlag(b, " inbound", s.Inbound)
+	b = appendFlag(b, " of a gateway", s.Gateway)
 	b = appendFlag(b, ", bound", s.Bind)
 	b = appendFlag(b, ", handing on", s.UseOriginalDst)
 	b = appendFlag(b, ", transparent", s.Transparent)
+	b = appendFlag(b, ", by QUIC", s.QUIC)
+	b = appendFlag(b, "\n  proxy_protocol", s.ProxyProtocol)
 	b = appendFlag(b, "\n  original_dst", s.OriginalDst)
 	b = appendFlag(b, "\n  tls_inspector", s.TLSInspector)
 	b = appendFlag(b, "\n  http_inspector", s.HTTPInspector)
-	for i, p := range s.NoHTTPInspection {
+	for i, p := range s.NoInspection {
 		if i == 0 {
 			b = append(b, " except on ports"...)
 		}
@@ -52,6 +55,10 @@ func (c *Chain) appendText(b []byte, extensions bool) []byte {
 		b = appendWord(append(b, " transport "...), c.Match.Transport)
 	}
 	b = appendFlag(b, " if http", c.Match.HTTP)
+	b = appendWords(b, " alpn", c.Match.ALPN)
+	if c.TLS != nil {
+		b = c.TLS.appendText(append(b, "\n    tls"...))
+	}
 	if c.HTTP != nil {
 		b = c.HTTP.appendText(append(b, "\n    http "...))
 	}
@@ -60,7 +67,7 @@ func (c *Chain) appendText(b []byte, extensions bool) []byte {
 	}
 	b = appendFlag(append(b, "\n    tcp "...), "by ECDS ", c.TCP.Discovered)
 	if c.TCP.Discovered && !extensions {
-		return appendFlag(b, "mongo", c.TCP.Mongo)
+		return c.TCP.Lookup.appendText(appendFlag(b, "mongo", c.TCP.Mongo))
 	}
 	return c.TCP.appendText(b)
 }
@@ -76,7 +83,12 @@ func (h *HTTP) appendText(b []byte) []byte {
 		b = appendWord(append(b, ", operation "...), r.Operation)
 	}
 	b = appendFlag(b, ", grpc-web", h.GRPCWeb)
-	return appendFlag(b, ", absolute URLs", h.AbsoluteURL)
+	b = h.Lookup.appendText(b)
+	b = appendFlag(b, ", absolute URLs", h.AbsoluteURL)
+	if h.Gateway != nil {
+		b = h.Gateway.appendText(b)
+	}
+	return b
 }
 
 func (t *TCP) appendText(b []byte) []byte {
@@ -88,13 +100,19 @@ func (t *TCP) appendText(b []byte) []byte {
 		}
 	}
 	b = appendFlag(b, ", mongo", t.Mongo)
+	b = appendFlag(b, ", redis", t.Redis)
+	b = t.Lookup.appendText(b)
 	if t.IdleTimeoutMS != 0 {
 		b = append(strconv.AppendInt(append(b, ", idle "...), t.IdleTimeoutMS, 10), "ms"...) // negative: for ever
 	}
 	if t.MaxDurationMS != 0 {
 		b = append(strconv.AppendInt(append(b, ", at most "...), t.MaxDurationMS, 10), "ms"...)
 	}
-	return appendFlag(b, ", hash of source IP", t.SourceIPHash)
+	b = appendFlag(b, ", hash of source IP", t.SourceIPHash)
+	if t.Tunnel != "" {
+		b = appendWord(append(b, ", tunnelled to "...), t.Tunnel)
+	}
+	return appendFlag(b, " by POST", t.TunnelByPost)
 }
 
 func appendNumber(b []byte, n uint32) []byte { return strconv.AppendUint(b, uint64(n), 10) }

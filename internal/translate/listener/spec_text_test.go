@@ -14,9 +14,9 @@ import (
 // under which the finished listener is remembered.
 func TestTextSaysEverything(t *testing.T) {
 	s := Spec{
-		More: []string{"::"}, NoHTTPInspection: []uint32{80}, From: []config.Key{{Kind: api.Service, Namespace: "a", Name: "b"}},
+		More: []string{"::"}, NoInspection: []uint32{80}, From: []config.Key{{Kind: api.Service, Namespace: "a", Name: "b"}},
 		Chains: []Chain{
-			{HTTP: &HTTP{Inbound: new(InboundRoute)}, Match: Match{Prefixes: []string{"10.0.0.0/8"}, SNI: []string{"a.example.com"}}},
+			{HTTP: &HTTP{Inbound: new(InboundRoute)}, TLS: &TLS{Certificates: []string{"kubernetes://cert"}, Names: []string{"n"}, Hashes: []string{"h"}, Keys: []string{"k"}, Ciphers: []string{"c"}, Protocols: []string{"h2"}}, Match: Match{Prefixes: []string{"10.0.0.0/8"}, SNI: []string{"a.example.com"}}},
 			{TCP: &TCP{Clusters: []WeightedCluster{{Name: "a", Weight: 1}}}},
 		},
 		Default: Chain{TCP: &TCP{Clusters: []WeightedCluster{{Name: "b"}}}},

@@ -2,6 +2,7 @@ package listener
 
 import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -17,10 +18,6 @@ const (
 func planVirtualOutbound(v *view.View) Spec {
 	addresses := familyOf(v.Key).wildcard
 	port := uint32(v.Settings.Mesh.GetProxyListenPort())
-	unknown := mesh.BlackHoleCluster
-	if v.OutboundAllowAny() {
-		unknown = mesh.PassthroughCluster
-	}
 	return Spec{
 		Name: virtualOutbound, Address: addresses[0], More: addresses[1:], Port: port,
 		Bind: true, UseOriginalDst: true, Transparent: v.Key.Interception == transparent,
@@ -28,7 +25,7 @@ func planVirtualOutbound(v *view.View) Spec {
 			// Somebody who calls the port itself would be passed on to the proxy for ever.
 			Name: "virtualOutbound-blackhole", Match: Match{DestinationPort: port}, TCP: forward(mesh.BlackHoleCluster),
 		}},
-		Default: Chain{Name: "virtualOutbound-catchall-tcp", TCP: forward(unknown)},
+		Default: Chain{Name: "virtualOutbound-catchall-tcp", TCP: forward(destination.Unknown(v))},
 	}
 }
 
@@ -37,13 +34,15 @@ const transparent = "TPROXY"
 
 // planHTTPProxy plans the listener that applications use as their HTTP proxy (MeshConfig.proxyHttpPort).
 func planHTTPProxy(v *view.View) Spec {
-	addresses := familyOf(v.Key).loopback
-	port := uint32(v.Settings.Mesh.GetProxyHttpPort())
+	f := familyOf(v.Key)
+	addresses, port := f.loopback, uint32(v.Settings.Mesh.GetProxyHttpPort())
 	n := name(addresses[0], port)
 	return Spec{
 		Name: n, Address: addresses[0], More: addresses[1:], Port: port, Bind: true,
 		Default: Chain{Name: n, HTTP: &HTTP{
 			StatPrefix: statPrefix(mesh.Outbound, addresses[0], port), Route: httpProxyRoute, AbsoluteURL: true,
+			// Always: which services there are is no matter of this listener.
+			Lookup: Lookup{IPv4: f.ipv4, IPv6: f.ipv6},
 		}},
 	}
 }

@@ -7,5 +7,5 @@
 // and nothing that is in use ever is. So there is no size to tune, and a push that touches a few proxies costs the others
 // nothing. An output that others are assembled from must be held by them (resource.Resource.Parts) to be found again.
 //
-// Start with [Table].
+// Start with [Table]; [Latest] is for what is made of the value before it.
 package memo

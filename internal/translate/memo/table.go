@@ -67,6 +67,11 @@ func (t *Table[K, V]) Do(k K, f func(K) V) V {
 		t.hits.Add(1)
 		return v
 	}
+	return t.compute(k, e, f)
+}
+
+// compute gives f(k), computed here or by another meanwhile. It is apart, for the key that it holds on to must be copied.
+func (t *Table[K, V]) compute(k K, e *entry[V], f func(K) V) V {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if v, ok := e.get(); ok { // computed by another while we waited

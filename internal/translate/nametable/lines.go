@@ -16,7 +16,7 @@ import (
 // Views as can be share them.
 type input struct {
 	service *mesh.Service
-	// ipv4 and ipv6 are the families of the callers, for cluster IPs.
+	// ipv4 and ipv6 are the families of the callers, for cluster IPs and addresses that were allocated.
 	ipv4, ipv6 bool
 	// endpoints, network and cluster are for services without an address of their own.
 	endpoints *snapshot.EndpointSet
@@ -26,14 +26,14 @@ type input struct {
 
 // inputFor gives the input of a service's lines; ok is false for one that has none, whatever its endpoints: DNS goes on to
 // the resolvers that the application would ask without us. That is so for a Service of type ExternalName, which is a CNAME
-// there, and for a ServiceEntry without addresses. (istiod may allocate the latter one of 240.240.0.0/16.)
+// there, and for a ServiceEntry that has no addresses, and was not given any that the callers know.
 func inputFor(v *view.View, svc *mesh.Service) (in input, ok bool) {
 	switch {
 	case svc.Resolution == mesh.Alias:
 		return input{}, false
 	case len(svc.Addresses) > 0:
 		in = input{service: svc}
-		if svc.Provider == mesh.Kubernetes {
+		if byFamily(svc) {
 			in.ipv4, in.ipv6 = v.Key.IPv4, v.Key.IPv6
 		}
 		return in, true
@@ -42,6 +42,12 @@ func inputFor(v *view.View, svc *mesh.Service) (in input, ok bool) {
 	default:
 		return input{}, false
 	}
+}
+
+// byFamily says that callers are told only those addresses of a service that are of a family which they have. What a
+// ServiceEntry names they are told in any case, for a proxy takes them by what they stand for.
+func byFamily(svc *mesh.Service) bool {
+	return svc.Provider == mesh.Kubernetes || len(svc.Allocated) > 0
 }
 
 // lines are what the table has of one service, encoded.
@@ -87,9 +93,7 @@ func linesOf(in input) *lines {
 	return l
 }
 
-// virtualIPs gives the service's addresses in their order, without ranges, which no answer can name. Of a cluster IP in a
-// family that the callers do not have they are not told; the addresses of a ServiceEntry stay, for a proxy takes them by
-// what they stand for.
+// virtualIPs gives the service's addresses in their order, without ranges, which no answer can name.
 func (in input) virtualIPs() []string {
 	var list []string
 	for _, text := range in.service.Addresses {
@@ -97,7 +101,7 @@ func (in input) virtualIPs() []string {
 		if err != nil || ip.IsUnspecified() {
 			continue
 		}
-		if in.service.Provider != mesh.Kubernetes || ip.Is4() && in.ipv4 || ip.Is6() && in.ipv6 {
+		if !byFamily(in.service) || ip.Is4() && in.ipv4 || ip.Is6() && in.ipv6 {
 			list = append(list, text)
 		}
 	}

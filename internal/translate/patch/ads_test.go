@@ -3,10 +3,7 @@ package patch
 import (
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,8 +33,7 @@ type subject struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	t     testing.TB
 	dir   string // of the sockets of its listeners
-	ended chan struct{}
-	log   strings.Builder
+	ended <-chan struct{}
 
 	requests chan *discoveryv3.DeltaDiscoveryRequest
 	stream   chan discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
@@ -52,14 +48,10 @@ type subject struct {
 // startSubject runs an Envoy until the test ends.
 func startSubject(t testing.TB) *subject {
 	t.Helper()
-	binary := envoy.Require(t)
-	dir, err := os.MkdirTemp("", "patch") // t.TempDir is too long for the path of a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	envoy.Require(t)
+	dir := envoy.SocketDir(t)
 	s := &subject{
-		t: t, dir: dir, ended: make(chan struct{}),
+		t: t, dir: dir,
 		requests: make(chan *discoveryv3.DeltaDiscoveryRequest, 1000), stream: make(chan discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, 1),
 		named: map[string]map[string]*resource.Resource{}, wanted: map[string]bool{},
 	}
@@ -71,27 +63,11 @@ func startSubject(t testing.TB) *subject {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, s)
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(server.Stop)
-	path := filepath.Join(dir, "bootstrap.json")
-	if err := os.WriteFile(path, s.bootstrap(ln.Addr().String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "--config-path", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error")
-	cmd.Stdout, cmd.Stderr = &s.log, &s.log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(s.ended)
-		_ = cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-s.ended
-	})
+	s.ended = envoy.Start(t, envoy.Options{Bootstrap: s.bootstrap(ln.Addr().String())}).Ended()
 	select {
 	case s.to = <-s.stream:
 	case <-s.ended:
-		t.Fatalf("envoy ended:\n%s", s.log.String())
+		t.Fatal("envoy ended")
 	case <-time.After(patience):
 		t.Fatal("envoy opens no stream")
 	}
@@ -146,7 +122,7 @@ func (s *subject) send(typeURL string, updated []*resource.Resource, removed []s
 		})
 	}
 	if err := s.to.Send(r); err != nil {
-		s.t.Fatalf("send: %v\n%s", err, s.log.String())
+		s.t.Fatalf("send: %v", err)
 	}
 	return r.Nonce
 }
@@ -257,7 +233,7 @@ func (s *subject) wait(pending map[string]bool) {
 			}
 			delete(pending, r.GetResponseNonce())
 		case <-s.ended:
-			s.t.Fatalf("envoy ended:\n%s", s.log.String())
+			s.t.Fatal("envoy ended")
 		case <-deadline:
 			s.t.Fatalf("envoy does not answer %v", pending)
 		}

@@ -135,7 +135,7 @@ func (r reader) read(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *pat
 	case p.applyTo == networking.EnvoyFilter_BOOTSTRAP:
 		r.problem(config.Warning, ".applyTo", "the bootstrap is made by pilot-agent and not patched: give the agent an ISTIO_BOOTSTRAP_OVERRIDE file")
 	case p.context == networking.EnvoyFilter_WAYPOINT:
-		r.problem(config.Warning, ".match.context", "there are no waypoints, so the patch has no effect")
+		r.problem(config.Warning, ".match", "there are no waypoints, so the patch has no effect")
 	}
 	if !p.removes() && !r.value(p, source.GetPatch()) {
 		return nil

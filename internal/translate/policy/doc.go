@@ -5,5 +5,6 @@
 // the cluster prefers near endpoints.
 // Law: pure. What it gives shares its parts with what it was given, and must not be changed.
 //
-// Start with [Of]; locality.go is the preference for near endpoints, which shapes the cluster and its endpoints alike.
+// Start with [Of]; locality.go is the preference for near endpoints, which shapes the cluster and its endpoints alike, and
+// tunnel.go what TCP proxies of listeners wrap connections into.
 package policy

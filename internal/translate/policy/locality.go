@@ -15,21 +15,42 @@ type Locality struct {
 	// Setting is nil if locality plays no part.
 	Setting *networking.LocalityLoadBalancerSetting
 	// Failover says that endpoints are put into priorities by distance. Without outlier detection Envoy would never find
-	// the near ones unhealthy and never use the far ones, so it takes that, or a service that asks for it itself.
+	// the near ones unhealthy and never use the far ones, so it takes that, or a service or a setting that asks for it itself.
 	Failover bool
+	// Zones is set where the choice among the zones of a region is Envoy's: how, or that it has none. Distance is then a
+	// matter of regions alone.
+	Zones *networking.ZoneAwareLoadBalancerSetting
 }
 
 // LocalityOf gives the preference of a cluster with the policy p: as the DestinationRule says, else as the service's
-// traffic distribution asks, else as the mesh says (MeshConfig.localityLbSetting).
+// traffic distribution asks, else as the mesh says (MeshConfig.zoneAwareLbSetting, localityLbSetting).
 func LocalityOf(config *meshconfig.MeshConfig, p *networking.TrafficPolicy, svc *mesh.Service) Locality {
 	outlier := p.GetOutlierDetection() != nil
+	if own := p.GetLoadBalancer().GetZoneAwareLbSetting(); own != nil {
+		return zones(own)
+	}
 	if own := p.GetLoadBalancer().GetLocalityLbSetting(); own != nil {
 		return locality(own, outlier)
 	}
 	if levels := distribution(svc.TrafficDistribution); levels != nil {
 		return Locality{Setting: &networking.LocalityLoadBalancerSetting{FailoverPriority: levels}, Failover: true}
 	}
+	if all := config.GetZoneAwareLbSetting(); all != nil {
+		return zones(all)
+	}
 	return locality(config.GetLocalityLbSetting(), outlier)
+}
+
+// zones gives the preference of zone aware load balancing.
+func zones(s *networking.ZoneAwareLoadBalancerSetting) Locality {
+	if s.Enabled != nil && !s.Enabled.Value {
+		return Locality{Zones: s}
+	}
+	setting := &networking.LocalityLoadBalancerSetting{FailoverPriority: s.FailoverPriority}
+	for _, f := range s.Failover {
+		setting.Failover = append(setting.Failover, &networking.LocalityLoadBalancerSetting_Failover{From: f.From, To: f.To})
+	}
+	return Locality{Setting: setting, Failover: true, Zones: s}
 }
 
 func locality(s *networking.LocalityLoadBalancerSetting, outlier bool) Locality {
@@ -42,6 +63,9 @@ func locality(s *networking.LocalityLoadBalancerSetting, outlier bool) Locality 
 // Weighted says that Envoy is to weigh localities against each other (locality_weighted_lb_config). Where nothing but the
 // default calls for it, it is left out, for it would overrule the load balancer's own choice among all endpoints.
 func (l Locality) Weighted() bool {
+	if l.Zones != nil {
+		return false
+	}
 	s := l.Setting
 	return len(s.GetDistribute()) > 0 || l.Failover && (len(s.GetFailover()) > 0 || len(s.GetFailoverPriority()) > 0)
 }

@@ -129,3 +129,49 @@ func TestLocalityOf(t *testing.T) {
 		})
 	}
 }
+
+func TestTunnelOf(t *testing.T) {
+	tunnel := func(protocol, host string, port uint32) *networking.TrafficPolicy {
+		return &networking.TrafficPolicy{Tunnel: &networking.TrafficPolicy_TunnelSettings{Protocol: protocol, TargetHost: host, TargetPort: port}}
+	}
+	rule := &networking.DestinationRule{
+		TrafficPolicy: tunnel("", "a.example.com", 443),
+		Subsets:       []*networking.Subset{{Name: "own", TrafficPolicy: tunnel("POST", "2001:db8::1", 80)}, {Name: "none"}},
+	}
+	for subset, want := range map[string]Tunnel{
+		"": {Target: "a.example.com:443"}, "own": {Target: "[2001:db8::1]:80", Post: true}, "none": {}, "unknown": {},
+	} {
+		if got := TunnelOf(rule, subset); got != want {
+			t.Errorf("subset %q: %+v, want %+v", subset, got, want)
+		}
+	}
+	if got := TunnelOf(nil, ""); got != (Tunnel{}) {
+		t.Errorf("without a rule: %+v", got)
+	}
+}
+
+func TestZones(t *testing.T) {
+	own := func(z *networking.ZoneAwareLoadBalancerSetting) *networking.TrafficPolicy {
+		return &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{ZoneAwareLbSetting: z}}
+	}
+	on, off := new(networking.ZoneAwareLoadBalancerSetting), &networking.ZoneAwareLoadBalancerSetting{Enabled: wrapperspb.Bool(false)}
+	distribute := &networking.LocalityLoadBalancerSetting{Distribute: []*networking.LocalityLoadBalancerSetting_Distribute{{From: "a", To: map[string]uint32{"a": 100}}}}
+	local := &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{LocalityLbSetting: distribute}}
+	for _, tt := range []struct {
+		name     string
+		mesh     *meshconfig.MeshConfig
+		policy   *networking.TrafficPolicy
+		zones    *networking.ZoneAwareLoadBalancerSetting
+		failover bool
+	}{
+		{"the rule's", nil, own(on), on, true},
+		{"the rule's, off", &meshconfig.MeshConfig{ZoneAwareLbSetting: on}, own(off), off, false},
+		{"the mesh's", &meshconfig.MeshConfig{ZoneAwareLbSetting: on, LocalityLbSetting: distribute}, nil, on, true},
+		{"a rule for localities before the mesh's", &meshconfig.MeshConfig{ZoneAwareLbSetting: on}, local, nil, false},
+	} {
+		l := LocalityOf(tt.mesh, tt.policy, new(mesh.Service))
+		if l.Zones != tt.zones || l.Failover != tt.failover || l.Zones != nil && l.Weighted() {
+			t.Errorf("%s: %+v, weighted %v", tt.name, l, l.Weighted())
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -33,12 +34,21 @@ func (t *translation) forward(out *routev3.Route, r *networking.HTTPRoute, autho
 		out.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 503}}
 		return
 	}
+	action.AppendXForwardedHost = t.forwarded && rewritesHost(action)
 	retries := r.GetRetries()
 	if retries == nil {
 		retries = t.retry
 	}
 	action.RetryPolicy = retryPolicy(retries, sticky)
 	out.Action = &routev3.Route_Route{Route: action}
+}
+
+// rewritesHost says whether some requests get another host on their way.
+func rewritesHost(action *routev3.RouteAction) bool {
+	return action.HostRewriteSpecifier != nil ||
+		slices.ContainsFunc(action.GetWeightedClusters().GetClusters(), func(c *routev3.WeightedCluster_ClusterWeight) bool {
+			return c.HostRewriteSpecifier != nil
+		})
 }
 
 // single sends everything to one destination, whose header operations come after the rule's.
@@ -103,8 +113,9 @@ func rewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
 	action.PrefixRewrite = r.GetUri()
 }
 
-// redirect sends the caller elsewhere. port is where the request was caught, for redirects that keep it.
-func redirect(r *networking.HTTPRedirect, port uint32) *routev3.RedirectAction {
+// redirect sends the caller elsewhere. port is where the request was caught, for redirects that keep it; tls says that it came
+// by HTTPS.
+func redirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.RedirectAction {
 	out := &routev3.RedirectAction{HostRedirect: r.GetAuthority(), ResponseCode: redirectCode(r.GetRedirectCode())}
 	switch {
 	case r.GetPrefixRewrite() != "":
@@ -113,6 +124,9 @@ func redirect(r *networking.HTTPRedirect, port uint32) *routev3.RedirectAction {
 		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: r.GetUri()}
 	}
 	scheme := "http"
+	if tls {
+		scheme = "https"
+	}
 	if r.GetScheme() != "" {
 		scheme = r.GetScheme()
 		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: scheme}

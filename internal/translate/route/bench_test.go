@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // bigMesh writes a namespace of services on one port, and a VirtualService for each of the first ones.
@@ -57,17 +59,22 @@ func BenchmarkRouteConfiguration(b *testing.B) {
 		if size.virtualServices == 0 {
 			continue
 		}
-		b.Run(name+"/one-edit", func(b *testing.B) {
+		edits := [][]mesh.Event{parsedEvents(b, canary(7, 90)), parsedEvents(b, canary(7, 91))}
+		b.Run(name+"/one-edit", func(b *testing.B) { // from the event to the bytes
 			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				b.StopTimer()
-				n++
-				w.apply(b, canary(7, 90+n%9))
-				v := w.view()
-				b.StartTimer()
-				kept = g.build(v, r)
+			for i := 0; b.Loop(); i++ {
+				w.builder.Apply(edits[i%2]...)
+				kept = g.Named(w.view(), "9080")
 			}
 		})
 	}
+}
+
+func parsedEvents(b *testing.B, text string) []mesh.Event {
+	b.Helper()
+	list, err := events([]byte(text))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return list
 }

@@ -1,6 +1,8 @@
 package route
 
 import (
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -32,8 +34,8 @@ func forwardAll(cluster string) *routev3.RouteAction {
 }
 
 // passed lets requests to unknown hosts through to where they were going (outboundTrafficPolicy ALLOW_ANY).
-func passed() *routev3.Route {
-	action := forwardAll(mesh.PassthroughCluster)
+func passed(cluster string) *routev3.Route {
+	action := forwardAll(cluster)
 	setTimeout(action, 0)
 	return &routev3.Route{Name: "allow_any", Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action}}
 }
@@ -48,5 +50,10 @@ func blocked() *routev3.Route {
 
 // sendsAttempts says whether upstreams are told how often a request was tried (ProxyConfig.proxyHeaders.attemptCount).
 func sendsAttempts(v *view.View) bool {
-	return !v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetAttemptCount().GetDisabled().GetValue()
+	return !proxyHeaders(v).GetAttemptCount().GetDisabled().GetValue()
+}
+
+// proxyHeaders says which headers proxies add by themselves (ProxyConfig.proxyHeaders).
+func proxyHeaders(v *view.View) *meshconfig.ProxyConfig_ProxyHeaders {
+	return v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 }

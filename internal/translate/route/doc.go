@@ -8,17 +8,22 @@
 // The way through the files, from the name to the bytes:
 //
 //	name.go             what a name asks for
-//	scope.go            the services and VirtualServices behind one outbound listener, indexed
+//	scope.go            the services behind one outbound listener, indexed
+//	rules.go            the VirtualServices there, in the order in which they are tried
 //	plan.go             which virtual hosts there are, and by which rules each goes
+//	plan_change.go      the same, from the plan before it
 //	domain.go           the names that requests may use for a service, and who gets one that two claim
 //	virtual_host.go     one virtual host, encoded
 //	configuration.go    all of them, put together
 //
-// http_route.go begins the translation of an HTTPRoute; match.go, action.go, header.go, retry.go, fault.go, cors.go,
+// Gateways have RouteConfigurations of other names, and virtual hosts of their own making: gateway.go joins the VirtualServices that
+// are bound to their servers, gateway_host.go encodes what comes of it.
+//
+// affected.go says which names a change has to do with. http_route.go begins the translation of an HTTPRoute; match.go, action.go, header.go, retry.go, fault.go, cors.go,
 // mirror.go and hash.go are its parts, and uses.go is what it needs to know of a View. default.go has the routes that no
 // VirtualService asks for, inbound ones too. unhonoured.go says what of a VirtualService is not in use.
 //
-// To add a field: translate it, show it in a case of testdata, and name the case in testdata/coverage.txt.
+// To add a field: translate it, show it in a case of testdata, and name the case in test/ledger/lines/VirtualService.txt.
 //
 // Start with [Generator] in generator.go.
 package route

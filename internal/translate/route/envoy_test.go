@@ -1,14 +1,11 @@
 package route
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,7 +17,6 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
@@ -76,19 +72,15 @@ func allRoutes(t *testing.T) []*routeOfCase {
 // TestEnvoyAgrees sends the requests of all cases to a real Envoy and asks of each which route took it: that must be the
 // one that routetest finds. In place of what routes do they answer with their place.
 func TestEnvoyAgrees(t *testing.T) {
-	binary := envoy.Require(t)
-	dir, err := os.MkdirTemp("", "routes") // t.TempDir is too long for the path of a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	envoy.Require(t)
+	dir := envoy.SocketDir(t)
 	routes := allRoutes(t)
 	b := new(bootstrapv3.Bootstrap)
 	b.StaticResources = new(bootstrapv3.Bootstrap_StaticResources)
 	for i, r := range routes {
 		b.StaticResources.Listeners = append(b.StaticResources.Listeners, answering(t, socket(dir, i), r.config))
 	}
-	startEnvoy(t, binary, dir, b)
+	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Ready: envoy.Listening("unix", socket(dir, len(routes)-1))})
 	asked := 0
 	for i, r := range routes {
 		for _, c := range r.calls {
@@ -146,47 +138,6 @@ func answering(t *testing.T, path string, c *routev3.RouteConfiguration) *listen
 			Name:       "envoy.filters.network.http_connection_manager",
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: hcm},
 		}}}},
-	}
-}
-
-// startEnvoy runs Envoy until the test ends, and waits until its last listener is open.
-func startEnvoy(t *testing.T, binary, dir string, b *bootstrapv3.Bootstrap) {
-	t.Helper()
-	js, err := protojson.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "bootstrap.json")
-	if err := os.WriteFile(path, js, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(binary, "--config-path", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error")
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-ended
-	})
-	last := socket(dir, len(b.StaticResources.Listeners)-1)
-	deadline := time.After(20 * time.Second)
-	for {
-		if conn, err := net.Dial("unix", last); err == nil {
-			conn.Close()
-			return
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("envoy ended: %v\n%s", err, log.String())
-		case <-deadline:
-			t.Fatal("envoy does not listen")
-		case <-time.After(10 * time.Millisecond):
-		}
 	}
 }
 

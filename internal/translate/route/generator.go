@@ -1,13 +1,12 @@
 package route
 
 import (
-	"slices"
-
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
@@ -18,6 +17,12 @@ type Generator struct {
 	names  *memo.Table[namesInput, *names]
 	routes *memo.Table[routesInput, *routes]
 	hosts  *memo.Table[hostInput, *virtualHost]
+	// scopes and plans are what the next ones are made of.
+	scopes *memo.Latest[scopeName, scope]
+	plans  *memo.Latest[configurationKey, plan]
+	// bound and gatewayHosts are of gateways.
+	bound        *memo.Table[routesInput, *boundRoutes]
+	gatewayHosts *memo.Table[gatewayHostInput, *virtualHost]
 }
 
 // NewGenerator makes a Generator that remembers nothing yet.
@@ -27,59 +32,57 @@ func NewGenerator() *Generator {
 		names:  memo.New[namesInput, names](),
 		routes: memo.New[routesInput, routes](),
 		hosts:  memo.New[hostInput, virtualHost](),
+		scopes: memo.NewLatest[scopeName, scope](),
+		plans:  memo.NewLatest[configurationKey, plan](),
+
+		bound:        memo.New[routesInput, boundRoutes](),
+		gatewayHosts: memo.New[gatewayHostInput, virtualHost](),
 	}
 }
 
 // configurationKey names a RouteConfiguration: all Views that agree in it are sent the same one.
 type configurationKey struct {
+	of                              *Generator
 	name, namespace, domain, labels string
+	own                             string
 	sidecar                         config.Key
-	ipv4, ipv6                      bool
+	rules                           snapshot.RuleNames
+	ipv4, ipv6, allocated           bool
 }
 
 // Named gives the RouteConfiguration of that name as the View's proxies are sent it. It answers any name that it can make
 // sense of, also ones that no listener has now: a proxy goes on asking for a route while its old listener drains.
 // nil: no such name, or one of a service or socket that is not there.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
+	if v.Key.Type == mesh.RouterProxy {
+		return g.gatewayNamed(v, name)
+	}
 	r, ok := parseName(name)
-	if !ok || v.Key.Type != mesh.SidecarProxy || !known(v, r) {
+	if !ok || v.Key.Type != mesh.SidecarProxy || !g.known(v, r) {
 		return nil
 	}
-	k := configurationKey{
-		name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.Labels,
-		sidecar: v.Key.Sidecar, ipv4: v.Key.IPv4, ipv6: v.Key.IPv6,
+	return snapshot.Derive(v.Snapshot.Derived, g.key(v, name), func() *resource.Resource { return g.build(v, r) })
+}
+
+func (g *Generator) key(v *view.View, name string) configurationKey {
+	return configurationKey{
+		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.Labels, own: v.Key.Own,
+		sidecar: v.Key.Sidecar, rules: v.Key.Rules, ipv4: v.Key.IPv4, ipv6: v.Key.IPv6, allocated: v.Key.Allocated,
 	}
-	return snapshot.Derive(v.Snapshot.Derived, k, func() *resource.Resource { return g.build(v, r) })
 }
 
 // known says whether there is what a name is about. Ports need nothing: what is asked for there has the catch-all.
 // Other names that proxies make up cost nothing and leave nothing behind.
-func known(v *view.View, r request) bool {
+func (g *Generator) known(v *view.View, r request) bool {
 	switch {
 	case r.socket():
 		return egressFor(v, r) != nil
 	case r.host != "":
 		e := egressFor(v, r)
-		return e != nil && scopeOf(v, e).service(r.port, r.host) != nil
+		return e != nil && g.scope(v, e).service(r.port, r.host) != nil
 	default:
 		return true
 	}
-}
-
-// parts is what a RouteConfiguration was put together from, kept for as long as it is in use.
-type parts struct {
-	hosts  []*virtualHost
-	unused []*routes
-}
-
-// clusters gives the names of all clusters that requests may be led to, sorted.
-func (p *parts) clusters() []string {
-	var list []string
-	for _, h := range p.hosts {
-		list = append(list, h.clusters...)
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
 }
 
 func (g *Generator) build(v *view.View, r request) *resource.Resource {
@@ -87,86 +90,26 @@ func (g *Generator) build(v *view.View, r request) *resource.Resource {
 	if r.host == "" && forAllPorts(e) {
 		r.port = 0
 	}
-	p := &planner{g: g, v: v}
-	var hosts []hostInput
+	made := new(plan)
 	if e != nil {
-		p.scope = scopeOf(v, e)
-		hosts = p.plan(r)
+		k := g.key(v, r.name)
+		p := &planner{g: g, v: v, scope: g.scope(v, e)}
+		made = p.plan(r, g.plans.Get(k))
+		g.plans.Set(k, made)
 	}
-	made := &parts{hosts: make([]*virtualHost, len(hosts)), unused: p.unused}
-	for i, h := range hosts {
-		made.hosts[i] = g.hosts.Do(h, encodeHost)
-	}
-	c := newConfiguration(r.name, made.hosts)
-	c.from = p.from
-	if r.host == "" && !slices.ContainsFunc(hosts, hostInput.takesAll) {
-		c.catchAll(v.OutboundAllowAny(), sendsAttempts(v))
+	c := newConfiguration(r.name, made.encoded)
+	if r.host == "" && !made.takesAll() {
+		c.catchAll(destination.UnknownRequests(v), sendsAttempts(v))
 	}
 	c.finish(r.port != 0)
+	res := resource.FromBytes(r.name, api.RouteType, c.body)
+	res.From = made.from
 	if v.Sidecar != nil {
-		c.from = append(c.from, v.Sidecar.Key)
+		res.From = revised(res.From, nil, []config.Key{v.Sidecar.Key}, config.Key.Compare, nil)
 	}
-	res := resource.FromBytes(r.name, api.RouteType, c.body, c.from...)
-	res.Parts, res.Refers = made, made.clusters
+	res.Parts, res.Refers = made, func() []string { return made.clusters }
 	return res
 }
 
-// Affected gives those of the names whose RouteConfigurations a change may alter. Endpoints and workloads alter none, and of
-// DestinationRules only those that hash.
-func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
-	differs, ok := v.Since(old, d)
-	hashed := func(h mesh.Hostname) bool { return hashes(old.DestinationRule(h)) || hashes(v.DestinationRule(h)) }
-	if !ok || !sameRules(old, v) || slices.ContainsFunc(differs.Rules, hashed) {
-		return names
-	}
-	for h := range d.Rules { // routes may lead to hosts that are no services
-		if hashed(h) {
-			return names
-		}
-	}
-	if len(differs.Services) == 0 {
-		return nil
-	}
-	touched := portsOf(differs.Services, old, v)
-	if touched == nil {
-		return names
-	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		r, ok := parseName(name)
-		return ok && !r.socket() && r.port != 0 && !touched[r.port]
-	})
-}
-
-// sameRules says whether two Views see the same VirtualServices.
-func sameRules(a, b *view.View) bool {
-	return slices.EqualFunc(a.Egress, b.Egress, func(x, y *view.Egress) bool {
-		return slices.Equal(x.VirtualServices, y.VirtualServices)
-	})
-}
-
-// portsOf gives the ports on which requests to the services are read, in any of the Views; nil if that
-// does not tell which RouteConfigurations they are in.
-func portsOf(hosts []mesh.Hostname, views ...*view.View) map[uint32]bool {
-	ports := map[uint32]bool{}
-	for _, v := range views {
-		if len(v.Egress) != 1 { // each may see another service of a hostname
-			return nil
-		}
-		for _, h := range hosts {
-			svc := v.Service(h)
-			if svc == nil {
-				continue
-			}
-			if svc.Resolution == mesh.Alias || hashes(v.DestinationRule(h)) {
-				return nil
-			}
-			for _, p := range svc.Ports {
-				ports[p.Number] = ports[p.Number] || readsRequests(p)
-			}
-		}
-	}
-	return ports
-}
-
 // Computed is how many virtual hosts were really made since the start, for tests and metrics.
-func (g *Generator) Computed() uint64 { return g.hosts.Computed() }
+func (g *Generator) Computed() uint64 { return g.hosts.Computed() + g.gatewayHosts.Computed() }

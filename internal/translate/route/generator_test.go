@@ -45,7 +45,11 @@ func TestOneEditTranslatesOneVirtualHost(t *testing.T) {
 		runtime.GC() // what a RouteConfiguration in use was made from is not forgotten
 	}
 	w.apply(t, virtualService("reviews", "v2"))
+	planned := g.names.Computed() + g.names.Hits()
 	after := g.Named(w.view(), "9080")
+	if n := g.names.Computed() + g.names.Hits() - planned; n != 1 {
+		t.Errorf("%d virtual hosts were planned anew for the edit of one VirtualService, want 1", n)
+	}
 	if g.Computed() != 3 {
 		t.Errorf("%d virtual hosts were made anew for the edit of one VirtualService, want 1", g.Computed()-2)
 	}
@@ -114,11 +118,22 @@ func TestAffected(t *testing.T) {
 		"a rule that hashes": {"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, trafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: x}}}}", names},
 		"another rule":       {"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, subsets: [{name: v1}]}", nil},
 		"VirtualService":     {virtualService("reviews", "v1"), names},
+		"VirtualService of a host that is no service": {
+			"kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [a.com], http: [{route: [{destination: {host: reviews}}]}]}", []string{"80", "http_proxy"},
+		},
+		"VirtualService without HTTP routes": {
+			"kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [reviews], tcp: [{route: [{destination: {host: reviews}}]}]}", nil,
+		},
+		"VirtualService of another service": {virtualService("ratings", "v1"), []string{"80", "9080", "http_proxy"}},
+		"VirtualService of all services": {
+			"kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: ['*.svc.cluster.local'], http: [{route: [{destination: {host: reviews}}]}]}", names,
+		},
+		"delegate of nobody": {"kind: VirtualService\nmetadata: {name: a}\nspec: {http: [{route: [{destination: {host: reviews}}]}]}", nil},
 		"another namespace's": {
 			"kind: VirtualService\nmetadata: {name: a, namespace: x}\nspec: {hosts: [a.com], exportTo: [.], http: [{route: [{destination: {host: a.com}}]}]}", nil,
 		},
 		"service of a port":    {"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 80, name: http, protocol: HTTP}]}", []string{"80", "http_proxy"}},
-		"service without HTTP": {"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 9080, name: tcp, protocol: TCP}]}", []string{"http_proxy"}},
+		"service without HTTP": {"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 9080, name: tcp, protocol: TCP}]}", nil},
 		"alias":                {"kind: Service\nmetadata: {name: a}\nspec: {type: ExternalName, externalName: reviews.default.svc.cluster.local}", names},
 	}
 	for name, tt := range tests {
@@ -147,7 +162,7 @@ func TestMemoChangesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, []byte(twoServices), nil, nil)
 		old := NewGenerator()
-		for range rapid.IntRange(1, 6).Draw(rt, "edits") {
+		for range rapid.IntRange(1, 10).Draw(rt, "edits") {
 			w.apply(t, randomObject(rt))
 			for _, name := range []string{"80", "9080", "http_proxy", "reviews.default.svc.cluster.local:9080"} {
 				v := w.view()
@@ -190,7 +205,10 @@ func randomObject(rt *rapid.T) string {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
 	switch rapid.SampledFrom([]string{"VirtualService", "DestinationRule", "Service", "ServiceEntry"}).Draw(rt, "kind") {
 	case "VirtualService":
-		hosts := rapid.SliceOfNDistinct(host, 1, 3, rapid.ID).Draw(rt, "hosts")
+		hosts := rapid.SliceOfNDistinct(host, 0, 3, rapid.ID).Draw(rt, "hosts")
+		if len(hosts) == 0 {
+			return fmt.Sprintf("kind: VirtualService\nmetadata: {name: %s}\nspec: {http: [{match: [{uri: {prefix: /a}}], route: [{destination: {host: %s}}]}]}\n", name, name)
+		}
 		return fmt.Sprintf(`
 kind: VirtualService
 metadata: {name: %s}
@@ -198,8 +216,9 @@ spec:
   hosts: ["%s"]
   http:
   - match: [{port: %d}]
-    route: [{destination: {host: %s, subset: v1}}]
-`, name, strings.Join(hosts, `", "`), rapid.SampledFrom([]int{80, 9080}).Draw(rt, "port"), name)
+    %s
+`, name, strings.Join(hosts, `", "`), rapid.SampledFrom([]int{80, 9080}).Draw(rt, "port"),
+			rapid.SampledFrom([]string{"delegate: {name: a}", "delegate: {name: b}", "route: [{destination: {host: reviews, subset: v1}}]", "route: [{destination: {host: a}}]"}).Draw(rt, "action"))
 	case "DestinationRule":
 		return fmt.Sprintf(`
 kind: DestinationRule

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
@@ -42,11 +41,11 @@ func policyHashes(p *networking.TrafficPolicy) bool {
 
 // hashPolicy gives what the requests to a destination are hashed by, nil if they are not.
 func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction_HashPolicy {
-	rule := t.target(d).rule
-	if rule == nil {
+	to := t.target(d)
+	if to.rule == nil {
 		return nil
 	}
-	return hashPolicy(rule, d.GetSubset(), destination.Port(d, t.port))
+	return hashPolicy(to.rule, d.GetSubset(), t.cluster(d).Port)
 }
 
 // hashPolicy gives what the requests to a cluster are hashed by. The mesh's defaults have no part in it.

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"strconv"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -19,18 +20,25 @@ type routesInput struct {
 	uses *uses
 	// port is where requests were caught: what matches by port compare, and the port of destinations that name none.
 	port uint32
+	// gateway is the Gateway whose requests they are ("namespace/name"), "" for sidecars; tls says that those came by HTTPS.
+	gateway string
+	tls     bool
 	// sources says for each of the uses' sources, in their order, whether it holds ("1" or "0").
 	sources string
 	// targets are the destination hosts that are more than a name of their own.
 	targets list[target]
 	// retry is the mesh's default retry policy, nil for Istio's.
 	retry *networking.HTTPRetry
+	// forwarded tells upstreams which host was asked for where a route makes another of it (x-forwarded-host).
+	forwarded bool
 }
 
 // target is a destination host that is another name of a service, or whose DestinationRule hashes.
 type target struct {
 	host, service mesh.Hostname
 	rule          *snapshot.DestinationRule
+	// port is what destinations without one mean, 0 for the port where requests were caught: gateways know better.
+	port uint32
 }
 
 // translation is the work on one VirtualService.
@@ -42,12 +50,14 @@ type translation struct {
 
 // routesOf translates the HTTP routes of a VirtualService, in their order. What can never be reached because a route
 // before takes everything is left out.
-func routesOf(in routesInput) *routes {
+func routesOf(in routesInput) *routes { return encodeRoutes(newTranslation(in).routes()) }
+
+func newTranslation(in routesInput) *translation {
 	t := &translation{routesInput: in, elsewhere: map[*networking.HTTPMatchRequest]bool{}}
 	for i, m := range in.uses.sources {
 		t.elsewhere[m] = in.sources[i] == '0'
 	}
-	return encodeRoutes(t.routes())
+	return t
 }
 
 func (t *translation) routes() []*routev3.Route {
@@ -76,7 +86,7 @@ func (t *translation) routes() []*routev3.Route {
 
 // applies says whether a match can hold for requests of this View's proxies on this port.
 func (t *translation) applies(m *networking.HTTPMatchRequest) bool {
-	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && forSidecars(m.GetGateways()) && !t.elsewhere[m] && !needsClaims(m)
+	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.bound(m.GetGateways()) && !t.elsewhere[m] && !needsClaims(m)
 }
 
 // route translates one match of a rule, nil if the rule says nothing of what to do with a request.
@@ -87,7 +97,7 @@ func (t *translation) route(r *networking.HTTPRoute, m *networking.HTTPMatchRequ
 	out.ResponseHeadersToAdd, out.ResponseHeadersToRemove = ops.responseAdd, ops.responseRemove
 	switch {
 	case r.GetRedirect() != nil:
-		out.Action = &routev3.Route_Redirect{Redirect: redirect(r.GetRedirect(), t.port)}
+		out.Action = &routev3.Route_Redirect{Redirect: redirect(r.GetRedirect(), t.port, t.tls)}
 	case r.GetDirectResponse() != nil:
 		out.Action = &routev3.Route_DirectResponse{DirectResponse: directResponse(r.GetDirectResponse())}
 	case len(r.GetRoute()) > 0:
@@ -143,7 +153,8 @@ func operationPath(m *routev3.RouteMatch) string {
 
 // cluster gives the cluster of a destination.
 func (t *translation) cluster(d *networking.Destination) mesh.ClusterName {
-	return destination.Named(t.target(d).service, d, t.port)
+	to := t.target(d)
+	return destination.Named(to.service, d, cmp.Or(to.port, t.port))
 }
 
 // target finds what is known of a destination's host.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -178,16 +177,10 @@ func newWorld(t testing.TB, text, meshText, proxyText []byte) *world {
 		t.Fatal(err)
 	}
 	if meshText != nil {
-		said := new(meshconfig.MeshConfig)
-		js, err := yaml.ToJSON(meshText)
-		if err == nil {
-			err = protojson.Unmarshal(js, said)
-		}
+		m, err := mesh.ParseMeshConfig(meshText)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := mesh.DefaultMeshConfig()
-		proto.Merge(m, said)
 		list = append(list, mesh.Event{Settings: &mesh.Settings{Mesh: m}})
 	}
 	if err := yaml.Unmarshal(proxyText, &w.proxy); err != nil {

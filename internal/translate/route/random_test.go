@@ -27,17 +27,22 @@ func TestEnvoyTakesWhatIsValid(t *testing.T) {
 	var valid envoy.Config
 	for i := range tries {
 		vs := randomVirtualService(random)
-		c, err := config.New(config.Meta{
-			Key: config.Key{Kind: api.VirtualService, Namespace: "default", Name: fmt.Sprintf("random-%d", i)}, Created: time.Unix(int64(i), 0),
-		}, vs)
-		if err != nil {
-			t.Fatal(err)
+		name := fmt.Sprintf("random-%d", i)
+		var objects []*config.Config
+		if random.IntN(4) == 0 {
+			objects = append(objects, object(t, "root", randomRoot(random, name)))
+			vs.Hosts = nil
 		}
+		objects = append(objects, object(t, name, vs))
 		w := newWorld(t, []byte(twoServices), nil, nil)
-		w.builder.Apply(mesh.Event{Config: c})
+		allValid := true
+		for _, c := range objects {
+			w.builder.Apply(mesh.Event{Config: c})
+			allValid = allValid && isValid(c)
+		}
 		r := NewGenerator().Named(w.view(), "9080")
 		Unhonoured(vs)
-		if isValid(c) {
+		if allValid {
 			valid.Routes = append(valid.Routes, decoded(t, r))
 		}
 	}
@@ -46,6 +51,24 @@ func TestEnvoyTakesWhatIsValid(t *testing.T) {
 		t.Errorf("only %d of %d random VirtualServices are valid, want %d to be of use", len(valid.Routes), tries, wanted)
 	}
 	envoy.Validate(t, valid)
+}
+
+func object(t *testing.T, name string, vs *networking.VirtualService) *config.Config {
+	t.Helper()
+	c, err := config.New(config.Meta{Key: config.Key{Kind: api.VirtualService, Namespace: "default", Name: name}, Created: time.Unix(1, 0)}, vs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// randomRoot leaves requests to a delegate, and says things that the delegate may leave unsaid.
+func randomRoot(r *rand.Rand, delegate string) *networking.VirtualService {
+	route := new(networking.HTTPRoute)
+	fill(r, route.ProtoReflect(), 0.15)
+	route.Route, route.Redirect, route.DirectResponse = nil, nil, nil
+	route.Delegate = &networking.Delegate{Name: delegate}
+	return &networking.VirtualService{Hosts: []string{"reviews"}, Http: []*networking.HTTPRoute{route}}
 }
 
 func isValid(c *config.Config) bool {

@@ -1,10 +1,11 @@
 package route
 
 import (
-	"iter"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
@@ -13,58 +14,76 @@ import (
 
 // scope is what one outbound listener may call, indexed for routes.
 type scope struct {
+	*callees
+	*rules
+}
+
+// callees are the services of a scope.
+type callees struct {
+	// made of: those that the listener calls, and all that the View sees.
+	listed, visible []*mesh.Service
 	// services have a port on which requests are read, by that port's number, in the View's order.
 	services map[uint32][]*mesh.Service
 	// aliases are other names of a service (Kubernetes ExternalName), by the service's hostname.
 	aliases map[mesh.Hostname][]*mesh.Service
-	// rules are the VirtualServices with HTTP routes, in the order in which they are tried, and by host.
-	rules []*snapshot.VirtualService
-	exact map[mesh.Hostname][]*snapshot.VirtualService
-	// wildcards are by what follows the "*"; lengths are how long those texts are, the longest first.
-	wildcards map[string][]*snapshot.VirtualService
-	lengths   []int
 }
 
-type scopeKey struct{ egress *view.Egress }
+type scopeKey struct {
+	of     *Generator
+	egress *view.Egress
+}
 
-// scopeOf indexes an egress scope, once for all names and Views that share it.
-func scopeOf(v *view.View, e *view.Egress) *scope {
-	return snapshot.Derive(v.Snapshot.Visibility, scopeKey{e}, func() *scope {
-		s := &scope{
-			services:  map[uint32][]*mesh.Service{},
-			aliases:   map[mesh.Hostname][]*mesh.Service{},
-			exact:     map[mesh.Hostname][]*snapshot.VirtualService{},
-			wildcards: map[string][]*snapshot.VirtualService{},
+// scopeName is what stays of a scope while services and rules change.
+type scopeName struct {
+	namespace string
+	allocated bool
+	sidecar   config.Key
+	egress    int
+}
+
+// scope indexes an egress scope, once for all names and Views that share it. What differs from the one before costs.
+func (g *Generator) scope(v *view.View, e *view.Egress) *scope {
+	return snapshot.Derive(v.Snapshot.Visibility, scopeKey{g, e}, func() *scope {
+		name := scopeName{v.Key.Namespace, v.Key.Allocated, v.Key.Sidecar, slices.Index(v.Egress, e)}
+		old := g.scopes.Get(name)
+		s := new(scope)
+		if old != nil && slices.Equal(old.listed, e.Services) && slices.Equal(old.visible, v.Services) {
+			s.callees = old.callees
+		} else {
+			s.callees = calleesOf(v, e)
 		}
-		for _, svc := range e.Services {
-			s.addService(v, svc)
+		if old != nil {
+			s.rules = old.rules.replaced(e.VirtualServices)
+		} else {
+			s.rules = rulesOf(e.VirtualServices)
 		}
-		for _, vs := range e.VirtualServices {
-			if len(vs.Spec.Http) > 0 {
-				s.addRules(vs)
-			}
-		}
-		for suffix := range s.wildcards {
-			s.lengths = append(s.lengths, len(suffix))
-		}
-		slices.Sort(s.lengths)
-		s.lengths = slices.Compact(s.lengths)
-		slices.Reverse(s.lengths)
+		g.scopes.Set(name, s)
 		return s
 	})
 }
 
-func (s *scope) addService(v *view.View, svc *mesh.Service) {
+func calleesOf(v *view.View, e *view.Egress) *callees {
+	c := &callees{
+		listed: e.Services, visible: v.Services,
+		services: map[uint32][]*mesh.Service{}, aliases: map[mesh.Hostname][]*mesh.Service{},
+	}
+	for _, svc := range e.Services {
+		c.add(v, svc)
+	}
+	return c
+}
+
+func (c *callees) add(v *view.View, svc *mesh.Service) {
 	if svc.Resolution == mesh.Alias {
 		if host := destination.Host(v, svc.Host); host != svc.Host {
-			s.aliases[host] = append(s.aliases[host], svc)
+			c.aliases[host] = append(c.aliases[host], svc)
 		}
 		return
 	}
 	for _, p := range svc.Ports {
-		list := s.services[p.Number]
+		list := c.services[p.Number]
 		if readsRequests(p) && (len(list) == 0 || list[len(list)-1] != svc) { // a number may come twice, for TCP and UDP
-			s.services[p.Number] = append(list, svc)
+			c.services[p.Number] = append(list, svc)
 		}
 	}
 }
@@ -72,44 +91,9 @@ func (s *scope) addService(v *view.View, svc *mesh.Service) {
 // readsRequests says that a port is HTTP or may turn out to be.
 func readsRequests(p mesh.Port) bool { return p.Protocol.IsHTTP() || p.Protocol == mesh.Auto }
 
-func (s *scope) addRules(vs *snapshot.VirtualService) {
-	s.rules = append(s.rules, vs)
-	for _, h := range vs.Hosts {
-		if h.IsWildcard() {
-			suffix := string(h[1:])
-			s.wildcards[suffix] = append(s.wildcards[suffix], vs)
-		} else {
-			s.exact[h] = append(s.exact[h], vs)
-		}
-	}
-}
-
-// rulesFor gives the VirtualServices of a host in the order in which they are tried: those that name it, then those of
-// wildcards, the most specific first; among equals in the View's order, which is by age.
-func (s *scope) rulesFor(host mesh.Hostname) iter.Seq[*snapshot.VirtualService] {
-	return func(yield func(*snapshot.VirtualService) bool) {
-		for _, vs := range s.exact[host] {
-			if !yield(vs) {
-				return
-			}
-		}
-		tail := strings.TrimPrefix(string(host), "*")
-		for _, n := range s.lengths {
-			if n > len(tail) {
-				continue
-			}
-			for _, vs := range s.wildcards[tail[len(tail)-n:]] {
-				if !yield(vs) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // service finds a service by hostname among those of a port.
-func (s *scope) service(port uint32, host mesh.Hostname) *mesh.Service {
-	list := s.services[port]
+func (c *callees) service(port uint32, host mesh.Hostname) *mesh.Service {
+	list := c.services[port]
 	i, found := slices.BinarySearchFunc(list, host, func(svc *mesh.Service, h mesh.Hostname) int {
 		return strings.Compare(string(svc.Host), string(h))
 	})
@@ -120,9 +104,36 @@ func (s *scope) service(port uint32, host mesh.Hostname) *mesh.Service {
 }
 
 // covers says whether a host of a VirtualService stands for a service of the port.
-func (s *scope) covers(port uint32, host mesh.Hostname) bool {
+func (c *callees) covers(port uint32, host mesh.Hostname) bool {
 	if !host.IsWildcard() {
-		return s.service(port, host) != nil
+		return c.service(port, host) != nil
 	}
-	return slices.ContainsFunc(s.services[port], func(svc *mesh.Service) bool { return host.Covers(svc.Host) })
+	return slices.ContainsFunc(c.services[port], func(svc *mesh.Service) bool { return host.Covers(svc.Host) })
+}
+
+// concerns says whether a VirtualService has to do with any service of the port.
+func (c *callees) concerns(vs *snapshot.VirtualService, port uint32) bool {
+	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool { return c.covers(port, h) })
+}
+
+// eachOf calls f for a host of a VirtualService and for all services of the port that it stands for.
+func (c *callees) eachOf(port uint32, host mesh.Hostname, f func(mesh.Hostname)) {
+	f(host)
+	if !host.IsWildcard() {
+		return
+	}
+	for _, svc := range c.services[port] {
+		if host.Covers(svc.Host) {
+			f(svc.Host)
+		}
+	}
+}
+
+// ports gives all ports that virtual hosts may be on, sorted.
+func (s *scope) ports() []uint32 {
+	ports := slices.Sorted(maps.Keys(s.services))
+	if i, found := slices.BinarySearch(ports, unknownHostPort); !found && len(s.tried) > 0 {
+		ports = slices.Insert(ports, i, unknownHostPort)
+	}
+	return ports
 }

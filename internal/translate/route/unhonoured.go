@@ -9,7 +9,6 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // Unhonoured gives a Problem for everything that a valid VirtualService says and that changes nothing, HTTP, TLS and TCP
@@ -17,18 +16,13 @@ import (
 // object it is the caller adds. That nothing is missing here, a test of the descriptor sees to.
 func Unhonoured(vs *networking.VirtualService) []config.Problem {
 	var w warnings
-	for i, g := range vs.GetGateways() {
-		if g != snapshot.MeshGateway {
-			w.add(fmt.Sprintf("gateways[%d]", i), "gateways are not served yet: the rules are in use for sidecars only, and only where \"mesh\" is among the gateways")
-		}
-	}
 	for i, r := range vs.GetHttp() {
 		w.httpRoute(fmt.Sprintf("http[%d]", i), r)
 	}
 	for i, r := range vs.GetTcp() {
 		for j, m := range r.GetMatch() {
 			if m.GetSourceSubnet() != "" {
-				w.add(fmt.Sprintf("tcp[%d].match[%d].sourceSubnet", i, j), "connections are not told apart by the caller's address")
+				w.add(fmt.Sprintf("tcp[%d].match[%d].sourceSubnet", i, j), "is not honoured, as it never was in Istio: connections are not told apart by the caller's address, use sourceLabels or sourceNamespace")
 			}
 		}
 	}

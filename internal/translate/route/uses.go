@@ -54,8 +54,3 @@ func sources(v *view.View, matches []*networking.HTTPMatchRequest) string {
 	}
 	return string(out)
 }
-
-// forSidecars says that a list of gateways means the sidecars too: an empty one means all that the object is for.
-func forSidecars(gateways []string) bool {
-	return len(gateways) == 0 || slices.Contains(gateways, snapshot.MeshGateway)
-}

@@ -77,6 +77,18 @@ func appendHost(b []byte, name string, domains []string, r *routes, attempts boo
 	return protowire.AppendBytes(protowire.AppendTag(b, configHostsField, protowire.BytesType), h)
 }
 
+// clustersOf gives the names of all clusters that requests may be led to, sorted; a nil virtual host leads nowhere.
+func clustersOf(hosts []*virtualHost) []string {
+	var list []string
+	for _, h := range hosts {
+		if h != nil {
+			list = append(list, h.clusters...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 // routes is a list of routes, encoded as the fields of a VirtualHost, with the clusters that they lead to, sorted.
 type routes struct {
 	encoded  []byte

@@ -19,6 +19,15 @@ func SameNamespace(proxies view.Key, n mesh.SecretName) bool {
 	return n.Store == mesh.ConfigMapSecret || n.Namespace == proxies.Namespace
 }
 
+// Vouched lets proxies that the server vouches for have the Secrets of their own namespace, and all others what is Public. So a
+// private key goes to nobody who only says where it belongs.
+func Vouched(proxies view.Key, n mesh.SecretName) bool {
+	if proxies.Keys {
+		return SameNamespace(proxies, n)
+	}
+	return Public(proxies, n)
+}
+
 // Public lets proxies have nothing but certificates to trust, of their own namespace and of ConfigMaps.
 func Public(proxies view.Key, n mesh.SecretName) bool {
 	return n.Trust && SameNamespace(proxies, n)

@@ -1,15 +1,11 @@
 package secret
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +36,7 @@ const limit = 20 * time.Second
 
 // TestEnvoyServesTLS has a real Envoy ask for secrets as a gateway does, serve with them, and follow their rotation.
 func TestEnvoyServesTLS(t *testing.T) {
-	binary := envoy.Require(t)
+	envoy.Require(t)
 	for _, apiType := range []string{"GRPC", "DELTA_GRPC"} {
 		t.Run(apiType, func(t *testing.T) {
 			a, clients, theirs := newAuthority(t, "root"), newAuthority(t, "clients"), newAuthority(t, "theirs")
@@ -52,7 +48,7 @@ func TestEnvoyServesTLS(t *testing.T) {
 			l := newLab(t, cert(first)+
 				manifest("Secret", "other", "theirs", map[string]string{"tls.crt": theirs.leaf(t, key, longAgo, farOff), "tls.key": pkcs8(t, key)}))
 			l.serve("mutual", "kubernetes://cert", "kubernetes://cert-cacert")
-			l.run(binary, apiType)
+			l.run(apiType)
 
 			trusted, strange := clientPair(t, clients), clientPair(t, theirs)
 			l.until("the secret is served", func() error { return l.call("mutual", a, first, trusted) })
@@ -169,28 +165,12 @@ func (l *lab) packed(m proto.Message) *anypb.Any {
 }
 
 // run starts an Envoy that is a gateway in the namespace "ingress". It ends with the test.
-func (l *lab) run(binary, apiType string) {
+func (l *lab) run(apiType string) {
 	l.t.Helper()
 	l.pusher.Publish(l.mesh.Snapshot(), snapshot.Delta{All: l.moreListeners()})
 	host, port, _ := net.SplitHostPort(l.ads.String())
-	file := filepath.Join(l.t.TempDir(), "envoy.yaml")
 	text := strings.NewReplacer("APITYPE", apiType, "HOST", host, "PORT", port).Replace(bootstrap)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		l.t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(binary, "-c", file, "--concurrency", "1", "--use-dynamic-base-id", "-l", "warn")
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if l.t.Failed() {
-			l.t.Logf("Envoy said:\n%s", log.String())
-		}
-	})
+	envoy.Start(l.t, envoy.Options{Bootstrap: []byte(text)})
 }
 
 // apply changes the mesh.

@@ -27,15 +27,18 @@ func NewGenerator(may Policy) *Generator {
 	return &Generator{may: may, secrets: memo.New[input, secret]()}
 }
 
-// Scope gives the part of a Key that policies go by: where the proxies are. The Sidecar is only there so that the View has
+// Scope gives the part of a Key that policies go by: where the proxies are, and whether that is known. The Sidecar is only there so that the View has
 // its services in common with others.
 func Scope(k view.Key) view.Key {
-	return view.Key{Namespace: k.Namespace, Sidecar: k.Sidecar}
+	return view.Key{Keys: k.Keys, Namespace: k.Namespace, Sidecar: k.Sidecar}
 }
 
 // Named gives the Secret of that name, nil if there is none for this View's proxies. Names that are the agent's ("default",
-// "ROOTCA", files) are none.
+// "ROOTCA") are none.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
+	if fileSecret(name) != nil {
+		return g.secrets.Do(input{name: name}, newSecret).resource
+	}
 	n, err := parse(v, name)
 	if err != nil || !g.may(v.Key, n) {
 		return nil
@@ -114,8 +117,8 @@ func find(s *snapshot.Snapshot, n mesh.SecretName) *config.Config {
 
 // input is all that a Secret depends on once it may be given out.
 type input struct {
-	name   string // as it was asked for, which is the Secret's name
-	object *config.Config
+	name   string         // as it was asked for, which is the Secret's name
+	object *config.Config // nil for files of the proxy
 	trust  bool
 }
 
@@ -125,6 +128,9 @@ type secret struct {
 }
 
 func newSecret(in input) *secret {
+	if m := fileSecret(in.name); m != nil {
+		return encoded(in.name, m)
+	}
 	m := &tlsv3.Secret{Name: in.name}
 	if in.trust {
 		t, faults := trustOf(in.object)
@@ -143,9 +149,13 @@ func newSecret(in input) *secret {
 			CertificateChain: inline(p.chain), PrivateKey: inline(p.key), OcspStaple: inline(p.staple),
 		}}
 	}
-	r, err := resource.Encode(in.name, api.SecretType, m, in.object.Key)
+	return encoded(in.name, m, in.object.Key)
+}
+
+func encoded(name string, m *tlsv3.Secret, from ...config.Key) *secret {
+	r, err := resource.Encode(name, api.SecretType, m, from...)
 	if err != nil {
-		panic(fmt.Sprintf("secret %q: %v", in.name, err)) // messages of our own making always encode
+		panic(fmt.Sprintf("secret %q: %v", name, err)) // messages of our own making always encode
 	}
 	made := &secret{r}
 	r.Parts = made

@@ -111,8 +111,8 @@ func TestNamed(t *testing.T) {
 		"kubernetes://roots":                 "nothing",
 		"default":                            "nothing",
 		"ROOTCA":                             "nothing",
-		"file-root:/etc/ca.pem":              "nothing",
 		"invalid://":                         "nothing",
+		"file-cert:/only-one":                "nothing",
 	} {
 		r := g.Named(v, name)
 		if got := said(t, r, names); got != want {

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/agent/node"
+)
+
+// withIdentity adds to Envoy's environment what it says of its workload in spans. Listeners are shared by many workloads, so
+// they name variables only. What is set already stays.
+func withIdentity(environ []string, n node.Node) []string {
+	w := n.Workload()
+	all := environ[:len(environ):len(environ)]
+	set := map[string]string{}
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
+		set[name] = value
+	}
+	for _, v := range [][2]string{
+		{"ISTIO_CANONICAL_SERVICE", w.CanonicalService},
+		{"ISTIO_CANONICAL_REVISION", w.CanonicalRevision},
+		{"ISTIO_NAMESPACE", w.Namespace},
+		{"ISTIO_CLUSTER_ID", w.Cluster},
+		{"ISTIO_MESH_ID", w.MeshID},
+		{"DD_SERVICE", n.Cluster}, // Datadog's tracer reads it
+	} {
+		if _, there := set[v[0]]; !there && v[1] != "" {
+			all = append(all, v[0]+"="+v[1])
+		}
+	}
+	if with := resourceAttributes(set["OTEL_RESOURCE_ATTRIBUTES"], n); with != "" { // of two, the later counts (exec.Cmd)
+		all = append(all, "OTEL_RESOURCE_ATTRIBUTES="+with)
+	}
+	return all
+}
+
+// resourceAttributes adds to OpenTelemetry's attributes those of the service that are not among them.
+// https://opentelemetry.io/docs/specs/otel/resource/sdk/#specifying-resource-information-via-an-environment-variable
+func resourceAttributes(given string, n node.Node) string {
+	var list []string
+	has := map[string]bool{}
+	for one := range strings.SplitSeq(given, ",") {
+		if name, _, ok := strings.Cut(one, "="); ok {
+			list = append(list, one)
+			has[strings.TrimSpace(name)] = true
+		}
+	}
+	w := n.Workload()
+	for _, a := range [][2]string{
+		{"service.name", n.Cluster},
+		{"service.namespace", w.Namespace},
+		{"service.version", w.Version},
+		{"service.instance.id", n.Metadata.Name},
+	} {
+		if a[1] != "" && !has[a[0]] {
+			list = append(list, a[0]+"="+strings.NewReplacer(",", "%2C", "=", "%3D", "%", "%25").Replace(a[1]))
+		}
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,38 @@
+package discovery
+
+import (
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/feed"
+	xds "github.com/meshpilot/meshpilot/internal/xds/server"
+)
+
+func TestMayHaveKeys(t *testing.T) {
+	loopback, elsewhere := xds.Hello{Peer: "127.0.0.1:40000"}, xds.Hello{Peer: "10.0.0.7:40000"}
+	secure := func(ids ...string) xds.Hello {
+		return xds.Hello{Peer: "127.0.0.1:40000", Secure: true, Identities: ids}
+	}
+	tests := []struct {
+		name  string
+		plain feed.PlainText
+		hello xds.Hello
+		want  bool
+	}{
+		{"plain text, by default", "", loopback, false},
+		{"plain text from this machine", feed.PlainTextLoopback, loopback, true},
+		{"plain text from another", feed.PlainTextLoopback, elsewhere, false},
+		{"plain text from anyone", feed.PlainTextAnyone, elsewhere, true},
+		{"TLS without a certificate, though on this machine", feed.PlainTextAnyone, secure(), false},
+		{"an identity of the namespace", "", secure("spiffe://cluster.local/ns/shop/sa/gateway"), true},
+		{"an identity of another namespace", "", secure("spiffe://cluster.local/ns/other/sa/gateway"), false},
+		{"a namespace that only begins alike", "", secure("spiffe://cluster.local/ns/shop-2/sa/gateway"), false},
+		{"an identity that is none", "", secure("https://cluster.local/ns/shop/sa/gateway"), false},
+	}
+	for _, test := range tests {
+		o := Options{SecretsPlainText: test.plain}
+		if got := o.mayHaveKeys(&mesh.Proxy{Namespace: "shop"}, test.hello); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+const (
+	// patience bounds the wait for an Envoy to be ready: a fraction of a second, but on a busy machine.
+	patience = 20 * time.Second
+	// grace is how long an Envoy has to end of itself.
+	grace = 5 * time.Second
+	// pause is between two looks at a condition.
+	pause = 5 * time.Millisecond
+)
+
+// Options say how an Envoy is run. Only Bootstrap is needed.
+type Options struct {
+	Bootstrap []byte   // YAML or JSON
+	Args      []string // besides those that every Envoy of a test has
+	Env       []string // besides what the test has, as KEY=VALUE
+	Ready     Ready    // what [Start] waits for
+}
+
+// Ready says what an Envoy lacks to be ready; nil if nothing.
+type Ready func() error
+
+// Process is an Envoy that runs until its test ends.
+type Process struct {
+	t     testing.TB
+	dir   string
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// Start runs an Envoy until the test ends, and waits until it is ready. The test fails if it does not come to be, and shows
+// what Envoy said when it has failed. Where there is no Envoy it is skipped (see [Require]).
+func Start(t testing.TB, o Options) *Process {
+	t.Helper()
+	binary := Require(t)
+	p := &Process{t: t, dir: t.TempDir(), ended: make(chan struct{})}
+	bootstrap := p.file("bootstrap.yaml")
+	if err := os.WriteFile(bootstrap, o.Bootstrap, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Not a buffer, which would have to be guarded: both the test and the process write to it.
+	log, err := os.Create(p.file("log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.cmd = exec.Command(binary, append([]string{"--config-path", bootstrap, "--admin-address-path", p.file("admin"),
+		"--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"}, o.Args...)...)
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), o.Env...)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(p.end)
+	if o.Ready != nil {
+		p.await(o.Ready)
+	}
+	return p
+}
+
+// Ended is closed when the process has ended, which it should not do before the test does.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Admin waits for the address at which the admin interface really listens, for bootstraps that leave the port to the kernel.
+func (p *Process) Admin() string {
+	p.t.Helper()
+	var address []byte
+	p.await(func() (err error) {
+		if address, err = os.ReadFile(p.file("admin")); err == nil && len(address) == 0 {
+			err = fmt.Errorf("the admin interface does not listen")
+		}
+		return err
+	})
+	return string(address)
+}
+
+func (p *Process) file(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *Process) await(ready Ready) {
+	p.t.Helper()
+	deadline := time.After(patience)
+	for err := ready(); err != nil; err = ready() {
+		select {
+		case <-p.ended:
+			p.t.Fatalf("Envoy ended: %v", p.cmd.ProcessState)
+		case <-deadline:
+			p.t.Fatalf("Envoy does not get ready: %v", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (p *Process) end() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(grace):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+	if p.t.Failed() {
+		text, err := os.ReadFile(p.file("log"))
+		p.t.Logf("Envoy said (%v):\n%s", err, text)
+	}
+}
+
+// Listening is the readiness of listeners: each accepts connections. That its socket is there would not say so.
+func Listening(network string, addresses ...string) Ready {
+	return func() error {
+		for _, a := range addresses {
+			conn, err := net.DialTimeout(network, a, patience)
+			if err != nil {
+				return err
+			}
+			conn.Close()
+		}
+		return nil
+	}
+}
+
+// Live is the readiness of the whole, as the admin interface at an address tells it: all that was to be fetched is there.
+func Live(admin string) Ready {
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/ready", http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		state, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		if s := strings.TrimSpace(string(state)); s != "LIVE" {
+			return fmt.Errorf("its state is %q", s)
+		}
+		return nil
+	}
+}
+
+// Text gives a bootstrap as Envoy reads it.
+func Text(t testing.TB, b *bootstrapv3.Bootstrap) []byte {
+	t.Helper()
+	js, err := protojson.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// SocketDir makes a folder until the test ends, of a name that leaves room for that of a socket: the path of one has 108
+// bytes at most (unix(7)), which t.TempDir may use up.
+func SocketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "envoy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -1,0 +1,124 @@
+package random
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Mend takes away what is wrong with a message, and adds what is missing, until all is well. wrong gives the paths of fields
+// as Problems have them, without what stands before the message: "http[0].match[1].headers[x-a].exact". Mend says
+// whether that came to an end.
+func (s *Source) Mend(m proto.Message, wrong func() []string) bool {
+	for range 200 {
+		paths := wrong()
+		if len(paths) == 0 {
+			return true
+		}
+		for _, path := range slices.Backward(paths) { // what goes does not move what is before it
+			s.mend(m.ProtoReflect(), steps(path))
+		}
+	}
+	return false
+}
+
+// step is one field of a path, and which of its elements.
+type step struct{ name, index string }
+
+func steps(path string) []step {
+	var list []step
+	for path != "" {
+		name, rest := path, ""
+		if i := strings.IndexAny(path, ".["); i >= 0 {
+			name, rest = path[:i], path[i:]
+		}
+		s := step{name: name}
+		if strings.HasPrefix(rest, "[") {
+			if i := strings.IndexByte(rest, ']'); i >= 0 {
+				s.index, rest = rest[1:i], rest[i+1:]
+			}
+		}
+		list, path = append(list, s), strings.TrimPrefix(rest, ".")
+	}
+	return list
+}
+
+// mend unsets what the path leads to, or sets it where it is not set; a message that is wrong as a whole is changed.
+func (s *Source) mend(m protoreflect.Message, path []step) {
+	if len(path) == 0 {
+		s.change(m)
+		return
+	}
+	f := m.Descriptor().Fields().ByJSONName(path[0].name)
+	if f == nil {
+		return
+	}
+	if !m.Has(f) {
+		s.set(m, f, 2)
+		return
+	}
+	switch {
+	case f.IsList():
+		list := m.Mutable(f).List()
+		i, err := strconv.Atoi(path[0].index)
+		switch {
+		case err != nil || i >= list.Len():
+			m.Clear(f)
+		case f.Message() != nil && s.IntN(20) > 0:
+			s.mend(list.Get(i).Message(), path[1:])
+		default:
+			remove(list, i)
+		}
+	case f.IsMap():
+		s.mendKey(m.Mutable(f).Map(), f, path)
+	case f.Message() != nil && s.IntN(20) > 0:
+		s.mend(m.Mutable(f).Message(), path[1:])
+	default:
+		m.Clear(f)
+	}
+}
+
+// change sets or unsets one field of a message.
+func (s *Source) change(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	f := fields.Get(s.IntN(fields.Len()))
+	if m.Has(f) {
+		m.Clear(f)
+	} else {
+		s.set(m, f, 2)
+	}
+}
+
+// mendKey mends one entry of a map; without such an entry all of them go.
+func (s *Source) mendKey(values protoreflect.Map, f protoreflect.FieldDescriptor, path []step) {
+	found := false
+	values.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+		switch {
+		case k.String() != path[0].index:
+			return true
+		case f.MapValue().Message() != nil && s.IntN(20) > 0:
+			s.mend(v.Message(), path[1:])
+		default:
+			values.Clear(k)
+		}
+		found = true
+		return false
+	})
+	if found {
+		return
+	}
+	values.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
+		values.Clear(k)
+		return true
+	})
+}
+
+func remove(list protoreflect.List, i int) {
+	for ; i < list.Len()-1; i++ {
+		list.Set(i, list.Get(i+1))
+	}
+	list.Truncate(list.Len() - 1)
+}

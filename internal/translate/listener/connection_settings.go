@@ -1,0 +1,200 @@
+package listener
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+)
+
+// connectionSettings gives the limits and timeouts of the connections that proxies take (ProxyConfig.connectionSettings).
+// Values that Envoy would refuse are as if they were not there; connectionFaults tells of them. The defaults of the profile
+// EDGE are for gateways only.
+func connectionSettings(m *meshconfig.MeshConfig, gateway bool) *meshconfig.ProxyConfig_ConnectionSettings {
+	in := m.GetDefaultConfig().GetConnectionSettings()
+	if in == nil {
+		return nil
+	}
+	out := proto.CloneOf(in)
+	for _, l := range connectionLimits(out) {
+		if *l.value != nil && (l.fault() != "") {
+			*l.value = nil
+		}
+	}
+	for _, t := range connectionTimeouts(out) {
+		if *t.value != nil && (*t.value).AsDuration() < 0 {
+			*t.value = nil
+		}
+	}
+	if gateway && in.GetProfile() == meshconfig.ProxyConfig_ConnectionSettings_EDGE {
+		proto.Merge(out, onlyMissing(out, edge()))
+	}
+	return out
+}
+
+// edge is what the profile EDGE adds, as its API documents it.
+func edge() *meshconfig.ProxyConfig_ConnectionSettings {
+	const kibibyte = 1 << 10
+	return &meshconfig.ProxyConfig_ConnectionSettings{
+		ListenerPerConnectionBufferLimitBytes: wrapperspb.Int32(32 * kibibyte),
+		HttpIdleTimeout:                       durationpb.New(time.Hour),
+		HttpRequestTimeout:                    durationpb.New(5 * time.Minute),
+		HttpStreamIdleTimeout:                 durationpb.New(5 * time.Minute),
+		HttpMaxConcurrentStreams:              wrapperspb.Int32(100),
+		Http2InitialStreamWindowSize:          wrapperspb.Int32(64 * kibibyte),
+		Http2InitialConnectionWindowSize:      wrapperspb.Int32(kibibyte * kibibyte),
+		HttpHeadersWithUnderscoresAction:      meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_REJECT_REQUEST,
+		HttpMergeSlashes:                      wrapperspb.Bool(true),
+		HttpPathWithEscapedSlashesAction:      meshconfig.ProxyConfig_ConnectionSettings_UNESCAPE_AND_REDIRECT,
+	}
+}
+
+// onlyMissing takes out of the defaults what is set.
+func onlyMissing(set, defaults *meshconfig.ProxyConfig_ConnectionSettings) *meshconfig.ProxyConfig_ConnectionSettings {
+	fields := set.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); set.ProtoReflect().Has(f) {
+			defaults.ProtoReflect().Clear(f)
+		}
+	}
+	return defaults
+}
+
+// connectionLimit is a number of the settings, and what Envoy takes for it.
+type connectionLimit struct {
+	field       string
+	value       **wrapperspb.Int32Value
+	least, most int32
+}
+
+func (l connectionLimit) fault() string {
+	if n := (*l.value).GetValue(); n < l.least || n > l.most {
+		return fmt.Sprintf("%d is not in the range %d..%d, and is ignored", n, l.least, l.most)
+	}
+	return ""
+}
+
+func connectionLimits(s *meshconfig.ProxyConfig_ConnectionSettings) []connectionLimit {
+	const window = 1<<16 - 1 // RFC 9113, section 6.9.2
+	return []connectionLimit{
+		{"listenerPerConnectionBufferLimitBytes", &s.ListenerPerConnectionBufferLimitBytes, 0, math.MaxInt32},
+		{"clusterPerConnectionBufferLimitBytes", &s.ClusterPerConnectionBufferLimitBytes, 0, math.MaxInt32},
+		{"httpMaxConcurrentStreams", &s.HttpMaxConcurrentStreams, 1, math.MaxInt32},
+		{"http2InitialStreamWindowSize", &s.Http2InitialStreamWindowSize, window, math.MaxInt32},
+		{"http2InitialConnectionWindowSize", &s.Http2InitialConnectionWindowSize, window, math.MaxInt32},
+	}
+}
+
+type connectionTimeout struct {
+	field string
+	value **durationpb.Duration
+}
+
+func connectionTimeouts(s *meshconfig.ProxyConfig_ConnectionSettings) []connectionTimeout {
+	return []connectionTimeout{
+		{"httpIdleTimeout", &s.HttpIdleTimeout},
+		{"httpMaxConnectionDuration", &s.HttpMaxConnectionDuration},
+		{"httpDrainTimeout", &s.HttpDrainTimeout},
+		{"httpRequestTimeout", &s.HttpRequestTimeout},
+		{"httpRequestHeadersTimeout", &s.HttpRequestHeadersTimeout},
+		{"httpStreamIdleTimeout", &s.HttpStreamIdleTimeout},
+		{"httpMaxStreamDuration", &s.HttpMaxStreamDuration},
+	}
+}
+
+// connectionFaults gives what of the settings is ignored, as Warnings without Key and Origin.
+func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
+	s := m.GetDefaultConfig().GetConnectionSettings()
+	if s == nil {
+		return nil
+	}
+	var found []config.Problem
+	warn := func(field, reason string) {
+		found = append(found, config.Problem{Field: "defaultConfig.connectionSettings." + field, Reason: reason, Severity: config.Warning})
+	}
+	for _, l := range connectionLimits(s) {
+		if *l.value != nil && l.fault() != "" {
+			warn(l.field, l.fault())
+		}
+	}
+	for _, t := range connectionTimeouts(s) {
+		if *t.value != nil && (*t.value).AsDuration() < 0 {
+			warn(t.field, "must not be negative, and is ignored")
+		}
+	}
+	return found
+}
+
+// applyConnectionLimit bounds the buffers of a listener's connections.
+func (b builder) applyConnectionLimit(l *listenerv3.Listener) {
+	if n := b.connections().GetListenerPerConnectionBufferLimitBytes(); n != nil {
+		l.PerConnectionBufferLimitBytes = wrapperspb.UInt32(uint32(n.GetValue()))
+	}
+}
+
+// applyConnectionSettings sets what connection managers follow. What is said of paths here goes before what the mesh says of
+// them (MeshConfig.pathNormalization).
+func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
+	s := b.connections()
+	if s == nil {
+		return
+	}
+	if s.HttpIdleTimeout != nil || s.HttpMaxConnectionDuration != nil || s.HttpMaxStreamDuration != nil {
+		common := commonOptions(m)
+		common.IdleTimeout, common.MaxConnectionDuration, common.MaxStreamDuration = s.HttpIdleTimeout, s.HttpMaxConnectionDuration, s.HttpMaxStreamDuration
+	}
+	m.DrainTimeout, m.RequestTimeout, m.RequestHeadersTimeout = s.HttpDrainTimeout, s.HttpRequestTimeout, s.HttpRequestHeadersTimeout
+	if s.HttpStreamIdleTimeout != nil {
+		m.StreamIdleTimeout = s.HttpStreamIdleTimeout
+	}
+	if s.HttpMaxConcurrentStreams != nil || s.Http2InitialStreamWindowSize != nil || s.Http2InitialConnectionWindowSize != nil {
+		m.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{
+			MaxConcurrentStreams:        unsigned(s.HttpMaxConcurrentStreams),
+			InitialStreamWindowSize:     unsigned(s.Http2InitialStreamWindowSize),
+			InitialConnectionWindowSize: unsigned(s.Http2InitialConnectionWindowSize),
+		}
+	}
+	if a := s.GetHttpHeadersWithUnderscoresAction(); a > meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_ALLOW {
+		// Envoy has the same three in the same order, without one for "unspecified".
+		commonOptions(m).HeadersWithUnderscoresAction = corev3.HttpProtocolOptions_HeadersWithUnderscoresAction(a - 1)
+	}
+	if s.HttpMergeSlashes != nil {
+		m.MergeSlashes = s.HttpMergeSlashes.GetValue()
+	}
+	if a := s.GetHttpPathWithEscapedSlashesAction(); a != 0 { // Envoy's own enum has the same numbers
+		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_PathWithEscapedSlashesAction(a)
+	}
+}
+
+func commonOptions(m *hcmv3.HttpConnectionManager) *corev3.HttpProtocolOptions {
+	if m.CommonHttpProtocolOptions == nil {
+		m.CommonHttpProtocolOptions = new(corev3.HttpProtocolOptions)
+	}
+	return m.CommonHttpProtocolOptions
+}
+
+func unsigned(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
+	if n == nil {
+		return nil
+	}
+	return wrapperspb.UInt32(uint32(n.GetValue()))
+}
+
+// connections are the settings for the builder's listener.
+func (b builder) connections() *meshconfig.ProxyConfig_ConnectionSettings {
+	if b.gateway {
+		return b.gatewayConnections
+	}
+	return b.sidecarConnections
+}

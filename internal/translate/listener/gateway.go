@@ -1,0 +1,73 @@
+package listener
+
+import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// gateway is the listeners of a gateway, planned and made.
+type gateway struct {
+	resources  []*resource.Resource
+	extensions map[string]*resource.Resource
+	problems   []config.Problem
+}
+
+type gatewayKey struct {
+	of  *Generator
+	key view.Key
+}
+
+func (g *Generator) gateway(v *view.View) *gateway {
+	return snapshot.Derive(v.Snapshot.Derived, gatewayKey{g, v.Key}, func() *gateway {
+		p := planGateway(v)
+		a := g.around(v)
+		return &gateway{g.resources(p.specs, a), g.extensionsOf(p.specs, a), p.problems}
+	})
+}
+
+// Gateway gives the listeners of a router: those of the Gateways that select it.
+func (g *Generator) Gateway(v *view.View) []*resource.Resource {
+	if v.Key.Type != mesh.RouterProxy {
+		return nil
+	}
+	return g.gateway(v).resources
+}
+
+// GatewayTouched says whether a change may alter what Gateway gives; s is the snapshot after it. Requests are routed by RDS:
+// only what is said of connections matters.
+func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	if v.Key.Type != mesh.RouterProxy {
+		return false
+	}
+	if d.All || g.telemetry.Touched(v, s, d) {
+		return true
+	}
+	if (len(d.Services) > 0 || len(d.Rules) > 0) && slices.ContainsFunc(v.Gateway().Listeners, leadsConnections) {
+		return true
+	}
+	for k := range d.Configs {
+		switch k.Kind {
+		case api.DestinationRule: // see above
+		case api.VirtualService:
+			if routesConnections(v.Snapshot.Config(k)) || routesConnections(s.Config(k)) {
+				return true
+			}
+		default:
+			if v.TouchedBy(k) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leadsConnections says that a listener leads connections to services, rather than requests alone.
+func leadsConnections(l *view.GatewayListener) bool {
+	return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.HTTP() })
+}

@@ -1,0 +1,80 @@
+package listener
+
+import (
+	"fmt"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// GatewayHTTP is what a connection manager at the edge of the mesh has that others do not. There nobody is believed but the
+// proxies in front that are known of.
+type GatewayHTTP struct {
+	// TrustedProxies is how many of the last addresses in x-forwarded-for are of proxies in front
+	// (ProxyConfig.gatewayTopology.numTrustedProxies).
+	TrustedProxies uint32
+	// ForwardCert is what becomes of x-forwarded-client-cert (forwardClientCertDetails).
+	ForwardCert meshconfig.ForwardClientCertDetails
+	// HTTP10 serves HTTP/1.0; HTTP3 is for connections by QUIC alone.
+	HTTP10, HTTP3 bool
+}
+
+// edgeOf gives what all connection managers of a gateway have.
+func edgeOf(v *view.View) *GatewayHTTP {
+	t := v.GatewayTopology()
+	e := &GatewayHTTP{TrustedProxies: t.GetNumTrustedProxies(), ForwardCert: t.GetForwardClientCertDetails(), HTTP10: v.Key.Gateway.HTTP10}
+	if e.ForwardCert == meshconfig.ForwardClientCertDetails_UNDEFINED {
+		e.ForwardCert = v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetForwardedClientCert()
+	}
+	if e.ForwardCert == meshconfig.ForwardClientCertDetails_UNDEFINED {
+		e.ForwardCert = meshconfig.ForwardClientCertDetails_SANITIZE_SET
+	}
+	return e
+}
+
+// appendText appends the text of it, which says all.
+func (e *GatewayHTTP) appendText(b []byte) []byte {
+	b = append(b, ", edge"...)
+	if e.TrustedProxies != 0 {
+		b = appendNumber(append(b, " behind "...), e.TrustedProxies)
+	}
+	b = append(append(b, " certificates "...), e.ForwardCert.String()...)
+	b = appendFlag(b, " HTTP/1.0", e.HTTP10)
+	return appendFlag(b, " HTTP/3", e.HTTP3)
+}
+
+// applyEdge makes a connection manager one of the edge.
+func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
+	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
+	b.applyServerHeader(m)
+	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
+	m.AppendXForwardedPort = headers.GetXForwardedPort().GetEnabled().GetValue()
+	m.ForwardClientCertDetails = forwardClientCert(e.ForwardCert)
+	switch m.ForwardClientCertDetails {
+	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
+		m.SetCurrentClientCertDetails = edgeCertDetails(headers.GetSetCurrentClientCertDetails())
+	}
+	if e.HTTP10 {
+		http1Options(m).AcceptHttp_10 = true
+	}
+	if e.HTTP3 {
+		m.CodecType, m.Http3ProtocolOptions = hcmv3.HttpConnectionManager_HTTP3, new(corev3.Http3ProtocolOptions)
+	}
+}
+
+// edgeCertDetails is clientCertDetails with the whole certificate too, unless the mesh says otherwise: backends of a gateway see
+// no other proof of who calls.
+func edgeCertDetails(in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
+	out := clientCertDetails(in)
+	out.Cert = in.GetCert() == nil || in.GetCert().GetValue()
+	return out
+}
+
+// serverField is the path of a server in its Gateway.
+func serverField(s *view.GatewayServer) string { return fmt.Sprintf("spec.servers[%d]", s.Index) }

@@ -1,0 +1,163 @@
+package listener
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// gatewayPlan is the listeners of a gateway.
+type gatewayPlan struct {
+	specs    []Spec // sorted by port and address
+	problems []config.Problem
+}
+
+// gatewayPlanner plans them. What routes of connections lead to it asks of a planner.
+type gatewayPlanner struct {
+	planner
+	edge *GatewayHTTP
+	// proxyProtocol says that connections begin with a header that tells who they are from.
+	proxyProtocol bool
+
+	// What follows is of the listener at hand.
+	listener *view.GatewayListener
+	spec     *Spec
+	// names are the server names that are taken, and by which rule, the zero Key for a server itself.
+	names map[string]config.Key
+}
+
+func planGateway(v *view.View) *gatewayPlan {
+	merged := v.Gateway()
+	in := &outboundInput{class: classOf(v.Key), around: around{settings: v.Settings}}
+	p := &gatewayPlanner{
+		planner: planner{in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan), targets: map[mesh.Hostname]target{}},
+		edge:    edgeOf(v), proxyProtocol: v.GatewayTopology().GetProxyProtocol() != nil,
+	}
+	p.addTargets()
+	out := new(gatewayPlan)
+	for _, l := range merged.Listeners {
+		out.specs = append(out.specs, p.listen(l)...)
+	}
+	out.problems = slices.Concat(merged.Problems, p.plan.found())
+	slices.SortFunc(out.problems, config.Problem.Compare)
+	out.problems = slices.Compact(out.problems)
+	return out
+}
+
+// addTargets finds the DestinationRules that connections follow: of what is bound to servers that lead connections.
+func (p *gatewayPlanner) addTargets() {
+	seen, bound := map[mesh.Hostname]bool{}, map[string]bool{}
+	for _, l := range p.v.Gateway().Listeners {
+		for _, s := range l.Servers {
+			if s.HTTP() || bound[s.Gateway] {
+				continue
+			}
+			bound[s.Gateway] = true
+			for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
+				p.in.addTargets(p.v, vs, seen)
+			}
+		}
+	}
+	for _, t := range p.in.targets {
+		p.targets[t.host] = t
+	}
+}
+
+// listen plans a listener, and one for HTTP/3 beside it. One that nothing is bound to is none: the port stays shut.
+func (p *gatewayPlanner) listen(l *view.GatewayListener) []Spec {
+	p.listener, p.names = l, map[string]config.Key{}
+	p.spec = &Spec{Port: l.Port, Gateway: true, Bind: true, ProxyProtocol: p.proxyProtocol}
+	switch {
+	case isSocket(l.Bind):
+		p.spec.Address, p.spec.Port = l.Bind, 0
+	case l.Bind != "":
+		p.spec.Address = l.Bind
+	default:
+		p.spec.Address, p.spec.More = p.family.wildcard[0], p.family.wildcard[1:]
+	}
+	p.spec.Name = name(p.spec.Address, l.Port)
+	for _, s := range l.Servers {
+		if !s.Passthrough() {
+			for _, n := range s.ServerNames {
+				p.names[n] = config.Key{}
+			}
+		}
+	}
+	if l.Sharing == view.ByHost {
+		p.requests(l)
+	} else {
+		for _, s := range l.Servers {
+			p.server(s)
+		}
+	}
+	return p.finished(l)
+}
+
+// finished completes the listener.
+func (p *gatewayPlanner) finished(l *view.GatewayListener) []Spec {
+	s := *p.spec
+	if len(s.Chains) == 0 && s.Default.HTTP == nil && s.Default.TCP == nil {
+		return nil
+	}
+	for i := range s.Chains {
+		c := &s.Chains[i]
+		c.Name = s.Name + chainName(c.Match)
+	}
+	slices.SortFunc(s.Chains, func(a, b Chain) int { return strings.Compare(a.Name, b.Name) })
+	// Also where there is nothing to tell apart yet: a change of listener filters would drain all connections.
+	s.TLSInspector = l.Sharing == view.ByServerName
+	s.From = sortedKeys(s.From)
+	if !l.QUIC {
+		return []Spec{s}
+	}
+	return []Spec{s, overQUIC(&s)}
+}
+
+// requests plans a listener for requests in plain text, which are told apart by their hosts.
+func (p *gatewayPlanner) requests(l *view.GatewayListener) {
+	first := l.Servers[0]
+	p.spec.Default = Chain{Name: p.spec.Name, HTTP: &HTTP{
+		StatPrefix: p.statPrefix(), Route: first.Route, GRPCWeb: first.Protocol == mesh.GRPCWeb, Gateway: p.edge,
+	}}
+	for _, s := range l.Servers {
+		p.spec.From = append(p.spec.From, s.Object.Key)
+	}
+}
+
+func (p *gatewayPlanner) statPrefix() string {
+	return statPrefix(mesh.Outbound, p.spec.Address, p.listener.Port)
+}
+
+// server plans the chains of a server that shares its place with others by server name, or with none.
+func (p *gatewayPlanner) server(s *view.GatewayServer) {
+	switch {
+	case s.AutoPassthrough():
+		p.autoPassthrough(s)
+	case s.Passthrough():
+		p.passthrough(s)
+	case s.HTTP():
+		prefix := p.statPrefix()
+		if n := s.Spec.GetName(); n != "" {
+			prefix = n + ";"
+		}
+		p.add(s, Chain{Match: Match{SNI: s.ServerNames}, TLS: p.tls(s), HTTP: &HTTP{StatPrefix: prefix, Route: s.Route, Gateway: p.edge}})
+	default:
+		p.connections(s)
+	}
+}
+
+// add adds a chain of a server. The name that is all names is none: the chain takes what no other does.
+func (p *gatewayPlanner) add(s *view.GatewayServer, c Chain, from ...config.Key) {
+	p.spec.From = append(append(p.spec.From, s.Object.Key), from...)
+	if len(c.Match.SNI) > 0 && !slices.Contains(c.Match.SNI, anyName) {
+		p.spec.Chains = append(p.spec.Chains, c)
+		return
+	}
+	if c.Name, c.Match = p.spec.Name, (Match{}); c.TCP != nil {
+		c.Name += "_tcp"
+	}
+	p.spec.Default = c
+}

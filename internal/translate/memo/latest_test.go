@@ -1,0 +1,34 @@
+package memo
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestLatestIsHeldByOthers(t *testing.T) {
+	l := NewLatest[string, [64]byte]()
+	if l.Get("a") != nil {
+		t.Error("a value out of nothing")
+	}
+	first, second := new([64]byte), new([64]byte)
+	l.Set("a", first)
+	if l.Get("a") != first {
+		t.Error("the value is not found")
+	}
+	l.Set("a", second)
+	runtime.KeepAlive(first)
+	for range 3 {
+		runtime.GC()
+	}
+	if l.Get("a") != second {
+		t.Error("the newest value is not found once the older one is gone")
+	}
+	runtime.KeepAlive(second)
+	for deadline := time.Now().Add(10 * time.Second); l.Len() > 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("a value that nobody holds is remembered")
+		}
+		runtime.GC()
+	}
+}

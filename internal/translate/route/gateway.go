@@ -1,0 +1,211 @@
+package route
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// gatewayConfigurationKey names a RouteConfiguration of a gateway: all Views that agree in it are sent the same one.
+type gatewayConfigurationKey struct {
+	of   *Generator
+	name string
+	key  view.Key
+}
+
+// gatewayNamed gives a RouteConfiguration of a gateway, nil if the gateway has no server that it is for.
+func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
+	r := v.Gateway().Route(name)
+	if r == nil {
+		return nil
+	}
+	return snapshot.Derive(v.Snapshot.Derived, gatewayConfigurationKey{g, name, v.Key}, func() *resource.Resource { return g.buildGateway(v, r) })
+}
+
+func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.Resource {
+	p := &gatewayPlanner{planner: planner{g: g, v: v}, route: r, hosts: map[mesh.Hostname]*gatewayHost{}}
+	for _, s := range r.Servers {
+		p.server(s)
+	}
+	made := &gatewayParts{unused: p.unbound}
+	for _, in := range p.inputs() {
+		made.hosts = append(made.hosts, g.gatewayHosts.Do(in, encodeGatewayHost))
+	}
+	c := newConfiguration(r.Name, made.hosts)
+	if len(made.hosts) == 0 {
+		c.body = appendHost(c.body, operation("blackhole", r.Servers[0].Port()), []string{"*"}, new(routes), false)
+	}
+	c.finish(true)
+	res := resource.FromBytes(r.Name, api.RouteType, c.body, p.from...)
+	res.Parts, res.Refers = made, made.clusters
+	return res
+}
+
+// gatewayParts is what a RouteConfiguration was put together from, kept for as long as it is in use.
+type gatewayParts struct {
+	hosts  []*virtualHost
+	unused []*boundRoutes
+}
+
+func (p *gatewayParts) clusters() []string { return clustersOf(p.hosts) }
+
+// gatewayAffected gives those of the names whose RouteConfigurations a change may alter: because of their servers, because other
+// VirtualServices are bound to those, or because of what those lead to.
+func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
+	differs, ok := v.Since(old, d)
+	if !ok {
+		return names
+	}
+	was, is := old.Gateway(), v.Gateway()
+	var affected []string
+	for _, name := range names {
+		a, b := was.Route(name), is.Route(name)
+		if !a.Same(b) || b != nil && boundDiffer(old, v, b, d, differs) {
+			affected = append(affected, name)
+		}
+	}
+	return affected
+}
+
+// boundDiffer says whether what is bound to the servers of a route may lead elsewhere than before.
+func boundDiffer(old, v *view.View, r *view.GatewayRoute, d snapshot.Delta, differs view.Difference) bool {
+	seen := map[string]bool{}
+	for _, s := range r.Servers {
+		if seen[s.Gateway] {
+			continue
+		}
+		seen[s.Gateway] = true
+		rules := v.VirtualServicesOf(s.Gateway)
+		if !slices.Equal(old.VirtualServicesOf(s.Gateway), rules) {
+			return true
+		}
+		if len(differs.Services) == 0 && len(d.Rules) == 0 {
+			continue
+		}
+		if slices.ContainsFunc(rules, func(vs *snapshot.VirtualService) bool { return leadsToChanged(old, v, vs, d, differs) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsToChanged says whether a destination of a VirtualService is a service that differs, or one whose DestinationRule hashes.
+func leadsToChanged(old, v *view.View, vs *snapshot.VirtualService, d snapshot.Delta, differs view.Difference) bool {
+	return slices.ContainsFunc(usesOf(vs).hosts, func(h mesh.Hostname) bool {
+		if _, found := slices.BinarySearch(differs.Services, h); found || isAlias(old, h) || isAlias(v, h) {
+			return true
+		}
+		if len(d.Rules) == 0 {
+			return false
+		}
+		a, b := old.DestinationRule(h), v.DestinationRule(h)
+		return a != b && (hashes(a) || hashes(b))
+	})
+}
+
+func isAlias(v *view.View, h mesh.Hostname) bool {
+	svc := v.Service(h)
+	return svc != nil && svc.Resolution == mesh.Alias
+}
+
+// gatewayPlanner lists the virtual hosts of one RouteConfiguration of a gateway.
+type gatewayPlanner struct {
+	planner
+	route   *view.GatewayRoute
+	hosts   map[mesh.Hostname]*gatewayHost
+	unbound []*boundRoutes
+}
+
+// gatewayHost is a virtual host in the making.
+type gatewayHost struct {
+	port     uint32
+	routes   []*boundRoutes
+	redirect bool
+}
+
+// server adds what is bound to a server. Several VirtualServices for one host are joined, the first one's routes first.
+func (p *gatewayPlanner) server(s *view.GatewayServer) {
+	p.from = append(p.from, s.Object.Key)
+	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
+		if len(vs.Spec.GetHttp()) == 0 {
+			continue
+		}
+		hosts := s.Takes(vs)
+		if len(hosts) == 0 {
+			continue
+		}
+		in, from := p.input(vs, routesInput{port: s.Port(), gateway: s.Gateway, tls: s.TLS()})
+		r := p.g.bound.Do(in, boundRoutesOf)
+		if r.empty() {
+			p.unbound = append(p.unbound, r)
+			continue
+		}
+		p.from = append(p.from, from...)
+		for _, h := range hosts {
+			p.host(h, s).add(r)
+		}
+	}
+	if s.Redirects() {
+		for _, h := range s.Hosts {
+			p.host(h.Host, s)
+		}
+	}
+}
+
+// host gives a virtual host. Of one that any server wants called by HTTPS, requests in plain text are sent there.
+func (p *gatewayPlanner) host(h mesh.Hostname, s *view.GatewayServer) *gatewayHost {
+	host := p.hosts[h]
+	if host == nil {
+		host = &gatewayHost{port: s.Port()}
+		p.hosts[h] = host
+	}
+	host.redirect = host.redirect || s.Redirects()
+	return host
+}
+
+func (h *gatewayHost) add(r *boundRoutes) {
+	if !slices.Contains(h.routes, r) { // two servers may take one host
+		h.routes = append(h.routes, r)
+	}
+}
+
+// inputs gives the virtual hosts, sorted by name.
+func (p *gatewayPlanner) inputs() []gatewayHostInput {
+	attempts := sendsAttempts(p.v)
+	list := make([]gatewayHostInput, 0, len(p.hosts))
+	for name, h := range p.hosts {
+		in := gatewayHostInput{host: name, port: h.port, routes: listOf(h.routes), redirect: h.redirect, attempts: attempts}
+		if p.route.QUIC {
+			in.quic = h.port
+		}
+		list = append(list, in)
+	}
+	slices.SortFunc(list, func(a, b gatewayHostInput) int {
+		return cmp.Or(strings.Compare(string(a.host), string(b.host)), cmp.Compare(a.port, b.port))
+	})
+	return list
+}
+
+// onlyPort gives the number of a service's only port, 0 if it has another number of them. A gateway takes it for destinations
+// that name none: the port that it was called on means nothing to them.
+func onlyPort(svc *mesh.Service) uint32 {
+	if svc == nil || len(svc.Ports) != 1 {
+		return 0
+	}
+	return svc.Ports[0].Number
+}
+
+// bound says that a list of gateways (HTTPMatchRequest.gateways) means those whose routes these are. An empty one means all that
+// the object is for.
+func (t *translation) bound(gateways []string) bool {
+	own := cmp.Or(t.gateway, snapshot.MeshGateway)
+	return len(gateways) == 0 || slices.ContainsFunc(gateways, func(g string) bool {
+		return snapshot.ResolveGateway(g, t.uses.vs.Config.Namespace) == own
+	})
+}

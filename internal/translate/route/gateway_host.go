@@ -1,0 +1,96 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// boundRoutes are the routes of one VirtualService at a gateway: those that take some requests, and the one, if there is, that
+// takes all the rest. Where several VirtualServices share a host the latter come last.
+type boundRoutes struct{ some, rest *routes }
+
+func boundRoutesOf(in routesInput) *boundRoutes {
+	list := newTranslation(in).routes()
+	n := len(list)
+	if n > 0 && takesAll(list[n-1].GetMatch()) {
+		n-- // whatever came after it has been left out
+	}
+	return &boundRoutes{encodeRoutes(list[:n]), encodeRoutes(list[n:])}
+}
+
+func (r *boundRoutes) empty() bool { return len(r.some.encoded)+len(r.rest.encoded) == 0 }
+
+// gatewayHostInput is all that an encoded virtual host of a gateway depends on.
+type gatewayHostInput struct {
+	host mesh.Hostname
+	// port is the one that the gateway's users know.
+	port   uint32
+	routes list[*boundRoutes]
+	// redirect sends requests to HTTPS (Server.tls.httpsRedirect).
+	redirect bool
+	attempts bool
+	// quic is the port of HTTP/3 that clients are told of; 0: none.
+	quic uint32
+}
+
+// More field numbers of VirtualHost.
+const (
+	hostRequireTLSField  protowire.Number = 4
+	hostAddResponseField protowire.Number = 10
+)
+
+// alternativeAge is for how long, in seconds, clients may remember that there is HTTP/3 (RFC 7838, section 3.1).
+const alternativeAge = 86400
+
+func encodeGatewayHost(in gatewayHostInput) *virtualHost {
+	all := new(routes)
+	for r := range in.routes.all {
+		all.add(r.some)
+	}
+	for r := range in.routes.all {
+		all.add(r.rest)
+	}
+	var h []byte
+	h = appendString(h, hostNameField, operation(string(in.host), in.port))
+	h = appendString(h, hostDomainsField, strings.ToLower(bracketed(string(in.host))))
+	h = append(h, all.encoded...)
+	if in.redirect {
+		h = protowire.AppendVarint(protowire.AppendTag(h, hostRequireTLSField, protowire.VarintType), uint64(routev3.VirtualHost_ALL))
+	}
+	if in.quic != 0 {
+		h = appendMessage(h, hostAddResponseField, alternative(in.quic))
+	}
+	if in.attempts {
+		h = protowire.AppendVarint(protowire.AppendTag(h, hostAttemptsField, protowire.VarintType), 1)
+	}
+	return &virtualHost{protowire.AppendBytes(protowire.AppendTag(nil, configHostsField, protowire.BytesType), h), all.clusters}
+}
+
+// add appends routes.
+func (r *routes) add(o *routes) {
+	r.encoded = append(r.encoded, o.encoded...)
+	r.clusters = append(r.clusters, o.clusters...)
+	slices.Sort(r.clusters)
+	r.clusters = slices.Compact(r.clusters)
+}
+
+// alternative is the header by which clients learn of HTTP/3.
+func alternative(port uint32) []byte {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(&corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: "alt-svc", Value: `h3=":` + strconv.FormatUint(uint64(port), 10) + `"; ma=` + strconv.Itoa(alternativeAge)},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("route: encode alt-svc: %v", err)) // of our own making
+	}
+	return body
+}

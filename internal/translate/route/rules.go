@@ -1,0 +1,125 @@
+package route
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
+)
+
+// rules are the VirtualServices of a scope that have HTTP routes.
+type rules struct {
+	// tried are all of them in the order in which they are tried: compareRules.
+	tried []*snapshot.VirtualService
+	// naming are those that name a host, which may be a wildcard, in that order.
+	naming *cow.Map[mesh.Hostname, []*snapshot.VirtualService]
+	// wildcards is how many wildcards there are by their lengths, which lengths has, the longest first.
+	wildcards map[int]int
+	lengths   []int
+}
+
+// compareRules is the order in which VirtualServices of one host are tried, the View's: what a namespace keeps to itself
+// goes first, then the oldest.
+func compareRules(a, b *snapshot.VirtualService) int {
+	return cmp.Or(boolRank(b.Private())-boolRank(a.Private()), config.Older(a.Config, b.Config))
+}
+
+// rulesOf indexes the VirtualServices of a View, which are in its order.
+func rulesOf(list []*snapshot.VirtualService) *rules {
+	none := &rules{naming: cow.New[mesh.Hostname, []*snapshot.VirtualService](), wildcards: map[int]int{}}
+	return none.replaced(list)
+}
+
+// replaced gives the index of another list. It costs what differs, and the look at the list.
+func (r *rules) replaced(list []*snapshot.VirtualService) *rules {
+	next := &rules{tried: withRoutes(list), wildcards: maps.Clone(r.wildcards)}
+	gone, come := changedRules(r.tried, next.tried)
+	if len(gone)+len(come) == 0 {
+		return r
+	}
+	edit := r.naming.Edit()
+	for _, vs := range gone {
+		for _, h := range vs.Hosts {
+			edit.Set(h, slices.DeleteFunc(slices.Clone(edit.Get(h)), func(o *snapshot.VirtualService) bool { return o == vs }))
+			next.count(h, -1)
+		}
+	}
+	for _, vs := range come {
+		for _, h := range vs.Hosts {
+			others := edit.Get(h)
+			at, _ := slices.BinarySearchFunc(others, vs, compareRules)
+			edit.Set(h, slices.Insert(slices.Clone(others), at, vs))
+			next.count(h, 1)
+		}
+	}
+	next.naming = edit.Done()
+	next.lengths = slices.Sorted(maps.Keys(next.wildcards))
+	slices.Reverse(next.lengths)
+	return next
+}
+
+func (r *rules) count(host mesh.Hostname, n int) {
+	if !host.IsWildcard() {
+		return
+	}
+	if r.wildcards[len(host)] += n; r.wildcards[len(host)] == 0 {
+		delete(r.wildcards, len(host))
+	}
+}
+
+// withRoutes gives those of a list that have HTTP routes.
+func withRoutes(list []*snapshot.VirtualService) []*snapshot.VirtualService {
+	kept := make([]*snapshot.VirtualService, 0, len(list))
+	for _, vs := range list {
+		if len(vs.Spec.GetHttp()) > 0 {
+			kept = append(kept, vs)
+		}
+	}
+	return kept
+}
+
+// changedRules gives what is in one list only; both are in the order of compareRules.
+func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.VirtualService) {
+	for len(old) > 0 || len(now) > 0 {
+		switch {
+		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
+			old, now = old[1:], now[1:]
+		case len(now) == 0 || len(old) > 0 && compareRules(old[0], now[0]) <= 0:
+			gone, old = append(gone, old[0]), old[1:]
+		default:
+			come, now = append(come, now[0]), now[1:]
+		}
+	}
+	return gone, come
+}
+
+// rulesFor gives the VirtualServices of a host in the order in which they are tried: those that name it, then those of
+// wildcards, the most specific first; among equals in the View's order.
+func (r *rules) rulesFor(host mesh.Hostname) iter.Seq[*snapshot.VirtualService] {
+	return func(yield func(*snapshot.VirtualService) bool) {
+		if !host.IsWildcard() {
+			for _, vs := range r.naming.Get(host) {
+				if !yield(vs) {
+					return
+				}
+			}
+		}
+		tail := strings.TrimPrefix(string(host), "*")
+		for _, n := range r.lengths {
+			if n-1 > len(tail) {
+				continue
+			}
+			for _, vs := range r.naming.Get(mesh.Hostname("*" + tail[len(tail)-n+1:])) {
+				if !yield(vs) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package telemetry
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
+	otellogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/open_telemetry/v3"
+	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// Names of Envoy's loggers to services.
+const (
+	httpServiceLog   = "envoy.access_loggers.http_grpc"
+	tcpServiceLog    = "envoy.access_loggers.tcp_grpc"
+	openTelemetryLog = "envoy.access_loggers.open_telemetry"
+)
+
+// bootstrapService is the cluster of ProxyConfig.envoyAccessLogService, which is in the bootstrap.
+const bootstrapService = "envoy_accesslog_service"
+
+// Names of logs, as services are told them, where the provider has none.
+const (
+	httpLogName          = "http_envoy_accesslog"
+	tcpLogName           = "tcp_envoy_accesslog"
+	openTelemetryLogName = "otel_envoy_accesslog"
+)
+
+func httpService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider, at service) *grpclogv3.HttpGrpcAccessLogConfig {
+	return &grpclogv3.HttpGrpcAccessLogConfig{
+		CommonConfig:                    serviceConfig(cmp.Or(p.GetLogName(), httpLogName), at, p.GetFilterStateObjectsToLog()),
+		AdditionalRequestHeadersToLog:   p.GetAdditionalRequestHeadersToLog(),
+		AdditionalResponseHeadersToLog:  p.GetAdditionalResponseHeadersToLog(),
+		AdditionalResponseTrailersToLog: p.GetAdditionalResponseTrailersToLog(),
+	}
+}
+
+func tcpService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpGrpcV3LogProvider, at service) *grpclogv3.TcpGrpcAccessLogConfig {
+	return &grpclogv3.TcpGrpcAccessLogConfig{CommonConfig: serviceConfig(cmp.Or(p.GetLogName(), tcpLogName), at, p.GetFilterStateObjectsToLog())}
+}
+
+func serviceConfig(name string, at service, filterState []string) *grpclogv3.CommonGrpcAccessLogConfig {
+	return &grpclogv3.CommonGrpcAccessLogConfig{
+		LogName: name, GrpcService: grpcService(at), TransportApiVersion: corev3.ApiVersion_V3, FilterStateObjectsToLog: filterState,
+	}
+}
+
+func grpcService(at service) *corev3.GrpcService {
+	return &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+		EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: at.cluster, Authority: at.host},
+	}}
+}
+
+// openTelemetryService logs the line as the body of a record, and labels as its attributes. A format that Envoy would
+// refuse is not used.
+func openTelemetryService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider, at service) *otellogv3.OpenTelemetryAccessLogConfig {
+	out := &otellogv3.OpenTelemetryAccessLogConfig{LogName: cmp.Or(p.GetLogName(), openTelemetryLogName), GrpcService: grpcService(at)}
+	body, labels := p.GetLogFormat().GetText(), p.GetLogFormat().GetLabels()
+	if formatFault(body, labels) != "" {
+		body, labels = "", nil
+	}
+	out.Body = textValue(cmp.Or(body, strings.TrimSuffix(textFormat, "\n")))
+	if len(labels.GetFields()) > 0 {
+		out.Attributes = attributes(labels)
+	}
+	out.Formatters = formatters(body + " " + labels.String())
+	return out
+}
+
+// attributes are fields as OpenTelemetry has them, sorted by name.
+func attributes(fields *structpb.Struct) *commonv1.KeyValueList {
+	list := new(commonv1.KeyValueList)
+	for _, name := range slices.Sorted(maps.Keys(fields.GetFields())) {
+		list.Values = append(list.Values, &commonv1.KeyValue{Key: name, Value: attribute(fields.GetFields()[name])})
+	}
+	return list
+}
+
+// attribute is a value as Envoy takes it in attributes: a text, with commands, or a list of values.
+func attribute(v *structpb.Value) *commonv1.AnyValue {
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_StringValue:
+		return textValue(k.StringValue)
+	case *structpb.Value_StructValue:
+		return &commonv1.AnyValue{Value: &commonv1.AnyValue_KvlistValue{KvlistValue: attributes(k.StructValue)}}
+	case *structpb.Value_ListValue:
+		list := new(commonv1.ArrayValue)
+		for _, one := range k.ListValue.GetValues() {
+			list.Values = append(list.Values, attribute(one))
+		}
+		return &commonv1.AnyValue{Value: &commonv1.AnyValue_ArrayValue{ArrayValue: list}}
+	default: // Envoy's formatter takes nothing else
+		text, err := v.MarshalJSON()
+		if err != nil {
+			return textValue("")
+		}
+		return textValue(string(text))
+	}
+}
+
+func textValue(s string) *commonv1.AnyValue {
+	return &commonv1.AnyValue{Value: &commonv1.AnyValue_StringValue{StringValue: s}}
+}

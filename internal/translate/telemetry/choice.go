@@ -1,0 +1,103 @@
+package telemetry
+
+import (
+	"fmt"
+
+	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// side is the workload's part in traffic.
+type side bool
+
+const (
+	client side = false
+	server side = true
+)
+
+// plays says whether an entry for a mode is for the side.
+func (s side) plays(m telemetry.WorkloadMode) bool {
+	switch m {
+	case telemetry.WorkloadMode_CLIENT:
+		return s == client
+	case telemetry.WorkloadMode_SERVER:
+		return s == server
+	default:
+		return true
+	}
+}
+
+// layer is one Telemetry object that holds. Later ones add to, and override, earlier ones.
+type layer struct {
+	key  config.Key
+	spec *telemetry.Telemetry
+}
+
+func layersOf(rows snapshot.TelemetryRows) []layer {
+	var list []layer
+	for _, c := range rows {
+		if c != nil {
+			list = append(list, layer{c.Key, config.Spec[*telemetry.Telemetry](c)})
+		}
+	}
+	return list
+}
+
+// entry is an entry of a Telemetry's accessLogging or metrics that holds for a side.
+type entry[T any] struct {
+	origin
+	value T
+	// providers are those that it is about: its own, or else those of the entry before it, or else the mesh's defaults.
+	providers []named
+}
+
+// named is a provider by name, and where the name stands.
+type named struct {
+	origin
+	name string
+}
+
+// entries gives what holds for a side of all layers, and the providers that count in the end: those of the innermost object
+// that names any, or else the defaults.
+func entries[T interface {
+	GetProviders() []*telemetry.ProviderRef
+}](layers []layer, field string, list func(*telemetry.Telemetry) []T, holds func(T) bool, defaults []named) (all []entry[T], counting map[string]bool) {
+	parents := defaults
+	innermost := defaults
+	for _, l := range layers {
+		var own []named
+		for i, value := range list(l.spec) {
+			if !holds(value) {
+				continue
+			}
+			at := origin{l.key, fmt.Sprintf("spec.%s[%d]", field, i)}
+			if refs := value.GetProviders(); len(refs) > 0 {
+				parents = nil
+				for j, ref := range refs {
+					parents = append(parents, named{origin{l.key, fmt.Sprintf("%s.providers[%d].name", at.field, j)}, ref.GetName()})
+				}
+				own = append(own, parents...)
+			}
+			all = append(all, entry[T]{at, value, parents})
+		}
+		if len(own) > 0 {
+			innermost = own
+		}
+	}
+	counting = map[string]bool{}
+	for _, n := range innermost {
+		counting[n.name] = true
+	}
+	return all, counting
+}
+
+// defaults are names of MeshConfig.defaultProviders.
+func defaults(field string, names []string) []named {
+	list := make([]named, len(names))
+	for i, n := range names {
+		list[i] = named{origin{field: fmt.Sprintf("defaultProviders.%s[%d]", field, i)}, n}
+	}
+	return list
+}

@@ -1,0 +1,143 @@
+package telemetry
+
+import (
+	"fmt"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+)
+
+// notFor says why a provider cannot do what it is asked for.
+func notFor(p *provider, what string) string {
+	kind := kindOf(p)
+	if reason := neverThere(kind); reason != "" {
+		return fmt.Sprintf("provider %q (%s): %s", p.GetName(), kind, reason)
+	}
+	return fmt.Sprintf("provider %q is of kind %s, which takes no %s", p.GetName(), kind, what)
+}
+
+// neverThere says why Envoy has nothing for a kind of provider; "" where it has.
+func neverThere(kind string) string {
+	switch kind {
+	case "lightstep":
+		return "there is no such tracer in Envoy any more: Lightstep takes OpenTelemetry (opentelemetry)"
+	case "opencensus":
+		return "there is no such tracer in Envoy any more: use opentelemetry"
+	case "stackdriver":
+		return "upstream Envoy does not speak to Google Cloud by itself: send OpenTelemetry to a collector that does"
+	default:
+		return ""
+	}
+}
+
+// Unhonoured gives what of a Telemetry never has an effect, as Warnings without Key and Origin. What depends on the mesh and
+// its services is among the Problems of a Telemetry.
+func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
+	var found []config.Problem
+	warn := func(field, reason string) {
+		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+	}
+	for i, metrics := range spec.GetMetrics() {
+		at := fmt.Sprintf("spec.metrics[%d]", i)
+		if metrics.GetReportingInterval() != nil {
+			warn(at+".reportingInterval", "has no effect: Envoy counts the bytes of a TCP connection when it ends")
+		}
+		for j, o := range metrics.GetOverrides() {
+			switch m := o.GetMatch().GetMetricMatch().(type) {
+			case *telemetry.MetricSelector_CustomMetric:
+				if !known(o.GetMatch()) {
+					warn(fmt.Sprintf("%s.overrides[%d].match.customMetric", at, j), fmt.Sprintf("proxies have no metric %q", m.CustomMetric))
+				}
+			case *telemetry.MetricSelector_Metric:
+				if !known(o.GetMatch()) {
+					warn(fmt.Sprintf("%s.overrides[%d].match.metric", at, j),
+						fmt.Sprintf("proxies do not count %s: Envoy has the messages of gRPC calls for whole clusters only", m.Metric))
+				}
+			}
+			if _, ok := o.GetTagOverrides()[standardTag]; ok {
+				warn(fmt.Sprintf("%s.overrides[%d].tagOverrides[%s]", at, j, standardTag), "is the name of a tag that proxies use themselves")
+			}
+		}
+	}
+	return found
+}
+
+func known(s *telemetry.MetricSelector) bool {
+	for _, m := range standardMetrics() {
+		if selects(s, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// MeshFields are the fields of MeshConfig that telemetry follows.
+func MeshFields() config.Fields {
+	return config.Fields{
+		"accessLogFile", "accessLogFormat", "accessLogEncoding", "enableEnvoyAccessLogService",
+		"enableTracing", "defaultConfig.tracing.sampling", "defaultConfig.tracing.customTags", "defaultConfig.tracing.maxPathTagLength",
+		"defaultConfig.tracing.enableIstioTags", "defaultProviders", "extensionProviders",
+	}
+}
+
+// UnhonouredMesh gives what of a MeshConfig would shape telemetry and does not, as Warnings without Key and Origin. Fields
+// are paths in the MeshConfig itself.
+func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
+	var found []config.Problem
+	warn := func(field, reason string) {
+		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+	}
+	if fault := meshFormatFault(m); fault != "" {
+		warn("accessLogFormat", fault+": the default format is used")
+	}
+	names := map[string]bool{}
+	for i, p := range m.GetExtensionProviders() {
+		at := fmt.Sprintf("extensionProviders[%d]", i)
+		switch {
+		case p.GetName() == "":
+			warn(at+".name", "is required: nothing can name this provider")
+		case names[p.GetName()]:
+			warn(at+".name", fmt.Sprintf("%q is the name of an earlier provider, which is used", p.GetName()))
+		}
+		names[p.GetName()] = true
+		providerProblems(p, func(field, reason string) { warn(at+"."+field, reason) })
+	}
+	return found
+}
+
+// providerProblems looks at one provider by itself.
+func providerProblems(p *provider, warn func(field, reason string)) {
+	kind := kindOf(p)
+	if kind == "" {
+		warn("name", fmt.Sprintf("provider %q is of no kind", p.GetName()))
+		return
+	}
+	if a, ok := addressOf(p); ok {
+		if a.name == "" {
+			warn(kind+".service", "is required")
+		}
+		if a.port == 0 || a.port > 65535 {
+			warn(kind+".port", fmt.Sprintf("%d is not a port", a.port))
+		}
+	}
+	switch x := p.GetProvider().(type) {
+	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzHttp, *meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzGrpc:
+		warn(kind, "no service is asked whether a call is allowed yet")
+	case *meshconfig.MeshConfig_ExtensionProvider_Sds:
+		warn(kind, "secrets come from the control plane only")
+	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
+		formatProblem(kind, x.EnvoyFileAccessLog.GetLogFormat(), warn)
+	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyOtelAls:
+		formatProblem(kind, x.EnvoyOtelAls.GetLogFormat(), warn)
+	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
+		headerProblems(kind+".headers", x.Zipkin.GetHeaders(), warn)
+	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
+		openTelemetryProblems(kind, x.Opentelemetry, warn)
+	default:
+		if reason := neverThere(kind); reason != "" {
+			warn(kind, reason)
+		}
+	}
+}

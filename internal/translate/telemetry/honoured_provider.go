@@ -1,0 +1,42 @@
+package telemetry
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// formatProblem looks at the format of a provider that logs.
+func formatProblem(kind string, f interface {
+	GetText() string
+	GetLabels() *structpb.Struct
+}, warn func(field, reason string)) {
+	if fault := formatFault(f.GetText(), f.GetLabels()); fault != "" {
+		warn(kind+".logFormat", fault+": the default format is used")
+	}
+}
+
+// headerProblems looks at headers that a provider is sent.
+func headerProblems(at string, headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader, warn func(field, reason string)) {
+	for i, h := range headers {
+		if fault := headerFault(h); fault != "" {
+			warn(fmt.Sprintf("%s[%d]", at, i), fault+": the header is not sent")
+		}
+	}
+}
+
+func openTelemetryProblems(kind string, p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider, warn func(field, reason string)) {
+	headerProblems(kind+".http.headers", p.GetHttp().GetHeaders(), warn)
+	headerProblems(kind+".grpc.initialMetadata", p.GetGrpc().GetInitialMetadata(), warn)
+	if p.GetHttp() != nil && p.GetGrpc() != nil {
+		warn(kind+".grpc", "has no effect beside http")
+	}
+	if p.GetServiceAttributeEnrichment() == meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS {
+		warn(kind+".serviceAttributeEnrichment", "service.name is the one of ProxyConfig.tracingServiceName: a proxy says the same of itself to all tracers")
+	}
+	if d := p.GetDynatraceSampler(); d != nil {
+		headerProblems(kind+".dynatraceSampler.httpService.http.headers", d.GetHttpService().GetHttp().GetHeaders(), warn)
+	}
+}

@@ -1,0 +1,155 @@
+package telemetry
+
+import (
+	"fmt"
+
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
+)
+
+// defaultSampling is the share of requests, in percent, that are traced without anybody asking for it.
+const defaultSampling = 1
+
+// traceChoice is what all entries that hold for a side say of spans, the later over the earlier.
+type traceChoice struct {
+	// provider is where spans go; nil: to the tracer of the bootstrap.
+	provider           *named
+	sampling           *float64
+	tags               map[string]*telemetry.Tracing_CustomTag
+	disabled           bool
+	istioTags          *bool
+	noContext          bool
+	sampledByRequestID *bool
+}
+
+// tracing fills in the spans of a side. Where neither an object nor a default provider of the mesh says anything,
+// MeshConfig.enableTracing and ProxyConfig.tracing do.
+func (m *maker) tracing(s side, out *Side) {
+	c, any := m.chooseTracing(s)
+	switch {
+	case !any && !m.settings.Mesh.GetEnableTracing(), c.disabled:
+		return
+	case !any:
+		out.Tracing = m.newTracing(c)
+		return
+	}
+	t := m.newTracing(c)
+	if c.provider != nil && !m.trace(*c.provider, t) {
+		return
+	}
+	t.NoContextPropagation = c.noContext
+	out.Tracing, out.IgnoreRequestID = t, c.sampledByRequestID != nil && !*c.sampledByRequestID
+}
+
+// chooseTracing joins what objects say; any false: nobody says anything.
+func (m *maker) chooseTracing(s side) (c traceChoice, any bool) {
+	for _, n := range defaults("tracing", m.settings.Mesh.GetDefaultProviders().GetTracing()) {
+		if any {
+			m.warn(n.origin, "only the first provider is used: a proxy sends its spans to one place")
+			break
+		}
+		c.provider, any = &n, true
+	}
+	for _, l := range m.layers {
+		for i, t := range l.spec.GetTracing() {
+			if !s.plays(t.GetMatch().GetMode()) {
+				continue
+			}
+			any = true
+			c.over(t, origin{l.key, fmt.Sprintf("spec.tracing[%d]", i)})
+		}
+	}
+	return c, any
+}
+
+// over puts one entry over what was said before.
+func (c *traceChoice) over(t *telemetry.Tracing, at origin) {
+	if refs := t.GetProviders(); len(refs) > 0 { // of several, validation has warned
+		c.provider = &named{origin{at.key, at.field + ".providers[0].name"}, refs[0].GetName()}
+	}
+	if x := t.GetRandomSamplingPercentage(); x != nil {
+		c.sampling = &x.Value
+	}
+	if x := t.GetDisableSpanReporting(); x != nil {
+		c.disabled = x.Value
+	}
+	if len(t.GetCustomTags()) > 0 {
+		c.tags = t.GetCustomTags()
+	}
+	if x := t.GetUseRequestIdForTraceSampling(); x != nil {
+		c.sampledByRequestID = &x.Value
+	}
+	if x := t.GetEnableIstioTags(); x != nil {
+		c.istioTags = &x.Value
+	}
+	if x := t.GetDisableContextPropagation(); x != nil {
+		c.noContext = x.Value
+	}
+}
+
+// newTracing makes spans for the share of requests that is asked for, with tags; without a provider yet.
+func (m *maker) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
+	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
+	sampling := proxy.GetSampling()
+	if sampling <= 0 || sampling > 100 {
+		sampling = defaultSampling
+	}
+	if c.sampling != nil {
+		sampling = min(max(*c.sampling, 0), 100)
+	}
+	t := &hcmv3.HttpConnectionManager_Tracing{
+		ClientSampling:  &typev3.Percent{Value: 100},
+		RandomSampling:  &typev3.Percent{Value: sampling},
+		OverallSampling: &typev3.Percent{Value: 100},
+		CustomTags:      m.tags(c),
+	}
+	if n := proxy.GetMaxPathTagLength(); n > 0 {
+		t.MaxPathTagLength = wrapperspb.UInt32(n)
+	}
+	return t
+}
+
+// trace sends spans to a provider; false, with a warning, where that cannot be.
+func (m *maker) trace(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
+	p := m.providers.find(n.name)
+	if p == nil {
+		m.warn(n.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", n.name))
+		return false
+	}
+	if _, ok := addressOf(p); !ok || isLog(p) {
+		m.warn(n.origin, notFor(p, "spans"))
+		return false
+	}
+	at, ok := m.service(n, p)
+	if !ok {
+		return false
+	}
+	var length uint32
+	switch x := p.GetProvider().(type) {
+	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
+		t.Provider, length = zipkin(x.Zipkin, at), x.Zipkin.GetMaxTagLength()
+	case *meshconfig.MeshConfig_ExtensionProvider_Datadog:
+		t.Provider, length = datadog(at), x.Datadog.GetMaxTagLength()
+	case *meshconfig.MeshConfig_ExtensionProvider_Skywalking:
+		t.Provider = skywalking(x.Skywalking, at)
+	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
+		sampler, sampled := m.sampler(n, p)
+		t.Provider, length = openTelemetry(x.Opentelemetry, at, sampler), x.Opentelemetry.GetMaxTagLength()
+		if sampled { // it decides: all spans are to come to it
+			t.RandomSampling = &typev3.Percent{Value: 100}
+		}
+	}
+	if length > 0 {
+		t.MaxPathTagLength = wrapperspb.UInt32(length)
+	}
+	return true
+}
+
+func isLog(p *provider) bool {
+	return p.GetEnvoyHttpAls() != nil || p.GetEnvoyTcpAls() != nil || p.GetEnvoyOtelAls() != nil
+}

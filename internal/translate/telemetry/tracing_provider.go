@@ -1,0 +1,118 @@
+package telemetry
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tracev3 "github.com/envoyproxy/go-control-plane/envoy/config/trace/v3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+const (
+	zipkinPath = "/api/v2/spans"
+	// collectorTimeout bounds a request to a collector where the provider does not say how long it may take.
+	collectorTimeout = 3 * time.Second
+	// datadogService is what Datadog shows where the proxy's environment has no DD_SERVICE, which pilot-agent sets.
+	datadogService = "istio-proxy"
+)
+
+func tracer(name string, config proto.Message) *tracev3.Tracing_Http {
+	return &tracev3.Tracing_Http{Name: name, ConfigType: &tracev3.Tracing_Http_TypedConfig{TypedConfig: packed(config)}}
+}
+
+func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at service) *tracev3.Tracing_Http {
+	path := cmp.Or(p.GetPath(), zipkinPath)
+	c := &tracev3.ZipkinConfig{
+		CollectorEndpointVersion: tracev3.ZipkinConfig_HTTP_JSON,
+		TraceId_128Bit:           !p.GetEnable_64BitTraceId(),
+		// A server span of its own on each side: with a shared one, the two proxies' spans overwrite each other.
+		SharedSpanContext: wrapperspb.Bool(false),
+	}
+	if p.GetTraceContextOption() == meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider_USE_B3_WITH_W3C_PROPAGATION {
+		c.TraceContextOption = tracev3.ZipkinConfig_USE_B3_WITH_W3C_PROPAGATION
+	}
+	if p.GetTimeout() != nil || len(p.GetHeaders()) > 0 {
+		c.CollectorService = httpCollector(at, path, p.GetTimeout(), p.GetHeaders())
+	} else {
+		c.CollectorCluster, c.CollectorEndpoint, c.CollectorHostname = at.cluster, path, at.host
+	}
+	return tracer("envoy.tracers.zipkin", c)
+}
+
+func datadog(at service) *tracev3.Tracing_Http {
+	return tracer("envoy.tracers.datadog", &tracev3.DatadogConfig{
+		CollectorCluster: at.cluster, CollectorHostname: at.host, ServiceName: datadogService,
+	})
+}
+
+// skywalking names neither service nor instance: Envoy takes them from its node.
+func skywalking(p *meshconfig.MeshConfig_ExtensionProvider_SkyWalkingTracingProvider, at service) *tracev3.Tracing_Http {
+	c := &tracev3.SkyWalkingConfig{GrpcService: grpcService(at), ClientConfig: new(tracev3.ClientConfig)}
+	if p.GetAccessToken() != "" {
+		c.ClientConfig.BackendTokenSpecifier = &tracev3.ClientConfig_BackendToken{BackendToken: p.GetAccessToken()}
+	}
+	return tracer("envoy.tracers.skywalking", c)
+}
+
+// httpCollector is a service that spans are posted to.
+func httpCollector(at service, path string, timeout *durationpb.Duration, headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader) *corev3.HttpService {
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	if timeout == nil || timeout.AsDuration() < time.Millisecond {
+		timeout = durationpb.New(collectorTimeout)
+	}
+	s := &corev3.HttpService{HttpUri: &corev3.HttpUri{
+		Uri:              "http://" + at.authority() + path,
+		HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: at.cluster},
+		Timeout:          timeout,
+	}}
+	for _, h := range headers {
+		if name, value := header(h); name != "" {
+			s.RequestHeadersToAdd = append(s.RequestHeadersToAdd, &corev3.HeaderValueOption{
+				Header:       &corev3.HeaderValue{Key: name, Value: value},
+				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+			})
+		}
+	}
+	return s
+}
+
+// header gives a header that a provider is sent: its value is a format, which may name a variable of the proxy's environment.
+// The name is "" where Envoy would refuse the header.
+func header(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) (name, value string) {
+	if headerFault(h) != "" {
+		return "", ""
+	}
+	if env := h.GetEnvName(); env != "" {
+		return h.GetName(), "%ENVIRONMENT(" + env + ")%"
+	}
+	return h.GetName(), strings.ReplaceAll(h.GetValue(), "%", "%%")
+}
+
+func headerFault(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) string {
+	switch {
+	case h.GetName() == "" || strings.ContainsFunc(h.GetName(), func(r rune) bool { return !isToken(r) }):
+		return "is not the name of a header"
+	case strings.EqualFold(h.GetName(), "host"):
+		return "is the host of the service, and nothing else"
+	case strings.ContainsAny(h.GetValue(), "\r\n\x00"):
+		return "has a value of several lines"
+	case strings.ContainsAny(h.GetEnvName(), ")%\n"):
+		return "names a variable that no environment has"
+	default:
+		return ""
+	}
+}
+
+// isToken says whether a character may stand in the name of a header (RFC 9110, 5.6.2).
+func isToken(r rune) bool {
+	return r > ' ' && r < 0x7f && !strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
+}

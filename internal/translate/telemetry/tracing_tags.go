@@ -1,0 +1,125 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+
+	tracingv3 "github.com/envoyproxy/go-control-plane/envoy/type/tracing/v3"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+)
+
+// istioTags are the tags by which Istio's users find their workloads, and the variables of the proxy's environment that
+// hold them, which pilot-agent sets. A tag whose variable is not set is left out.
+func istioTags() [][2]string {
+	return [][2]string{
+		{"istio.canonical_revision", "ISTIO_CANONICAL_REVISION"},
+		{"istio.canonical_service", "ISTIO_CANONICAL_SERVICE"},
+		{"istio.cluster_id", "ISTIO_CLUSTER_ID"},
+		{"istio.mesh_id", "ISTIO_MESH_ID"},
+		{"istio.namespace", "ISTIO_NAMESPACE"},
+	}
+}
+
+// tags are those of spans, sorted: of objects, or else of ProxyConfig.tracing; and Istio's.
+func (m *maker) tags(c traceChoice) []*tracingv3.CustomTag {
+	byName := map[string]*tracingv3.CustomTag{}
+	add := func(t *tracingv3.CustomTag) {
+		if t != nil {
+			byName[t.GetTag()] = t
+		}
+	}
+	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
+	if withIstioTags(c, proxy) {
+		for _, t := range istioTags() {
+			add(environmentTag(t[0], t[1], ""))
+		}
+	}
+	if len(c.tags) > 0 {
+		for name, t := range c.tags {
+			add(customTag(name, t))
+		}
+	} else {
+		for name, t := range proxy.GetCustomTags() {
+			add(proxyTag(name, t))
+		}
+	}
+	var list []*tracingv3.CustomTag
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, byName[name])
+	}
+	return list
+}
+
+// withIstioTags: yes, unless somebody says no. Where nobody says anything of tracing at all there are no spans to tag.
+func withIstioTags(c traceChoice, proxy *meshconfig.Tracing) bool {
+	switch {
+	case c.istioTags != nil:
+		return *c.istioTags
+	case proxy.GetEnableIstioTags() != nil:
+		return proxy.GetEnableIstioTags().GetValue()
+	default:
+		return c.provider != nil || proxy != nil
+	}
+}
+
+// customTag translates a tag of a Telemetry, nil if it names no source or one that Envoy would refuse.
+func customTag(name string, in *telemetry.Tracing_CustomTag) *tracingv3.CustomTag {
+	switch t := in.GetType().(type) {
+	case *telemetry.Tracing_CustomTag_Literal:
+		return literalTag(name, t.Literal.GetValue())
+	case *telemetry.Tracing_CustomTag_Environment:
+		return environmentTag(name, t.Environment.GetName(), t.Environment.GetDefaultValue())
+	case *telemetry.Tracing_CustomTag_Header:
+		return headerTag(name, t.Header.GetName(), t.Header.GetDefaultValue())
+	case *telemetry.Tracing_CustomTag_Formatter:
+		if name == "" || t.Formatter.GetValue() == "" || config.FormatFault(t.Formatter.GetValue()) != "" {
+			return nil
+		}
+		return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Value{Value: t.Formatter.GetValue()}}
+	default:
+		return nil
+	}
+}
+
+// proxyTag translates a tag of ProxyConfig.tracing in the same way.
+func proxyTag(name string, in *meshconfig.Tracing_CustomTag) *tracingv3.CustomTag {
+	switch t := in.GetType().(type) {
+	case *meshconfig.Tracing_CustomTag_Literal:
+		return literalTag(name, t.Literal.GetValue())
+	case *meshconfig.Tracing_CustomTag_Environment:
+		return environmentTag(name, t.Environment.GetName(), t.Environment.GetDefaultValue())
+	case *meshconfig.Tracing_CustomTag_Header:
+		return headerTag(name, t.Header.GetName(), t.Header.GetDefaultValue())
+	default:
+		return nil
+	}
+}
+
+func literalTag(name, value string) *tracingv3.CustomTag {
+	if name == "" || value == "" {
+		return nil
+	}
+	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Literal_{Literal: &tracingv3.CustomTag_Literal{Value: value}}}
+}
+
+func environmentTag(name, variable, otherwise string) *tracingv3.CustomTag {
+	if name == "" || variable == "" {
+		return nil
+	}
+	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Environment_{
+		Environment: &tracingv3.CustomTag_Environment{Name: variable, DefaultValue: otherwise},
+	}}
+}
+
+func headerTag(name, header, otherwise string) *tracingv3.CustomTag {
+	if name == "" || header == "" {
+		return nil
+	}
+	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_RequestHeader{
+		RequestHeader: &tracingv3.CustomTag_Header{Name: header, DefaultValue: otherwise},
+	}}
+}
