@@ -29,7 +29,7 @@ func New() *cobra.Command {
 	c.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table, json or yaml")
 	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
 	c.AddCommand(
-		a.proxyStatus(), a.proxyConfig(), a.problems(), a.nacks(), a.services(), a.endpoints(), logLevels(),
+		a.proxyStatus(), a.proxyConfig(), a.problems(), a.nacks(), a.services(), a.endpoints(), a.explain(), logLevels(),
 		command.Request("Read a page of the control plane as it is", "127.0.0.1:8080"), command.Version(),
 	)
 	return c

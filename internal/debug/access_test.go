@@ -17,7 +17,7 @@ type asker struct{ name, from, host, namespace string }
 // ownPages are the pages that a workload may read, about proxies of its own namespace. A page that is added is not among
 // them unless somebody writes it here.
 func ownPages() map[string]bool {
-	return map[string]bool{"config_dump": true, "edsz": true, "ndsz": true}
+	return map[string]bool{"config_dump": true, "edsz": true, "explain": true, "ndsz": true}
 }
 
 func get(p http.Handler, a asker, method, path string) *httptest.ResponseRecorder {
@@ -50,7 +50,7 @@ func TestWhoMayReadWhat(t *testing.T) {
 	p := guarded(t)
 	paths := map[string]bool{"/debug": false, "/debug/": false, "/debug/pprof/": false, "/debug/pprof/cmdline": false, "/debug/pprof/symbol": false}
 	for _, x := range p.table {
-		paths["/debug/"+x.name+"?proxyID=web-1.shop"] = ownPages()[x.name]
+		paths["/debug/"+x.name+"?proxyID=web-1.shop&url=tcp://10.2.0.1:80"] = ownPages()[x.name]
 	}
 	if len(paths) < 30 {
 		t.Fatalf("only %d pages: the test sees nothing", len(paths))

@@ -19,9 +19,12 @@ type Service struct {
 	Hostname        string     `json:"hostname"`
 	ClusterVIPs     VIPs       `json:"clusterVIPs"`
 	DefaultAddress  string     `json:"defaultAddress,omitempty"`
-	Resolution      int        `json:"Resolution"`
-	MeshExternal    bool       `json:"MeshExternal"`
-	ResourceVersion string     `json:"ResourceVersion"`
+	// AutoAllocatedIPv4Address and its kin are what callers know who are told the addresses of hosts without any.
+	AutoAllocatedIPv4Address string `json:"autoAllocatedIPv4Address,omitempty"`
+	AutoAllocatedIPv6Address string `json:"autoAllocatedIPv6Address,omitempty"`
+	Resolution               int    `json:"Resolution"`
+	MeshExternal             bool   `json:"MeshExternal"`
+	ResourceVersion          string `json:"ResourceVersion"`
 }
 
 // Attributes are what istiod keeps beside a service.
@@ -60,7 +63,7 @@ const DetectedProtocol = "UnsupportedProtocol"
 // unspecified is istiod's address of a service that has none.
 const unspecified = "0.0.0.0"
 
-// resolutionNumber is istiod's number of a resolution: ClientSideLB, DNSLB, Passthrough, DNSRoundRobinLB, Alias.
+// resolutionNumber is istiod's number of a resolution: ClientSideLB, DNSLB, Passthrough, DNSRoundRobinLB, Alias, DynamicDNS.
 func resolutionNumber(r mesh.Resolution) int {
 	switch r {
 	case mesh.DNS:
@@ -71,6 +74,8 @@ func resolutionNumber(r mesh.Resolution) int {
 		return 3
 	case mesh.Alias:
 		return 4
+	case mesh.DynamicDNS:
+		return 5
 	default:
 		return 0
 	}
@@ -117,6 +122,13 @@ func newService(s *mesh.Service) Service {
 	}
 	if len(s.Addresses) > 0 {
 		out.ClusterVIPs.Addresses = map[string][]string{string(s.Cluster): s.Addresses}
+	}
+	for _, a := range s.Allocated {
+		if strings.Contains(a, ":") {
+			out.AutoAllocatedIPv6Address = a
+		} else {
+			out.AutoAllocatedIPv4Address = a
+		}
 	}
 	for _, x := range s.Ports {
 		out.Ports = append(out.Ports, newPort(x))

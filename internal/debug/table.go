@@ -32,6 +32,7 @@ func (p *Pages) all() []page {
 		{"edsz", owners, "the endpoints that a proxy was sent (?proxyID=)", p.typed("eds"), nil},
 		{"endpointShardz", operators, "all endpoints by service and by who says so", p.endpointShardz, nil},
 		{"endpointz", operators, "all endpoints by service and port; ?brief as lines of text", p.endpointz, nil},
+		{"explain", owners, "where a call of a proxy goes, and which objects decide it (?proxyID=&url=)", p.explain, nil},
 		{"inject", operators, "injection templates", p.inject, nil},
 		{"instancesz", operators, "the service ports that each connected proxy serves", p.instancesz, nil},
 		{"krtz", operators, "what the current snapshot holds, by collection", p.krtz, nil},

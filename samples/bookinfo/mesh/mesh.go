@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -27,6 +28,10 @@ type Options struct {
 	Manifests fs.FS
 	// WithoutSidecars runs the apps alone: no control plane, no capture, and a service's name means one of its pods.
 	WithoutSidecars bool
+	// Hosts are more names that every pod resolves, besides those of services.
+	Hosts map[string]netip.Addr
+	// ControlPlaneArgs are more flags of pilot-discovery.
+	ControlPlaneArgs []string
 	// AgentEnv is more variables for every agent, "NAME=value".
 	AgentEnv []string
 	// Progress is told what happens, if not nil.
@@ -101,7 +106,7 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if err != nil {
 		return err
 	}
-	if err := m.addWorkloads(platform, opts.WithoutSidecars); err != nil {
+	if err := m.addWorkloads(platform, opts); err != nil {
 		return err
 	}
 	opts.Progress("starting %d apps", len(m.Workloads))
@@ -117,6 +122,7 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if err != nil {
 		return err
 	}
+	m.ControlPlane.command.Args = append(m.ControlPlane.command.Args, opts.ControlPlaneArgs...)
 	if err := m.ControlPlane.Start(ctx); err != nil {
 		return err
 	}
@@ -155,9 +161,9 @@ func newSidecar(o Options, discovery netip.Addr) (*sidecar, error) {
 	return s, nil
 }
 
-func (m *Mesh) addWorkloads(platform *platform, plain bool) error {
+func (m *Mesh) addWorkloads(platform *platform, opts Options) error {
 	address := clusterIP
-	if plain {
+	if opts.WithoutSidecars {
 		address = platform.firstEndpoint
 	}
 	for _, pod := range platform.pods {
@@ -165,6 +171,7 @@ func (m *Mesh) addWorkloads(platform *platform, plain bool) error {
 		if err != nil {
 			return err
 		}
+		maps.Copy(hosts, opts.Hosts)
 		w, err := addWorkload(m.Network, pod, hosts)
 		if err != nil {
 			return err

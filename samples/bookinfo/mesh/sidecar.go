@@ -69,7 +69,7 @@ func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 	command := netns.Command{
 		Name: "agent",
 		Path: s.agentPath,
-		Args: []string{"proxy", "sidecar", "--domain", pod.Namespace + ".svc." + s.domain},
+		Args: []string{"proxy", proxyType(pod), "--domain", pod.Namespace + ".svc." + s.domain},
 		Dir:  dir,
 		Env: []string{
 			"POD_NAME=" + pod.Name,
@@ -93,4 +93,16 @@ func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 	}
 	command.Env = append(command.Env, s.env...)
 	return command, nil
+}
+
+// isGateway says that a pod runs a proxy of its own, as Istio's injection is told it (annotation inject.istio.io/templates).
+func isGateway(pod *corev1.Pod) bool {
+	return pod.Annotations["inject.istio.io/templates"] == "gateway"
+}
+
+func proxyType(pod *corev1.Pod) string {
+	if isGateway(pod) {
+		return "router"
+	}
+	return "sidecar"
 }

@@ -76,11 +76,13 @@ func (w *Workload) startApp(ctx context.Context, binaries string) error {
 	return nil
 }
 
-// startSidecar captures the pod's traffic, starts its agent and waits until Envoy is ready.
+// startSidecar captures the pod's traffic, starts its agent and waits until Envoy is ready. A gateway's traffic is its own.
 func (w *Workload) startSidecar(ctx context.Context, s *sidecar) error {
 	w.sidecar = s
-	if err := w.capture(ctx, s); err != nil {
-		return err
+	if !isGateway(w.Pod) {
+		if err := w.capture(ctx, s); err != nil {
+			return err
+		}
 	}
 	dir := filepath.Join(w.Node.Dir(), "proxy")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -1,0 +1,227 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+)
+
+// act does what the route says.
+func (x *exchange) act() []Ending {
+	r := x.routed.route
+	if r == nil {
+		return []Ending{x.reply(http.StatusNotFound, "", "no route")}
+	}
+	switch a := r.GetAction().(type) {
+	case *routev3.Route_Redirect:
+		return x.redirect(a.Redirect)
+	case *routev3.Route_DirectResponse:
+		e := x.reply(int(a.DirectResponse.GetStatus()), dataText(a.DirectResponse.GetBody()), "direct response")
+		x.step(Step{Stage: StageAction, Decided: "answers " + e.text(), By: x.routeObjects(r)})
+		e.Response = x.responseChanges(nil)
+		return []Ending{e}
+	case *routev3.Route_Route:
+		return x.forward(a.Route)
+	default:
+		return x.unsupported(r.GetName(), "the action %T is not followed", a)
+	}
+}
+
+// dataText reads what is written in; a file's content is not known here.
+func dataText(d *corev3.DataSource) string {
+	switch s := d.GetSpecifier().(type) {
+	case *corev3.DataSource_InlineString:
+		return s.InlineString
+	case *corev3.DataSource_InlineBytes:
+		return string(s.InlineBytes)
+	case *corev3.DataSource_Filename:
+		return "(the file " + s.Filename + ")"
+	default:
+		return ""
+	}
+}
+
+// choice is a cluster that a route may choose.
+type choice struct {
+	cluster string
+	share   float64
+	weight  *routev3.WeightedCluster_ClusterWeight // nil: it is the only one
+}
+
+// choices gives the clusters of a route; the text says how one is chosen.
+func (x *exchange) choices(a *routev3.RouteAction) (list []choice, text string, err error) {
+	switch s := a.GetClusterSpecifier().(type) {
+	case *routev3.RouteAction_Cluster:
+		return []choice{{cluster: s.Cluster, share: 1}}, "forwards to " + s.Cluster, nil
+	case *routev3.RouteAction_ClusterHeader:
+		name, _ := x.request.value(s.ClusterHeader)
+		return []choice{{cluster: name, share: 1}}, fmt.Sprintf("forwards to the cluster that the header %s names, %q", s.ClusterHeader, name), nil
+	case *routev3.RouteAction_WeightedClusters:
+		total := 0.0
+		for _, c := range s.WeightedClusters.GetClusters() {
+			total += float64(c.GetWeight().GetValue())
+		}
+		var parts []string
+		for _, c := range s.WeightedClusters.GetClusters() {
+			share := float64(c.GetWeight().GetValue()) / total
+			list = append(list, choice{c.GetName(), share, c})
+			parts = append(parts, percent(share)+" "+c.GetName())
+		}
+		return list, "forwards " + strings.Join(parts, ", "), nil
+	default:
+		return nil, "", fmt.Errorf("the cluster is chosen in a way that is not followed (%T)", s)
+	}
+}
+
+// forward sends the request to a cluster.
+func (x *exchange) forward(a *routev3.RouteAction) []Ending {
+	choices, text, err := x.choices(a)
+	if err != nil {
+		return x.unsupported(x.routed.route.GetName(), "%v", err)
+	}
+	x.step(Step{Stage: StageAction, Decided: text, By: x.routeObjects(x.routed.route)})
+	timeout, perTry, retries := x.policies(a)
+	mirrors := x.mirrors(a)
+	var out []Ending
+	for _, c := range choices {
+		if c.share == 0 {
+			continue
+		}
+		e := x.to(c, a)
+		if e.Kind == Forwarded {
+			e.Timeout, e.PerTry, e.Retries, e.Mirrors = timeout, perTry, retries, mirrors
+		}
+		e.Share = c.share
+		out = append(out, e)
+	}
+	return out
+}
+
+// to gives the ending in one cluster.
+func (x *exchange) to(c choice, a *routev3.RouteAction) Ending {
+	upstream := x.upstream(c, a)
+	t, end := x.cluster(c.cluster)
+	switch {
+	case len(end) > 0:
+		return end[0]
+	case t == nil:
+		status := http.StatusServiceUnavailable
+		switch a.GetClusterNotFoundResponseCode() {
+		case routev3.RouteAction_NOT_FOUND:
+			status = http.StatusNotFound
+		case routev3.RouteAction_INTERNAL_SERVER_ERROR:
+			status = http.StatusInternalServerError
+		}
+		return x.reply(status, "", "there is no cluster "+c.cluster)
+	case len(t.endpoints) == 0:
+		e := x.reply(http.StatusServiceUnavailable, "no healthy upstream", "the cluster has no endpoint to use")
+		e.Cluster = c.cluster
+		return e
+	}
+	return Ending{
+		Kind: Forwarded, Cluster: c.cluster, Route: x.routed.route.GetName(), Endpoints: t.endpoints, Transport: t.transport,
+		Protocol: t.protocol, Upstream: upstream, Response: x.responseChanges(c.weight),
+	}
+}
+
+// defaultTimeout is Envoy's bound of a request (RouteAction.timeout).
+const defaultTimeout = 15 * time.Second
+
+// policies says how long a request may take and how often it is tried.
+func (x *exchange) policies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
+	timeout = defaultTimeout
+	if a.GetTimeout() != nil {
+		timeout = a.GetTimeout().AsDuration()
+	}
+	if x.request.grpc() && a.GetMaxGrpcTimeout() != nil { //nolint:staticcheck // Envoy still goes by it, and so do generated routes
+		own, most := x.grpcTimeout(), a.GetMaxGrpcTimeout().AsDuration() //nolint:staticcheck // the same
+		timeout = own
+		if most > 0 && (own == 0 || own > most) {
+			timeout = most
+		}
+	}
+	if ms, ok := x.request.value("x-envoy-upstream-rq-timeout-ms"); ok {
+		if n, err := strconv.Atoi(ms); err == nil {
+			timeout = time.Duration(n) * time.Millisecond
+		}
+	}
+	p := a.GetRetryPolicy()
+	if p == nil {
+		p = x.routed.host.GetRetryPolicy()
+	}
+	var parts []string
+	if timeout > 0 {
+		parts = append(parts, "answers 504 after "+timeout.String())
+	}
+	if p.GetRetryOn() != "" {
+		retries = &Retries{Attempts: 1, On: p.GetRetryOn()}
+		if p.GetNumRetries() != nil {
+			retries.Attempts = p.GetNumRetries().GetValue()
+		}
+		perTry = p.GetPerTryTimeout().AsDuration()
+		text := fmt.Sprintf("tries %d times more on %s", retries.Attempts, p.GetRetryOn())
+		if perTry > 0 {
+			text += ", each for " + perTry.String()
+		}
+		parts = append(parts, text)
+	}
+	for _, h := range a.GetHashPolicy() {
+		parts = append(parts, "keeps requests together by "+hashText(h))
+	}
+	if len(parts) > 0 {
+		x.note(StagePolicy, "", "%s", strings.Join(parts, "; "))
+	}
+	return timeout, perTry, retries
+}
+
+func hashText(h *routev3.RouteAction_HashPolicy) string {
+	switch p := h.GetPolicySpecifier().(type) {
+	case *routev3.RouteAction_HashPolicy_Header_:
+		return "the header " + p.Header.GetHeaderName()
+	case *routev3.RouteAction_HashPolicy_Cookie_:
+		return "the cookie " + p.Cookie.GetName()
+	case *routev3.RouteAction_HashPolicy_QueryParameter_:
+		return "the parameter " + p.QueryParameter.GetName()
+	case *routev3.RouteAction_HashPolicy_ConnectionProperties_:
+		return "the client's address"
+	default:
+		return "what is not followed"
+	}
+}
+
+// grpcTimeout reads grpc-timeout: "100m" is 100 milliseconds. 0: none.
+func (x *exchange) grpcTimeout() time.Duration {
+	text, ok := x.request.value("grpc-timeout")
+	if !ok || len(text) < 2 {
+		return 0
+	}
+	n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
+	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * units[text[len(text)-1]]
+}
+
+// mirrors gives who gets copies.
+func (x *exchange) mirrors(a *routev3.RouteAction) []Mirror {
+	var out []Mirror
+	for _, m := range a.GetRequestMirrorPolicies() {
+		share := 1.0
+		if m.GetRuntimeFraction() != nil {
+			share = fraction(m.GetRuntimeFraction().GetDefaultValue())
+		}
+		x.step(Step{Stage: StageMirror, Resource: m.GetCluster(), Decided: percent(share) + " of requests are copied there", By: x.routeObjects(x.routed.route)})
+		mirror := Mirror{Cluster: m.GetCluster(), Share: share}
+		if t, _ := x.cluster(m.GetCluster()); t != nil {
+			mirror.Endpoints = t.endpoints
+		}
+		out = append(out, mirror)
+	}
+	return out
+}

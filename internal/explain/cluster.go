@@ -1,0 +1,177 @@
+package explain
+
+import (
+	"fmt"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	upstreamsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+)
+
+// destination is what a cluster turns out to be.
+type destination struct {
+	endpoints []Endpoint // those with a share
+	transport string
+	protocol  string // of HTTP
+}
+
+// cluster looks at where a cluster leads. It is nil without endings if there is no such cluster.
+func (w *walk) cluster(name string) (*destination, []Ending) {
+	c, ok, err := w.Resources.cluster(name)
+	switch {
+	case err != nil:
+		return nil, w.fail(err)
+	case !ok:
+		w.note(StageCluster, name, "the proxy has no such cluster")
+		return nil, nil
+	}
+	transport, known := transportOf(c.message.GetTransportSocket())
+	if !known {
+		w.note(StageUnsupported, name, "its transport %s is not followed", c.message.GetTransportSocket().GetName())
+	}
+	if len(c.message.GetTransportSocketMatches()) > 0 {
+		w.note(StageUnsupported, name, "the transport differs by endpoint, which is not followed")
+	}
+	w.step(Step{Stage: StageCluster, Resource: name, Decided: clusterKind(c.message) + "; " + transport, By: w.clusterObjects(c)})
+	if c.message.GetLbSubsetConfig() != nil {
+		return nil, w.unsupported(name, "it chooses subsets by metadata, which is not followed")
+	}
+	endpoints, end := w.endpoints(c.message)
+	if end != nil {
+		return nil, end
+	}
+	return &destination{endpoints, transport, w.upstreamProtocol(c.message)}, nil
+}
+
+// httpOptions is where a cluster says which HTTP it speaks.
+const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+// upstreamProtocol says which HTTP the endpoints are spoken to.
+func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
+	o, _ := unpack(c.GetTypedExtensionProtocolOptions()[httpOptions], new(upstreamsv3.HttpProtocolOptions))
+	switch {
+	case o.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil,
+		o.GetUseDownstreamProtocolConfig() != nil && w.call.spoken() == HTTP2,
+		o.GetUpstreamProtocolOptions() == nil && c.GetHttp2ProtocolOptions() != nil: //nolint:staticcheck // the older field, which EnvoyFilters may still use
+		return "HTTP/2"
+	case o.GetExplicitHttpConfig().GetHttp3ProtocolOptions() != nil:
+		return "HTTP/3"
+	case o.GetAutoConfig() != nil:
+		return "HTTP/2 or HTTP/1.1, as is negotiated"
+	default:
+		return "HTTP/1.1"
+	}
+}
+
+// clusterKind says in a few words how a cluster finds its endpoints.
+func clusterKind(c *clusterv3.Cluster) string {
+	if c.GetClusterType() != nil {
+		return c.GetClusterType().GetName()
+	}
+	switch c.GetType() {
+	case clusterv3.Cluster_EDS:
+		return "told its endpoints (EDS), " + c.GetLbPolicy().String()
+	case clusterv3.Cluster_ORIGINAL_DST:
+		if o := c.GetOriginalDstLbConfig().GetUpstreamPortOverride(); o != nil {
+			return fmt.Sprintf("goes where the connection was going, port %d", o.GetValue())
+		}
+		return "goes where the connection was going"
+	case clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
+		return "resolves the names of its endpoints (" + c.GetType().String() + "), " + c.GetLbPolicy().String()
+	default:
+		return "has its endpoints written in (STATIC), " + c.GetLbPolicy().String()
+	}
+}
+
+// transportOf says how endpoints are spoken to; known is false for transports that are not followed.
+func transportOf(s *corev3.TransportSocket) (text string, known bool) {
+	switch filterKind(s.GetName()) {
+	case "", "raw_buffer":
+		return "plain text", true
+	case "tls":
+		t, ok := unpack(s.GetTypedConfig(), new(tlsv3.UpstreamTlsContext))
+		switch {
+		case !ok:
+			return "TLS", false
+		case t.GetAutoHostSni():
+			return "TLS, server name as the host of the request", true
+		case t.GetSni() == "":
+			return "TLS, no server name", true
+		}
+		return "TLS, server name " + t.GetSni(), true
+	case "upstream_proxy_protocol":
+		p, ok := unpack(s.GetTypedConfig(), new(proxyprotocolv3.ProxyProtocolUpstreamTransport))
+		inner, known := transportOf(p.GetTransportSocket())
+		return "PROXY protocol, then " + inner, ok && known
+	default:
+		return s.GetName(), false
+	}
+}
+
+// endpoints gives the endpoints of a cluster that have a share.
+func (w *walk) endpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
+	if c.GetClusterType().GetName() == dynamicCluster {
+		return w.dynamicEndpoints(c), nil
+	}
+	if c.GetClusterType() != nil {
+		return nil, w.unsupported(c.GetName(), "clusters of the type %s are not followed", c.GetClusterType().GetName())
+	}
+	switch c.GetType() {
+	case clusterv3.Cluster_ORIGINAL_DST:
+		to := w.call.To
+		if o := c.GetOriginalDstLbConfig().GetUpstreamPortOverride(); o != nil {
+			return w.original(fmt.Sprintf("%s:%d", bracketed(to.Addr().String()), o.GetValue())), nil
+		}
+		return w.original(to.String()), nil
+	case clusterv3.Cluster_EDS:
+		name := c.GetEdsClusterConfig().GetServiceName()
+		if name == "" {
+			name = c.GetName()
+		}
+		a, ok, err := w.assignment(name)
+		if err != nil {
+			return nil, w.fail(err)
+		}
+		if !ok {
+			w.note(StageEndpoints, name, "no assignment has come, so it has no endpoints")
+			return nil, nil
+		}
+		return w.balanced(name, a.message, c), nil
+	default:
+		return w.balanced(c.GetName(), c.GetLoadAssignment(), c), nil
+	}
+}
+
+func (w *walk) original(address string) []Endpoint {
+	if w.call.Direction == Direct {
+		w.note(StageEndpoints, "", "the connection was not captured, so there is no original destination")
+		return nil
+	}
+	w.note(StageEndpoints, "", "%s, the original destination", address)
+	return []Endpoint{{Address: address, Share: 1}}
+}
+
+// balanced gives those endpoints of an assignment that have a share, and says it.
+func (w *walk) balanced(name string, a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
+	var used []Endpoint
+	idle := 0
+	for _, e := range loads(a, c) {
+		if e.Share == 0 {
+			idle++
+			continue
+		}
+		used = append(used, e)
+	}
+	text := endpointsText(used)
+	if len(used) == 0 {
+		text = "none to use"
+	}
+	if idle > 0 {
+		text += fmt.Sprintf("; %d more wait for these to fail, or are not healthy", idle)
+	}
+	w.note(StageEndpoints, name, "%s", text)
+	return used
+}

@@ -1,0 +1,87 @@
+package explain
+
+import (
+	"net/http"
+	"strings"
+
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+)
+
+// corsFilter answers preflights, and says in x.cors what it adds to other responses. It gives nil where the request goes on.
+func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
+	packed := x.perRoute(f.GetName())
+	if packed == nil {
+		return nil
+	}
+	p, ok := unpack(packed, new(corsv3.CorsPolicy))
+	if !ok {
+		x.note(StageUnsupported, f.GetName(), "its configuration %s is not followed", packed.GetTypeUrl())
+		return nil
+	}
+	origin, there := x.request.value("origin")
+	if !there || origin == "" || p.GetFilterEnabled() != nil && fraction(p.GetFilterEnabled().GetDefaultValue()) == 0 {
+		return nil
+	}
+	allowed := false
+	for _, m := range p.GetAllowOriginStringMatch() {
+		ok, err := stringMatches(m, origin)
+		if err != nil {
+			x.note(StageUnsupported, f.GetName(), "%v", err)
+		}
+		allowed = allowed || ok
+	}
+	wanted, preflight := x.request.value("access-control-request-method")
+	preflight = preflight && wanted != "" && x.request.Method == http.MethodOptions
+	switch {
+	case preflight && (allowed || !p.GetForwardNotMatchingPreflights().GetValue() && p.GetForwardNotMatchingPreflights() != nil):
+		x.corsStep(f.GetName(), origin, allowed, "answers the preflight")
+		return x.preflight(p, origin, allowed)
+	case allowed:
+		x.corsStep(f.GetName(), origin, allowed, "says so in the response")
+		x.cors = corsChanges(p, origin)
+	default:
+		x.corsStep(f.GetName(), origin, allowed, "lets the request pass")
+	}
+	return nil
+}
+
+func (x *exchange) corsStep(name, origin string, allowed bool, decided string) {
+	text := "origin " + origin + " is not allowed"
+	if allowed {
+		text = "origin " + origin + " is allowed"
+	}
+	x.step(Step{Stage: StageFilter, Resource: name, Matched: text, Decided: decided, By: x.routeObjects(x.routed.route)})
+}
+
+func (x *exchange) preflight(p *corsv3.CorsPolicy, origin string, allowed bool) *Ending {
+	e := &Ending{Share: 1, Kind: Answered, Status: http.StatusOK, Reason: "CORS preflight"}
+	if !allowed {
+		return e
+	}
+	e.Header = []Header{{"access-control-allow-origin", origin}}
+	for _, h := range []Header{
+		{"access-control-allow-methods", p.GetAllowMethods()}, {"access-control-allow-headers", p.GetAllowHeaders()},
+		{"access-control-max-age", p.GetMaxAge()}, {"access-control-expose-headers", p.GetExposeHeaders()},
+	} {
+		if h.Value != "" {
+			e.Header = append(e.Header, h)
+		}
+	}
+	if p.GetAllowCredentials().GetValue() {
+		e.Header = append(e.Header, Header{"access-control-allow-credentials", "true"})
+	}
+	return e
+}
+
+// corsChanges are those to the response of a request that is no preflight.
+func corsChanges(p *corsv3.CorsPolicy, origin string) []HeaderChange {
+	out := []HeaderChange{{"set", "access-control-allow-origin", origin}}
+	if p.GetAllowCredentials().GetValue() {
+		out = append(out, HeaderChange{"set", "access-control-allow-credentials", "true"})
+	}
+	if e := strings.TrimSpace(p.GetExposeHeaders()); e != "" {
+		out = append(out, HeaderChange{"set", "access-control-expose-headers", e})
+	}
+	return out
+}

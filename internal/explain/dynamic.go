@@ -1,0 +1,51 @@
+package explain
+
+import (
+	"net"
+	"strconv"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	httpdfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_forward_proxy/v3"
+	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
+)
+
+// dynamicCluster is the type of clusters whose endpoint is the name that a request or a connection is for.
+const dynamicCluster = "envoy.clusters.dynamic_forward_proxy"
+
+// dynamicEndpoints gives the one endpoint of a dynamic cluster, none if no filter has looked a name up.
+func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
+	if w.dynamic == "" {
+		w.note(StageEndpoints, c.GetName(), "no filter has looked a name up, so there is none")
+		return nil
+	}
+	host, port := w.dynamic, "80"
+	if c.GetTransportSocket() != nil {
+		port = "443"
+	}
+	if h, p, err := net.SplitHostPort(w.dynamic); err == nil {
+		host, port = h, p
+	}
+	address := net.JoinHostPort(host, port)
+	w.note(StageEndpoints, c.GetName(), "%s, as the proxy resolves the name", address)
+	return []Endpoint{{Address: address, Share: 1}}
+}
+
+// dynamicByHost has the host of the request looked up.
+func (x *exchange) dynamicByHost(filter string) {
+	x.dynamic = x.request.Authority
+	if p, ok := unpack(x.perRoute(filter), new(httpdfpv3.PerRouteConfig)); ok {
+		switch {
+		case p.GetHostRewriteLiteral() != "":
+			x.dynamic = p.GetHostRewriteLiteral()
+		case p.GetHostRewriteHeader() != "":
+			x.dynamic, _ = x.request.value(p.GetHostRewriteHeader())
+		}
+	}
+}
+
+// dynamicByServerName has the server name of a TLS connection looked up.
+func (w *walk) dynamicByServerName(f *snidfpv3.FilterConfig) {
+	if w.call.ServerName != "" {
+		w.dynamic = net.JoinHostPort(w.call.ServerName, strconv.FormatUint(uint64(f.GetPortValue()), 10))
+	}
+}

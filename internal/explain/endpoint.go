@@ -1,0 +1,68 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+)
+
+// endpointAddress writes an endpoint's address.
+func endpointAddress(e *endpointv3.LbEndpoint) string {
+	a := e.GetEndpoint().GetAddress()
+	switch {
+	case a.GetPipe() != nil:
+		return a.GetPipe().GetPath()
+	case a.GetEnvoyInternalAddress() != nil:
+		return "internal " + a.GetEnvoyInternalAddress().GetServerListenerName()
+	default:
+		return fmt.Sprintf("%s:%d", bracketed(a.GetSocketAddress().GetAddress()), a.GetSocketAddress().GetPortValue())
+	}
+}
+
+// bracketed writes an IPv6 address as it stands before a port.
+func bracketed(host string) string {
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
+}
+
+func localityText(l *corev3.Locality) string {
+	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
+}
+
+// maxEndpointsTold bounds how many endpoints a line names.
+const maxEndpointsTold = 8
+
+func endpointsText(list []Endpoint) string {
+	var parts []string
+	for i, e := range list {
+		if i == maxEndpointsTold {
+			parts = append(parts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		text := e.Address
+		if len(list) > 1 {
+			text = percent(e.Share) + " " + text
+		}
+		var more []string
+		if e.Locality != "" {
+			more = append(more, e.Locality)
+		}
+		if e.Priority > 0 {
+			more = append(more, fmt.Sprintf("priority %d", e.Priority))
+		}
+		if len(more) > 0 {
+			text += " (" + strings.Join(more, ", ") + ")"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// percent writes a share: "25%", "33.3%".
+func percent(share float64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", 100*share), "0"), ".") + "%"
+}

@@ -1,0 +1,121 @@
+package explain
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	faultcommonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/fault/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// perRoute gives a filter's configuration for the route at hand, most specific first; nil if there is none.
+func (x *exchange) perRoute(filter string) *anypb.Any {
+	for _, configs := range []map[string]*anypb.Any{
+		x.routed.route.GetTypedPerFilterConfig(), x.routed.host.GetTypedPerFilterConfig(), x.routed.config.GetTypedPerFilterConfig(),
+	} {
+		if a := configs[filter]; a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// fault injects delays and errors: it gives the requests that it answers, and those that go on.
+func (x *exchange) fault(f *hcmv3.HttpFilter, open []branch) (answered []Ending, rest []branch) {
+	packed := x.perRoute(f.GetName())
+	if packed == nil {
+		packed = f.GetTypedConfig()
+	}
+	c, ok := unpack(packed, new(faultv3.HTTPFault))
+	if !ok {
+		x.note(StageUnsupported, f.GetName(), "its configuration %s is not followed", packed.GetTypeUrl())
+		return nil, open
+	}
+	if !x.faulty(f.GetName(), c) {
+		return nil, open
+	}
+	if share, delay := faultDelay(c.GetDelay()); share > 0 {
+		x.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: percent(share) + " of requests wait " + delay.String(), By: x.faultObjects()})
+		open = delayed(open, share, delay)
+	}
+	share := fraction(c.GetAbort().GetPercentage())
+	if c.GetAbort() == nil || share == 0 {
+		return nil, open
+	}
+	answer := x.abort(c.GetAbort())
+	x.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: percent(share) + " of requests are answered " + answer.text(), By: x.faultObjects()})
+	for _, b := range open {
+		one := answer
+		one.Delay = b.delay
+		answered = append(answered, scaled([]Ending{one}, b.share*share)...)
+		if share < 1 {
+			rest = append(rest, branch{b.share * (1 - share), b.delay})
+		}
+	}
+	return answered, rest
+}
+
+// faulty says whether a fault is for this request.
+func (x *exchange) faulty(name string, c *faultv3.HTTPFault) bool {
+	for _, h := range c.GetHeaders() {
+		ok, err := headerMatches(h, x.request)
+		if err != nil {
+			x.note(StageUnsupported, name, "%v", err)
+		}
+		if err != nil || !ok {
+			return false
+		}
+	}
+	if c.GetUpstreamCluster() != "" && c.GetUpstreamCluster() != x.routed.route.GetRoute().GetCluster() {
+		return false
+	}
+	if len(c.GetDownstreamNodes()) > 0 || c.GetResponseRateLimit() != nil || c.GetDelay().GetHeaderDelay() != nil || c.GetAbort().GetHeaderAbort() != nil {
+		x.note(StageUnsupported, name, "faults by node, by header, or of the response's pace are not followed")
+	}
+	return true
+}
+
+func (x *exchange) faultObjects() []Object {
+	list := x.routeObjects(x.routed.route)
+	if len(list) == 1 && list[0].Rule != "" { // of several, either may have it
+		list[0].Rule = ruleOnly(list[0].Rule) + ".fault"
+	}
+	return list
+}
+
+func faultDelay(d *faultcommonv3.FaultDelay) (share float64, delay time.Duration) {
+	if d.GetFixedDelay() == nil {
+		return 0, 0
+	}
+	return fraction(d.GetPercentage()), d.GetFixedDelay().AsDuration()
+}
+
+// delayed splits branches into those that wait and those that do not.
+func delayed(open []branch, share float64, delay time.Duration) []branch {
+	var out []branch
+	for _, b := range open {
+		out = append(out, branch{b.share * share, b.delay + delay})
+		if share < 1 {
+			out = append(out, branch{b.share * (1 - share), b.delay})
+		}
+	}
+	return slices.DeleteFunc(out, func(b branch) bool { return b.share == 0 })
+}
+
+// faultBody is what an aborted request is answered.
+const faultBody = "fault filter abort"
+
+func (x *exchange) abort(a *faultv3.FaultAbort) Ending {
+	switch e := a.GetErrorType().(type) {
+	case *faultv3.FaultAbort_HttpStatus:
+		return x.reply(int(e.HttpStatus), faultBody, "fault")
+	case *faultv3.FaultAbort_GrpcStatus:
+		answer := x.reply(http.StatusOK, faultBody, "fault") // to callers without gRPC too
+		return answer.withGRPC(x.request.grpc(), e.GrpcStatus, faultBody)
+	default:
+		return x.reply(http.StatusServiceUnavailable, faultBody, "fault")
+	}
+}

@@ -1,0 +1,172 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+)
+
+// criterion is one thing that filter chains are told apart by. Envoy goes through them in order; of each it takes the most
+// specific value that any chain left has and the connection fits, and drops all other chains. It never goes back.
+type criterion struct {
+	name string
+	// best gives how well a match fits: 0 not at all, 1 because it says nothing, more the better.
+	best func(m *listenerv3.FilterChainMatch) int
+	// value is what of the connection is compared.
+	value string
+}
+
+// criteria are in the order of FilterChainMatch's documentation.
+func (w *walk) criteria() []criterion {
+	from := w.call.From.Addr()
+	return []criterion{
+		{"destination port", func(m *listenerv3.FilterChainMatch) int {
+			return equalOrAny(m.GetDestinationPort() == nil, m.GetDestinationPort().GetValue() == uint32(w.call.To.Port()))
+		}, fmt.Sprint(w.call.To.Port())},
+		{"destination address", func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetPrefixRanges(), w.call.To.Addr()) }, w.call.To.Addr().String()},
+		{"server name", func(m *listenerv3.FilterChainMatch) int { return bestServerName(m.GetServerNames(), w.call.ServerName) }, w.call.ServerName},
+		{"transport", func(m *listenerv3.FilterChainMatch) int {
+			return equalOrAny(m.GetTransportProtocol() == "", m.GetTransportProtocol() == w.transport)
+		}, w.transport},
+		{"application protocol", func(m *listenerv3.FilterChainMatch) int {
+			return firstProtocol(m.GetApplicationProtocols(), w.protocols)
+		}, strings.Join(w.protocols, ",")},
+		{"direct source", func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetDirectSourcePrefixRanges(), from) }, from.String()},
+		{"source type", w.sourceType, ""},
+		{"source", func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetSourcePrefixRanges(), from) }, from.String()},
+		{"source port", func(m *listenerv3.FilterChainMatch) int {
+			return equalOrAny(len(m.GetSourcePorts()) == 0, slices.Contains(m.GetSourcePorts(), uint32(w.call.From.Port())))
+		}, fmt.Sprint(w.call.From.Port())},
+	}
+}
+
+func equalOrAny(any, equal bool) int {
+	switch {
+	case any:
+		return 1
+	case equal:
+		return 2
+	default:
+		return 0
+	}
+}
+
+// longestPrefix says how long the longest range is that has an address. None is as the range of all addresses.
+func longestPrefix(ranges []*corev3.CidrRange, a netip.Addr) int {
+	if len(ranges) == 0 {
+		return 1
+	}
+	best := 0
+	for _, r := range ranges {
+		base, err := netip.ParseAddr(r.GetAddressPrefix())
+		if err != nil {
+			continue
+		}
+		p, err := base.Prefix(int(r.GetPrefixLen().GetValue()))
+		if err == nil && p.Contains(a) {
+			best = max(best, 1+p.Bits())
+		}
+	}
+	return best
+}
+
+// bestServerName prefers the exact name, then the longest wildcard, then chains that name none.
+func bestServerName(names []string, sni string) int {
+	if len(names) == 0 {
+		return 1
+	}
+	best := 0
+	for _, n := range names {
+		switch suffix, wildcard := strings.CutPrefix(n, "*"); {
+		case !wildcard && n == sni && sni != "":
+			return 1 << 20 // longer than any name
+		case wildcard && len(sni) > len(suffix) && strings.HasSuffix(sni, suffix):
+			best = max(best, 1+len(suffix))
+		}
+	}
+	return best
+}
+
+// firstProtocol prefers what the client names first.
+func firstProtocol(have, offered []string) int {
+	if len(have) == 0 {
+		return 1
+	}
+	for i, p := range offered {
+		if slices.Contains(have, p) {
+			return 1 + len(offered) - i
+		}
+	}
+	return 0
+}
+
+func (w *walk) sourceType(m *listenerv3.FilterChainMatch) int {
+	local := w.call.From.Addr().IsLoopback() || w.call.From.Addr() == w.call.To.Addr()
+	switch m.GetSourceType() {
+	case listenerv3.FilterChainMatch_SAME_IP_OR_LOOPBACK:
+		return equalOrAny(false, local)
+	case listenerv3.FilterChainMatch_EXTERNAL:
+		return equalOrAny(false, !local)
+	default:
+		return 1
+	}
+}
+
+// filterChain finds the chain of a listener that takes the connection.
+func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
+	left := slices.Clone(l.message.GetFilterChains())
+	var matched []string
+	for _, c := range w.criteria() {
+		best := 0
+		for _, chain := range left {
+			best = max(best, c.best(chain.GetFilterChainMatch()))
+		}
+		left = slices.DeleteFunc(left, func(f *listenerv3.FilterChain) bool { return best == 0 || c.best(f.GetFilterChainMatch()) != best })
+		if best > 1 {
+			matched = append(matched, strings.TrimSpace(c.name+" "+c.value))
+		}
+		if best == 0 && len(l.message.GetFilterChains()) > 0 {
+			matched = append(matched, fmt.Sprintf("no chain for %s %q", c.name, c.value))
+			break
+		}
+	}
+	chain := l.message.GetDefaultFilterChain()
+	what := "is the default"
+	if len(left) > 0 {
+		chain, what = left[0], "takes the connection"
+	}
+	if chain == nil {
+		w.step(Step{Stage: StageFilterChain, Resource: l.message.GetName(), Matched: strings.Join(matched, "; "), Decided: "no chain matches and there is no default, so the connection is closed"})
+		return nil, ended(Closed, "no filter chain matches")
+	}
+	w.step(Step{Stage: StageFilterChain, Resource: chain.GetName(), Matched: strings.Join(matched, "; "), Decided: what})
+	return chain, w.handshake(chain)
+}
+
+// handshake ends TLS, if the chain does.
+func (w *walk) handshake(chain *listenerv3.FilterChain) []Ending {
+	s := chain.GetTransportSocket()
+	if s == nil || filterKind(s.GetName()) == rawBuffer {
+		return nil
+	}
+	t, ok := unpack(s.GetTypedConfig(), new(tlsv3.DownstreamTlsContext))
+	if !ok {
+		return w.unsupported(chain.GetName(), "its transport %s is not followed", s.GetName())
+	}
+	if w.call.carries() != TLS {
+		w.note(StageFilterChain, chain.GetName(), "wants TLS, which the client does not speak, so the connection is closed")
+		return ended(Closed, "no TLS")
+	}
+	if t.GetRequireClientCertificate().GetValue() && !w.call.Certificate {
+		w.note(StageFilterChain, chain.GetName(), "ends TLS, and wants a certificate, which the client has not, so the connection is closed")
+		return ended(Closed, "no client certificate")
+	}
+	w.note(StageFilterChain, chain.GetName(), "ends TLS")
+	w.secured = true
+	return nil
+}

@@ -1,0 +1,120 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+)
+
+// headerMatches follows HeaderMatcher: a header that is missing matches nothing, inverted or not, unless presence is asked for
+// or a missing header counts as empty. Of several lines each is looked at by itself (since Envoy 1.39).
+func headerMatches(h *routev3.HeaderMatcher, r *Request) (bool, error) {
+	values := r.Values(strings.ToLower(h.GetName()))
+	if p, ok := h.GetHeaderMatchSpecifier().(*routev3.HeaderMatcher_PresentMatch); ok {
+		return (len(values) > 0 == p.PresentMatch) != h.GetInvertMatch(), nil
+	}
+	if h.GetHeaderMatchSpecifier() == nil {
+		return len(values) > 0 != h.GetInvertMatch(), nil
+	}
+	if len(values) == 0 {
+		if !h.GetTreatMissingHeaderAsEmpty() {
+			return false, nil
+		}
+		values = []string{""}
+	}
+	for _, v := range values {
+		if ok, err := headerValueMatches(h, v); err != nil || ok {
+			return ok != h.GetInvertMatch(), err
+		}
+	}
+	return h.GetInvertMatch(), nil
+}
+
+func headerValueMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
+	switch s := h.GetHeaderMatchSpecifier().(type) {
+	case *routev3.HeaderMatcher_StringMatch:
+		return stringMatches(s.StringMatch, value)
+	case *routev3.HeaderMatcher_RangeMatch:
+		n, err := strconv.ParseInt(value, 10, 64)
+		return err == nil && n >= s.RangeMatch.GetStart() && n < s.RangeMatch.GetEnd(), nil
+	default:
+		return oldHeaderMatches(h, value)
+	}
+}
+
+// oldHeaderMatches follows the older fields, which EnvoyFilters may still use.
+//
+//nolint:staticcheck // deprecated, and in use
+func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
+	switch s := h.GetHeaderMatchSpecifier().(type) {
+	case *routev3.HeaderMatcher_ExactMatch:
+		return value == s.ExactMatch, nil
+	case *routev3.HeaderMatcher_PrefixMatch:
+		return strings.HasPrefix(value, s.PrefixMatch), nil
+	case *routev3.HeaderMatcher_SuffixMatch:
+		return strings.HasSuffix(value, s.SuffixMatch), nil
+	case *routev3.HeaderMatcher_ContainsMatch:
+		return strings.Contains(value, s.ContainsMatch), nil
+	case *routev3.HeaderMatcher_SafeRegexMatch:
+		return wholly(s.SafeRegexMatch.GetRegex(), value)
+	default:
+		return false, fmt.Errorf("the header matcher %T is not followed", s)
+	}
+}
+
+// headerText says what a HeaderMatcher asks for.
+func headerText(h *routev3.HeaderMatcher) string {
+	not := ""
+	if h.GetInvertMatch() {
+		not = "not "
+	}
+	switch s := h.GetHeaderMatchSpecifier().(type) {
+	case *routev3.HeaderMatcher_StringMatch:
+		return h.GetName() + " " + not + stringText(s.StringMatch)
+	case *routev3.HeaderMatcher_PresentMatch:
+		if s.PresentMatch == h.GetInvertMatch() {
+			return "no " + h.GetName()
+		}
+		return h.GetName() + " is there"
+	default:
+		return h.GetName() + " " + not + "as asked for"
+	}
+}
+
+// queryMatches follows QueryParameterMatcher: the first value of the parameter, as it stands in the path.
+func queryMatches(q *routev3.QueryParameterMatcher, r *Request) (bool, error) {
+	_, query := r.path()
+	value, there := queryValue(query, q.GetName())
+	switch s := q.GetQueryParameterMatchSpecifier().(type) {
+	case nil:
+		return there, nil
+	case *routev3.QueryParameterMatcher_PresentMatch:
+		return there == s.PresentMatch, nil
+	case *routev3.QueryParameterMatcher_StringMatch:
+		if !there {
+			return false, nil
+		}
+		return stringMatches(s.StringMatch, value)
+	default:
+		return false, fmt.Errorf("the query matcher %T is not followed", s)
+	}
+}
+
+func queryValue(query, name string) (string, bool) {
+	for part := range strings.SplitSeq(query, "&") {
+		n, v, _ := strings.Cut(part, "=")
+		if n == name && part != "" {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+func queryText(q *routev3.QueryParameterMatcher) string {
+	if s := q.GetStringMatch(); s != nil {
+		return "parameter " + q.GetName() + " " + stringText(s)
+	}
+	return "parameter " + q.GetName() + " is there"
+}

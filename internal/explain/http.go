@@ -1,0 +1,202 @@
+package explain
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+)
+
+// branch is requests that are still on their way through the HTTP filters.
+type branch struct {
+	share float64
+	delay time.Duration
+}
+
+// exchange is one request on its way through a connection manager.
+type exchange struct {
+	*walk
+	manager *hcmv3.HttpConnectionManager
+	// request is as the filters and the router see it; routed is what took it.
+	request *Request
+	routed  routed
+	// cors is what the CORS filter does to the response.
+	cors []HeaderChange
+}
+
+// http handles a connection by a connection manager.
+func (w *walk) http(m *hcmv3.HttpConnectionManager) []Ending {
+	switch {
+	case w.call.carries() == Silence:
+		return ended(Waiting, "the proxy waits for a request")
+	case w.call.carries() == TLS && !w.secured, w.call.Request == nil:
+		w.note(StageFilter, "http_connection_manager", "what comes is no HTTP, and is refused")
+		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "not HTTP"}}
+	}
+	x := &exchange{walk: w, manager: m, request: w.call.Request.clone()}
+	if end := x.prepare(); end != nil {
+		return end
+	}
+	routes, end := x.configuration()
+	if end != nil {
+		return end
+	}
+	if end := x.route(routes); end != nil {
+		return end
+	}
+	return x.filters()
+}
+
+// prepare makes the request what routes see: its path canonical, its host without port where that is asked for.
+func (x *exchange) prepare() []Ending {
+	r := x.request
+	x.setScheme()
+	if x.manager.GetStripAnyHostPort() {
+		r.Authority = withoutPort(r.Authority)
+	}
+	path, rejected := normalPath(x.manager, r.Path)
+	if rejected {
+		x.note(StageFilter, "http_connection_manager", "the path %s cannot be made canonical, or has escaped slashes, and is refused", r.Path)
+		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "bad path"}}
+	}
+	if path != r.Path {
+		x.note(StageFilter, "http_connection_manager", "makes the path canonical: %s", path)
+		r.Path = path
+	}
+	if upgrade, ok := r.value("upgrade"); ok && x.call.spoken() == HTTP1 && !x.upgrades(upgrade) {
+		x.note(StageFilter, "http_connection_manager", "upgrades to %s are off", upgrade)
+		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusForbidden, Reason: "upgrade refused"}}
+	}
+	return nil
+}
+
+// setScheme gives HTTP/1, which has no scheme of its own, that of the connection, or what a proxy before said.
+func (x *exchange) setScheme() {
+	r := x.request
+	if x.call.spoken() == HTTP2 && r.Scheme != "" {
+		return
+	}
+	r.Scheme = "http"
+	if x.secured {
+		r.Scheme = "https"
+	}
+	if x.manager.GetUseRemoteAddress().GetValue() {
+		return // what clients say of it is not believed
+	}
+	if proto, ok := r.value("x-forwarded-proto"); ok && (proto == "http" || proto == "https") {
+		r.Scheme = proto
+	}
+}
+
+func (x *exchange) upgrades(to string) bool {
+	for _, u := range x.manager.GetUpgradeConfigs() {
+		if strings.EqualFold(u.GetUpgradeType(), to) && (u.GetEnabled() == nil || u.GetEnabled().GetValue()) {
+			return true
+		}
+	}
+	return false
+}
+
+// configuration finds the RouteConfiguration.
+func (x *exchange) configuration() (decoded[*routev3.RouteConfiguration], []Ending) {
+	var none decoded[*routev3.RouteConfiguration]
+	switch s := x.manager.GetRouteSpecifier().(type) {
+	case *hcmv3.HttpConnectionManager_RouteConfig:
+		x.note(StageRoutes, s.RouteConfig.GetName(), "are in the listener")
+		return decoded[*routev3.RouteConfiguration]{s.RouteConfig, x.from}, nil
+	case *hcmv3.HttpConnectionManager_Rds:
+		name := s.Rds.GetRouteConfigName()
+		d, ok, err := x.routes(name)
+		if err != nil {
+			return none, x.fail(err)
+		}
+		if !ok {
+			x.note(StageRoutes, name, "there are none of this name: the listener waits for them")
+			return none, ended(Refused, "routes "+name+" have not come")
+		}
+		x.note(StageRoutes, name, "come by RDS")
+		return d, nil
+	default:
+		return none, x.unsupported("http_connection_manager", "its routes come in a way that is not followed (%T)", s)
+	}
+}
+
+// filters passes the request through the HTTP filters.
+func (x *exchange) filters() []Ending {
+	open := []branch{{share: 1}}
+	var out []Ending
+	for _, f := range x.manager.GetHttpFilters() {
+		if f.GetDisabled() {
+			continue
+		}
+		switch kind := filterKind(f.GetName()); kind {
+		case "router":
+			return append(out, x.router(open)...)
+		case "fault":
+			answered, rest := x.fault(f, open)
+			out, open = append(out, answered...), rest
+		case "cors":
+			if answer := x.corsFilter(f); answer != nil {
+				for _, b := range open {
+					answer.Delay = b.delay
+					out = append(out, scaled([]Ending{*answer}, b.share)...)
+				}
+				return out
+			}
+		case "grpc_web":
+			x.grpcWeb()
+		case "dynamic_forward_proxy":
+			x.dynamicByHost(f.GetName())
+		case "grpc_stats", "set_filter_state", "stats", "alpn", "metadata_exchange", "peer_metadata":
+		default:
+			x.note(StageUnsupported, f.GetName(), "this HTTP filter is not followed: it may answer, or change the request")
+		}
+	}
+	return append(out, ended(Closed, "the connection manager has no router")...)
+}
+
+// router ends the requests that no filter has answered.
+func (x *exchange) router(open []branch) []Ending {
+	if len(open) == 0 {
+		return nil
+	}
+	endings := x.act()
+	var out []Ending
+	for _, b := range open {
+		for _, e := range scaled(endings, b.share) {
+			e.Delay += b.delay
+			e.Response = append(e.Response[:len(e.Response):len(e.Response)], x.cors...)
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// grpcWeb makes a gRPC-Web request of a browser a gRPC request.
+func (x *exchange) grpcWeb() {
+	t, _ := x.request.value("content-type")
+	if !strings.HasPrefix(t, "application/grpc-web") {
+		return
+	}
+	x.note(StageFilter, "grpc_web", "makes gRPC of the gRPC-Web request")
+	x.request.set("content-type", "application/grpc")
+	x.request.set("te", "trailers")
+}
+
+// objectsOf gives the object that route metadata names, with its rule, or else nothing. Of a delegate's rule it gives that
+// first, and then the rule that led there.
+func (x *exchange) objectsOf(r *routev3.Route) []Object {
+	key, ok := metadataKey(r.GetMetadata())
+	if !ok {
+		return nil
+	}
+	if x.Object != nil && x.routed.host != nil {
+		if by := ruleOf(x.Object(key), x.Object, x.routed.host.GetRoutes(), r); by != nil {
+			return slices.Clone(by)
+		}
+	}
+	return []Object{{Key: key}}
+}

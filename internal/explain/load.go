@@ -1,0 +1,150 @@
+package explain
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+)
+
+const (
+	// defaultOverprovisioning is Envoy's: a priority takes all load until less than 1/1.4 of it is healthy.
+	defaultOverprovisioning = 140
+	// defaultPanic is the share of healthy endpoints, in percent, below which Envoy uses all of them.
+	defaultPanic = 50
+)
+
+// priority is the endpoints of one priority.
+type priority struct {
+	localities []*endpointv3.LocalityLbEndpoints
+	all        int
+	healthy    int
+	panics     bool
+}
+
+// loads gives the endpoints of an assignment with their shares, as Envoy balances over priorities and localities
+// (documentation: "Priority levels", "Locality weighted load balancing", "Panic threshold"). Health is what the assignment says.
+func loads(a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
+	list := priorities(a)
+	over := uint32(defaultOverprovisioning)
+	if v := a.GetPolicy().GetOverprovisioningFactor(); v != nil {
+		over = v.GetValue()
+	}
+	share := priorityShares(list, over, panicThreshold(c))
+	byLocality := c.GetCommonLbConfig().GetLocalityWeightedLbConfig() != nil
+	var out []Endpoint
+	for i, p := range list {
+		out = append(out, p.endpoints(uint32(i), share[i], over, byLocality)...)
+	}
+	return out
+}
+
+func priorities(a *endpointv3.ClusterLoadAssignment) []priority {
+	var list []priority
+	for _, l := range a.GetEndpoints() {
+		for len(list) <= int(l.GetPriority()) {
+			list = append(list, priority{})
+		}
+		p := &list[l.GetPriority()]
+		p.localities = append(p.localities, l)
+		for _, e := range l.GetLbEndpoints() {
+			p.all++
+			if healthy(e) {
+				p.healthy++
+			}
+		}
+	}
+	return list
+}
+
+func panicThreshold(c *clusterv3.Cluster) float64 {
+	if t := c.GetCommonLbConfig().GetHealthyPanicThreshold(); t != nil {
+		return t.GetValue()
+	}
+	return defaultPanic
+}
+
+// priorityShares gives the share of each priority: the first takes what its health allows, the next what is left.
+func priorityShares(list []priority, over uint32, threshold float64) []float64 {
+	shares := make([]float64, len(list))
+	total := 0.0
+	health := make([]float64, len(list))
+	for i, p := range list {
+		if p.all > 0 {
+			health[i] = min(100, float64(over)*float64(p.healthy)/float64(p.all))
+		}
+		total += health[i]
+	}
+	total = min(total, 100)
+	left := 100.0
+	for i := range list {
+		if total > 0 {
+			shares[i] = min(left, health[i]*100/total)
+			left -= shares[i]
+		}
+		if total < 100 && list[i].all > 0 {
+			list[i].panics = 100*float64(list[i].healthy)/float64(list[i].all) < threshold
+		}
+	}
+	if total == 0 { // all sick: panic shares out by number, or nobody is used
+		n := 0
+		for _, p := range list {
+			n += p.all
+		}
+		for i, p := range list {
+			if p.panics {
+				shares[i] = 100 * float64(p.all) / float64(n)
+			}
+		}
+	}
+	return shares
+}
+
+// endpoints gives those of a priority that has a share, in percent.
+func (p priority) endpoints(level uint32, share float64, over uint32, byLocality bool) []Endpoint {
+	weights := make([]float64, len(p.localities))
+	total := 0.0
+	for i, l := range p.localities {
+		sum, sound, all := 0.0, 0, 0
+		for _, e := range l.GetLbEndpoints() {
+			all++
+			if p.panics || healthy(e) {
+				sum += weight(e)
+				sound++
+			}
+		}
+		weights[i] = sum
+		if byLocality && all > 0 {
+			available := min(1, float64(over)/100*float64(sound)/float64(all))
+			weights[i] = available * float64(l.GetLoadBalancingWeight().GetValue())
+		}
+		total += weights[i]
+	}
+	var out []Endpoint
+	for i, l := range p.localities {
+		sum := 0.0
+		for _, e := range l.GetLbEndpoints() {
+			if p.panics || healthy(e) {
+				sum += weight(e)
+			}
+		}
+		for _, e := range l.GetLbEndpoints() {
+			one := Endpoint{Address: endpointAddress(e), Locality: localityText(l.GetLocality()), Priority: level}
+			if sum > 0 && total > 0 && (p.panics || healthy(e)) {
+				one.Share = share / 100 * weights[i] / total * weight(e) / sum
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func weight(e *endpointv3.LbEndpoint) float64 {
+	if w := e.GetLoadBalancingWeight(); w != nil {
+		return float64(w.GetValue())
+	}
+	return 1
+}
+
+func healthy(e *endpointv3.LbEndpoint) bool {
+	return e.GetHealthStatus() == corev3.HealthStatus_UNKNOWN || e.GetHealthStatus() == corev3.HealthStatus_HEALTHY
+}

@@ -1,0 +1,106 @@
+package explain
+
+import (
+	"strings"
+
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+)
+
+// normalPath makes a path with its query canonical, as far as the connection manager is asked to
+// (path_with_escaped_slashes_action, normalize_path by RFC 3986, merge_slashes). rejected: the request is refused.
+func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string, rejected bool) {
+	path, query, hasQuery := strings.Cut(whole, "?")
+	if !strings.HasPrefix(path, "/") {
+		return whole, false // OPTIONS *, or an authority
+	}
+	path, _, hasFragment := strings.Cut(path, "#")
+	escaped := strings.Contains(strings.ToLower(path), "%2f") || strings.Contains(strings.ToLower(path), "%5c")
+	switch m.GetPathWithEscapedSlashesAction() {
+	case hcmv3.HttpConnectionManager_REJECT_REQUEST:
+		if escaped {
+			return whole, true
+		}
+	case hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD, hcmv3.HttpConnectionManager_UNESCAPE_AND_REDIRECT:
+		path = strings.NewReplacer("%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`).Replace(path)
+	}
+	if m.GetNormalizePath().GetValue() {
+		path = removeDots(unescapeUnreserved(strings.ReplaceAll(path, `\`, "/")))
+	}
+	if m.GetMergeSlashes() {
+		for strings.Contains(path, "//") {
+			path = strings.ReplaceAll(path, "//", "/")
+		}
+	}
+	if hasQuery && !hasFragment {
+		path += "?" + query
+	}
+	return path, false
+}
+
+// unescapeUnreserved decodes those escapes that stand for unreserved characters (RFC 3986, section 2.3).
+func unescapeUnreserved(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '%' && i+2 < len(path) {
+			high, ok1 := hexDigit(path[i+1])
+			low, ok2 := hexDigit(path[i+2])
+			if c := high<<4 | low; ok1 && ok2 && unreserved(c) {
+				b.WriteByte(c)
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10, true
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
+}
+
+func unreserved(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}
+
+// removeDots takes "." and ".." out (RFC 3986, section 5.2.4).
+func removeDots(path string) string {
+	var out []string
+	segments := strings.Split(path[1:], "/")
+	for i, s := range segments {
+		last := i == len(segments)-1
+		switch s {
+		case ".":
+			if last {
+				out = append(out, "")
+			}
+		case "..":
+			if len(out) > 0 {
+				out = out[:len(out)-1]
+			}
+			if last {
+				out = append(out, "")
+			}
+		default:
+			out = append(out, s)
+		}
+	}
+	return "/" + strings.Join(out, "/")
+}
+
+// withoutPort takes the port off "host:80" and "[::1]:80", and leaves "[::1]".
+func withoutPort(host string) string {
+	colon := strings.LastIndexByte(host, ':')
+	if colon < 0 || strings.HasSuffix(host, "]") {
+		return host
+	}
+	return host[:colon]
+}

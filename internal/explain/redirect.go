@@ -1,0 +1,80 @@
+package explain
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+)
+
+// redirect answers with another address.
+func (x *exchange) redirect(d *routev3.RedirectAction) []Ending {
+	e := Ending{
+		Share: 1, Kind: Answered, Status: redirectStatus(d.GetResponseCode()), Reason: "redirect", Route: x.routed.route.GetName(),
+		Header: []Header{{"location", x.location(d)}},
+	}
+	x.step(Step{Stage: StageAction, Decided: "answers " + e.text(), By: x.routeObjects(x.routed.route)})
+	e.Response = x.responseChanges(nil)
+	return []Ending{e}
+}
+
+func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
+	switch c {
+	case routev3.RedirectAction_FOUND:
+		return http.StatusFound
+	case routev3.RedirectAction_SEE_OTHER:
+		return http.StatusSeeOther
+	case routev3.RedirectAction_TEMPORARY_REDIRECT:
+		return http.StatusTemporaryRedirect
+	case routev3.RedirectAction_PERMANENT_REDIRECT:
+		return http.StatusPermanentRedirect
+	default:
+		return http.StatusMovedPermanently
+	}
+}
+
+// location is where a redirect leads.
+func (x *exchange) location(d *routev3.RedirectAction) string {
+	scheme := x.request.Scheme
+	switch {
+	case d.GetHttpsRedirect():
+		scheme = "https"
+	case d.GetSchemeRedirect() != "":
+		scheme = d.GetSchemeRedirect()
+	}
+	port := ""
+	if d.GetPortRedirect() != 0 {
+		port = ":" + strconv.FormatUint(uint64(d.GetPortRedirect()), 10)
+	}
+	host := d.GetHostRedirect()
+	if host == "" {
+		host = x.request.Authority
+		bare := withoutPort(host)
+		given := strings.TrimPrefix(host, bare)
+		// The port stays, unless another is given or it only said what the scheme did.
+		if port != "" || scheme != x.request.Scheme && (x.request.Scheme == "http" && given == ":80" || x.request.Scheme == "https" && given == ":443") {
+			host = bare
+		}
+	}
+	return scheme + "://" + host + port + x.redirectPath(d)
+}
+
+func (x *exchange) redirectPath(d *routev3.RedirectAction) string {
+	path, query := x.request.path()
+	switch p := d.GetPathRewriteSpecifier().(type) {
+	case *routev3.RedirectAction_PathRedirect:
+		if strings.Contains(p.PathRedirect, "?") {
+			return p.PathRedirect
+		}
+		path = p.PathRedirect
+	case *routev3.RedirectAction_PrefixRewrite:
+		path = p.PrefixRewrite + strings.TrimPrefix(path, x.routed.matched)
+	case *routev3.RedirectAction_RegexRewrite:
+		path = substituted(p.RegexRewrite, path)
+	}
+	if query == "" || d.GetStripQuery() {
+		return path
+	}
+	return path + "?" + query
+}

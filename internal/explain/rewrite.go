@@ -1,0 +1,100 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+)
+
+// upstream gives the request as an endpoint of the cluster sees it: headers are changed first, then host and path.
+func (x *exchange) upstream(c choice, a *routev3.RouteAction) *Request {
+	r := x.request.clone()
+	for _, changes := range x.requestChanges(c.weight) {
+		r.apply(changes)
+	}
+	host, path := r.Authority, r.Path
+	if literal := c.weight.GetHostRewriteLiteral(); literal != "" {
+		r.Authority = literal
+	} else {
+		x.rewriteHost(r, a)
+	}
+	x.rewritePath(r, a)
+	var parts []string
+	if r.Authority != host {
+		parts = append(parts, "host becomes "+r.Authority)
+	}
+	if r.Path != path {
+		parts = append(parts, "path becomes "+r.Path)
+	}
+	if len(parts) > 0 {
+		x.step(Step{Stage: StageRewrite, Resource: c.cluster, Decided: strings.Join(parts, ", "), By: x.routeObjects(x.routed.route)})
+	}
+	return r
+}
+
+func (x *exchange) rewriteHost(r *Request, a *routev3.RouteAction) {
+	switch h := a.GetHostRewriteSpecifier().(type) {
+	case *routev3.RouteAction_HostRewriteLiteral:
+		r.Authority = h.HostRewriteLiteral
+	case *routev3.RouteAction_HostRewriteHeader:
+		if v, ok := r.value(h.HostRewriteHeader); ok {
+			r.Authority = v
+		}
+	case *routev3.RouteAction_HostRewritePathRegex:
+		path, _ := r.path()
+		r.Authority = substituted(h.HostRewritePathRegex, path)
+	case *routev3.RouteAction_AutoHostRewrite:
+		if h.AutoHostRewrite.GetValue() {
+			x.note(StageUnsupported, "", "the host becomes the endpoint's name, which is not followed")
+		}
+	}
+}
+
+func (x *exchange) rewritePath(r *Request, a *routev3.RouteAction) {
+	path, query, hasQuery := strings.Cut(r.Path, "?")
+	switch {
+	case a.GetPrefixRewrite() != "":
+		path = a.GetPrefixRewrite() + strings.TrimPrefix(path, x.routed.matched)
+	case a.GetRegexRewrite() != nil:
+		path = substituted(a.GetRegexRewrite(), path)
+	case a.GetPathRewritePolicy() != nil:
+		x.note(StageUnsupported, "", "paths are rewritten by an extension, which is not followed")
+	case a.GetPathRewrite() != "":
+		x.note(StageUnsupported, "", "paths are rewritten by a format, which is not followed")
+	}
+	r.Path = path
+	if hasQuery {
+		r.Path += "?" + query
+	}
+}
+
+// substituted replaces every match of a regular expression. Substitutions name groups as RE2 does: \1.
+func substituted(s *matcherv3.RegexMatchAndSubstitute, text string) string {
+	re, err := regexp.Compile(s.GetPattern().GetRegex())
+	if err != nil {
+		return text
+	}
+	return re.ReplaceAllString(text, goTemplate(s.GetSubstitution()))
+}
+
+// goTemplate writes an RE2 substitution as Go has it: "${1}" for `\1`, and "$$" for a dollar.
+func goTemplate(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '$':
+			b.WriteString("$$")
+		case s[i] == '\\' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
+			b.WriteString("${" + s[i+1:i+2] + "}")
+			i++
+		case s[i] == '\\' && i+1 < len(s):
+			b.WriteByte(s[i+1])
+			i++
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,91 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+)
+
+// matches says whether a RouteMatch takes a request, which part of the path rewrites replace, and by what. The error is of a
+// matcher that is not followed.
+func matches(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
+	path, _ := r.path()
+	ok, matched, why, err = pathMatches(m, r, path)
+	if err != nil || !ok {
+		return false, "", "", err
+	}
+	reasons := []string{why}
+	if m.GetGrpc() != nil && !r.grpc() {
+		return false, "", "", nil
+	}
+	for _, h := range m.GetHeaders() {
+		if ok, err := headerMatches(h, r); err != nil || !ok {
+			return false, "", "", err
+		}
+		reasons = append(reasons, headerText(h))
+	}
+	for _, q := range m.GetQueryParameters() {
+		if ok, err := queryMatches(q, r); err != nil || !ok {
+			return false, "", "", err
+		}
+		reasons = append(reasons, queryText(q))
+	}
+	switch {
+	case m.GetTlsContext() != nil:
+		return false, "", "", fmt.Errorf("the route asks for properties of the client's certificate, which is not followed")
+	case len(m.GetDynamicMetadata()) > 0:
+		return false, "", "", fmt.Errorf("the route asks for dynamic metadata, which is not followed")
+	case len(m.GetFilterState()) > 0:
+		return false, "", "", fmt.Errorf("the route asks for filter state, which is not followed")
+	case len(m.GetCookies()) > 0:
+		return false, "", "", fmt.Errorf("the route asks for cookies, which is not followed")
+	}
+	return true, matched, strings.Join(reasons, ", "), nil
+}
+
+// pathMatches compares the path without its query.
+func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, matched, why string, err error) {
+	fold := m.GetCaseSensitive() != nil && !m.GetCaseSensitive().GetValue()
+	same := func(s string) string {
+		if fold {
+			return strings.ToLower(s)
+		}
+		return s
+	}
+	manner := ""
+	if fold {
+		manner = " in any case"
+	}
+	switch p := m.GetPathSpecifier().(type) {
+	case *routev3.RouteMatch_Prefix:
+		ok = strings.HasPrefix(same(path), same(p.Prefix))
+		return ok, path[:min(len(p.Prefix), len(path))], "path begins with " + p.Prefix + manner, nil
+	case *routev3.RouteMatch_Path:
+		return same(path) == same(p.Path), path, "path is " + p.Path + manner, nil
+	case *routev3.RouteMatch_PathSeparatedPrefix:
+		rest, has := strings.CutPrefix(same(path), same(p.PathSeparatedPrefix))
+		return has && (rest == "" || rest[0] == '/'), path[:min(len(p.PathSeparatedPrefix), len(path))], "path is " + p.PathSeparatedPrefix + ", or below it" + manner, nil
+	case *routev3.RouteMatch_SafeRegex:
+		ok, err = wholly(p.SafeRegex.GetRegex(), path)
+		return ok, path, "path matches " + p.SafeRegex.GetRegex(), err
+	case *routev3.RouteMatch_ConnectMatcher_:
+		return r.Method == http.MethodConnect, "", "method is CONNECT", nil
+	default:
+		return false, "", "", fmt.Errorf("the path matcher %T is not followed", p)
+	}
+}
+
+// fraction gives a FractionalPercent between 0 and 1.
+func fraction(p *typev3.FractionalPercent) float64 {
+	of := 100.0
+	switch p.GetDenominator() {
+	case typev3.FractionalPercent_TEN_THOUSAND:
+		of = 10_000
+	case typev3.FractionalPercent_MILLION:
+		of = 1_000_000
+	}
+	return min(1, float64(p.GetNumerator())/of)
+}

@@ -1,0 +1,61 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+)
+
+// stringMatches follows StringMatcher.
+func stringMatches(m *matcherv3.StringMatcher, value string) (bool, error) {
+	same := func(s string) string {
+		if m.GetIgnoreCase() {
+			return strings.ToLower(s)
+		}
+		return s
+	}
+	value = same(value)
+	switch p := m.GetMatchPattern().(type) {
+	case *matcherv3.StringMatcher_Exact:
+		return value == same(p.Exact), nil
+	case *matcherv3.StringMatcher_Prefix:
+		return strings.HasPrefix(value, same(p.Prefix)), nil
+	case *matcherv3.StringMatcher_Suffix:
+		return strings.HasSuffix(value, same(p.Suffix)), nil
+	case *matcherv3.StringMatcher_Contains:
+		return strings.Contains(value, same(p.Contains)), nil
+	case *matcherv3.StringMatcher_SafeRegex:
+		return wholly(p.SafeRegex.GetRegex(), value)
+	default:
+		return false, fmt.Errorf("the string matcher %T is not followed", p)
+	}
+}
+
+// stringText says what a StringMatcher asks for.
+func stringText(m *matcherv3.StringMatcher) string {
+	switch p := m.GetMatchPattern().(type) {
+	case *matcherv3.StringMatcher_Exact:
+		return "is " + p.Exact
+	case *matcherv3.StringMatcher_Prefix:
+		return "begins with " + p.Prefix
+	case *matcherv3.StringMatcher_Suffix:
+		return "ends with " + p.Suffix
+	case *matcherv3.StringMatcher_Contains:
+		return "contains " + p.Contains
+	case *matcherv3.StringMatcher_SafeRegex:
+		return "matches " + p.SafeRegex.GetRegex()
+	default:
+		return "as asked for"
+	}
+}
+
+// wholly says whether a regular expression matches all of the text. Envoy's are of RE2, as Go's are.
+func wholly(expression, text string) (bool, error) {
+	re, err := regexp.Compile(`\A(?:` + expression + `)\z`)
+	if err != nil {
+		return false, fmt.Errorf("the regular expression %q cannot be read: %w", expression, err)
+	}
+	return re.MatchString(text), nil
+}

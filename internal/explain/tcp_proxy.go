@@ -1,0 +1,54 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+)
+
+// tcpProxy forwards bytes.
+func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
+	if len(p.GetHashPolicy()) > 0 {
+		w.note(StagePolicy, "tcp_proxy", "connections of one client stay together (hashed by source address)")
+	}
+	if d := p.GetMaxDownstreamConnectionDuration(); d != nil {
+		w.note(StagePolicy, "tcp_proxy", "connections are closed at the age of %s", d.AsDuration())
+	}
+	if p.GetTunnelingConfig() != nil {
+		w.note(StageAction, "tcp_proxy", "tunnels through HTTP CONNECT to %s", p.GetTunnelingConfig().GetHostname())
+	}
+	weighted := p.GetWeightedClusters()
+	if weighted == nil {
+		w.note(StageAction, "tcp_proxy", "forwards bytes to %s", p.GetCluster())
+		return w.bytesTo(p.GetCluster())
+	}
+	total := 0.0
+	for _, c := range weighted.GetClusters() {
+		total += float64(c.GetWeight())
+	}
+	var parts []string
+	for _, c := range weighted.GetClusters() {
+		parts = append(parts, fmt.Sprintf("%s %s", percent(float64(c.GetWeight())/total), c.GetName()))
+	}
+	w.note(StageAction, "tcp_proxy", "forwards bytes, by connection: %s", strings.Join(parts, ", "))
+	var out []Ending
+	for _, c := range weighted.GetClusters() {
+		out = append(out, scaled(w.bytesTo(c.GetName()), float64(c.GetWeight())/total)...)
+	}
+	return out
+}
+
+// bytesTo ends a connection in a cluster.
+func (w *walk) bytesTo(name string) []Ending {
+	t, end := w.cluster(name)
+	switch {
+	case end != nil:
+		return end
+	case t == nil:
+		return ended(Closed, "there is no cluster "+name)
+	case len(t.endpoints) == 0:
+		return []Ending{{Share: 1, Kind: Closed, Cluster: name, Reason: "the cluster has no endpoint to use"}}
+	}
+	return []Ending{{Share: 1, Kind: Forwarded, Cluster: name, Endpoints: t.endpoints, Transport: t.transport}}
+}

@@ -1,0 +1,112 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// String writes the path as people read it: a line for the call, one for each step, and one for each ending.
+func (p *Path) String() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, p.Call)
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "  %s\n", s)
+	}
+	for _, e := range p.Endings {
+		fmt.Fprintf(&b, "=> %s\n", e)
+	}
+	return b.String()
+}
+
+// String writes a call in one line.
+func (c Call) String() string {
+	to := c.To.String()
+	if c.Socket != "" {
+		to = c.Socket
+	}
+	what := string(c.carries())
+	switch {
+	case c.Request != nil:
+		what = c.Request.String()
+	case c.carries() == TLS:
+		what = fmt.Sprintf("TLS, server name %q", c.ServerName)
+	}
+	return fmt.Sprintf("%s to %s: %s", c.Direction, to, what)
+}
+
+// String writes a request in one line, without its headers.
+func (r *Request) String() string {
+	scheme := r.Scheme
+	if scheme == "" {
+		scheme = "http"
+	}
+	return r.Method + " " + scheme + "://" + r.Authority + r.Path
+}
+
+// String writes a step in one line: "route #2: path begins with /a: takes the request [VirtualService/shop/web spec.http[2]]".
+func (s Step) String() string {
+	var b strings.Builder
+	b.WriteString(string(s.Stage))
+	if s.Resource != "" {
+		b.WriteString(" " + s.Resource)
+	}
+	if s.Matched != "" {
+		b.WriteString(": " + s.Matched)
+	}
+	b.WriteString(": " + s.Decided)
+	if len(s.By) > 0 {
+		var by []string
+		for _, o := range s.By {
+			by = append(by, o.String())
+		}
+		b.WriteString(" [" + strings.Join(by, ", ") + "]")
+	}
+	return b.String()
+}
+
+// String writes "VirtualService/shop/web spec.http[2].match[0]".
+func (o Object) String() string {
+	if o.Rule == "" {
+		return o.Key.String()
+	}
+	return o.Key.String() + " " + o.Rule
+}
+
+// String writes an ending in one line.
+func (e Ending) String() string {
+	text := e.text()
+	if e.Delay > 0 {
+		text = "after " + e.Delay.String() + " " + text
+	}
+	if e.Share < 1 {
+		text = percent(e.Share) + " " + text
+	}
+	return text
+}
+
+// text writes an ending without share and delay.
+func (e Ending) text() string {
+	switch e.Kind {
+	case Forwarded:
+		text := e.Cluster + " at " + endpointsText(e.Endpoints) + ", in " + e.Transport
+		if e.Upstream != nil {
+			text += ", " + e.Protocol + ", as " + e.Upstream.String()
+		}
+		return text
+	case Answered:
+		text := strings.TrimSpace(fmt.Sprint(e.Status, " ", http.StatusText(e.Status)))
+		for _, h := range e.Header {
+			text += ", " + h.Name + ": " + h.Value
+		}
+		if e.Body != "" {
+			text += fmt.Sprintf(", %.80q", e.Body)
+		}
+		if e.Reason != "" {
+			text += " (" + e.Reason + ")"
+		}
+		return text
+	default:
+		return string(e.Kind) + ": " + e.Reason
+	}
+}
