@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,7 +67,7 @@ type lab struct {
 func newLab(t *testing.T, number int, first func(*config)) *lab {
 	t.Helper()
 	netns.Require(t)
-	binary := envoy.Require(t)
+	envoy.Require(t)
 	l := &lab{t: t, done: map[string]string{}, config: config{
 		Dir: tempDir(t), IP: fmt.Sprintf("127.1.0.%d", number), MaxConnections: 1000,
 		Clusters: []route{{"http", 8080, false}, {"http2", 8082, true}, {"grpc", 7070, true}, {"tcp", 9000, false}},
@@ -83,7 +81,7 @@ func newLab(t *testing.T, number int, first func(*config)) *lab {
 		first(&l.config)
 	}
 	l.write()
-	l.run(binary)
+	l.run()
 	l.load = load.Start(l.lanes())
 	t.Cleanup(func() { l.load.Stop() })
 	l.answered(time.Now())
@@ -116,7 +114,6 @@ func serve(t *testing.T, ip, version string) {
 // write brings the files to the configuration; Envoy sees each that is renamed into place. Clusters first, listeners last.
 func (l *lab) write() {
 	l.t.Helper()
-	l.writeFile("bootstrap", "bootstrap", route{})
 	for _, r := range l.config.Clusters { // endpoints and routes are one to a file
 		l.writeFile("eds", "eds-"+r.Name, r)
 	}
@@ -130,6 +127,23 @@ func (l *lab) write() {
 
 func (l *lab) writeFile(kind, name string, r route) {
 	l.t.Helper()
+	text := l.text(kind, r)
+	if l.done[name] == text {
+		return
+	}
+	l.done[name] = text
+	staged := filepath.Join(l.config.Dir, "staged")
+	if err := os.WriteFile(staged, []byte(text), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.Rename(staged, filepath.Join(l.config.Dir, name+".yaml")); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// text gives what a kind of file says.
+func (l *lab) text(kind string, r route) string {
+	l.t.Helper()
 	t, err := template.ParseFS(testdata, "testdata/"+kind+".yaml.tmpl")
 	if err != nil {
 		l.t.Fatal(err)
@@ -141,38 +155,14 @@ func (l *lab) writeFile(kind, name string, r route) {
 	}{l.config, r}); err != nil {
 		l.t.Fatal(err)
 	}
-	if l.done[name] == b.String() {
-		return
-	}
-	l.done[name] = b.String()
-	staged := filepath.Join(l.config.Dir, "staged")
-	if err := os.WriteFile(staged, []byte(b.String()), 0o600); err != nil {
-		l.t.Fatal(err)
-	}
-	if err := os.Rename(staged, filepath.Join(l.config.Dir, name+".yaml")); err != nil {
-		l.t.Fatal(err)
-	}
+	return b.String()
 }
 
-func (l *lab) run(binary string) {
+func (l *lab) run() {
 	l.t.Helper()
-	cmd := exec.Command(binary, "-c", filepath.Join(l.config.Dir, "bootstrap.yaml"), "--concurrency", "1", "--use-dynamic-base-id",
-		"--drain-time-s", strconv.Itoa(int(drainTime/time.Second)), "--drain-strategy", "immediate", "-l", "warn")
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if l.t.Failed() {
-			l.t.Logf("Envoy said:\n%s", log.String())
-		}
-	})
-	l.until("Envoy is ready", func() error {
-		_, err := l.admin("/ready")
-		return err
+	envoy.Start(l.t, envoy.Options{
+		Bootstrap: []byte(l.text("bootstrap", route{})), Ready: envoy.Live(l.config.IP + ":9901"),
+		Args: []string{"--drain-time-s", strconv.Itoa(int(drainTime / time.Second)), "--drain-strategy", "immediate"},
 	})
 }
 
