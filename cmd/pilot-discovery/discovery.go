@@ -32,6 +32,9 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	}
 	env := environment{lookup: lookup}
 	env.apply(&o)
+	if o.PodName == "" {
+		o.PodName, _ = os.Hostname() // without a name tools show proxies as connected to nobody
+	}
 	addFlags(c.Flags(), &o)
 	c.PreRunE = func(*cobra.Command, []string) error { return env.err }
 	return c

@@ -220,8 +220,9 @@ func (s *GatewayServer) SNIClusters(v *View) iter.Seq[mesh.ClusterName] {
 	}
 }
 
+// autoPasses says whether a service is one of them. The server name of a wildcard's cluster would be none that anybody can match.
 func (s *GatewayServer) autoPasses(svc *mesh.Service) bool {
-	return !svc.MeshExternal && svc.Resolution != mesh.Alias && slices.ContainsFunc(s.ServerNames, func(n string) bool {
+	return !svc.MeshExternal && !svc.Host.IsWildcard() && svc.Resolution != mesh.Alias && slices.ContainsFunc(s.ServerNames, func(n string) bool {
 		return mesh.Hostname(n).Covers(svc.Host)
 	})
 }
