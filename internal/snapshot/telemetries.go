@@ -14,9 +14,13 @@ import (
 
 // TelemetryKeys names the Telemetry objects that hold for a proxy, the zero Key where there is none: the root namespace's
 // and the proxy's namespace's for everybody, and the one that selects the proxy. Each adds to those before it.
-type TelemetryKeys struct{ Mesh, Namespace, Workload config.Key }
+type TelemetryKeys struct {
+	Mesh, Namespace, Workload config.Key
+	// Passed is an object that selects the proxy too, by other labels than Workload, and has no effect: users are told.
+	Passed config.Key
+}
 
-// All gives the names in order, those of nothing too.
+// All gives the names of what holds in order, those of nothing too.
 func (t TelemetryKeys) All() [3]config.Key { return [3]config.Key{t.Mesh, t.Namespace, t.Workload} }
 
 // Has says whether the object is one of them.
@@ -53,6 +57,12 @@ func (s *Snapshot) TelemetryKeys(p Patched) TelemetryKeys {
 	if k.Workload == (config.Key{}) && p.Namespace != t.root { // a GatewayClass is named in the root namespace
 		k.Workload = first(t.byNamespace[t.root].selecting, func(c *config.Config) bool {
 			return len(targetRefs(c)) > 0 && holdsFor(c, p, t.root)
+		})
+	}
+	if len(own.selecting) > 1 && k.Workload.Namespace == p.Namespace {
+		labels := workloadSelector(s.Config(k.Workload))
+		k.Passed = first(own.selecting, func(c *config.Config) bool {
+			return c.Key != k.Workload && !maps.Equal(labels, workloadSelector(c)) && holdsFor(c, p, t.root)
 		})
 	}
 	return k

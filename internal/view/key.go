@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -91,8 +90,8 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
 	}
 	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
-	k.Own = ownConfig(s.Settings, p)
-	k.LogService = s.Settings.Mesh.GetEnableEnvoyAccessLogService() && hasLogService(p)
+	own, logService := ownConfig(s.Settings, p)
+	k.Own, k.LogService = own, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
 		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
 			k.Sidecar, k.Bound = sc.Key, binds(sc, k.Interception)
@@ -103,17 +102,6 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		k.Gateway = gatewayKeyFor(s, p, labels)
 	}
 	return k
-}
-
-// hasLogService says whether the proxy has the cluster of an access log service in its bootstrap
-// (ProxyConfig.envoyAccessLogService): a listener that logs to a cluster that is not there is refused.
-func hasLogService(p *mesh.Proxy) bool {
-	var own struct {
-		EnvoyAccessLogService struct {
-			Address string `json:"address"`
-		} `json:"envoyAccessLogService"`
-	}
-	return json.Unmarshal(p.Metadata.ProxyConfig, &own) == nil && own.EnvoyAccessLogService.Address != ""
 }
 
 // binds says whether a Sidecar has inbound listeners that connections are not handed to by capture.

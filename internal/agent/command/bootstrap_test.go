@@ -3,13 +3,8 @@ package command
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"maps"
-	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	envoykit "github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // TestBootstrap shows what Envoy starts with. A case has what a container has: its environment in "env", arguments in
@@ -112,30 +108,11 @@ func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 // writeCertificates writes what cases with TLS name: cert.pem, key.pem, roots.pem and crl.pem.
 func writeCertificates(t *testing.T, dir string) {
 	t.Helper()
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature, SubjectKeyId: []byte{1},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(err)
-	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: template.NotBefore, NextUpdate: template.NotAfter}
-	crl, err := x509.CreateRevocationList(rand.Reader, list, template, key)
-	must(err)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	must(err)
-	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "roots.pem": {Type: "CERTIFICATE", Bytes: cert},
-		"crl.pem": {Type: "X509 CRL", Bytes: crl}, "key.pem": {Type: "PRIVATE KEY", Bytes: der},
+	own := pki.SelfSigned(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature})
+	for name, text := range map[string][]byte{
+		"cert.pem": own.CertificatePEM(), "roots.pem": own.CertificatePEM(), "crl.pem": own.Revoke(), "key.pem": own.KeyPEM(),
 	} {
-		write(t, dir+"/"+name, pem.EncodeToMemory(block))
+		write(t, dir+"/"+name, text)
 	}
 }
 
