@@ -182,6 +182,49 @@ func TestRouteMatches(t *testing.T) {
 	}
 }
 
+// TestVirtualHosts: an exact domain goes before the longest suffix, that before the longest prefix, and "*" comes last.
+func TestVirtualHosts(t *testing.T) {
+	const config = `
+		virtual_hosts { name: "exact" domains: "a.example.com" domains: "[::1]" }
+		virtual_hosts { name: "suffix" domains: "*.example.com" domains: "*-b.example.com" }
+		virtual_hosts { name: "longer" domains: "*.c.example.com" }
+		virtual_hosts { name: "prefix" domains: "a.*" }
+		virtual_hosts { name: "port" domains: "a.example.com:81" }`
+	for _, c := range []struct {
+		authority, want string
+		ignorePort      bool
+	}{
+		{"A.example.com:80", "exact", true},
+		{"a.example.com:81", "exact", true},
+		{"a.example.com:81", "port", false},
+		{"a.example.com:82", "prefix", false},
+		{"[::1]:81", "exact", true},
+		{"[::1]", "exact", true},
+		{"b.example.com", "suffix", true},
+		{"b.c.example.com", "longer", true},
+		{"a.example.org", "prefix", true},
+		{"x.y", "", true},
+	} {
+		x := &exchange{walk: &walk{Resources: &Resources{}, path: new(Path)}, request: &Request{Authority: c.authority, Path: "/"}}
+		r := parsed(t, new(routev3.RouteConfiguration), config)
+		r.IgnorePortInHostMatching = c.ignorePort
+		if end := x.route(decoded[*routev3.RouteConfiguration]{message: r}); end != nil || x.routed.host.GetName() != c.want {
+			t.Errorf("%+v: got %q, %v", c, x.routed.host.GetName(), end)
+		}
+	}
+}
+
+func TestParseRequest(t *testing.T) {
+	for _, bad := range []string{"", "GET", "GET a.example.com/"} {
+		if r, err := ParseRequest(bad); err == nil {
+			t.Errorf("%q was read as %+v", bad, r)
+		}
+	}
+	if r, err := ParseRequest("GET http://a/", "header"); err == nil {
+		t.Errorf("a header without a value was read as %+v", r)
+	}
+}
+
 func TestHeaderChanges(t *testing.T) {
 	w := parsed(t, new(routev3.Route), `
 		request_headers_to_remove: "gone"

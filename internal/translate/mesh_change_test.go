@@ -87,7 +87,7 @@ func TestSettingsChangeWhileRunning(t *testing.T) {
 		"tlsDefaults: {ecdhCurves: [P-256]}":                                                          "CDS",
 		"defaultTrafficPolicy: {connectionPool: {tcp: {maxConnections: 7, idleTimeout: 7s}}}":         "CDS LDS",
 		"{extensionProviders: [{name: x, envoyFileAccessLog: {path: /x}}], defaultProviders: {accessLogging: [x]}}": "LDS",
-		"caCertificates: [{pem: " + `"` + strings.ReplaceAll(rootCertificate(t), "\n", `\n`) + `"` + "}]":           "PCDS",
+		"caCertificates: [{pem: " + `"` + strings.ReplaceAll(rootCertificate(), "\n", `\n`) + `"` + "}]":            "PCDS",
 	} {
 		t.Run(setting, func(t *testing.T) { changeSetting(t, setting, strings.Fields(types)) })
 	}

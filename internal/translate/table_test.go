@@ -1,16 +1,9 @@
 package translate
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 
@@ -20,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -161,7 +155,7 @@ kind: ConfigMap
 metadata: {name: roots}
 data:
   ca.crt: |
-    `+strings.ReplaceAll(rootCertificate(t), "\n", "\n    ")), nil)
+    `+strings.ReplaceAll(rootCertificate(), "\n", "\n    ")), nil)
 	full := view.Key{
 		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local", Inbound: "80/80/default/static.default.svc.cluster.local",
 		Labels: "app=web", Locality: mesh.Locality{Region: "r", Zone: "a"}, Network: "n", Cluster: "Kubernetes", IPv4: true,
@@ -209,20 +203,6 @@ func everything(g Generator, v *view.View) []*resource.Resource {
 }
 
 // rootCertificate makes a certificate that can be trusted, in PEM.
-func rootCertificate(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, root, root, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-}
+func rootCertificate() string { return string(pki.Authority("root").CertificatePEM()) }
 
 func isNil(r *resource.Resource) bool { return r == nil }

@@ -2,13 +2,9 @@ package gateway
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
@@ -18,42 +14,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // pair is a certificate that signs itself.
-type pair struct {
-	certificate, key []byte // PEM
-	tls              tls.Certificate
-}
+type pair struct{ *pki.Pair }
 
 // newPair makes one for the names; serial tells it from others.
-func newPair(t *testing.T, serial int64, names ...string) pair {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := pair{
-		certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-	}
-	if p.tls, err = tls.X509KeyPair(p.certificate, p.key); err != nil {
-		t.Fatal(err)
-	}
-	return p
+func newPair(serial int64, names ...string) pair {
+	return pair{pki.SelfSigned(&x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
+		IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	})}
 }
 
 // put writes the pair into a folder of the gateway: the certificate last, and at once, for that is what Envoy watches for.
@@ -62,7 +35,7 @@ func (p pair) put(t *testing.T, dir string) {
 	for _, f := range []struct {
 		name string
 		text []byte
-	}{{"key.pem", p.key}, {"cert.pem", p.certificate}} {
+	}{{"key.pem", p.KeyPEM()}, {"cert.pem", p.CertificatePEM()}} {
 		hidden := filepath.Join(dir, "."+f.name)
 		if err := os.WriteFile(hidden, f.text, 0o600); err != nil {
 			t.Fatal(err)
@@ -80,10 +53,10 @@ func (p pair) secret(name string, clients ...pair) string {
 	entry := func(key string, text []byte) {
 		fmt.Fprintf(&b, "  %s: |\n    %s\n", key, bytes.ReplaceAll(bytes.TrimSpace(text), []byte("\n"), []byte("\n    ")))
 	}
-	entry("tls.crt", p.certificate)
-	entry("tls.key", p.key)
+	entry("tls.crt", p.CertificatePEM())
+	entry("tls.key", p.KeyPEM())
 	for _, c := range clients {
-		entry("ca.crt", c.certificate)
+		entry("ca.crt", c.CertificatePEM())
 	}
 	return b.String()
 }
@@ -102,7 +75,7 @@ func httpBackend(t *testing.T, name string) int {
 func tlsBackend(t *testing.T, name string, p pair) int {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) }))
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{p.tls}}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{p.TLS()}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().(*net.TCPAddr).Port

@@ -79,11 +79,11 @@ func TestGateway(t *testing.T) {
 	e := start(t, []string{"--secretsPlainText", "loopback"}, nil)
 	ports := freePorts(t, 5)
 	httpPort, httpsPort, tlsPort, tcpPort, redirectPort := ports[0], ports[1], ports[2], ports[3], ports[4]
-	web, wild, mutual, client := newPair(t, 1, "web.example.com"), newPair(t, 2, "*.wild.example.com"), newPair(t, 3, "mutual.example.com"), newPair(t, 4, "client")
-	behind := newPair(t, 5, "pass.example.com")
+	web, wild, mutual, client := newPair(1, "web.example.com"), newPair(2, "*.wild.example.com"), newPair(3, "mutual.example.com"), newPair(4, "client")
+	behind := newPair(5, "pass.example.com")
 	e.write("web-cert.yaml", web.secret("web-cert"))
 	e.write("other-certs.yaml", wild.secret("wild-cert")+"---\n"+mutual.secret("mutual-cert", client))
-	onDisk, files := newPair(t, 6, "files.example.com"), t.TempDir()
+	onDisk, files := newPair(6, "files.example.com"), t.TempDir()
 	onDisk.put(t, files)
 	e.write("gateway.yaml", fmt.Sprintf(gatewayText, httpPort, httpsPort, tlsPort, tcpPort, httpBackend(t, "web"), tlsBackend(t, "behind", behind), tcpBackend(t), redirectPort, files))
 
@@ -117,7 +117,7 @@ func TestGateway(t *testing.T) {
 	}
 	t.Run("TCP, where the server speaks first", func(t *testing.T) { e.eventually("echo", func() error { return echo(tcpPort) }) })
 	t.Run("a new version of a Secret", func(t *testing.T) {
-		next := newPair(t, 77, "web.example.com")
+		next := newPair(77, "web.example.com")
 		e.write("web-cert.yaml", next.secret("web-cert"))
 		e.eventually("the new certificate", func() error { return caller{port: httpsPort, roots: next}.says("https://web.example.com/a", "web") })
 		if serial := e.serial(httpsPort, "a.wild.example.com"); serial.Int64() != 2 {
@@ -125,7 +125,7 @@ func TestGateway(t *testing.T) {
 		}
 	})
 	t.Run("a new version of a file", func(t *testing.T) {
-		next := newPair(t, 78, "files.example.com")
+		next := newPair(78, "files.example.com")
 		next.put(t, files)
 		e.eventually("the new certificate", func() error { return caller{port: httpsPort, roots: next}.says("https://files.example.com/a", "web") })
 	})
@@ -148,7 +148,7 @@ func TestKeysAreNotGivenToEverybody(t *testing.T) {
 	t.Parallel()
 	e := start(t, nil, nil)
 	ports := freePorts(t, 5)
-	web := newPair(t, 1, "web.example.com")
+	web := newPair(1, "web.example.com")
 	e.write("web-cert.yaml", web.secret("web-cert"))
 	e.write("gateway.yaml", fmt.Sprintf(gatewayText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), 1, 2, ports[4], t.TempDir()))
 	e.eventually("HTTP", func() error { return caller{port: ports[0]}.says("http://web.example.com/a", "web") })
@@ -179,9 +179,11 @@ type caller struct {
 // it leads); "error" is none at all.
 func (c caller) says(url, want string) error {
 	config := &tls.Config{RootCAs: x509.NewCertPool()}
-	config.RootCAs.AppendCertsFromPEM(c.roots.certificate)
+	if c.roots.Pair != nil {
+		config.RootCAs = c.roots.Pool()
+	}
 	if c.client != nil {
-		config.Certificates = []tls.Certificate{c.client.tls}
+		config.Certificates = []tls.Certificate{c.client.TLS()}
 	}
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(c.port))

@@ -19,7 +19,7 @@ func TestHTTP3(t *testing.T) {
 	t.Parallel()
 	e := start(t, []string{"--secretsPlainText", "loopback"}, []string{"PILOT_ENABLE_QUIC_LISTENERS=true"})
 	ports := freePorts(t, 2)
-	web := newPair(t, 1, "web.example.com")
+	web := newPair(1, "web.example.com")
 	e.write("web-cert.yaml", web.secret("web-cert"))
 	e.write("gateway.yaml", fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
@@ -77,7 +77,7 @@ func translator(t *testing.T, e *edge, from, to int, roots pair) {
       "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions", "explicit_http_config": {"http3_protocol_options": {}}}},
     "transport_socket": {"name": "envoy.transport_sockets.quic", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.transport_sockets.quic.v3.QuicUpstreamTransport",
       "upstream_tls_context": {"sni": "web.example.com", "common_tls_context": {"validation_context": {"trusted_ca": {"filename": %q}}}}}}}]}}`, from, to, ca)
-	for path, body := range map[string][]byte{ca: roots.certificate, bootstrap: []byte(text)} {
+	for path, body := range map[string][]byte{ca: roots.CertificatePEM(), bootstrap: []byte(text)} {
 		if err := os.WriteFile(path, body, 0o600); err != nil {
 			t.Fatal(err)
 		}

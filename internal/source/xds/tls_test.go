@@ -1,13 +1,9 @@
 package xds
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"math/big"
 	"net"
 	"net/url"
@@ -15,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -23,61 +18,29 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
-// authority signs certificates and writes them to files.
+// authority signs certificates and writes them to files. Its own is root.pem.
 type authority struct {
-	t    *testing.T
-	dir  string
-	name string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*pki.Pair
+	t   *testing.T
+	dir string
 }
 
 func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir(), name: name, key: newKey(t)}
-	a.cert = a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}, a.key)
-	a.write("root.pem", "CERTIFICATE", a.cert.Raw)
+	a := &authority{Pair: pki.Authority(name), t: t, dir: t.TempDir()}
+	a.write("root.pem", a.CertificatePEM())
 	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// sign signs a certificate with the authority's key; the first one, its own, with itself.
-func (a *authority) sign(c *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
-	a.t.Helper()
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent := a.cert
-	if parent == nil {
-		parent = c
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return signed
 }
 
 func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
 
-func (a *authority) write(name, kind string, der []byte) string {
+func (a *authority) write(name string, text []byte) string {
 	a.t.Helper()
-	if err := os.WriteFile(a.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(a.path(name), text, 0o600); err != nil {
 		a.t.Fatal(err)
 	}
 	return a.path(name)
@@ -86,32 +49,22 @@ func (a *authority) write(name, kind string, der []byte) string {
 // issue writes a certificate for a SPIFFE identity, 127.0.0.1 and a host name, and gives the paths of it and its key.
 func (a *authority) issue(name string, serial int64) (cert, key string) {
 	a.t.Helper()
-	private := newKey(a.t)
-	signed := a.sign(&x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    []string{name + ".example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	p := a.Issue(&x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name + ".example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		URIs: []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/" + name}},
-	}, private)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.write(name+".pem", "CERTIFICATE", signed.Raw), a.write(name+"-key.pem", "PRIVATE KEY", der)
+	})
+	return a.write(name+".pem", p.CertificatePEM()), a.write(name+"-key.pem", p.KeyPEM())
 }
 
 // revoke writes a list that revokes serial numbers.
 func (a *authority) revoke(serials ...int64) string {
 	a.t.Helper()
-	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}
+	list := make([]*big.Int, 0, len(serials))
 	for _, n := range serials {
-		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: time.Now()})
+		list = append(list, big.NewInt(n))
 	}
-	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.write("crl.pem", "X509 CRL", der)
+	return a.write("crl.pem", a.Revoke(list...))
 }
 
 func TestTLS(t *testing.T) {
@@ -156,8 +109,7 @@ func TestTLS(t *testing.T) {
 			}
 			c := &tls.Config{Certificates: []tls.Certificate{cert}}
 			if tt.mutual {
-				c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-				c.ClientCAs.AddCert(ours.cert)
+				c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ours.Pool()
 			}
 			at, _ := newShop().serve(t, "127.0.0.1:0", grpc.Creds(credentials.NewTLS(c)))
 			own := Identity{Certificate: clientCert, Key: clientKey, Roots: ours.path("root.pem")}
@@ -188,6 +140,6 @@ func TestRenewedCertificatesAreUsed(t *testing.T) {
 		TlsSettings: &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE, CaCertificates: roots},
 	}, Options{})
 	r.until("it is refused", func() bool { return len(r.problems) > 0 })
-	other.write("root.pem", "CERTIFICATE", ours.cert.Raw)
+	other.write("root.pem", ours.CertificatePEM())
 	r.sync()
 }

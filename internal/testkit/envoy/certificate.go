@@ -1,23 +1,19 @@
 package envoy
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // certificate is a pair of files with a self-signed certificate, in place of those that a configuration names. secrets is an
@@ -29,33 +25,10 @@ func newCertificate(dir string) (certificate, error) {
 	if err := os.WriteFile(c.secrets, []byte(`{"resources": []}`), 0o600); err != nil {
 		return c, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return c, fmt.Errorf("make a key: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		DNSNames:     []string{"localhost"},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
-		IsCA:         true, BasicConstraintsValid: true,
-		// Envoy refuses a trust anchor that may sign but has no right to sign revocation lists.
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return c, fmt.Errorf("make a certificate: %w", err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return c, fmt.Errorf("encode a key: %w", err)
-	}
-	for path, block := range map[string]*pem.Block{c.chain: {Type: "CERTIFICATE", Bytes: der}, c.key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	own := pki.SelfSigned(&x509.Certificate{
+		DNSNames: []string{"localhost"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+	})
+	return c, own.WriteFiles(c.chain, c.key)
 }
 
 // substitute gives the bootstrap with every certificate file of its TLS contexts replaced by c. Clusters are not left to ask

@@ -79,6 +79,12 @@ func Start(t testing.TB, o Options) *Process {
 	return p
 }
 
+// Kill ends the process as a crash does: at once, and without a word to anybody.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
 // Ended is closed when the process has ended, which it should not do before the test does.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
@@ -116,8 +122,7 @@ func (p *Process) end() {
 	select {
 	case <-p.ended:
 	case <-time.After(grace):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
+		p.Kill()
 	}
 	if p.t.Failed() {
 		text, err := os.ReadFile(p.file("log"))
@@ -184,4 +189,15 @@ func SocketDir(t testing.TB) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// FreeAddress gives an address of this machine at which nobody listens, for who must know it before it is listened at.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }

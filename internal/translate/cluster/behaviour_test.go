@@ -10,12 +10,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // entry is a ServiceEntry NAME.lab of one HTTP port, with endpoints "ip:port", and the policy of a DestinationRule for it.
@@ -74,7 +78,7 @@ func TestEnvoyBalances(t *testing.T) {
 		entry("errors", ejects("consecutive5xxErrors: 1"), a, broken)+
 		entry("gateway-errors", ejects("consecutive5xxErrors: 0, consecutiveGatewayErrors: 1"), a, broken)+
 		entry("codes", ejects("consecutive5xxErrors: 1, outlierDetectionHttpErrorCodes: [503, 429]"), a, broken)+
-		entry("local", ejects("consecutive5xxErrors: 0, splitExternalLocalOriginErrors: true, consecutiveLocalOriginFailures: 1"), a, closedPort(t))+
+		entry("local", ejects("consecutive5xxErrors: 0, splitExternalLocalOriginErrors: true, consecutiveLocalOriginFailures: 1"), a, envoy.FreeAddress(t))+
 		entry("all-broken", ejects("consecutive5xxErrors: 1"), broken)+
 		entry("all-broken-panic", ejects("consecutive5xxErrors: 1, minHealthPercent: 100"), broken)+
 		entry("slow", pool("tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}"), slow)+
@@ -192,17 +196,22 @@ func TestEnvoySendsProxyProtocol(t *testing.T) {
 // TestEnvoyOriginatesTLS has a real Envoy call servers by TLS, with certificates of files and of Secrets.
 func TestEnvoyOriginatesTLS(t *testing.T) {
 	dir := t.TempDir()
-	a := newAuthority(t, dir, "roots")
-	newAuthority(t, dir, "strange")
-	serial := a.issue(t, "server", "server.example.com", "spiffe://cluster.local/ns/default/sa/server")
-	a.issue(t, "client", "", "spiffe://cluster.local/ns/default/sa/client")
-	a.revoke(t, "roots.crl", serial)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	roots, err := os.ReadFile(in("roots.pem"))
-	if err != nil {
-		t.Fatal(err)
+	roots := pki.Authority("roots")
+	identity := func(account string) []*url.URL {
+		return []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/default/sa/" + account}}
 	}
-	server := tlsServer(t, a)
+	served := roots.Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}, URIs: identity("server")})
+	shown := roots.Issue(&x509.Certificate{URIs: identity("client")})
+	for name, text := range map[string][]byte{
+		"roots.pem": roots.CertificatePEM(), "roots.crl": roots.Revoke(served.Certificate.SerialNumber), "strange.pem": pki.Authority("strange").CertificatePEM(),
+		"client.pem": shown.CertificatePEM(), "client.key": shown.KeyPEM(),
+	} {
+		if err := os.WriteFile(in(name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := tlsServer(t, served, roots)
 	spiffe := "subjectAltNames: ['spiffe://cluster.local/ns/default/sa/server']"
 	policy := func(tls string) string { return "trafficPolicy: {tls: {" + tls + "}}" }
 	l := newLab(t, entry("plain", policy("mode: DISABLE"), says(t, 200, "plain"))+
@@ -219,7 +228,7 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 		entry("istio-others", policy("mode: ISTIO_MUTUAL, subjectAltNames: ['spiffe://cluster.local/ns/default/sa/other']"), server)+
 		entry("credential", "workloadSelector: {matchLabels: {app: lab}}\n  "+policy("mode: SIMPLE, sni: x, credentialName: trust, "+spiffe), server)+
 		entry("key", "workloadSelector: {matchLabels: {app: lab}}\n  "+policy("mode: MUTUAL, sni: x, credentialName: trust, "+spiffe), server)+
-		"kind: Secret\nmetadata: {name: trust-cacert}\ndata: {cacert: "+base64.StdEncoding.EncodeToString(roots)+"}\n",
+		"kind: Secret\nmetadata: {name: trust-cacert}\ndata: {cacert: "+base64.StdEncoding.EncodeToString(roots.CertificatePEM())+"}\n",
 		[3]string{in("client.pem"), in("client.key"), in("roots.pem")})
 
 	l.reaches(cluster80("plain"), "", "plain")
@@ -241,14 +250,8 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 }
 
 // tlsServer answers with the server name, the last part of the client's name and the protocols that it was offered.
-func tlsServer(t *testing.T, a *authority) string {
+func tlsServer(t *testing.T, own, roots *pki.Pair) string {
 	t.Helper()
-	pair, err := tls.LoadX509KeyPair(a.file("server.pem"), a.file("server.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients := x509.NewCertPool()
-	clients.AddCert(a.certificate)
 	var offered sync.Map // by the client's address
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		client := ""
@@ -260,7 +263,7 @@ func tlsServer(t *testing.T, a *authority) string {
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.TLS = &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.VerifyClientCertIfGiven,
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own.TLS()}, ClientCAs: roots.Pool(), ClientAuth: tls.VerifyClientCertIfGiven,
 		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			offered.Store(h.Conn.RemoteAddr().String(), h.SupportedProtos)
 			return nil, nil //nolint:nilnil // the one that there is

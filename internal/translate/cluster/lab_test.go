@@ -41,7 +41,7 @@ func newLab(t *testing.T, config string, certificate [3]string) *lab {
 	envoy.Require(t)
 	l := &lab{t: t, pusher: push.New(push.Options{Generators: labGenerators()})}
 	l.pusher.Publish(fixture.New(t, []byte(config), nil).Snapshot(), snapshot.Delta{All: true})
-	address := closedPort(t)
+	address := envoy.FreeAddress(t)
 	l.client = &http.Client{Timeout: patience, Transport: &http.Transport{
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("tcp", address) },
 		DisableKeepAlives: true,
@@ -52,17 +52,6 @@ func newLab(t *testing.T, config string, certificate [3]string) *lab {
 		"$CHAIN", certificate[0], "$KEY", certificate[1], "$ROOTS", certificate[2]).Replace(labBootstrap)
 	envoy.Start(t, envoy.Options{Bootstrap: []byte(text), Ready: envoy.Listening("tcp", address)})
 	return l
-}
-
-// closedPort is an address at which nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func labGenerators() []push.Generator {

@@ -1,9 +1,6 @@
 package cluster
 
 import (
-	"net/netip"
-	"strings"
-
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -12,10 +9,10 @@ import (
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
 	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
@@ -79,9 +76,9 @@ func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 		params.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
 	}
 	common := &tlsv3.CommonTlsContext{TlsParams: params}
-	certificate, trust := t.secrets()
-	if certificate != "" {
-		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{secretBySDS(certificate)}
+	own, trust := t.secrets()
+	if own != "" {
+		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{certificate.Secret(own)}
 	}
 	names := t.tls.GetSubjectAltNames()
 	if len(names) == 0 && t.service != nil && t.service.Provider == mesh.External {
@@ -93,7 +90,7 @@ func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
 		}}
 	} else {
-		validate(common, trust, names, t.tls.GetCaCrl())
+		common.ValidationContextType = certificate.Checked(trust, certificate.Validation(names, t.tls.GetCaCrl()))
 	}
 	if http.only2 {
 		common.AlpnProtocols = []string{"h2"}
@@ -111,14 +108,14 @@ func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext 
 	own := t.proxy.Certificate
 	common := &tlsv3.CommonTlsContext{
 		TlsParams:                      tlsVersions(),
-		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secretBySDS(mesh.FileCertificate(own.Chain, own.Key))},
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{certificate.Secret(mesh.FileCertificate(own.Chain, own.Key))},
 		AlpnProtocols:                  protocolNames(t.port.Protocol, http),
 	}
 	names := t.tls.GetSubjectAltNames()
 	if len(names) == 0 {
 		names = t.accounts
 	}
-	validate(common, mesh.FileRoots(own.Roots), names, "")
+	common.ValidationContextType = certificate.Checked(mesh.FileRoots(own.Roots), certificate.Validation(names, ""))
 	sni := t.tls.GetSni()
 	switch {
 	case t.service == nil || dynamic(t.service): // who is called is known by the request's host
@@ -144,40 +141,6 @@ func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 
 func tlsVersions() *tlsv3.TlsParameters {
 	return &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3}
-}
-
-// validate says which certificates of the server are taken: those that an authority of the secret trust has signed, that have
-// one of the names if there are any, and that are not in the list of revoked ones, a file on the proxy's disk.
-func validate(common *tlsv3.CommonTlsContext, trust string, names []string, revoked string) {
-	own := new(tlsv3.CertificateValidationContext)
-	for _, name := range names {
-		own.MatchTypedSubjectAltNames = append(own.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
-			SanType: sanType(name),
-			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}},
-		})
-	}
-	if revoked != "" {
-		own.Crl = &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: revoked}}
-	}
-	common.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
-		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: own, ValidationContextSdsSecretConfig: secretBySDS(trust),
-		},
-	}
-}
-
-// sanType says what kind of name a subjectAltName of the API is, which the API does not.
-func sanType(name string) tlsv3.SubjectAltNameMatcher_SanType {
-	switch _, err := netip.ParseAddr(name); {
-	case err == nil:
-		return tlsv3.SubjectAltNameMatcher_IP_ADDRESS
-	case strings.Contains(name, "://"):
-		return tlsv3.SubjectAltNameMatcher_URI
-	case strings.Contains(name, "@"):
-		return tlsv3.SubjectAltNameMatcher_EMAIL
-	default:
-		return tlsv3.SubjectAltNameMatcher_DNS
-	}
 }
 
 // mutualBetweenProxies says whether the connections of a cluster are secured by the proxies' own certificates.

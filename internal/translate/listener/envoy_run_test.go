@@ -84,7 +84,7 @@ func (s *stage) start(listeners []*listenerv3.Listener) *runningEnvoy {
 	t := s.t
 	t.Helper()
 	envoy.Require(t)
-	s.dir, s.place, s.authority = dir, map[string]int{}, newAuthority(t)
+	s.dir, s.place, s.authority = envoy.SocketDir(t), map[string]int{}, newAuthority("root")
 	if s.known == nil {
 		s.known = map[string]bool{}
 	}
@@ -93,10 +93,10 @@ func (s *stage) start(listeners []*listenerv3.Listener) *runningEnvoy {
 		b.StaticResources.Listeners = append(b.StaticResources.Listeners, s.listener(l))
 	}
 	b.StaticResources.Clusters, b.StaticResources.Secrets = s.clusters, s.secrets
-	e := &runningEnvoy{dir: dir, place: s.place, authority: s.authority}
+	e := &runningEnvoy{dir: s.dir, place: s.place, authority: s.authority}
 	var sockets []string
-	for _, n := range s.place {
-		sockets = append(sockets, e.socketOf(n))
+	for name := range s.place {
+		sockets = append(sockets, e.socket(name))
 	}
 	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Ready: envoy.Listening("unix", sockets...)})
 	return e

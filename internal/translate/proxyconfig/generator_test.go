@@ -1,16 +1,10 @@
 package proxyconfig
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -21,24 +15,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-func certificate(t testing.TB, name string, authority bool) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: authority, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+func certificate(name string, authority bool) string {
+	return string(pki.SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: authority}).CertificatePEM())
 }
 
 // made gives the ProxyConfig of a mesh with these settings.
@@ -66,7 +48,7 @@ func trusting(texts ...string) *meshconfig.MeshConfig {
 }
 
 func TestTrustedCertificates(t *testing.T) {
-	a, b := certificate(t, "a", true), certificate(t, "b", true)
+	a, b := certificate("a", true), certificate("b", true)
 	if a > b {
 		a, b = b, a
 	}
@@ -82,7 +64,7 @@ func TestTrustedCertificates(t *testing.T) {
 		"in one text":              {trusting("# roots\n" + b + "\n" + a), []string{a, b}},
 		"in the default config":    {inDefault, []string{a, b}},
 		"twice, spelled otherwise": {trusting(a, "\n"+strings.ReplaceAll(a, "\n", "\r\n"), b), []string{a, b}},
-		"beside one that is bad":   {trusting(a, "no certificate", b+certificate(t, "leaf", false)), []string{a}},
+		"beside one that is bad":   {trusting(a, "no certificate", b+certificate("leaf", false)), []string{a}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := golden.Decode(t, made(t, NewGenerator(), c.mesh)).(*meshconfig.ProxyConfig)
@@ -103,7 +85,7 @@ func TestTrustedCertificates(t *testing.T) {
 // TestOneForTheMesh: proxies that have nothing in common share it, and a change of anything but settings leaves it.
 func TestOneForTheMesh(t *testing.T) {
 	g := NewGenerator()
-	text, err := protojson.Marshal(trusting(certificate(t, "a", true)))
+	text, err := protojson.Marshal(trusting(certificate("a", true)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +102,8 @@ func TestOneForTheMesh(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	leaf := certificate(t, "leaf", false)
-	m := trusting(certificate(t, "a", true), "nothing", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+	leaf := certificate("leaf", false)
+	m := trusting(certificate("a", true), "nothing", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
 		"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", leaf)
 	m.CaCertificates = append(m.CaCertificates, &meshconfig.MeshConfig_CertificateData{
 		CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{SpiffeBundleUrl: "https://example.com/bundle"},

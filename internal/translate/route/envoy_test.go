@@ -12,16 +12,11 @@ import (
 	"time"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/explain"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
-	"github.com/meshpilot/meshpilot/internal/translate/route/routetest"
 )
 
 // TestEnvoyTakesAllCases loads every RouteConfiguration of every case into Envoy, all at once.
@@ -70,7 +65,7 @@ func allRoutes(t *testing.T) []*routeOfCase {
 }
 
 // TestEnvoyAgrees sends the requests of all cases to a real Envoy and asks of each which route took it: that must be the
-// one that routetest finds. In place of what routes do they answer with their place.
+// one that package explain finds. In place of what routes do they answer with their place.
 func TestEnvoyAgrees(t *testing.T) {
 	envoy.Require(t)
 	dir := envoy.SocketDir(t)
@@ -78,7 +73,7 @@ func TestEnvoyAgrees(t *testing.T) {
 	b := new(bootstrapv3.Bootstrap)
 	b.StaticResources = new(bootstrapv3.Bootstrap_StaticResources)
 	for i, r := range routes {
-		b.StaticResources.Listeners = append(b.StaticResources.Listeners, answering(t, socket(dir, i), r.config))
+		b.StaticResources.Listeners = append(b.StaticResources.Listeners, answering(socket(dir, i), r.config))
 	}
 	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Ready: envoy.Listening("unix", socket(dir, len(routes)-1))})
 	asked := 0
@@ -87,9 +82,9 @@ func TestEnvoyAgrees(t *testing.T) {
 			if c.request.Scheme != "http" {
 				continue // the scheme is what the connection is
 			}
-			want := place(c.answer(t, func(string) *routev3.RouteConfiguration { return r.config }))
+			want := c.place(t, r.config)
 			if got := ask(t, socket(dir, i), c.request); got != want {
-				t.Errorf("%s: %s: Envoy took %q, routetest %q", r.name, c.text, got, want)
+				t.Errorf("%s: %s: Envoy took %q, explain %q", r.name, c.text, got, want)
 			}
 			asked++
 		}
@@ -101,48 +96,8 @@ func TestEnvoyAgrees(t *testing.T) {
 
 func socket(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%d.sock", i)) }
 
-const placeHeader = "x-place"
-
-// place is how an answering route calls itself.
-func place(a routetest.Answer) string {
-	if a.Route == nil {
-		return "404"
-	}
-	return fmt.Sprintf("%s #%d", a.VirtualHost.GetName(), a.Index)
-}
-
-// answering makes a listener on a socket whose routes answer with their place.
-func answering(t *testing.T, path string, c *routev3.RouteConfiguration) *listenerv3.Listener {
-	c = proto.CloneOf(c)
-	for _, vh := range c.GetVirtualHosts() {
-		for i, r := range vh.GetRoutes() {
-			answer := place(routetest.Answer{VirtualHost: vh, Route: r, Index: i})
-			vh.Routes[i] = &routev3.Route{
-				Match:                r.Match,
-				Action:               &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 200}},
-				ResponseHeadersToAdd: []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: placeHeader, Value: answer}}},
-			}
-		}
-	}
-	hcm := packed(&hcmv3.HttpConnectionManager{
-		StatPrefix:     "routes",
-		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: c},
-		HttpFilters: []*hcmv3.HttpFilter{{
-			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(new(routerv3.Router))},
-		}},
-	})
-	return &listenerv3.Listener{
-		Name:    path,
-		Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}},
-		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
-			Name:       "envoy.filters.network.http_connection_manager",
-			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: hcm},
-		}}}},
-	}
-}
-
 // ask sends a request to a socket, and gives the place of the route that took it or else the status.
-func ask(t *testing.T, path string, r routetest.Request) string {
+func ask(t *testing.T, path string, r *explain.Request) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -152,14 +107,16 @@ func ask(t *testing.T, path string, r routetest.Request) string {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		},
 	}
-	header := r.Header.Clone()
-	if header.Get("User-Agent") == "" {
-		header["User-Agent"] = nil // or the client adds its own
+	to, err := url.ParseRequestURI(r.Path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	req := (&http.Request{
-		Method: r.Method, Host: r.Authority, Header: header,
-		URL: &url.URL{Scheme: "http", Host: r.Authority, Path: r.Path, RawQuery: r.Query.Encode()},
-	}).WithContext(ctx)
+	to.Scheme, to.Host = "http", r.Authority
+	header := http.Header{"User-Agent": nil} // or the client adds its own
+	for _, h := range r.Header {
+		header.Add(h.Name, h.Value)
+	}
+	req := (&http.Request{Method: r.Method, Host: r.Authority, Header: header, URL: to}).WithContext(ctx)
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		t.Fatalf("%s %s: %v", r.Method, req.URL, err)

@@ -12,7 +12,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
-	"github.com/meshpilot/meshpilot/internal/translate/route/routetest"
 )
 
 const cases = "testdata/*.txtar"
@@ -82,39 +81,4 @@ func decoded(t testing.TB, r *resource.Resource) *routev3.RouteConfiguration {
 		t.Errorf("%s: %d bytes are not the canonical %d", r.Name, len(r.Body), len(again))
 	}
 	return m
-}
-
-// call is one line of "calls".
-type call struct {
-	text, route string
-	request     routetest.Request
-}
-
-func calls(t testing.TB, c *golden.Case) []call {
-	t.Helper()
-	var list []call
-	for line := range strings.Lines(string(c.Input("calls"))) {
-		text, _, _ := strings.Cut(line, "=>")
-		text = strings.TrimSpace(text)
-		name, rest, _ := strings.Cut(text, " ")
-		r, err := routetest.Parse(rest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, call{text, name, r})
-	}
-	return list
-}
-
-func (c call) answer(t testing.TB, named func(string) *routev3.RouteConfiguration) routetest.Answer {
-	t.Helper()
-	config := named(c.route)
-	if config == nil {
-		t.Fatalf("call %q: no such route", c.text)
-	}
-	a, err := routetest.Route(config, c.request)
-	if err != nil {
-		t.Fatalf("call %q: %v", c.text, err)
-	}
-	return a
 }

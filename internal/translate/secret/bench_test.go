@@ -11,13 +11,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // sizes runs f over a mesh of many Secrets, all of which a gateway asks for.
 func sizes(b *testing.B, f func(b *testing.B, v *view.View, names []string)) {
-	a, key := newAuthority(b, "root"), newKey(b)
-	data := map[string]string{"tls.crt": a.leaf(b, key, longAgo, farOff), "tls.key": pkcs8(b, key)}
+	a, key := newAuthority("root"), pki.NewKey()
+	data := map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)}
 	for _, n := range []int{1000, 10000} {
 		var text strings.Builder
 		names := make([]string, n)

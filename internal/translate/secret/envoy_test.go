@@ -27,6 +27,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/server"
@@ -39,18 +40,18 @@ func TestEnvoyServesTLS(t *testing.T) {
 	envoy.Require(t)
 	for _, apiType := range []string{"GRPC", "DELTA_GRPC"} {
 		t.Run(apiType, func(t *testing.T) {
-			a, clients, theirs := newAuthority(t, "root"), newAuthority(t, "clients"), newAuthority(t, "theirs")
-			key := newKey(t)
-			first, second := a.leaf(t, key, longAgo, farOff), a.leaf(t, key, longAgo, farOff)
+			a, clients, theirs := newAuthority("root"), newAuthority("clients"), newAuthority("theirs")
+			key := pki.NewKey()
+			first, second := a.leaf(key, longAgo, farOff), a.leaf(key, longAgo, farOff)
 			cert := func(chain string) string {
-				return manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": chain, "tls.key": pkcs8(t, key), "ca.crt": clients.pem})
+				return manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": chain, "tls.key": pkcs8(key), "ca.crt": clients.pem})
 			}
 			l := newLab(t, cert(first)+
-				manifest("Secret", "other", "theirs", map[string]string{"tls.crt": theirs.leaf(t, key, longAgo, farOff), "tls.key": pkcs8(t, key)}))
+				manifest("Secret", "other", "theirs", map[string]string{"tls.crt": theirs.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)}))
 			l.serve("mutual", "kubernetes://cert", "kubernetes://cert-cacert")
 			l.run(apiType)
 
-			trusted, strange := clientPair(t, clients), clientPair(t, theirs)
+			trusted, strange := clientPair(clients), clientPair(theirs)
 			l.until("the secret is served", func() error { return l.call("mutual", a, first, trusted) })
 			if l.call("mutual", a, first, strange) == nil || l.call("mutual", a, first, nil) == nil {
 				t.Error("a client with another certificate, or none, is let in")
@@ -62,7 +63,7 @@ func TestEnvoyServesTLS(t *testing.T) {
 			// Listeners whose secrets do not come wait. At its start Envoy would wait for them with all others.
 			l.serve("later", "kubernetes-gateway://ingress/later", "")
 			l.serve("stolen", "kubernetes://other/theirs", "")
-			l.apply(manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": first, "tls.key": pkcs8(t, newKey(t))}))
+			l.apply(manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": first, "tls.key": pkcs8(pki.NewKey())}))
 			l.apply(manifest("Secret", "ingress", "later", map[string]string{"cert": first, "key": sec1(t, key)}))
 			l.until("a secret that came later is served", func() error { return l.call("later", a, first, nil) })
 			if err := l.call("mutual", a, second, trusted); err != nil {
@@ -203,9 +204,7 @@ func (l *lab) until(what string, check func() error) {
 // call makes one TLS connection to a listener. The server's certificate must be of the authority, and the one given, if any
 // is; client is what the caller shows.
 func (l *lab) call(name string, a *authority, want string, client *tls.Certificate) error {
-	roots := x509.NewCertPool()
-	roots.AddCert(a.certificate)
-	c := &tls.Config{RootCAs: roots, ServerName: "localhost"}
+	c := &tls.Config{RootCAs: a.Pool(), ServerName: "localhost"}
 	if client != nil {
 		c.Certificates = []tls.Certificate{*client}
 	}
@@ -227,13 +226,8 @@ func (l *lab) call(name string, a *authority, want string, client *tls.Certifica
 	return nil
 }
 
-func clientPair(t testing.TB, a *authority) *tls.Certificate {
-	t.Helper()
-	key := newKey(t)
-	c, err := tls.X509KeyPair([]byte(a.leaf(t, key, longAgo, farOff)), []byte(pkcs8(t, key)))
-	if err != nil {
-		t.Fatal(err)
-	}
+func clientPair(a *authority) *tls.Certificate {
+	c := a.Issue(&x509.Certificate{DNSNames: []string{"localhost"}}).TLS()
 	return &c
 }
 

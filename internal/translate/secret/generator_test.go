@@ -18,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -67,8 +68,8 @@ func said(t testing.TB, r *resource.Resource, names map[string]string) string {
 }
 
 func TestNamed(t *testing.T) {
-	a, b, key := newAuthority(t, "a"), newAuthority(t, "b"), newKey(t)
-	leaf, private, revoked := a.leaf(t, key, longAgo, farOff), pkcs8(t, key), a.revoked(t)
+	a, b, key := newAuthority("a"), newAuthority("b"), pki.NewKey()
+	leaf, private, revoked := a.leaf(key, longAgo, farOff), pkcs8(key), string(a.Revoke())
 	staple := "\x30\x07\x0a\x01\x00\xa0\x02\x30\x00"
 	names := map[string]string{leaf: "leaf", private: "key", a.pem: "a", b.pem: "b", revoked: "revoked", staple: "staple"}
 	m := fixture.New(t, []byte(strings.Join([]string{
@@ -79,7 +80,7 @@ func TestNamed(t *testing.T) {
 		manifest("Secret", "ingress", "apart", map[string]string{"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem}),
 		manifest("Secret", "ingress", "apart-cacert", map[string]string{"ca.crt": b.pem}),
 		manifest("Secret", "ingress", "server-only", map[string]string{"tls.crt": leaf, "tls.key": private}),
-		manifest("Secret", "ingress", "broken", map[string]string{"tls.crt": leaf, "tls.key": pkcs8(t, newKey(t))}),
+		manifest("Secret", "ingress", "broken", map[string]string{"tls.crt": leaf, "tls.key": pkcs8(pki.NewKey())}),
 		manifest("Secret", "ingress", "password", map[string]string{"password": "x"}),
 		manifest("Secret", "other", "theirs", map[string]string{"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem}),
 		manifest("ConfigMap", "other", "roots", map[string]string{"ca.crt": b.pem}),
@@ -129,12 +130,12 @@ func TestNamed(t *testing.T) {
 func TestWhoMayHaveIt(t *testing.T) {
 	var text strings.Builder
 	names := map[string]string{}
-	a := newAuthority(t, "a")
+	a := newAuthority("a")
 	for _, ns := range []string{"one", "two"} {
-		key := newKey(t)
-		leaf := a.leaf(t, key, longAgo, farOff)
-		names[leaf], names[pkcs8(t, key)] = "leaf-"+ns, "key-"+ns
-		text.WriteString(manifest("Secret", ns, "cert", map[string]string{"tls.crt": leaf, "tls.key": pkcs8(t, key)}))
+		key := pki.NewKey()
+		leaf := a.leaf(key, longAgo, farOff)
+		names[leaf], names[pkcs8(key)] = "leaf-"+ns, "key-"+ns
+		text.WriteString(manifest("Secret", ns, "cert", map[string]string{"tls.crt": leaf, "tls.key": pkcs8(key)}))
 	}
 	m := fixture.New(t, []byte(text.String()), nil)
 	see := func(ns string) *view.View {
@@ -190,9 +191,9 @@ func TestPublic(t *testing.T) {
 // TestRotation: a Secret that changes is made anew under the names that mean it, and under no others; one that comes or
 // goes is found or lost.
 func TestRotation(t *testing.T) {
-	a, key := newAuthority(t, "a"), newKey(t)
+	a, key := newAuthority("a"), pki.NewKey()
 	pair := func() map[string]string {
-		return map[string]string{"tls.crt": a.leaf(t, key, longAgo, farOff), "tls.key": pkcs8(t, key), "ca.crt": a.pem}
+		return map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key), "ca.crt": a.pem}
 	}
 	m := fixture.New(t, []byte(manifest("Secret", "default", "x", pair())+manifest("Secret", "default", "w", pair())), nil)
 	g := NewGenerator(SameNamespace)
@@ -219,7 +220,7 @@ func TestRotation(t *testing.T) {
 		},
 			"kubernetes://default/x kubernetes://x kubernetes://x-cacert", "kubernetes://default/x kubernetes://x"},
 		{"roots apart", func() (*snapshot.Snapshot, snapshot.Delta) {
-			return m.Apply(t, manifest("Secret", "default", "w-cacert", map[string]string{"cacert": newAuthority(t, "b").pem}))
+			return m.Apply(t, manifest("Secret", "default", "w-cacert", map[string]string{"cacert": newAuthority("b").pem}))
 		}, "kubernetes://w-cacert", "kubernetes://w-cacert"},
 		{"a Secret that goes", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Delete(t, "kind: Secret\nmetadata: {name: w}")
@@ -268,8 +269,8 @@ func TestRotation(t *testing.T) {
 
 // TestMadeOnce: however many Views ask, a Secret is made once, and again only when it changes.
 func TestMadeOnce(t *testing.T) {
-	a, key := newAuthority(t, "a"), newKey(t)
-	m := fixture.New(t, []byte(manifest("Secret", "default", "x", map[string]string{"tls.crt": a.leaf(t, key, longAgo, farOff), "tls.key": pkcs8(t, key)})), nil)
+	a, key := newAuthority("a"), pki.NewKey()
+	m := fixture.New(t, []byte(manifest("Secret", "default", "x", map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)})), nil)
 	g := NewGenerator(SameNamespace)
 	first := g.Named(m.View(fixture.Proxy(t, nil)), "kubernetes://x")
 	m.Apply(t, "kind: Service\nmetadata: {name: s}\nspec: {clusterIP: 10.96.0.1}")

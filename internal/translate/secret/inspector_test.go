@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 func lines(list []config.Problem) []string {
@@ -20,8 +21,8 @@ func lines(list []config.Problem) []string {
 }
 
 func TestProblems(t *testing.T) {
-	a, key := newAuthority(t, "root"), newKey(t)
-	leaf, private := a.leaf(t, key, longAgo, farOff), pkcs8(t, key)
+	a, key := newAuthority("root"), pki.NewKey()
+	leaf, private := a.leaf(key, longAgo, farOff), pkcs8(key)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name, config string
@@ -30,14 +31,14 @@ func TestProblems(t *testing.T) {
 		{"in order", manifest("Secret", "default", "x", map[string]string{"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem}), nil},
 		{"for others", manifest("Secret", "default", "x", map[string]string{"key": "an API key", "password": "x"}) +
 			manifest("ConfigMap", "default", "kube-root-ca.crt", map[string]string{"ca.crt": "x"}), nil},
-		{"another's key", manifest("Secret", "default", "x", map[string]string{"tls.crt": leaf, "tls.key": pkcs8(t, newKey(t))}),
+		{"another's key", manifest("Secret", "default", "x", map[string]string{"tls.crt": leaf, "tls.key": pkcs8(pki.NewKey())}),
 			[]string{"error Secret/default/x: data[tls.key]: is not the key of the certificate in tls.crt"}},
 		{"by type", "kind: Secret\nmetadata: {name: x}\ntype: kubernetes.io/tls\n", []string{
 			"error Secret/default/x: data[tls.crt]: is missing; there is no data", "error Secret/default/x: data[tls.key]: is missing; there is no data",
 		}},
-		{"expired", manifest("Secret", "default", "x", map[string]string{"cert": a.leaf(t, key, longAgo, now.Add(-time.Second)), "key": private}),
+		{"expired", manifest("Secret", "default", "x", map[string]string{"cert": a.leaf(key, longAgo, now.Add(-time.Second)), "key": private}),
 			[]string{`warning Secret/default/x: data[cert]: the certificate of "CN=leaf" expired on 2025-12-31 23:59:59`}},
-		{"not yet", manifest("Secret", "default", "x", map[string]string{"cert": a.leaf(t, key, now.Add(time.Second), farOff), "key": private}),
+		{"not yet", manifest("Secret", "default", "x", map[string]string{"cert": a.leaf(key, now.Add(time.Second), farOff), "key": private}),
 			[]string{`warning Secret/default/x: data[cert]: the certificate of "CN=leaf" is not valid before 2026-01-01 00:00:01`}},
 		{"named by a Gateway", manifest("Secret", "other", "x", map[string]string{"password": "x"}) + `
 ---
@@ -78,9 +79,9 @@ spec:
 
 // TestProblemsOverTime: the same Inspector says at each time what is so then, of objects that it has seen before too.
 func TestProblemsOverTime(t *testing.T) {
-	a, key := newAuthority(t, "root"), newKey(t)
+	a, key := newAuthority("root"), pki.NewKey()
 	end := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	text := manifest("Secret", "default", "x", map[string]string{"tls.crt": a.leaf(t, key, longAgo, end), "tls.key": pkcs8(t, key)})
+	text := manifest("Secret", "default", "x", map[string]string{"tls.crt": a.leaf(key, longAgo, end), "tls.key": pkcs8(key)})
 	m := fixture.New(t, []byte(text), nil)
 	i := new(Inspector)
 	for _, c := range []struct {

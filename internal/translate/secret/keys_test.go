@@ -10,24 +10,22 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"testing"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // authority signs the certificates of a test.
 type authority struct {
-	key         crypto.Signer
-	certificate *x509.Certificate
-	pem         string
+	*pki.Pair
+	pem string
 }
 
 var (
 	longAgo = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	farOff  = time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 )
-
-func newKey(t testing.TB) *ecdsa.PrivateKey { return newKeyOn(t, elliptic.P256()) }
 
 func newKeyOn(t testing.TB, c elliptic.Curve) *ecdsa.PrivateKey {
 	t.Helper()
@@ -57,63 +55,20 @@ func newEd25519(t testing.TB) ed25519.PrivateKey {
 	return key
 }
 
-func newAuthority(t testing.TB, name string) *authority {
-	t.Helper()
-	a := &authority{key: newKey(t)}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: longAgo, NotAfter: farOff,
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.pem = pemOf("CERTIFICATE", der)
+func newAuthority(name string) *authority {
+	a := &authority{pki.SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: name}, NotBefore: longAgo, NotAfter: farOff, IsCA: true}), ""}
+	a.pem = string(a.CertificatePEM())
 	return a
 }
 
-// leaf gives a certificate for localhost, in PEM, and its serial number.
-func (a *authority) leaf(t testing.TB, key crypto.Signer, notBefore, notAfter time.Time) string {
-	t.Helper()
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "leaf"}, DNSNames: []string{"localhost"},
-		NotBefore: notBefore, NotAfter: notAfter, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pemOf("CERTIFICATE", der)
+// leaf gives a certificate for localhost, in PEM.
+func (a *authority) leaf(key crypto.Signer, notBefore, notAfter time.Time) string {
+	return string(a.IssueTo(key, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "leaf"}, DNSNames: []string{"localhost"}, NotBefore: notBefore, NotAfter: notAfter,
+	}).CertificatePEM())
 }
 
-// revoked gives a list of revoked certificates, in PEM.
-func (a *authority) revoked(t testing.TB) string {
-	t.Helper()
-	der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
-		Number: big.NewInt(1), ThisUpdate: longAgo, NextUpdate: farOff,
-	}, a.certificate, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pemOf("X509 CRL", der)
-}
-
-func pkcs8(t testing.TB, key crypto.Signer) string {
-	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pemOf("PRIVATE KEY", der)
-}
+func pkcs8(key crypto.Signer) string { return string((&pki.Pair{Key: key}).KeyPEM()) }
 
 // sec1 is how openssl writes an EC key: with the parameters of the curve before it.
 func sec1(t testing.TB, key *ecdsa.PrivateKey) string {

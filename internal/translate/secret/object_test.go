@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 func objectOf(t testing.TB, data map[string]string) *config.Config {
@@ -43,39 +44,39 @@ type objectCase struct {
 
 func pairCases(t testing.TB) []objectCase {
 	t.Helper()
-	a, key, rsaKey, weak := newAuthority(t, "root"), newKey(t), newRSA(t, 2048), newRSA(t, 1024)
+	a, key, rsaKey, weak := newAuthority("root"), pki.NewKey(), newRSA(t, 2048), newRSA(t, 1024)
 	p224, p521, ed := newKeyOn(t, elliptic.P224()), newKeyOn(t, elliptic.P521()), newEd25519(t)
-	leaf := a.leaf(t, key, longAgo, farOff)
+	leaf := a.leaf(key, longAgo, farOff)
 	pair := func(chain, key string) map[string]string { return map[string]string{"tls.crt": chain, "tls.key": key} }
 	stapled := func(response string) map[string]string {
-		return map[string]string{"tls.crt": leaf, "tls.key": pkcs8(t, key), "tls.ocsp-staple": response}
+		return map[string]string{"tls.crt": leaf, "tls.key": pkcs8(key), "tls.ocsp-staple": response}
 	}
 	const unsaid = "warning tls.ocsp-staple is not an OCSP response that says something, and is left out"
 	garbage := []byte("garbage")
 	return []objectCase{
-		{"PKCS 8", pair(leaf, pkcs8(t, key)), nil, ""},
+		{"PKCS 8", pair(leaf, pkcs8(key)), nil, ""},
 		{"SEC 1", pair(leaf, sec1(t, key)), nil, ""},
-		{"PKCS 1", pair(a.leaf(t, rsaKey, longAgo, farOff), pkcs1(rsaKey)), nil, ""},
-		{"a chain", pair(leaf+a.pem, pkcs8(t, key)), nil, ""},
-		{"comments", pair("subject=x\n"+leaf+"the end", "a key\n"+pkcs8(t, key)), nil, ""},
-		{"lines of Windows", pair(strings.ReplaceAll(leaf, "\n", "\r\n"), pkcs8(t, key)), nil, ""},
-		{"everything in both", pair(pkcs8(t, key)+leaf, leaf+pkcs8(t, key)), nil, ""},
-		{"expired", pair(a.leaf(t, key, longAgo, longAgo.AddDate(1, 0, 0)), pkcs8(t, key)), nil, ""},
-		{"P-521", pair(a.leaf(t, p521, longAgo, farOff), pkcs8(t, p521)), nil, ""},
-		{"Ed25519", pair(a.leaf(t, ed, longAgo, farOff), pkcs8(t, ed)), nil, ""},
-		{"P-224", pair(a.leaf(t, p224, longAgo, farOff), pkcs8(t, p224)),
+		{"PKCS 1", pair(a.leaf(rsaKey, longAgo, farOff), pkcs1(rsaKey)), nil, ""},
+		{"a chain", pair(leaf+a.pem, pkcs8(key)), nil, ""},
+		{"comments", pair("subject=x\n"+leaf+"the end", "a key\n"+pkcs8(key)), nil, ""},
+		{"lines of Windows", pair(strings.ReplaceAll(leaf, "\n", "\r\n"), pkcs8(key)), nil, ""},
+		{"everything in both", pair(pkcs8(key)+leaf, leaf+pkcs8(key)), nil, ""},
+		{"expired", pair(a.leaf(key, longAgo, longAgo.AddDate(1, 0, 0)), pkcs8(key)), nil, ""},
+		{"P-521", pair(a.leaf(p521, longAgo, farOff), pkcs8(p521)), nil, ""},
+		{"Ed25519", pair(a.leaf(ed, longAgo, farOff), pkcs8(ed)), nil, ""},
+		{"P-224", pair(a.leaf(p224, longAgo, farOff), pkcs8(p224)),
 			[]string{"error tls.crt has an ECDSA key on the curve P-224; Envoy wants P-256, P-384 or P-521"}, "Failed to load certificate chain"},
-		{"RSA of 1024 bits", pair(a.leaf(t, weak, longAgo, farOff), pkcs8(t, weak)),
+		{"RSA of 1024 bits", pair(a.leaf(weak, longAgo, farOff), pkcs8(weak)),
 			[]string{"error tls.crt has an RSA key of 1024 bits; Envoy wants 2048 or more"}, "2048-bit or larger"},
-		{"another's key", pair(leaf, pkcs8(t, newKey(t))), []string{"error tls.key is not the key of the certificate in tls.crt"}, "KEY_VALUES_MISMATCH"},
-		{"a key of another kind", pair(leaf, pkcs8(t, rsaKey)), []string{"error tls.key is not the key of the certificate in tls.crt"}, "KEY_TYPE_MISMATCH"},
-		{"the root first", pair(a.pem+leaf, pkcs8(t, key)), []string{"error tls.key is not the key of the certificate in tls.crt"}, "Failed to load certificate chain"},
-		{"no certificate", pair("certificate", pkcs8(t, key)), []string{"error tls.crt has no certificate in PEM"}, "Failed to load certificate chain"},
+		{"another's key", pair(leaf, pkcs8(pki.NewKey())), []string{"error tls.key is not the key of the certificate in tls.crt"}, "KEY_VALUES_MISMATCH"},
+		{"a key of another kind", pair(leaf, pkcs8(rsaKey)), []string{"error tls.key is not the key of the certificate in tls.crt"}, "KEY_TYPE_MISMATCH"},
+		{"the root first", pair(a.pem+leaf, pkcs8(key)), []string{"error tls.key is not the key of the certificate in tls.crt"}, "Failed to load certificate chain"},
+		{"no certificate", pair("certificate", pkcs8(key)), []string{"error tls.crt has no certificate in PEM"}, "Failed to load certificate chain"},
 		{"no key", pair(leaf, "key"), []string{"error tls.key has no private key in PEM"}, "NO_START_LINE"},
 		{"garbage for a key", pair(leaf, pemOf("PRIVATE KEY", garbage)), []string{"error tls.key is not a private key that can be read"}, "DECODE_ERROR"},
 		{"an encrypted key", pair(leaf, pemOf("ENCRYPTED PRIVATE KEY", garbage)), []string{"error tls.key is encrypted, and there is no password"}, "DECODE_ERROR"},
-		{"garbage for a certificate", pair(pemOf("CERTIFICATE", garbage), pkcs8(t, key)), []string{"error tls.crt block 1 is not a certificate"}, "Failed to load certificate chain"},
-		{"garbage in the chain", pair(leaf+pemOf("CERTIFICATE", garbage), pkcs8(t, key)), []string{"error tls.crt block 2 is not a certificate"}, "Failed to load certificate chain"},
+		{"garbage for a certificate", pair(pemOf("CERTIFICATE", garbage), pkcs8(key)), []string{"error tls.crt block 1 is not a certificate"}, "Failed to load certificate chain"},
+		{"garbage in the chain", pair(leaf+pemOf("CERTIFICATE", garbage), pkcs8(key)), []string{"error tls.crt block 2 is not a certificate"}, "Failed to load certificate chain"},
 		{"no OCSP response", stapled("x"), []string{unsaid}, "OCSP"},
 		{"an empty OCSP response", stapled("\x30\x00"), []string{unsaid}, "OCSP"},
 		{"an OCSP response of a server that is busy", stapled("\x30\x03\x0a\x01\x03"), []string{unsaid}, "OCSP"},
@@ -84,13 +85,13 @@ func pairCases(t testing.TB) []objectCase {
 
 func trustCases(t testing.TB) []objectCase {
 	t.Helper()
-	a, b := newAuthority(t, "root"), newAuthority(t, "other root")
+	a, b := newAuthority("root"), newAuthority("other root")
 	garbage := []byte("garbage")
 	return []objectCase{
 		{"one", map[string]string{"ca.crt": a.pem}, nil, ""},
 		{"several", map[string]string{"ca.crt": "# roots\n" + a.pem + b.pem + a.pem}, nil, ""},
-		{"no authority", map[string]string{"ca.crt": a.leaf(t, newKey(t), longAgo, farOff)}, nil, ""},
-		{"revocations", map[string]string{"ca.crt": a.pem, "ca.crl": a.revoked(t)}, nil, ""},
+		{"no authority", map[string]string{"ca.crt": a.leaf(pki.NewKey(), longAgo, farOff)}, nil, ""},
+		{"revocations", map[string]string{"ca.crt": a.pem, "ca.crl": string(a.Revoke())}, nil, ""},
 		{"no certificate", map[string]string{"ca.crt": "x"}, []string{"error ca.crt has no certificate in PEM"}, "Failed to load trusted CA"},
 		{"garbage", map[string]string{"ca.crt": a.pem + pemOf("CERTIFICATE", garbage)}, []string{"error ca.crt block 2 is not a certificate"}, "Failed to load trusted CA"},
 		{"garbage for revocations", map[string]string{"ca.crt": a.pem, "ca.crl": pemOf("X509 CRL", garbage)}, []string{"error ca.crl block 1 is not a revocation list"}, "Failed to load CRL"},
@@ -170,7 +171,7 @@ func loaded(t testing.TB, common *tlsv3.CommonTlsContext) string {
 
 // TestRevocationsThatAreNone: Envoy takes a text without any list, and checks nothing. Whoever wrote it meant otherwise.
 func TestRevocationsThatAreNone(t *testing.T) {
-	_, faults := trustOf(objectOf(t, map[string]string{"ca.crt": newAuthority(t, "root").pem, "ca.crl": "none"}))
+	_, faults := trustOf(objectOf(t, map[string]string{"ca.crt": newAuthority("root").pem, "ca.crl": "none"}))
 	if !refused(faults) {
 		t.Error("they are passed over")
 	}

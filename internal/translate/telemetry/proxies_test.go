@@ -2,13 +2,11 @@ package telemetry_test
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +20,6 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -42,6 +39,7 @@ import (
 type proxy struct {
 	admin netip.AddrPort
 	dir   string // its log files are here
+	kill  func()
 }
 
 // generated is all that a View's proxies are sent, decoded.
@@ -153,8 +151,7 @@ func addressOf(at string) *corev3.Address {
 // start runs Envoy with the clusters of a View and some listeners.
 func (g *generated) start(t *testing.T, environ []string, listeners ...*listenerv3.Listener) *proxy {
 	t.Helper()
-	binary := envoy.Require(t)
-	p := &proxy{dir: t.TempDir(), admin: netip.MustParseAddrPort(freeAddress(t))}
+	p := &proxy{dir: t.TempDir(), admin: netip.MustParseAddrPort(envoy.FreeAddress(t))}
 	b := &bootstrapv3.Bootstrap{
 		Node:               &corev3.Node{Id: "test", Cluster: "cluster-of-node"},
 		Admin:              &bootstrapv3.Admin{Address: addressOf(p.admin.String())},
@@ -165,29 +162,10 @@ func (g *generated) start(t *testing.T, environ []string, listeners ...*listener
 	for _, c := range g.clusters {
 		b.StaticResources.Clusters = append(b.StaticResources.Clusters, c)
 	}
-	js, err := protojson.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	js = bytes.ReplaceAll(js, []byte("/LOGS/"), []byte(p.dir+"/"))
-	path := filepath.Join(p.dir, "bootstrap.json")
-	if err := os.WriteFile(path, js, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(binary, "-c", path, "--concurrency", "1", "--use-dynamic-base-id", "-l", "error", "--file-flush-interval-msec", "20")
-	cmd.Stdout, cmd.Stderr, cmd.Env = &log, &log, append(os.Environ(), environ...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("Envoy said:\n%s", log.String())
-		}
-	})
-	p.wait(t)
+	p.kill = envoy.Start(t, envoy.Options{
+		Bootstrap: bytes.ReplaceAll(envoy.Text(t, b), []byte("/LOGS/"), []byte(p.dir+"/")),
+		Args:      []string{"--file-flush-interval-msec", "20"}, Env: environ, Ready: envoy.Live(p.admin.String()),
+	}).Kill
 	return p
 }
 
@@ -201,20 +179,6 @@ func soon(t *testing.T) *bootstrapv3.LayeredRuntime {
 	return &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{
 		Name: "static", LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: values},
 	}}}
-}
-
-func (p *proxy) wait(t *testing.T) {
-	t.Helper()
-	a := agentenvoy.NewAdmin(p.admin)
-	defer a.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if state, err := a.State(context.Background()); err == nil && state == "LIVE" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("Envoy did not start")
-		}
-	}
 }
 
 // metrics scrapes as Prometheus does: from the agent.
@@ -267,16 +231,6 @@ func (p *proxy) log(t *testing.T, file, want string) string {
 			t.Fatalf("%s has no %q: %s", file, want, text)
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func portOf(address string) string {

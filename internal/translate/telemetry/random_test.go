@@ -27,7 +27,7 @@ func words() map[string][]string {
 		"expression": {"response.code >= 400", "request.method == 'GET'", "("}, "tagOverrides.key": {"a", "response_code", "destination_workload", "b-c", "standard"},
 		"TagOverride.value": {"request.host", "string(destination.port)", "'x' + request.path", "foo(", "(request.size)%2"},
 		"customTags.key":    {"a", "b"}, "HttpHeader.name": {"x-a", "host", "a b", ":path"}, "HttpHeader.value": {"a", "5%", "a\nb"}, "envName": {"A", "a)%"},
-		"customMetric": {"requests_total", "x"}, "path": {"/a", "b", "", "/dev/stdout"}, "filterStateObjectsToLog": {"a"},
+		"customMetric": {"requests_total", "x"}, "path": {"/dev/null", "/dev/stderr", "", "/dev/stdout"}, "filterStateObjectsToLog": {"a"},
 		"additionalRequestHeadersToLog": {"x-a", ":path"}, "labels.key": {"a", "b"}, "additionalResponseHeadersToLog": {"x-b"}, "additionalResponseTrailersToLog": {"x-c"},
 	}
 }

@@ -74,6 +74,10 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 				Reason: fmt.Sprintf("has no effect: the older %s is for the same workloads", s.Older)})
 		}
 	}
+	if k := v.Key.Telemetry; k.Passed != (config.Key{}) {
+		list = append(list, config.Problem{Key: k.Passed, Field: "spec.selector", Severity: config.Warning,
+			Reason: fmt.Sprintf("has no effect for workloads that the older %s selects too", k.Workload)})
+	}
 	slices.SortFunc(list, config.Problem.Compare)
 	return slices.Compact(list)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 )
 
@@ -92,6 +94,7 @@ type pair struct {
 	sink           *sink
 	client, server *proxy
 	http, tcp      string // where the client's proxy takes calls
+	received       int    // bytes, by the connection
 }
 
 func nodeOf(name, app string) node.Node {
@@ -100,7 +103,7 @@ func nodeOf(name, app string) node.Node {
 	}}
 }
 
-func newPair(t *testing.T) *pair {
+func newPair(t *testing.T, telemetries string) *pair {
 	t.Helper()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/broken" {
@@ -109,8 +112,8 @@ func newPair(t *testing.T) *pair {
 		_, _ = io.WriteString(w, "hello")
 	}))
 	t.Cleanup(app.Close)
-	p := &pair{sink: newSink(t), http: freeAddress(t), tcp: freeAddress(t)}
-	serverHTTP, serverTCP := freeAddress(t), freeAddress(t)
+	p := &pair{sink: newSink(t), http: envoy.FreeAddress(t), tcp: envoy.FreeAddress(t)}
+	serverHTTP, serverTCP := envoy.FreeAddress(t), envoy.FreeAddress(t)
 	text := strings.NewReplacer("targetPort: HTTP", "targetPort: "+portOf(serverHTTP), "targetPort: TCP", "targetPort: "+portOf(serverTCP),
 		"grpc: GRPC", "grpc: "+p.sink.grpcPort, "http: ZIPKIN", "http: "+p.sink.httpPort).Replace(objects) + telemetries
 	m := fixture.New(t, []byte(text), []byte(meshConfig))
@@ -177,6 +180,8 @@ func (p *pair) get(t *testing.T, path string, headers ...string) {
 	}
 }
 
+const rawRequest = "GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n"
+
 // connect speaks HTTP over a connection that proxies take for bytes.
 func (p *pair) connect(t *testing.T) {
 	t.Helper()
@@ -185,23 +190,56 @@ func (p *pair) connect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, rawRequest); err != nil {
 		t.Fatal(err)
 	}
-	if body, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(body), "hello") {
+	body, err := io.ReadAll(c)
+	if err != nil || !strings.HasSuffix(string(body), "hello") {
 		t.Fatalf("%q, %v", body, err)
 	}
+	p.received = len(body)
 }
 
 // TestTwoSidecarsTellOfTraffic sends requests and a connection through two real sidecars, and looks at what each tells of it.
 func TestTwoSidecarsTellOfTraffic(t *testing.T) {
-	p := newPair(t)
+	p := newPair(t, telemetries)
 	p.get(t, "/api/1", "x-user", "jane")
 	p.get(t, "/broken", "x-user", "jane")
 	p.connect(t)
 	t.Run("metrics", p.metrics)
 	t.Run("logs", p.logs)
 	t.Run("spans", p.spans)
+}
+
+// TestNothingIsMissed counts what the agent makes of other metrics: requests, of which Envoy's threads merge their durations, and
+// connections that lead nowhere.
+func TestNothingIsMissed(t *testing.T) {
+	p := newPair(t, "")
+	const callers, each = 4, 50
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range each {
+				p.get(t, "/api/1")
+			}
+		})
+	}
+	all.Wait()
+	shop, web := nodeOf("shop-v1", "shop"), nodeOf("web-v1", "web")
+	p.client.series(t, shop, "istio_requests_total", `reporter="source"`, `response_code="200"`, fmt.Sprintf("} %d", callers*each))
+	p.server.series(t, web, "istio_requests_total", `reporter="destination"`, `response_code="200"`, fmt.Sprintf("} %d", callers*each))
+	p.server.kill()
+	c, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if body, err := io.ReadAll(c); len(body) > 0 {
+		t.Fatalf("%q, %v", body, err)
+	}
+	for _, metric := range []string{"istio_tcp_connections_opened_total", "istio_tcp_connections_closed_total"} {
+		p.client.series(t, shop, metric, `response_flags="UF`, "} 1")
+	}
 }
 
 func expect(t *testing.T, line string, labels ...string) {
@@ -246,9 +284,8 @@ func (p *pair) metrics(t *testing.T) {
 		line = p.client.series(t, shop, metric, `reporter="source"`)
 		expect(t, line, append(append(destination, source...), `request_protocol="tcp"`)...)
 		p.server.series(t, web, metric, append(service, `reporter="destination"`)...)
-		if !strings.Contains(metric, "bytes") && !strings.HasSuffix(line, "} 1") {
-			t.Errorf("%s: %s", metric, line)
-		}
+		want := map[string]int{"istio_tcp_received_bytes_total": len(rawRequest), "istio_tcp_sent_bytes_total": p.received}[metric]
+		p.client.series(t, shop, metric, fmt.Sprintf("} %d", max(want, 1)))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/source/xds"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // downstream is a control plane that reads its config from a Feed.
@@ -196,14 +199,17 @@ func (c *counter) total() int {
 }
 
 func TestMutualTLS(t *testing.T) {
-	ca := newAuthority(t)
+	ca, roots := pki.Authority("root"), filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(roots, ca.CertificatePEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f := New(Options{Access: Access{Identities: []string{"spiffe://cluster.local/ns/istio-system/sa/istiod"}}})
 	newKeeper(f, objects(t, everyKind)...)
-	at, _ := listen(t, f, "127.0.0.1:0", ca.server())
+	at, _ := listen(t, f, "127.0.0.1:0", secured(ca))
 	source := func(account string) *meshconfig.ConfigSource {
-		cert, key := ca.client(account)
+		cert, key := clientFiles(t, ca, account)
 		return &meshconfig.ConfigSource{Address: "xds://" + at, TlsSettings: &networking.ClientTLSSettings{
-			Mode: networking.ClientTLSSettings_MUTUAL, CaCertificates: ca.roots, ClientCertificate: cert, PrivateKey: key,
+			Mode: networking.ClientTLSSettings_MUTUAL, CaCertificates: roots, ClientCertificate: cert, PrivateKey: key,
 		}}
 	}
 	ours := newDownstream(t, source("istiod"))

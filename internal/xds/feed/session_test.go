@@ -2,18 +2,11 @@ package feed
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"maps"
-	"math/big"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -24,6 +17,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // dial opens a connection to a Feed.
@@ -185,77 +180,22 @@ func (c *tally) copy() map[string]int {
 	return maps.Clone(c.m)
 }
 
-// authority signs certificates.
-type authority struct {
-	t     *testing.T
-	dir   string
-	roots string
-	cert  *x509.Certificate
-	key   *ecdsa.PrivateKey
-	next  int64
+// secured gives the settings of a server on 127.0.0.1 that wants client certificates.
+func secured(ca *pki.Pair) *tls.Config {
+	own := ca.Issue(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return &tls.Config{Certificates: []tls.Certificate{own.TLS()}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
 }
 
-func newAuthority(t *testing.T) *authority {
+// clientFiles writes the certificate of a service account of the control plane's namespace, and gives its paths.
+func clientFiles(t *testing.T, ca *pki.Pair, account string) (cert, key string) {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "root"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	a.roots = a.write("root.pem", "CERTIFICATE", a.cert.Raw)
-	return a
-}
-
-func (a *authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	a.next++
-	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(a.next), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	parent, by := a.cert, a.key
-	if parent == nil {
-		parent, by = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, by)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return signed, key
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	a.t.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return path
-}
-
-// server gives the settings of a server on 127.0.0.1 that wants client certificates.
-func (a *authority) server() *tls.Config {
-	cert, key := a.sign(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	c := &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}},
-		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(),
-	}
-	c.ClientCAs.AddCert(a.cert)
-	return c
-}
-
-// client writes the certificate of a service account of the control plane's namespace, and gives its paths.
-func (a *authority) client(account string) (cert, key string) {
-	a.t.Helper()
-	signed, private := a.sign(&x509.Certificate{
+	cert, key = filepath.Join(t.TempDir(), account+".pem"), filepath.Join(t.TempDir(), account+"-key.pem")
+	own := ca.Issue(&x509.Certificate{
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		URIs:        []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/" + account}},
 	})
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
+	if err := own.WriteFiles(cert, key); err != nil {
+		t.Fatal(err)
 	}
-	return a.write(account+".pem", "CERTIFICATE", signed.Raw), a.write(account+"-key.pem", "PRIVATE KEY", der)
+	return cert, key
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
@@ -55,7 +56,7 @@ type labState struct {
 }
 
 func newLab(t *testing.T) *lab {
-	l := &lab{t: t, addr: freeAddress(t), listen: freeAddress(t)}
+	l := &lab{t: t, addr: envoy.FreeAddress(t), listen: envoy.FreeAddress(t)}
 	for range 2 {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }))
 		t.Cleanup(s.Close)
@@ -64,16 +65,6 @@ func newLab(t *testing.T) *lab {
 	l.state.Store(&labState{clusters: map[string]int{"base": 5}, route: "base"})
 	t.Cleanup(func() { l.end() })
 	return l
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (l *lab) start() {

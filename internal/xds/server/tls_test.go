@@ -2,15 +2,9 @@ package server
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,79 +17,35 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// authority issues certificates.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	last int64
+// serverPair issues a certificate for localhost.
+func serverPair(ca *pki.Pair) *pki.Pair {
+	return ca.Issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 }
 
-func newAuthority(t *testing.T) *authority {
-	a := &authority{t: t}
-	a.cert, a.key = a.issue(&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-func (a *authority) issue(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.last++
-	template.SerialNumber, template.Subject = big.NewInt(a.last), pkix.Name{CommonName: "test"}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return cert, key
-}
-
-// server issues a certificate for localhost, and gives it and the key in PEM.
-func (a *authority) server() (cert, key []byte) {
-	c, k := a.issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return inPEM("CERTIFICATE", c.Raw), inPEM("PRIVATE KEY", der)
-}
-
-// client issues a certificate with URIs.
-func (a *authority) client(uris ...string) *tls.Certificate {
+// shown issues a certificate with URIs for a client.
+func shown(t *testing.T, ca *pki.Pair, uris ...string) *tls.Certificate {
+	t.Helper()
 	template := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, u := range uris {
 		parsed, err := url.Parse(u)
 		if err != nil {
-			a.t.Fatal(err)
+			t.Fatal(err)
 		}
 		template.URIs = append(template.URIs, parsed)
 	}
-	c, k := a.issue(template)
-	return &tls.Certificate{Certificate: [][]byte{c.Raw}, PrivateKey: k}
-}
-
-func inPEM(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	c := ca.Issue(template).TLS()
+	return &c
 }
 
 // secured is a server with TLS whose files can be changed.
 type secured struct {
 	*harness
-	ca    *authority
+	ca    *pki.Pair
+	first *pki.Pair // what it serves at first
 	files CertificateFiles
 	log   *safeBuffer
 	echo  *echo
@@ -104,13 +54,13 @@ type secured struct {
 func serveTLS(t *testing.T, settings TLS) *secured {
 	t.Helper()
 	dir := t.TempDir()
-	s := &secured{ca: newAuthority(t), log: new(safeBuffer), echo: newEcho(), files: CertificateFiles{
+	s := &secured{ca: pki.Authority("test"), log: new(safeBuffer), echo: newEcho(), files: CertificateFiles{
 		Certificate: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), Roots: filepath.Join(dir, "roots.pem"),
 	}}
-	cert, key := s.ca.server()
-	write(t, s.files.Certificate, cert)
-	write(t, s.files.Key, key)
-	write(t, s.files.Roots, inPEM("CERTIFICATE", s.ca.cert.Raw))
+	s.first = serverPair(s.ca)
+	write(t, s.files.Certificate, s.first.CertificatePEM())
+	write(t, s.files.Key, s.first.KeyPEM())
+	write(t, s.files.Roots, s.ca.CertificatePEM())
 	settings.Files = s.files
 	config, err := settings.Config(slog.New(slog.NewTextHandler(s.log, nil)))
 	if err != nil {
@@ -151,8 +101,7 @@ func write(t *testing.T, name string, content []byte) {
 
 // client gives the TLS settings of a client, nil: without a certificate.
 func (s *secured) client(own *tls.Certificate) *tls.Config {
-	c := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost"}
-	c.RootCAs.AddCert(s.ca.cert)
+	c := &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"}
 	if own != nil {
 		c.Certificates = []tls.Certificate{*own}
 	}
@@ -181,7 +130,7 @@ const ours = "spiffe://cluster.local/ns/istio-system/sa/istiod"
 
 func TestIdentityIsVerified(t *testing.T) {
 	s := serveTLS(t, TLS{TrustDomains: func() []string { return []string{"cluster.local", "old.local"} }})
-	stranger := newAuthority(t)
+	stranger := pki.Authority("test")
 	tests := []struct {
 		name string
 		own  *tls.Certificate
@@ -189,13 +138,13 @@ func TestIdentityIsVerified(t *testing.T) {
 		err  string
 	}{
 		{"no certificate", nil, nil, ""},
-		{"ours", s.ca.client(ours), []string{ours}, ""},
-		{"an alias of the trust domain", s.ca.client("spiffe://old.local/ns/a/sa/b"), []string{"spiffe://old.local/ns/a/sa/b"}, ""},
-		{"foreign trust domain", s.ca.client("spiffe://foreign/ns/istio-system/sa/istiod"), nil, "certificate"},
-		{"two identities", s.ca.client(ours, "spiffe://cluster.local/ns/a/sa/b"), nil, "certificate"},
-		{"no identity", s.ca.client(), nil, "certificate"},
-		{"no SPIFFE ID", s.ca.client("https://cluster.local/ns/a/sa/b"), nil, "certificate"},
-		{"unknown authority", stranger.client(ours), nil, "unknown certificate authority"},
+		{"ours", shown(t, s.ca, ours), []string{ours}, ""},
+		{"an alias of the trust domain", shown(t, s.ca, "spiffe://old.local/ns/a/sa/b"), []string{"spiffe://old.local/ns/a/sa/b"}, ""},
+		{"foreign trust domain", shown(t, s.ca, "spiffe://foreign/ns/istio-system/sa/istiod"), nil, "certificate"},
+		{"two identities", shown(t, s.ca, ours, "spiffe://cluster.local/ns/a/sa/b"), nil, "certificate"},
+		{"no identity", shown(t, s.ca), nil, "certificate"},
+		{"no SPIFFE ID", shown(t, s.ca, "https://cluster.local/ns/a/sa/b"), nil, "certificate"},
+		{"unknown authority", shown(t, stranger, ours), nil, "unknown certificate authority"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,41 +180,40 @@ func TestCertificatesRotate(t *testing.T) {
 	s := serveTLS(t, TLS{})
 	proxy := open(t, s.dial(grpc.WithTransportCredentials(credentials.NewTLS(s.client(nil)))), stream.Delta, testNode(1))
 	proxy.start()
-	want := func(serial int64) {
+	want := func(p *pki.Pair) {
 		t.Helper()
-		if got, err := s.serial(s.client(nil)); err != nil || got != serial {
-			t.Errorf("the certificate is number %d, %v, want %d", got, err, serial)
+		if got, err := s.serial(s.client(nil)); err != nil || got != p.Certificate.SerialNumber.Int64() {
+			t.Errorf("the certificate is number %d, %v, want %d", got, err, p.Certificate.SerialNumber)
 		}
 	}
-	want(2)
-	cert, key := s.ca.server()
-	write(t, s.files.Certificate, cert)
-	want(2) // it does not fit its key
+	want(s.first)
+	second, third := serverPair(s.ca), serverPair(s.ca)
+	write(t, s.files.Certificate, second.CertificatePEM())
+	want(s.first) // the new one does not fit the key
 	if !strings.Contains(s.log.String(), "new certificate files are not used") {
 		t.Error("nothing was said about a certificate that does not fit its key")
 	}
-	write(t, s.files.Key, key)
-	want(3)
+	write(t, s.files.Key, second.KeyPEM())
+	want(second)
 	if err := os.Remove(s.files.Key); err != nil {
 		t.Fatal(err)
 	}
-	want(3)
-	cert, key = s.ca.server()
-	write(t, s.files.Key, key)
-	write(t, s.files.Certificate, cert)
-	want(4)
+	want(second)
+	write(t, s.files.Key, third.KeyPEM())
+	write(t, s.files.Certificate, third.CertificatePEM())
+	want(third)
 
-	next := newAuthority(t)
-	both := append(inPEM("CERTIFICATE", s.ca.cert.Raw), inPEM("CERTIFICATE", next.cert.Raw)...)
-	if _, err := s.serial(s.harnessClient(next.client(ours))); err == nil {
+	next := pki.Authority("test")
+	both := append(s.ca.CertificatePEM(), next.CertificatePEM()...)
+	if _, err := s.serial(s.harnessClient(shown(t, next, ours))); err == nil {
 		t.Error("an authority is known that is not among the roots")
 	}
 	write(t, s.files.Roots, both)
-	if _, err := s.serial(s.harnessClient(next.client(ours))); err != nil {
+	if _, err := s.serial(s.harnessClient(shown(t, next, ours))); err != nil {
 		t.Errorf("new roots are not used: %v", err)
 	}
 	write(t, s.files.Roots, []byte("nothing"))
-	if _, err := s.serial(s.harnessClient(s.ca.client(ours))); err != nil {
+	if _, err := s.serial(s.harnessClient(shown(t, s.ca, ours))); err != nil {
 		t.Errorf("the last good roots are not used: %v", err)
 	}
 	s.mesh.EditRoutes()
@@ -301,11 +249,10 @@ func TestVersionsOfTLS(t *testing.T) {
 
 func TestBadCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
-	ca := newAuthority(t)
-	cert, key := ca.server()
+	pair := serverPair(pki.Authority("test"))
 	good, goodKey, empty := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "empty")
-	write(t, good, cert)
-	write(t, goodKey, key)
+	write(t, good, pair.CertificatePEM())
+	write(t, goodKey, pair.KeyPEM())
 	write(t, empty, nil)
 	for name, files := range map[string]CertificateFiles{
 		"absent": {filepath.Join(dir, "absent"), goodKey, ""}, "empty": {empty, goodKey, ""}, "no key": {good, good, ""}, "no roots": {good, goodKey, empty},

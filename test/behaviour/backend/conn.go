@@ -2,16 +2,12 @@ package backend
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
-	"math/big"
 	"net"
 	"sync"
-	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 // peeked is a connection whose first bytes were looked at. It carries what is known of it in its local address, the one thing
@@ -76,17 +72,7 @@ func (h *handOver) Close() error {
 func (h *handOver) Addr() net.Addr { return h.address }
 
 // serverTLS makes the server side of TLS, with a certificate that nobody has to believe.
-func serverTLS() (*tls.Config, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"backend"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("making a certificate: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2", "http/1.1"}}, nil
+func serverTLS() *tls.Config {
+	own := pki.SelfSigned(&x509.Certificate{DNSNames: []string{"backend"}})
+	return &tls.Config{Certificates: []tls.Certificate{own.TLS()}, NextProtos: []string{"h2", "http/1.1"}}
 }

@@ -44,11 +44,7 @@ type Server struct {
 
 // New starts a server on all addresses.
 func New(listen Listen, memory *Memory, ports ...uint16) (*Server, error) {
-	config, err := serverTLS()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{memory: memory, tls: config, open: map[net.Conn]struct{}{}}
+	s := &Server{memory: memory, tls: serverTLS(), open: map[net.Conn]struct{}{}}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)

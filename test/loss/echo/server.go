@@ -50,10 +50,7 @@ type Listen func(network, address string) (net.Listener, error)
 
 // NewServer starts a server.
 func NewServer(o Options) (*Server, error) {
-	config, err := serverTLS()
-	if err != nil {
-		return nil, err
-	}
+	config := serverTLS()
 	s := &Server{options: o, streams: map[net.Conn]struct{}{}, closed: make(chan struct{})}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -1,0 +1,124 @@
+package pki
+
+import (
+	"cmp"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"time"
+)
+
+// life is more than any test takes.
+const life = 24 * time.Hour
+
+// Pair is a certificate and its private key.
+type Pair struct {
+	Certificate *x509.Certificate
+	Key         crypto.Signer
+}
+
+// Authority makes one that signs certificates and lists of revoked ones. It signs its own.
+func Authority(name string) *Pair {
+	return SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true})
+}
+
+// SelfSigned makes a certificate that signs itself: that of an authority, or one that nobody has to believe. What the template
+// leaves open is as [Pair.Issue] says.
+func SelfSigned(template *x509.Certificate) *Pair {
+	key := NewKey()
+	return sign(template, key, func(c *x509.Certificate) (*x509.Certificate, crypto.Signer) { return c, key })
+}
+
+// Issue makes a key and a certificate for it. What the template leaves open: its serial number is random, it is valid now, it
+// serves clients and servers, and that of an authority signs certificates and lists of revoked ones. The template stays as it is.
+func (p *Pair) Issue(template *x509.Certificate) *Pair { return p.IssueTo(NewKey(), template) }
+
+// IssueTo is Issue for a key that there is.
+func (p *Pair) IssueTo(key crypto.Signer, template *x509.Certificate) *Pair {
+	return sign(template, key, func(*x509.Certificate) (*x509.Certificate, crypto.Signer) { return p.Certificate, p.Key })
+}
+
+// NewKey makes a key.
+func NewKey() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+
+func sign(template *x509.Certificate, key crypto.Signer, by func(*x509.Certificate) (*x509.Certificate, crypto.Signer)) *Pair {
+	c := *template
+	if c.SerialNumber == nil {
+		c.SerialNumber = must(rand.Int(rand.Reader, big.NewInt(1<<62)))
+	}
+	now := time.Now()
+	if c.NotBefore.IsZero() {
+		c.NotBefore = now.Add(-time.Hour)
+	}
+	if c.NotAfter.IsZero() {
+		c.NotAfter = now.Add(life)
+	}
+	if c.IsCA {
+		c.BasicConstraintsValid = true
+		// Envoy refuses a trust anchor that may sign but has no right to sign revocation lists.
+		c.KeyUsage = cmp.Or(c.KeyUsage, x509.KeyUsageCertSign|x509.KeyUsageCRLSign)
+	} else {
+		c.KeyUsage = cmp.Or(c.KeyUsage, x509.KeyUsageDigitalSignature)
+		if c.ExtKeyUsage == nil {
+			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+		}
+	}
+	parent, signer := by(&c)
+	der := must(x509.CreateCertificate(rand.Reader, &c, parent, key.Public(), signer))
+	return &Pair{Certificate: must(x509.ParseCertificate(der)), Key: key}
+}
+
+// Revoke gives a list, in PEM, of certificates that an authority takes back.
+func (p *Pair) Revoke(serials ...*big.Int) []byte {
+	now := time.Now()
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-time.Hour), NextUpdate: now.Add(life)}
+	for _, s := range serials {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: s, RevocationTime: now.Add(-time.Minute)})
+	}
+	return inPEM("X509 CRL", must(x509.CreateRevocationList(rand.Reader, list, p.Certificate, p.Key)))
+}
+
+// Pool gives the certificate as what is trusted.
+func (p *Pair) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(p.Certificate)
+	return pool
+}
+
+// TLS gives the pair as what is shown.
+func (p *Pair) TLS() tls.Certificate {
+	return tls.Certificate{Certificate: [][]byte{p.Certificate.Raw}, PrivateKey: p.Key}
+}
+
+// CertificatePEM gives the certificate.
+func (p *Pair) CertificatePEM() []byte { return inPEM("CERTIFICATE", p.Certificate.Raw) }
+
+// KeyPEM gives the key (PKCS #8).
+func (p *Pair) KeyPEM() []byte { return inPEM("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(p.Key))) }
+
+// WriteFiles writes both in PEM. It fails as [os.WriteFile] does.
+func (p *Pair) WriteFiles(certificate, key string) error {
+	if err := os.WriteFile(key, p.KeyPEM(), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(certificate, p.CertificatePEM(), 0o600)
+}
+
+func inPEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
