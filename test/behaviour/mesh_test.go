@@ -2,14 +2,12 @@ package behaviour
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -22,15 +20,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/behaviour/backend"
 	"github.com/meshpilot/meshpilot/test/behaviour/table"
 )
 
-const (
-	startTime = 90 * time.Second
-	// backendAddress is the first of the node that all instances are at.
-	backendAddress = "10.66.2.1"
-)
+// backendAddress is the first of the node that all instances are at.
+const backendAddress = "10.66.2.1"
 
 // backendPorts are where instances listen.
 func backendPorts() []uint16 {
@@ -55,29 +51,14 @@ func startWorld(t *testing.T, s *scene) *world {
 	bin := *programs
 	if bin == "" {
 		bin = filepath.Join(w.dir, "bin")
-		if err := build(bin); err != nil {
+		if err := meshtest.Build(bin); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.writeMeshConfig(t)
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
-	defer cancel()
-	m, err := mesh.Start(ctx, mesh.Options{
+	w.mesh = meshtest.Start(t, mesh.Options{
 		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Hosts: s.table.Hosts, Progress: t.Logf,
 		ControlPlaneArgs: []string{"--secretsPlainText=anyone"}, // gateways have no certificates of their own to ask for others with
-	})
-	if err != nil {
-		var p *netns.ProcessError
-		if errors.As(err, &p) {
-			t.Logf("the end of its log:\n%s", p.Tail(30))
-		}
-		t.Fatal(err)
-	}
-	w.mesh = m
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	w.startBackends(t)
 	return w
@@ -134,20 +115,6 @@ func (w *world) writeMeshConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(w.dir)
-}
-
-// build makes the programs, so that `go test` needs no make before it.
-func build(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, args := range [][]string{{"-o", dir + "/", "../../cmd/..."}, {"-o", filepath.Join(dir, "bookinfo"), "../../samples/bookinfo/app"}} {
-		out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("go build %v: %w\n%s", args, err, out)
-		}
-	}
-	return nil
 }
 
 // startBackends starts the node of all instances, the applications of callers that serve, and the node outside the mesh.

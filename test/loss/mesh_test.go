@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"testing/fstest"
@@ -18,11 +17,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
 )
 
 const (
-	startTime = 90 * time.Second
 	// requestTime bounds a request: one that takes longer is lost.
 	requestTime = 10 * time.Second
 	// dualAddress and kubeAddress are not declared to the sidecar in front of them.
@@ -54,24 +53,9 @@ func startWorld(t *testing.T) *world {
 		}
 	}
 	w.writeMeshConfig(t)
-	ctx, cancel := context.WithTimeout(t.Context(), startTime)
-	defer cancel()
-	m, err := mesh.Start(ctx, mesh.Options{
+	w.Mesh = meshtest.Start(t, mesh.Options{
 		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf,
 		AgentEnv: []string{fmt.Sprint("ISTIO_DELTA_XDS=", !*wholeState)},
-	})
-	if err != nil {
-		var p *netns.ProcessError
-		if errors.As(err, &p) {
-			t.Logf("the end of its log:\n%s", p.Tail(30))
-		}
-		t.Fatal(err)
-	}
-	w.Mesh = m
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	w.startServers(t)
 	if err := w.apply(); err != nil {
@@ -127,14 +111,8 @@ func (w *world) writeMeshConfig(t *testing.T) {
 
 // build makes the programs, so that `go test` needs no make before it.
 func build(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := meshtest.Build(dir); err != nil {
 		return err
-	}
-	for _, args := range [][]string{{"-o", dir + "/", "../../cmd/..."}, {"-o", filepath.Join(dir, "bookinfo"), "../../samples/bookinfo/app"}} {
-		out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("go build %v: %w\n%s", args, err, out)
-		}
 	}
 	if *controlPlane == "" {
 		return nil
