@@ -25,7 +25,17 @@ func allowed() map[string][]string {
 		"internal/resource": {"internal/config"},
 		"internal/mesh":     {"internal/api", "internal/config"},
 
+		"internal/spiffe":       {},
+		"internal/kube":         {"internal/obs"},
+		"internal/authenticate": {"internal/spiffe", "internal/kube", "internal/obs"},
+		"internal/ca":           {"internal/spiffe", "internal/authenticate", "internal/kube", "internal/obs"},
+		"internal/inject":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
+		"internal/webhook":      {"internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs"},
+		"internal/status":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
+		"internal/autoregister": {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
+
 		"internal/source":                {"internal/mesh"},
+		"internal/source/kube":           {"internal/source", "internal/kube", "internal/api", "internal/config", "internal/mesh", "internal/obs"},
 		"internal/source/file":           {"internal/source", "internal/config", "internal/mesh"},
 		"internal/source/settings":       {"internal/source", "internal/source/file/watch", "internal/config", "internal/mesh"},
 		"internal/source/xds":            {"internal/source", "internal/api", "internal/config", "internal/mesh"},
