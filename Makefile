@@ -24,6 +24,10 @@ build: ## build all binaries into bin/
 envoy: ## fetch Envoy into the user's cache, if it is not there
 	@./hack/envoy.sh >/dev/null
 
+.PHONY: charts
+charts: ## complete the Helm charts of manifests/charts with the custom resource definitions of istio.io/api
+	@./hack/crds.sh manifests/charts/base/files/crds.yaml
+
 .PHONY: demo
 demo: build envoy ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
 	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)

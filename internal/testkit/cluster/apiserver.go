@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"k8s.io/client-go/rest"
+)
+
+// startEtcd starts the store. It keeps nothing safe: a test's data does not outlive a crash of the machine.
+func (c *Cluster) startEtcd(ctx context.Context) error {
+	path, err := c.programs.Path(ctx, "etcd")
+	if err != nil {
+		return err
+	}
+	client, peer := "http://"+c.etcdAddress(), "http://"+c.loopback(c.ports.peer)
+	c.etcd, err = c.keeper.start("etcd", path, c.file("logs"), os.Environ(),
+		"--data-dir="+c.file("etcd"), "--name=default", "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
+	return err
+}
+
+func (c *Cluster) etcdAddress() string { return c.loopback(c.ports.etcd) }
+
+// startAPIServer starts kube-apiserver and does not wait for it.
+func (c *Cluster) startAPIServer(ctx context.Context) error {
+	path, err := c.programs.Path(ctx, "kube-apiserver")
+	if err != nil {
+		return err
+	}
+	k := c.keys
+	args := []string{
+		"--etcd-servers=http://" + c.etcdAddress(), "--storage-media-type=application/vnd.kubernetes.protobuf",
+		"--bind-address=" + c.net.listen, "--secure-port=" + strconv.Itoa(int(c.ports.api.number)), "--permit-port-sharing",
+		"--service-cluster-ip-range=" + c.net.services,
+		"--tls-cert-file=" + k.file("kube-apiserver.crt"), "--tls-private-key-file=" + k.file("kube-apiserver.key"),
+		"--client-ca-file=" + k.file("ca.crt"), "--authorization-mode=RBAC", "--allow-privileged=true",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + k.file("service-account.pub"), "--service-account-signing-key-file=" + k.file("service-account.key"),
+		"--enable-priority-and-fairness=false", "--profiling=false",
+	}
+	args = append(args, c.net.apiServerArgs(k)...)
+	if c.options.Tier == API {
+		// Nobody makes the service accounts that this plugin wants pods to have.
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	c.apiServer, err = c.keeper.start("kube-apiserver", path, c.file("logs"), os.Environ(), append(args, c.options.APIServerArgs...)...)
+	return err
+}
+
+// awaitAPIServer waits until it says that it is ready, and that what it makes at its start is there.
+func (c *Cluster) awaitAPIServer(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(c.Config())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	return await(ctx, "the API server", []*process{c.etcd, c.apiServer}, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Config().Host+"/readyz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("/readyz: %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// StopAPIServer kills the API server as a crash does. Its address remains its own, and refuses connections.
+func (c *Cluster) StopAPIServer() { c.apiServer.kill() }
+
+// StartAPIServer starts the API server again at the same address with the same data, and waits until it is ready.
+func (c *Cluster) StartAPIServer(ctx context.Context) error {
+	if c.apiServer.running() {
+		return fmt.Errorf("start the API server: it runs")
+	}
+	if err := c.startAPIServer(ctx); err != nil {
+		return err
+	}
+	return c.awaitAPIServer(ctx)
+}
+
+// PauseAPIServer makes the API server hang: it accepts connections and answers nothing, until ResumeAPIServer.
+func (c *Cluster) PauseAPIServer() error { return c.apiServer.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// ResumeAPIServer undoes PauseAPIServer.
+func (c *Cluster) ResumeAPIServer() error { return c.apiServer.cmd.Process.Signal(syscall.SIGCONT) }
+
+// file gives the path of something in the cluster's directory.
+func (c *Cluster) file(names ...string) string {
+	return filepath.Join(append([]string{c.dir}, names...)...)
+}

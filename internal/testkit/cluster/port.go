@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// port is one of loopback that is ours as long as the cluster is, whether or not somebody listens at it: a socket that is
+// bound and does not listen keeps others away, and who sets SO_REUSEPORT as it does (the programs have a flag for that) may
+// listen all the same.
+type port struct {
+	fd     int
+	number uint16
+}
+
+func reservePort(addr netip.Addr) (*port, error) {
+	family := unix.AF_INET
+	if addr.Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	p := &port{fd: fd}
+	if err := p.bind(addr); err != nil {
+		p.release()
+		return nil, fmt.Errorf("reserve a port of %s: %w", addr, err)
+	}
+	return p, nil
+}
+
+func (p *port) bind(addr netip.Addr) error {
+	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		return err
+	}
+	var sa unix.Sockaddr = &unix.SockaddrInet6{Addr: addr.As16()}
+	if addr.Is4() {
+		sa = &unix.SockaddrInet4{Addr: addr.As4()}
+	}
+	if err := unix.Bind(p.fd, sa); err != nil {
+		return err
+	}
+	sa, err := unix.Getsockname(p.fd)
+	if err != nil {
+		return err
+	}
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		p.number = uint16(sa.Port)
+	case *unix.SockaddrInet6:
+		p.number = uint16(sa.Port)
+	}
+	return nil
+}
+
+func (p *port) release() { _ = unix.Close(p.fd) }

@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// keeper is a thread that starts processes, which the kernel kills when it ends. That is the parent's death as the kernel
+// sees it (PR_SET_PDEATHSIG): of the thread, not of the program. So it must be a thread that ends with the program or with
+// the cluster and not, like others of a Go program, because some goroutine was locked to it.
+type keeper struct {
+	tasks chan func()
+	ended chan struct{}
+}
+
+// newKeeper starts the thread. prepare runs on it first, for instance to move it to another namespace; nil: nothing does.
+func newKeeper(prepare func() error) (*keeper, error) {
+	k := &keeper{tasks: make(chan func()), ended: make(chan struct{})}
+	prepared := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		defer close(k.ended)
+		if prepare != nil {
+			if err := prepare(); err != nil {
+				prepared <- err
+				return
+			}
+		}
+		prepared <- nil
+		for task := range k.tasks {
+			task()
+		}
+	}()
+	return k, <-prepared
+}
+
+// do runs f on the thread.
+func (k *keeper) do(f func() error) error {
+	result := make(chan error)
+	k.tasks <- func() { result <- f() }
+	return <-result
+}
+
+// close ends the thread, and with it what it started.
+func (k *keeper) close() {
+	close(k.tasks)
+	<-k.ended
+}
+
+// process is one program of a cluster.
+type process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// start runs a program with its output appended to a log file. env is all of its environment.
+func (k *keeper) start(name, path, logs string, env []string, args ...string) (*process, error) {
+	p := &process{name: name, log: filepath.Join(logs, name+".log"), done: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer log.Close()
+	p.cmd = exec.Command(path, args...)
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, env
+	// A session of its own: an interrupt at the terminal is for the program that then ends it in order.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := k.do(p.cmd.Start); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // how it ended is told by failure
+	}()
+	return p, nil
+}
+
+// running says whether it has not ended.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// failure says how it ended and what it said last; nil while it runs.
+func (p *process) failure() error {
+	if p.running() {
+		return nil
+	}
+	text, err := os.ReadFile(p.log)
+	return errors.Join(fmt.Errorf("%s ended (%s):\n%s", p.name, p.cmd.ProcessState, lastLines(text, 20)), err)
+}
+
+// stop asks it to end, and kills it when it has not in time.
+func (p *process) stop(grace time.Duration) {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-p.done:
+	case <-time.After(grace):
+		p.kill()
+	}
+}
+
+// kill ends it at once.
+func (p *process) kill() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// await asks until a condition holds, for as long as the processes it depends on run.
+func await(ctx context.Context, what string, processes []*process, holds func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		err := holds(ctx)
+		if err == nil {
+			return nil
+		}
+		for _, p := range processes {
+			if failure := p.failure(); failure != nil {
+				return fmt.Errorf("wait for %s: %w", what, failure)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w (last: %w)", what, ctx.Err(), err)
+		case <-time.After(pollInterval):
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+)
+
+// Shared is one cluster for all tests of a package: it comes up when the first of them asks, and goes down after the last.
+//
+//	var shared = cluster.NewShared(cluster.Options{})
+//
+//	func TestMain(m *testing.M) { os.Exit(shared.Around(m).Run()) } // or goleak.VerifyTestMain(shared.Around(m))
+//
+//	func TestSomething(t *testing.T) {
+//		c := shared.Start(t)
+type Shared struct {
+	once func() (*Cluster, error)
+	mu   sync.Mutex
+	up   *Cluster
+}
+
+// NewShared says what the cluster will be. It starts nothing.
+func NewShared(o Options) *Shared {
+	s := &Shared{}
+	s.once = sync.OnceValues(func() (*Cluster, error) {
+		if o.Output == nil {
+			o.Output = func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+		}
+		// Not a test's context: the cluster outlives the first test.
+		c, err := Up(context.Background(), o)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.up = c
+		return c, err
+	})
+	return s
+}
+
+// Start gives the cluster. The test fails if it does not come up.
+func (s *Shared) Start(t testing.TB) *Cluster {
+	t.Helper()
+	c, err := s.once()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Tests is a testing.M.
+type Tests interface{ Run() int }
+
+// Around gives tests after which the cluster goes down.
+func (s *Shared) Around(m Tests) Tests { return around{s, m} }
+
+type around struct {
+	shared *Shared
+	tests  Tests
+}
+
+// Run runs the tests and gives their exit code.
+func (a around) Run() int {
+	code := a.tests.Run()
+	a.shared.mu.Lock()
+	defer a.shared.mu.Unlock()
+	if a.shared.up == nil {
+		return code
+	}
+	if err := a.shared.up.Down(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}

@@ -1,0 +1,51 @@
+{{- /* Suffix of this revision's objects: "-canary", or nothing for the default one. */}}
+{{- define "istiod.suffix" -}}
+{{- if and .Values.revision (ne .Values.revision "default") }}-{{ .Values.revision }}{{ end }}
+{{- end }}
+
+{{- define "istiod.revision" -}}
+{{ .Values.revision | default "default" }}
+{{- end }}
+
+{{- define "istiod.name" -}}
+istiod{{ include "istiod.suffix" . }}
+{{- end }}
+
+{{- define "istiod.hub" -}}
+{{ .Values.global.hub | default .Values.hub }}
+{{- end }}
+
+{{- define "istiod.tag" -}}
+{{ .Values.global.tag | default .Values.tag }}
+{{- end }}
+
+{{- define "istiod.image" -}}
+{{- if contains "/" .Values.image }}{{ .Values.image }}{{ else }}{{ include "istiod.hub" . }}/{{ .Values.image }}:{{ include "istiod.tag" . }}{{ end }}
+{{- end }}
+
+{{- define "istiod.labels" -}}
+app: istiod
+app.kubernetes.io/name: istiod
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: istio
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+istio.io/rev: {{ include "istiod.revision" . | quote }}
+{{- end }}
+
+{{- define "istiod.selector" -}}
+app: istiod
+{{- if include "istiod.suffix" . }}
+istio.io/rev: {{ .Values.revision | quote }}
+{{- else }}
+istio: pilot
+{{- end }}
+{{- end }}
+
+{{- /* Where agents of this revision find the control plane. */}}
+{{- define "istiod.address" -}}
+{{- if .Values.global.remotePilotAddress }}{{ .Values.global.remotePilotAddress }}:15012{{ else -}}
+{{ include "istiod.name" . }}.{{ .Release.Namespace }}.svc:15012
+{{- end }}
+{{- end }}

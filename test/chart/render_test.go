@@ -1,0 +1,119 @@
+package chart
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// valueSets are ways in which people install the charts.
+func valueSets() map[string][]string {
+	return map[string][]string{
+		"istiod":                     nil,
+		"istiod, a revision":         {"revision=canary", "revisionTags={prod,default}"},
+		"istiod, all Secrets":        {"gatewaySecrets.scope=cluster"},
+		"istiod, Secrets of others":  {"gatewaySecrets.namespaces={shop,bank}"},
+		"istiod, fixed replicas":     {"autoscaleEnabled=false", "replicaCount=2", "podDisruptionBudget.maxUnavailable=1"},
+		"istiod, replicas in number": {"autoscaleMin=2", "memory.targetAverageUtilization=70"},
+		"istiod, everything": {
+			"global.hub=registry.test/mesh", "global.tag=v1", "global.imagePullSecrets={pull}", "global.priorityClassName=system-cluster-critical",
+			"global.logAsJson=true", "global.meshID=mesh1", "global.network=net1", "global.multiCluster.clusterName=c1",
+			"env.PILOT_DEBOUNCE_AFTER=1ms", "nodeSelector.disk=fast", "podAnnotations.a=b", "podLabels.c=d", "deploymentLabels.e=f",
+			"serviceAnnotations.g=h", "serviceAccountAnnotations.i=j", "ipFamilyPolicy=PreferDualStack", "extraContainerArgs={--profile=false}",
+			"tolerations[0].operator=Exists", "sidecarInjectorWebhook.enableNamespacesByDefault=true",
+			"sidecarInjectorWebhook.templates.mine=spec: {}", "meshConfig.accessLogFile=/dev/stdout", "cni.enabled=true",
+		},
+		"istiod, elsewhere":   {"istiodRemote.enabled=true", "istiodRemote.injectionURL=https://istiod.test/inject", "istiodRemote.injectionCABundle=YQ=="},
+		"gateway":             nil,
+		"gateway, a set":      {"kind=DaemonSet", "service.type=NodePort", "autoscaling.enabled=false", "strategy.type=OnDelete"},
+		"gateway, no Service": {"service.type=None", "podDisruptionBudget.minAvailable=1", "serviceAccount.create=false"},
+		"gateway, networks":   {"networkGateway=net1", "revision=canary", "env.A=b", "service.externalTrafficPolicy=Local"},
+		"base":                nil,
+	}
+}
+
+func arguments(values []string) []string {
+	var args []string
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	return args
+}
+
+func TestLint(t *testing.T) {
+	h := newHelm(t, "")
+	for name, values := range valueSets() {
+		t.Run(name, func(t *testing.T) {
+			which, _, _ := strings.Cut(name, ",")
+			h.run(t, append([]string{"lint", "--strict", chart(which)}, arguments(values)...)...)
+		})
+	}
+}
+
+// TestRevisionsStandSideBySide holds that no object of one revision has the name of one of another.
+func TestRevisionsStandSideBySide(t *testing.T) {
+	h := newHelm(t, "")
+	stable := names(t, h.run(t, "template", "a", chart("istiod"), "-n", "istio-system"))
+	canary := names(t, h.run(t, "template", "b", chart("istiod"), "-n", "istio-system", "--set", "revision=canary"))
+	if len(stable) < 10 || len(stable) != len(canary) {
+		t.Fatalf("objects: %d and %d", len(stable), len(canary))
+	}
+	for _, n := range stable {
+		if slices.Contains(canary, n) {
+			t.Errorf("both revisions have %s", n)
+		}
+	}
+}
+
+// TestGatewayIsSelectedAsUsersKnowIt holds the label that Gateway objects select pods by.
+func TestGatewayIsSelectedAsUsersKnowIt(t *testing.T) {
+	h := newHelm(t, "")
+	for _, o := range objects(t, h.run(t, "template", "x", chart("gateway"), "--set", "name=istio-ingressgateway")) {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		got, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{"app": "istio-ingressgateway", "istio": "ingressgateway"}, got); diff != "" {
+			t.Error(diff)
+		}
+		return
+	}
+	t.Error("there is no Deployment")
+}
+
+func unstructuredOf(o map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: o}
+}
+
+func names(t *testing.T, manifest string) []string {
+	t.Helper()
+	var list []string
+	for _, o := range objects(t, manifest) {
+		list = append(list, o.GetKind()+"/"+o.GetNamespace()+"/"+o.GetName())
+	}
+	return list
+}
+
+func objects(t *testing.T, manifest string) []*unstructured.Unstructured {
+	t.Helper()
+	var list []*unstructured.Unstructured
+	d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := d.Decode(&o.Object)
+		if err != nil {
+			break
+		}
+		if len(o.Object) > 0 {
+			list = append(list, o)
+		}
+	}
+	return list
+}
