@@ -28,6 +28,7 @@ const patience = 20 * time.Second
 type agent struct {
 	process *envoy.Process
 	log     string // file
+	dir     string // working directory, where its sockets are
 	// Ports of the agent, of Envoy's admin interface, and of its two static listeners.
 	status, admin, ready, metrics int
 }
@@ -40,6 +41,8 @@ type settings struct {
 	config map[string]any
 	env    []string
 	args   []string
+	// dir is the working directory, by default a fresh one.
+	dir string
 }
 
 // useRealEnvoy sets the binary where none is set.
@@ -54,7 +57,10 @@ func startAgent(t *testing.T, s settings) *agent {
 	t.Helper()
 	s.useRealEnvoy(t)
 	p := ports(t, 4)
-	a := &agent{log: filepath.Join(t.TempDir(), "log"), status: p[0], admin: p[1], ready: p[2], metrics: p[3]}
+	a := &agent{log: filepath.Join(t.TempDir(), "log"), dir: t.TempDir(), status: p[0], admin: p[1], ready: p[2], metrics: p[3]}
+	if s.dir != "" {
+		a.dir = s.dir
+	}
 	env := environ(t, s, a)
 	a.start(t, env, append([]string{"proxy", "sidecar"}, s.args...))
 	return a
@@ -63,7 +69,7 @@ func startAgent(t *testing.T, s settings) *agent {
 func environ(t *testing.T, s settings, a *agent) []string {
 	t.Helper()
 	config := map[string]any{
-		"binaryPath": s.binary, "configPath": t.TempDir(), "concurrency": 1,
+		"binaryPath": s.binary, "configPath": "etc/istio/proxy", "concurrency": 1,
 		"discoveryAddress": "127.0.0.1:1", "controlPlaneAuthPolicy": "NONE",
 		"proxyAdminPort": a.admin, "statusPort": a.status,
 		// Whoever waits for it has failed.
@@ -88,7 +94,7 @@ func (a *agent) start(t *testing.T, env, args []string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	a.process, err = envoy.Start(envoy.Command{Path: os.Args[0], Args: args, Env: env, Stdout: log, Stderr: log})
+	a.process, err = envoy.Start(envoy.Command{Path: os.Args[0], Args: args, Env: env, Dir: a.dir, Stdout: log, Stderr: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,11 +32,15 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	}
 	env := environment{lookup: lookup}
 	env.apply(&o)
+	env.authority(&o.Authority)
 	if o.PodName == "" {
 		o.PodName, _ = os.Hostname() // without a name tools show proxies as connected to nobody
 	}
 	addFlags(c.Flags(), &o)
-	c.PreRunE = func(*cobra.Command, []string) error { return env.err }
+	c.PreRunE = func(*cobra.Command, []string) error {
+		env.cluster(&o)
+		return env.err
+	}
 	return c
 }
 
@@ -56,6 +60,10 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar((*string)(&o.ConfigPlainText), "configPlainText", "", "who is fed config over xDS without TLS: loopback or anyone (default: nobody)")
 	fs.StringVar((*string)(&o.SecretsPlainText), "secretsPlainText", "", "which gateways are sent private keys without TLS: loopback or anyone (default: none)")
 	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Mock)")
+	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)")
+	fs.Float32Var(&o.Kubernetes.QPS, "kubernetesApiQPS", 80, "requests a second to the API server")
+	fs.IntVar(&o.Kubernetes.Burst, "kubernetesApiBurst", 160, "requests to the API server at once")
+	fs.StringVarP(&o.Kubernetes.AppNamespace, "appNamespace", "a", "", "the one namespace that is read (default: all)")
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
 	fs.StringVar(&o.Domain, "domain", o.Domain, "DNS suffix of services")
@@ -69,6 +77,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"age at which a connection is closed, so that proxies spread over replicas anew")
 	fs.DurationVar(&o.ShutdownDuration, "shutdownDuration", o.ShutdownDuration, "time that open streams get on shutdown")
 	fs.BoolVar(&o.Profile, "profile", o.Profile, "serve /debug/pprof")
+	fs.StringVar(&o.Authority.Dir, "caDir", "", "directory for the root of the mesh and the key of its workload tokens, without Kubernetes; made at the first start (default: no certificate authority)")
 	fs.StringVar(&o.TLSCertFile, "tlsCertFile", "", "certificate of the TLS ports, with its chain, in PEM; read again when it changes")
 	fs.StringVar(&o.TLSKeyFile, "tlsKeyFile", "", "its private key")
 	fs.StringVar(&o.CACertFile, "caCertFile", "", "roots that client certificates are verified against; empty: clients need none")
@@ -81,8 +90,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 // compatibilityFlags are those of parts that do not exist yet, or no more. They are accepted so that manifests start.
 func compatibilityFlags(fs *pflag.FlagSet) {
 	for name, usage := range map[string]string{
-		"kubeconfig": "kubeconfig of the cluster", "kubernetesApiQPS": "queries a second", "kubernetesApiBurst": "burst of queries", "resync": "resync interval",
-		"appNamespace": "the one namespace to watch", "plugins": "networking plugins",
+		"resync": "resync interval: watches are followed, and nothing is sent again that did not change", "plugins": "networking plugins",
 	} {
 		fs.String(name, "", usage+" (accepted for compatibility, without effect yet)")
 		_ = fs.MarkHidden(name) // it was just added
@@ -98,14 +106,24 @@ type environment struct {
 func (e *environment) apply(o *discovery.Options) {
 	e.text("POD_NAMESPACE", &o.Namespace)
 	e.text("POD_NAME", &o.PodName)
+	e.text("REVISION", &o.Revision)
+	e.text("SHARED_MESH_CONFIG", &o.Kubernetes.SharedMeshConfig)
 	e.text("CLUSTER_ID", &o.ClusterID)
 	if v, _ := e.lookup("ENABLE_XDS_API_GENERATOR_AUTH"); v == "false" {
 		o.ConfigPlainText = feed.PlainTextAnyone
 	}
+	e.text("MESHPILOT_SECRETS_SCOPE", (*string)(&o.SecretsScope))
+	e.duration("PILOT_REMOTE_CLUSTER_TIMEOUT", &o.Remote.Timeout)
+	if v, ok := e.lookup("PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS"); ok && v != "" {
+		o.Remote.Insecure = strings.Split(v, ",")
+	}
+	o.Remote.LocalSecrets = e.boolean("LOCAL_CLUSTER_SECRET_WATCHER", false)
 	o.Allocation.OnlyAsked = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)
 	for i, name := range []string{"PILOT_IP_AUTOALLOCATE_IPV4_PREFIX", "PILOT_IP_AUTOALLOCATE_IPV6_PREFIX"} {
 		e.prefix(name, &o.Allocation.Ranges[i])
 	}
+	e.registry(&o.Registry)
+	e.webhooks(&o.Webhooks)
 	o.Features.ScopeGateways = e.boolean("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
 	o.Features.QUICListeners = e.boolean("PILOT_ENABLE_QUIC_LISTENERS", false)
 	o.Features.RedisFilter = e.boolean("PILOT_ENABLE_REDIS_FILTER", false)
@@ -122,9 +140,39 @@ func (e *environment) apply(o *discovery.Options) {
 	o.Debug.Admin = e.boolean("UNSAFE_ENABLE_ADMIN_ENDPOINTS", false)
 	e.number("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)
 	e.number("MESHPILOT_REBALANCE_PER_HOUR", &o.Push.RebalancePerHour)
+	e.writes(o)
 	throttle := 0.0
 	e.number("PILOT_PUSH_THROTTLE", &throttle)
 	o.Push.Throttle = int(throttle)
+}
+
+// cluster finds the API server that is meant where no flag names one: in a pod its own, or that of KUBECONFIG. A control plane that
+// reads files elsewhere reads only those. A KUBECONFIG that is not there means nothing: Istio's chart sets it in every pod.
+func (e *environment) cluster(o *discovery.Options) {
+	host, _ := e.lookup("KUBERNETES_SERVICE_HOST")
+	o.Kubernetes.InCluster = host != ""
+	file, _ := e.lookup("KUBECONFIG")
+	if o.Kubernetes.Kubeconfig != "" || o.ConfigDir != "" || file == "" {
+		return
+	}
+	if _, err := os.Stat(file); err == nil {
+		o.Kubernetes.Kubeconfig = file
+	}
+}
+
+// writes reads what is written to an API server, and how much.
+func (e *environment) writes(o *discovery.Options) {
+	o.Status.Off = !e.boolean("PILOT_ENABLE_STATUS", true)
+	qps, burst, workers := 0.0, 0.0, 0.0
+	e.number("PILOT_STATUS_QPS", &qps)
+	e.number("PILOT_STATUS_BURST", &burst)
+	e.number("PILOT_STATUS_MAX_WORKERS", &workers)
+	o.Status.Limits.QPS, o.Status.Limits.Burst, o.Status.Limits.Workers = float32(qps), int(burst), int(workers)
+	e.duration("PILOT_STATUS_UPDATE_INTERVAL", &o.Status.Limits.Interval)
+	o.Workloads.NoRegistration = !e.boolean("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", true)
+	o.Workloads.NoHealthChecks = !e.boolean("PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS", true)
+	o.Workloads.AnyIdentity = !e.boolean("ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY", true)
+	e.duration("PILOT_WORKLOAD_ENTRY_GRACE_PERIOD", &o.Workloads.Grace)
 }
 
 func (e *environment) boolean(name string, otherwise bool) bool {

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	c := cli.New()
+	c := cli.New(os.Getenv("KUBECONFIG"))
 	c.SetOut(os.Stdout)
 	err := c.ExecuteContext(ctx)
 	stop()

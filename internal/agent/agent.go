@@ -15,9 +15,12 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/agent/bootstrap"
+	"github.com/meshpilot/meshpilot/internal/agent/dns"
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
+	"github.com/meshpilot/meshpilot/internal/agent/identity"
 	"github.com/meshpilot/meshpilot/internal/agent/node"
+	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/status"
 )
 
@@ -30,6 +33,8 @@ type Options struct {
 	Levels      envoy.Levels
 	// Application is where the application serves metrics; nil if nowhere.
 	Application *environment.Application
+	// Probes are kubelet's questions to the application, by the path that it asks the agent for.
+	Probes map[string]probe.Probe
 	// OutlierLogPath is where Envoy logs ejected hosts, "" for nowhere.
 	OutlierLogPath string
 	// LogJSON makes Envoy log as JSON, as the agent's own log does.
@@ -40,6 +45,9 @@ type Options struct {
 	Log            *slog.Logger
 	// Hurry is closed when somebody asks a second time to end: draining is cut short.
 	Hurry <-chan struct{}
+
+	// fileSocket is where files are served if another server has the workload's identity; "": where the identity is.
+	fileSocket string
 }
 
 // agent is one run. Its own goroutine (watch) has the process and its end; others only send it requests.
@@ -50,6 +58,10 @@ type agent struct {
 	metrics   *status.Metrics
 	// process is nil without Envoy (DISABLE_ENVOY).
 	process *envoy.Process
+	// renewer keeps the workload's certificate; nil where nobody is asked for one.
+	renewer *identity.Renewer
+	// names answers DNS queries; nil where nobody asks.
+	names *dns.Server
 	// drainNow and quitNow are requests of the status port.
 	drainNow, quitNow chan struct{}
 	draining          bool
@@ -66,12 +78,24 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("status port (ProxyConfig.statusPort): %w", err)
 	}
+	p, err := a.open()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	// The parts and the status port outlive the context: probes, scrapes and configuration go on while Envoy drains.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, serving := errgroup.WithContext(serving)
+	p.start(serving, group)
 	if !o.Environment.DisableEnvoy {
 		if err := a.start(ctx); err != nil {
-			return errors.Join(err, listener.Close())
+			stop()
+			return errors.Join(err, listener.Close(), group.Wait())
 		}
 	}
-	return a.live(ctx, listener, begin)
+	err = a.live(ctx, serving, group, listener, begin)
+	stop()
+	return errors.Join(err, group.Wait())
 }
 
 func newAgent(o Options) *agent {
@@ -83,7 +107,7 @@ func newAgent(o Options) *agent {
 		drainNow: make(chan struct{}, 1),
 		quitNow:  make(chan struct{}, 1),
 	}
-	a.readiness = status.NewReadiness(a.asked(), o.Log)
+	a.readiness = status.NewReadiness(a.asked(), a.ready, o.Log)
 	return a
 }
 
@@ -107,32 +131,23 @@ func (a *agent) start(ctx context.Context) error {
 	return nil
 }
 
-// live serves the status port for as long as there is something to watch.
-func (a *agent) live(ctx context.Context, l net.Listener, begin time.Time) error {
+// live serves the status port, and watches for the end.
+func (a *agent) live(ctx, serving context.Context, group *errgroup.Group, l net.Listener, begin time.Time) error {
 	watched, end := context.WithCancel(ctx)
 	defer end()
+	defer context.AfterFunc(serving, end)() // without a part of it the agent is of no use
 	handler := status.New(status.Options{
 		Envoy: a.asked(), Readiness: a.readiness, Metrics: a.metrics, Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
 		Quit: request(a.quitNow), Drain: request(a.drainNow),
+		Names:  a.nameTable,
+		Probes: &probe.Handler{Prober: probe.NewProber(a.Node.Addresses[0]), Probes: a.Probes, Log: a.Log},
 	})
-	// The status port outlives the context: probes and scrapes go on while Envoy drains.
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var group errgroup.Group
-	group.Go(func() error {
-		defer end() // without its port nobody knows how the proxy is
-		return status.Serve(serving, l, handler)
-	})
+	group.Go(func() error { return status.Serve(serving, l, handler) })
 	group.Go(func() error {
 		a.recordStart(serving, begin)
 		return nil
 	})
-	err := a.watch(watched)
-	stop()
-	if served := group.Wait(); err == nil {
-		err = served
-	}
-	return err
+	return a.watch(watched)
 }
 
 // request gives a function that sends a request without waiting; one that is under way already is enough.

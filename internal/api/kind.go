@@ -2,6 +2,7 @@ package api
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	extensions "istio.io/api/extensions/v1alpha1"
@@ -13,12 +14,21 @@ import (
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // Kind is one kind of object that meshpilot reads. Its text is the kind as a manifest spells it; where two API groups
-// share a kind (Service exists only once here, Gateway will not), the group's name goes before it.
+// share a kind, the group of the one that is not Istio's is behind it, as kubectl has it ("Gateway.gateway.networking.k8s.io").
 type Kind string
+
+// Name gives the kind as a manifest spells it.
+func (k Kind) Name() string {
+	name, _, _ := strings.Cut(string(k), ".")
+	return name
+}
 
 // The kinds of istio.io/api.
 const (
@@ -48,6 +58,28 @@ const (
 	Node          Kind = "Node"
 	Secret        Kind = "Secret"
 	ConfigMap     Kind = "ConfigMap"
+	Ingress       Kind = "Ingress"
+	IngressClass  Kind = "IngressClass"
+)
+
+// The kinds of the Multi-Cluster Services API.
+const (
+	ServiceExport Kind = "ServiceExport"
+	ServiceImport Kind = "ServiceImport"
+)
+
+// The kinds of the Gateway API.
+const (
+	GatewayClass      Kind = "GatewayClass"
+	KubernetesGateway Kind = "Gateway.gateway.networking.k8s.io"
+	HTTPRoute         Kind = "HTTPRoute"
+	GRPCRoute         Kind = "GRPCRoute"
+	TLSRoute          Kind = "TLSRoute"
+	TCPRoute          Kind = "TCPRoute"
+	UDPRoute          Kind = "UDPRoute"
+	ListenerSet       Kind = "ListenerSet"
+	ReferenceGrant    Kind = "ReferenceGrant"
+	BackendTLSPolicy  Kind = "BackendTLSPolicy"
 )
 
 // KindInfo is what the table knows about one kind.
@@ -60,8 +92,11 @@ type KindInfo struct {
 	ClusterScoped bool
 	// NewSpec makes an empty spec of an Istio kind; nil for Kubernetes kinds.
 	NewSpec func() proto.Message
-	// NewObject makes an empty object of a Kubernetes kind; nil for Istio kinds.
+	// NewObject makes an empty object of a Kubernetes kind; nil for Istio kinds. It is of the newest version's type, into which
+	// the others can be read too.
 	NewObject func() metav1.Object
+	// Custom kinds are defined by a CustomResourceDefinition, which may not be installed.
+	Custom bool
 }
 
 // Istio says whether the kind is one of istio.io/api, with a protobuf spec.
@@ -74,11 +109,15 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 		sec = "security.istio.io"
 		tel = "telemetry.istio.io"
 		ext = "extensions.istio.io"
+
+		ingress = "networking.k8s.io"
+		mcs     = "multicluster.x-k8s.io"
+		gw      = "gateway.networking.k8s.io"
 	)
 	three := []string{"v1", "v1beta1", "v1alpha3"}
 	two := []string{"v1", "v1beta1"}
 	core := []string{"v1"}
-	return []KindInfo{
+	list := []KindInfo{
 		{Kind: VirtualService, Group: net, Plural: "virtualservices", Versions: three, NewSpec: func() proto.Message { return new(networking.VirtualService) }},
 		{Kind: DestinationRule, Group: net, Plural: "destinationrules", Versions: three, NewSpec: func() proto.Message { return new(networking.DestinationRule) }},
 		{Kind: Gateway, Group: net, Plural: "gateways", Versions: three, NewSpec: func() proto.Message { return new(networking.Gateway) }},
@@ -102,14 +141,34 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 		{Kind: Node, Plural: "nodes", Versions: core, ClusterScoped: true, NewObject: func() metav1.Object { return new(corev1.Node) }},
 		{Kind: Secret, Plural: "secrets", Versions: core, NewObject: func() metav1.Object { return new(corev1.Secret) }},
 		{Kind: ConfigMap, Plural: "configmaps", Versions: core, NewObject: func() metav1.Object { return new(corev1.ConfigMap) }},
+		{Kind: Ingress, Group: ingress, Plural: "ingresses", Versions: core, NewObject: func() metav1.Object { return new(networkingv1.Ingress) }},
+		{Kind: IngressClass, Group: ingress, Plural: "ingressclasses", Versions: core, ClusterScoped: true, NewObject: func() metav1.Object { return new(networkingv1.IngressClass) }},
+
+		{Kind: ServiceExport, Group: mcs, Plural: "serviceexports", Versions: []string{"v1beta1", "v1alpha1"}, NewObject: func() metav1.Object { return new(mcsv1beta1.ServiceExport) }},
+		{Kind: ServiceImport, Group: mcs, Plural: "serviceimports", Versions: []string{"v1beta1", "v1alpha1"}, NewObject: func() metav1.Object { return new(mcsv1beta1.ServiceImport) }},
+
+		{Kind: GatewayClass, Group: gw, Plural: "gatewayclasses", Versions: two, ClusterScoped: true, NewObject: func() metav1.Object { return new(gatewayv1.GatewayClass) }},
+		{Kind: KubernetesGateway, Group: gw, Plural: "gateways", Versions: two, NewObject: func() metav1.Object { return new(gatewayv1.Gateway) }},
+		{Kind: HTTPRoute, Group: gw, Plural: "httproutes", Versions: two, NewObject: func() metav1.Object { return new(gatewayv1.HTTPRoute) }},
+		{Kind: GRPCRoute, Group: gw, Plural: "grpcroutes", Versions: core, NewObject: func() metav1.Object { return new(gatewayv1.GRPCRoute) }},
+		{Kind: TLSRoute, Group: gw, Plural: "tlsroutes", Versions: []string{"v1", "v1alpha3", "v1alpha2"}, NewObject: func() metav1.Object { return new(gatewayv1.TLSRoute) }},
+		{Kind: TCPRoute, Group: gw, Plural: "tcproutes", Versions: []string{"v1", "v1alpha2"}, NewObject: func() metav1.Object { return new(gatewayv1.TCPRoute) }},
+		{Kind: UDPRoute, Group: gw, Plural: "udproutes", Versions: []string{"v1", "v1alpha2"}, NewObject: func() metav1.Object { return new(gatewayv1.UDPRoute) }},
+		{Kind: ListenerSet, Group: gw, Plural: "listenersets", Versions: core, NewObject: func() metav1.Object { return new(gatewayv1.ListenerSet) }},
+		{Kind: ReferenceGrant, Group: gw, Plural: "referencegrants", Versions: []string{"v1", "v1beta1"}, NewObject: func() metav1.Object { return new(gatewayv1.ReferenceGrant) }},
+		{Kind: BackendTLSPolicy, Group: gw, Plural: "backendtlspolicies", Versions: []string{"v1", "v1alpha3"}, NewObject: func() metav1.Object { return new(gatewayv1.BackendTLSPolicy) }},
 	}
+	for i := range list {
+		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") || list[i].Group == mcs || list[i].Group == gw
+	}
+	return list
 })
 
 // Lookup finds a kind by its group, version and name as a manifest has them.
 // known says that the group and kind exist, served that this version of it does.
 func Lookup(group, version, kind string) (info KindInfo, known, served bool) {
 	for _, k := range Kinds() {
-		if k.Group == group && string(k.Kind) == kind {
+		if k.Group == group && k.Kind.Name() == kind {
 			return k, true, slices.Contains(k.Versions, version)
 		}
 	}

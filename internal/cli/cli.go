@@ -19,9 +19,12 @@ import (
 
 const timeout = 10 * time.Second
 
-// New is the command tree of pilotctl.
-func New() *cobra.Command {
+// New is the command tree of pilotctl. A kubeconfig is the one that counts where a command is not given another.
+func New(kubeconfig ...string) *cobra.Command {
 	a := &asker{}
+	if len(kubeconfig) > 0 {
+		a.kubeconfig = kubeconfig[0]
+	}
 	c := &cobra.Command{
 		Use: "pilotctl", Short: "Ask a control plane what it does", SilenceUsage: true, SilenceErrors: true,
 	}
@@ -29,14 +32,14 @@ func New() *cobra.Command {
 	c.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table, json or yaml")
 	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
 	c.AddCommand(
-		a.proxyStatus(), a.proxyConfig(), a.problems(), a.nacks(), a.services(), a.endpoints(), a.explain(), logLevels(),
+		a.proxyStatus(), a.proxyConfig(), a.problems(), a.nacks(), a.services(), a.endpoints(), a.explain(), a.remoteClusters(), a.inject(), a.workloads(), logLevels(),
 		command.Request("Read a page of the control plane as it is", "127.0.0.1:8080"), command.Version(),
 	)
 	return c
 }
 
 // asker reads debug pages.
-type asker struct{ server, output, namespace string }
+type asker struct{ server, output, namespace, kubeconfig string }
 
 // answer is what a command read: the whole for JSON and YAML, and a table of it for people.
 type answer struct {

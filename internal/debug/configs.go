@@ -105,19 +105,29 @@ func (p *Pages) inject(q question) (answer, error) {
 	return written(q, map[string]string{}) // nothing is injected yet
 }
 
-// cluster is a cluster in istiod's form of clusterz.
-type cluster struct {
+// Cluster is a cluster in istiod's form of clusterz, and what more is known of a remote one.
+type Cluster struct {
 	ID         string `json:"id"`
 	SecretName string `json:"secretName"`
 	SyncStatus string `json:"syncStatus"`
+	// Waiting says what of it cannot be read at present, or what is wrong with its kubeconfig.
+	Waiting string `json:"waiting,omitempty"`
+	// Services, Workloads and Slices (lists of endpoints) are how many are known.
+	Services  int `json:"services,omitempty"`
+	Workloads int `json:"workloads,omitempty"`
+	Slices    int `json:"slices,omitempty"`
 }
 
 func (p *Pages) clusterz(q question) (answer, error) {
-	local := cluster{ID: string(p.Cluster), SyncStatus: "synced"}
+	local := Cluster{ID: string(p.Cluster), SyncStatus: "synced"}
 	if p.Waiting != nil && len(p.Waiting()) > 0 {
 		local.SyncStatus = "syncing"
 	}
-	return written(q, []cluster{local})
+	list := []Cluster{local}
+	if p.Clusters != nil {
+		list = append(list, p.Clusters()...)
+	}
+	return written(q, list)
 }
 
 func (p *Pages) mcsz(q question) (answer, error) {

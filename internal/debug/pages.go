@@ -33,6 +33,8 @@ type Options struct {
 	// Cluster names the cluster that the control plane runs in; Waiting gives the sources that are not in sync yet.
 	Cluster mesh.ClusterID
 	Waiting func() []string
+	// Clusters gives the remote clusters; nil: none.
+	Clusters func() []Cluster
 	// Scopes gives the log scopes with their levels; nil: none.
 	Scopes func() []Scope
 	// Profile serves /debug/pprof.

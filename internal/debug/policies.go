@@ -58,28 +58,11 @@ type networkGateway struct {
 
 type namespacedName struct{ Namespace, Name string }
 
-// networkGateways gives the gateways of the MeshNetworks, in the order of network names; a gateway that is named by its
-// service has that service's addresses.
+// networkGateways gives the gateways by which endpoints of other networks are reached.
 func networkGateways(s *snapshot.Snapshot) []networkGateway {
 	list := []networkGateway{}
-	for _, network := range sortedKeys(s.Settings.Networks.GetNetworks()) {
-		for _, g := range s.Settings.Networks.Networks[network].GetGateways() {
-			x := networkGateway{Network: network, Port: g.GetPort()}
-			if g.GetAddress() != "" {
-				x.Addr = g.GetAddress()
-				list = append(list, x)
-				continue
-			}
-			for _, svc := range s.Services() {
-				if svc.Host != mesh.Hostname(g.GetRegistryServiceName()) {
-					continue
-				}
-				for _, a := range svc.Addresses {
-					x.Cluster, x.Addr = string(svc.Cluster), a
-					list = append(list, x)
-				}
-			}
-		}
+	for _, g := range s.Networks().All() {
+		list = append(list, networkGateway{Network: string(g.Network), Cluster: string(g.Cluster), Addr: g.Address, Port: g.Port})
 	}
 	return list
 }

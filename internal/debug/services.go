@@ -37,12 +37,14 @@ type Attributes struct {
 	LabelSelectors           map[string]string   `json:"LabelSelectors"`
 	Aliases                  []namespacedName    `json:"Aliases"`
 	ClusterExternalAddresses VIPs                `json:"ClusterExternalAddresses"`
-	Type                     string              `json:"Type"`
-	ExternalName             string              `json:"ExternalName"`
-	NodeLocal                bool                `json:"NodeLocal"`
-	TrafficDistribution      int                 `json:"TrafficDistribution"`
-	ObjectName               string              `json:"ObjectName"`
-	PublishNotReadyAddresses bool                `json:"PublishNotReadyAddresses"`
+	// ClusterExternalPorts are the ports at those addresses by the service's own, by cluster.
+	ClusterExternalPorts     map[string]map[uint32]uint32 `json:"ClusterExternalPorts"`
+	Type                     string                       `json:"Type"`
+	ExternalName             string                       `json:"ExternalName"`
+	NodeLocal                bool                         `json:"NodeLocal"`
+	TrafficDistribution      int                          `json:"TrafficDistribution"`
+	ObjectName               string                       `json:"ObjectName"`
+	PublishNotReadyAddresses bool                         `json:"PublishNotReadyAddresses"`
 }
 
 // VIPs are virtual addresses by cluster.
@@ -119,6 +121,12 @@ func newService(s *mesh.Service) Service {
 			out.Attributes.ExportTo = map[string]struct{}{}
 		}
 		out.Attributes.ExportTo[to] = struct{}{}
+	}
+	if len(s.External) > 0 {
+		out.Attributes.ClusterExternalAddresses.Addresses = map[string][]string{string(s.Cluster): s.External}
+	}
+	if s.ExternalPorts != nil {
+		out.Attributes.ClusterExternalPorts = map[string]map[uint32]uint32{string(s.Cluster): s.ExternalPorts}
 	}
 	if len(s.Addresses) > 0 {
 		out.ClusterVIPs.Addresses = map[string][]string{string(s.Cluster): s.Addresses}

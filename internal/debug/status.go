@@ -46,6 +46,12 @@ func (p *Pages) problemz(q question) (answer, error) {
 	return written(q, list)
 }
 
+// FoundInViews gives what comes up in the Views of connected proxies, sorted. It builds each of them: that takes its time.
+func (p *Pages) FoundInViews() []config.Problem { return p.conflicts(p.Proxies.Connections()) }
+
+// Refusals gives what proxies refuse now, as Problems of the objects that the resources came from.
+func (p *Pages) Refusals() []config.Problem { return p.refusals() }
+
 // problems are all that are known, sorted, each once.
 type problems struct {
 	all []config.Problem

@@ -17,6 +17,9 @@ import (
 // As in Istio the list is read once: another one takes a restart.
 func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 	if len(m.ConfigSources) == 0 {
+		if s.options.configFromCluster() {
+			return []ingest.Feed{s.clusterFeed(s.options.fromCluster(), true)}, nil
+		}
 		if s.options.ConfigDir == "" {
 			return nil, nil
 		}
@@ -63,7 +66,10 @@ func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 				return f, nil
 			}
 		case xds.SchemeKubernetes:
-			err = errors.New("a cluster's API server cannot be read yet")
+			if s.client != nil {
+				return s.clusterFeed(o.fromCluster(), true), nil
+			}
+			err = errors.New("there is no API server: give --kubeconfig, or run in a pod")
 		}
 	}
 	return nil, fmt.Errorf("address %q: %w", c.Address, err)

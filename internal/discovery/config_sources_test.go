@@ -76,7 +76,7 @@ func TestConfigIsNotFedInPlainTextByDefault(t *testing.T) {
 func TestBadConfigSourcesAreNamed(t *testing.T) {
 	for source, want := range map[string]string{
 		"address: 'http://x'":        `meshConfig.configSources[1].address "http://x": unknown scheme`,
-		"address: 'k8s://'":          `meshConfig.configSources[1].address "k8s://": a cluster's API server cannot be read yet`,
+		"address: 'k8s://'":          `meshConfig.configSources[1].address "k8s://": there is no API server: give --kubeconfig, or run in a pod`,
 		"address: 'fs:///not/there'": `meshConfig.configSources[1].address "fs:///not/there": read configuration directory`,
 		"address: 'xds://127.0.0.1:1', tlsSettings: {mode: MUTUAL}": "meshConfig.configSources[1].tlsSettings: mode MUTUAL needs",
 		"address: 'xds://127.0.0.1:2'":                              `meshConfig.configSources[1].address "xds://127.0.0.1:2": is there twice`,

@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/debug"
 	"github.com/meshpilot/meshpilot/internal/obs"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	kubesource "github.com/meshpilot/meshpilot/internal/source/kube"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -22,6 +23,8 @@ type health struct {
 	snapshot func() *snapshot.Snapshot
 
 	mu      sync.Mutex
+	sources []*kubesource.Source
+	waiting []func() int // of endpoints, for their pods
 	counted time.Time
 	of      *snapshot.Snapshot
 }
@@ -34,6 +37,20 @@ func (h *health) before(next http.Handler) http.Handler {
 	})
 }
 
+// watch has the health of a source shown.
+func (h *health) watch(f *kubesource.Source) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sources = append(h.sources, f)
+}
+
+// await has the number of endpoints that wait for their pods shown.
+func (h *health) await(waiting func() int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting = append(h.waiting, waiting)
+}
+
 func (h *health) refresh(now time.Time) {
 	h.m.Classes.Set(float64(h.pusher.Stats().Classes))
 	h.mu.Lock()
@@ -42,6 +59,12 @@ func (h *health) refresh(now time.Time) {
 		return
 	}
 	h.counted = now
+	h.sourceHealth(now)
+	pending := 0
+	for _, waiting := range h.waiting {
+		pending += waiting()
+	}
+	h.m.PendingEndpoints.Set(float64(pending))
 	if s := h.snapshot(); s != h.of {
 		h.of = s
 		x := debug.HealthOf(s)

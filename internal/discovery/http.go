@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,10 +28,41 @@ type readiness struct {
 	mu      sync.Mutex
 	reason  string // empty: ready
 	waiting []string
+	reasons map[string]func() string // of feeds that can say what they wait for
+	held    map[string]string        // why, by who holds it up
 	synced  chan struct{}
 }
 
 func newReadiness() *readiness { return &readiness{reason: "starting", synced: make(chan struct{})} }
+
+// why has a feed that is waited for say what it waits for itself.
+func (r *readiness) why(feed string, reason func() string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reasons == nil {
+		r.reasons = map[string]func() string{}
+	}
+	r.reasons[feed] = reason
+}
+
+// details is what the feeds that are waited for wait for.
+func (r *readiness) details() string {
+	r.mu.Lock()
+	reasons := map[string]func() string{}
+	for _, feed := range r.waiting {
+		if reason := r.reasons[feed]; reason != nil {
+			reasons[feed] = reason
+		}
+	}
+	r.mu.Unlock()
+	text := ""
+	for _, feed := range slices.Sorted(maps.Keys(reasons)) {
+		if reason := reasons[feed](); reason != "" {
+			text += "\n" + feed + ": " + reason
+		}
+	}
+	return text
+}
 
 // waitingFor takes the feeds that are not in sync yet. Once all are, the xDS port opens.
 func (r *readiness) waitingFor(feeds []string) {
@@ -42,6 +75,22 @@ func (r *readiness) waitingFor(feeds []string) {
 	}
 	r.reason = "the xDS port is not open yet"
 	close(r.synced)
+}
+
+// hold has somebody else than the feeds hold up readiness, until it releases it.
+func (r *readiness) hold(who, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held == nil {
+		r.held = map[string]string{}
+	}
+	r.held[who] = reason
+}
+
+func (r *readiness) release(who string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.held, who)
 }
 
 // notInSync gives the feeds that are not in sync yet.
@@ -61,9 +110,14 @@ func (r *readiness) serving(reason string) {
 func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
 	reason := r.reason
+	for _, who := range slices.Sorted(maps.Keys(r.held)) {
+		if reason == "" {
+			reason = who + ": " + r.held[who]
+		}
+	}
 	r.mu.Unlock()
 	if reason != "" {
-		http.Error(w, "not ready: "+reason, http.StatusServiceUnavailable)
+		http.Error(w, "not ready: "+reason+r.details(), http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
@@ -73,7 +127,7 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
 		Snapshot: s.current.Load, Analysis: s.problems.current, Conflicts: s.table.Conflicts, Proxies: s.pusher, Push: s.pusher.PushAll,
-		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.notInSync, Profile: s.options.Profile,
+		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.notInSync, Clusters: s.remoteClusters, Profile: s.options.Profile,
 		Scopes: func() []debug.Scope {
 			var list []debug.Scope
 			for _, x := range s.logs.Scopes() {
@@ -82,6 +136,7 @@ func (s *server) debugPages() *debug.Pages {
 			return list
 		},
 		Access: debug.Access{
+			Authenticate:     s.authority.reader,
 			SystemNamespaces: append([]string{s.options.Namespace}, s.options.Debug.AllowedNamespaces...),
 			AnyNamespace:     s.options.Debug.AnyNamespace,
 		},

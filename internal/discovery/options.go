@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/obs"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/source/credential"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
@@ -38,6 +39,11 @@ type Options struct {
 	// SecretsPlainText is who is sent private keys without TLS, on their word that they are of the Secret's namespace: loopback,
 	// anyone; empty: nobody. Over TLS it is who has a certificate of the namespace.
 	SecretsPlainText feed.PlainText
+	// SecretsScope is how much of an API server's Secrets is read, and so what it takes to be allowed to: each that a gateway names by
+	// itself (names, the default), or all of the namespaces or of the cluster that it is in. MESHPILOT_SECRETS_SCOPE.
+	SecretsScope credential.Reach
+	// Remote is how other clusters are read.
+	Remote Remote
 	// Allocation is how hosts without addresses are given some. PILOT_IP_AUTOALLOCATE_IPV4_PREFIX and …_IPV6_PREFIX are its ranges;
 	// PILOT_ENABLE_IP_AUTOALLOCATE=false leaves them to proxies that ask for them (ISTIO_META_DNS_AUTO_ALLOCATE).
 	Allocation snapshot.Allocation
@@ -45,7 +51,16 @@ type Options struct {
 	Features snapshot.Features
 	// Registries are the platforms that services are read from: Kubernetes, Mock.
 	Registries []string
-	// MeshConfigFile and NetworksConfigFile are watched. One that is not there leaves the defaults.
+	// Kubernetes is the API server that is read. With ConfigDir rules come from the files, and services from the API server.
+	Kubernetes Kubernetes
+	// Registry is how services are made of objects.
+	Registry Registry
+	// Webhooks are what the API server asks.
+	Webhooks WebhookOptions
+	// Revision is the control plane's, empty: there is no other. REVISION.
+	Revision string
+	// MeshConfigFile and NetworksConfigFile are watched. One that is not there at the start leaves it to the ConfigMap "istio" of the
+	// control plane's namespace ("istio-REVISION"), or the defaults.
 	MeshConfigFile, NetworksConfigFile string
 	// Domain is the DNS suffix of services; ClusterID names the cluster that the control plane runs in, ClusterAliases
 	// other names that proxies may use for a cluster (alias to name).
@@ -62,12 +77,18 @@ type Options struct {
 	Profile bool
 	Debug   Debug
 
+	Authority AuthorityOptions
+
 	// TLSCertFile, TLSKeyFile and CACertFile are what the TLS ports are served with; see server.CertificateFiles. They are
 	// not opened without.
 	TLSCertFile, TLSKeyFile, CACertFile string
 	// TLSMinVersion is TLSV1_2, which empty is, or TLSV1_3; TLSCipherSuites are names of suites of TLS 1.2.
 	TLSMinVersion   string
 	TLSCipherSuites []string
+
+	// Status is what is written into objects, Workloads how those outside of Kubernetes are registered.
+	Status    Status
+	Workloads Workloads
 
 	Push Push
 	Logs obs.LogOptions
@@ -119,6 +140,8 @@ func Defaults() Options {
 		Keepalive:        Keepalive{Interval: 30 * time.Second, Timeout: 10 * time.Second, MaxServerConnectionAge: 1<<63 - 1},
 		ShutdownDuration: 10 * time.Second, Profile: true,
 		Allocation: snapshot.DefaultAllocation(),
+		Remote:     Remote{Timeout: 30 * time.Second},
+		Authority:  defaultAuthority(),
 		Push:       Push{DebounceMax: 10 * time.Second},
 	}
 }
@@ -155,6 +178,12 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("PILOT_DEBOUNCE_AFTER %v, PILOT_DEBOUNCE_MAX %v: want 0 <= after <= max", o.Push.DebounceAfter, o.Push.DebounceMax))
 	}
 	errs = append(errs, o.validateTLS()...)
+	if err := o.Webhooks.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.Authority.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }
@@ -163,10 +192,7 @@ func (o Options) validateSources() []error {
 	var errs []error
 	for _, r := range o.Registries {
 		switch r {
-		case "Mock":
-		case "Kubernetes":
-			errs = append(errs, errors.New("--registries Kubernetes: a cluster's API server cannot be read yet; "+
-				"give --registries= and --configDir, whose files may hold the Kubernetes objects"))
+		case "Mock", "Kubernetes":
 		default:
 			errs = append(errs, fmt.Errorf("--registries %q: want Kubernetes or Mock", r))
 		}
@@ -187,6 +213,11 @@ func (o Options) validateSources() []error {
 		default:
 			errs = append(errs, fmt.Errorf("%s %q: want %s or %s", flag, who, feed.PlainTextLoopback, feed.PlainTextAnyone))
 		}
+	}
+	switch o.SecretsScope {
+	case "", credential.Names, credential.Namespaces, credential.Cluster:
+	default:
+		errs = append(errs, fmt.Errorf("MESHPILOT_SECRETS_SCOPE %q: want %s, %s or %s", o.SecretsScope, credential.Names, credential.Namespaces, credential.Cluster))
 	}
 	seen := map[string]string{}
 	for _, a := range o.ClusterAliases {

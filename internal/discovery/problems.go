@@ -21,6 +21,7 @@ type problems struct {
 	log  *slog.Logger
 	in   chan sighting // holds the newest one
 	list atomic.Pointer[[]config.Problem]
+	seen atomic.Uint64 // the version of the snapshot that the list is of
 }
 
 // sighting is a snapshot to be looked through. It is due soon if more than endpoints differs from the last one that was.
@@ -112,6 +113,7 @@ func (l *look) at(s *snapshot.Snapshot) time.Duration {
 	slices.SortFunc(list, config.Problem.Compare)
 	list = slices.Compact(list)
 	l.list.Store(&list)
+	l.seen.Store(s.Version)
 	l.known = ingest.LogProblems(l.log, l.known, list)
 	return time.Since(began)
 }

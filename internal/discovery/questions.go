@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,24 +36,15 @@ func (q questions) Identifier() string {
 // Namespace says whose proxies a client may see.
 func (q questions) Namespace(h xds.Hello) (string, error) {
 	for _, id := range h.Identities {
-		if ns, ok := namespaceOf(id); ok {
-			return q.s.pages.Access.Identity(ns).Namespace, nil
+		if account, ok := accountOf(id); ok {
+			return q.s.pages.Access.Identity(account.Namespace).Namespace, nil
 		}
 	}
 	host, _, err := net.SplitHostPort(h.Peer)
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
 		return "", nil
 	}
-	return "", status.Error(codes.Unauthenticated, "debug requests from another machine need a client certificate")
-}
-
-// namespaceOf reads "spiffe://trust-domain/ns/namespace/sa/account".
-func namespaceOf(identity string) (string, bool) {
-	parts := strings.Split(strings.TrimPrefix(identity, "spiffe://"), "/")
-	if len(parts) != 5 || parts[1] != "ns" || parts[3] != "sa" {
-		return "", false
-	}
-	return parts[2], true
+	return "", status.Error(codes.Unauthenticated, "debug requests from another machine need a client certificate or a token")
 }
 
 // Page gives a page as its namespace may see it.

@@ -11,11 +11,11 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/debug"
 	"github.com/meshpilot/meshpilot/internal/ingest"
+	kubeclient "github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/kube/leader"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/registry"
-	"github.com/meshpilot/meshpilot/internal/registry/kube"
-	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
+	"github.com/meshpilot/meshpilot/internal/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/source/settings"
 	"github.com/meshpilot/meshpilot/internal/translate"
@@ -46,7 +46,10 @@ type server struct {
 	log      *slog.Logger
 	metrics  metrics
 	ready    *readiness
-	feeds    []ingest.Feed
+	client   *kubeclient.Client // nil without an API server
+	settings *settings.Source
+	sources  []ingest.Feed // of settings, config and services; nil until the mesh configuration is known, which says which
+	feeds    []ingest.Feed // others
 	builder  *snapshot.Builder
 	table    *translate.Table
 	pusher   *push.Pusher
@@ -56,6 +59,17 @@ type server struct {
 	inputs   *inputs
 	health   *health
 	current  atomic.Pointer[snapshot.Snapshot]
+
+	credentials *credentials      // nil without an API server
+	clusters    *remote.Clusters  // nil without an API server
+	elections   *leader.Elections // nil without an API server
+	status      *statusWriter     // nil without an API server
+	workloads   *workloads
+
+	authority    *authority
+	webhooks     *webhooks // nil without an API server or certificate
+	roots        *roots
+	settingsNews *settingsNews
 }
 
 // newServer makes the parts. It opens nothing and starts nothing.
@@ -73,47 +87,58 @@ func newServer(o Options) (*server, error) {
 		problems: newProblems(logs.Scope("analysis")),
 	}
 	s.current.Store(s.builder.Current())
-	if s.feeds, err = s.newFeeds(); err != nil {
+	if s.client, err = o.newClient(); err != nil {
 		return nil, err
+	}
+	s.elections = s.newElections()
+	if s.client != nil {
+		s.credentials = s.newCredentials(s.client)
+		s.feeds = append(s.feeds, s.credentials)
+	}
+	if s.clusters, err = s.newClusters(); err != nil {
+		return nil, err
+	}
+	if s.clusters != nil {
+		s.feeds = append(s.feeds, s.clusters)
 	}
 	s.pusher = push.New(push.Options{
 		Generators: generators(s.table), Logger: logs.Scope("ads"), Metrics: s.metrics,
+		Secrets:  s.secretsAsked(),
 		Debounce: push.Debounce{After: o.Push.DebounceAfter, Max: o.Push.DebounceMax, EndpointsAtOnce: o.Push.EndpointsAtOnce},
 	})
+	s.roots, s.settingsNews = newRoots(), newSettingsNews()
+	s.feeds = append(s.feeds, s.roots)
+	if s.authority, err = s.newAuthority(); err != nil {
+		return nil, err
+	}
+	s.webhooks = s.newWebhooks()
 	s.pages = s.debugPages()
 	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
 	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}
 	s.metrics.counters(s.table, s.pusher)
-	return s, nil
+	if s.status, err = s.newStatus(); err != nil {
+		return nil, err
+	}
+	if s.workloads = s.newWorkloads(); s.workloads.memory != nil {
+		s.feeds = append(s.feeds, s.workloads.memory)
+	}
+	return s, s.openSources()
 }
 
-// newFeeds are where config and services come from.
-func (s *server) newFeeds() ([]ingest.Feed, error) {
-	o := s.options
-	settings := &settings.Source{Mesh: o.MeshConfigFile, Networks: o.NetworksConfigFile}
-	if err := settings.Check(); err != nil {
-		return nil, err
+// openSources makes the sources if all that it takes is in files. Else they are made when the API server has been asked.
+func (s *server) openSources() error {
+	s.settings = s.settingsFeed()
+	if err := s.settings.Check(); err != nil {
+		return err
 	}
-	m, err := settings.Load()
+	if !s.settings.FromFiles() {
+		return nil
+	}
+	m, err := s.settings.Load(nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.feed = s.newConfigFeed(m)
-	config, err := s.configFeeds(m)
-	if err != nil {
-		return nil, err
-	}
-	return append([]ingest.Feed{settings}, config...), nil
-}
-
-// converters make services of objects. ServiceEntries come first, for the other one takes Namespaces out.
-func (s *server) converters() []registry.Converter {
-	id := mesh.ClusterID(s.options.ClusterID)
-	return []registry.Converter{
-		serviceentry.New(serviceentry.Options{Cluster: id}),
-		// Nobody makes EndpointSlices of the pods in a folder, so that is done here.
-		kube.New(kube.Options{Cluster: id, Domain: s.options.Domain, SystemNamespace: s.options.Namespace, EndpointsFromPods: true}),
-	}
+	return s.newSources(m)
 }
 
 // generators gives the table in the form in which push takes it: neither room knows the other.
@@ -132,9 +157,6 @@ func (s *server) run(ctx context.Context) error {
 	o := s.options
 	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" {
 		s.log.Info("not opened: there is no certificate authority yet, and no --tlsCertFile", "flag", "--secureGRPCAddr", "address", o.SecureGRPCAddr)
-	}
-	if o.HTTPSAddr != "" {
-		s.log.Info("not opened: there are no webhooks yet", "flag", "--httpsAddr", "address", o.HTTPSAddr)
 	}
 	ports, err := s.httpPorts()
 	if err != nil {
@@ -155,12 +177,21 @@ func (s *server) run(ctx context.Context) error {
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
 	parts.Go(func() error { s.problems.run(ctx); return nil })
 	parts.Go(func() error {
+		if err := s.awaitSources(ctx); err != nil {
+			return err
+		}
 		return ingest.Run(ctx, ingest.Options{
-			Feeds: s.feeds, Converters: s.converters(), Builder: s.builder, Publish: s.publish,
-			Observe: s.inputs.observe, Waiting: s.ready.waitingFor, Log: s.logs.Scope("model"),
+			Feeds: append(s.sources, s.feeds...), Filters: s.filters(), Converters: s.converters(), Builder: s.builder, Publish: s.publish,
+			Observe: s.observe, Waiting: s.ready.waitingFor, Log: s.logs.Scope("model"),
 		})
 	})
+	parts.Go(func() error { return s.authority.run(ctx, s) })
 	parts.Go(func() error { return s.serveXDS(ctx) })
+	parts.Go(func() error { return s.serveWebhooks(ctx) })
+	parts.Go(func() error { return s.workloads.run(ctx) })
+	if s.status != nil {
+		parts.Go(func() error { return s.status.run(ctx) })
+	}
 	parts.Go(func() error { // an HTTP port that fails ends the whole
 		select {
 		case <-serving.Done():
@@ -177,9 +208,28 @@ func (s *server) run(ctx context.Context) error {
 	return err
 }
 
+// observe tells of a batch before it is applied.
+func (s *server) observe(batch mesh.Batch) {
+	s.inputs.observe(batch)
+	s.workloads.Observe(batch)
+	if s.clusters != nil {
+		s.clusters.Observe(batch)
+	}
+	if s.status != nil {
+		s.status.book.Observe(batch)
+	}
+}
+
 // publish hands a snapshot to everybody who wants the newest.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
+	if s.status != nil {
+		s.status.book.Published(next.Version, !delta.Empty())
+	}
 	s.current.Store(next)
+	s.settingsNews.published(next.Settings)
+	if s.credentials != nil {
+		s.credentials.published()
+	}
 	s.inputs.published(next, delta)
 	s.pusher.Publish(next, delta)
 	s.feed.Publish(next)

@@ -1,24 +1,25 @@
 package discovery
 
 import (
-	"strings"
-
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/spiffe"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// mayHaveKeys says whether a proxy may be sent the private keys of its namespace: who shows a certificate of an identity there, and
-// in plain text whom the options let.
-func (o Options) mayHaveKeys(p *mesh.Proxy, h xds.Hello) bool {
+// vouch says whether a proxy may be sent the private keys of its namespace as far as its connection tells: who has shown to be of
+// an identity there, whose account is given, and in plain text whom the options let.
+func (o Options) vouch(p *mesh.Proxy, h xds.Hello) (account mesh.Account, vouched bool) {
 	if !h.Secure {
-		return o.SecretsPlainText.Admits(h.Peer)
+		return mesh.Account{}, o.SecretsPlainText.Admits(h.Peer)
 	}
-	for _, id := range h.Identities {
-		if rest, ok := strings.CutPrefix(id, "spiffe://"); ok {
-			if _, path, _ := strings.Cut(rest, "/"); strings.HasPrefix(path, "ns/"+p.Namespace+"/sa/") {
-				return true
-			}
+	for _, text := range h.Identities {
+		id, err := spiffe.Parse(text)
+		if err != nil {
+			continue
+		}
+		if a, ok := id.Account(); ok && a.Namespace == p.Namespace {
+			return mesh.Account{Cluster: p.ClusterID, Namespace: a.Namespace, Name: a.Name}, true
 		}
 	}
-	return false
+	return mesh.Account{}, false
 }

@@ -8,7 +8,7 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-func TestMayHaveKeys(t *testing.T) {
+func TestVouch(t *testing.T) {
 	loopback, elsewhere := xds.Hello{Peer: "127.0.0.1:40000"}, xds.Hello{Peer: "10.0.0.7:40000"}
 	secure := func(ids ...string) xds.Hello {
 		return xds.Hello{Peer: "127.0.0.1:40000", Secure: true, Identities: ids}
@@ -31,7 +31,7 @@ func TestMayHaveKeys(t *testing.T) {
 	}
 	for _, test := range tests {
 		o := Options{SecretsPlainText: test.plain}
-		if got := o.mayHaveKeys(&mesh.Proxy{Namespace: "shop"}, test.hello); got != test.want {
+		if _, got := o.vouch(&mesh.Proxy{Namespace: "shop"}, test.hello); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

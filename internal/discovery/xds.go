@@ -27,6 +27,11 @@ func (s *server) serveXDS(ctx context.Context) error {
 		return nil
 	case <-s.ready.synced:
 	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.authority.opened:
+	}
 	ports, err := s.xdsPorts()
 	if err != nil {
 		return err
@@ -40,11 +45,15 @@ func (s *server) serveXDS(ctx context.Context) error {
 		MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond, Writers: o.Push.Throttle,
 		Evening:    xds.Evening{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), Share: o.Push.RebalancePerHour},
 		Identifier: o.PodName, ClusterAliases: aliases(o.ClusterAliases),
-		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Debug: questions{s}, Keys: o.mayHaveKeys,
+		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Workloads: s.workloads, Debug: questions{s}, Keys: s.keys,
+		Authenticate: s.authority.identities, Admit: s.authority.admit,
 	})
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {
 		ads.Register(p.grpc)
+		if p.secure {
+			s.authority.register(p.grpc)
+		}
 		reflection.Register(p.grpc)
 		s.log.Info("serving xDS "+p.how, "address", p.listener.Addr().String())
 		serving.Go(func() error {
@@ -72,6 +81,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 type port struct {
 	flag     string
 	how      string // "in plain text", "over TLS"
+	secure   bool
 	listener net.Listener
 	grpc     *grpc.Server
 }
@@ -84,7 +94,7 @@ func (s *server) xdsPorts() (ports []port, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
-		ports = append(ports, port{flag, how, l, grpc.NewServer(xds.ServerOptions(xds.Transport{
+		ports = append(ports, port{flag, how, config != nil, l, grpc.NewServer(xds.ServerOptions(xds.Transport{
 			KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, TLS: config,
 		})...)})
 		return nil
@@ -101,18 +111,28 @@ func (s *server) xdsPorts() (ports []port, err error) {
 			return ports, err
 		}
 	}
-	if o.SecureGRPCAddr == "" || o.TLSCertFile == "" {
+	if o.SecureGRPCAddr == "" || s.authority.serving == nil {
 		return ports, nil
 	}
-	config, err := xds.TLS{
-		Files:      xds.CertificateFiles{Certificate: o.TLSCertFile, Key: o.TLSKeyFile, Roots: o.CACertFile},
-		MinVersion: o.tlsVersion(), CipherSuites: o.cipherSuites(),
-		TrustDomains: func() []string { return s.current.Load().Settings.TrustDomains() },
-	}.Config(s.log)
+	config, err := s.secure()
 	if err != nil {
-		return ports, fmt.Errorf("--tlsCertFile: %w", err)
+		return ports, fmt.Errorf("--secureGRPCAddr: %w", err)
 	}
 	return ports, open("--secureGRPCAddr", "over TLS", o.SecureGRPCAddr, config)
+}
+
+// secure is how the port with TLS is served: with the control plane's certificate, to clients of whom a certificate, if they show one,
+// must lead to the mesh's roots, or where there is no authority to those of --caCertFile.
+func (s *server) secure() (*tls.Config, error) {
+	o := s.options
+	config := xds.TLS{
+		MinVersion: o.tlsVersion(), CipherSuites: o.cipherSuites(), TrustDomains: s.authority.trustDomains,
+		Files: xds.CertificateFiles{Certificate: o.TLSCertFile, Key: o.TLSKeyFile, Roots: o.CACertFile},
+	}
+	if s.authority.issuer != nil || o.TLSCertFile == "" {
+		config.Certificate, config.Roots = s.authority.serving.GetCertificate, s.authority.pool
+	}
+	return config.Config(s.log)
 }
 
 // maxAge gives the age at which connections are closed; the flag's default of about three hundred years is never.

@@ -25,9 +25,9 @@ type Feed interface {
 type Options struct {
 	// Feeds are in the order of precedence: of an object that several of them have, that of the first counts.
 	Feeds []Feed
-	// Converters see every batch in this order.
-	Converters []registry.Converter
-	Builder    *snapshot.Builder
+	// Filters see every batch first, in this order: what they take out is nowhere. Converters see the rest, in this order.
+	Filters, Converters []registry.Converter
+	Builder             *snapshot.Builder
 	// Publish is given every new snapshot, the first one with Delta.All once all feeds are in sync. The delta is empty where
 	// nothing differs that proxies could see (Problems). It must not block.
 	Publish func(*snapshot.Snapshot, snapshot.Delta)
@@ -135,12 +135,19 @@ func (p *pipeline) apply(batch mesh.Batch) {
 	}
 }
 
-// convert passes the batch through the converters. Istio's objects that one of them takes stay in it as objects too, for
-// people to look at.
+// convert passes the batch through the filters and converters. Objects that users write and one of them takes stay in it as
+// objects too, for people to look at.
 func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
+	for _, f := range p.Filters {
+		batch = f.Convert(batch)
+	}
 	var objects mesh.Batch
 	for _, e := range batch {
-		if e.Config != nil && (e.Config.Kind == api.ServiceEntry || e.Config.Kind == api.WorkloadEntry) {
+		if e.Config == nil {
+			continue
+		}
+		switch e.Config.Kind {
+		case api.ServiceEntry, api.WorkloadEntry, api.Ingress:
 			objects = append(objects, e)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
@@ -33,13 +34,19 @@ func newPrecedence(feeds []Feed) *precedence {
 func (p *precedence) resolve(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
-		if e.Config == nil {
+		if e.Config == nil || many(e.Config.Kind) {
 			out = append(out, e)
 			continue
 		}
 		out = p.object(out, e)
 	}
 	return out
+}
+
+// many says that there are too many objects of a kind for all to be kept here, and that they are nobody's to write: one cluster's
+// API server has them, or one folder.
+func many(kind api.Kind) bool {
+	return kind == api.Pod || kind == api.EndpointSlice || kind == api.Node
 }
 
 // object takes in what one feed says of one object.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Client asks one API server. All its clients share connections and one limit of requests.
@@ -25,6 +27,9 @@ type Client struct {
 // NewClient makes the clients. It asks the API server nothing.
 func NewClient(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
+	if config.RateLimiter == nil { // one for all clients
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cmp.Or(config.QPS, defaultQPS), cmp.Or(config.Burst, defaultBurst))
+	}
 	hc, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make an HTTP client for %s: %w", config.Host, err)

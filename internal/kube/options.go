@@ -1,10 +1,17 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+)
+
+// What istiod has as defaults of --kubernetesApiQPS and --kubernetesApiBurst.
+const (
+	defaultQPS   float32 = 80
+	defaultBurst         = 160
 )
 
 // Options say which API server is meant, and how much it may be asked.
@@ -24,17 +31,16 @@ func (o Options) Config() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst, config.UserAgent = o.QPS, o.Burst, o.UserAgent
-	if config.QPS == 0 {
-		config.QPS = 80
-	}
-	if config.Burst == 0 {
-		config.Burst = 160
-	}
+	o.Tune(config)
+	return config, nil
+}
+
+// Tune has a client ask as the Options say, whichever API server it is of.
+func (o Options) Tune(config *rest.Config) {
+	config.QPS, config.Burst, config.UserAgent = cmp.Or(o.QPS, defaultQPS), cmp.Or(o.Burst, defaultBurst), o.UserAgent
 	// Protobuf is a third of JSON's size for built-in kinds; custom ones are only to be had as JSON.
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
-	return config, nil
 }
 
 func (o Options) read() (*rest.Config, error) {

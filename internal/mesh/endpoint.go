@@ -42,6 +42,9 @@ type Endpoint struct {
 	// Weight is the load-balancing weight, at least 1; 0 means 1.
 	Weight uint32
 	Health Health
+	// Confined says that only callers of the endpoint's own cluster may be told of it (Multi-Cluster Services API: its service is
+	// not exported there).
+	Confined bool
 	// TLS says that the endpoint takes mutual TLS from proxies (tlsMode "istio").
 	TLS bool
 }

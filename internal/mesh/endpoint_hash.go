@@ -34,6 +34,9 @@ func (e *Endpoint) append(b []byte) []byte {
 	if e.TLS {
 		tls = 1
 	}
+	if e.Confined {
+		tls |= 2
+	}
 	b = append(b, tls)
 	for _, a := range e.MoreAddresses {
 		text(a)

@@ -34,12 +34,15 @@ type Event struct {
 	Workload *Workload
 	Settings *Settings
 	Problems *Problems
+	Right    *Right
 }
 
 // Settings is the mesh-wide configuration, as one immutable value. A nil field is the default.
 type Settings struct {
 	Mesh     *meshconfig.MeshConfig
 	Networks *meshconfig.MeshNetworks
+	// Roots are the certificates of the mesh's own authority that proxies are to trust, in PEM.
+	Roots []string
 }
 
 // Problems replaces all that is known to be wrong about one origin (a file, or one object): an empty List mends it.
@@ -47,6 +50,8 @@ type Problems struct {
 	// Scope names what the list is complete for: a file's path or an object's key.
 	Scope string
 	List  []config.Problem
+	// Generation is that of the object (metadata.generation), if the list is about one object of an API server.
+	Generation int64
 }
 
 // Batch is events that belong together: they are applied as one, and no proxy sees half of them.

@@ -5,6 +5,14 @@ import "strings"
 // Hostname is a lower-case DNS name, or a wildcard of one: "*.example.com", "*".
 type Hostname string
 
+// ClusterSetDomain is the DNS suffix of services of all clusters together, as the Multi-Cluster Services API has it:
+// "reviews.default.svc.clusterset.local".
+const ClusterSetDomain = "clusterset.local"
+
+// OfClusterSet says whether the name is one that stands for a service in all clusters (Multi-Cluster Services API). Search domains
+// do not make up for it: short names mean the service of the caller's own mesh.
+func (h Hostname) OfClusterSet() bool { return strings.HasSuffix(string(h), ".svc."+ClusterSetDomain) }
+
 // IsWildcard says whether the name starts with "*".
 func (h Hostname) IsWildcard() bool { return strings.HasPrefix(string(h), "*") }
 

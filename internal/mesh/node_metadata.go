@@ -49,6 +49,12 @@ type NodeMetadata struct {
 	// SocketMark is ours: the SO_MARK that the proxy's own upstream connections carry, where capture tells them by mark
 	// rather than by user (see istio-iptables --proxy-mark). 0: none.
 	SocketMark StringInt `json:"MESHPILOT_SOCKET_MARK,omitempty"`
+	// Identity is ours: "none" where the agent has no certificates of the mesh for its proxy.
+	Identity string `json:"MESHPILOT_IDENTITY,omitempty"`
+	// AutoRegisterGroup is the WorkloadGroup that the workload is to be registered with, WorkloadEntry the entry that it has
+	// already.
+	AutoRegisterGroup string `json:"AUTO_REGISTER_GROUP,omitempty"`
+	WorkloadEntry     string `json:"WORKLOAD_ENTRY,omitempty"`
 	// ProxyConfig is the agent's effective ProxyConfig in its protobuf JSON form.
 	ProxyConfig json.RawMessage `json:"PROXY_CONFIG,omitempty"`
 

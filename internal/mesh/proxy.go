@@ -36,6 +36,9 @@ type Proxy struct {
 	// Keys says that the proxy may be sent private keys of its namespace: the server vouches for it, by its certificate or by
 	// where it connects from. Nothing that a proxy says of itself does.
 	Keys bool
+	// Account is the service account that the proxy was authenticated as, of the cluster that it says it is in. Where it is set,
+	// Keys counts only as long as the account may read Secrets there (Right). The zero value: nobody is to be asked.
+	Account Account
 	// Extensions are the names of the extensions its Envoy has; nil if it did not say.
 	Extensions []string
 }

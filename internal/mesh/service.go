@@ -68,6 +68,9 @@ type Service struct {
 	Name string
 	// Addresses are the virtual addresses (cluster IPs, ServiceEntry addresses; an IP or a CIDR), in the object's order.
 	Addresses []string
+	// ClusterAddresses are those of each cluster that has some, where several clusters define the service; else nil. Registries leave
+	// it empty.
+	ClusterAddresses map[ClusterID][]string
 	// Allocates says that the service is to be given virtual addresses if it has none. Allocated are those: what a registry
 	// says of them is what its object was told before (ServiceEntry.status.addresses), what the snapshot has is what counts.
 	// They are for proxies whose applications ask their agents for names; see view.Key.
@@ -95,8 +98,11 @@ type Service struct {
 	// External are the addresses at which the service is reached from outside its cluster, IPs and names
 	// (Service.status.loadBalancer.ingress, Service.spec.externalIPs), sorted.
 	External []string
-	Labels   map[string]string
-	Created  time.Time
+	// ExternalPorts are the ports at those addresses by the service's own, where they differ: node ports of a gateway that is
+	// reached by way of nodes (traffic.istio.io/nodeSelector).
+	ExternalPorts map[uint32]uint32
+	Labels        map[string]string
+	Created       time.Time
 	// NodeLocal says that only endpoints on the caller's node are used (internalTrafficPolicy: Local).
 	NodeLocal bool
 	// PublishNotReady says that endpoints count although not ready.

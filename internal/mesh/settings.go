@@ -63,33 +63,44 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 	}
 }
 
-// ParseMeshConfig reads a MeshConfig in YAML over the defaults: what it does not say keeps its default, and what it says
-// of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors.
-func ParseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
-	given, err := parse[*meshconfig.MeshConfig](text)
-	if err != nil {
-		return nil, fmt.Errorf("mesh config: %w", err)
-	}
-	var said map[string]any // also what is said to be zero, which a message does not keep
-	if err := yaml.Unmarshal(text, &said); err != nil {
-		return nil, fmt.Errorf("mesh config: %w", err)
-	}
+// ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it: what one does not say stays as it
+// was, and what it says of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors.
+func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	m := DefaultMeshConfig()
-	proxy, providers := m.DefaultConfig, m.DefaultProviders
-	replace(m, given, said)
-	within(said, proxy, given.DefaultConfig, "defaultConfig", "default_config")
-	within(said, providers, given.DefaultProviders, "defaultProviders", "default_providers")
-	m.DefaultConfig, m.DefaultProviders = proxy, providers
+	for _, text := range texts {
+		given, err := parse[*meshconfig.MeshConfig](text)
+		if err != nil {
+			return nil, fmt.Errorf("mesh config: %w", err)
+		}
+		var said map[string]any // also what is said to be zero, which a message does not keep
+		if err := yaml.Unmarshal(text, &said); err != nil {
+			return nil, fmt.Errorf("mesh config: %w", err)
+		}
+		proxy, providers := m.DefaultConfig, m.DefaultProviders
+		replace(m, given, said)
+		within(said, proxy, given.DefaultConfig, "defaultConfig", "default_config")
+		within(said, providers, given.DefaultProviders, "defaultProviders", "default_providers")
+		m.DefaultConfig, m.DefaultProviders = proxy, providers
+	}
 	return m, nil
 }
 
-// ParseMeshNetworks reads a MeshNetworks in YAML.
-func ParseMeshNetworks(text []byte) (*meshconfig.MeshNetworks, error) {
-	n, err := parse[*meshconfig.MeshNetworks](text)
-	if err != nil {
-		return nil, fmt.Errorf("mesh networks: %w", err)
+// ParseMeshNetworks reads MeshNetworks in YAML: of a network that several have the last one counts.
+func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
+	all := &meshconfig.MeshNetworks{}
+	for _, text := range texts {
+		n, err := parse[*meshconfig.MeshNetworks](text)
+		if err != nil {
+			return nil, fmt.Errorf("mesh networks: %w", err)
+		}
+		for name, network := range n.GetNetworks() {
+			if all.Networks == nil {
+				all.Networks = map[string]*meshconfig.Network{}
+			}
+			all.Networks[name] = network
+		}
 	}
-	return n, nil
+	return all, nil
 }
 
 // parse reads YAML as a message. Everything that is wrong is in the error, each fault with its field.
@@ -131,7 +142,7 @@ func replace(dst, src proto.Message, said map[string]any) {
 			f = fields.ByName(protoreflect.Name(name))
 		}
 		switch {
-		case f == nil: // refused when src was read
+		case f == nil: // refused, or left out, when src was read
 		case from.Has(f):
 			d.Set(f, from.Get(f))
 		default:

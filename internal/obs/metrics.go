@@ -52,6 +52,7 @@ type Metrics struct {
 	// The health of the model, counted anew from time to time.
 	NoIP, EndpointsNotReady, NoInstances, DNSWithoutEndpoints    prometheus.Gauge
 	DuplicateDomains, DuplicateSubsets, OutboundConflicts        prometheus.Gauge
+	PendingEndpoints                                             prometheus.Gauge
 	StandingRejects, Quarantined, ProblemErrors, ProblemWarnings prometheus.Gauge
 
 	// Classes is how many different classes of proxies are connected.
@@ -59,6 +60,15 @@ type Metrics struct {
 	// ConfigBytes is the bytes of what proxies have: unique, and in total. CacheSize is the number of different resources.
 	ConfigBytes *prometheus.GaugeVec
 	CacheSize   prometheus.Gauge
+
+	Clusters ClusterMetrics
+	Sources  SourceMetrics
+	Writes   WriteMetrics
+
+	Authority AuthorityMetrics
+
+	// Webhooks are those of injection and validation.
+	Webhooks *WebhookMetrics
 
 	translated, generated, cacheReads *totals
 
@@ -97,6 +107,11 @@ func NewMetrics() *Metrics {
 	m.inputs(&m.table)
 	m.model(&m.table)
 	m.cost(&m.table)
+	m.Clusters.register(&m.table)
+	m.Sources.register(&m.table)
+	m.Writes.register(&m.table)
+	m.Authority.register(&m.table)
+	m.webhooks(&m.table)
 	m.about(&m.table)
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -155,6 +170,7 @@ func (m *Metrics) model(t *metricTable) {
 	m.OutboundConflicts = t.gauge("pilot_conflict_outbound_listener_tcp_over_current_tcp",
 		"Services and rules that do not get what they ask for at a connected proxy because others have the place.")
 	m.ProblemErrors = t.gauge("meshpilot_problem_errors", "Objects, or parts of them, that are not in use because something is wrong with them.")
+	m.PendingEndpoints = t.gauge("pilot_k8s_endpoints_pending_pod", "Addresses in EndpointSlices that are held back because their pods are not known yet.")
 	m.ProblemWarnings = t.gauge("meshpilot_problem_warnings", "Objects of which not everything is honoured.")
 }
 

@@ -19,11 +19,12 @@ func (s *EndpointSet) Accounts() []string {
 	return list
 }
 
-// noteAccounts notes the services of whose endpoints other accounts answer than before. Callers that check who answers must
-// be told, where endpoints alone are no matter of theirs.
+// noteAccounts notes the services of whose endpoints other accounts answer than before, or that all take mutual TLS now, or do
+// not any more. Callers that go by that must be told, where endpoints alone are no matter of theirs.
 func (e *edit) noteAccounts() {
 	for k := range e.delta.Endpoints {
-		if !slices.Equal(e.current.endpoints.Get(k).Accounts(), e.endpoints.Get(k).Accounts()) {
+		old, now := e.current.endpoints.Get(k), e.endpoints.Get(k)
+		if old.AllTLS() != now.AllTLS() || !slices.Equal(old.Accounts(), now.Accounts()) {
 			add(&e.delta.Accounts, k)
 		}
 	}

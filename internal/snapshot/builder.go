@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/api"
@@ -51,6 +53,7 @@ func NewBuilder(o Options) *Builder {
 			endpoints:        cow.New[mesh.ServiceKey, *EndpointSet](),
 			byAddress:        newAddresses(),
 			shards:           cow.New[mesh.ServiceKey, []*mesh.Shard](),
+			homes:            newHomes(),
 			destinationRules: newDestinationRules(),
 			virtualServices:  newVirtualServices(),
 		},
@@ -88,10 +91,12 @@ type edit struct {
 	allocated *cow.Edit[mesh.ServiceKey, *mesh.Service]
 	endpoints *cow.Edit[mesh.ServiceKey, *EndpointSet]
 	shards    *cow.Edit[mesh.ServiceKey, []*mesh.Shard]
+	homes     homesEdit
 	addresses addressEdit
 
 	objects  map[config.Key]struct{}      // config objects that changed, also those that are no part of the delta
 	rejoin   map[mesh.ServiceKey]struct{} // services whose endpoints are to be joined again
+	outside  bool                         // a service changed that is, or was, reached from outside its cluster
 	problems bool
 }
 
@@ -105,6 +110,7 @@ func (b *Builder) edit() *edit {
 		allocated: c.allocated.Edit(),
 		endpoints: c.endpoints.Edit(),
 		shards:    c.shards.Edit(),
+		homes:     c.homes.edit(),
 		addresses: addressEdit{c.byAddress.Edit()},
 		rejoin:    map[mesh.ServiceKey]struct{}{},
 	}
@@ -124,6 +130,8 @@ func (e *edit) event(ev *mesh.Event) {
 		e.setSettings(ev.Settings)
 	case ev.Problems != nil:
 		e.setProblems(ev.Source, ev.Problems)
+	case ev.Right != nil:
+		e.right(ev.Op, ev.Right)
 	}
 }
 
@@ -135,7 +143,11 @@ func (e *edit) setSettings(s *mesh.Settings) {
 	if s.Networks != nil {
 		next.Networks = s.Networks
 	}
-	if proto.Equal(next.Mesh, e.Builder.settings.Mesh) && proto.Equal(next.Networks, e.Builder.settings.Networks) {
+	if s.Roots != nil {
+		next.Roots = s.Roots
+	}
+	if proto.Equal(next.Mesh, e.Builder.settings.Mesh) && proto.Equal(next.Networks, e.Builder.settings.Networks) &&
+		slices.Equal(next.Roots, e.Builder.settings.Roots) {
 		return
 	}
 	e.Builder.settings = next
@@ -147,6 +159,7 @@ func (e *edit) setSettings(s *mesh.Settings) {
 func (e *edit) finish() (*Snapshot, Delta) {
 	b := e.Builder
 	e.joinServices()
+	e.joinPeers()
 	e.joinEndpoints()
 	e.noteAccounts()
 	e.joinNetworks()
@@ -155,6 +168,7 @@ func (e *edit) finish() (*Snapshot, Delta) {
 	e.next.allocated = e.allocated.Done()
 	e.next.endpoints = e.endpoints.Done()
 	e.next.shards = e.shards.Done()
+	e.next.homes = e.homes.done()
 	e.next.byAddress = e.addresses.Done()
 	e.indexConfigs()
 	if e.problems {
@@ -212,6 +226,7 @@ func (e *edit) indexConfigs() {
 	if changed[api.EnvoyFilter] || e.delta.All {
 		e.next.envoyFilters = e.next.envoyFilters.rebuilt(e.next.Configs(api.EnvoyFilter), e.next.Settings)
 	}
+	e.indexPolicies(changed)
 	if changed[api.Telemetry] || e.delta.All {
 		e.next.telemetries = e.next.telemetries.changed(e.objects, e.delta.All, e.next.Configs(api.Telemetry), e.next.Settings)
 	}

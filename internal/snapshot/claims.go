@@ -12,10 +12,12 @@ type claims struct {
 	byKey map[mesh.ServiceKey][]*mesh.Service
 	// selecting are, by namespace, the services of which some definition selects workloads.
 	selecting map[string]map[mesh.ServiceKey]struct{}
+	// external are the services of which some definition has addresses outside its cluster.
+	external map[mesh.ServiceKey]struct{}
 }
 
 func newClaims() claims {
-	return claims{byKey: map[mesh.ServiceKey][]*mesh.Service{}, selecting: map[string]map[mesh.ServiceKey]struct{}{}}
+	return claims{byKey: map[mesh.ServiceKey][]*mesh.Service{}, selecting: map[string]map[mesh.ServiceKey]struct{}{}, external: map[mesh.ServiceKey]struct{}{}}
 }
 
 func (c claims) set(k mesh.ServiceKey, list []*mesh.Service) {
@@ -23,6 +25,11 @@ func (c claims) set(k mesh.ServiceKey, list []*mesh.Service) {
 		delete(c.byKey, k)
 	} else {
 		c.byKey[k] = list
+	}
+	if slices.ContainsFunc(list, func(s *mesh.Service) bool { return len(s.External) > 0 }) {
+		c.external[k] = struct{}{}
+	} else {
+		delete(c.external, k)
 	}
 	selecting := c.selecting[k.Namespace]
 	if !slices.ContainsFunc(list, func(s *mesh.Service) bool { return s.Selector != nil }) {
@@ -45,4 +52,17 @@ func (c claims) choosing(w *mesh.Workload) []mesh.ServiceKey {
 		}
 	}
 	return keys
+}
+
+// outside gives the definitions that have addresses outside their cluster.
+func (c claims) outside() []*mesh.Service {
+	var list []*mesh.Service
+	for k := range c.external {
+		for _, s := range c.byKey[k] {
+			if len(s.External) > 0 {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
 }

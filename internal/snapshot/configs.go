@@ -23,15 +23,16 @@ func (e *edit) config(op mesh.Op, c *config.Config) {
 		e.configs.Set(c.Key, c)
 	}
 	add(&e.objects, c.Key)
-	if !comesAsService(c.Kind) {
+	if !comesOtherwise(c.Kind) {
 		add(&e.delta.Configs, c.Key)
 	}
 }
 
-// comesAsService says that what objects of the kind mean comes from a registry, as services, shards and workloads. The
-// objects themselves are kept for people to look at; a change of one is no difference by itself.
-func comesAsService(kind api.Kind) bool {
-	return kind == api.ServiceEntry || kind == api.WorkloadEntry
+// comesOtherwise says that what objects of the kind mean comes from a registry, as services, shards and workloads, or as objects
+// of other kinds. The objects themselves are kept for people to look at, and for their status; a change of one is no difference by
+// itself.
+func comesOtherwise(kind api.Kind) bool {
+	return kind == api.ServiceEntry || kind == api.WorkloadEntry || kind == api.Ingress || kind == api.IngressClass
 }
 
 func compareConfigs(a, b *config.Config) int {

@@ -17,7 +17,8 @@ type Delta struct {
 	Services map[mesh.ServiceKey]struct{}
 	// Endpoints are the services whose endpoints differ.
 	Endpoints map[mesh.ServiceKey]struct{}
-	// Accounts are those of them whose endpoints have other accounts than before.
+	// Accounts are those of them whose endpoints have other accounts than before, or all of which take mutual TLS only since, or
+	// only until then.
 	Accounts map[mesh.ServiceKey]struct{}
 	// Configs appeared, went or changed in content.
 	Configs map[config.Key]struct{}
@@ -27,16 +28,20 @@ type Delta struct {
 	// Workloads are the addresses at which a workload appeared, went or changed, Served those at which the service ports
 	// that endpoints serve differ. A proxy there may have other services of its own.
 	Workloads, Served map[netip.Addr]struct{}
+	// Rights are the accounts of which it came to be known, or changed, whether they may read Secrets.
+	Rights map[mesh.Account]struct{}
 }
 
 // Empty says that nothing differs.
 func (d Delta) Empty() bool {
-	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0
+	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0 && len(d.Rights) == 0
 }
 
 // EndpointsOnly says that nothing but endpoints (and the workloads behind them) differs: no scope, no route, no listener
 // of any proxy does, except for proxies at the Workloads' addresses.
-func (d Delta) EndpointsOnly() bool { return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 }
+func (d Delta) EndpointsOnly() bool {
+	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.Rights) == 0
+}
 
 // ChangesVisibility says whether what some proxy sees of the mesh may differ: services, VirtualServices, Sidecars.
 func (d Delta) ChangesVisibility() bool {
@@ -61,6 +66,7 @@ func (d *Delta) Merge(o Delta) {
 	d.Rules = union(d.Rules, o.Rules)
 	d.Workloads = union(d.Workloads, o.Workloads)
 	d.Served = union(d.Served, o.Served)
+	d.Rights = union(d.Rights, o.Rights)
 }
 
 // union gives a map of all that is in either, b's where both have it; one of the two itself if the other has nothing. Maps are

@@ -14,8 +14,15 @@ type EndpointSet struct {
 	Endpoints []*mesh.Endpoint
 	// Networked says that some of them say which network they are in.
 	Networked bool
+	// Confined says that some of them are for callers of their own cluster only.
+	Confined bool
 	// Hash is the content hash.
 	Hash uint64
+}
+
+// AllTLS says that all of them take mutual TLS, and that there are some.
+func (s *EndpointSet) AllTLS() bool {
+	return s != nil && len(s.Endpoints) > 0 && !slices.ContainsFunc(s.Endpoints, func(e *mesh.Endpoint) bool { return !e.TLS })
 }
 
 var noEndpoints = new(EndpointSet)
@@ -96,15 +103,30 @@ func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
 		return nil
 	}
 	slices.SortStableFunc(all, compareEndpoints)
-	// The same address may be listed twice, by an object and by a selector: the first one counts.
+	// The same address may be listed twice, by an object and by a selector, or by two EndpointSlices while it moves from one
+	// to the other: the healthiest counts, and then the first.
 	all = slices.CompactFunc(all, func(a, b *mesh.Endpoint) bool {
 		return a.ServicePort == b.ServicePort && a.Address == b.Address && a.Address != "" && a.Port == b.Port && a.Network == b.Network
 	})
+	all = e.next.peerAuthentications.open(all)
 	networked := slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.Network != "" })
-	return &EndpointSet{Service: k, Endpoints: all, Networked: networked, Hash: mesh.HashEndpoints(all)}
+	confined := slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.Confined })
+	return &EndpointSet{Service: k, Endpoints: all, Networked: networked, Confined: confined, Hash: mesh.HashEndpoints(all)}
 }
 
 func compareEndpoints(a, b *mesh.Endpoint) int {
 	return cmp.Or(cmp.Compare(a.ServicePort, b.ServicePort), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port),
-		cmp.Compare(a.Network, b.Network))
+		cmp.Compare(a.Network, b.Network), cmp.Compare(illness(a), illness(b)))
+}
+
+// illness orders endpoints by health, the healthy first.
+func illness(e *mesh.Endpoint) int {
+	switch e.Health {
+	case mesh.Healthy:
+		return 0
+	case mesh.Draining:
+		return 1
+	default:
+		return 2
+	}
 }

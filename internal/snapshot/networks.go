@@ -88,10 +88,10 @@ func (g *NetworkGateways) scaleTo(n int) {
 // joinNetworks finds the gateways again if services or settings that they depend on differ. A difference makes everything
 // anew: gateways hardly ever change, and assignments of all services may.
 func (e *edit) joinNetworks() {
-	if !e.delta.All && !e.servesNetworks() {
+	if !e.delta.All && !e.outside {
 		return
 	}
-	now := networkGateways(e.next.Settings, e.next.serviceList)
+	now := networkGateways(e.next.Settings, e.claims.outside())
 	if slices.Equal(e.next.networks.All(), now) {
 		return
 	}
@@ -99,20 +99,9 @@ func (e *edit) joinNetworks() {
 	e.delta.All = true
 }
 
-// servesNetworks says whether a service that changed is, or was, reached from outside its cluster.
-func (e *edit) servesNetworks() bool {
-	for k := range e.delta.Services {
-		for _, s := range []*mesh.Service{e.current.Service(k), e.services.Get(k)} {
-			if s != nil && len(s.External) > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // networkGateways gives all gateways, sorted, each once: those with addresses of their own in MeshNetworks, and the external
-// addresses of services that are named there or have the label of a network.
+// addresses of services that are named there or have the label of a network. services are what each cluster says of its own: in each
+// a gateway of one name may lead to another network.
 func networkGateways(settings *Settings, services []*mesh.Service) []mesh.NetworkGateway {
 	var list []mesh.NetworkGateway
 	add := func(g mesh.NetworkGateway) {
@@ -146,19 +135,27 @@ func networkGateways(settings *Settings, services []*mesh.Service) []mesh.Networ
 	for _, s := range services {
 		for _, address := range s.External {
 			if network, port := labelledGateway(s); network != "" {
-				add(mesh.NetworkGateway{Network: network, Cluster: s.Cluster, Address: address, Port: port})
+				add(mesh.NetworkGateway{Network: network, Cluster: s.Cluster, Address: address, Port: outside(s, port)})
 				continue // the label goes before what is said by name
 			}
 			for _, n := range byService[s.Host] {
 				// Only the registry of the network's own endpoints can say what the name stands for there.
 				if slices.Contains(n.registries, string(s.Cluster)) {
-					add(mesh.NetworkGateway{Network: n.network, Cluster: s.Cluster, Address: address, Port: n.port})
+					add(mesh.NetworkGateway{Network: n.network, Cluster: s.Cluster, Address: address, Port: outside(s, n.port)})
 				}
 			}
 		}
 	}
 	slices.SortFunc(list, mesh.NetworkGateway.Compare)
 	return slices.Compact(list)
+}
+
+// outside gives the port at a service's external addresses that leads to one of its own.
+func outside(s *mesh.Service, port uint32) uint32 {
+	if mapped := s.ExternalPorts[port]; mapped != 0 {
+		return mapped
+	}
+	return port
 }
 
 // labelledGateway gives the network to which a service leads by its label topology.istio.io/network, and the port for it: that of

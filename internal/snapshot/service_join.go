@@ -56,7 +56,7 @@ func (j *joining) add(s *mesh.Service) {
 	switch {
 	case j.first.Provider == mesh.Kubernetes && s.Provider == mesh.Kubernetes:
 		j.own()
-		j.whole.Addresses = appendNew(j.whole.Addresses, s.Addresses)
+		j.addHome(s)
 		j.whole.Accounts = appendNew(j.whole.Accounts, s.Accounts)
 	case s.Provider != mesh.External:
 		// What other registries say is not for users to mend.
@@ -64,6 +64,20 @@ func (j *joining) add(s *mesh.Service) {
 		j.wrong(s, "spec.hosts", "%s has this host, and counts: of this one only endpoints do, for ports that the other has too", j.first.From)
 	default:
 		j.addEntry(s)
+	}
+}
+
+// addHome notes the addresses that a service has in another cluster. For callers without a cluster, or of one that does not have the
+// service, those of the first definition are as good as any: whatever is sent there, proxies take.
+func (j *joining) addHome(s *mesh.Service) {
+	if j.whole.ClusterAddresses == nil {
+		j.whole.ClusterAddresses = map[mesh.ClusterID][]string{}
+		if len(j.first.Addresses) > 0 {
+			j.whole.ClusterAddresses[j.first.Cluster] = j.first.Addresses
+		}
+	}
+	if len(s.Addresses) > 0 && j.whole.ClusterAddresses[s.Cluster] == nil {
+		j.whole.ClusterAddresses[s.Cluster] = s.Addresses
 	}
 }
 

@@ -280,7 +280,7 @@ func TestJoinedServiceNamesItsObjects(t *testing.T) {
 }
 
 // TestServiceOfSeveralClusters: a Kubernetes Service is one service in all clusters. The local one says what it is, and the
-// others add addresses and accounts; nothing of them is left when they go.
+// others add accounts, and addresses for callers there; nothing of them is left when they go.
 func TestServiceOfSeveralClusters(t *testing.T) {
 	key := mesh.ServiceKey{Namespace: "default", Host: "web.default.svc.cluster.local"}
 	in := func(cluster mesh.ClusterID, address, account string, port uint32) mesh.Event {
@@ -290,7 +290,7 @@ func TestServiceOfSeveralClusters(t *testing.T) {
 			From: config.Key{Kind: "Service", Namespace: "default", Name: "web"},
 		}.Sealed()}
 	}
-	local, remote := in("local", "10.0.0.1", "a", 80), in("remote", "10.9.0.1", "b", 81)
+	local, remote, other := in("local", "10.0.0.1", "a", 80), in("remote", "10.9.0.1", "b", 81), in("other", "10.8.0.1", "c", 82)
 	gone := remote
 	gone.Op = mesh.Delete
 	b := snapshot.NewBuilder(snapshot.Options{Cluster: "local"})
@@ -298,12 +298,28 @@ func TestServiceOfSeveralClusters(t *testing.T) {
 		event               mesh.Event
 		addresses, accounts []string
 		port                uint32
+		home                mesh.ClusterID // of callers in the cluster "remote"
+		known               []string       // by which addresses those know it
 	}{
-		{remote, []string{"10.9.0.1"}, []string{"b"}, 81},
-		{local, []string{"10.0.0.1", "10.9.0.1"}, []string{"a", "b"}, 80},
-		{gone, []string{"10.0.0.1"}, []string{"a"}, 80},
+		{remote, []string{"10.9.0.1"}, []string{"b"}, 81, "", []string{"10.9.0.1"}},
+		{local, []string{"10.0.0.1"}, []string{"a", "b"}, 80, "remote", []string{"10.9.0.1"}},
+		{other, []string{"10.0.0.1"}, []string{"a", "c", "b"}, 80, "remote", []string{"10.9.0.1"}},
+		{gone, []string{"10.0.0.1"}, []string{"a", "c"}, 80, "", []string{"10.0.0.1"}},
 	} {
-		s, _ := b.Apply(step.event)
+		before := b.Current()
+		s, d := b.Apply(step.event)
+		if s.SameHomes(before) != (s.Home("remote") == before.Home("remote") && s.Home("other") == before.Home("other")) {
+			t.Errorf("step %d: the clusters where services have other addresses are not told right", i)
+		}
+		if len(d.Services) != 1 {
+			t.Errorf("step %d: the delta is %+v", i, d)
+		}
+		if got := s.Home("remote"); got != step.home || s.Home("local") != "" {
+			t.Errorf("step %d: the home of callers in remote is %q", i, got)
+		}
+		if got := s.KnownIn(s.Home("remote"), s.Service(key)).Addresses; !slices.Equal(got, step.known) {
+			t.Errorf("step %d: callers in remote know it by %v, want %v", i, got, step.known)
+		}
 		svc := s.Service(key)
 		if !slices.Equal(svc.Addresses, step.addresses) || !slices.Equal(svc.Accounts, step.accounts) || svc.Ports[0].Number != step.port {
 			t.Errorf("step %d: %v, %v, port %d", i, svc.Addresses, svc.Accounts, svc.Ports[0].Number)

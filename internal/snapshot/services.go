@@ -11,6 +11,7 @@ import (
 func (e *edit) service(op mesh.Op, s *mesh.Service) {
 	claims := e.claims.byKey[s.ServiceKey]
 	i := slices.IndexFunc(claims, func(c *mesh.Service) bool { return sameClaim(c, s) })
+	e.outside = e.outside || len(s.External) > 0 || i >= 0 && len(claims[i].External) > 0
 	switch {
 	case op == mesh.Delete && i < 0, op == mesh.Upsert && i >= 0 && claims[i].Hash == s.Hash:
 		return
@@ -78,6 +79,9 @@ func (e *edit) joinServices() {
 // putService notes what a service is now, nil if it is gone, and says whether that is news.
 func (e *edit) putService(k mesh.ServiceKey, now *mesh.Service) bool {
 	old := e.services.Get(k)
+	if old == nil || now == nil || old.Hash != now.Hash {
+		e.homes.replace(old, now)
+	}
 	switch {
 	case old == nil && now == nil, old != nil && now != nil && old.Hash == now.Hash:
 		return false

@@ -20,6 +20,8 @@ type Settings struct {
 	RootNamespace string
 	TrustDomain   string
 	Features      Features
+	// Roots are the certificates of the mesh's own authority, in PEM; none where there is no authority.
+	Roots []string
 
 	// others are the Settings of proxies that have some of their own, by what With was given.
 	others *sync.Map
@@ -37,6 +39,8 @@ type Features struct {
 	// RedisFilter has sidecars read the commands that are sent to services that speak Redis, each of which goes to the
 	// endpoint that its key belongs to, rather than all of a connection to one. PILOT_ENABLE_REDIS_FILTER.
 	RedisFilter bool
+	// AnyTrustDomain takes calls of proxies of any trust domain that the mesh's roots vouch for. PILOT_SKIP_VALIDATE_TRUST_DOMAIN.
+	AnyTrustDomain bool
 }
 
 // With gives the Settings for proxies that have some of their own: those fields of a ProxyConfig, encoded, that take the place of
@@ -48,7 +52,7 @@ func (s *Settings) With(own string) *Settings {
 	if r, ok := s.others.Load(own); ok {
 		return r.(*Settings) //nolint:forcetypeassert // nothing else is put there
 	}
-	r := &Settings{Networks: s.Networks, Domain: s.Domain, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features}
+	r := &Settings{Networks: s.Networks, Domain: s.Domain, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features, Roots: s.Roots}
 	r.Mesh = proto.CloneOf(s.Mesh)
 	config := new(meshconfig.ProxyConfig)
 	if r.Mesh.DefaultConfig == nil {
@@ -75,7 +79,7 @@ func (s *Settings) TrustDomains() []string {
 }
 
 func resolveSettings(s mesh.Settings, o Options) *Settings {
-	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Features: o.Features, others: new(sync.Map)}
+	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Features: o.Features, Roots: s.Roots, others: new(sync.Map)}
 	if r.Mesh == nil {
 		r.Mesh = mesh.DefaultMeshConfig()
 	}

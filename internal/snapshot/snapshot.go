@@ -18,23 +18,27 @@ type Snapshot struct {
 	// services, VirtualServices, Sidecars and settings alone, Catalog what they compute from services and settings alone.
 	Derived, Visibility, Catalog *Derived
 
-	configs          *cow.Map[config.Key, *config.Config]
-	kinds            map[api.Kind][]*config.Config
-	services         *cow.Map[mesh.ServiceKey, *mesh.Service]
-	allocated        *cow.Map[mesh.ServiceKey, *mesh.Service] // those that were given addresses, as if they were their own
-	allocation       *Allocation                              // nil if no addresses are given
-	serviceList      []*mesh.Service
-	selecting        map[string][]*mesh.Service
-	endpoints        *cow.Map[mesh.ServiceKey, *EndpointSet]
-	byAddress        *cow.Map[netip.Addr, *Address]
-	destinationRules *destinationRules
-	envoyFilters     *envoyFilters
-	telemetries      *telemetries
-	gateways         *gateways
-	networks         *NetworkGateways
-	virtualServices  virtualServices
-	problems         []config.Problem
-	shards           *cow.Map[mesh.ServiceKey, []*mesh.Shard]
+	configs             *cow.Map[config.Key, *config.Config]
+	kinds               map[api.Kind][]*config.Config
+	services            *cow.Map[mesh.ServiceKey, *mesh.Service]
+	allocated           *cow.Map[mesh.ServiceKey, *mesh.Service] // those that were given addresses, as if they were their own
+	allocation          *Allocation                              // nil if no addresses are given
+	serviceList         []*mesh.Service
+	selecting           map[string][]*mesh.Service
+	endpoints           *cow.Map[mesh.ServiceKey, *EndpointSet]
+	byAddress           *cow.Map[netip.Addr, *Address]
+	destinationRules    *destinationRules
+	envoyFilters        *envoyFilters
+	telemetries         *telemetries
+	peerAuthentications *peerAuthentications
+	policies            map[api.Kind]*policies // never changed in place
+	gateways            *gateways
+	networks            *NetworkGateways
+	virtualServices     virtualServices
+	problems            []config.Problem
+	shards              *cow.Map[mesh.ServiceKey, []*mesh.Shard]
+	homes               homes
+	rights              map[mesh.Account]*mesh.Right // never changed in place: there are few
 }
 
 // Config finds an object, nil if there is none.

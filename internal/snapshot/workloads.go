@@ -101,7 +101,7 @@ func (ws workloads) endpoints(s *mesh.Service) []*mesh.Endpoint {
 			continue
 		}
 		for _, p := range s.Ports {
-			if port := targetPort(p, w); port != 0 {
+			if port := targetPort(s, p, w); port != 0 {
 				list = append(list, endpoint(s, w, p, port))
 			}
 		}
@@ -109,16 +109,18 @@ func (ws workloads) endpoints(s *mesh.Service) []*mesh.Endpoint {
 	return list
 }
 
-// targetPort resolves a service's port on a workload: by the workload's own map of port names, by the target port, or
-// else the service's number. 0 means that the workload does not have the port.
-func targetPort(p mesh.Port, w *mesh.Workload) uint32 {
-	if own := w.Ports[p.Name]; own != 0 {
-		return own
+// targetPort resolves a service's port on a workload. A target port that is a name means the port of that name, which a pod
+// has of its containers and a WorkloadEntry in its own map; that map may also have another number for the service's port, and so
+// may a pod's containers for a ServiceEntry's. 0 means that the workload does not have the port.
+func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
+	switch {
+	case p.TargetName != "":
+		return cmp.Or(w.Ports[p.TargetName], w.ContainerPorts[p.TargetName])
+	case s.Provider == mesh.External:
+		return cmp.Or(w.Ports[p.Name], w.ContainerPorts[p.Name], p.Target, p.Number)
+	default:
+		return cmp.Or(w.Ports[p.Name], p.Target, p.Number)
 	}
-	if p.TargetName != "" {
-		return w.ContainerPorts[p.TargetName]
-	}
-	return cmp.Or(p.Target, p.Number)
 }
 
 func endpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {

@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -45,11 +46,18 @@ func Unhonoured(c *config.Config) []config.Problem {
 	}
 }
 
-// unhonouredGroup says of all that a WorkloadGroup has that it is for workloads which register themselves.
+// unhonouredGroup says what of a WorkloadGroup does nothing to the entries that are made from it.
 func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
-	list := config.Fields(nil).Unhonoured(group)
-	for i := range list {
-		list[i].Reason = "this has no effect: workloads do not register themselves yet, and what is in their WorkloadEntries counts"
+	list := config.Fields{
+		"metadata", "template.ports", "template.labels", "template.network", "template.locality", "template.weight", "template.serviceAccount",
+	}.Unhonoured(group)
+	for i, p := range list {
+		switch {
+		case p.Field == "spec.template.address":
+			list[i].Reason = "has no effect: the address of a workload that registers itself is the one that it has"
+		case strings.HasPrefix(p.Field, "spec.probe"):
+			list[i].Reason = "has no effect by itself: an agent runs the probe of its own ProxyConfig (readinessProbe), so it must be there too"
+		}
 	}
 	return list
 }
@@ -100,14 +108,10 @@ func meshLater(field string) string {
 	switch field {
 	case "trustDomainAliases", "caCertificates", "certificates", "ca", "verifyCertificateAtClient":
 		return "there is no certificate authority yet, and calls between proxies are not authenticated"
-	case "ingressClass", "ingressService", "ingressControllerMode", "ingressSelector":
-		return "has no effect: objects of kind Ingress are not read yet"
 	case "enablePrometheusMerge":
 		return "has no effect: it is for proxies that are injected, which none are yet; an agent merges what ISTIO_PROMETHEUS_ANNOTATIONS names"
 	case "serviceScopeConfigs":
 		return "has no effect: it is for ambient mode, which is not served"
-	case "discoverySelectors":
-		return "this field is not honoured yet"
 	case "zoneAwareLbSetting":
 		return cluster.ZonesUnknown
 	default:

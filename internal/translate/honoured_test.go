@@ -16,7 +16,6 @@ func TestDefaultMeshConfigIsFollowed(t *testing.T) {
 func TestMeshFieldsWithoutEffectAreNamed(t *testing.T) {
 	m, err := mesh.ParseMeshConfig([]byte(`
 trustDomainAliases: [old.example]
-discoverySelectors: [{matchLabels: {mesh: "on"}}]
 meshMTLS: {minProtocolVersion: TLSV1_3}
 `))
 	if err != nil {
@@ -26,7 +25,7 @@ meshMTLS: {minProtocolVersion: TLSV1_3}
 	for _, p := range UnhonouredMesh(m) {
 		fields = append(fields, p.Field)
 	}
-	for _, want := range []string{"trustDomainAliases", "discoverySelectors", "meshMTLS"} {
+	for _, want := range []string{"trustDomainAliases", "meshMTLS"} {
 		if !slices.Contains(fields, want) {
 			t.Errorf("%s is not among %v", want, fields)
 		}

@@ -19,6 +19,7 @@ import (
 // providersThatComeAndGo are of services that some edits make and others take away.
 const providersThatComeAndGo = `
 extensionProviders:
+- {name: ask, envoyExtAuthzGrpc: {service: dns.example.com, port: 80}}
 - {name: als, envoyHttpAls: {service: dns.example.com, port: 80}}
 - {name: zipkin, zipkin: {service: a.default.svc.cluster.local, port: 80}}
 `
@@ -30,14 +31,15 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 	saved := 0
 	for seed := range uint64(meshes) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		m := fixture.New(t, []byte(everyResolution), []byte(providersThatComeAndGo))
+		m := fixture.New(t, []byte(everyResolution+namespacesThatHide), []byte(providersThatComeAndGo+namespacesAreChosen))
 		table := NewTable(Options{})
 		var followers []*follower
 		for _, proxy := range []string{
-			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}}",
+			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true}",
 			"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
 			"{namespace: other, addresses: [10.1.0.9], locality: r/a, network: near, node: n1, certificate: [chain, key, roots]}",
-			"{type: router}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a}}",
+			"{namespace: default, addresses: [10.1.0.2], cluster: remote, dnsCapture: true, network: far}",
+			"{type: router, account: gw}", "{type: router, cluster: remote, account: gw}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a, istio: ingressgateway}, identity: true}",
 		} {
 			p := fixture.Proxy(t, []byte(proxy))
 			for i := range table.Generators {
@@ -51,7 +53,10 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 			before := m.Snapshot()
 			var s *snapshot.Snapshot
 			var d snapshot.Delta
-			if random.IntN(4) == 0 {
+			if news, what := randomNews(random); random.IntN(6) == 0 {
+				log[len(log)-1] = what
+				s, d = m.Send(news)
+			} else if random.IntN(4) == 0 {
 				s, d = m.Delete(t, text)
 			} else {
 				s, d = m.Apply(t, text)
@@ -95,7 +100,7 @@ func describe(t *testing.T, d resource.Diff, want *resource.Set) string {
 // names are all that EDS, ECDS and RDS are asked for in these tests.
 var names = func() []string {
 	list := []string{
-		"80", "9080", "http_proxy", "a.default.svc.cluster.local:80",
+		"kubernetes://cert", "kubernetes://cert-cacert", "kubernetes-gateway://other/cert", "80", "9080", "http_proxy", "a.default.svc.cluster.local:80",
 		"http.80", "http.8080", "http.9080", "https.443.https.a.default", "https.443.https.b.other", "https.443.https.a.other",
 		"0.0.0.0_443_dns.example.com", "0.0.0.0_443", "0.0.0.0_443_*.example.com",
 		"0.0.0.0_9080_tcp", "10.96.0.9_9080_tcp", "10.9.0.1_9080_tcp", "0.0.0.0_80_dns.example.com", "10.1.0.1_9080_tcp",
@@ -220,7 +225,13 @@ func randomEdit(r *rand.Rand) string {
 	name, namespace := pick("a", "b"), pick("default", "other")
 	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
-	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry")) {
+	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "Ingress", "Namespace")) {
+	case api.Ingress:
+		return "kind: Ingress\n" + meta + fmt.Sprintf("spec: {%srules: [{host: %s, http: {paths: [{path: %s, pathType: %s, backend: {service: {name: %s, port: {%s}}}}]}}]}\n",
+			pick("", "", "defaultBackend: {service: {name: static, port: {number: 80}}}, ", "tls: [{hosts: [dns.example.com], secretName: cert}], ", "ingressClassName: theirs, "),
+			pick("dns.example.com", "x.example.com", `"*.example.com"`, `""`), pick("/", "/a"), pick("Prefix", "Exact"), pick("static", "a"), pick("number: 80", "name: http"))
+	case api.Namespace:
+		return fmt.Sprintf("kind: Namespace\nmetadata: {name: %s, labels: {%s}}\n", namespace, pick("x: z", "x: z", "hidden: 'yes'"))
 	case api.VirtualService:
 		if r.IntN(4) == 0 { // a delegate
 			return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {exportTo: [%s], http: [{route: [{destination: {host: static, subset: %s}}]}]}\n", pick(`"*"`, `"."`), pick("v1", "v2"))
@@ -238,6 +249,7 @@ func randomEdit(r *rand.Rand) string {
 			`{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}`,
 			`{port: {number: 9080, name: http, protocol: HTTP}, hosts: ["./*"]}, {port: {number: 80, name: redirect, protocol: HTTP}, hosts: ["*"], tls: {httpsRedirect: true}}`,
 			`{port: {number: 443, name: https, protocol: HTTPS}, hosts: [dns.example.com], tls: {mode: SIMPLE, credentialName: cert}}`,
+			`{port: {number: 443, name: https, protocol: HTTPS}, hosts: [dns.example.com], tls: {mode: SIMPLE, credentialName: "kubernetes-gateway://other/cert"}}`,
 			`{port: {number: 443, name: tls, protocol: TLS}, hosts: ["*.example.com"], tls: {mode: PASSTHROUGH}}, {port: {number: 9080, name: tcp, protocol: TCP}, hosts: ["*"]}`,
 			`{port: {number: 443, name: auto, protocol: TLS}, hosts: ["*.local"], tls: {mode: AUTO_PASSTHROUGH}}`,
 		))
@@ -291,6 +303,15 @@ func randomEdit(r *rand.Rand) string {
 				"tracing: [{providers: [{name: zipkin}], randomSamplingPercentage: 5}]", "tracing: [{disableSpanReporting: true}]",
 				"metrics: [{overrides: [{match: {mode: CLIENT}, tagOverrides: {host: {value: request.host}}}]}]",
 			))
+	case api.AuthorizationPolicy:
+		return "kind: AuthorizationPolicy\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%s%s}\n",
+			pick("", "selector: {matchLabels: {app: a}}, "), pick(
+				"rules: [{from: [{source: {namespaces: [default]}}]}]", "action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]",
+				"action: CUSTOM, provider: {name: ask}, rules: [{}]", "action: AUDIT, rules: [{}]",
+			))
+	case api.PeerAuthentication:
+		return "kind: PeerAuthentication\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",
+			pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {app: a}}, portLevelMtls: {80: {mode: DISABLE}}, "), pick("STRICT", "PERMISSIVE", "DISABLE", "UNSET"))
 	case api.EnvoyFilter:
 		return "kind: EnvoyFilter\n" + meta + fmt.Sprintf("spec: {%s, configPatches: [%s]}\n", pick("priority: 1", "workloadSelector: {labels: {app: a}}"), pick(
 			"{applyTo: CLUSTER, match: {context: SIDECAR_OUTBOUND}, patch: {operation: MERGE, value: {dns_lookup_family: V4_ONLY}}}",
@@ -304,7 +325,30 @@ func randomEdit(r *rand.Rand) string {
 		return fmt.Sprintf(`kind: EndpointSlice
 metadata: {name: %s, namespace: %s, labels: {kubernetes.io/service-name: %s}}
 ports: [{name: http, port: 80}, {name: tcp, port: 9080}]
-endpoints: [{addresses: [10.1.0.%d], zone: %s}]
-`, name, namespace, name, 1+r.IntN(3), pick("a", "b"))
+endpoints: [{addresses: [10.1.0.%d], zone: %s, conditions: {%s}}]
+`, name, namespace, name, 1+r.IntN(3), pick("a", "b"), pick("", "", "ready: false, serving: false, terminating: false"))
 	}
 }
+
+// Namespaces that are hidden bring all their objects when they are not any more, and take them away when they are.
+const (
+	namespacesAreChosen = `
+ingressControllerMode: DEFAULT
+discoverySelectors: [{matchExpressions: [{key: hidden, operator: DoesNotExist}]}]
+`
+	namespacesThatHide = `
+---
+kind: Namespace
+metadata: {name: default}
+---
+kind: Namespace
+metadata: {name: other}
+---
+kind: Namespace
+metadata: {name: istio-system}
+---
+kind: IngressClass
+metadata: {name: theirs}
+spec: {controller: example.com/ingress}
+`
+)

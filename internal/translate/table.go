@@ -58,14 +58,14 @@ type Table struct {
 
 // Options are how generators work.
 type Options struct {
-	// Secrets says which proxies may have which secrets; nil: secret.Vouched.
+	// Secrets says which proxies may have which secrets; nil: secret.Entitled.
 	Secrets secret.Policy
 }
 
 // NewTable makes generators that remember nothing yet.
 func NewTable(o Options) *Table {
 	if o.Secrets == nil {
-		o.Secrets = secret.Vouched
+		o.Secrets = secret.Entitled
 	}
 	clusters, endpoints := cluster.NewGenerator(), endpoint.NewGenerator()
 	listeners, routes := listener.NewGenerator(), route.NewGenerator()
@@ -114,7 +114,7 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 // clusterScope: who may be called is a matter of what a proxy sees, and how, of what it is.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
-		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark, Certificate: k.Certificate,
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark, Client: k.Client,
 	}
 }
 
@@ -143,7 +143,7 @@ func listenerScope(k view.Key) view.Key {
 	}
 	return view.Key{
 		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
-		Interception: k.Interception, Allocated: k.Allocated, Telemetry: k.Telemetry, LogService: k.LogService, Own: k.Own,
+		Interception: k.Interception, Client: k.Client, Allocated: k.Allocated, Home: k.Home, Telemetry: k.Telemetry, LogService: k.LogService, Own: k.Own,
 	}
 }
 
@@ -154,7 +154,10 @@ func gatewayScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := listenerScope(k)
-	scope.Gateway = k.Gateway
+	scope.Gateway, scope.Server, scope.Policies = k.Gateway, k.Server, k.Policies
+	if k.Keys == view.KeysRefused { // what else is known of keys is no matter of listeners
+		scope.Keys = k.Keys
+	}
 	return scope
 }
 
@@ -162,7 +165,9 @@ func gatewayScope(k view.Key) view.Key {
 func extensionScope(k view.Key) view.Key {
 	k.Bound = false
 	scope := listenerScope(k)
-	scope.Gateway = k.Gateway
+	if k.Type == mesh.RouterProxy {
+		scope.Gateway, scope.Server, scope.Policies = k.Gateway, k.Server, k.Policies
+	}
 	scope.Patches.Listeners = k.Patches.Listeners
 	return scope
 }
@@ -179,7 +184,7 @@ func endpointScope(k view.Key) view.Key {
 // routeScope: outbound routes are a matter of what a proxy sees, how it calls it, and its labels as source.
 func routeScope(k view.Key) view.Key {
 	return view.Key{
-		Type: k.Type, Gateway: k.Gateway, Namespace: k.Namespace, Domain: k.Domain, Sidecar: k.Sidecar, Rules: k.Rules, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6, Allocated: k.Allocated,
+		Type: k.Type, Gateway: k.Gateway, Namespace: k.Namespace, Domain: k.Domain, Sidecar: k.Sidecar, Rules: k.Rules, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6, Allocated: k.Allocated, Home: k.Home,
 		Own: k.Own,
 	}
 }

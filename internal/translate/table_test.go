@@ -167,7 +167,6 @@ data:
 	router.Type, router.Inbound = mesh.RouterProxy, ""
 	router.Gateway = view.GatewayKey{
 		Names: m.Snapshot().GatewayNames("default", nil), Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02",
-		Mounted: mesh.CertificateFiles{Chain: "c", Key: "k", Roots: "r"},
 	}
 	for _, g := range NewTable(Options{}).Generators {
 		if g.Scope == nil {

@@ -95,6 +95,11 @@ func (v *View) TouchesInbound(d snapshot.Delta) bool {
 	if d.All {
 		return true
 	}
+	for k := range d.Configs {
+		if v.Key.Peers.Has(k) {
+			return true
+		}
+	}
 	for _, in := range v.Inbound {
 		if _, changed := d.Services[in.Service.ServiceKey]; changed {
 			return true

@@ -27,8 +27,6 @@ type GatewayKey struct {
 	Unprivileged bool
 	// HTTP10 proxies serve clients that speak HTTP/1.0.
 	HTTP10 bool
-	// Mounted is the certificate that the proxy has as files of its own, for servers of mode ISTIO_MUTUAL.
-	Mounted mesh.CertificateFiles
 	// Topology is the proxy's own ProxyConfig.gatewayTopology, encoded; "": the mesh's.
 	Topology string
 }
@@ -36,14 +34,10 @@ type GatewayKey struct {
 // gatewayKeyFor gives the GatewayKey of a router.
 func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) GatewayKey {
 	m := &p.Metadata
-	k := GatewayKey{
+	return GatewayKey{
 		Names: s.GatewayNames(p.Namespace, labels), Ports: encodeGatewayPorts(gatewayPorts(s, p, labels)),
 		Unprivileged: m.UnprivilegedPod == "true", HTTP10: s.Settings.Features.HTTP10 || m.HTTP10 == "1", Topology: topologyOf(m.ProxyConfig),
 	}
-	if m.TLSServerCertChain != "" && m.TLSServerKey != "" {
-		k.Mounted = mesh.CertificateFiles{Chain: m.TLSServerCertChain, Key: m.TLSServerKey, Roots: m.TLSServerRootCert}
-	}
-	return k
 }
 
 // topologyOf gives ProxyConfig.gatewayTopology of the ProxyConfig that a proxy has, encoded; "" if there is none that can be

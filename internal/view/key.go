@@ -39,14 +39,17 @@ type Key struct {
 	// Allocated says that the proxy's applications are told the addresses that services without any were given
 	// (snapshot.Allocation).
 	Allocated bool
+	// Home is the cluster by whose addresses the proxy's applications know services, where those differ from the ones that count
+	// first (Snapshot.Home).
+	Home mesh.ClusterID
 	// Interception is how traffic gets to the proxy: "REDIRECT", "TPROXY" or "NONE".
 	Interception string
 	// Bound says that the Sidecar has inbound listeners that are bound, and so may be where outbound ones would be.
 	Bound bool
 	// SocketMark is the SO_MARK that the proxy's upstream connections carry; 0: none.
 	SocketMark int
-	// Certificate is what the proxy has for its own connections to other proxies, in files.
-	Certificate mesh.CertificateFiles
+	// Client and Server are what the proxy has for connections to and from other proxies.
+	Client, Server mesh.Credentials
 	// Near is what the proxy has of the labels by which endpoints are near or far (Snapshot.FailoverLabels), in the canonical
 	// text form of SelectorText.
 	Near string
@@ -56,11 +59,15 @@ type Key struct {
 	Patches snapshot.PatchNames
 	// Telemetry are the Telemetry objects that hold for the proxy.
 	Telemetry snapshot.TelemetryKeys
+	// Peers are the PeerAuthentications that hold for a sidecar.
+	Peers snapshot.Peers
+	// Policies are the AuthorizationPolicies and RequestAuthentications that hold for the proxy.
+	Policies snapshot.PolicyNames
 	// LogService says that the proxy's own ProxyConfig has an access log service, and the mesh has proxies log to it
 	// (enableEnvoyAccessLogService).
 	LogService bool
-	// Keys says that the proxy may be sent private keys of its namespace.
-	Keys bool
+	// Keys says whether the proxy may be sent private keys of its namespace.
+	Keys KeyRight
 	// Own is what of the proxy's own ProxyConfig takes the place of the mesh's, in the form of Settings.With.
 	Own string
 	// Gateway is what a gateway serves.
@@ -70,10 +77,10 @@ type Key struct {
 // KeyFor gives the Key of a proxy. It costs little: no services are listed but the selecting ones of one namespace.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
-		Keys: p.Keys, Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
+		Keys: keyRight(s, p), Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
 		Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID,
 		Interception: p.Metadata.InterceptionMode, SocketMark: int(p.Metadata.SocketMark),
-		Certificate: p.Metadata.ClientCertificate(), Allocated: s.KnowsAllocated(p),
+		Client: p.Metadata.ClientCredentials(), Server: p.Metadata.ServerCredentials(), Allocated: s.KnowsAllocated(p), Home: s.Home(p.ClusterID),
 		NetworkView: networkView(p), Node: node(s, p),
 	}
 	if k.Interception == "" {
@@ -90,6 +97,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
 	}
 	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
+	k.Policies = s.PolicyNames(patched)
 	own, logService := ownConfig(s.Settings, p)
 	k.Own, k.LogService = own, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
@@ -97,6 +105,9 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 			k.Sidecar, k.Bound = sc.Key, binds(sc, k.Interception)
 		}
 		k.Inbound = encodeInstances(instances(s, p, labels))
+		if k.Server != (mesh.Credentials{}) {
+			k.Peers = s.Peers(p.Namespace, labels)
+		}
 	}
 	if p.Type == mesh.RouterProxy {
 		k.Gateway = gatewayKeyFor(s, p, labels)
@@ -120,20 +131,24 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 		namespaces[k.Namespace] = true
 	}
 	everybody := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal) ||
-		!slices.Equal(old.FailoverLabels(), now.FailoverLabels()) || nodesMatter(old) != nodesMatter(now)
+		!slices.Equal(old.FailoverLabels(), now.FailoverLabels()) || !old.SameHomes(now) || nodesMatter(old) != nodesMatter(now)
 	gateways := false
 	for k := range d.Configs {
 		gateways = gateways || k.Kind == api.Gateway
 		if k.Kind == api.DestinationRule && old != nil && !old.SameRuleSelectors(now, k.Namespace) {
 			namespaces[k.Namespace] = true
 		}
-		if k.Kind == api.Sidecar || k.Kind == api.EnvoyFilter || k.Kind == api.Telemetry {
+		if k.Kind == api.Sidecar || k.Kind == api.EnvoyFilter || k.Kind == api.Telemetry || k.Kind == api.PeerAuthentication ||
+			k.Kind == api.AuthorizationPolicy || k.Kind == api.RequestAuthentication {
 			namespaces[k.Namespace] = true
 			everybody = everybody || k.Namespace == now.Settings.RootNamespace
 		}
 	}
 	return func(p *mesh.Proxy) bool {
 		if everybody || namespaces[p.Namespace] || gateways && p.Type == mesh.RouterProxy {
+			return true
+		}
+		if _, changed := d.Rights[p.Account]; changed {
 			return true
 		}
 		for _, a := range p.Addresses {

@@ -32,11 +32,12 @@ type scope struct {
 type scopeKey struct {
 	namespace string
 	allocated bool
+	home      mesh.ClusterID
 	sidecar   config.Key
 }
 
 func scopeOf(s *snapshot.Snapshot, k Key) *scope {
-	return snapshot.Derive(s.Visibility, scopeKey{k.Namespace, k.Allocated, k.Sidecar}, func() *scope {
+	return snapshot.Derive(s.Visibility, scopeKey{k.Namespace, k.Allocated, k.Home, k.Sidecar}, func() *scope {
 		return newScope(s, k, s.Config(k.Sidecar))
 	})
 }
@@ -47,7 +48,7 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	if sidecar != nil {
 		spec = config.Spec[*networking.Sidecar](sidecar)
 	}
-	c := catalogOf(s, catalogKey{namespace, k.Allocated})
+	c := catalogOf(s, catalogKey{namespace, k.Allocated, k.Home})
 	all := visible{services: c.visible, virtualServices: visibleVirtualServices(s, namespace)}
 	sc := &scope{unknown: unknownOf(s.Settings, sidecar)}
 	if len(spec.GetEgress()) == 0 {
@@ -89,6 +90,7 @@ type catalog struct {
 type catalogKey struct {
 	namespace string
 	allocated bool
+	home      mesh.ClusterID
 }
 
 func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
@@ -103,7 +105,7 @@ func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 }
 
 // visibleServices gives the services that are exported to a namespace; those that were given addresses as callers see them
-// who know those.
+// who know those, and those of several clusters as callers in one know them.
 func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	defaults := s.Settings.Mesh.DefaultServiceExportTo
 	var list []*mesh.Service
@@ -114,6 +116,7 @@ func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 		if k.allocated {
 			svc = s.Allocated(svc)
 		}
+		svc = s.KnownIn(k.home, svc)
 		list = append(list, svc)
 	}
 	return list

@@ -106,6 +106,10 @@ func (v *View) TouchedBy(k config.Key) bool {
 		return v.Key.Patches.Has(k)
 	case api.Telemetry:
 		return v.Key.Telemetry.Has(k)
+	case api.PeerAuthentication:
+		return v.Key.Peers.Has(k)
+	case api.AuthorizationPolicy, api.RequestAuthentication:
+		return v.Key.Policies.Has(k)
 	case api.Gateway:
 		return v.touchesGateway(k)
 	case api.Sidecar:

@@ -25,6 +25,10 @@ type Input struct {
 	Statsd netip.AddrPort
 	// CountConnections keeps the statistics that draining down to zero connections needs.
 	CountConnections bool
+	// DiscoverySocket is the Unix socket at which the agent serves configuration; "": Envoy asks the control plane itself.
+	DiscoverySocket string
+	// IdentitySocket is the Unix socket at which secrets are served, FileSocket that for files where it is another; "": none.
+	IdentitySocket, FileSocket string
 	// StateOfTheWorld asks the control plane for the whole state of a type each time, rather than differences.
 	StateOfTheWorld bool
 	LogJSON         bool

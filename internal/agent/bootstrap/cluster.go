@@ -56,6 +56,25 @@ func localCluster(name string, port uint32, f family) *clusterv3.Cluster {
 	return c
 }
 
+// socketCluster is a cluster of gRPC at a Unix socket of the agent, or of another server beside Envoy.
+func socketCluster(name, path string) *clusterv3.Cluster {
+	c := &clusterv3.Cluster{
+		Name:                 name,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		ConnectTimeout:       durationpb.New(time.Second),
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{
+			ClusterName: name,
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: &corev3.Address{
+					Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}},
+				}}},
+			}}}},
+		},
+	}
+	http2(c, nil, &corev3.Http2ProtocolOptions{})
+	return c
+}
+
 // http2 makes the cluster speak HTTP/2, as gRPC needs.
 func http2(c *clusterv3.Cluster, common *corev3.HttpProtocolOptions, options *corev3.Http2ProtocolOptions) {
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{

@@ -17,6 +17,8 @@ import (
 const (
 	prometheusCluster = "prometheus_stats"
 	agentCluster      = "agent"
+	secretCluster     = "sds-grpc"
+	fileSecretCluster = "sds-files-grpc"
 	zipkinCluster     = "zipkin"
 	datadogCluster    = "datadog_agent"
 	metricsCluster    = "envoy_metrics_service"
@@ -28,6 +30,12 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	list := []*clusterv3.Cluster{
 		localCluster(prometheusCluster, uint32(in.Config.GetStatusPort()), f),
 		localCluster(agentCluster, uint32(in.Config.GetStatusPort()), f),
+	}
+	if in.IdentitySocket != "" {
+		list = append(list, socketCluster(secretCluster, in.IdentitySocket))
+	}
+	if in.FileSocket != "" {
+		list = append(list, socketCluster(fileSecretCluster, in.FileSocket))
 	}
 	var errs []error
 	for _, build := range []func(Input, family) (*clusterv3.Cluster, error){controlPlane, tracingService, metricsService, accessLogService} {
@@ -41,8 +49,13 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	return list, errors.Join(errs...)
 }
 
-// controlPlane leads straight to the control plane's plaintext port.
+// controlPlane leads to the agent, which asks the control plane, or straight to the control plane's plaintext port.
 func controlPlane(in Input, f family) (*clusterv3.Cluster, error) {
+	if in.DiscoverySocket != "" {
+		c := socketCluster(xdsCluster, in.DiscoverySocket)
+		unlimited(c)
+		return c, nil
+	}
 	if err := plaintext(in.Config); err != nil {
 		return nil, err
 	}
@@ -69,14 +82,14 @@ func controlPlane(in Input, f family) (*clusterv3.Cluster, error) {
 	return c, nil
 }
 
-// plaintext refuses what needs the workload's certificate.
+// plaintext refuses what needs TLS.
 func plaintext(config *meshconfig.ProxyConfig) error {
 	address := config.GetDiscoveryAddress()
 	_, port, _ := net.SplitHostPort(address)
 	if config.GetControlPlaneAuthPolicy() == meshconfig.AuthenticationPolicy_NONE && port != "15012" {
 		return nil
 	}
-	return fmt.Errorf("control plane %s (controlPlaneAuthPolicy %s): workload identity and TLS to the control plane are not supported yet; "+
+	return fmt.Errorf("control plane %s (controlPlaneAuthPolicy %s): without the agent in between (PROXY_XDS_VIA_AGENT=false) there is no TLS; "+
 		"set discoveryAddress to the plaintext port (15010) and controlPlaneAuthPolicy to NONE, in PROXY_CONFIG or the mesh configuration",
 		address, config.GetControlPlaneAuthPolicy())
 }

@@ -34,9 +34,22 @@ func Write(dir string, body []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("write bootstrap: %w", err)
 	}
-	tmp, err := os.CreateTemp(dir, ".envoy-rev-*.json")
-	if err != nil {
+	path := filepath.Join(dir, FileName)
+	if err := WriteFile(path, body); err != nil {
 		return "", fmt.Errorf("write bootstrap: %w", err)
+	}
+	return path, nil
+}
+
+// WriteFile puts bytes at a path whose directory it makes if need be. A reader sees the old file or the new one.
+func WriteFile(path string, body []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return err
 	}
 	defer os.Remove(tmp.Name()) // gone already if all went well
 	_, err = tmp.Write(body)
@@ -44,11 +57,7 @@ func Write(dir string, body []byte) (string, error) {
 		err = closed
 	}
 	if err != nil {
-		return "", fmt.Errorf("write bootstrap: %w", err)
+		return err
 	}
-	path := filepath.Join(dir, FileName)
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return "", fmt.Errorf("write bootstrap: %w", err)
-	}
-	return path, nil
+	return os.Rename(tmp.Name(), path)
 }

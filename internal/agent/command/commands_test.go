@@ -88,16 +88,16 @@ func TestRoleAndUnknownFlags(t *testing.T) {
 func TestAnnounces(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "etc/istio/pod/annotations", []byte("sidecar.istio.io/statsHistogramBins=\"{}\"\n"))
-	env := append(good(), "CA_ADDR=x", `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE","readinessProbe":{}}`)
+	env := append(good(), "XDS_AUTH_PROVIDER=x", `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE","availabilityZone":"z"}`)
 	out, _, err := execute(t, env, "proxy", "sidecar")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"info\tpilot-agent 0.", "proxy=sidecar~10.0.0.1~a.ns~ns.svc.cluster.local cluster=istio-proxy.ns\n",
-		"info\teffective proxy configuration:\nbinaryPath: /usr/local/bin/envoy\n",
-		"warn\tproxy configuration field \"readinessProbe\" has no effect: ",
-		"warn\tenvironment variables without effect yet: CA_ADDR\n",
+		"info\teffective proxy configuration:\navailabilityZone: z\nbinaryPath: /usr/local/bin/envoy\n",
+		"warn\tproxy configuration field \"availabilityZone\" has no effect: ",
+		"warn\tenvironment variables without effect yet: XDS_AUTH_PROVIDER\n",
 		"warn\tannotation sidecar.istio.io/statsHistogramBins has no effect: ",
 	} {
 		if !strings.Contains(out, want) {

@@ -19,10 +19,10 @@ func TestErrors(t *testing.T) {
 		{name: "no identity", env: "POD_NAME=\nPOD_NAMESPACE=", want: []string{
 			"environment variable POD_NAME: must be set", "environment variable POD_NAMESPACE: must be set",
 		}},
-		{name: "nothing said of the control plane", env: "PROXY_CONFIG=", want: []string{
-			"control plane istiod.istio-system.svc:15012 (controlPlaneAuthPolicy MUTUAL_TLS): workload identity and TLS to the control plane are not supported yet; set discoveryAddress to the plaintext port (15010)",
+		{name: "TLS without the agent", env: "PROXY_CONFIG=\nPROXY_XDS_VIA_AGENT=false", want: []string{
+			"control plane istiod.istio-system.svc:15012 (controlPlaneAuthPolicy MUTUAL_TLS): without the agent in between (PROXY_XDS_VIA_AGENT=false) there is no TLS; set discoveryAddress to the plaintext port (15010)",
 		}},
-		{name: "the TLS port", env: `PROXY_CONFIG={"discoveryAddress":"istiod:15012","controlPlaneAuthPolicy":"NONE"}`, want: []string{"control plane istiod:15012", "not supported yet"}},
+		{name: "the TLS port without the agent", env: `PROXY_CONFIG={"discoveryAddress":"istiod:15012","controlPlaneAuthPolicy":"NONE"}` + "\nPROXY_XDS_VIA_AGENT=false", want: []string{"control plane istiod:15012", "there is no TLS"}},
 		{name: "fields of ProxyConfig", env: `PROXY_CONFIG={"concurency":1,"drainDuration":"soon"}`, want: []string{
 			`proxy configuration from PROXY_CONFIG: field "concurency": ProxyConfig has no such field`, `field "drainDuration": value "soon": `,
 		}},
@@ -55,9 +55,7 @@ func TestErrors(t *testing.T) {
 		{name: "a value of the metadata", env: "ISTIO_METAJSON_A={\"WORKLOAD_NAME\":{}}", want: []string{
 			"node metadata: environment variable ISTIO_META_WORKLOAD_NAME (or a ISTIO_METAJSON_ one with that member): value map[] is not of the type that this key has",
 		}},
-		{name: "parts that are not there yet", env: "ISTIO_META_DNS_CAPTURE=true\nGRPC_XDS_BOOTSTRAP=/etc/x.json", want: []string{
-			"environment variable GRPC_XDS_BOOTSTRAP: asks for", "environment variable ISTIO_META_DNS_CAPTURE: asks for the DNS proxy, which this agent does not have yet",
-		}},
+		{name: "probes", env: `ISTIO_KUBE_APP_PROBERS={"/x":{"tcpSocket":{"port":0}}}`, want: []string{`environment variable ISTIO_KUBE_APP_PROBERS: probe "/x": "0" is not a port`}},
 		{name: "scrape annotations", env: `ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"metrics"}`, want: []string{
 			`environment variable ISTIO_PROMETHEUS_ANNOTATIONS: prometheus.io/port: "metrics" is not a port`,
 		}},

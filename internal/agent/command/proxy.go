@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	"github.com/meshpilot/meshpilot/internal/agent/node"
+	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
@@ -106,6 +107,7 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 	in := node.Input{
 		Type: proxyType, Environment: env, Config: config, Labels: labels, Annotations: annotations, Interfaces: interfaces,
 		Domain: f.domain, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
+		WithoutIdentity: !agent.HasIdentity(config, env),
 	}
 	n, err := node.Build(in)
 	if err != nil {
@@ -115,10 +117,27 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 	if err != nil {
 		return agent.Options{}, err
 	}
+	probes, err := readProbes(env)
+	if err != nil {
+		return agent.Options{}, err
+	}
 	return agent.Options{
-		Node: n, Config: config, Environment: env, Levels: levels, Application: application,
+		Probes: probes,
+		Node:   n, Config: config, Environment: env, Levels: levels, Application: application,
 		OutlierLogPath: f.outlierLogPath, Environ: o.Environ, Stdout: o.Stdout, Stderr: o.Stderr, Hurry: o.Hurry,
 	}, nil
+}
+
+// readProbes gives the probes of the application that kubelet asks the agent for.
+func readProbes(env environment.Environment) (map[string]probe.Probe, error) {
+	if env.Probes == "" {
+		return nil, nil
+	}
+	probes, err := probe.ParseKubernetes(env.Probes)
+	if err != nil {
+		return nil, fmt.Errorf("environment variable ISTIO_KUBE_APP_PROBERS: %w", err)
+	}
+	return probes, nil
 }
 
 // refused names the flags of parts that do not exist, which somebody who sets them relies on.

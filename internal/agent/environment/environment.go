@@ -48,10 +48,18 @@ type Environment struct {
 	// found them (ISTIO_PROMETHEUS_ANNOTATIONS); nil if it serves none.
 	Application *Application
 
+	// Probes are kubelet's questions to the application, which the agent puts (ISTIO_KUBE_APP_PROBERS, JSON); "" for none.
+	Probes string
+
 	// Metadata is for the node: ISTIO_META_NAME=value gives NAME, ISTIO_METAJSON_ANY={...} gives its members.
 	Metadata map[string]any
 	// Labels and Annotations are those of ISTIO_METAJSON_LABELS and ISTIO_METAJSON_ANNOTATIONS.
 	Labels, Annotations map[string]string
+
+	// Security and XDS are about identity and the control plane.
+	Security Security
+	XDS      XDS
+	DNS      DNS
 
 	// Warnings name the variables that are set and have no effect yet.
 	Warnings []string
@@ -80,6 +88,10 @@ func Parse(vars Variables) (Environment, error) {
 		EnvoyStatusPort:     r.port("ENVOY_STATUS_PORT", 15021),
 		EnvoyPrometheusPort: r.port("ENVOY_PROMETHEUS_PORT", 15090),
 		Application:         r.application("ISTIO_PROMETHEUS_ANNOTATIONS"),
+		Probes:              r.vars["ISTIO_KUBE_APP_PROBERS"],
+		Security:            r.security(),
+		XDS:                 r.xds(),
+		DNS:                 r.dns(),
 	}
 	r.metadata(&e)
 	r.later(&e)

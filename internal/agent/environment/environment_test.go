@@ -14,6 +14,13 @@ func defaults() Environment {
 	return Environment{
 		DeltaXDS: true, SkipDeprecatedLogs: true, MinimumDrainDuration: 5 * time.Second, TerminationDrainDuration: -1,
 		EnvoyStatusPort: 15021, EnvoyPrometheusPort: 15090, Metadata: map[string]any{},
+		Security: Security{
+			CertProvider: "istiod", MeshRoots: "./var/run/secrets/istio/root-cert.pem", Token: "./var/run/secrets/tokens/istio-token", TokenForCSR: true,
+			TrustDomain: "cluster.local", Lifetime: 24 * time.Hour, GraceRatio: 0.5, GraceJitter: 0.01, Curve: "P256",
+			FileSettle: 100 * time.Millisecond, Socket: "socket",
+		},
+		DNS: DNS{Address: "localhost:15053", Timeout: 5 * time.Second},
+		XDS: XDS{ViaAgent: true, DebugPort: 15004, ProxyConfig: true, ConvertWasm: true},
 	}
 }
 
@@ -47,6 +54,10 @@ func TestParse(t *testing.T) {
 		{"bootstrap", []string{"ISTIO_BOOTSTRAP=/t", "ISTIO_BOOTSTRAP_OVERRIDE=/o"}, func(e *Environment) { e.BootstrapTemplate, e.BootstrapOverride = "/t", "/o" }},
 		{"whole cores", []string{"ISTIO_CPU_LIMIT=2"}, func(e *Environment) { e.CPULimit = 2 }},
 		{"parts of cores, rounded up", []string{"ISTIO_CPU_LIMIT=100m"}, func(e *Environment) { e.CPULimit = 1 }},
+		{"DNS", []string{"ISTIO_META_DNS_CAPTURE=true", "ISTIO_META_ENABLE_DNS_SERVER=1", "DNS_PROXY_ADDR=0.0.0.0:53", "DNS_FORWARD_PARALLEL=true", "DNS_FORWARD_TIMEOUT=1s"}, func(e *Environment) {
+			e.DNS = DNS{Capture: true, Serve: true, Address: "0.0.0.0:53", Parallel: true, Timeout: time.Second}
+			e.Metadata = map[string]any{"DNS_CAPTURE": "true", "ENABLE_DNS_SERVER": "1"}
+		}},
 		{"ports and mark", []string{"ENVOY_STATUS_PORT=1", "ENVOY_PROMETHEUS_PORT=65535", "MESHPILOT_SOCKET_MARK=0x539"}, func(e *Environment) {
 			e.EnvoyStatusPort, e.EnvoyPrometheusPort, e.SocketMark = 1, 65535, 1337
 		}},
@@ -63,9 +74,28 @@ func TestParse(t *testing.T) {
 		{"parts that are switched off", []string{"ISTIO_META_DNS_CAPTURE=false", "FILE_MOUNTED_CERTS=false"}, func(e *Environment) {
 			e.Metadata = map[string]any{"DNS_CAPTURE": "false"}
 		}},
-		{"what every pod has", []string{"PILOT_CERT_PROVIDER=istiod", "CA_ADDR=istiod:15012"}, func(e *Environment) {
-			e.Warnings = []string{"environment variables without effect yet: CA_ADDR, PILOT_CERT_PROVIDER"}
+		{"what every pod has", []string{"PILOT_CERT_PROVIDER=istiod", "CA_ADDR=istiod:15012", "JWT_POLICY=third-party-jwt", "CA_PROVIDER=Citadel"}, func(e *Environment) {
+			e.Security.CAAddress = "istiod:15012"
 		}},
+		{"Istio's old tokens are its new ones", []string{"JWT_POLICY=first-party-jwt"}, func(*Environment) {}},
+		{"no token", []string{"JWT_POLICY=none", "USE_TOKEN_FOR_CSR=false"}, func(e *Environment) { e.Security.Token, e.Security.TokenForCSR = "", false }},
+		{"a virtual machine", []string{"PROV_CERT=/etc/certs", "OUTPUT_CERTS=/etc/certs", "ISTIOD_SAN=istiod.istio-system.svc", "CA_ROOT_CA=SYSTEM", "XDS_ROOT_CA=/r"}, func(e *Environment) {
+			s := &e.Security
+			s.Provisioned, s.Output, s.ServerName, s.CARoots, s.XDSRoots = "/etc/certs", "/etc/certs", "istiod.istio-system.svc", "SYSTEM", "/r"
+		}},
+		{"mounted certificates", []string{"FILE_MOUNTED_CERTS=true", "ISTIO_META_TLS_CLIENT_CERT_CHAIN=/c", "ISTIO_META_TLS_CLIENT_KEY=/k", "ISTIO_META_TLS_CLIENT_ROOT_CERT=/r"}, func(e *Environment) {
+			e.Security.FileMounted, e.Security.ClientFiles = true, CertificateFiles{Chain: "/c", Key: "/k", Roots: "/r"}
+			e.Metadata = map[string]any{"TLS_CLIENT_CERT_CHAIN": "/c", "TLS_CLIENT_KEY": "/k", "TLS_CLIENT_ROOT_CERT": "/r"}
+		}},
+		{"RSA keys", []string{"WORKLOAD_RSA_KEY_SIZE=4096", "PKCS8_KEY=true"}, func(e *Environment) { e.Security.RSABits, e.Security.PKCS8 = 4096, true }},
+		{"elliptic curves go before RSA", []string{"WORKLOAD_RSA_KEY_SIZE=4096", "ECC_SIGNATURE_ALGORITHM=ECDSA", "ECC_CURVE=P384"}, func(e *Environment) { e.Security.Curve = "P384" }},
+		{"lifetimes", []string{"SECRET_TTL=1h", "SECRET_GRACE_PERIOD_RATIO=0.2", "SECRET_GRACE_PERIOD_RATIO_JITTER=0"}, func(e *Environment) {
+			e.Security.Lifetime, e.Security.GraceRatio, e.Security.GraceJitter = time.Hour, 0.2, 0
+		}},
+		{"metadata of calls", []string{"XDS_HEADER_A=1", "CA_HEADER_b=2", "CA_HEADER_="}, func(e *Environment) {
+			e.Security.XDSHeaders, e.Security.CAHeaders = map[string]string{"A": "1"}, map[string]string{"b": "2"}
+		}},
+		{"straight to the control plane", []string{"PROXY_XDS_VIA_AGENT=false", "PROXY_XDS_DEBUG_VIA_AGENT=false"}, func(e *Environment) { e.XDS.ViaAgent, e.XDS.DebugPort = false, 0 }},
 		{"the last of several counts", []string{"POD_NAME=a", "POD_NAME=b", "not a variable"}, func(e *Environment) { e.PodName = "b" }},
 	}
 	for _, test := range tests {
@@ -85,12 +115,26 @@ func TestParse(t *testing.T) {
 
 // TestParseErrors has what the errors of the command line do not show yet: all errors come at once.
 func TestParseErrors(t *testing.T) {
-	_, err := Parse(Variables{"INSTANCE_IPS": "10.0.0.1,x", "HOST_IP": "node", "MINIMUM_DRAIN_DURATION": "-1s", "PROV_CERT": "/etc/certs"})
+	_, err := Parse(Variables{"INSTANCE_IPS": "10.0.0.1,x", "HOST_IP": "node", "MINIMUM_DRAIN_DURATION": "-1s", "PROV_CERT": "/etc/certs", "FILE_MOUNTED_CERTS": "1",
+		"ECC_SIGNATURE_ALGORITHM": "RSA", "ECC_CURVE": "P521", "WORKLOAD_RSA_KEY_SIZE": "1024", "CA_PROVIDER": "GoogleCA", "SECRET_TTL": "1ms",
+		"SECRET_GRACE_PERIOD_RATIO": "1", "SECRET_GRACE_PERIOD_RATIO_JITTER": "NaN", "WORKLOAD_IDENTITY_SOCKET_FILE": "../socket",
+		"DNS_PROXY_ADDR": "localhost", "DNS_FORWARD_TIMEOUT": "0s",
+	})
 	for _, want := range []string{
 		`environment variable INSTANCE_IPS: "x" is not an IP address`,
 		`environment variable HOST_IP: "node" is not an IP address`,
 		`environment variable MINIMUM_DRAIN_DURATION: "-1s" is not a duration such as 5s`,
-		`environment variable PROV_CERT: asks for workload certificates, which this agent does not have yet`,
+		`environment variable PROV_CERT: is for certificates to begin with`,
+		`environment variable ECC_SIGNATURE_ALGORITHM: "RSA" is not known: want ECDSA`,
+		`environment variable ECC_CURVE: "P521" is neither P256 nor P384`,
+		`environment variable WORKLOAD_RSA_KEY_SIZE: 1024 bits: want 2048 to 8192`,
+		`environment variable CA_PROVIDER: "GoogleCA" is not supported`,
+		`environment variable DNS_PROXY_ADDR: "localhost" is not host:port`,
+		`environment variable DNS_FORWARD_TIMEOUT: must be more than 0`,
+		`environment variable SECRET_TTL: 1ms is less than a second`,
+		`environment variable SECRET_GRACE_PERIOD_RATIO: 1 is not a part of one`,
+		`environment variable SECRET_GRACE_PERIOD_RATIO_JITTER: NaN is not a part of one`,
+		`environment variable WORKLOAD_IDENTITY_SOCKET_FILE: "../socket": want the name of a file, not a path`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nwant …%s…", err, want)

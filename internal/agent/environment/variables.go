@@ -102,6 +102,18 @@ func (r *reader) number(name string, otherwise uint32) uint32 {
 	return uint32(value)
 }
 
+func (r *reader) float(name string, otherwise float64) float64 {
+	text, ok := r.text(name)
+	if !ok {
+		return otherwise
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		r.fail(name, "%q is not a number", text)
+	}
+	return value
+}
+
 func (r *reader) port(name string, otherwise uint32) uint32 {
 	value := r.number(name, otherwise)
 	if value < 1 || value > math.MaxUint16 {

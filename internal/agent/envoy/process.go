@@ -12,9 +12,11 @@ import (
 
 // Command is how to start a process. Its streams are given on as they are, so that *os.File are inherited.
 type Command struct {
-	Path           string
-	Args           []string
-	Env            []string
+	Path string
+	Args []string
+	Env  []string
+	// Dir is the working directory, "" for the agent's own.
+	Dir            string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
@@ -29,7 +31,7 @@ type Process struct {
 // Start starts a process.
 func Start(c Command) (*Process, error) {
 	command := exec.Command(c.Path, c.Args...)
-	command.Env = c.Env
+	command.Env, command.Dir = c.Env, c.Dir
 	command.Stdin, command.Stdout, command.Stderr = c.Stdin, c.Stdout, c.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{
 		// Even kill -9 of the agent must not leave an Envoy that nobody watches or drains.

@@ -31,13 +31,17 @@ type Input struct {
 	Version string
 	// OutlierLogPath is where Envoy logs ejected hosts, "" for nowhere.
 	OutlierLogPath string
+	// WithoutIdentity says that nobody gives the workload a certificate of the mesh.
+	WithoutIdentity bool
 }
 
 // Node is who a proxy is. It is immutable.
 type Node struct {
 	// ID is "TYPE~IP~NAME.NAMESPACE~DOMAIN".
-	ID       string
-	Type     mesh.ProxyType
+	ID   string
+	Type mesh.ProxyType
+	// Domain is the suffix of names that the proxy's own are short for ("ns.svc.cluster.local").
+	Domain   string
 	Cluster  string
 	Locality mesh.Locality
 	// Addresses are the proxy's own, the one of the ID first. There is at least one.
@@ -67,7 +71,7 @@ func Build(in Input) (Node, error) {
 		return Node{}, err
 	}
 	return Node{
-		ID: id, Type: in.Type,
+		ID: id, Type: in.Type, Domain: domain,
 		Cluster:   serviceCluster(in.Config, meta),
 		Locality:  locality(meta.Labels),
 		Addresses: addresses,

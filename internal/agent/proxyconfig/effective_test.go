@@ -152,13 +152,13 @@ func TestValidate(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	config, err := Effective(Layer{Name: "t", YAML: "readinessProbe: {periodSeconds: 1}\ncaCertificatesPem: [x]\nmeshId: m\n"})
+	config, err := Effective(Layer{Name: "t", YAML: "privateKeyProvider: {qat: {pollDelay: 1s}}\navailabilityZone: z\nmeshId: m\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		`proxy configuration field "readinessProbe" has no effect: probing the application is not supported yet`,
-		`proxy configuration field "caCertificatesPem" has no effect: workload identity is not supported yet`,
+		`proxy configuration field "availabilityZone" has no effect: set the label topology.istio.io/locality instead`,
+		`proxy configuration field "privateKeyProvider" has no effect: the released Envoy has no such extension`,
 	}
 	if diff := cmp.Diff(want, Warnings(config)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

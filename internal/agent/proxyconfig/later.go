@@ -11,11 +11,9 @@ import (
 func later() map[string]string {
 	return map[string]string{
 		"availabilityZone":      "set the label topology.istio.io/locality instead",
-		"caCertificatesPem":     "workload identity is not supported yet",
 		"discoveryRefreshDelay": "configuration is pushed, nothing is polled",
-		"privateKeyProvider":    "workload identity is not supported yet",
-		"readinessProbe":        "probing the application is not supported yet",
-		"sds":                   "workload identity is not supported yet",
+		"privateKeyProvider":    "the released Envoy has no such extension",
+		"sds":                   "certificates always come by SDS, from the agent",
 	}
 }
 

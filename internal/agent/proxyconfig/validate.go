@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -24,7 +25,9 @@ func Validate(c *meshconfig.ProxyConfig) error {
 	check("binaryPath", notEmpty(c.GetBinaryPath()))
 	check("proxyAdminPort", port(c.GetProxyAdminPort()))
 	check("statusPort", port(c.GetStatusPort()))
-	check("discoveryAddress", HostPort(c.GetDiscoveryAddress()))
+	for address := range strings.SplitSeq(c.GetDiscoveryAddress(), ",") { // several are ours
+		check("discoveryAddress", HostPort(strings.TrimSpace(address)))
+	}
 	check("drainDuration", atLeast(c.GetDrainDuration(), time.Second))
 	check("terminationDrainDuration", atLeast(c.GetTerminationDrainDuration(), 0))
 	check("fileFlushInterval", atLeast(c.GetFileFlushInterval(), time.Millisecond))

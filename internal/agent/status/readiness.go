@@ -39,6 +39,7 @@ const live = "LIVE"
 // workers and is live, and the agent is not ending it. It may be used by several goroutines.
 type Readiness struct {
 	envoy Envoy
+	agent func() error // what else must be ready
 	log   *slog.Logger
 
 	mu       sync.Mutex
@@ -47,9 +48,10 @@ type Readiness struct {
 	last     string
 }
 
-// NewReadiness makes a Readiness that has not seen Envoy yet. Without an Envoy (nil) there is nothing to wait for.
-func NewReadiness(envoy Envoy, log *slog.Logger) *Readiness {
-	return &Readiness{envoy: envoy, log: log, last: "not asked yet"}
+// NewReadiness makes a Readiness that has not seen Envoy yet. Without an Envoy (nil) there is only the agent to wait for, whose
+// own parts say what is not ready.
+func NewReadiness(envoy Envoy, agent func() error, log *slog.Logger) *Readiness {
+	return &Readiness{envoy: envoy, agent: agent, log: log, last: "not asked yet"}
 }
 
 // Drain makes the proxy not ready for good.
@@ -85,6 +87,9 @@ func (r *Readiness) Check(ctx context.Context) error {
 func (r *Readiness) check(ctx context.Context) error {
 	if r.isDraining() {
 		return errors.New("draining")
+	}
+	if err := r.agent(); err != nil {
+		return err
 	}
 	if r.envoy == nil {
 		return nil

@@ -22,7 +22,7 @@ func logTo(out *bytes.Buffer) *slog.Logger {
 func TestReadinessOverALife(t *testing.T) {
 	var log bytes.Buffer
 	envoy := &fakeEnvoy{}
-	r := NewReadiness(envoy, logTo(&log))
+	r := NewReadiness(envoy, noParts, logTo(&log))
 	steps := []struct {
 		name  string
 		state string
@@ -71,7 +71,7 @@ level=WARN msg="the proxy is not ready: draining"
 }
 
 func TestReadinessWithoutEnvoy(t *testing.T) {
-	r := NewReadiness(nil, slog.New(slog.DiscardHandler))
+	r := NewReadiness(nil, noParts, slog.New(slog.DiscardHandler))
 	if err := r.Check(t.Context()); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
@@ -86,10 +86,13 @@ func TestProbeThatIsGivenUpIsNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewReadiness(&fakeEnvoy{}, logTo(&log)).Check(ctx); err == nil {
+	if err := NewReadiness(&fakeEnvoy{}, noParts, logTo(&log)).Check(ctx); err == nil {
 		t.Error("ready")
 	}
 	if log.Len() > 0 {
 		t.Errorf("log has %s", log.String())
 	}
 }
+
+// noParts are those of an agent that has none to wait for.
+func noParts() error { return nil }

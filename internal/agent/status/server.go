@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,7 +33,11 @@ type Options struct {
 	// Quit ends the agent without draining: for jobs, whose pods would else never end. Drain begins to drain, and the
 	// agent goes on. Both return at once.
 	Quit, Drain func()
-	Log         *slog.Logger
+	// Names gives what the DNS proxy answers from; nil if there is nothing.
+	Names func() any
+	// Probes answers kubelet's probes and hooks of the application.
+	Probes http.Handler
+	Log    *slog.Logger
 }
 
 // EnvoyPath is where the proxy's metrics are without those of the agent and the application. The proxy itself serves them at
@@ -53,19 +58,48 @@ func New(o Options) http.Handler {
 	mux.Handle("GET /stats/prometheus", merger)
 	mux.HandleFunc("GET "+EnvoyPath, merger.serveEnvoy)
 	mux.Handle("GET /metrics", o.Metrics.handler())
+	mux.HandleFunc("GET /debug/ndsz", o.serveNames)
 	mux.HandleFunc("/quitquitquit", fromHere(o.Log, o.Quit))
 	mux.HandleFunc("/drain", fromHere(o.Log, o.Drain))
-	mux.HandleFunc("/app-health/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "probes of the application are not passed on yet", http.StatusNotFound)
-	})
+	if o.Probes != nil {
+		mux.Handle("/app-health/", o.Probes)
+		mux.Handle("/app-lifecycle/", o.Probes)
+	}
 	return mux
+}
+
+// serveNames shows what the DNS proxy answers from. Which hosts there are is nobody's business but this one's.
+func (o Options) serveNames(w http.ResponseWriter, r *http.Request) {
+	if !isHere(w, r) {
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	var names any
+	if o.Names != nil {
+		names = o.Names()
+	}
+	if names == nil {
+		w.WriteHeader(http.StatusNotFound)
+		names = struct{}{}
+	}
+	if err := json.NewEncoder(w).Encode(names); err != nil {
+		o.Log.Debug("showing names", "error", err) // the client went away
+	}
+}
+
+// isHere says whether a request comes from this very host, and answers it if it does not.
+func isHere(w http.ResponseWriter, r *http.Request) bool {
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
+		http.Error(w, "only requests from localhost are allowed", http.StatusForbidden)
+		return false
+	}
+	return true
 }
 
 // fromHere does something for a POST from this very host.
 func fromHere(log *slog.Logger, do func()) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
-			http.Error(w, "only requests from localhost are allowed", http.StatusForbidden)
+		if !isHere(w, r) {
 			return
 		}
 		if r.Method != http.MethodPost {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // options are those of a port that asks envoy; change may be nil.
 func options(envoy *fakeEnvoy, change func(*Options)) Options {
 	log := slog.New(slog.DiscardHandler)
-	o := Options{Envoy: envoy, Metrics: NewMetrics(), Readiness: NewReadiness(envoy, log), Log: log, Quit: func() {}, Drain: func() {}}
+	o := Options{Envoy: envoy, Metrics: NewMetrics(), Readiness: NewReadiness(envoy, noParts, log), Log: log, Quit: func() {}, Drain: func() {}}
 	if change != nil {
 		change(&o)
 	}
@@ -48,7 +48,8 @@ func TestPaths(t *testing.T) {
 		{"GET", "/metrics", 200, "istio_agent_scrapes_total"},
 		{"POST", "/metrics", 405, ""},
 		{"GET", "/stats/prometheus", 200, "istio_agent_process_open_fds"},
-		{"GET", "/app-health/reviews/readyz", 404, "not passed on yet"},
+		{"GET", "/app-health/reviews/readyz", 404, ""},
+		{"GET", "/debug/ndsz", 403, "only requests from localhost"},
 		{"GET", "/", 404, ""},
 		{"GET", "/config_dump", 404, ""},
 	}

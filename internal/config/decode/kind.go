@@ -47,7 +47,7 @@ func typoOf(group, kind string) (config.Problem, bool) {
 			groups = append(groups, k.Group)
 		}
 		if k.Group == group {
-			kinds = append(kinds, string(k.Kind))
+			kinds = append(kinds, k.Kind.Name())
 		}
 	}
 	if len(kinds) > 0 {
@@ -59,7 +59,7 @@ func typoOf(group, kind string) (config.Problem, bool) {
 		return config.Problem{}, false
 	}
 	for _, k := range api.Kinds() {
-		if string(k.Kind) != kind {
+		if k.Kind.Name() != kind {
 			continue
 		}
 		if k.Istio() && (group == "" || suggest(group, []string{k.Group}) != "" || strings.HasSuffix(group, ".istio.io")) {

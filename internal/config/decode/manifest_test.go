@@ -159,8 +159,7 @@ unreadable // at 6:20
   error: unreadable object (f.yaml#6:20): kind: is required
 unreadable // at 7:22
   error: unreadable object (f.yaml#7:22): is not an object with apiVersion, kind and metadata
-foreign // at 8:24
-  warning: Gateway//e (f.yaml#8:25): kind: Gateway of gateway.networking.k8s.io/v1 is not read by meshpilot
+used Gateway.gateway.networking.k8s.io/default/e at 8:24
 `},
 		{"metadata", "f.yaml", `apiVersion: networking.istio.io/v1
 kind: DestinationRule

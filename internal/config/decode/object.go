@@ -32,7 +32,13 @@ type Decoded struct {
 func (d Decoded) Unreadable() bool { return d.Key == (config.Key{}) && !d.Foreign }
 
 // Object reads and validates one object from JSON. Its origin is left for the caller to know.
-func Object(body []byte) Decoded {
+func Object(body []byte) Decoded { return object(body, false) }
+
+// Stored reads an object as Object does, from the JSON of an API server that has checked it against its own definition of the
+// kind. A field that is unknown here is one of a newer definition: it is a Warning, and the rest of the object counts.
+func Stored(body []byte) Decoded { return object(body, true) }
+
+func object(body []byte, stored bool) Decoded {
 	var head struct {
 		APIVersion any `json:"apiVersion"`
 		Kind       any `json:"kind"`
@@ -60,6 +66,7 @@ func Object(body []byte) Decoded {
 	if name == "" {
 		return failed(guess, "metadata.name", "is required")
 	}
+	guess.Kind = info.Kind
 	if info.ClusterScoped {
 		guess.Namespace = ""
 	} else if namespace == "" {
@@ -70,7 +77,7 @@ func Object(body []byte) Decoded {
 	case problem.Reason != "": // a version that is not served
 		d.fail(problem.Field, problem.Reason)
 	case info.Istio():
-		d.istio(info, body)
+		d.istio(info, body, stored)
 	default:
 		d.kubernetes(info, body)
 	}
@@ -108,11 +115,11 @@ type envelope struct {
 	Status     json.RawMessage   `json:"status"`
 }
 
-func (d *Decoded) istio(info api.KindInfo, body []byte) {
+func (d *Decoded) istio(info api.KindInfo, body []byte, stored bool) {
 	var e envelope
 	strict, err := kjson.UnmarshalStrict(body, &e)
 	d.strictFaults(strict, func(field string) config.Severity {
-		if strings.HasPrefix(field, "metadata.") {
+		if stored || strings.HasPrefix(field, "metadata.") {
 			return config.Warning
 		}
 		return config.Error
@@ -120,7 +127,7 @@ func (d *Decoded) istio(info api.KindInfo, body []byte) {
 	if err != nil {
 		d.hardFault(err)
 	}
-	spec, problems := Spec(info, e.Spec)
+	spec, problems := readSpec(info, e.Spec, stored)
 	for _, p := range problems {
 		d.note(p.Severity, p.Field, p.Reason)
 	}

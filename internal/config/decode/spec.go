@@ -21,6 +21,11 @@ import (
 // The form is protobuf's JSON form, in which fields may also have their proto names (per_try_timeout), except that
 // durations may be anything that Go's time.ParseDuration reads ("1m30s"), as the Istio API documents them.
 func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
+	return readSpec(info, body, false)
+}
+
+// readSpec reads a spec. If it was stored, unknown fields are Warnings.
+func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []config.Problem) {
 	at := field.NewPath("spec")
 	spec := info.NewSpec()
 	tree, err := parseJSON(body)
@@ -30,9 +35,9 @@ func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
 	if tree == nil { // no spec is the empty one
 		return spec, nil
 	}
-	w := &walk{}
+	w := &walk{stored: stored}
 	tree = w.message(at, tree, spec.ProtoReflect().Descriptor())
-	if len(w.problems) > 0 {
+	if w.failed {
 		return nil, w.problems
 	}
 	if w.rewrote {
@@ -43,9 +48,9 @@ func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
 	if err := protojson.Unmarshal(body, spec); err != nil {
 		// The walk knows all that protojson refuses, with its path; this is what it may have missed.
 		reason := strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0")
-		return nil, []config.Problem{{Field: at.String(), Reason: reason, Severity: config.Error}}
+		return nil, append(w.problems, config.Problem{Field: at.String(), Reason: reason, Severity: config.Error})
 	}
-	return spec, nil
+	return spec, w.problems
 }
 
 // parseJSON reads one JSON value, numbers as json.Number.

@@ -17,11 +17,16 @@ import (
 // A generic decoder stops at the first of them and cannot say where in the object it is.
 type walk struct {
 	problems []config.Problem
+	// failed says that one of them is an Error.
+	failed bool
 	// rewrote says that a value was brought into the form that protojson reads.
 	rewrote bool
+	// stored says that unknown fields are those of a newer API, and are passed over.
+	stored bool
 }
 
 func (w *walk) errorf(at *field.Path, format string, args ...any) {
+	w.failed = true
 	w.problems = append(w.problems, config.Problem{Field: at.String(), Reason: fmt.Sprintf(format, args...), Severity: config.Error})
 }
 
@@ -64,7 +69,7 @@ func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.Mess
 			fd = d.Fields().ByTextName(key)
 		}
 		if fd == nil {
-			w.errorf(at.Child(key), "unknown field%s", suggest(key, fieldNames(d)))
+			w.unknown(at.Child(key), object, key, d)
 			continue
 		}
 		if object[key] == nil {
@@ -83,6 +88,19 @@ func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.Mess
 		}
 		object[key] = w.value(here, object[key], fd)
 	}
+}
+
+// unknown notes a field that the type does not have.
+func (w *walk) unknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
+	if !w.stored {
+		w.errorf(at, "unknown field%s", suggest(key, fieldNames(d)))
+		return
+	}
+	delete(object, key)
+	w.rewrote = true
+	w.problems = append(w.problems, config.Problem{
+		Field: at.String(), Severity: config.Warning, Reason: "is not known to this version of meshpilot, and has no effect" + suggest(key, fieldNames(d)),
+	})
 }
 
 // value checks the value of a field, whatever its form.

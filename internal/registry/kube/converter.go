@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/registry"
+	"github.com/meshpilot/meshpilot/internal/spiffe"
 )
 
 // Options say which cluster the objects are of and how they are to be read.
@@ -27,6 +28,16 @@ type Options struct {
 	// there, so a Service that has a selector and no EndpointSlice takes its endpoints from the ready pods that it
 	// selects, and a pod that says nothing about its readiness is ready.
 	EndpointsFromPods bool
+	// ReadyOnly leaves out endpoints that are not ready, which callers otherwise know as unhealthy
+	// (PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false).
+	ReadyOnly bool
+	// DualStack makes one endpoint of a pod's addresses of both families, where its Service has both (ISTIO_DUAL_STACK).
+	// Otherwise they are two.
+	DualStack bool
+	// IgnoreWorkloadEntries has Services not select WorkloadEntries (PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false).
+	IgnoreWorkloadEntries bool
+	// ClusterSet is how much of the Multi-Cluster Services API is followed.
+	ClusterSet ClusterSet
 }
 
 // name is the namespace and name of an object whose kind is clear from the context.
@@ -40,21 +51,24 @@ type Converter struct {
 
 	network       mesh.Network // of the whole cluster, from the system namespace
 	networks      mesh.NetworkPlan
-	nodes         map[string]mesh.Locality
+	nodes         map[string]node
 	distributions map[string]string // traffic distribution by namespace
 
 	services map[name]*config.Config // of *corev1.Service
+	imports  map[name]*config.Config // of *mcsv1beta1.ServiceImport
+	exports  set                     // Services that have a ServiceExport
 	slices   map[name]*config.Config // of *discoveryv1.EndpointSlice
 	pods     map[name]*pod
 
-	servicesIn   index[string, name] // by namespace
-	slicesOf     index[name, name]   // by Service
-	slicesOfPod  index[name, name]   // by the pod that an endpoint refers to
-	slicesOfAddr index[string, name] // by the address of an endpoint that refers to no pod
-	podsOn       index[string, name] // by node
-	podsAt       index[string, name] // by IP
+	servicesIn   registry.Index[string, name] // by namespace
+	onNodes      set                          // Services that are reached by way of nodes
+	slicesOf     registry.Index[name, name]   // by Service
+	slicesOfPod  registry.Index[name, name]   // by the pod that an endpoint refers to
+	slicesOfAddr registry.Index[string, name] // by the address of an endpoint that refers to no pod
+	podsOn       registry.Index[string, name] // by node
+	podsAt       registry.Index[string, name] // by IP
 
-	dirtyServices, dirtyPods, dirtySlices set
+	dirtyServices, dirtyImports, dirtyPods, dirtySlices set
 
 	said    said
 	pending pending
@@ -68,22 +82,21 @@ func New(o Options) *Converter {
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
 	o.TrustDomain = cmp.Or(o.TrustDomain, "cluster.local")
 	o.SystemNamespace = cmp.Or(o.SystemNamespace, "istio-system")
+	o.ClusterSet = o.ClusterSet.resolved()
 	return &Converter{
 		options:       o,
 		source:        string(mesh.Kubernetes) + "/" + string(o.Cluster),
 		trustDomain:   o.TrustDomain,
-		nodes:         map[string]mesh.Locality{},
+		nodes:         map[string]node{},
 		distributions: map[string]string{},
 		services:      map[name]*config.Config{},
+		imports:       map[name]*config.Config{},
+		exports:       set{},
 		slices:        map[name]*config.Config{},
 		pods:          map[name]*pod{},
-		servicesIn:    index[string, name]{},
-		slicesOf:      index[name, name]{},
-		slicesOfPod:   index[name, name]{},
-		slicesOfAddr:  index[string, name]{},
-		podsOn:        index[string, name]{},
-		podsAt:        index[string, name]{},
+		onNodes:       set{},
 		dirtyServices: set{},
+		dirtyImports:  set{},
 		dirtyPods:     set{},
 		dirtySlices:   set{},
 		said:          newSaid(),
@@ -94,7 +107,7 @@ func New(o Options) *Converter {
 // Name is the source of the events that the Converter makes: "Kubernetes/cluster1".
 func (c *Converter) Name() string { return c.source }
 
-// Convert takes Service, EndpointSlice, Pod, Node and Namespace events out of the batch. What follows from all of them
+// Convert takes Service, EndpointSlice, Pod, Node, Namespace, ServiceExport and ServiceImport events out of the batch. What follows from all of them
 // together is at the end of the batch, or before Synced if that is in it: services, then workloads, then shards, each
 // sorted by namespace and name.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
@@ -132,6 +145,10 @@ func (c *Converter) take(op mesh.Op, object *config.Config) bool {
 		c.setNode(k.Name, object)
 	case api.Namespace:
 		c.setNamespace(k.Name, object)
+	case api.ServiceExport:
+		c.setExport(k, object != nil)
+	case api.ServiceImport:
+		c.setImport(k, object)
 	default:
 		return false
 	}
@@ -172,6 +189,7 @@ func (c *Converter) touchWorkloads() {
 // flush converts what is marked and appends what is news. Pods go before slices, which take their workloads' values.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	out = c.flushServices(out)
+	out = c.flushImports(out)
 	out = c.flushPods(out)
 	return c.flushSlices(out)
 }
@@ -183,5 +201,5 @@ func unchanged(old, now *config.Config) bool {
 
 // account is the SPIFFE ID of a Kubernetes service account.
 func (c *Converter) account(namespace, serviceAccount string) string {
-	return "spiffe://" + c.trustDomain + "/ns/" + namespace + "/sa/" + serviceAccount
+	return spiffe.Account{TrustDomain: c.trustDomain, Namespace: namespace, Name: serviceAccount}.String()
 }

@@ -28,7 +28,7 @@ func (c *Converter) setNamespace(namespace string, now *config.Config) {
 		} else {
 			c.distributions[namespace] = distribution
 		}
-		c.dirtyServices.addAll(c.servicesIn[namespace])
+		c.dirtyServices.addAll(c.servicesIn.Of(namespace))
 	}
 	if namespace == c.options.SystemNamespace && network != c.network {
 		c.network = network

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"istio.io/api/label"
 
@@ -18,6 +19,7 @@ import (
 
 // podFacts is what a Pod says of itself, as far as it counts. The Pod itself is not kept: it is many times as big.
 type podFacts struct {
+	uid                 types.UID
 	labels              map[string]string
 	serviceAccount      string
 	node                string
@@ -78,38 +80,40 @@ func sameButReady(a, b podFacts) bool {
 // touchPod marks the pod and the slices that have endpoints of it.
 func (c *Converter) touchPod(k name, p *pod) {
 	c.dirtyPods.add(k)
-	c.dirtySlices.addAll(c.slicesOfPod[k])
+	c.dirtySlices.addAll(c.slicesOfPod.Of(k))
 	for _, ip := range p.ips {
-		c.dirtySlices.addAll(c.slicesOfAddr[ip])
+		c.dirtySlices.addAll(c.slicesOfAddr.Of(ip))
 	}
 }
 
 func (c *Converter) indexPod(k name, p *pod) {
 	if p.node != "" {
-		c.podsOn.add(p.node, k)
+		c.podsOn.Add(p.node, k)
 	}
 	if !p.terminal {
 		for _, ip := range p.ips {
-			c.podsAt.add(ip, k)
+			c.podsAt.Add(ip, k)
 		}
 	}
 }
 
 func (c *Converter) unindexPod(k name, p *pod) {
-	c.podsOn.remove(p.node, k)
+	c.podsOn.Remove(p.node, k)
 	for _, ip := range p.ips {
-		c.podsAt.remove(ip, k)
+		c.podsAt.Remove(ip, k)
 	}
 }
 
-// podAt finds the pod that has an IP. Pods in the host's network share their node's, and are found only if there is one
-// of them.
-func (c *Converter) podAt(ip string) *pod {
+// podAt finds the pod of a namespace that has an IP; whoever lists the address of another namespace's pod is not believed to
+// know whose it is. Pods in the host's network share their node's, and are found only if there is one of them.
+func (c *Converter) podAt(namespace, ip string) *pod {
 	var own, host []*pod
-	for k := range c.podsAt[ip] {
-		if p := c.pods[k]; p.hostNetwork {
+	for k := range c.podsAt.Of(ip) {
+		switch p := c.pods[k]; {
+		case k.Namespace != namespace:
+		case p.hostNetwork:
 			host = append(host, p)
-		} else {
+		default:
 			own = append(own, p)
 		}
 	}
@@ -134,6 +138,7 @@ func (c *Converter) readPod(object *config.Config) podFacts {
 	}
 	terminal := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	return podFacts{
+		uid:            p.UID,
 		labels:         object.Labels,
 		serviceAccount: cmp.Or(p.Spec.ServiceAccountName, "default"),
 		node:           p.Spec.NodeName,
@@ -188,11 +193,12 @@ func canonicalIP(text string) (ip string, ok bool) {
 	return addr.String(), true
 }
 
-// namedPorts are a pod's TCP ports that have names. Of two ports with one name the first counts, as in Kubernetes.
+// namedPorts are a pod's TCP ports that have names. Of two ports with one name the first counts, as in Kubernetes, and those
+// of native sidecars (init containers that go on running) come last.
 func namedPorts(p *corev1.Pod) map[string]uint32 {
 	var ports map[string]uint32
-	for i := range p.Spec.Containers {
-		for _, port := range p.Spec.Containers[i].Ports {
+	add := func(container *corev1.Container) {
+		for _, port := range container.Ports {
 			if port.Name == "" || port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
 				continue
 			}
@@ -202,6 +208,14 @@ func namedPorts(p *corev1.Pod) map[string]uint32 {
 			if _, taken := ports[port.Name]; !taken {
 				ports[port.Name] = uint32(port.ContainerPort)
 			}
+		}
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.InitContainers {
+		if r := p.Spec.InitContainers[i].RestartPolicy; r != nil && *r == corev1.ContainerRestartPolicyAlways {
+			add(&p.Spec.InitContainers[i])
 		}
 	}
 	return ports
@@ -245,6 +259,7 @@ func (c *Converter) workload(k name, p *pod) *mesh.Workload {
 		Node:           p.node,
 		Locality:       locality,
 		Network:        network,
+		Health:         mesh.HealthOf(p.labels),
 		TLS:            p.labels[label.SecurityTlsMode.Name] == "istio",
 		Ready:          p.ready,
 		From:           config.Key{Kind: api.Pod, Namespace: k.Namespace, Name: k.Name},

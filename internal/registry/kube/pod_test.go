@@ -64,6 +64,18 @@ func TestWorkloadAddresses(t *testing.T) {
 	}
 }
 
+// Ports of native sidecars are named as those of containers are, which go before; other init containers have ended.
+func TestContainerPorts(t *testing.T) {
+	s := converted(t, kube.Options{}, edit(t, reviewsPod, "  containers:", `  initContainers:
+  - {name: native, restartPolicy: Always, ports: [{name: metrics, containerPort: 9090}, {name: web, containerPort: 1}]}
+  - {name: setup, ports: [{name: setup, containerPort: 2}]}
+  containers:`, "protocol: TCP}", "protocol: TCP}, {name: dns, containerPort: 53, protocol: UDP}, {name: web, containerPort: 3}"))
+	want := map[string]uint32{"web": 9080, "metrics": 9090}
+	if diff := cmp.Diff(want, workload(s, "default", "reviews-v1-7d9c-x1").ContainerPorts); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestLocality(t *testing.T) {
 	for _, c := range []struct {
 		name, label, node string

@@ -9,18 +9,22 @@ import (
 
 // said is what was last told about each object, so that only news is told.
 type said struct {
-	services  map[name]*mesh.Service
-	workloads map[name]*mesh.Workload
-	shards    map[name]*mesh.Shard // by EndpointSlice
-	problems  map[config.Key][]config.Problem
+	services   map[name]*mesh.Service
+	imports    map[name]*mesh.Service // by ServiceImport
+	workloads  map[name]*mesh.Workload
+	shards     map[name]*mesh.Shard // by EndpointSlice
+	clusterSet map[name]*mesh.Shard // and those of the services of ServiceImports
+	problems   map[config.Key][]config.Problem
 }
 
 func newSaid() said {
 	return said{
-		services:  map[name]*mesh.Service{},
-		workloads: map[name]*mesh.Workload{},
-		shards:    map[name]*mesh.Shard{},
-		problems:  map[config.Key][]config.Problem{},
+		services:   map[name]*mesh.Service{},
+		imports:    map[name]*mesh.Service{},
+		clusterSet: map[name]*mesh.Shard{},
+		workloads:  map[name]*mesh.Workload{},
+		shards:     map[name]*mesh.Shard{},
+		problems:   map[config.Key][]config.Problem{},
 	}
 }
 
@@ -35,9 +39,9 @@ func swap[T any](m map[name]*T, k name, now *T) (before *T) {
 	return before
 }
 
-// sayService appends what is news about the Service of that name, of which now is what is so.
-func (c *Converter) sayService(out mesh.Batch, k name, now *mesh.Service) mesh.Batch {
-	before := swap(c.said.services, k, now)
+// sayService appends what is news about the Service or ServiceImport of that name, of which now is what is so.
+func (c *Converter) sayService(out mesh.Batch, known map[name]*mesh.Service, k name, now *mesh.Service) mesh.Batch {
+	before := swap(known, k, now)
 	switch {
 	case now == nil && before == nil, now != nil && before != nil && now.Hash == before.Hash:
 		return out
@@ -65,8 +69,8 @@ func (c *Converter) sayWorkload(out mesh.Batch, k name, now *mesh.Workload) mesh
 
 // sayShard appends what is news about the EndpointSlice of that name. A slice that moved to another service leaves the
 // first one.
-func (c *Converter) sayShard(out mesh.Batch, k name, now *mesh.Shard) mesh.Batch {
-	before := swap(c.said.shards, k, now)
+func (c *Converter) sayShard(out mesh.Batch, known map[name]*mesh.Shard, k name, now *mesh.Shard) mesh.Batch {
+	before := swap(known, k, now)
 	if before != nil && (now == nil || now.Service != before.Service) {
 		gone := &mesh.Shard{Service: before.Service, Key: before.Key}
 		out = append(out, mesh.Event{Op: mesh.Delete, Source: c.source, Shard: gone})

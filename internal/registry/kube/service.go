@@ -21,21 +21,21 @@ func (c *Converter) setService(k name, now *config.Config) {
 	if old == nil && now == nil || unchanged(old, now) {
 		return
 	}
+	delete(c.onNodes, k)
 	if now == nil {
 		delete(c.services, k)
-		c.servicesIn.remove(k.Namespace, k)
+		c.servicesIn.Remove(k.Namespace, k)
 	} else {
 		c.services[k] = now
-		c.servicesIn.add(k.Namespace, k)
+		c.servicesIn.Add(k.Namespace, k)
+		if reachedByNodes(now) {
+			c.onNodes.add(k)
+		}
 	}
 	c.dirtyServices.add(k)
-	if publishesNotReady(old) != publishesNotReady(now) {
-		c.dirtySlices.addAll(c.slicesOf[k])
+	if c.sliceRules(old) != c.sliceRules(now) {
+		c.dirtySlices.addAll(c.slicesOf.Of(k))
 	}
-}
-
-func publishesNotReady(service *config.Config) bool {
-	return service != nil && config.Spec[*corev1.Service](service).Spec.PublishNotReadyAddresses
 }
 
 func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
@@ -46,7 +46,10 @@ func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 			wrong = problemsOf(object)
 			now = c.service(k, object, &wrong)
 		}
-		out = c.sayService(out, k, now)
+		out = c.sayService(out, c.said.services, k, now)
+		if c.imports[k] != nil {
+			c.dirtyImports.add(k)
+		}
 		out = c.sayProblems(out, config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, wrong.list)
 	}
 	return out
@@ -76,25 +79,28 @@ func (c *Converter) service(k name, object *config.Config, wrong *problems) *mes
 		TrafficDistribution: c.trafficDistribution(k.Namespace, spec, object.Annotations, wrong),
 		From:                object.Key,
 	}
-	if _, asked := object.Annotations[annotation.TrafficNodeSelector.Name]; asked {
-		wrong.add(config.Warning, "metadata.annotations["+annotation.TrafficNodeSelector.Name+"]",
-			"not honoured yet: the addresses of nodes are not used to reach this service from other networks")
-	}
 	s.External = externalAddresses(config.Spec[*corev1.Service](object))
+	if selector, asked := nodeSelectorOf(object, wrong); asked {
+		s.ExternalPorts = nodePorts(spec.Ports)
+		if len(s.External) == 0 {
+			s.External = c.nodeAddresses(selector)
+		}
+	}
 	if spec.Type == corev1.ServiceTypeExternalName {
 		return aliasService(s, spec, wrong)
 	}
 	if len(spec.Selector) > 0 {
 		s.Selector = spec.Selector
-		s.SelectsWorkloadEntries = true
-		s.SelectsPods = c.options.EndpointsFromPods && len(c.slicesOf[k]) == 0
+		s.SelectsWorkloadEntries = !c.options.IgnoreWorkloadEntries
+		s.SelectsPods = c.options.EndpointsFromPods && !c.slicesOf.Has(k)
 	}
 	addresses := spec.ClusterIPs
 	if len(addresses) == 0 && spec.ClusterIP != "" {
 		addresses = []string{spec.ClusterIP}
 	}
 	if slices.Contains(addresses, corev1.ClusterIPNone) {
-		s.Headless, s.Resolution = true, mesh.Passthrough
+		// Callers of a headless service find its endpoints in DNS, which knows of no WorkloadEntries.
+		s.Headless, s.Resolution, s.SelectsWorkloadEntries = true, mesh.Passthrough, false
 		return s.Sealed()
 	}
 	s.Addresses = clusterIPs(addresses, wrong)

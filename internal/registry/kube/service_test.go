@@ -56,7 +56,7 @@ kind: Service
 metadata: {name: a, namespace: b}
 spec: {clusterIP: None, clusterIPs: [None], selector: {app: a}, publishNotReadyAddresses: true}`,
 			want: mesh.Service{Resolution: mesh.Passthrough, Headless: true, PublishNotReady: true,
-				Selector: map[string]string{"app": "a"}, SelectsWorkloadEntries: true, Ports: []mesh.Port{}},
+				Selector: map[string]string{"app": "a"}, Ports: []mesh.Port{}},
 		},
 		{
 			name: "without a selector and an address, as in a file",
@@ -132,10 +132,10 @@ kind: Service
 metadata:
   name: a
   namespace: b
-  annotations: {traffic.istio.io/nodeSelector: "{}", networking.istio.io/traffic-distribution: Far}
+  annotations: {traffic.istio.io/nodeSelector: "{ingress", networking.istio.io/traffic-distribution: Far}
 spec: {type: NodePort}`)
 	got := strings.Join(problems(s, api.Service, "a"), "\n")
-	for _, want := range []string{"metadata.annotations[traffic.istio.io/nodeSelector]: not honoured yet", `"Far" is none of`} {
+	for _, want := range []string{"metadata.annotations[traffic.istio.io/nodeSelector]: is not a JSON object of labels", `"Far" is none of`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in the problems:\n%s", want, got)
 		}

@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
 // setSlice takes up an EndpointSlice, nil if it is gone.
@@ -19,13 +23,13 @@ func (c *Converter) setSlice(k name, now *config.Config) {
 		return
 	}
 	if old != nil {
-		c.indexSlice(k, old, index[name, name].remove, index[string, name].remove)
+		c.indexSlice(k, old, (*registry.Index[name, name]).Remove, (*registry.Index[string, name]).Remove)
 	}
 	if now == nil {
 		delete(c.slices, k)
 	} else {
 		c.slices[k] = now
-		c.indexSlice(k, now, index[name, name].add, index[string, name].add)
+		c.indexSlice(k, now, (*registry.Index[name, name]).Add, (*registry.Index[string, name]).Add)
 	}
 	c.dirtySlices.add(k)
 	if c.options.EndpointsFromPods {
@@ -37,27 +41,31 @@ func (c *Converter) setSlice(k name, now *config.Config) {
 	}
 }
 
-func (c *Converter) indexSlice(k name, slice *config.Config, byName func(index[name, name], name, name), byAddress func(index[string, name], string, name)) {
+func (c *Converter) indexSlice(k name, slice *config.Config, byName func(*registry.Index[name, name], name, name), byAddress func(*registry.Index[string, name], string, name)) {
 	if service, ok := serviceOf(slice); ok {
-		byName(c.slicesOf, service, k)
+		byName(&c.slicesOf, service, k)
 	}
 	endpoints := config.Spec[*discoveryv1.EndpointSlice](slice).Endpoints
 	for i := range endpoints {
 		if pod, ok := podOf(k.Namespace, &endpoints[i]); ok {
-			byName(c.slicesOfPod, pod, k)
+			byName(&c.slicesOfPod, pod, k)
 			continue
 		}
 		for _, a := range endpoints[i].Addresses {
 			if ip, ok := canonicalIP(a); ok {
-				byAddress(c.slicesOfAddr, ip, k)
+				byAddress(&c.slicesOfAddr, ip, k)
 			}
 		}
 	}
 }
 
+// clusterSetService is the label of a slice that a controller of the Multi-Cluster Services API has copied from another cluster.
+// The mesh sees the other cluster itself, if at all: such slices are passed over, as in Istio.
+const clusterSetService = mcsv1beta1.LabelServiceName
+
 // serviceOf names the Service that a slice has endpoints of.
 func serviceOf(slice *config.Config) (name, bool) {
-	if slice == nil || slice.Labels[discoveryv1.LabelServiceName] == "" {
+	if slice == nil || slice.Labels[discoveryv1.LabelServiceName] == "" || slice.Labels[clusterSetService] != "" {
 		return name{}, false
 	}
 	return name{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}, true
@@ -73,22 +81,23 @@ func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
 
 func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtySlices.take() {
-		var shard *mesh.Shard
+		var shard, clusterSet *mesh.Shard
 		var wrong problems
 		held := 0
 		if object := c.slices[k]; object != nil {
 			wrong = problemsOf(object)
 			if service, ok := serviceOf(object); ok {
 				r := sliceReader{c: c, object: object, service: service, problems: &wrong}
-				shard = r.shard()
+				shard, clusterSet = r.shards()
 				held = r.held
-			} else {
+			} else if object.Labels[clusterSetService] == "" {
 				wrong.add(config.Warning, "metadata.labels["+discoveryv1.LabelServiceName+"]",
 					"is missing: the slice belongs to no service and is ignored")
 			}
 		}
 		c.pending.set(k, held)
-		out = c.sayShard(out, k, shard)
+		out = c.sayShard(out, c.said.shards, k, shard)
+		out = c.sayShard(out, c.said.clusterSet, k, clusterSet)
 		out = c.sayProblems(out, config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, wrong.list)
 	}
 	return out
@@ -99,6 +108,8 @@ type sliceReader struct {
 	c       *Converter
 	object  *config.Config
 	service name
+	rules   sliceRules
+	family  discoveryv1.AddressType
 	*problems
 
 	endpoints []mesh.Endpoint
@@ -111,7 +122,9 @@ type slicePort struct {
 	number uint32
 }
 
-func (r *sliceReader) shard() *mesh.Shard {
+// shards gives the slice's endpoints for callers of the service by its usual name, and if it has one for callers by its name in the
+// cluster set.
+func (r *sliceReader) shards() (usual, clusterSet *mesh.Shard) {
 	slice := config.Spec[*discoveryv1.EndpointSlice](r.object)
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {
 		r.add(config.Warning, "addressType", "FQDN is not supported, nor is it by Istio: the slice's endpoints are left out")
@@ -122,12 +135,23 @@ func (r *sliceReader) shard() *mesh.Shard {
 		r.add(config.Warning, "endpoints", fmt.Sprintf("%d held back until their pods are known (the first one: %s)", r.held, r.waitsFor))
 	}
 	slices.SortFunc(r.endpoints, compareEndpoints)
+	hidden, confined := r.c.confined(r.service)
+	usual = r.shard(r.c.serviceKey(r.service), hidden)
+	if r.c.options.ClusterSet.Hosts && (!confined || r.c.imports[r.service] != nil) {
+		r.endpoints = slices.Clone(r.endpoints)
+		clusterSet = r.shard(clusterSetKey(r.service), confined)
+	}
+	return usual, clusterSet
+}
+
+func (r *sliceReader) shard(service mesh.ServiceKey, confined bool) *mesh.Shard {
 	shard := mesh.Shard{
-		Service: r.c.serviceKey(r.service),
+		Service: service,
 		Key:     mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: r.c.options.Cluster, Object: r.object.Key},
 	}
 	for i := range r.endpoints {
 		if i == 0 || compareEndpoints(r.endpoints[i-1], r.endpoints[i]) != 0 {
+			r.endpoints[i].Confined = confined
 			shard.Endpoints = append(shard.Endpoints, &r.endpoints[i])
 		}
 	}
@@ -141,13 +165,13 @@ func compareEndpoints(a, b mesh.Endpoint) int {
 
 func (r *sliceReader) read(slice *discoveryv1.EndpointSlice) {
 	ports := r.ports(slice.Ports)
-	all := publishesNotReady(r.c.services[r.service])
+	r.family = slice.AddressType
+	r.rules = r.c.sliceRules(r.c.services[r.service])
 	r.endpoints = make([]mesh.Endpoint, 0, len(slice.Endpoints)*len(ports))
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
-		// An endpoint that is not ready is absent, terminating or not: Istio's default. Unknown counts as ready
-		// (EndpointConditions.ready).
-		if !all && e.Conditions.Ready != nil && !*e.Conditions.Ready {
+		health, there := r.rules.health(e.Conditions)
+		if !there {
 			continue
 		}
 		for j, a := range e.Addresses {
@@ -156,7 +180,7 @@ func (r *sliceReader) read(slice *discoveryv1.EndpointSlice) {
 				r.add(config.Error, fmt.Sprintf("endpoints[%d].addresses[%d]", i, j), fmt.Sprintf("%q is not an IP address; it is left out", a))
 				continue
 			}
-			r.address(ip, e, ports)
+			r.address(ip, health, e, ports)
 		}
 	}
 }
@@ -181,26 +205,36 @@ func (r *sliceReader) ports(ports []discoveryv1.EndpointPort) []slicePort {
 
 // address makes the endpoints of one address. If it refers to a pod that is not known yet, it is held back: without the
 // pod it would have no identity, labels or locality, and callers would be told something wrong.
-func (r *sliceReader) address(address string, e *discoveryv1.Endpoint, ports []slicePort) {
+func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {
 	k, refers := podOf(r.object.Namespace, e)
 	var p *pod
 	if refers {
-		if p = r.c.pods[k]; p == nil {
+		if p = r.c.pods[k]; p == nil || !p.is(e.TargetRef.UID) {
 			if r.held++; r.held == 1 {
 				r.waitsFor = k
 			}
 			return
 		}
 	} else {
-		p = r.c.podAt(address)
+		p = r.c.podAt(r.object.Namespace, address)
 	}
-	var base mesh.Endpoint
-	if p != nil {
-		base = podEndpoint(p, r.service, e)
-	} else {
+	base := mesh.Endpoint{Address: address}
+	switch {
+	case p == nil:
 		base = r.c.podlessEndpoint(r.object.Namespace, address, e)
+	case refers && r.rules.dualStack && len(p.ips) > 1:
+		if r.family == discoveryv1.AddressTypeIPv6 {
+			return // the slice of the other family has the endpoint with both addresses
+		}
+		base = podEndpoint(p, r.service, e)
+		base.Address, base.MoreAddresses = p.ips[0], p.ips[1:]
+	default:
+		base = podEndpoint(p, r.service, e)
+		base.Address = address
 	}
-	base.Address = address
+	if base.Health == mesh.Healthy {
+		base.Health = health
+	}
 	for _, port := range ports {
 		base.Port, base.ServicePort = port.number, port.name
 		r.endpoints = append(r.endpoints, base)
@@ -219,14 +253,18 @@ func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 	}
 	return mesh.Endpoint{
 		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace, Hostname: hostname,
-		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, TLS: w.TLS,
+		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, Health: w.Health, TLS: w.TLS,
 	}
 }
+
+// is says whether an endpoint that refers to a pod of that UID means this one, and not its predecessor or successor of the
+// same name. Objects from files have no UIDs.
+func (p *pod) is(uid types.UID) bool { return uid == "" || p.uid == "" || uid == p.uid }
 
 // podlessEndpoint is an endpoint that somebody listed by hand, and whose address is no pod's.
 func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.Endpoint) mesh.Endpoint {
 	network := c.networkOf(nil, address)
-	endpoint := mesh.Endpoint{Namespace: namespace, Network: network, Cluster: c.options.Cluster}
+	endpoint := mesh.Endpoint{Address: address, Namespace: namespace, Network: network, Cluster: c.options.Cluster}
 	if e.NodeName != nil {
 		endpoint.Node = *e.NodeName
 	}
@@ -240,11 +278,11 @@ func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.En
 // pending counts the addresses that wait for their pod.
 type pending struct {
 	bySlice map[name]int
-	total   int
+	total   atomic.Int64
 }
 
 func (p *pending) set(slice name, held int) {
-	p.total += held - p.bySlice[slice]
+	p.total.Add(int64(held - p.bySlice[slice]))
 	if held == 0 {
 		delete(p.bySlice, slice)
 	} else {
@@ -253,5 +291,5 @@ func (p *pending) set(slice name, held int) {
 }
 
 // PendingEndpoints is the number of addresses that are held back because their pods are not known yet (the metric
-// pilot_k8s_endpoints_pending_pod). It is for the goroutine that calls Convert.
-func (c *Converter) PendingEndpoints() int { return c.pending.total }
+// pilot_k8s_endpoints_pending_pod). Anybody may ask for it.
+func (c *Converter) PendingEndpoints() int { return int(c.pending.total.Load()) }

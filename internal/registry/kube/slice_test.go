@@ -39,46 +39,77 @@ func TestShard(t *testing.T) {
 	}
 }
 
+// The conditions of an endpoint say how it is. Unknown ones count as true.
 func TestEndpointConditions(t *testing.T) {
+	const absent mesh.Health = "absent"
 	const ready = "{ready: true, serving: true, terminating: false}"
+	notReadyToo := edit(t, reviewsService, "spec:", "spec:\n  publishNotReadyAddresses: true")
+	sessions := edit(t, reviewsService, "labels: {", "labels: {istio.io/persistent-session: cookie, ")
 	for _, c := range []struct {
-		conditions     string
-		there, publish bool // there: by default; publish: with publishNotReadyAddresses
+		conditions                           string
+		usual, readyOnly, published, session mesh.Health
 	}{
-		{ready, true, true},
-		{"{}", true, true},
-		{"{ready: false}", false, true},
-		{"{ready: false, serving: true, terminating: true}", false, true},
-		{"{ready: false, serving: false, terminating: true}", false, true},
+		{ready, mesh.Healthy, mesh.Healthy, mesh.Healthy, mesh.Healthy},
+		{"{}", mesh.Healthy, mesh.Healthy, mesh.Healthy, mesh.Healthy},
+		{"{ready: false, serving: false, terminating: false}", mesh.Unhealthy, absent, mesh.Healthy, mesh.Unhealthy},
+		{"{ready: false, terminating: false}", mesh.Unhealthy, absent, mesh.Healthy, mesh.Unhealthy},
+		{"{ready: false}", absent, absent, mesh.Healthy, mesh.Draining},
+		{"{ready: false, serving: true, terminating: true}", absent, absent, mesh.Healthy, mesh.Draining},
+		{"{ready: false, serving: false, terminating: true}", absent, absent, mesh.Healthy, absent},
 	} {
-		slice := edit(t, reviewsSlice, ready, c.conditions)
-		state := converted(t, kube.Options{}, reviewsService, reviewsPod, slice)
-		e := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]
-		if (e != nil) != c.there {
-			t.Errorf("%s: there %t, want %t", c.conditions, e != nil, c.there)
-		}
-		published := converted(t, kube.Options{}, edit(t, reviewsService, "spec:", "spec:\n  publishNotReadyAddresses: true"), reviewsPod, slice)
-		e = endpoints(published, reviewsHost)["10.244.0.5:9080/http"]
-		if (e != nil) != c.publish || e != nil && e.Health != mesh.Healthy {
-			t.Errorf("%s with publishNotReadyAddresses: %+v, want there %t", c.conditions, e, c.publish)
+		for _, o := range []struct {
+			name    string
+			service string
+			options kube.Options
+			want    mesh.Health
+		}{
+			{"usual", reviewsService, kube.Options{}, c.usual},
+			{"ready only", reviewsService, kube.Options{ReadyOnly: true}, c.readyOnly},
+			{"publishNotReadyAddresses", notReadyToo, kube.Options{}, c.published},
+			{"persistent sessions", sessions, kube.Options{}, c.session},
+		} {
+			state := converted(t, o.options, o.service, reviewsPod, edit(t, reviewsSlice, ready, c.conditions))
+			got := absent
+			if e := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]; e != nil {
+				got = e.Health
+			}
+			if got != o.want {
+				t.Errorf("%s, %s: %q, want %q", o.name, c.conditions, got, o.want)
+			}
 		}
 	}
 }
 
-// The service may come, or change its mind about readiness, after its slices.
-func TestPublishNotReadyComesLater(t *testing.T) {
+// A pod that is labelled as draining is draining for whoever has it as an endpoint.
+func TestDrainingPod(t *testing.T) {
+	state := converted(t, kube.Options{}, edit(t, reviewsPod, "version: v1", `version: v1, istio.io/draining: "true"`), reviewsSlice)
+	if e := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]; e.Health != mesh.Draining {
+		t.Errorf("health of the endpoint %q", e.Health)
+	}
+	if w := workload(state, "default", "reviews-v1-7d9c-x1"); w.Health != mesh.Draining {
+		t.Errorf("health of the workload %q", w.Health)
+	}
+}
+
+// The service may come, or change its mind about how its slices are to be read, after them.
+func TestSliceRulesComeLater(t *testing.T) {
 	c := kube.New(kube.Options{})
 	state := conform.Fold(c.Convert(objects(t, reviewsPod, edit(t, reviewsSlice, "ready: true", "ready: false"))))
 	publishing := object(t, edit(t, reviewsService, "spec:", "spec:\n  publishNotReadyAddresses: true"))
-	for _, step := range []struct {
+	for i, step := range []struct {
 		event mesh.Event
-		want  int
-	}{{mesh.Event{Config: publishing}, 1}, {mesh.Event{Config: object(t, reviewsService)}, 0}, {mesh.Event{Config: publishing}, 1}, {gone(publishing), 0}} {
+		want  mesh.Health
+	}{
+		{mesh.Event{Config: publishing}, mesh.Healthy},
+		{mesh.Event{Config: object(t, reviewsService)}, mesh.Unhealthy},
+		{mesh.Event{Config: publishing}, mesh.Healthy},
+		{gone(publishing), mesh.Unhealthy},
+	} {
 		if err := state.Apply(c.Convert(mesh.Batch{step.event})); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(endpoints(state, reviewsHost)); got != step.want {
-			t.Errorf("%d endpoints, want %d", got, step.want)
+		if e := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]; e == nil || e.Health != step.want {
+			t.Errorf("step %d: %+v, want health %q", i, e, step.want)
 		}
 	}
 }
@@ -134,6 +165,8 @@ func TestEndpointByAddress(t *testing.T) {
 		{"two host-network pods", []string{hosted, edit(t, hosted, "name: reviews-v1-7d9c-x1", "name: second")}, ""},
 		{"a host-network pod and another", []string{hosted, second}, "second"},
 		{"an ended pod and its successor", []string{edit(t, reviewsPod, "phase: Running", "phase: Succeeded"), second}, "second"},
+		{"another namespace's pod", []string{edit(t, reviewsPod, "namespace: default", "namespace: elsewhere")}, ""},
+		{"another namespace's pod and one", []string{edit(t, reviewsPod, "namespace: default", "namespace: elsewhere"), second}, "second"},
 		{"only an ended pod", []string{edit(t, reviewsPod, "phase: Running", "phase: Succeeded")}, ""},
 	} {
 		found := endpoints(converted(t, kube.Options{Cluster: "c1"}, append(c.pods, manualSlice)...), legacyHost)
@@ -143,6 +176,57 @@ func TestEndpointByAddress(t *testing.T) {
 		other := found["192.0.2.1:80/"]
 		if other.Workload != "" || other.TLS || other.Account != "" || other.Labels["topology.istio.io/cluster"] != "c1" {
 			t.Errorf("%s: the address of no pod became %+v", c.name, other)
+		}
+	}
+}
+
+// A StatefulSet's pod has its predecessor's name, and the slices know which of the two they mean.
+func TestEndpointOfPredecessor(t *testing.T) {
+	slice := edit(t, reviewsSlice, "name: reviews-v1-7d9c-x1, namespace: default}", "name: reviews-v1-7d9c-x1, uid: first}")
+	pod := func(uid string) string {
+		return edit(t, reviewsPod, "namespace: default\n", "namespace: default\n  uid: "+uid+"\n")
+	}
+	c := kube.New(kube.Options{})
+	state := conform.NewState()
+	for i, step := range []struct {
+		event string
+		want  int
+	}{{slice, 0}, {pod("second"), 0}, {pod("first"), 1}, {pod("second"), 0}, {edit(t, slice, "uid: first", "uid: second"), 1}, {reviewsPod, 1}} {
+		if err := state.Apply(c.Convert(objects(t, step.event))); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(endpoints(state, reviewsHost)); got != step.want {
+			t.Errorf("step %d: %d endpoints, want %d", i, got, step.want)
+		}
+	}
+}
+
+// A pod's addresses of both families are one endpoint where the mesh and the service have both, else two.
+func TestDualStack(t *testing.T) {
+	pod := edit(t, reviewsPod, "podIPs: [{ip: 10.244.0.5}]", `podIPs: [{ip: 10.244.0.5}, {ip: "FD00::5"}]`)
+	v6 := edit(t, reviewsSlice, "name: reviews-abc", "name: reviews-v6", "IPv4", "IPv6", "[10.244.0.5]", `["FD00::5"]`)
+	both := edit(t, reviewsService, "clusterIP: 10.96.0.10", `clusterIP: 10.96.0.10
+  clusterIPs: [10.96.0.10, "fd00:96::10"]`)
+	headless := edit(t, reviewsService, "clusterIP: 10.96.0.10", "clusterIP: None\n  clusterIPs: [None]")
+	for _, c := range []struct {
+		name    string
+		on      bool
+		service string
+		pod     string
+		want    map[string][]string
+	}{
+		{"off", false, both, pod, map[string][]string{"10.244.0.5:9080/http": nil, "fd00::5:9080/http": nil}},
+		{"on", true, both, pod, map[string][]string{"10.244.0.5:9080/http": {"fd00::5"}}},
+		{"one cluster IP", true, reviewsService, pod, map[string][]string{"10.244.0.5:9080/http": nil, "fd00::5:9080/http": nil}},
+		{"headless", true, headless, pod, map[string][]string{"10.244.0.5:9080/http": nil, "fd00::5:9080/http": nil}},
+		{"pod of one address", true, both, reviewsPod, map[string][]string{"10.244.0.5:9080/http": nil, "fd00::5:9080/http": nil}},
+	} {
+		got := map[string][]string{}
+		for at, e := range endpoints(converted(t, kube.Options{DualStack: c.on}, c.service, c.pod, reviewsSlice, v6), reviewsHost) {
+			got[at] = e.MoreAddresses
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", c.name, diff)
 		}
 	}
 }
@@ -196,6 +280,16 @@ endpoints: [{addresses: [192.0.2.2]}, {addresses: [192.0.2.1]}, {addresses: [192
 	want := []string{"192.0.2.1:80/a", "192.0.2.1:80/b", "192.0.2.2:80/a", "192.0.2.2:80/b"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Slices that were copied from other clusters are passed over, with or without the label of a service of this one.
+func TestSliceOfClusterSet(t *testing.T) {
+	for _, labels := range []string{"multicluster.kubernetes.io/service-name: reviews", "kubernetes.io/service-name: reviews, multicluster.kubernetes.io/service-name: reviews"} {
+		state := converted(t, kube.Options{}, reviewsPod, edit(t, reviewsSlice, "kubernetes.io/service-name: reviews", labels))
+		if len(state.Shards) != 0 || len(state.Problems) != 0 {
+			t.Errorf("%s: %d shards, problems %v", labels, len(state.Shards), state.Problems)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,22 +13,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
-// setNode takes up a Node, nil if it is gone. All that counts of it is where it is.
-func (c *Converter) setNode(node string, now *config.Config) {
-	var at mesh.Locality
-	if now != nil {
-		at = nodeLocality(now.Labels)
-	}
-	if at == c.nodes[node] {
-		return
-	}
-	if at == (mesh.Locality{}) {
-		delete(c.nodes, node)
+// node is what of a Node counts: where it is, and for gateways that are reached by way of nodes, where and whether it is one.
+type node struct {
+	locality mesh.Locality
+	external string // its first external IP, "" if it has none
+	labels   map[string]string
+}
+
+// setNode takes up a Node, nil if it is gone.
+func (c *Converter) setNode(name string, object *config.Config) {
+	old, known := c.nodes[name]
+	var now node
+	if object == nil {
+		delete(c.nodes, name)
 	} else {
-		c.nodes[node] = at
+		now = node{nodeLocality(object.Labels), externalIP(config.Spec[*corev1.Node](object)), object.Labels}
+		c.nodes[name] = now
 	}
-	for k := range c.podsOn[node] {
-		c.touchPod(k, c.pods[k])
+	if old.locality != now.locality {
+		for k := range c.podsOn.Of(name) {
+			c.touchPod(k, c.pods[k])
+		}
+	}
+	if !known || object == nil || old.external != now.external || !maps.Equal(old.labels, now.labels) {
+		c.dirtyServices.addAll(maps.Keys(c.onNodes))
 	}
 }
 
@@ -48,7 +57,7 @@ func (c *Converter) localityOf(labels map[string]string, node string) mesh.Local
 		}
 		return mesh.ParseLocality(own)
 	}
-	return c.nodes[node]
+	return c.nodes[node].locality
 }
 
 // networkOf says which network an address is in: the one of the pod's label, else of the cluster, else the one that

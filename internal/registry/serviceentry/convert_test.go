@@ -109,6 +109,40 @@ func TestSelector(t *testing.T) {
 	}
 }
 
+// Pods are selected as WorkloadEntries are, unless that is turned off.
+func TestIgnorePods(t *testing.T) {
+	state := conform.Fold(serviceentry.New(serviceentry.Options{IgnorePods: true}).Convert(mesh.Batch{{Config: object(t, selectingEntry)}}))
+	if s := service(t, state, "vms.example.com"); s.SelectsPods || !s.SelectsWorkloadEntries {
+		t.Errorf("pods %t, workload entries %t", s.SelectsPods, s.SelectsWorkloadEntries)
+	}
+}
+
+// A workload, or an endpoint, that is labelled as draining gets nothing new.
+func TestDraining(t *testing.T) {
+	w := converted(t, object(t, "kind: WorkloadEntry\nmetadata: {name: w, namespace: default, labels: {istio.io/draining: \"true\"}}\nspec: {address: 192.0.2.1}"))
+	for _, w := range w.Workloads {
+		if w.Health != mesh.Draining {
+			t.Errorf("health of the workload %q", w.Health)
+		}
+	}
+	s := converted(t, object(t, `
+kind: ServiceEntry
+metadata: {name: db, namespace: default}
+spec:
+  hosts: [db.example.com]
+  resolution: STATIC
+  ports: [{number: 80, name: http}]
+  endpoints: [{address: 192.0.2.1, labels: {istio.io/draining: "true"}}]`))
+	for _, shard := range s.Shards {
+		if shard.Endpoints[0].Health != mesh.Draining {
+			t.Errorf("health of the endpoint %q", shard.Endpoints[0].Health)
+		}
+	}
+	if len(w.Workloads) != 1 || len(s.Shards) != 1 {
+		t.Errorf("%d workloads, %d shards", len(w.Workloads), len(s.Shards))
+	}
+}
+
 func TestWorkload(t *testing.T) {
 	state := converted(t, object(t, workloadEntry))
 	want := mesh.Workload{

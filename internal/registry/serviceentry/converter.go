@@ -15,6 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/registry"
+	"github.com/meshpilot/meshpilot/internal/spiffe"
 )
 
 // Options say where the objects count.
@@ -24,6 +25,8 @@ type Options struct {
 	// TrustDomain is the first part of workload identities until Settings name another (MeshConfig.trustDomain);
 	// "cluster.local" if empty.
 	TrustDomain string
+	// IgnorePods has ServiceEntries not select pods (PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
+	IgnorePods bool
 }
 
 // Converter converts ServiceEntries and WorkloadEntries. It is used by one goroutine.
@@ -210,5 +213,5 @@ func (c *Converter) account(namespace, serviceAccount string) string {
 	if serviceAccount == "" {
 		return ""
 	}
-	return "spiffe://" + c.trustDomain + "/ns/" + namespace + "/sa/" + serviceAccount
+	return spiffe.Account{TrustDomain: c.trustDomain, Namespace: namespace, Name: serviceAccount}.String()
 }

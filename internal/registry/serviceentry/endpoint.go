@@ -109,6 +109,7 @@ func (r *reader) endpoint(entry *networking.WorkloadEntry, labels map[string]str
 		Network:   network,
 		Cluster:   r.options.Cluster,
 		Weight:    entry.GetWeight(),
+		Health:    mesh.HealthOf(labels),
 		TLS:       takesMutualTLS(entry.GetServiceAccount(), labels),
 	}
 }

@@ -47,7 +47,7 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 		if len(spec.GetEndpoints()) > 0 {
 			r.wrong(config.Error, "spec.endpoints", "cannot be used together with workloadSelector, which counts")
 		}
-		base.SelectsPods, base.SelectsWorkloadEntries = true, true
+		base.SelectsPods, base.SelectsWorkloadEntries = !r.options.IgnorePods, true
 		if base.Selector = selector.GetLabels(); base.Selector == nil {
 			base.Selector = map[string]string{} // all of the namespace
 		}

@@ -6,10 +6,10 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // exportTo gives where the ServiceEntry is visible: as it says itself, as far as the mesh allows
@@ -58,15 +58,6 @@ func (r *reader) visibility() meshconfig.ServiceEntryVisibility_Visibility {
 
 // selects says whether a selector of MeshConfig chooses a namespace. One that cannot be read chooses none.
 func selects(selector *meshconfig.LabelSelector, namespace map[string]string) bool {
-	if selector == nil {
-		return false
-	}
-	converted := &metav1.LabelSelector{MatchLabels: selector.GetMatchLabels()}
-	for _, e := range selector.GetMatchExpressions() {
-		converted.MatchExpressions = append(converted.MatchExpressions, metav1.LabelSelectorRequirement{
-			Key: e.GetKey(), Operator: metav1.LabelSelectorOperator(e.GetOperator()), Values: e.GetValues(),
-		})
-	}
-	parsed, err := metav1.LabelSelectorAsSelector(converted)
+	parsed, err := mesh.LabelSelector(selector)
 	return err == nil && parsed.Matches(labels.Set(namespace))
 }

@@ -37,6 +37,7 @@ func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 		Locality:  e.Locality,
 		Network:   e.Network,
 		Weight:    e.Weight,
+		Health:    e.Health,
 		TLS:       e.TLS,
 		Ready:     r.healthy(),
 		From:      r.object.Key,

@@ -1,10 +1,12 @@
-// Package settings is the source of mesh-wide settings: the mesh configuration and the mesh networks, each a file that is
-// watched.
+// Package settings is the source of mesh-wide settings: the mesh configuration and the mesh networks.
 //
-// In: two files, either of which may be missing. Out: Settings events. Law: a file that cannot be read or parsed is a
-// Problem, and what was read before stays; so does what a file said that is gone. A file that never was leaves the defaults.
+// In: two files, or the ConfigMap "istio" of the control plane's namespace where a file is not there at the start, and a shared
+// ConfigMap that counts for what those do not say; all of them are watched. Out: Settings events.
+// Law: a text that cannot be parsed is a Problem, and what was said there before stays; so does what was said by a file or
+// ConfigMap that is gone. What never was leaves the defaults. A ConfigMap that was never good is waited for: the defaults are
+// another mesh.
 //
-// Start with [Source].
+// Start with [Source]; origin.go says where texts come from, and what of them counts.
 package settings
 
 import (
@@ -16,16 +18,26 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/source"
 	"github.com/meshpilot/meshpilot/internal/source/file/watch"
 )
 
-// Source watches the two files.
+// Source watches the files and ConfigMaps.
 type Source struct {
 	// Mesh and Networks are paths; empty: none.
 	Mesh, Networks string
+	// ConfigMaps are those of an API server; the zero value is none.
+	ConfigMaps ConfigMaps
+}
+
+// ConfigMaps are the ConfigMaps with settings. Their keys are "mesh" and "meshNetworks".
+type ConfigMaps struct {
+	// Objects gives the ConfigMaps of these names; nil: there is no API server.
+	Objects source.Source
+	// Namespace is theirs. Name is that of the control plane's own ("istio", "istio-REVISION"), Shared that of the one beneath it
+	// (SHARED_MESH_CONFIG), empty: none.
+	Namespace, Name, Shared string
 }
 
 var _ source.Source = (*Source)(nil)
@@ -35,100 +47,83 @@ func (s *Source) Name() string { return "settings" }
 
 // Check says what is wrong with the files now, for a clear error before anything starts. Missing files are not wrong.
 func (s *Source) Check() error {
-	for path, parse := range s.files() {
-		text, err := os.ReadFile(path)
+	for _, o := range s.origins() {
+		if o.configMap != "" {
+			continue
+		}
+		text, err := os.ReadFile(o.path)
 		if os.IsNotExist(err) {
 			continue
 		}
 		if err == nil {
-			_, err = parse(text)
+			err = o.what.check(text)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", o.path, err)
 		}
 	}
 	return nil
 }
 
-// Load gives the mesh configuration as its file has it now, for what is read only once, at the start (configSources). It is
-// the default one if there is no file.
-func (s *Source) Load() (*meshconfig.MeshConfig, error) {
-	text, err := os.ReadFile(s.Mesh)
-	if s.Mesh == "" || os.IsNotExist(err) {
-		return mesh.DefaultMeshConfig(), nil
-	}
-	var m *meshconfig.MeshConfig
-	if err == nil {
-		m, err = mesh.ParseMeshConfig(text)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Mesh, err)
-	}
-	return m, nil
-}
-
-func (s *Source) files() map[string]func([]byte) (mesh.Settings, error) {
-	m := map[string]func([]byte) (mesh.Settings, error){}
-	if s.Mesh != "" {
-		m[s.Mesh] = func(text []byte) (mesh.Settings, error) {
-			c, err := mesh.ParseMeshConfig(text)
-			return mesh.Settings{Mesh: c}, err
+// Load gives the mesh configuration as it is now, for what is read only once, at the start (configSources): with read giving the
+// text of a key of a ConfigMap, nil if there is none. It is the default one if nobody says anything.
+func (s *Source) Load(read func(name, key string) ([]byte, error)) (*meshconfig.MeshConfig, error) {
+	var texts [][]byte
+	for _, o := range s.origins() {
+		if o.what != meshOf {
+			continue
 		}
-	}
-	if s.Networks != "" {
-		m[s.Networks] = func(text []byte) (mesh.Settings, error) {
-			if len(text) == 0 {
-				return mesh.Settings{Networks: new(meshconfig.MeshNetworks)}, nil
-			}
-			n, err := mesh.ParseMeshNetworks(text)
-			return mesh.Settings{Networks: n}, err
+		text, err := o.load(read)
+		if err == nil {
+			err = o.what.check(text)
 		}
-	}
-	return m
-}
-
-// Run sends the settings of the files that are there, Synced, and then every change.
-func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
-	first := mesh.Batch{}
-	for path, parse := range s.files() {
-		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // the watch below says what is wrong with it
+			return nil, fmt.Errorf("%s: %w", o.name(s.ConfigMaps.Namespace), err)
 		}
-		first = append(first, s.events(path, text, parse)...)
+		if text != nil {
+			texts = append(texts, text)
+		}
 	}
-	if !send(ctx, out, append(first, mesh.Event{Op: mesh.Synced, Source: s.Name()})) {
-		return nil
+	return mesh.ParseMeshConfig(texts...)
+}
+
+// FromFiles says whether the mesh configuration is read from no ConfigMap.
+func (s *Source) FromFiles() bool {
+	for _, o := range s.origins() {
+		if o.what == meshOf && o.configMap != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Run sends the settings that there are, Synced, and then every change.
+func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
+	origins := s.origins()
+	r := &run{Source: s, origins: origins, texts: make([][]byte, len(origins)), out: out, reads: make(chan reading)}
+	for i, o := range origins {
+		if o.configMap == "" {
+			if text, err := os.ReadFile(o.path); err == nil { // the watch below says what is wrong with it
+				r.take(reading{i, text, true})
+			}
+		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for path, parse := range s.files() {
+	for i, o := range origins {
+		if o.configMap != "" {
+			continue
+		}
 		group.Go(func() error {
-			watch.File(ctx, path, watch.Options{}, func(text []byte) {
-				send(ctx, out, s.events(path, text, parse))
-			})
+			watch.File(ctx, o.path, watch.Options{}, func(text []byte) { r.give(ctx, reading{i, text, true}) })
 			return nil
 		})
 	}
-	<-ctx.Done()
+	objects := make(chan mesh.Batch)
+	if s.ConfigMaps.Objects != nil {
+		group.Go(func() error { return s.ConfigMaps.Objects.Run(ctx, objects) })
+	} else {
+		r.listed = true
+	}
+	group.Go(func() error { r.loop(ctx, objects); return nil })
 	return group.Wait()
-}
-
-// events gives what a file's text says: settings, or a Problem that mends itself with the next good text.
-func (s *Source) events(path string, text []byte, parse func([]byte) (mesh.Settings, error)) mesh.Batch {
-	settings, err := parse(text)
-	if err != nil {
-		return mesh.Batch{{Source: s.Name(), Problems: &mesh.Problems{Scope: path, List: []config.Problem{
-			{Origin: path, Reason: err.Error(), Severity: config.Error},
-		}}}}
-	}
-	return mesh.Batch{{Source: s.Name(), Settings: &settings}, {Source: s.Name(), Problems: &mesh.Problems{Scope: path}}}
-}
-
-func send(ctx context.Context, out chan<- mesh.Batch, b mesh.Batch) bool {
-	select {
-	case out <- b:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

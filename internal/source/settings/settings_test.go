@@ -94,18 +94,18 @@ func TestCheckNamesTheFile(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh")
-	if m, err := (&Source{Mesh: path}).Load(); err != nil || m.TrustDomain != "cluster.local" {
+	if m, err := (&Source{Mesh: path}).Load(nil); err != nil || m.TrustDomain != "cluster.local" {
 		t.Errorf("without a file: %v, %v", m, err)
 	}
-	if m, err := (&Source{}).Load(); err != nil || m.TrustDomain != "cluster.local" {
+	if m, err := (&Source{}).Load(nil); err != nil || m.TrustDomain != "cluster.local" {
 		t.Errorf("without a path: %v, %v", m, err)
 	}
 	write(t, path, "configSources: [{address: 'xds://127.0.0.1:15099'}]\n")
-	if m, err := (&Source{Mesh: path}).Load(); err != nil || len(m.ConfigSources) != 1 {
+	if m, err := (&Source{Mesh: path}).Load(nil); err != nil || len(m.ConfigSources) != 1 {
 		t.Errorf("with a file: %v, %v", m, err)
 	}
 	write(t, path, "connectTimeout: soon\n")
-	if _, err := (&Source{Mesh: path}).Load(); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := (&Source{Mesh: path}).Load(nil); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("with a broken file: %v", err)
 	}
 }

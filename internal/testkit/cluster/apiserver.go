@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"k8s.io/client-go/rest"
@@ -18,15 +18,13 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, peer := "http://"+c.etcdAddress(), "http://"+c.loopback(c.ports.peer)
-	c.etcd, err = c.keeper.start("etcd", path, c.file("logs"), os.Environ(),
+	client, peer := "http://"+c.ports.etcd.address(), "http://"+c.ports.peer.address()
+	c.etcd, err = startProcess(c.thread, "etcd", path, c.file("logs"),
 		"--data-dir="+c.file("etcd"), "--name=default", "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 	return err
 }
-
-func (c *Cluster) etcdAddress() string { return c.loopback(c.ports.etcd) }
 
 // startAPIServer starts kube-apiserver and does not wait for it.
 func (c *Cluster) startAPIServer(ctx context.Context) error {
@@ -36,21 +34,25 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	}
 	k := c.keys
 	args := []string{
-		"--etcd-servers=http://" + c.etcdAddress(), "--storage-media-type=application/vnd.kubernetes.protobuf",
-		"--bind-address=" + c.net.listen, "--secure-port=" + strconv.Itoa(int(c.ports.api.number)), "--permit-port-sharing",
-		"--service-cluster-ip-range=" + c.net.services,
+		"--etcd-servers=http://" + c.ports.etcd.address(), "--storage-media-type=application/vnd.kubernetes.protobuf",
+		"--secure-port=" + strconv.Itoa(int(c.ports.api.number)), "--permit-port-sharing",
+		"--service-cluster-ip-range=" + strings.Join(texts(c.net.services), ","),
 		"--tls-cert-file=" + k.file("kube-apiserver.crt"), "--tls-private-key-file=" + k.file("kube-apiserver.key"),
 		"--client-ca-file=" + k.file("ca.crt"), "--authorization-mode=RBAC", "--allow-privileged=true",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + k.file("service-account.pub"), "--service-account-signing-key-file=" + k.file("service-account.key"),
 		"--enable-priority-and-fairness=false", "--profiling=false",
 	}
-	args = append(args, c.net.apiServerArgs(k)...)
+	args = append(args, c.net.apiServerArgs()...)
+	if c.net.hasNode() {
+		args = append(args, "--kubelet-client-certificate="+k.file("admin.crt"), "--kubelet-client-key="+k.file("admin.key"),
+			"--kubelet-preferred-address-types=InternalIP")
+	}
 	if c.options.Tier == API {
 		// Nobody makes the service accounts that this plugin wants pods to have.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
-	c.apiServer, err = c.keeper.start("kube-apiserver", path, c.file("logs"), os.Environ(), append(args, c.options.APIServerArgs...)...)
+	c.apiServer, err = startProcess(c.thread, "kube-apiserver", path, c.file("logs"), append(args, c.options.APIServerArgs...)...)
 	return err
 }
 

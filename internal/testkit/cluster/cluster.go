@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/thread"
 )
 
 // Cluster is one that is up.
@@ -23,7 +24,8 @@ type Cluster struct {
 	admin    *rest.Config
 	net      network
 	ports    *ports
-	keeper   *keeper
+	thread   *thread.Thread // starts everything; in the node's namespaces if there is a node
+	node     *node          // nil without one
 	began    time.Time
 
 	etcd, apiServer, controllers *process
@@ -71,11 +73,10 @@ func (c *Cluster) up(ctx context.Context) (err error) {
 	if err := c.makeDir(); err != nil {
 		return err
 	}
-	c.net = loopbackNetwork()
-	if c.keeper, err = newKeeper(nil); err != nil {
+	if c.net, err = networkOf(c.options); err != nil {
 		return err
 	}
-	if c.ports, err = reservePorts(netip.MustParseAddr("127.0.0.1")); err != nil {
+	if err := c.makePlace(); err != nil {
 		return err
 	}
 	if err := c.makeKeys(); err != nil {
@@ -91,18 +92,50 @@ func (c *Cluster) up(ctx context.Context) (err error) {
 		return err
 	}
 	c.say("the API server is ready")
+	if c.options.Tier >= Controllers {
+		if err := c.startControllers(ctx); err != nil {
+			return err
+		}
+	}
+	if c.options.Tier >= Node {
+		if err := c.startNode(ctx); err != nil {
+			return err
+		}
+	}
 	if err := c.InstallCRDs(ctx, crds...); err != nil {
 		return err
 	}
 	c.say("kinds are installed")
-	if c.options.Tier == API {
-		return nil
+	if c.options.Tier >= Controllers {
+		if err := c.awaitControllers(ctx); err != nil {
+			return err
+		}
+		c.say("the controllers work")
 	}
-	if err := c.startControllers(ctx); err != nil {
+	if c.options.Tier >= Node {
+		if err := c.awaitNode(ctx); err != nil {
+			return err
+		}
+		c.say("the node and its DNS are ready")
+	}
+	return nil
+}
+
+// makePlace makes the thread that starts processes, in the node's namespaces if there is to be a node, and reserves ports.
+func (c *Cluster) makePlace() (err error) {
+	if c.net.hasNode() {
+		if c.node, err = newNode(c.net); err != nil {
+			return err
+		}
+		c.thread = c.node.thread
+		c.ports, err = c.node.reservePorts()
 		return err
 	}
-	c.say("the controllers work")
-	return nil
+	if c.thread, err = thread.New(nil); err != nil {
+		return err
+	}
+	c.ports, err = reservePorts()
+	return err
 }
 
 func (c *Cluster) say(format string, args ...any) {
@@ -127,12 +160,32 @@ func (c *Cluster) makeKeys() (err error) {
 		return err
 	}
 	const service = "kubernetes.default.svc"
-	if err := c.keys.server("kube-apiserver", []string{"127.0.0.1", "10.96.0.1"},
+	if err := c.keys.server("kube-apiserver", c.net.certified(),
 		"localhost", "kubernetes", "kubernetes.default", service, service+".cluster.local"); err != nil {
 		return err
 	}
-	c.admin = c.keys.userConfig(c.apiAddress(), "admin", "system:masters")
+	if c.net.hasNode() {
+		if err := c.keys.server(nodeName, texts(c.net.nodes), nodeName); err != nil {
+			return err
+		}
+	}
+	admin := c.keys.user("admin", "system:masters")
+	if err := admin.WriteFiles(c.keys.file("admin.crt"), c.keys.file("admin.key")); err != nil {
+		return err
+	}
+	c.admin = c.keys.config(c.apiAddress())
+	c.admin.CertData, c.admin.KeyData = admin.CertificatePEM(), admin.KeyPEM()
 	return WriteKubeconfig(c.Kubeconfig(), c.admin)
+}
+
+// innerAddress is where the cluster's own programs find the API server, apiAddress where all others do.
+func (c *Cluster) innerAddress() string { return c.ports.api.address() }
+
+func (c *Cluster) apiAddress() string {
+	if c.node != nil {
+		return c.node.door.address()
+	}
+	return c.innerAddress()
 }
 
 // Config is that of an administrator's client. The caller may change it.
@@ -143,23 +196,36 @@ func (c *Cluster) Config() *rest.Config {
 // Kubeconfig is the path of an administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.file("admin.kubeconfig") }
 
+// Dir is the directory of the cluster's state: keys, data, and in "logs" what its programs say.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Programs are what the cluster is made of.
+func (c *Cluster) Programs() *Programs { return c.programs }
+
 // Down ends all processes and removes the cluster's state, unless Options named its place.
 func (c *Cluster) Down() error {
-	// Kubernetes first: each writes into the one after it.
+	var errs []error
+	if c.node != nil {
+		errs = append(errs, c.node.stop())
+	}
+	// Each writes into the one after it.
 	c.controllers.kill()
 	c.apiServer.kill()
 	c.etcd.kill()
-	if c.keeper != nil {
-		c.keeper.close()
+	if c.thread != nil {
+		c.thread.Close()
 	}
 	if c.ports != nil {
 		c.ports.release()
 	}
-	if !c.ownDir {
-		return nil
+	if c.node != nil {
+		errs = append(errs, c.node.close())
 	}
-	if err := os.RemoveAll(c.dir); err != nil {
-		return fmt.Errorf("remove the cluster's state: %w", err)
+	if c.ownDir {
+		errs = append(errs, os.RemoveAll(c.dir))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("take the cluster down: %w", err)
 	}
 	return nil
 }

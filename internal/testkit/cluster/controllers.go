@@ -2,13 +2,12 @@ package cluster
 
 import (
 	"context"
-	"os"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// startControllers starts kube-controller-manager, and waits until it has done what a new namespace needs.
+// startControllers starts kube-controller-manager and does not wait for it.
 func (c *Cluster) startControllers(ctx context.Context) error {
 	path, err := c.programs.Path(ctx, "kube-controller-manager")
 	if err != nil {
@@ -16,10 +15,10 @@ func (c *Cluster) startControllers(ctx context.Context) error {
 	}
 	k := c.keys
 	kubeconfig := c.file("kube-controller-manager.kubeconfig")
-	if err := WriteKubeconfig(kubeconfig, k.userConfig(c.apiAddress(), "system:kube-controller-manager")); err != nil {
+	if err := WriteKubeconfig(kubeconfig, k.userConfig(c.innerAddress(), "system:kube-controller-manager")); err != nil {
 		return err
 	}
-	c.controllers, err = c.keeper.start("kube-controller-manager", path, c.file("logs"), os.Environ(),
+	c.controllers, err = startProcess(c.thread, "kube-controller-manager", path, c.file("logs"),
 		"--kubeconfig="+kubeconfig, "--use-service-account-credentials",
 		"--service-account-private-key-file="+k.file("service-account.key"), "--root-ca-file="+k.file("ca.crt"),
 		"--cluster-signing-cert-file="+k.file("ca.crt"), "--cluster-signing-key-file="+k.file("ca.key"),
@@ -27,9 +26,11 @@ func (c *Cluster) startControllers(ctx context.Context) error {
 		// What there is one of is a node that a test may stop: nobody shall judge it or give it addresses.
 		"--controllers=*,-node-lifecycle-controller,-node-ipam-controller,-cloud-node-lifecycle-controller,"+
 			"-service-lb-controller,-node-route-controller,-taint-eviction-controller")
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// awaitControllers waits until they have done what a new namespace needs.
+func (c *Cluster) awaitControllers(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		return err

@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/cluster/image"
+)
 
 // Tier is how much of a cluster is started.
 type Tier int
@@ -34,6 +38,14 @@ type Options struct {
 	NoIstioKinds bool
 	// CRDs are more files or directories with CustomResourceDefinitions.
 	CRDs []string
+	// Images are what Pods may run in the tier Node, besides those of [BaseImages].
+	Images image.Map
+	// Index chooses the cluster's addresses. Those that are to reach each other (see Connect) need different ones; 0 to 40.
+	Index int
+	// DualStack gives a cluster of the tier Node IPv6 addresses, too. The machine must have IPv6.
+	DualStack bool
+	// NodeLabels are labels of the Node, such as its region and zone.
+	NodeLabels map[string]string
 	// Dir keeps the cluster's state: keys, logs, data. Empty: a temporary directory, removed by Down.
 	Dir string
 	// APIServerArgs are more flags of kube-apiserver.
@@ -45,6 +57,6 @@ type Options struct {
 // limits of patience: what takes longer has failed.
 const (
 	startPatience = 90 * time.Second
-	stopPatience  = 10 * time.Second
+	stopPatience  = 15 * time.Second
 	pollInterval  = 20 * time.Millisecond
 )

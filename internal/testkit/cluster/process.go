@@ -7,52 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/thread"
 )
-
-// keeper is a thread that starts processes, which the kernel kills when it ends. That is the parent's death as the kernel
-// sees it (PR_SET_PDEATHSIG): of the thread, not of the program. So it must be a thread that ends with the program or with
-// the cluster and not, like others of a Go program, because some goroutine was locked to it.
-type keeper struct {
-	tasks chan func()
-	ended chan struct{}
-}
-
-// newKeeper starts the thread. prepare runs on it first, for instance to move it to another namespace; nil: nothing does.
-func newKeeper(prepare func() error) (*keeper, error) {
-	k := &keeper{tasks: make(chan func()), ended: make(chan struct{})}
-	prepared := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		defer close(k.ended)
-		if prepare != nil {
-			if err := prepare(); err != nil {
-				prepared <- err
-				return
-			}
-		}
-		prepared <- nil
-		for task := range k.tasks {
-			task()
-		}
-	}()
-	return k, <-prepared
-}
-
-// do runs f on the thread.
-func (k *keeper) do(f func() error) error {
-	result := make(chan error)
-	k.tasks <- func() { result <- f() }
-	return <-result
-}
-
-// close ends the thread, and with it what it started.
-func (k *keeper) close() {
-	close(k.tasks)
-	<-k.ended
-}
 
 // process is one program of a cluster.
 type process struct {
@@ -62,8 +21,8 @@ type process struct {
 	done chan struct{}
 }
 
-// start runs a program with its output appended to a log file. env is all of its environment.
-func (k *keeper) start(name, path, logs string, env []string, args ...string) (*process, error) {
+// startProcess runs a program with its output appended to a log file, until the thread ends.
+func startProcess(on *thread.Thread, name, path, logs string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(logs, name+".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -71,10 +30,10 @@ func (k *keeper) start(name, path, logs string, env []string, args ...string) (*
 	}
 	defer log.Close()
 	p.cmd = exec.Command(path, args...)
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, env
+	p.cmd.Stdout, p.cmd.Stderr = log, log
 	// A session of its own: an interrupt at the terminal is for the program that then ends it in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if err := k.do(p.cmd.Start); err != nil {
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := on.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {

@@ -10,19 +10,43 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // patience is how long a new cluster or listener waits for a secret. The control plane answers at once or, where there is no
 // such secret, not at all: then only what needs it fails, and what came with it need not wait.
 const patience = 5 * time.Second
 
-// Secret asks for a secret over ADS, by its SDS name.
+// agent is the static cluster of the proxy by which its agent is asked.
+const agent = "sds-grpc"
+
+// Secret asks for a secret by its SDS name: the agent for the proxy's own identity, the control plane over ADS for all else.
 func Secret(name string) *tlsv3.SdsSecretConfig {
+	if name == mesh.OwnCertificate || name == mesh.MeshRoots {
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: fromAgent()}
+	}
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
 		InitialFetchTimeout:   durationpb.New(patience),
 		ResourceApiVersion:    corev3.ApiVersion_V3,
 	}}
+}
+
+// fromAgent waits without limit: a listener without the proxy's certificate would turn everybody away.
+func fromAgent() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
+			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
+			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: agent},
+			}}},
+		}},
+		InitialFetchTimeout: durationpb.New(0),
+		ResourceApiVersion:  corev3.ApiVersion_V3,
+	}
 }
 
 // Validation says which certificates of the other side are taken, but for the authorities: those that have one of the names,
@@ -38,6 +62,26 @@ func Validation(names []string, revoked string) *tlsv3.CertificateValidationCont
 		v.Crl = &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: revoked}}
 	}
 	return v
+}
+
+// OfDomain takes certificates with an identity of a trust domain.
+func OfDomain(domain string) *tlsv3.SubjectAltNameMatcher {
+	return &tlsv3.SubjectAltNameMatcher{
+		SanType: tlsv3.SubjectAltNameMatcher_URI,
+		Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + domain + "/"}},
+	}
+}
+
+// PeerParameters gives versions and curves of mutual TLS between proxies (MeshConfig.meshMTLS): TLS 1.2 at least.
+func PeerParameters(m *meshconfig.MeshConfig) *tlsv3.TlsParameters {
+	p := &tlsv3.TlsParameters{
+		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+		EcdhCurves: m.GetMeshMTLS().GetEcdhCurves(), CipherSuites: m.GetMeshMTLS().GetCipherSuites(),
+	}
+	if m.GetMeshMTLS().GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
+		p.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
+	}
+	return p
 }
 
 // sanType says what kind of name a subjectAltName of the API is, which the API does not.

@@ -16,6 +16,28 @@ func encodeAccounts(svc *mesh.Service, endpoints *snapshot.EndpointSet) string {
 	return strings.Join(slices.Compact(all), "\n")
 }
 
+// inDomains gives accounts as they are called in each of the mesh's trust domains, sorted: workloads move from one to another one by
+// one. Accounts of other domains are as they are.
+func inDomains(accounts, domains []string) []string {
+	if len(domains) == 1 {
+		return accounts
+	}
+	var all []string
+	for _, a := range accounts {
+		rest, isID := strings.CutPrefix(a, "spiffe://")
+		domain, path, _ := strings.Cut(rest, "/")
+		if !isID || !slices.Contains(domains, domain) {
+			all = append(all, a)
+			continue
+		}
+		for _, d := range domains {
+			all = append(all, "spiffe://"+d+"/"+path)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func decodeAccounts(text string) []string {
 	if text == "" {
 		return nil

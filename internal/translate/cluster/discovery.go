@@ -14,24 +14,30 @@ import (
 
 // discover says how Envoy finds the endpoints.
 func (in OutboundInput) discover(c *clusterv3.Cluster, port mesh.Port, p *networking.TrafficPolicy) {
-	passthrough := p.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH
 	switch {
 	case dynamic(in.Service): // see applyDynamic
-	case passthrough && in.Proxy.Type != mesh.RouterProxy:
-		applyType(c, clusterv3.Cluster_ORIGINAL_DST)
-	case endpoint.ByEDS(in.Service, in.Proxy.Type):
-		applyEDS(c)
-	case in.Service.Resolution == mesh.Passthrough:
+	case in.byAddress(p):
 		applyType(c, clusterv3.Cluster_ORIGINAL_DST)
 		// Only a ServiceEntry says another port for an address that the caller chose (resolution NONE with targetPort).
-		if in.Service.Provider == mesh.External && port.Target != 0 && port.Target != port.Number {
+		if in.Service.Resolution == mesh.Passthrough && in.Service.Provider == mesh.External && port.Target != 0 && port.Target != port.Number {
 			c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 				UpstreamPortOverride: wrapperspb.UInt32(port.Target),
 			}}
 		}
+	case endpoint.ByEDS(in.Service, in.Proxy.Type):
+		applyEDS(c)
 	default:
 		in.resolve(c)
 	}
+}
+
+// byAddress says that calls go where the caller chose: to pods behind a headless service, or as a DestinationRule says
+// (PASSTHROUGH).
+func (in OutboundInput) byAddress(p *networking.TrafficPolicy) bool {
+	if p.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH && in.Proxy.Type != mesh.RouterProxy {
+		return true
+	}
+	return in.Service.Resolution == mesh.Passthrough && !endpoint.ByEDS(in.Service, in.Proxy.Type)
 }
 
 func applyType(c *clusterv3.Cluster, t clusterv3.Cluster_DiscoveryType) {

@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -133,7 +134,7 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 
 // checksAccounts says whether the View's proxies see the service, and check whose endpoints it has.
 func checksAccounts(v *view.View, k mesh.ServiceKey) bool {
-	if v.Key.Certificate == (mesh.CertificateFiles{}) {
+	if v.Key.Client == (mesh.Credentials{}) {
 		return false
 	}
 	svc := v.Service(k.Host)
@@ -205,6 +206,9 @@ func (g *Generator) completed(v *view.View, in OutboundInput) OutboundInput {
 	if resolved(in.Service) {
 		a := endpoint.InputFor(v, in.Service, in.Name())
 		in.Endpoints, in.Caller = a.Endpoints, a.Caller
+	}
+	if in.byAddress(policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port)) {
+		in.AllTLS = v.Endpoints(in.Service).AllTLS()
 	}
 	if in.mutualBetweenProxies() {
 		in.Accounts = encodeAccounts(in.Service, v.Endpoints(in.Service))

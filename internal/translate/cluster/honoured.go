@@ -68,9 +68,6 @@ func (u *unhonoured) level(field string, l level) {
 
 func (u *unhonoured) tls(field string, tls *networking.ClientTLSSettings) {
 	switch tls.GetMode() {
-	case networking.ClientTLSSettings_ISTIO_MUTUAL:
-		u.warn(field+".mode", "ISTIO_MUTUAL is followed only by proxies that have a certificate in files (TLS_CLIENT_CERT_CHAIN, TLS_CLIENT_KEY and TLS_CLIENT_ROOT_CERT of the node's metadata): "+
-			"there is no certificate authority yet, and connections of the others are not encrypted")
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
 		if tls.GetCredentialName() != "" {
 			u.credential(field+".credentialName", tls)

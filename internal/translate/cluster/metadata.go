@@ -18,8 +18,10 @@ func (f fields) proto() *corev3.Metadata {
 	if len(f) == 0 {
 		return nil
 	}
-	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{istioMetadata: {Fields: f}}}
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{istioMetadata: f.message()}}
 }
+
+func (f fields) message() *structpb.Struct { return &structpb.Struct{Fields: f} }
 
 func outboundMetadata(in OutboundInput) *corev3.Metadata {
 	f := fields{}

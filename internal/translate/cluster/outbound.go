@@ -27,6 +27,8 @@ type OutboundInput struct {
 	Caller    endpoint.Caller
 	// Accounts are who may answer for the service, encoded by encodeAccounts. They are set only where proxies check that.
 	Accounts string
+	// AllTLS says that all endpoints take mutual TLS, of which there are some. It is set only where callers choose the address.
+	AllTLS bool
 }
 
 // Name gives the cluster's name.
@@ -56,6 +58,7 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 	in.discover(c, port, p)
 	applyConnectionPool(c, mesh, p.GetConnectionPool(), p.GetRetryBudget())
 	applyOutlierDetection(c, p.GetOutlierDetection())
+	applySessions(c, in.Service)
 	if c.GetType() == clusterv3.Cluster_ORIGINAL_DST {
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	} else {

@@ -12,11 +12,11 @@ type Proxy struct {
 	IPv4, IPv6 bool
 	// SocketMark is the SO_MARK of their own connections, by which capture lets them pass; 0: none.
 	SocketMark int
-	// Certificate is what they have for their own connections to other proxies.
-	Certificate mesh.CertificateFiles
+	// Credentials are what they have for their own connections to other proxies.
+	Credentials mesh.Credentials
 }
 
 // ProxyOf gives the Proxy of a View.
 func ProxyOf(v *view.View) Proxy {
-	return Proxy{Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark, Certificate: v.Key.Certificate}
+	return Proxy{Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark, Credentials: v.Key.Client}
 }

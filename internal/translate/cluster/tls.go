@@ -19,7 +19,7 @@ import (
 // transport is what a cluster's bytes are wrapped in.
 type transport struct {
 	tls           *networking.ClientTLSSettings
-	defaults      *meshconfig.MeshConfig_TLSConfig
+	mesh          *meshconfig.MeshConfig
 	proxyProtocol *networking.TrafficPolicy_ProxyProtocol
 	proxy         Proxy
 	// credentials says that tls may name secrets that are not for everyone: it is for chosen proxies.
@@ -30,38 +30,57 @@ type transport struct {
 	name    mesh.ClusterName
 	// accounts are who may answer for the service.
 	accounts []string
+	// automatic says that proxies call each other with mutual TLS where no user says how a service is called.
+	automatic automatic
 }
+
+// automatic is which endpoints are called with mutual TLS unasked.
+type automatic int
+
+const (
+	never automatic = iota
+	// whereTaken are those whose metadata says that they take it.
+	whereTaken
+	// always is all of them.
+	always
+)
 
 // transport gives what connections of the cluster are wrapped in.
 func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) transport {
 	return transport{
-		tls: p.GetTls(), defaults: in.Settings.Mesh.GetTlsDefaults(), proxyProtocol: p.GetProxyProtocol(), proxy: in.Proxy,
+		tls: p.GetTls(), mesh: in.Settings.Mesh, proxyProtocol: p.GetProxyProtocol(), proxy: in.Proxy, automatic: in.automatic(p),
 		credentials: in.Rule != nil && in.Rule.Selects, service: in.Service, port: port, name: in.Name(), accounts: decodeAccounts(in.Accounts),
 	}
 }
 
 // apply sets the cluster's transport socket: TLS, a PROXY protocol header before it, both or none.
 func (t transport) apply(c *clusterv3.Cluster, http *httpProtocol) {
-	switch t.tls.GetMode() {
-	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:
-		c.TransportSocket = socket("envoy.transport_sockets.tls", t.originated(http))
-	case networking.ClientTLSSettings_ISTIO_MUTUAL:
-		if t.proxy.Certificate != (mesh.CertificateFiles{}) {
-			c.TransportSocket = socket("envoy.transport_sockets.tls", t.betweenProxies(http))
-		}
-	default:
+	mode := t.tls.GetMode()
+	switch {
+	case mode == networking.ClientTLSSettings_SIMPLE, mode == networking.ClientTLSSettings_MUTUAL:
+		c.TransportSocket = t.announced(socket("envoy.transport_sockets.tls", t.originated(http)))
+	case t.automatic == whereTaken:
+		t.matchEndpoints(c, http)
+	case t.automatic == always, mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
+		t.matchRequests(c, http)
+	case t.proxyProtocol != nil:
+		c.TransportSocket = t.announced(plain())
 	}
+}
+
+// announced puts a PROXY protocol header before what a socket sends, if the user wants one.
+func (t transport) announced(inner *corev3.TransportSocket) *corev3.TransportSocket {
 	if t.proxyProtocol == nil {
-		return
+		return inner
 	}
-	inner := c.TransportSocket
-	if inner == nil {
-		inner = socket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
-	}
-	c.TransportSocket = socket("envoy.transport_sockets.upstream_proxy_protocol", &proxyprotocolv3.ProxyProtocolUpstreamTransport{
+	return socket("envoy.transport_sockets.upstream_proxy_protocol", &proxyprotocolv3.ProxyProtocolUpstreamTransport{
 		Config:          &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_Version(t.proxyProtocol.GetVersion())},
 		TransportSocket: inner,
 	})
+}
+
+func plain() *corev3.TransportSocket {
+	return socket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
 }
 
 func socket(name string, m proto.Message) *corev3.TransportSocket {
@@ -70,9 +89,9 @@ func socket(name string, m proto.Message) *corev3.TransportSocket {
 
 // originated makes the client side of TLS as the user has it (modes SIMPLE and MUTUAL).
 func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
-	params := tlsVersions()
-	params.CipherSuites, params.EcdhCurves = t.defaults.GetCipherSuites(), t.defaults.GetEcdhCurves()
-	if t.defaults.GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
+	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
+	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()
+	if defaults.GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
 		params.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
 	}
 	common := &tlsv3.CommonTlsContext{TlsParams: params}
@@ -105,17 +124,20 @@ func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 // server name by which gateways find the service without opening TLS, and a protocol name that tells the other proxy from
 // applications that speak TLS themselves.
 func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext {
-	own := t.proxy.Certificate
+	own := t.proxy.Credentials
+	if own == (mesh.Credentials{}) { // nobody answers such a call: it is not to go in the clear
+		return &tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{AlpnProtocols: []string{"istio"}}}
+	}
 	common := &tlsv3.CommonTlsContext{
-		TlsParams:                      tlsVersions(),
-		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{certificate.Secret(mesh.FileCertificate(own.Chain, own.Key))},
+		TlsParams:                      certificate.PeerParameters(t.mesh),
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{certificate.Secret(own.Certificate)},
 		AlpnProtocols:                  protocolNames(t.port.Protocol, http),
 	}
 	names := t.tls.GetSubjectAltNames()
 	if len(names) == 0 {
-		names = t.accounts
+		names = inDomains(t.accounts, append([]string{t.mesh.GetTrustDomain()}, t.mesh.GetTrustDomainAliases()...))
 	}
-	common.ValidationContextType = certificate.Checked(mesh.FileRoots(own.Roots), certificate.Validation(names, ""))
+	common.ValidationContextType = certificate.Checked(own.Roots, certificate.Validation(names, ""))
 	sni := t.tls.GetSni()
 	switch {
 	case t.service == nil || dynamic(t.service): // who is called is known by the request's host
@@ -126,16 +148,18 @@ func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext 
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: sni}
 }
 
-// protocolNames gives what a proxy offers by ALPN to another one. Istio's proxies choose it for each request, by a filter
-// that Envoy does not have, so it is what the port is declared to speak; the plain "istio" leaves the other side to look.
+// protocolNames gives what a proxy offers by ALPN to another one: what the port is declared to speak. Istio's proxies choose it for
+// each request, by a filter that Envoy does not have; here only mixed clusters do.
 func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 	switch {
+	case !p.IsHTTP():
+		return []string{"istio"}
 	case http.only2:
 		return []string{"istio-h2", "istio", "h2"}
-	case p.IsHTTP() && !http.follows:
-		return []string{"istio-http/1.1", "istio", "http/1.1"}
+	case http.follows:
+		return requestNames()
 	default:
-		return []string{"istio"}
+		return []string{"istio-http/1.1", "istio", "http/1.1"}
 	}
 }
 
@@ -143,8 +167,27 @@ func tlsVersions() *tlsv3.TlsParameters {
 	return &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3}
 }
 
-// mutualBetweenProxies says whether the connections of a cluster are secured by the proxies' own certificates.
+// mutualBetweenProxies says whether connections of a cluster are secured by the proxies' own certificates.
 func (in OutboundInput) mutualBetweenProxies() bool {
-	return in.Proxy.Certificate != (mesh.CertificateFiles{}) &&
-		policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port).GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL
+	if in.Proxy.Credentials == (mesh.Credentials{}) {
+		return false
+	}
+	p := policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port)
+	return p.GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL || in.automatic(p) != never
+}
+
+// automatic says which endpoints are called with mutual TLS though no user says so (MeshConfig.enableAutoMtls). Where the caller
+// chooses the address, endpoints have no metadata to match: then all must take it.
+func (in OutboundInput) automatic(p *networking.TrafficPolicy) automatic {
+	switch {
+	case p.GetTls() != nil, in.Proxy.Credentials == (mesh.Credentials{}), !in.Settings.Mesh.GetEnableAutoMtls().GetValue(),
+		in.Service.MeshExternal, dynamic(in.Service):
+		return never
+	case !in.byAddress(p):
+		return whereTaken
+	case in.AllTLS:
+		return always
+	default:
+		return never
+	}
 }

@@ -44,7 +44,7 @@ func (g *Generator) makeHanded(k handedKey) *handed {
 	at, _ := f.find(k.cluster.String())
 	m := f.members[at]
 	m.name = k.cluster.DefaultSNI()
-	mutual := &snapshot.EndpointSet{Networked: k.Endpoints.Networked}
+	mutual := &snapshot.EndpointSet{Networked: k.Endpoints.Networked, Confined: k.Endpoints.Confined}
 	for _, e := range k.Endpoints.Endpoints {
 		if e.TLS {
 			mutual.Endpoints = append(mutual.Endpoints, e)

@@ -200,6 +200,9 @@ func (in Input) caller(v *view.View, near, local bool) Caller {
 	if local {
 		c.Local, c.Cluster = true, v.Key.Cluster
 	}
+	if in.Endpoints.Confined {
+		c.Cluster = v.Key.Cluster
+	}
 	if byNode(in.Service) {
 		c.Node = v.Key.Node
 	}

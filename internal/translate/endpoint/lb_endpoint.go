@@ -13,8 +13,11 @@ import (
 // several. Further addresses are for Envoy's Happy Eyeballs, which it has for addresses that it does not resolve.
 func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	b, whole := open(b, groupLbEndpoints)
-	if e.Health == mesh.Unhealthy {
+	switch e.Health {
+	case mesh.Unhealthy:
 		b = appendNumber(b, lbEndpointHealth, uint32(corev3.HealthStatus_UNHEALTHY))
+	case mesh.Draining:
+		b = appendNumber(b, lbEndpointHealth, uint32(corev3.HealthStatus_DRAINING))
 	}
 	b = appendMetadata(b, e.Endpoint)
 	b = appendWrapped(b, lbEndpointWeight, e.weight)
@@ -30,22 +33,34 @@ func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	return closed(closed(b, target), whole)
 }
 
-// appendMetadata appends what telemetry reads of an endpoint: filter_metadata.istio.workload.
+// appendMetadata appends how an endpoint is to be called (envoy.transport_socket_match.tlsMode, which clusters match), and what
+// telemetry reads of it (istio.workload).
 func appendMetadata(b []byte, e *mesh.Endpoint) []byte {
 	w := workloadOf(e)
-	if w.service == "" {
+	if w.service == "" && !e.TLS {
 		return b
 	}
 	b, metadata := open(b, lbEndpointMetadata)
-	b, filter := open(b, metadataFilters)
-	b = appendText(b, entryKey, "istio")
+	if e.TLS {
+		b = appendField(b, "envoy.transport_socket_match", "tlsMode", func(b []byte) []byte { return append(b, "istio"...) })
+	}
+	if w.service != "" {
+		b = appendField(b, "istio", "workload", w.append)
+	}
+	return closed(b, metadata)
+}
+
+// appendField appends a Struct of one text to a Metadata.
+func appendField(b []byte, filter, name string, appendTo func([]byte) []byte) []byte {
+	b, entry := open(b, metadataFilters)
+	b = appendText(b, entryKey, filter)
 	b, fields := open(b, entryValue)
 	b, field := open(b, structFields)
-	b = appendText(b, entryKey, "workload")
+	b = appendText(b, entryKey, name)
 	b, value := open(b, entryValue)
 	b, text := open(b, valueString)
-	b = w.append(b)
-	for _, at := range [...]int{text, value, field, fields, filter, metadata} {
+	b = appendTo(b)
+	for _, at := range [...]int{text, value, field, fields, entry} {
 		b = closed(b, at)
 	}
 	return b

@@ -38,5 +38,5 @@ func clusterLocal(s *snapshot.Settings, host mesh.Hostname) bool {
 
 // local says whether the caller may reach an endpoint at all: it may have to be of its node, or of its cluster.
 func (in Input) local(e *mesh.Endpoint) bool {
-	return (!in.Service.NodeLocal || e.Node == in.Caller.Node) && (!in.Caller.Local || e.Cluster == in.Caller.Cluster)
+	return (!in.Service.NodeLocal || e.Node == in.Caller.Node) && (!in.Caller.Local && !e.Confined || e.Cluster == in.Caller.Cluster)
 }

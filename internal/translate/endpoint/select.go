@@ -12,11 +12,12 @@ const unixPrefix = "unix://"
 // selected gives the endpoints that serve the cluster's port and are of its subset, in the order of the set.
 func (in Input) selected(m member) []*mesh.Endpoint {
 	resolved, name := in.resolved(), in.portName(m.port)
+	sessions := mesh.KeepsSessions(in.Service.Labels) // lead to endpoints that drain, to which Envoy sends nothing else
 	var list []*mesh.Endpoint
 	for _, e := range in.Endpoints.Endpoints {
 		switch {
 		case e.ServicePort != name, !covers(m.labels, e.Labels):
-		case e.Health == mesh.Draining, e.Health == mesh.Unhealthy && m.healthyOnly:
+		case e.Health == mesh.Draining && !sessions, e.Health == mesh.Unhealthy && m.healthyOnly:
 		case !in.local(e), !in.Caller.inView(e.Network):
 		case e.Address == "" && len(in.Caller.behind(e)) == 0: // nobody knows the way
 		case e.Address != "" && !resolved && !fixed(e.Address): // EDS refuses names

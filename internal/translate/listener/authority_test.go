@@ -3,6 +3,7 @@ package listener
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net/url"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -48,7 +49,25 @@ func (a *authority) client(who string) *tls.Config {
 		return c
 	case "stranger":
 		signer = newAuthority("stranger")
+	case "proxy":
+		c.Certificates = []tls.Certificate{a.identity("cluster.local").TLS()}
+		return c
+	case "foreigner":
+		c.Certificates = []tls.Certificate{a.identity("elsewhere").TLS()}
+		return c
 	}
 	c.Certificates = []tls.Certificate{signer.issue().TLS()}
+	return c
+}
+
+// identity gives a certificate of a workload in a trust domain.
+func (a *authority) identity(domain string) *pki.Pair {
+	return a.Issue(&x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: domain, Path: "/ns/default/sa/client"}}})
+}
+
+// peer gives the TLS of another proxy, which offers these protocols.
+func (a *authority) peer(who string, protocols ...string) *tls.Config {
+	c := a.client(who)
+	c.NextProtos = protocols
 	return c
 }

@@ -20,8 +20,10 @@ import (
 // common is what many listeners have in them, made once for the settings of the mesh and never changed.
 type common struct {
 	around
-	httpFilters []*hcmv3.HttpFilter
-	grpcWeb     []*hcmv3.HttpFilter // the same with translation of gRPC-Web
+	// httpFilters are those of what comes in, grpcWeb the same with translation of gRPC-Web, outbound those of what is sent on.
+	httpFilters, grpcWeb, outbound []*hcmv3.HttpFilter
+	// gateway are those of what comes in and is sent on.
+	gateway []*hcmv3.HttpFilter
 
 	sidecarConnections, gatewayConnections *meshconfig.ProxyConfig_ConnectionSettings
 }
@@ -30,15 +32,24 @@ func newCommon(a around) *common {
 	s := a.settings
 	return &common{
 		around:      a,
-		httpFilters: httpFilters(s.Mesh, false), grpcWeb: httpFilters(s.Mesh, true),
+		httpFilters: httpFilters(s.Mesh, a.guards(), false, false), grpcWeb: httpFilters(s.Mesh, a.guards(), true, false),
+		outbound: httpFilters(s.Mesh, nil, false, a.peers), gateway: httpFilters(s.Mesh, a.guards(), false, a.peers),
 		sidecarConnections: connectionSettings(s.Mesh, false), gatewayConnections: connectionSettings(s.Mesh, true),
 	}
+}
+
+// guards are the filters that say which requests are let in.
+func (a around) guards() []*hcmv3.HttpFilter {
+	if a.guard == nil {
+		return nil
+	}
+	return a.guard.HTTP
 }
 
 // builder writes the parts of one listener.
 type builder struct {
 	*common
-	inbound, gateway, quic bool
+	inbound, edge, quic bool
 }
 
 // side is what is told of the listener's traffic.
@@ -51,7 +62,7 @@ func (b builder) side() *telemetry.Side {
 
 // build writes a Spec as Envoy's listener.
 func build(s *Spec, c *common) *listenerv3.Listener {
-	b := builder{common: c, inbound: s.Inbound, gateway: s.Gateway, quic: s.QUIC}
+	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC}
 	l := &listenerv3.Listener{
 		Name:               s.Name,
 		Address:            address(s.Address, s.Port),

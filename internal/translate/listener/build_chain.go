@@ -30,15 +30,18 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 		return nil
 	}
 	out := &listenerv3.FilterChain{Name: c.Name, FilterChainMatch: b.match(&c.Match), TransportSocket: b.transportSocket(c.TLS)}
-	if b.gateway && c.TLS != nil {
+	if b.edge && c.TLS != nil {
 		out.TransportSocketConnectTimeout = durationpb.New(handshakeTimeout)
 	}
 	if c.HTTP != nil {
 		out.Filters = []*listenerv3.Filter{filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP))}
 		return out
 	}
+	if b.guard != nil && (b.inbound || b.edge) && !c.TCP.ends() {
+		out.Filters = append(out.Filters, b.guard.TCP...)
+	}
 	if c.TCP.Redis {
-		out.Filters = []*listenerv3.Filter{filter("envoy.filters.network.redis_proxy", redisProxy(c.TCP))}
+		out.Filters = append(out.Filters, filter("envoy.filters.network.redis_proxy", redisProxy(c.TCP)))
 		return out
 	}
 	prefix := c.TCP.StatPrefix

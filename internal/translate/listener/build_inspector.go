@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"slices"
+
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
 	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
@@ -30,7 +32,7 @@ func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 		add("envoy.filters.listener.tls_inspector", new(tlsinspectorv3.TlsInspector)).FilterDisabled = onPorts(s.NoInspection)
 	}
 	if s.HTTPInspector {
-		add("envoy.filters.listener.http_inspector", new(httpinspectorv3.HttpInspector)).FilterDisabled = onPorts(s.NoInspection)
+		add("envoy.filters.listener.http_inspector", new(httpinspectorv3.HttpInspector)).FilterDisabled = onPorts(slices.Sorted(slices.Values(slices.Concat(s.NoInspection, s.NoHTTPInspection))))
 	}
 	return list
 }

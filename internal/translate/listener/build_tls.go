@@ -31,6 +31,9 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 // tlsParameters gives versions, ciphers and curves: the server's, else the mesh's (MeshConfig.tlsDefaults), else Envoy's own.
 func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
 	defaults := b.settings.Mesh.GetTlsDefaults()
+	if t.Peers {
+		return certificate.PeerParameters(b.settings.Mesh)
+	}
 	p := &tlsv3.TlsParameters{
 		EcdhCurves: defaults.GetEcdhCurves(), CipherSuites: defaults.GetCipherSuites(),
 		TlsMinimumProtocolVersion: meshTLSVersion(defaults.GetMinProtocolVersion()),
@@ -59,6 +62,9 @@ func meshTLSVersion(v meshconfig.MeshConfig_TLSConfig_TLSProtocol) tlsv3.TlsPara
 // clientValidation says which certificates of clients are taken, but for the authorities.
 func clientValidation(t *TLS) *tlsv3.CertificateValidationContext {
 	v := certificate.Validation(t.Names, t.RevocationFile)
+	for _, domain := range t.Domains {
+		v.MatchTypedSubjectAltNames = append(v.MatchTypedSubjectAltNames, certificate.OfDomain(domain))
+	}
 	v.VerifyCertificateHash, v.VerifyCertificateSpki = t.Hashes, t.Keys
 	if t.Unchecked {
 		v.TrustChainVerification = tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED

@@ -29,7 +29,8 @@ import (
 // and what is sent is "silence" (the server is to speak first), "bytes", "http", "proxied" (HTTP with an absolute URL), "h2c"
 // (HTTP/2 that begins without asking), "tls NAME" (a ClientHello; "tls -" without a name), or "https WHO" and "secret WHO":
 // HTTP and bytes in TLS that the proxy is to end, from "anybody", or a "client" or "stranger" with a certificate that is
-// trusted or not. The answer is the RDS resource or the cluster that got it.
+// trusted or not; "peer WHO" and "peer-bytes WHO" are HTTP and bytes in the mutual TLS of another proxy, a "proxy" of the mesh or a
+// "foreigner" of another trust domain, "anybody" or a "stranger". The answer is the RDS resource or the cluster that got it.
 func TestCalls(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		for _, s := range c.Sections() {
@@ -87,8 +88,13 @@ func (e *runningEnvoy) call(text string, wait time.Duration) (string, error) {
 	if _, err := conn.Write([]byte(header)); err != nil {
 		return "", err
 	}
-	if words[2] == "https" || words[2] == "secret" {
+	switch words[2] {
+	case "https", "secret":
 		conn = tls.Client(conn, e.authority.client(words[3]))
+	case "peer":
+		conn = tls.Client(conn, e.authority.peer(words[3], "istio-http/1.1", "istio"))
+	case "peer-bytes":
+		conn = tls.Client(conn, e.authority.peer(words[3], "istio"))
 	}
 	return exchange(conn, payload)
 }
@@ -107,11 +113,11 @@ func payload(what []string) ([]byte, error) {
 		return nil, nil
 	case what[0] == "bytes":
 		return []byte("\x00\x01 what nobody knows \r\n\r\n"), nil
-	case what[0] == "secret" && len(what) == 2:
+	case (what[0] == "secret" || what[0] == "peer-bytes") && len(what) == 2:
 		return []byte("a secret\r\n"), nil
 	case what[0] == "h2c":
 		return h2c()
-	case what[0] == "http" || what[0] == "https" && len(what) == 2:
+	case what[0] == "http" || (what[0] == "https" || what[0] == "peer") && len(what) == 2:
 		return []byte("GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"), nil
 	case what[0] == "proxied":
 		return []byte("GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"), nil

@@ -193,7 +193,7 @@ func unsigned(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
 
 // connections are the settings for the builder's listener.
 func (b builder) connections() *meshconfig.ProxyConfig_ConnectionSettings {
-	if b.gateway {
+	if b.edge {
 		return b.gatewayConnections
 	}
 	return b.sidecarConnections

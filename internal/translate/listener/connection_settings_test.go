@@ -28,7 +28,7 @@ func TestEdgeIsForGateways(t *testing.T) {
 	c := &common{sidecarConnections: connectionSettings(m, false), gatewayConnections: connectionSettings(m, true)}
 	var sidecar, gateway hcmv3.HttpConnectionManager
 	builder{common: c}.applyConnectionSettings(&sidecar)
-	builder{common: c, gateway: true}.applyConnectionSettings(&gateway)
+	builder{common: c, edge: true}.applyConnectionSettings(&gateway)
 	if sidecar.GetHttp2ProtocolOptions() != nil || sidecar.GetRequestTimeout().AsDuration() != time.Second {
 		t.Errorf("sidecars have %v", &sidecar)
 	}

@@ -1,19 +1,24 @@
 package listener
 
 import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	setstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
 // httpFilters is the HTTP filters of a connection manager, in the order in which requests pass them.
-func httpFilters(mesh *meshconfig.MeshConfig, grpcWeb bool) []*hcmv3.HttpFilter {
+func httpFilters(mesh *meshconfig.MeshConfig, guard []*hcmv3.HttpFilter, grpcWeb, marks bool) []*hcmv3.HttpFilter {
 	var list []*hcmv3.HttpFilter
 	add := func(name string, config proto.Message) {
 		list = append(list, &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(config)}})
@@ -21,10 +26,28 @@ func httpFilters(mesh *meshconfig.MeshConfig, grpcWeb bool) []*hcmv3.HttpFilter 
 	if grpcWeb {
 		add("envoy.filters.http.grpc_web", new(grpcwebv3.GrpcWeb)) // first: whatever comes after sees gRPC
 	}
+	list = append(list, guard...)                           // before anything is done for the caller
 	add("envoy.filters.http.fault", new(faultv3.HTTPFault)) // before what the upstream does: a fault stands for all of it
 	add("envoy.filters.http.cors", new(corsv3.Cors))        // answers preflights itself; routes configure it
-	add("envoy.filters.http.router", &routerv3.Router{      // ends the list
+	if marks {
+		add("meshpilot.request", requestMark()) // for the cluster, whichever is chosen
+	}
+	add("envoy.filters.http.router", &routerv3.Router{ // ends the list
 		SuppressEnvoyHeaders: mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
 	})
 	return list
+}
+
+// requestMark tells clusters that what is sent are requests: see certificate.RequestKey.
+func requestMark() *setstatev3.Config {
+	return &setstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{{
+		Key:        &statev3.FilterStateValue_ObjectKey{ObjectKey: certificate.RequestKey},
+		FactoryKey: "envoy.string",
+		Value: &statev3.FilterStateValue_FormatString{FormatString: &corev3.SubstitutionFormatString{
+			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
+				Specifier: &corev3.DataSource_InlineString{InlineString: certificate.IsRequest},
+			}},
+		}},
+		SharedWithUpstream: statev3.FilterStateValue_ONCE,
+	}}}
 }

@@ -26,7 +26,7 @@ type gatewayKey struct {
 func (g *Generator) gateway(v *view.View) *gateway {
 	return snapshot.Derive(v.Snapshot.Derived, gatewayKey{g, v.Key}, func() *gateway {
 		p := planGateway(v)
-		a := g.around(v)
+		a := g.guarded(v)
 		return &gateway{g.resources(p.specs, a), g.extensionsOf(p.specs, a), p.problems}
 	})
 }
@@ -45,7 +45,7 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 	if v.Key.Type != mesh.RouterProxy {
 		return false
 	}
-	if d.All || g.telemetry.Touched(v, s, d) {
+	if d.All || g.telemetry.Touched(v, s, d) || g.guards.Touched(v, s, d) {
 		return true
 	}
 	if (len(d.Services) > 0 || len(d.Rules) > 0) && slices.ContainsFunc(v.Gateway().Listeners, leadsConnections) {
@@ -54,6 +54,8 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 	for k := range d.Configs {
 		switch k.Kind {
 		case api.DestinationRule: // see above
+		case api.ReferenceGrant: // may open a Secret of another namespace, or shut it
+			return true
 		case api.VirtualService:
 			if routesConnections(v.Snapshot.Config(k)) || routesConnections(s.Config(k)) {
 				return true

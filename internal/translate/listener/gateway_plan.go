@@ -31,7 +31,7 @@ type gatewayPlanner struct {
 
 func planGateway(v *view.View) *gatewayPlan {
 	merged := v.Gateway()
-	in := &outboundInput{class: classOf(v.Key), around: around{settings: v.Settings}}
+	in := &outboundInput{class: classOf(v.Key), around: around{settings: v.Settings, peers: v.Key.Client != mesh.Credentials{}}}
 	p := &gatewayPlanner{
 		planner: planner{in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan), targets: map[mesh.Hostname]target{}},
 		edge:    edgeOf(v), proxyProtocol: v.GatewayTopology().GetProxyProtocol() != nil,
@@ -134,6 +134,7 @@ func (p *gatewayPlanner) statPrefix() string {
 // server plans the chains of a server that shares its place with others by server name, or with none.
 func (p *gatewayPlanner) server(s *view.GatewayServer) {
 	switch {
+	case p.withheld(s):
 	case s.AutoPassthrough():
 		p.autoPassthrough(s)
 	case s.Passthrough():

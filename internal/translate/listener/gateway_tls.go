@@ -15,12 +15,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-// SDS names of the identity that a proxy has from the mesh, which is its agent's to give.
-const (
-	ownCertificate = "default"
-	meshRoots      = "ROOTCA"
-)
-
 // handshakeTimeout is how long a client of a gateway may take for its handshake, as istiod has it.
 const handshakeTimeout = 15 * time.Second
 
@@ -30,19 +24,41 @@ func (p *gatewayPlanner) tls(s *view.GatewayServer) *TLS {
 	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
 		return newTLS(in, protocols)
 	}
-	t := &TLS{
-		Certificates: []string{ownCertificate}, Trust: meshRoots, Required: true, Protocols: protocols,
+	own := p.v.Key.Server
+	if own == (mesh.Credentials{}) {
+		own = mesh.Credentials{Certificate: mesh.OwnCertificate, Roots: mesh.MeshRoots}
+		p.problem(s.Object.Key, serverField(s)+".tls.mode",
+			"gateways without certificates of the mesh, or files (TLS_SERVER_CERT_CHAIN) in their place, do not serve this")
+	}
+	return &TLS{
+		Certificates: []string{own.Certificate}, Trust: own.Roots, Required: true, Protocols: protocols,
 		Names: in.GetSubjectAltNames(), RevocationFile: in.GetCaCrl(),
 	}
-	if m := p.v.Key.Gateway.Mounted; m != (mesh.CertificateFiles{}) {
-		t.Certificates = []string{mesh.FileCertificate(m.Chain, m.Key)}
-		if m.Roots != "" {
-			t.Trust = mesh.FileRoots(m.Roots)
-		}
-		return t
+}
+
+// withheld says whether the server's certificates are Secrets that the gateway may not have, or not any more: its account has no
+// right to them, or they are of another namespace that has not granted them. Then it is not served: Envoy keeps a secret that is
+// withdrawn for as long as something uses it.
+func (p *gatewayPlanner) withheld(s *view.GatewayServer) bool {
+	if !s.TLS() || s.Passthrough() {
+		return false
 	}
-	p.problem(s.Object.Key, serverField(s)+".tls.mode", "proxies have no certificates of the mesh yet: only gateways that have some as files (TLS_SERVER_CERT_CHAIN) serve this")
-	return t
+	for _, c := range certificatesOf(s.Spec.GetTls()) {
+		n, err := mesh.ParseSecretName(c)
+		switch own := p.v.Key.Namespace; {
+		case err != nil:
+			continue
+		case n.Store == mesh.KubernetesSecret && p.v.Key.Keys == view.KeysRefused:
+			p.problem(s.Object.Key, serverField(s)+".tls.credentialName",
+				"gateways in the namespace "+own+" whose service account may not read Secrets there do not serve this")
+			return true
+		case n.Store == mesh.GatewaySecret && !p.v.Snapshot.MayRefer(own, n.Namespace, n.Object):
+			p.problem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways in the namespace "+own+
+				" do not serve this: no ReferenceGrant in "+n.Namespace+" lets them have the Secret "+n.Object)
+			return true
+		}
+	}
+	return false
 }
 
 // overQUIC gives the listener for HTTP/3 beside one for HTTPS: the same servers at the same port of UDP, but for those that want

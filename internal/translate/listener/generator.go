@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/authorization"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 	"github.com/meshpilot/meshpilot/internal/view"
@@ -23,6 +24,7 @@ type Generator struct {
 	extensions *memo.Table[extension, *resource.Resource]
 	commons    *memo.Table[around, *common]
 	telemetry  *telemetry.Table
+	guards     *authorization.Table
 	// newest are the outbound listeners of classes as they are now: what a change of them is made from.
 	newest *memo.Latest[class, outbound]
 
@@ -39,13 +41,31 @@ type input struct {
 type around struct {
 	settings  *snapshot.Settings
 	telemetry *telemetry.Telemetry
+	// peers says that the proxy calls others with mutual TLS.
+	peers bool
+	// guard is who may call; nil: listeners by which the workload itself calls, and everybody.
+	guard *authorization.Authorization
 }
 
-func (g *Generator) around(v *view.View) around { return around{v.Settings, g.telemetry.For(v)} }
+// unguarded says that everybody may call.
+func unguarded(a *authorization.Authorization) bool { return a == nil || len(a.HTTP) == 0 && len(a.TCP) == 0 }
+
+func (g *Generator) around(v *view.View) around {
+	return around{settings: v.Settings, telemetry: g.telemetry.For(v), peers: v.Key.Client != mesh.Credentials{}}
+}
+
+// guarded is around for what is called.
+func (g *Generator) guarded(v *view.View) around {
+	a := g.around(v)
+	if guard := g.guards.For(v); !unguarded(guard) {
+		a.guard = guard
+	}
+	return a
+}
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), newest: memo.NewLatest[class, outbound]()}
+	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), guards: authorization.NewTable(), newest: memo.NewLatest[class, outbound]()}
 }
 
 // All gives the listeners of a View: those of its own, then those that all Views of its class have, or those of a gateway.
@@ -58,12 +78,12 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	return g.resources(planOwn(v).specs, g.around(v))
+	return g.resources(planOwn(v).specs, g.guarded(v))
 }
 
 // OwnTouched says whether a change may alter what Own gives; s is the snapshot after it.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d)
+	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d) || g.guards.Touched(v, s, d)
 }
 
 // Outbound gives the listeners by which services are called.
@@ -151,13 +171,13 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 // without Origin.
 func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
-		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v))
+		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.guards.For(v).Problems)
 	}
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
 	own, common := planOwn(v), g.outbound(v)
-	list := slices.Concat(conflictProblems(common.conflicts), withoutPlaces(common.problems), own.problems, g.telemetry.Problems(v))
+	list := slices.Concat(conflictProblems(common.conflicts), withoutPlaces(common.problems), own.problems, g.telemetry.Problems(v), g.guards.For(v).Problems)
 	list = append(list, unimported(v)...)
 	for _, r := range common.resources {
 		if own.taken[r.Name] {
@@ -213,12 +233,16 @@ func (g *Generator) resources(specs []Spec, a around) []*resource.Resource {
 
 func (g *Generator) encode(s *Spec, a around) *resource.Resource {
 	c := g.commons.Do(a, newCommon)
-	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), slices.Concat(s.From, a.telemetry.From)...)
+	from, clusters := slices.Concat(s.From, a.telemetry.From), slices.Concat(s.clusters(), a.telemetry.Clusters)
+	if a.guard != nil && (s.Inbound || s.Gateway) {
+		from, clusters = append(from, a.guard.From...), append(clusters, a.guard.Clusters...)
+	}
+	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), from...)
 	if err != nil {
 		panic(fmt.Sprintf("listener %q: %v", s.Name, err)) // messages of our own making always encode
 	}
 	r.Parts = c // the next listener may have it too
-	if clusters := slices.Concat(s.clusters(), a.telemetry.Clusters); len(clusters) > 0 {
+	if len(clusters) > 0 {
 		r.Refers = func() []string { return clusters }
 	}
 	return r

@@ -1,13 +1,16 @@
 package listener
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -67,36 +70,58 @@ func virtual(v *view.View, ports []inboundPort) Spec {
 		HTTPInspector: true, NoInspection: []uint32{listen},
 		Chains: []Chain{{Name: "virtualInbound-blackhole", Match: Match{DestinationPort: listen}, TCP: forward(mesh.BlackHoleCluster)}},
 	}
+	peers := peersOf(v)
+	s.TLSInspector = peers.own != (mesh.Credentials{})
 	for _, p := range ports {
 		http, tcp := p.chains(addresses[0])
-		for _, c := range []*Chain{http, tcp} {
-			if c != nil {
-				c.Match.DestinationPort = p.port
-				s.Chains = append(s.Chains, *c)
-			}
-		}
-		switch {
-		case p.tls != nil:
+		if p.tls != nil { // the user's own certificates, not the mesh's
 			s.TLSInspector = true
+			s.Chains = append(s.Chains, peers.plain(p.port, http, tcp)...)
 			s.Chains = append(s.Chains, refusal(addresses[0], p.port))
-		case http == nil:
-			// Only these: each change of the list makes Envoy drain the whole listener, where a chain more harms nobody.
-			s.NoInspection = append(s.NoInspection, p.port)
+		} else {
+			s.Chains = append(s.Chains, peers.port(p.port, http, tcp, addresses[0])...)
+			s.inspect(p.port, http == nil, peers.modes.At(p.port))
 		}
 		if p.from != (config.Key{}) {
 			s.From = append(s.From, p.from)
 		}
 	}
-	s.Chains = append(s.Chains, Chain{
-		Name: "virtualInbound-catchall-http", Match: Match{HTTP: true, Transport: rawBuffer},
-		HTTP: &HTTP{StatPrefix: mesh.InboundPassthroughCluster, Inbound: &InboundRoute{
-			Cluster: mesh.InboundPassthroughCluster, VirtualHost: "inbound|http|0", Operation: ":0/*",
-		}},
-	})
-	s.Default = Chain{Name: virtualInbound, TCP: forward(mesh.InboundPassthroughCluster)}
+	for _, port := range peers.elsewhere(ports) {
+		http, tcp := peers.passed(port, addresses[0])
+		s.Chains = append(s.Chains, peers.port(port, http, tcp, addresses[0])...)
+	}
+	s.rest(peers, addresses[0])
 	slices.Sort(s.NoInspection)
-	s.From = sortedKeys(s.From)
+	slices.Sort(s.NoHTTPInspection)
+	s.From = sortedKeys(append(s.From, peers.modes.From...))
 	return s
+}
+
+// inspect says which inspectors look at what comes to a port. Each change of that makes Envoy drain the whole listener, where a
+// chain more harms nobody: so it is the same for PERMISSIVE and STRICT, and for all but declared TCP.
+func (s *Spec) inspect(port uint32, tcp bool, mode snapshot.PeerMode) {
+	switch {
+	case !tcp:
+	case mode == security.PeerAuthentication_MutualTLS_DISABLE:
+		s.NoInspection = append(s.NoInspection, port)
+	default:
+		s.NoHTTPInspection = append(s.NoHTTPInspection, port)
+	}
+}
+
+// rest plans what becomes of connections to all other ports.
+func (s *Spec) rest(p peers, address string) {
+	http, tcp := p.passed(0, address)
+	for _, c := range p.chains(p.modes.Mode, http, tcp) {
+		if c.TLS != nil || c.HTTP != nil { // the others are the default
+			c.Match.Transport = cmp.Or(c.Match.Transport, rawBuffer)
+			s.Chains = append(s.Chains, c)
+		}
+	}
+	s.Default = *tcp
+	if p.modes.Mode == security.PeerAuthentication_MutualTLS_STRICT {
+		s.Default.TCP = forward(mesh.BlackHoleCluster)
+	}
 }
 
 // chains gives the chains of a port: one where the protocol is declared, or else one for HTTP and one for the rest. Both

@@ -27,6 +27,7 @@ type class struct {
 	ipv4, ipv6        bool
 	// allocated proxies know the addresses that services without any were given.
 	allocated bool
+	home      mesh.ClusterID
 	// direct proxies are not handed captured connections: applications call their listeners (interception NONE).
 	direct bool
 	// inline proxies have TCP proxies in their listeners wherever connections are routed: EnvoyFilters look for them there.
@@ -34,13 +35,15 @@ type class struct {
 	// telemetry and logService say what is told of traffic.
 	telemetry  snapshot.TelemetryKeys
 	logService bool
+	// peers proxies call others with mutual TLS.
+	peers bool
 }
 
 func classOf(k view.Key) class {
 	return class{
 		namespace: k.Namespace, labels: k.Labels, own: k.Own, sidecar: k.Sidecar, rules: k.Rules, ipv4: k.IPv4, ipv6: k.IPv6,
-		allocated: k.Allocated, direct: k.Interception == noInterception, inline: k.Patches.Listeners != "",
-		telemetry: k.Telemetry, logService: k.LogService,
+		allocated: k.Allocated, home: k.Home, direct: k.Interception == noInterception, inline: k.Patches.Listeners != "",
+		telemetry: k.Telemetry, logService: k.LogService, peers: k.Client != mesh.Credentials{},
 	}
 }
 

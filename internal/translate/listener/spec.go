@@ -36,6 +36,8 @@ type Spec struct {
 	// NoInspection are the destination ports whose first bytes the inspectors leave alone: where the server speaks first, a
 	// wait for the client's bytes would never end.
 	NoInspection []uint32
+	// NoHTTPInspection are more ports that the HTTP inspector leaves alone: there only mutual TLS is told from the rest.
+	NoHTTPInspection []uint32
 	// Chains are tried by match; Default takes what none of them does. It is there in every listener but some of gateways.
 	Chains  []Chain
 	Default Chain
@@ -158,6 +160,9 @@ func (t *TCP) clusterNames() []string {
 	}
 	return names
 }
+
+// ends says that connections are closed.
+func (t *TCP) ends() bool { return len(t.Clusters) == 1 && t.Clusters[0].Name == mesh.BlackHoleCluster }
 
 // forward sends connections to one cluster.
 func forward(cluster string) *TCP {

@@ -32,6 +32,12 @@ func (s *Spec) appendText(b []byte, extensions bool) []byte {
 		}
 		b = appendNumber(append(b, ' '), p)
 	}
+	for i, p := range s.NoHTTPInspection {
+		if i == 0 {
+			b = append(b, ", for HTTP neither on"...)
+		}
+		b = appendNumber(append(b, ' '), p)
+	}
 	for i := range s.Chains {
 		b = s.Chains[i].appendText(append(b, "\n  chain "...), extensions)
 	}

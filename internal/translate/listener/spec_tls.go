@@ -24,6 +24,10 @@ type TLS struct {
 	// MinVersion and MaxVersion are "TLSv1_2" and alike; "": Envoy's default, or that of the mesh.
 	MinVersion, MaxVersion string
 	Ciphers                []string
+	// Peers says that this is mutual TLS of the mesh, whose settings are the mesh's (MeshConfig.meshMTLS).
+	Peers bool
+	// Domains are trust domains: the client's identity must be of one of them. nil: it need not.
+	Domains []string
 	// Protocols are what the proxy offers in ALPN.
 	Protocols []string
 }
@@ -129,6 +133,8 @@ func (t *TLS) appendText(b []byte) []byte {
 	if t.RevocationFile != "" {
 		b = appendWord(append(b, ", revoked in "...), t.RevocationFile)
 	}
+	b = appendFlag(b, ", peers", t.Peers)
+	b = appendWords(b, ", domains", t.Domains)
 	b = appendWords(b, ", names", t.Names)
 	b = appendWords(b, ", hashes", t.Hashes)
 	b = appendWords(b, ", keys", t.Keys)

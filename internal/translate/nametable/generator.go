@@ -26,7 +26,7 @@ func NewGenerator() *Generator {
 func Scope(k view.Key) view.Key {
 	return view.Key{
 		Namespace: k.Namespace, Sidecar: k.Sidecar, Network: k.Network, Cluster: k.Cluster, IPv4: k.IPv4, IPv6: k.IPv6,
-		Allocated: k.Allocated,
+		Allocated: k.Allocated, Home: k.Home,
 	}
 }
 

@@ -81,6 +81,22 @@ func TestNamesOfOtherClusters(t *testing.T) {
 	}
 }
 
+// TestClusterSet: the name of a service in all clusters has no shorter names; those mean the mesh's own.
+func TestClusterSet(t *testing.T) {
+	m := bigMesh(t, 0)
+	imported := *service(0, "10.98.0.1")
+	imported.Host, imported.Hash = "service-00000.default.svc.clusterset.local", 0
+	m.Send(mesh.Event{Service: imported.Sealed()}, mesh.Event{Service: service(0, "10.96.0.1")})
+	got := names(t, tableOf(t, nametable.NewGenerator(), m.View(fixture.Proxy(t, nil))))
+	want := mesh.NameTable{
+		"service-00000.default.svc.cluster.local":    {IPs: []string{"10.96.0.1"}, Registry: mesh.Kubernetes, ShortName: "service-00000", Namespace: "default"},
+		"service-00000.default.svc.clusterset.local": {IPs: []string{"10.98.0.1"}, Registry: mesh.Kubernetes},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // TestOneEditIsOneLine: a change makes the lines of the services that changed, and nothing that changes no line makes a
 // new table.
 func TestOneEditIsOneLine(t *testing.T) {

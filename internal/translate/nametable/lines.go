@@ -69,7 +69,7 @@ type pod struct {
 func linesOf(in input) *lines {
 	l := &lines{in: in}
 	e := mesh.NameEntry{Registry: in.service.Provider, IPs: in.virtualIPs()}
-	if in.service.Provider == mesh.Kubernetes {
+	if in.service.Provider == mesh.Kubernetes && !in.service.Host.OfClusterSet() {
 		e.ShortName, e.Namespace = in.service.Name, in.service.Namespace
 	}
 	if in.endpoints != nil {

@@ -2,6 +2,7 @@ package proxyconfig
 
 import (
 	"fmt"
+	"slices"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -45,6 +46,12 @@ func (g *Generator) Computed() uint64 { return g.configs.Computed() }
 
 func encoded(s *snapshot.Settings) *resource.Resource {
 	pem, _ := anchors(s.Mesh)
+	for _, root := range s.Roots { // of our own authority, so good ones
+		found, _ := certificates([]byte(root))
+		pem = append(pem, found...)
+	}
+	slices.Sort(pem)
+	pem = slices.Compact(pem)
 	r, err := resource.Encode(Name, api.ProxyConfigType, &meshconfig.ProxyConfig{CaCertificatesPem: pem})
 	if err != nil {
 		panic(fmt.Sprintf("proxy config: %v", err)) // messages of our own making always encode

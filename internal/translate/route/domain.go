@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
 // portForm says whether domains have a port.
@@ -35,7 +36,7 @@ func reachOf(host mesh.Hostname, suffix string) reach {
 	_, namespace, _, ok := kubernetesName(string(host))
 	own, _, inKubernetes := strings.Cut(suffix, ".svc.")
 	switch {
-	case !ok || !inKubernetes:
+	case !ok || !inKubernetes || host.OfClusterSet():
 		return fullName
 	case namespace == own:
 		return ownNamespace
@@ -61,7 +62,7 @@ type namesInput struct {
 	// service is nil for a host that no service has.
 	service *mesh.Service
 	reach   reach
-	aliases list[alias]
+	aliases memo.List[alias]
 	form    portForm
 	// ipv4 and ipv6 are the families of addresses that the proxies have.
 	ipv4, ipv6 bool
@@ -106,7 +107,7 @@ func namesFor(in namesInput) *names {
 
 func (in namesInput) serviceNames() []string {
 	list := appendForms(nil, string(in.host), in.reach)
-	for a := range in.aliases.all {
+	for a := range in.aliases.All {
 		list = appendForms(list, string(a.service.Host), a.reach)
 	}
 	if in.service.Headless {

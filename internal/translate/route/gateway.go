@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -180,7 +181,7 @@ func (p *gatewayPlanner) inputs() []gatewayHostInput {
 	attempts := sendsAttempts(p.v)
 	list := make([]gatewayHostInput, 0, len(p.hosts))
 	for name, h := range p.hosts {
-		in := gatewayHostInput{host: name, port: h.port, routes: listOf(h.routes), redirect: h.redirect, attempts: attempts}
+		in := gatewayHostInput{host: name, port: h.port, routes: memo.ListOf(h.routes), redirect: h.redirect, attempts: attempts}
 		if p.route.QUIC {
 			in.quic = h.port
 		}

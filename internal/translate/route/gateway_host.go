@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
 // boundRoutes are the routes of one VirtualService at a gateway: those that take some requests, and the one, if there is, that
@@ -34,7 +35,7 @@ type gatewayHostInput struct {
 	host mesh.Hostname
 	// port is the one that the gateway's users know.
 	port   uint32
-	routes list[*boundRoutes]
+	routes memo.List[*boundRoutes]
 	// redirect sends requests to HTTPS (Server.tls.httpsRedirect).
 	redirect bool
 	attempts bool
@@ -53,10 +54,10 @@ const alternativeAge = 86400
 
 func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 	all := new(routes)
-	for r := range in.routes.all {
+	for r := range in.routes.All {
 		all.add(r.some)
 	}
-	for r := range in.routes.all {
+	for r := range in.routes.All {
 		all.add(r.rest)
 	}
 	var h []byte

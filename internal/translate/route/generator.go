@@ -48,6 +48,7 @@ type configurationKey struct {
 	sidecar                         config.Key
 	rules                           snapshot.RuleNames
 	ipv4, ipv6, allocated           bool
+	home                            mesh.ClusterID
 }
 
 // Named gives the RouteConfiguration of that name as the View's proxies are sent it. It answers any name that it can make
@@ -67,7 +68,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 func (g *Generator) key(v *view.View, name string) configurationKey {
 	return configurationKey{
 		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.Labels, own: v.Key.Own,
-		sidecar: v.Key.Sidecar, rules: v.Key.Rules, ipv4: v.Key.IPv4, ipv6: v.Key.IPv6, allocated: v.Key.Allocated,
+		sidecar: v.Key.Sidecar, rules: v.Key.Rules, ipv4: v.Key.IPv4, ipv6: v.Key.IPv6, allocated: v.Key.Allocated, home: v.Key.Home,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
 // routesInput is all that the routes of a VirtualService depend on.
@@ -26,7 +27,7 @@ type routesInput struct {
 	// sources says for each of the uses' sources, in their order, whether it holds ("1" or "0").
 	sources string
 	// targets are the destination hosts that are more than a name of their own.
-	targets list[target]
+	targets memo.List[target]
 	// retry is the mesh's default retry policy, nil for Istio's.
 	retry *networking.HTTPRetry
 	// forwarded tells upstreams which host was asked for where a route makes another of it (x-forwarded-host).
@@ -160,7 +161,7 @@ func (t *translation) cluster(d *networking.Destination) mesh.ClusterName {
 // target finds what is known of a destination's host.
 func (t *translation) target(d *networking.Destination) target {
 	host := t.uses.vs.Resolve(d.GetHost())
-	for k := range t.targets.all {
+	for k := range t.targets.All {
 		if k.host == host {
 			return k
 		}

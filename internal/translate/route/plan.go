@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -106,7 +107,7 @@ func (p *planner) service(svc *mesh.Service, port uint32) *planned {
 			aliases = append(aliases, alias{o, reachOf(o.Host, p.v.Key.Domain)})
 			p.from = append(p.from, o.From)
 		}
-		in.aliases = listOf(aliases)
+		in.aliases = memo.ListOf(aliases)
 	}
 	var h hostInput
 	for vs := range p.scope.rulesFor(svc.Host) {
@@ -187,7 +188,7 @@ func (p *planner) input(vs *snapshot.VirtualService, in routesInput) (routesInpu
 			targets = append(targets, t)
 		}
 	}
-	in.targets = listOf(targets)
+	in.targets = memo.ListOf(targets)
 	return in, from
 }
 

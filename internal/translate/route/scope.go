@@ -37,6 +37,7 @@ type scopeKey struct {
 type scopeName struct {
 	namespace string
 	allocated bool
+	home      mesh.ClusterID
 	sidecar   config.Key
 	egress    int
 }
@@ -44,7 +45,7 @@ type scopeName struct {
 // scope indexes an egress scope, once for all names and Views that share it. What differs from the one before costs.
 func (g *Generator) scope(v *view.View, e *view.Egress) *scope {
 	return snapshot.Derive(v.Snapshot.Visibility, scopeKey{g, e}, func() *scope {
-		name := scopeName{v.Key.Namespace, v.Key.Allocated, v.Key.Sidecar, slices.Index(v.Egress, e)}
+		name := scopeName{v.Key.Namespace, v.Key.Allocated, v.Key.Home, v.Key.Sidecar, slices.Index(v.Egress, e)}
 		old := g.scopes.Get(name)
 		s := new(scope)
 		if old != nil && slices.Equal(old.listed, e.Services) && slices.Equal(old.visible, v.Services) {

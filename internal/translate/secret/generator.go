@@ -27,10 +27,12 @@ func NewGenerator(may Policy) *Generator {
 	return &Generator{may: may, secrets: memo.New[input, secret]()}
 }
 
-// Scope gives the part of a Key that policies go by: where the proxies are, and whether that is known. The Sidecar is only there so that the View has
-// its services in common with others.
+// Scope gives the part of a Key that policies go by: where the proxies are, whether that is known, and which Gateways they serve.
+// The Sidecar is only there so that the View has its services in common with others.
 func Scope(k view.Key) view.Key {
-	return view.Key{Keys: k.Keys, Namespace: k.Namespace, Sidecar: k.Sidecar}
+	return view.Key{
+		Keys: k.Keys, Namespace: k.Namespace, Sidecar: k.Sidecar, Gateway: view.GatewayKey{Names: k.Gateway.Names},
+	}
 }
 
 // Named gives the Secret of that name, nil if there is none for this View's proxies. Names that are the agent's ("default",
@@ -40,7 +42,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 		return g.secrets.Do(input{name: name}, newSecret).resource
 	}
 	n, err := parse(v, name)
-	if err != nil || !g.may(v.Key, n) {
+	if err != nil || !g.may(v, n) {
 		return nil
 	}
 	object := find(v.Snapshot, n)
@@ -51,16 +53,21 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 }
 
 // Touched says whether a change may alter a Secret of the View's proxies.
-func Touched(_ *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
 	}
 	for k := range d.Configs {
-		if k.Kind == api.Secret || k.Kind == api.ConfigMap {
+		if k.Kind == api.Secret || k.Kind == api.ConfigMap || opens(v, k) {
 			return true
 		}
 	}
 	return false
+}
+
+// opens says whether an object may have a say in which secrets of Gateways the View's proxies get.
+func opens(v *view.View, k config.Key) bool {
+	return v.Key.Gateway.Names.Has(k) || k.Kind == api.ReferenceGrant && v.Key.Gateway.Names != ""
 }
 
 // Affected gives those of the names whose Secrets a change may alter.
@@ -69,12 +76,16 @@ func (g *Generator) Affected(_, v *view.View, d snapshot.Delta, names []string) 
 		return names
 	}
 	var affected []string
+	opened := false
+	for k := range d.Configs {
+		opened = opened || opens(v, k)
+	}
 	for _, name := range names {
 		n, err := parse(v, name)
 		if err != nil {
 			continue
 		}
-		if slices.ContainsFunc(keys(n), func(k config.Key) bool { _, changed := d.Configs[k]; return changed }) {
+		if opened && n.Store == mesh.GatewaySecret || slices.ContainsFunc(keys(n), func(k config.Key) bool { _, changed := d.Configs[k]; return changed }) {
 			affected = append(affected, name)
 		}
 	}

@@ -173,7 +173,7 @@ func TestWhoMayHaveIt(t *testing.T) {
 }
 
 func TestPublic(t *testing.T) {
-	k := view.Key{Namespace: "a"}
+	v := view.Build(fixture.New(t, nil, nil).Snapshot(), view.Key{Namespace: "a"})
 	for name, want := range map[string]bool{
 		"kubernetes://a/cert": false, "kubernetes-gateway://a/cert": false, "kubernetes://a/cert-cacert": true, "configmap://b/roots": true,
 		"kubernetes://b/cert-cacert": false,
@@ -182,7 +182,7 @@ func TestPublic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Public(k, n); got != want {
+		if got := Public(v, n); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -85,32 +85,14 @@ func readServices(text string) map[string]service {
 			continue
 		}
 		port, _ := strconv.ParseUint(parts[2], 10, 32)
-		s := service{host: parts[1], port: uint32(port), fault: parts[3]}
-		if s.fault == "" {
-			s.cluster = mesh.ClusterName{Direction: mesh.Outbound, Port: s.port, Host: mesh.Hostname(s.host)}.String()
-		}
-		services[parts[0]] = s
+		p := destination.Provider{Host: parts[1], Port: uint32(port), Fault: parts[3]}
+		services[parts[0]] = service{cluster: p.Cluster(), fault: p.Fault, host: p.Host, port: p.Port}
 	}
 	return services
 }
 
-// lookUp finds a service as the View sees it: Envoy refuses listeners with a tracer whose cluster it does not have.
+// lookUp finds a service as the View sees it.
 func lookUp(v *view.View, a address) service {
-	namespace, host, found := strings.Cut(a.name, "/")
-	if !found {
-		namespace, host = "", a.name
-	}
-	s := service{host: host, port: a.port}
-	svc := v.Service(mesh.Hostname(host))
-	switch {
-	case svc == nil || found && svc.Namespace != namespace:
-		s.fault = fmt.Sprintf("proxies of namespace %s see no service %q", v.Key.Namespace, a.name)
-	case svc.Resolution == mesh.Alias:
-		s.fault = fmt.Sprintf("service %q is only another name of one: name that", a.name)
-	default:
-		if _, has := svc.Port(a.port); !has {
-			s.fault = fmt.Sprintf("service %q has no port %d", a.name, a.port)
-		}
-	}
-	return s
+	p := destination.ProviderOf(v, a.name, a.port)
+	return service{cluster: p.Cluster(), fault: p.Fault, host: p.Host, port: p.Port}
 }

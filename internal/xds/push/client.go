@@ -26,6 +26,7 @@ type Client struct {
 	connected time.Time
 
 	class *class // Pusher.mu guards it
+	told  subscription
 
 	mailbox atomic.Pointer[offer] // the newest World not taken yet
 	wake    chan struct{}         // holds one token when there may be something for Next
@@ -108,6 +109,7 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 	c.mailbox.Store(nil)
 	c.rouse()
+	c.tellEnd()
 	p.nacks.gone(c.id, p.metrics)
 	p.metrics.Connected(-1, c.proxy.Metadata.IstioVersion)
 	p.log.Info("ADS: "+c.id+" terminated", "lasted", p.clock.Now().Sub(c.connected))
@@ -258,6 +260,7 @@ func (c *Client) step(e stream.Event) {
 	if sent {
 		c.rouse()
 	}
+	c.tell(e)
 	if !converged.IsZero() {
 		c.p.metrics.Converged(c.p.clock.Now().Sub(converged))
 	}

@@ -23,6 +23,9 @@ type Options struct {
 	Clock   Clock
 	// Debounce is how changes are gathered.
 	Debounce Debounce
+	// Secrets, if set, is told which secrets a stream asks for, each time that changes, so that somebody can see to it that they
+	// are in the snapshot. It must not block.
+	Secrets func(Subscription)
 	// Workers bounds how many producers make resources at the same time; 0: one for each CPU.
 	Workers int
 }
@@ -35,6 +38,7 @@ type Pusher struct {
 	clock      Clock
 	debounce   Debounce
 	workers    int
+	secrets    func(Subscription)
 
 	wake  chan struct{} // holds one token when something was published
 	work  *queue
@@ -65,7 +69,7 @@ type inbox struct {
 // New makes a Pusher. It does nothing before Run.
 func New(o Options) *Pusher {
 	p := &Pusher{
-		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers,
+		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers, secrets: o.Secrets,
 		wake: make(chan struct{}, 1), work: newQueue(), names: newNameTable(),
 		suspended: map[suspension]Quarantined{},
 		classes:   map[view.Key]*class{}, producers: map[producerKey]*producer{},

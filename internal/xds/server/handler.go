@@ -26,9 +26,9 @@ type Hello struct {
 	Node *corev3.Node
 	// Peer is the network address of the client.
 	Peer string
-	// Secure says that the stream came over TLS, and Identities are the URIs of the client's certificate, verified, as
-	// "spiffe://trust-domain/ns/namespace/sa/account"; none if it showed no certificate. What the node says of itself proves
-	// nothing.
+	// Secure says that the stream came over TLS, and Identities are who it comes from, as
+	// "spiffe://trust-domain/ns/namespace/sa/account", by what Options.Authenticate says or else by the client's certificate,
+	// verified; none if it has proved nothing. What the node says of itself is no proof.
 	Secure     bool
 	Identities []string
 }

@@ -103,7 +103,5 @@ func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
 
 // introduction says who the stream comes from.
 func (x *session) introduction(node *corev3.Node) Hello {
-	h := Hello{Node: node, Peer: x.link.peer}
-	h.Identities, h.Secure = x.link.identities()
-	return h
+	return Hello{Node: node, Peer: x.link.peer, Secure: x.link.TLS() != nil, Identities: x.identities}
 }

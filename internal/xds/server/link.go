@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
@@ -43,15 +44,23 @@ func (l *link) close() {
 	}
 }
 
-// identities gives the URIs of the client's certificate; secure says that the connection is over TLS.
-func (l *link) identities() (uris []string, secure bool) {
+// TLS gives the state of the connection, nil for one in plain text. Who authenticates callers finds it here.
+func (l *link) TLS() *tls.ConnectionState {
 	info, secure := l.AuthInfo.(credentials.TLSInfo)
-	if secure && len(info.State.VerifiedChains) > 0 {
-		for _, u := range info.State.VerifiedChains[0][0].URIs {
+	if !secure {
+		return nil
+	}
+	return &info.State
+}
+
+// identities gives the URIs of the client's certificate.
+func (l *link) identities() (uris []string) {
+	if state := l.TLS(); state != nil && len(state.VerifiedChains) > 0 {
+		for _, u := range state.VerifiedChains[0][0].URIs {
 			uris = append(uris, u.String())
 		}
 	}
-	return uris, secure
+	return uris
 }
 
 // linking is credentials that note the connection.

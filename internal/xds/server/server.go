@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,16 @@ type Options struct {
 	ClusterAliases map[mesh.ClusterID]mesh.ClusterID
 	// Generators serve clients that are not proxies, by the GENERATOR of their node metadata.
 	Generators map[string]Handler
+	// Authenticate says who opens a stream, by the context of its call; nil: the client's certificate does, if there is one. The
+	// error is a gRPC status, with which the stream ends. It is asked before anything of the stream is read.
+	Authenticate func(ctx context.Context) (identities []string, err error)
+	// Admit says whether a client may be the proxy that it says it is, and notes in it what was proved; nil: it may. The error is
+	// a gRPC status.
+	Admit func(p *mesh.Proxy, h Hello) error
 	// Keys says whether a proxy may be sent private keys of its namespace (mesh.Proxy.Keys); nil: none may.
 	Keys func(p *mesh.Proxy, h Hello) bool
+	// Workloads is told of proxies that are of a workload which is registered when it connects; nil: nobody is.
+	Workloads Workloads
 	// Debug answers requests about the control plane itself; nil: they are refused.
 	Debug Debug
 }
@@ -53,23 +62,26 @@ type Options struct {
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
-	pusher      *push.Pusher
-	log         *slog.Logger
-	metrics     push.Metrics
-	clock       push.Clock
-	admission   *admission
-	writers     *semaphore.Weighted // nil: no bound
-	envelopes   sync.Pool           // of *[]byte, see writer.go
-	sendTimeout time.Duration
-	slowest     int // bytes per second
-	evening     Evening
-	identifier  string
-	aliases     map[mesh.ClusterID]mesh.ClusterID
-	generators  map[string]Handler
-	debug       Debug
-	keys        func(*mesh.Proxy, Hello) bool
-	extensions  extensionTable
-	ready       atomic.Bool
+	pusher       *push.Pusher
+	log          *slog.Logger
+	metrics      push.Metrics
+	clock        push.Clock
+	admission    *admission
+	writers      *semaphore.Weighted // nil: no bound
+	envelopes    sync.Pool           // of *[]byte, see writer.go
+	sendTimeout  time.Duration
+	slowest      int // bytes per second
+	evening      Evening
+	identifier   string
+	aliases      map[mesh.ClusterID]mesh.ClusterID
+	generators   map[string]Handler
+	debug        Debug
+	workloads    Workloads
+	authenticate func(context.Context) ([]string, error)
+	admit        func(*mesh.Proxy, Hello) error
+	keys         func(*mesh.Proxy, Hello) bool
+	extensions   extensionTable
+	ready        atomic.Bool
 
 	mu       sync.Mutex
 	stopping bool
@@ -83,7 +95,7 @@ func New(o Options) *Server {
 	s := &Server{
 		pusher: o.Pusher, log: o.Logger, metrics: o.Metrics, clock: o.Clock,
 		sendTimeout: o.SendTimeout, slowest: slowest, evening: o.Evening, identifier: o.Identifier, aliases: o.ClusterAliases,
-		generators: o.Generators, debug: o.Debug, keys: o.Keys, sessions: map[*session]struct{}{},
+		generators: o.Generators, debug: o.Debug, workloads: o.Workloads, authenticate: o.Authenticate, admit: o.Admit, keys: o.Keys, sessions: map[*session]struct{}{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

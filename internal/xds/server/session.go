@@ -25,6 +25,9 @@ type session struct {
 	link *link
 	ctx  context.Context         // ends with the stream, its cause is the status
 	end  context.CancelCauseFunc // ends it
+	// identities are who has opened it, by what was proved.
+	identities []string
+	workload   Workload // nil: it is of none that is registered
 
 	writing sync.Mutex    // one response at a time
 	written chan struct{} // gets a token when gRPC has written the response
@@ -37,18 +40,30 @@ func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
 	return x
 }
 
-// healthType is what agents send the state of a workload with. Such a request may come before any other, without a node.
-const healthType = "type.googleapis.com/istio.v1.HealthInformation"
-
 // first is the first request that asks for something, and the proxy that it comes from, nil if the client is none.
 type first struct {
 	*incoming
 	proxy *mesh.Proxy
-	err   error
+	// health is the newest message about it that came before, nil if none did.
+	health *incoming
+	err    error
+}
+
+// authenticate finds out who has opened the stream.
+func (x *session) authenticate() (err error) {
+	if x.s.authenticate == nil {
+		x.identities = x.link.identities()
+		return nil
+	}
+	x.identities, err = x.s.authenticate(x.ctx)
+	return err
 }
 
 // run serves the stream.
 func (x *session) run() error {
+	if err := x.authenticate(); err != nil {
+		return x.status(err)
+	}
 	a := x.s.admission
 	if err := a.begin(x.ctx); err != nil {
 		return x.status(err)
@@ -66,7 +81,12 @@ func (x *session) run() error {
 		return x.status(x.handOver(x.s.handler(in.node), in.incoming))
 	}
 	in.node, in.raw = nil, "" // what is left is small, unless the proxy has state
-	if in.Held.Len() > 0 {
+	unregister, err := x.register(in, leave)
+	if err != nil {
+		return x.status(err)
+	}
+	defer unregister()
+	if in.Held.Len() > 0 && x.workload == nil {
 		return x.status(x.serve(in.proxy, in.Request, leave))
 	}
 	leave()
@@ -115,12 +135,14 @@ func (x *session) open() (first, func(), error) {
 
 // first reads up to the first request that asks for something. It runs on a stack of its own, which reading a node makes big.
 func (x *session) first() first {
+	var health *incoming
 	for {
 		in, err := x.next()
 		switch {
 		case err != nil:
 			return first{err: err}
 		case in.TypeURL == healthType:
+			health = in
 			continue
 		case isDebug(in.TypeURL), x.s.handler(in.node) != nil:
 			return first{incoming: in}
@@ -129,10 +151,15 @@ func (x *session) first() first {
 		if err != nil {
 			return first{err: status.Error(codes.InvalidArgument, err.Error())}
 		}
+		if x.s.admit != nil {
+			if err := x.s.admit(proxy, x.introduction(in.node)); err != nil {
+				return first{err: err}
+			}
+		}
 		if x.s.keys != nil {
 			proxy.Keys = x.s.keys(proxy, x.introduction(in.node))
 		}
-		return first{incoming: in, proxy: proxy}
+		return first{incoming: in, proxy: proxy, health: health}
 	}
 }
 
@@ -154,6 +181,7 @@ func (x *session) receive(c *push.Client) {
 			x.end(err)
 			return
 		case in.TypeURL == healthType:
+			x.tellHealth(in)
 		case isDebug(in.TypeURL):
 			x.answerBetween(in)
 		default:

@@ -29,7 +29,7 @@ func serverPair(ca *pki.Pair) *pki.Pair {
 // shown issues a certificate with URIs for a client.
 func shown(t *testing.T, ca *pki.Pair, uris ...string) *tls.Certificate {
 	t.Helper()
-	template := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	template := new(x509.Certificate)
 	for _, u := range uris {
 		parsed, err := url.Parse(u)
 		if err != nil {

@@ -1,0 +1,84 @@
+package bootstrap
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/internal/agent/node"
+)
+
+// GRPCInput is what the bootstrap of gRPC without a proxy is made of.
+type GRPCInput struct {
+	Node node.Node
+	// DiscoverySocket is where the agent serves configuration, CertificateDir where it writes certificates, "" for none.
+	DiscoverySocket, CertificateDir string
+}
+
+// grpcFile is gRPC's bootstrap (proposal A27, and A29 for certificates).
+type grpcFile struct {
+	Servers      []grpcServer            `json:"xds_servers"`
+	Node         json.RawMessage         `json:"node"`
+	Certificates map[string]grpcProvider `json:"certificate_providers,omitempty"`
+	// Inbound names the listener of a gRPC server at an address, as Istio's control plane knows it.
+	Inbound string `json:"server_listener_resource_name_template"`
+}
+
+type grpcServer struct {
+	URI         string           `json:"server_uri"`
+	Credentials []grpcCredential `json:"channel_creds"`
+	Features    []string         `json:"server_features"`
+}
+
+type grpcCredential struct {
+	Type string `json:"type"`
+}
+
+type grpcProvider struct {
+	Plugin string            `json:"plugin_name"`
+	Config map[string]string `json:"config"`
+}
+
+// GRPC makes the bootstrap file.
+func GRPC(in GRPCInput) ([]byte, error) {
+	socket, err := filepath.Abs(in.DiscoverySocket)
+	if err != nil {
+		return nil, fmt.Errorf("gRPC bootstrap: %w", err)
+	}
+	n := in.Node.Proto()
+	n.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for name, value := range in.Node.Struct.GetFields() {
+		n.Metadata.Fields[name] = value
+	}
+	n.Metadata.Fields["GENERATOR"] = structpb.NewStringValue("grpc") // what the control plane makes for such clients
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("gRPC bootstrap: %w", err)
+	}
+	f := grpcFile{
+		Servers: []grpcServer{{URI: "unix://" + socket, Credentials: []grpcCredential{{"insecure"}}, Features: []string{"xds_v3"}}},
+		Node:    raw, Inbound: "xds.istio.io/grpc/lds/inbound/%s",
+	}
+	if in.CertificateDir != "" {
+		dir, err := filepath.Abs(in.CertificateDir)
+		if err != nil {
+			return nil, fmt.Errorf("gRPC bootstrap: %w", err)
+		}
+		f.Certificates = map[string]grpcProvider{"default": {Plugin: "file_watcher", Config: map[string]string{
+			"certificate_file": filepath.Join(dir, "cert-chain.pem"), "private_key_file": filepath.Join(dir, "key.pem"),
+			"ca_certificate_file": filepath.Join(dir, "root-cert.pem"), "refresh_interval": "900s",
+		}}}
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(f); err != nil {
+		return nil, fmt.Errorf("gRPC bootstrap: %w", err)
+	}
+	return out.Bytes(), nil
+}

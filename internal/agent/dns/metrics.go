@@ -1,0 +1,29 @@
+package dns
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics are those of the proxy, under Istio's names.
+type metrics struct {
+	requests, upstream, failures, cached prometheus.Counter
+	duration                             prometheus.Histogram
+}
+
+func newMetrics(to prometheus.Registerer) metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := metrics{
+		requests: counter("dns_requests_total", "Queries of the application."),
+		upstream: counter("dns_upstream_requests_total", "Queries passed on to other name servers."),
+		failures: counter("dns_upstream_failures_total", "Queries that no other name server answered."),
+		cached:   counter("dns_cached_answers_total", "Queries answered with what another name server said before."),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "dns_upstream_request_duration_seconds", Help: "Seconds until another name server answered.",
+			Buckets: []float64{.001, .005, .01, .1, 1, 5},
+		}),
+	}
+	if to != nil {
+		to.MustRegister(m.requests, m.upstream, m.failures, m.cached, m.duration)
+	}
+	return m
+}

@@ -1,0 +1,68 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+)
+
+// TestOutput: whoever reads certificate and key while they are renewed gets a pair, through the directory as a whole at least.
+func TestOutput(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("of somebody else"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	root := pki.Authority("root")
+	write := func() {
+		leaf := root.Issue(&x509.Certificate{})
+		if err := Output(dir, time.Now(), leaf.CertificatePEM(), leaf.KeyPEM(), root.CertificatePEM()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	var stop atomic.Bool
+	read := make(chan int, 1)
+	go func() {
+		n := 0
+		for ; !stop.Load(); n++ {
+			version, err := os.Readlink(filepath.Join(dir, current))
+			if err != nil {
+				t.Error(err)
+			}
+			version = filepath.Join(dir, version)
+			_, err = tls.LoadX509KeyPair(filepath.Join(version, chainFile), filepath.Join(version, keyFile))
+			if err != nil && !os.IsNotExist(err) { // it was replaced meanwhile, whole
+				t.Error(err)
+			}
+		}
+		read <- n
+	}()
+	for range 100 {
+		write()
+	}
+	stop.Store(true)
+	if n := <-read; n == 0 {
+		t.Error("nobody read")
+	}
+	for _, name := range []string{keyFile, chainFile, rootsFile} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 5 { // three links, the link to the version, the version
+		t.Errorf("left in the directory: %v, %v", entries, err)
+	}
+	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, chainFile), filepath.Join(dir, keyFile)); err != nil {
+		t.Error(err)
+	}
+	if err := Output(filepath.Join(dir, keyFile, "x"), time.Now(), nil, nil, nil); err == nil {
+		t.Error("no error where there can be no directory")
+	}
+}

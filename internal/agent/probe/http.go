@@ -1,0 +1,66 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// maxRedirects is how many hops kubelet follows within one host.
+const maxRedirects = 10
+
+// insecureTLS checks nobody: a probe asks whether somebody answers, not who it is.
+func insecureTLS() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // as kubelet does, see above
+}
+
+func errNoAddress() error { return syscall.EADDRNOTAVAIL }
+
+// get asks for a probe's path. The headers are the request's, host its Host, "" for the address. A redirect to another host
+// is the answer.
+func (p *Prober) get(ctx context.Context, probe *HTTP, headers http.Header, host string) (*http.Response, error) {
+	target, err := url.Parse("/" + strings.TrimPrefix(probe.Path, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("path of the probe: %w", err)
+	}
+	target.Scheme, target.Host = "http", p.at(probe.Host, probe.Port)
+	if probe.Secure {
+		target.Scheme = "https"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Host = host
+	for name, values := range headers {
+		request.Header[name] = values
+		if http.CanonicalHeaderKey(name) == "Host" && len(values) > 0 {
+			request.Host = values[0]
+		}
+	}
+	client := &http.Client{Transport: p.plain, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+		if next.URL.Hostname() != via[0].URL.Hostname() || len(via) > maxRedirects {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	return client.Do(request)
+}
+
+// run runs a command.
+func run(ctx context.Context, command []string) error {
+	if len(command) == 0 {
+		return fmt.Errorf("the probe has no command")
+	}
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
+	if out, err := c.CombinedOutput(); err != nil {
+		first, _, _ := strings.Cut(string(out), "\n")
+		return fmt.Errorf("run %s: %w: %.200s", command[0], err, first)
+	}
+	return nil
+}

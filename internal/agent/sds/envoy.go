@@ -1,0 +1,61 @@
+package sds
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/agent/secret"
+)
+
+func sorted(have subscription) []string { return slices.Sorted(maps.Keys(have)) }
+
+// ended is how a stream ends whose client is gone.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// versionOf tells secrets apart. It is the same after a restart of the agent, when Envoy says what it still has.
+func versionOf(s secret.Secret) string {
+	hash := sha256.New()
+	for _, part := range [][]byte{s.Chain, s.Key, s.Roots, s.Revoked} {
+		fmt.Fprintf(hash, "%d:", len(part))
+		hash.Write(part)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+func resourceOf(name, version string, s secret.Secret) (*discoveryv3.Resource, error) {
+	out := &tlsv3.Secret{Name: name}
+	if s.Chain != nil {
+		out.Type = &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{CertificateChain: inline(s.Chain), PrivateKey: inline(s.Key)}}
+	} else {
+		v := &tlsv3.CertificateValidationContext{TrustedCa: inline(s.Roots)}
+		if len(s.Revoked) > 0 {
+			v.Crl = inline(s.Revoked)
+		}
+		out.Type = &tlsv3.Secret_ValidationContext{ValidationContext: v}
+	}
+	packed, err := anypb.New(out)
+	if err != nil {
+		return nil, fmt.Errorf("encode secret %q: %w", name, err)
+	}
+	return &discoveryv3.Resource{Name: name, Version: version, Resource: packed}, nil
+}
+
+func inline(b []byte) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b}}
+}

@@ -1,0 +1,127 @@
+package sds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	secretv3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/meshpilot/meshpilot/internal/agent/secret"
+)
+
+// maxNames bounds the names of one stream. Envoy has a stream for each (SotW), or one for all.
+const maxNames = 1000
+
+// Options are what a Server serves.
+type Options struct {
+	Store *secret.Store
+	// Want has the files of a name read, if it is a name of files.
+	Want func(ctx context.Context, name string) bool
+	// Pushed and Failed are told of secrets that were sent, and of those that Envoy refused; nil: nobody is told.
+	Pushed, Failed func(name string)
+	Log            *slog.Logger
+}
+
+// Server serves secrets.
+type Server struct {
+	secretv3.UnimplementedSecretDiscoveryServiceServer
+	o Options
+}
+
+var _ secretv3.SecretDiscoveryServiceServer = (*Server)(nil)
+
+// New makes a Server.
+func New(o Options) *Server { return &Server{o: o} }
+
+// Serve serves on the listener, which it closes, until the context ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := grpc.NewServer(grpc.MaxConcurrentStreams(maxNames))
+	secretv3.RegisterSecretDiscoveryServiceServer(server, s)
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve secrets: %w", err)
+	}
+	return nil
+}
+
+// FetchSecrets is not served: nobody asks for secrets by polling.
+func (s *Server) FetchSecrets(context.Context, *discoveryv3.DiscoveryRequest) (*discoveryv3.DiscoveryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "secrets are served as streams")
+}
+
+// received turns a stream's Recv into a channel, for as long as the context lasts. The error is the last thing that comes.
+func received[R any](ctx context.Context, recv func() (R, error)) (<-chan R, <-chan error) {
+	requests, failed := make(chan R), make(chan error, 1)
+	go func() {
+		for {
+			r, err := recv()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case requests <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return requests, failed
+}
+
+// subscription is what a stream has asked for: the version sent of each name, "" if none was yet.
+type subscription map[string]string
+
+func (s *Server) add(ctx context.Context, have subscription, name string) error {
+	if _, there := have[name]; !there && len(have) == maxNames {
+		return status.Errorf(codes.ResourceExhausted, "more than %d secrets on a stream", maxNames)
+	}
+	have[name] = ""
+	s.o.Want(ctx, name)
+	return nil
+}
+
+// due gives the secrets of the subscription that are others than those sent, and notes them as sent.
+func (s *Server) due(have subscription) ([]*discoveryv3.Resource, error) {
+	var list []*discoveryv3.Resource
+	for _, name := range sorted(have) {
+		v, ok := s.o.Store.Get(name)
+		if !ok {
+			continue
+		}
+		version := versionOf(v.Secret)
+		if have[name] == version {
+			continue
+		}
+		r, err := resourceOf(name, version, v.Secret)
+		if err != nil {
+			return nil, err
+		}
+		have[name] = version
+		list = append(list, r)
+		if s.o.Pushed != nil {
+			s.o.Pushed(name)
+		}
+		s.o.Log.Debug("secret sent", "name", name)
+	}
+	return list, nil
+}
+
+// refused notes that Envoy would not take what it was sent.
+func (s *Server) refused(have subscription, message string) {
+	names := sorted(have)
+	if s.o.Failed != nil {
+		for _, name := range names {
+			s.o.Failed(name)
+		}
+	}
+	s.o.Log.Error("envoy refused a secret", "of", names, "error", message)
+}

@@ -1,0 +1,165 @@
+package secret
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/source/file/watch"
+)
+
+// maxFiles bounds how many names of files are watched: more than any proxy has, and less than what hurts.
+const maxFiles = 1000
+
+// system is the path that stands for the authorities of the operating system.
+const system = "system"
+
+// Files has secrets that are files: those of names that say so ("file-cert:CHAIN~KEY", "file-root:ROOTS"), once somebody
+// wants them, and those that are given names.
+type Files struct {
+	Store *Store
+	// Revoked is a file with lists of revoked certificates that goes with the mesh's roots; "" for none.
+	Revoked string
+	Watch   watch.Options
+	Log     *slog.Logger
+	// Failed is told of files that cannot be used.
+	Failed func()
+
+	once   sync.Once
+	wanted chan string
+}
+
+func (f *Files) requests() chan string {
+	f.once.Do(func() { f.wanted = make(chan string) })
+	return f.wanted
+}
+
+// Want has the files of a name watched, if it is one of files, and says whether it is. It returns when Run knows of it.
+func (f *Files) Want(ctx context.Context, name string) bool {
+	_, _, certificate := mesh.ParseFileCertificate(name)
+	_, roots := mesh.ParseFileRoots(name)
+	if !certificate && !roots {
+		return false
+	}
+	select {
+	case f.requests() <- name:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// Named is a secret of files with a name of its own: a certificate, or roots.
+type Named struct{ Name, Chain, Key, Roots string }
+
+// Run watches those files, and the ones that are wanted, until the context ends.
+func (f *Files) Run(ctx context.Context, always ...Named) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, n := range always {
+		all.Go(func() { f.watch(ctx, n) })
+	}
+	watched := map[string]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case name := <-f.requests():
+			if watched[name] {
+				continue
+			}
+			if len(watched) == maxFiles {
+				f.fail(name, fmt.Errorf("%d others are watched already", maxFiles))
+				continue
+			}
+			watched[name] = true
+			all.Go(func() { f.watch(ctx, named(name)) })
+		}
+	}
+}
+
+// named reads a name that stands for files.
+func named(name string) Named {
+	if chain, key, ok := mesh.ParseFileCertificate(name); ok {
+		return Named{Name: name, Chain: chain, Key: key}
+	}
+	roots, _ := mesh.ParseFileRoots(name)
+	if roots == system {
+		roots = SystemRoots()
+	}
+	return Named{Name: name, Roots: roots}
+}
+
+// SystemRoots is the file of the operating system's authorities.
+func SystemRoots() string {
+	const debian = "/etc/ssl/certs/ca-certificates.crt"
+	for _, path := range []string{debian, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"} {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return debian
+}
+
+func (f *Files) watch(ctx context.Context, n Named) {
+	if n.Chain != "" {
+		f.pair(ctx, n)
+		return
+	}
+	revoked := ""
+	if n.Name == Roots {
+		revoked = f.Revoked
+	}
+	f.both(ctx, n.Name, n.Roots, revoked, func(roots, revoked []byte) (Secret, error) {
+		s, err := Trust(roots)
+		s.Revoked = revoked
+		return s, err
+	})
+}
+
+// pair watches a certificate and its key. They are written one after the other: until both are of one pair the last one stays.
+func (f *Files) pair(ctx context.Context, n Named) {
+	f.both(ctx, n.Name, n.Chain, n.Key, func(chain, key []byte) (Secret, error) {
+		if key == nil {
+			return Secret{}, nil
+		}
+		return Pair(chain, key)
+	})
+}
+
+// both watches two files, of which the second may be "", and makes a secret of them whenever one changes. An empty secret
+// is none yet.
+func (f *Files) both(ctx context.Context, name, first, second string, secretOf func(first, second []byte) (Secret, error)) {
+	var mu sync.Mutex
+	contents := [2][]byte{}
+	changed := func(i int, content []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		contents[i] = content
+		if contents[0] == nil {
+			return
+		}
+		s, err := secretOf(contents[0], contents[1])
+		switch {
+		case err != nil:
+			f.fail(name, err)
+		case s.Chain != nil || s.Roots != nil:
+			f.Log.Info("secret read from files", "name", name, "expires", s.Expires)
+			f.Store.Set(name, s)
+		}
+	}
+	var all sync.WaitGroup
+	for i, path := range []string{first, second} {
+		if path != "" {
+			all.Go(func() { watch.File(ctx, path, f.Watch, func(content []byte) { changed(i, content) }) })
+		}
+	}
+	all.Wait()
+}
+
+func (f *Files) fail(name string, err error) {
+	f.Failed()
+	f.Log.Warn("the files of a secret cannot be used; what was read before stays", "name", name, "error", err)
+}

@@ -1,0 +1,129 @@
+package ca
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+)
+
+// KeyType is the kind of keys that the control plane makes for itself. The zero value is ECDSA on P-256.
+type KeyType struct {
+	// RSABits makes RSA keys of that length; 0: ECDSA. CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE.
+	RSABits int
+}
+
+// New makes a key.
+func (t KeyType) New(random io.Reader) (crypto.Signer, error) {
+	if t.RSABits == 0 {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), random)
+		if err != nil {
+			return nil, fmt.Errorf("make an ECDSA key: %w", err)
+		}
+		return key, nil
+	}
+	key, err := rsa.GenerateKey(random, t.RSABits)
+	if err != nil {
+		return nil, fmt.Errorf("make an RSA key of %d bits: %w", t.RSABits, err)
+	}
+	return key, nil
+}
+
+// Bounds of RSA keys that certificates are signed for. Longer ones cost whoever checks a signature.
+const (
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+// checkPublicKey says why no certificate is signed for a key.
+func checkPublicKey(key any) error {
+	switch key := key.(type) {
+	case *ecdsa.PublicKey:
+		if c := key.Curve; c != elliptic.P256() && c != elliptic.P384() {
+			return fmt.Errorf("an ECDSA key on %s: want P-256 or P-384", c.Params().Name)
+		}
+		return nil
+	case ed25519.PublicKey:
+		return nil
+	case *rsa.PublicKey:
+		return checkRSA(key)
+	default:
+		return fmt.Errorf("a key of a kind that is not signed for, %T: want ECDSA, Ed25519 or RSA", key)
+	}
+}
+
+func checkRSA(key *rsa.PublicKey) error {
+	n := key.N
+	switch bits := n.BitLen(); {
+	case bits < minRSABits || bits > maxRSABits:
+		return fmt.Errorf("an RSA key of %d bits: want %d to %d", bits, minRSABits, maxRSABits)
+	case key.E < 3 || key.E%2 == 0:
+		return fmt.Errorf("an RSA key with the exponent %d", key.E)
+	case n.Bit(0) == 0 || hasSmallFactor(n):
+		return errors.New("an RSA key whose modulus has a small factor")
+	case isROCA(n):
+		return errors.New("an RSA key as chips with CVE-2017-15361 make them: its factors can be found")
+	case hasCloseFactors(n):
+		return errors.New("an RSA key whose factors are close to each other, and so can be found (CVE-2022-26320)")
+	}
+	return nil
+}
+
+// smallPrimes are those that the test for CVE-2017-15361 looks at.
+var smallPrimes = [...]int64{
+	3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139,
+	149, 151, 157, 163, 167,
+}
+
+func hasSmallFactor(n *big.Int) bool {
+	var rest big.Int
+	for _, p := range smallPrimes {
+		if rest.Mod(n, big.NewInt(p)).Sign() == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isROCA says whether a modulus is a power of 65537 for each of the small primes, as those of the flawed library are and one in
+// 10^8 of others is (Nemec and others, "The Return of Coppersmith's Attack", 2017).
+func isROCA(n *big.Int) bool {
+	var rest big.Int
+	for _, p := range smallPrimes {
+		is := rest.Mod(n, big.NewInt(p)).Int64()
+		power, among := int64(1), false
+		for range p {
+			if power == is {
+				among = true
+				break
+			}
+			power = power * 65537 % p
+		}
+		if !among {
+			return false
+		}
+	}
+	return true
+}
+
+// hasCloseFactors tries Fermat's way of finding factors for a few steps, which is enough for those of CVE-2022-26320.
+func hasCloseFactors(n *big.Int) bool {
+	const steps = 100
+	one := big.NewInt(1)
+	a := new(big.Int).Sqrt(n)
+	var square, root big.Int
+	for range steps {
+		a.Add(a, one)
+		square.Mul(a, a).Sub(&square, n)
+		root.Sqrt(&square)
+		if root.Mul(&root, &root).Cmp(&square) == 0 {
+			return true
+		}
+	}
+	return false
+}

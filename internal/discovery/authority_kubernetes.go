@@ -1,0 +1,226 @@
+package discovery
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/meshpilot/meshpilot/internal/authenticate"
+	"github.com/meshpilot/meshpilot/internal/ca"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/kube/leader"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// clusterClient gives the client of a cluster, nil for one that is not known.
+func (s *server) clusterClient(cluster string) *kube.Client {
+	if s.client != nil && cluster == s.options.ClusterID {
+		return s.client
+	}
+	if s.clusters != nil {
+		return s.clusters.Client(mesh.ClusterID(cluster))
+	}
+	return nil
+}
+
+// tokenReviews gives who says whose a token of a cluster is, nil without any API server. Reviews have no limit of requests of our
+// own: what all proxies wait for must not wait behind what nobody waits for, and the API server has limits itself.
+func (s *server) tokenReviews() func(cluster string) authenticate.TokenReviews {
+	if s.client == nil {
+		return nil
+	}
+	return func(cluster string) authenticate.TokenReviews {
+		c := s.clusterClient(cluster)
+		if c == nil {
+			return nil
+		}
+		config := rest.CopyConfig(c.Config)
+		config.QPS = -1
+		client, err := kubernetes.NewForConfigAndClient(config, c.HTTP)
+		if err != nil {
+			return nil
+		}
+		return client.AuthenticationV1().TokenReviews()
+	}
+}
+
+// impersonation lets the proxies of nodes ask for others' certificates, if any may.
+func (s *server) impersonation(a *authority) ca.Impersonation {
+	if len(a.o.TrustedNodes) == 0 || s.client == nil {
+		return nil
+	}
+	return ca.Nodes{Accounts: a.o.TrustedNodes, Client: func(cluster string) kubernetes.Interface {
+		if c := s.clusterClient(cluster); c != nil {
+			return c.Kubernetes
+		}
+		return nil
+	}}
+}
+
+// clusterRoots is where a pod finds the roots of its cluster.
+const clusterRoots = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+
+// newRegistration makes what has certificates signed by way of Kubernetes.
+func (s *server) newRegistration(a *authority) (*ca.Registration, error) {
+	if s.client == nil {
+		return nil, fmt.Errorf("EXTERNAL_CA %s: there is no API server", a.o.External)
+	}
+	return ca.NewRegistration(ca.RegistrationOptions{
+		Signing: ca.SigningRequests{Client: s.client.Kubernetes}, Signer: a.o.ExternalSigner, SignerDomain: a.o.SignerDomain,
+		Lifetimes: a.o.Lifetimes, Log: a.log, SignerRoots: s.signerRoots,
+	}), nil
+}
+
+// signerRoots gives the certificates that the mesh's settings say are those of a signer.
+func (s *server) signerRoots(signer string) []*x509.Certificate {
+	var list []*x509.Certificate
+	for _, c := range s.current.Load().Settings.Mesh.GetCaCertificates() {
+		if slices.Contains(c.GetCertSigners(), signer) {
+			found, _ := ca.ParseCertificates([]byte(c.GetPem())) // what is wrong with one is a Problem of the settings
+			list = append(list, found...)
+		}
+	}
+	return list
+}
+
+// followExternalRoots reads the roots of who signs, from a file that is mounted, until the context ends.
+func (a *authority) followExternalRoots(ctx context.Context, r *ca.Registration) {
+	const poll = 2 * time.Second
+	said := ""
+	for {
+		name := a.o.ExternalRoot
+		if !there(name) {
+			name = clusterRoots
+		}
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = r.Use(text)
+		}
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			a.log.Error("the roots of the external signer cannot be used", "file", name, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(poll):
+		}
+	}
+}
+
+// kubernetesServing has the control plane's own certificate signed by Kubernetes, if PILOT_CERT_PROVIDER says so.
+func (s *server) kubernetesServing(a *authority) ca.ServingSource {
+	signer, ok := strings.CutPrefix(a.o.CertProvider, providerKubernetes)
+	if !ok || s.client == nil {
+		return nil
+	}
+	return kubernetesSource{s: s, a: a, signer: signer}
+}
+
+// kubernetesSource makes certificates of the control plane by way of CertificateSigningRequests.
+type kubernetesSource struct {
+	s      *server
+	a      *authority
+	signer string
+}
+
+// Make has a certificate signed.
+func (k kubernetesSource) Make(ctx context.Context) (*tls.Certificate, []byte, error) {
+	key, err := k.a.o.KeyType.New(rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := ca.NewServerRequest(rand.Reader, key, k.a.o.hosts(k.s.options.Namespace, k.s.options.Revision))
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := ca.SigningRequests{Client: k.s.client.Kubernetes}.Sign(ctx, ca.SigningRequest{
+		CSR: request, Signer: k.signer, Lifetime: 24 * time.Hour,
+		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageServerAuth},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	private, err := ca.EncodeKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := tls.X509KeyPair(text, private)
+	if err != nil {
+		return nil, nil, fmt.Errorf("what %s has signed: %w", k.signer, err)
+	}
+	roots := k.s.signerRoots(k.signer)
+	if len(roots) == 0 && k.a.issuer != nil {
+		roots, _ = k.a.issuer.Roots()
+	}
+	if len(roots) == 0 {
+		return nil, nil, errors.New("there are no roots of " + k.signer + ": meshConfig.caCertificates or an external root must name them")
+	}
+	return &c, ca.EncodeCertificates(roots...), nil
+}
+
+// News is closed when there are other roots.
+func (k kubernetesSource) News() <-chan struct{} {
+	if k.a.issuer == nil {
+		return nil
+	}
+	_, changed := k.a.issuer.Roots()
+	return changed
+}
+
+// leadRoots publishes the roots for as long as this replica is the one that does.
+func (s *server) leadRoots(ctx context.Context) {
+	err := s.lead(ctx, leader.RootCertificates, func(ctx context.Context) {
+		if err := s.publishRoots(ctx, s.client.Kubernetes); err != nil {
+			s.authority.log.Error("the roots are not published", "err", err)
+		}
+	})
+	if err != nil {
+		s.authority.log.Error("the roots are not published", "err", err)
+	}
+}
+
+// publishRoots keeps the ConfigMap with the roots in every namespace of a cluster. Whoever has elected this replica runs it, for
+// its own cluster and for remote ones.
+func (s *server) publishRoots(ctx context.Context, client kubernetes.Interface) error {
+	a := s.authority
+	return ca.RootPublisher{
+		Client: client, Log: a.log, Selected: s.selects,
+		Roots: func() ([]byte, <-chan struct{}) {
+			list, changed := a.issuer.Roots()
+			return ca.EncodeCertificates(list...), changed
+		},
+		Selection: s.settingsNews.changed,
+	}.Run(ctx)
+}
+
+// selects says whether namespaces with these labels are of the mesh (meshConfig.discoverySelectors).
+func (s *server) selects(of map[string]string) bool {
+	selectors := s.current.Load().Settings.Mesh.GetDiscoverySelectors()
+	for _, x := range selectors {
+		l := &metav1.LabelSelector{MatchLabels: x.GetMatchLabels()}
+		for _, e := range x.GetMatchExpressions() {
+			l.MatchExpressions = append(l.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: e.GetKey(), Operator: metav1.LabelSelectorOperator(e.GetOperator()), Values: e.GetValues(),
+			})
+		}
+		if selector, err := metav1.LabelSelectorAsSelector(l); err == nil && selector.Matches(labels.Set(of)) {
+			return true
+		}
+	}
+	return len(selectors) == 0
+}

@@ -1,0 +1,56 @@
+package discovery
+
+import (
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/ca"
+	"github.com/meshpilot/meshpilot/internal/obs"
+)
+
+// authorityMetrics puts what the certificate authority reports under the names of obs.Metrics.
+type authorityMetrics struct{ m *obs.AuthorityMetrics }
+
+var _ ca.Metrics = authorityMetrics{}
+
+func (x metrics) authority() authorityMetrics { return authorityMetrics{&x.m.Authority} }
+
+func (x authorityMetrics) Requested()       { x.m.Requests.Inc() }
+func (x authorityMetrics) Unauthenticated() { x.m.Unauthenticated.Inc() }
+func (x authorityMetrics) Issued()          { x.m.Issued.Inc() }
+
+func (x authorityMetrics) Refused(cause ca.Cause) {
+	switch cause {
+	case ca.CauseCSR:
+		x.m.BadRequests.Inc()
+	case ca.CauseIdentity:
+		x.m.NoIdentity.Inc()
+	case ca.CauseNotReady, ca.CauseTTL, ca.CauseSigning, ca.CauseRate:
+		x.m.Refused.WithLabelValues(string(cause)).Inc()
+	}
+}
+
+// authorityLoaded counts files of the authority that could not be used.
+func (x metrics) authorityLoaded(err error) {
+	if err != nil {
+		x.m.Authority.BadMaterial.Inc()
+	}
+}
+
+// expiry gives when the first root ends, and the chain that certificates are signed with; the zero time where there is none.
+func (a *authority) expiry() (root, chain time.Time) {
+	if a.issuer == nil {
+		return root, chain
+	}
+	list, _ := a.issuer.Roots()
+	for _, r := range list {
+		if root.IsZero() || r.NotAfter.Before(root) {
+			root = r.NotAfter
+		}
+	}
+	if local, ok := a.issuer.(*ca.Authority); ok {
+		if m, _ := local.Material(); m != nil {
+			chain = m.NotAfter
+		}
+	}
+	return root, chain
+}

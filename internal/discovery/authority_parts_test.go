@@ -1,0 +1,24 @@
+package discovery
+
+import (
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+)
+
+// authorityPair is an authority that an operator brings.
+type authorityPair struct{ *pki.Pair }
+
+func newAuthority(t *testing.T, name string) *authorityPair {
+	t.Helper()
+	return &authorityPair{pki.Authority(name)}
+}
+
+// files are those of the Secret cacerts.
+func (p *authorityPair) files(roots ...*authorityPair) map[string][]byte {
+	f := map[string][]byte{"ca-cert.pem": p.CertificatePEM(), "ca-key.pem": p.KeyPEM()}
+	for _, r := range roots {
+		f["root-cert.pem"] = append(f["root-cert.pem"], r.CertificatePEM()...)
+	}
+	return f
+}

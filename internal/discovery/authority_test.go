@@ -1,0 +1,289 @@
+package discovery
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	security "istio.io/api/security/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/authenticate"
+	"github.com/meshpilot/meshpilot/internal/ca"
+	"github.com/meshpilot/meshpilot/internal/spiffe"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+)
+
+// laptop is a control plane without Kubernetes that has an authority.
+type laptop struct {
+	*controlPlane
+	caDir, secure string
+	names         string         // the one that it is called by; "": that of the default namespace
+	trust         *x509.CertPool // nil: what is in caDir
+}
+
+func startLaptop(t *testing.T, change func(*Options)) *laptop {
+	t.Helper()
+	l := &laptop{caDir: filepath.Join(t.TempDir(), "ca"), secure: freeAddress(t)}
+	l.controlPlane = startWith(t, nil, func(o *Options) {
+		o.Authority.Dir, o.SecureGRPCAddr = l.caDir, l.secure
+		change(o)
+	})
+	return l
+}
+
+// token signs a workload token.
+func (l *laptop) token(namespace, account string, lifetime time.Duration, audiences ...string) string {
+	l.t.Helper()
+	key, err := ca.ReadTokenKey(l.caDir)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	at := time.Now()
+	if lifetime < 0 {
+		at, lifetime = at.Add(2*lifetime), -lifetime
+	}
+	token, err := authenticate.SignWorkloadToken(key, namespace, account, audiences, at, lifetime)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return token
+}
+
+// roots are what clients of the control plane trust.
+func (l *laptop) roots() *x509.CertPool {
+	l.t.Helper()
+	text, err := os.ReadFile(filepath.Join(l.caDir, "root-cert.pem"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		l.t.Fatal("there is no root")
+	}
+	return pool
+}
+
+// dial connects over TLS, with a certificate if there is one.
+func (l *laptop) dial(own *tls.Certificate) *grpc.ClientConn {
+	l.t.Helper()
+	trust, name := l.trust, l.names
+	if trust == nil {
+		trust = l.roots()
+	}
+	if name == "" {
+		name = "istiod.istio-system.svc"
+	}
+	c, err := dialTo(l.secure, name, trust, own)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// bearing gives a context that bears a token.
+func bearing(ctx context.Context, token string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+}
+
+// certificate has a certificate signed.
+func (l *laptop) certificate(ctx context.Context, own *tls.Certificate, r *security.IstioCertificateRequest) (*tls.Certificate, error) {
+	l.t.Helper()
+	key := pki.NewKey()
+	if r.Csr == "" {
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{"evil"}}, key)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		r.Csr = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	}
+	answer, err := security.NewIstioCertificateServiceClient(l.dial(own)).CreateCertificate(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	private, err := ca.EncodeKey(key)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c, err := tls.X509KeyPair([]byte(strings.Join(answer.CertChain[:len(answer.CertChain)-1], "")), private)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return &c, nil
+}
+
+func node(namespace string, fields map[string]any) *corev3.Node {
+	md, err := structpb.NewStruct(fields)
+	if err != nil {
+		panic(err)
+	}
+	return &corev3.Node{Id: "sidecar~10.0.0.1~web-1." + namespace + "~" + namespace + ".svc.cluster.local", Metadata: md}
+}
+
+// ask opens a stream, asks once, and gives the first answer or the status of the stream.
+func (l *laptop) ask(ctx context.Context, own *tls.Certificate, n *corev3.Node, typeURL string) (*discoveryv3.DiscoveryResponse, error) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	st, err := discoveryv3.NewAggregatedDiscoveryServiceClient(l.dial(own)).StreamAggregatedResources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_ = st.Send(&discoveryv3.DiscoveryRequest{Node: n, TypeUrl: typeURL}) // what became of it Recv says
+	return st.Recv()
+}
+
+func TestCertificatesWithoutKubernetes(t *testing.T) {
+	l := startLaptop(t, func(*Options) {})
+	own, err := l.certificate(bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), nil, &security.IstioCertificateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := spiffe.Leaf(own.Leaf)
+	if err != nil || id.String() != "spiffe://cluster.local/ns/shop/sa/web" || len(own.Leaf.DNSNames) > 0 {
+		t.Errorf("the certificate is of %s (%v) %v", id, err, own.Leaf.DNSNames)
+	}
+	// The certificate is a proof too: that is how a workload renews it.
+	again, err := l.certificate(t.Context(), own, &security.IstioCertificateRequest{ValidityDuration: 600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(again.Leaf.NotAfter); left > 10*time.Minute || left < 9*time.Minute {
+		t.Errorf("the certificate is good for %v, want 10 minutes", left)
+	}
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		ask  *security.IstioCertificateRequest
+		want codes.Code
+	}{
+		"nobody":                 {t.Context(), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"an empty token":         {bearing(t.Context(), ""), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"a token for others":     {bearing(t.Context(), l.token("shop", "web", time.Hour, "other")), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"a token that has ended": {bearing(t.Context(), l.token("shop", "web", -time.Hour, "istio-ca")), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"payload null":           {bearing(t.Context(), ".bnVsbM."), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"two tokens": {
+			bearing(bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), l.token("shop", "api", time.Hour, "istio-ca")),
+			new(security.IstioCertificateRequest), codes.Unauthenticated,
+		},
+		"a lifetime too long":       {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: 91 * 24 * 3600}, codes.InvalidArgument},
+		"a lifetime that runs over": {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: math.MaxInt64 / int64(time.Second) * 2}, codes.InvalidArgument},
+		"no request":                {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{Csr: "x"}, codes.InvalidArgument},
+		"somebody else": {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
+			Fields: map[string]*structpb.Value{"ImpersonatedIdentity": structpb.NewStringValue("spiffe://cluster.local/ns/shop/sa/api")},
+		}}, codes.Unauthenticated},
+		"another signer": {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
+			Fields: map[string]*structpb.Value{"CertSigner": structpb.NewStringValue("x")},
+		}}, codes.InvalidArgument},
+	} {
+		if _, err := l.certificate(tt.ctx, nil, tt.ask); status.Code(err) != tt.want {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+	if body, err := l.get("/metrics"); err != nil || !strings.Contains(body, "citadel_server_success_cert_issuance_count 2\n") ||
+		!strings.Contains(body, "citadel_server_authentication_failure_count 7\n") || strings.Contains(body, "citadel_server_root_cert_expiry_timestamp 0\n") {
+		t.Errorf("the metrics do not say so: %v", grep(body, "citadel_"))
+	}
+}
+
+func grep(text, part string) (list []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) && !strings.HasPrefix(line, "#") {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// TestStreamsAreOfTheirIdentity leaves out each field that a proxy says of itself. T-XDS-ID.
+func TestStreamsAreOfTheirIdentity(t *testing.T) {
+	l := startLaptop(t, func(*Options) {})
+	token := l.token("shop", "web", time.Hour, "istio-ca")
+	own, err := l.certificate(bearing(t.Context(), token), nil, &security.IstioCertificateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, bearer := t.Context(), bearing(t.Context(), token)
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		own  *tls.Certificate
+		node *corev3.Node
+		want codes.Code
+	}{
+		"certificate":                    {none, own, node("shop", map[string]any{"NAMESPACE": "shop", "SERVICE_ACCOUNT": "web"}), codes.OK},
+		"token":                          {bearer, nil, node("shop", map[string]any{"NAMESPACE": "shop", "SERVICE_ACCOUNT": "web"}), codes.OK},
+		"no account":                     {bearer, nil, node("shop", map[string]any{"NAMESPACE": "shop"}), codes.OK},
+		"no namespace":                   {bearer, nil, node("shop", map[string]any{"SERVICE_ACCOUNT": "web"}), codes.OK},
+		"no metadata":                    {bearer, nil, node("shop", nil), codes.OK},
+		"nothing":                        {none, nil, node("shop", nil), codes.Unauthenticated},
+		"another namespace":              {bearer, nil, node("bank", map[string]any{"NAMESPACE": "bank", "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
+		"another namespace, certificate": {none, own, node("bank", map[string]any{"NAMESPACE": "bank", "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
+		"another in metadata alone":      {bearer, nil, node("shop", map[string]any{"NAMESPACE": "bank"}), codes.PermissionDenied},
+		"another in the ID alone":        {bearer, nil, node("bank", nil), codes.PermissionDenied},
+		"another account":                {bearer, nil, node("shop", map[string]any{"NAMESPACE": "shop", "SERVICE_ACCOUNT": "api"}), codes.PermissionDenied},
+		"the control plane's":            {bearer, nil, node("istio-system", map[string]any{"SERVICE_ACCOUNT": "istiod"}), codes.PermissionDenied},
+		"a namespace that begins alike":  {bearer, nil, node("shop-2", nil), codes.PermissionDenied},
+		"garbage as token":               {bearing(none, "x.y.z"), nil, node("shop", nil), codes.Unauthenticated},
+		"payload null":                   {bearing(none, ".bnVsbM."), nil, node("shop", nil), codes.Unauthenticated},
+		"64 KB of token":                 {bearing(none, strings.Repeat("a", 60<<10)), nil, node("shop", nil), codes.Unauthenticated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := l.ask(tt.ctx, tt.own, tt.node, api.ClusterType); status.Code(err) != tt.want {
+				t.Errorf("the stream ends with %v, want %v", err, tt.want)
+			}
+		})
+	}
+	roots, err := l.ask(bearer, nil, node("shop", nil), api.ProxyConfigType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := new(meshconfig.ProxyConfig)
+	file, err := os.ReadFile(filepath.Join(l.caDir, "root-cert.pem"))
+	if err := errors.Join(err, roots.Resources[0].UnmarshalTo(got)); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.CaCertificatesPem) != 1 || strings.TrimSpace(got.CaCertificatesPem[0]) != strings.TrimSpace(string(file)) {
+		t.Errorf("proxies are told to trust %q", got.CaCertificatesPem)
+	}
+}
+
+// TestSettingsOfXDSIdentity: XDS_AUTH=false and PILOT_ENABLE_XDS_IDENTITY_CHECK=false.
+func TestSettingsOfXDSIdentity(t *testing.T) {
+	t.Run("anyone", func(t *testing.T) {
+		l := startLaptop(t, func(o *Options) { o.Authority.XDSAnyone = true })
+		if _, err := l.ask(t.Context(), nil, node("shop", nil), api.ClusterType); err != nil {
+			t.Error(err)
+		}
+		token := l.token("shop", "web", time.Hour, "istio-ca")
+		if _, err := l.ask(bearing(t.Context(), token), nil, node("bank", nil), api.ClusterType); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("who proves to be somebody else is taken: %v", err)
+		}
+	})
+	t.Run("any identity", func(t *testing.T) {
+		l := startLaptop(t, func(o *Options) { o.Authority.XDSAnyIdentity = true })
+		token := l.token("shop", "web", time.Hour, "istio-ca")
+		if _, err := l.ask(bearing(t.Context(), token), nil, node("bank", nil), api.ClusterType); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.ask(t.Context(), nil, node("bank", nil), api.ClusterType); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("who proves nothing is taken: %v", err)
+		}
+	})
+}

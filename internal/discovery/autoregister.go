@@ -1,0 +1,115 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/autoregister"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/kube/leader"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	xds "github.com/meshpilot/meshpilot/internal/xds/server"
+)
+
+// Workloads is how workloads outside of Kubernetes are registered.
+type Workloads struct {
+	// NoRegistration leaves WorkloadEntries to people (PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION=false), NoHealthChecks what
+	// agents say of health (PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS=false).
+	NoRegistration, NoHealthChecks bool
+	// Grace is how long an entry stays after its workload is gone. PILOT_WORKLOAD_ENTRY_GRACE_PERIOD.
+	Grace time.Duration
+	// AnyIdentity registers workloads that are not authenticated. ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY=false.
+	AnyIdentity bool
+}
+
+// workloads registers workloads.
+type workloads struct {
+	*autoregister.Registrar
+	s *server
+	// memory keeps entries where there is no API server; nil where there is one.
+	memory *autoregister.Memory
+}
+
+var _ xds.Workloads = (*workloads)(nil)
+
+func (s *server) newWorkloads() *workloads {
+	o := s.options.Workloads
+	w := &workloads{s: s}
+	var store autoregister.Store
+	if s.client != nil && s.options.configFromCluster() {
+		store = autoregister.NewCluster(s.client.Dynamic, s.client.Metadata)
+	} else {
+		w.memory = autoregister.NewMemory()
+		store = w.memory
+	}
+	w.Registrar = autoregister.New(autoregister.Options{
+		Store: store, Instance: s.options.PodName, Grace: o.Grace, Register: !o.NoRegistration, HealthChecks: !o.NoHealthChecks,
+		AnyIdentity: o.AnyIdentity, Metrics: s.metrics, Log: s.logs.Scope("autoregister"),
+		Group: func(namespace, name string) *config.Config {
+			return s.inUse(config.Key{Kind: api.WorkloadGroup, Namespace: namespace, Name: name})
+		},
+		Entries: func() []*config.Config { return s.current.Load().Configs(api.WorkloadEntry) },
+	})
+	return w
+}
+
+// run keeps entries until the context ends.
+func (w *workloads) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { w.Run(ctx); return nil })
+	if w.memory == nil {
+		group.Go(func() error {
+			return w.s.lead(ctx, leader.Workloads, func(ctx context.Context) { w.Sweep(ctx, w.alive) })
+		})
+	}
+	return group.Wait()
+}
+
+// alive says whether a replica is there: whether there is a pod of its name. It is not known of replicas that are no pods, as
+// this one may be.
+func (w *workloads) alive(ctx context.Context, instance string) (bool, error) {
+	pods := w.s.client.Kubernetes.CoreV1().Pods(w.s.options.Namespace)
+	if _, err := pods.Get(ctx, w.s.options.PodName, metav1.GetOptions{}); err != nil {
+		return false, fmt.Errorf("get the pod of this replica: %w", err)
+	}
+	switch _, err := pods.Get(ctx, instance, metav1.GetOptions{}); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get the pod of another replica: %w", err)
+	}
+	return true, nil
+}
+
+// Connect registers the workload of a proxy.
+func (w *workloads) Connect(ctx context.Context, p *mesh.Proxy) (xds.Workload, error) {
+	c, err := w.Registrar.Connect(ctx, p)
+	var refused *autoregister.Refusal
+	switch {
+	case errors.As(err, &refused) && refused.Denied:
+		return nil, status.Error(codes.PermissionDenied, "auto-registration of "+p.ID+": "+refused.Reason)
+	case errors.As(err, &refused):
+		return nil, status.Error(codes.FailedPrecondition, "auto-registration of "+p.ID+": "+refused.Reason)
+	case err != nil:
+		return nil, err
+	case c == nil:
+		return nil, nil
+	}
+	return c, nil
+}
+
+// Registered, Updated, Unregistered, Deleted and Error count what becomes of WorkloadEntries.
+func (x metrics) Registered()   { x.m.Writes.Registered.Inc() }
+func (x metrics) Updated()      { x.m.Writes.Updated.Inc() }
+func (x metrics) Unregistered() { x.m.Writes.Unregistered.Inc() }
+func (x metrics) Deleted()      { x.m.Writes.Deleted.Inc() }
+func (x metrics) Error()        { x.m.Writes.Errors.Inc() }

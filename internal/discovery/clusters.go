@@ -1,0 +1,96 @@
+package discovery
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/debug"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/registry"
+	kuberegistry "github.com/meshpilot/meshpilot/internal/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/registry/namespaces"
+	"github.com/meshpilot/meshpilot/internal/registry/remote"
+	kubesource "github.com/meshpilot/meshpilot/internal/source/kube"
+)
+
+// Remote is how other clusters are read, to which Secrets lead.
+type Remote struct {
+	// Timeout is how long they may hold up the start; 0: for ever. PILOT_REMOTE_CLUSTER_TIMEOUT.
+	Timeout time.Duration
+	// Insecure are the dangerous fields of kubeconfigs that are taken all the same.
+	// PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS.
+	Insecure []string
+	// LocalSecrets looks for the Secrets in the cluster that the control plane runs in, and not in the one that config is read
+	// from (--kubeconfig). LOCAL_CLUSTER_SECRET_WATCHER.
+	LocalSecrets bool
+}
+
+// newClusters makes the part that reads remote clusters, nil where not even the one at hand is read.
+func (s *server) newClusters() (*remote.Clusters, error) {
+	o := s.options
+	if s.client == nil || !o.fromCluster() {
+		return nil, nil
+	}
+	client := s.client
+	if o.Remote.LocalSecrets && o.Kubernetes.Kubeconfig != "" {
+		config, err := kube.Options{UserAgent: "meshpilot/" + obs.ReadBuild().Version}.Config()
+		if err != nil {
+			return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
+		}
+		if client, err = kube.NewClient(config); err != nil {
+			return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
+		}
+	}
+	s.metrics.m.Clusters.Managed.WithLabelValues("local").Set(1)
+	s.metrics.m.Clusters.Managed.WithLabelValues("remote").Set(0)
+	c := remote.New(remote.Options{
+		Client: client, Namespace: o.Namespace, Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, Insecure: o.Remote.Insecure,
+		Open: s.openCluster, Log: s.logs.Scope("multicluster"), Metrics: s.metrics,
+	})
+	return c, nil
+}
+
+// openCluster makes what reads a remote cluster: its services and workloads, and no rules.
+func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
+	o := s.options
+	source := kubesource.New(kubesource.Options{
+		Client: client, Name: "kubernetes/" + string(id), Kinds: append(kubesource.ServiceKinds(), kubesource.ClusterSetKinds()...),
+		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics,
+	})
+	return remote.Parts{Source: source, Converters: []registry.Converter{
+		namespaces.New(namespaces.Options{}),
+		kuberegistry.New(kuberegistry.Options{
+			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
+			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
+		}),
+	}}
+}
+
+// Remote counts the remote clusters by how it stands with them.
+func (x metrics) Remote(states map[mesh.ClusterID]string) {
+	x.m.Clusters.Managed.WithLabelValues("remote").Set(float64(len(states)))
+	x.m.Clusters.RemoteSync.Reset()
+	for id, state := range states {
+		x.m.Clusters.RemoteSync.WithLabelValues(string(id), state).Set(1)
+	}
+}
+
+// TimedOut counts a remote cluster that held up the start for too long.
+func (x metrics) TimedOut(mesh.ClusterID) { x.m.Clusters.RemoteTimeouts.Inc() }
+
+// remoteClusters is what the debug pages show of them.
+func (s *server) remoteClusters() []debug.Cluster {
+	if s.clusters == nil {
+		return nil
+	}
+	var list []debug.Cluster
+	for _, c := range s.clusters.Status() {
+		list = append(list, debug.Cluster{
+			ID: string(c.Cluster), SecretName: c.Secret.Namespace + "/" + c.Secret.Name, SyncStatus: c.State,
+			Waiting: c.Waiting, Services: c.Services, Workloads: c.Workloads, Slices: c.Shards,
+		})
+	}
+	return list
+}

@@ -1,0 +1,31 @@
+package discovery
+
+import (
+	"context"
+
+	"github.com/meshpilot/meshpilot/internal/kube/leader"
+)
+
+// newElections are those in which this replica stands; nil without an API server, which then has nobody to lead.
+func (s *server) newElections() *leader.Elections {
+	if s.client == nil {
+		return nil
+	}
+	return leader.New(leader.Options{
+		Client: s.client.Kubernetes.CoordinationV1(), Namespace: s.options.Namespace, Identity: s.options.PodName,
+		Observe: s.metrics.leading, Log: s.logs.Scope("leader"),
+	})
+}
+
+// lead does a task for as long as this replica is its leader, until the context ends.
+func (s *server) lead(ctx context.Context, task string, do func(context.Context)) error {
+	return s.elections.Run(ctx, task, do)
+}
+
+func (x metrics) leading(task string, is bool) {
+	value := 0.0
+	if is {
+		value = 1
+	}
+	x.m.Writes.Leading.WithLabelValues(task).Set(value)
+}

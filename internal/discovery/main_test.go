@@ -1,0 +1,13 @@
+package discovery
+
+import (
+	"os"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+)
+
+// shared is the API server of this package's tests, started for the first that asks for it.
+var shared = cluster.NewShared(cluster.Options{}) //nolint:gochecknoglobals // started once for all tests
+
+func TestMain(m *testing.M) { os.Exit(shared.Around(m).Run()) }

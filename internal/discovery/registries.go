@@ -1,0 +1,55 @@
+package discovery
+
+import (
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
+	"github.com/meshpilot/meshpilot/internal/registry/ingress"
+	"github.com/meshpilot/meshpilot/internal/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/registry/namespaces"
+	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
+)
+
+// Registry is how services are made of objects. The zero value is Istio's defaults.
+type Registry struct {
+	// IngressNamespace is that of the gateways that serve Kubernetes Ingresses; empty: istio-system. K8S_INGRESS_NS.
+	IngressNamespace string
+	// ReadyOnly leaves out endpoints that are not ready, which callers otherwise know as unhealthy.
+	// PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false.
+	ReadyOnly bool
+	// DualStack makes one endpoint of a pod's addresses of both families. ISTIO_DUAL_STACK.
+	DualStack bool
+	// IgnoreWorkloadEntries has Kubernetes Services not select WorkloadEntries. PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false.
+	IgnoreWorkloadEntries bool
+	// IgnorePods has ServiceEntries not select pods. PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false.
+	IgnorePods bool
+	// ClusterSet is how much of the Multi-Cluster Services API is followed.
+	ClusterSet kube.ClusterSet
+}
+
+// filters keep objects from everything behind them: those of namespaces that the mesh does not look at. Where there is an API server
+// its Namespaces say which of its own objects those are; where there are only files, theirs.
+func (s *server) filters() []registry.Converter {
+	var o namespaces.Options
+	if s.options.fromCluster() {
+		o.Sources = []string{s.options.clusterName()}
+	}
+	return []registry.Converter{namespaces.New(o)}
+}
+
+// converters make services of objects. Ingresses need Services, and ServiceEntries Namespaces, which the last one takes out.
+func (s *server) converters() []registry.Converter {
+	o, id := s.options.Registry, mesh.ClusterID(s.options.ClusterID)
+	services := kube.New(kube.Options{
+		Cluster: id, Domain: s.options.Domain, SystemNamespace: s.options.Namespace,
+		// Nobody makes EndpointSlices of the pods in a folder, so that is done here. An API server has controllers for it.
+		EndpointsFromPods: !s.options.fromCluster(),
+		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, IgnoreWorkloadEntries: o.IgnoreWorkloadEntries,
+		ClusterSet: o.ClusterSet,
+	})
+	s.health.await(services.PendingEndpoints)
+	return []registry.Converter{
+		ingress.New(ingress.Options{Namespace: o.IngressNamespace, Domain: s.options.Domain}),
+		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods}),
+		services,
+	}
+}

@@ -1,0 +1,180 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	networking "istio.io/api/networking/v1alpha3"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/kube/leader"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry/ingress"
+	"github.com/meshpilot/meshpilot/internal/status"
+)
+
+// Status is what is written into objects of an API server.
+type Status struct {
+	// Off leaves conditions out. PILOT_ENABLE_STATUS=false.
+	Off bool
+	// Limits are PILOT_STATUS_QPS, PILOT_STATUS_BURST, PILOT_STATUS_MAX_WORKERS and PILOT_STATUS_UPDATE_INTERVAL.
+	Limits status.Limits
+}
+
+// statusWriter tells objects what became of them. All of it is nil without an API server.
+type statusWriter struct {
+	s      *server
+	book   *status.Book
+	writer *status.Writer
+
+	mu        sync.Mutex
+	conflicts viewProblems
+}
+
+// viewProblems are what came up in Views of one snapshot. To find them takes time.
+type viewProblems struct {
+	snapshot uint64
+	list     []config.Problem
+	due      time.Time
+}
+
+// newStatus makes the writer; nil if there is no API server to write to.
+func (s *server) newStatus() (*statusWriter, error) {
+	o := s.options.Status
+	if s.client == nil {
+		return nil, nil
+	}
+	// Writes have a limit of their own, so that they hold nobody up and are held up by nobody.
+	config := rest.CopyConfig(s.client.Config)
+	config.QPS, config.Burst = o.Limits.QPS, o.Limits.Burst
+	if config.QPS == 0 {
+		config.QPS = 100
+	}
+	if config.Burst == 0 {
+		config.Burst = 500
+	}
+	client, err := kube.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	w := &statusWriter{s: s, book: status.NewBook(nil)}
+	w.writer = status.New(status.Options{
+		Facts: status.Facts{
+			Book: w.book, InUse: s.inUse, Problems: w.problems, Refusals: s.pages.Refusals, Distribution: s.distribution,
+		},
+		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes, Namespace: s.options.Namespace, Pod: s.options.PodName,
+		Limits: o.Limits, Metrics: s.metrics, Log: s.logs.Scope("status"),
+	})
+	return w, nil
+}
+
+// run writes, or tells the leader what it takes, until the context ends.
+func (w *statusWriter) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if !w.s.options.Status.Off {
+		group.Go(func() error { w.writer.Run(ctx); return nil })
+		group.Go(func() error { return w.s.lead(ctx, leader.Status, w.writer.Lead) })
+	}
+	if a := w.s.options.Allocation; len(a.Ranges) > 0 && !a.OnlyAsked {
+		group.Go(func() error {
+			return w.s.lead(ctx, leader.Addresses, func(ctx context.Context) { w.writer.LeadAddresses(ctx, w.s.addressesOf) })
+		})
+	}
+	group.Go(func() error {
+		return w.s.lead(ctx, leader.Ingress, func(ctx context.Context) { w.writer.LeadIngresses(ctx, w.s.ingressAt) })
+	})
+	return group.Wait()
+}
+
+// ingressAt gives the addresses at which an Ingress is found: those of the gateways' Service. Without one in the mesh nothing is
+// known.
+func (s *server) ingressAt(k config.Key) (list []networkingv1.IngressLoadBalancerIngress, known bool) {
+	current := s.current.Load()
+	object, m := current.Config(k), current.Settings.Mesh
+	if object == nil {
+		return nil, false
+	}
+	spec := config.Spec[*networkingv1.Ingress](object)
+	var class *networkingv1.IngressClass
+	if name := spec.Spec.IngressClassName; name != nil {
+		if c := current.Config(config.Key{Kind: api.IngressClass, Name: *name}); c != nil {
+			class = config.Spec[*networkingv1.IngressClass](c)
+		}
+	}
+	namespace := cmp.Or(s.options.Registry.IngressNamespace, "istio-system")
+	service, ok := ingress.Service(m, namespace, s.options.Domain)
+	svc := current.Service(service)
+	if !ok || svc == nil || !ingress.Ours(m, spec, class) {
+		return nil, false
+	}
+	return ingress.LoadBalancer(svc), true
+}
+
+// addressesOf gives the addresses that the hosts of a ServiceEntry were given.
+func (s *server) addressesOf(k config.Key) []config.HostAddress {
+	current := s.current.Load()
+	c := current.Config(k)
+	if c == nil {
+		return nil
+	}
+	var list []config.HostAddress
+	for _, host := range config.Spec[*networking.ServiceEntry](c).GetHosts() {
+		host = strings.ToLower(host)
+		svc := current.Service(mesh.ServiceKey{Namespace: k.Namespace, Host: mesh.Hostname(host)})
+		if svc == nil || svc.From != k {
+			continue
+		}
+		for _, a := range svc.Allocated {
+			list = append(list, config.HostAddress{Host: host, Address: a})
+		}
+	}
+	return list
+}
+
+func (s *server) inUse(k config.Key) *config.Config { return s.current.Load().Config(k) }
+
+// problems gives everything that is known to be wrong with objects but for what proxies refuse, as of the snapshot that was looked
+// through last.
+func (w *statusWriter) problems() (snapshot uint64, list []config.Problem) {
+	snapshot = w.s.problems.seen.Load()
+	return snapshot, slices.Concat(w.s.problems.current(), w.s.current.Load().Problems(), w.inViews())
+}
+
+// inViews gives what comes up in Views of proxies. It is looked for anew once something has changed, and no more than a
+// twentieth of the time.
+func (w *statusWriter) inViews() []config.Problem {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, current := time.Now(), w.s.current.Load().Version
+	if w.conflicts.snapshot == current || now.Before(w.conflicts.due) {
+		return w.conflicts.list
+	}
+	list := w.s.pages.FoundInViews()
+	took := time.Since(now)
+	w.conflicts = viewProblems{snapshot: current, list: list, due: now.Add(max(pauseShare*took, minPause))}
+	return list
+}
+
+// distribution counts the proxies of this replica that have what objects shape.
+func (s *server) distribution(objects map[config.Key]struct{}) (uint64, map[config.Key]status.Count) {
+	d := s.pusher.Distribution(objects)
+	counts := make(map[config.Key]status.Count, len(d.Reach))
+	for k, r := range d.Reach {
+		counts[k] = status.Count{Proxies: r.Proxies, Acknowledged: r.Acknowledged}
+	}
+	return d.Snapshot, counts
+}
+
+// Written counts a write of a status.
+func (x metrics) Written(kind api.Kind, outcome string) {
+	x.m.Writes.Statuses.WithLabelValues(string(kind), outcome).Inc()
+}

@@ -1,0 +1,68 @@
+package inject
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Patch gives the JSON patch (RFC 6902) that makes one pod of another. The same pods give the same patch.
+func Patch(from, to *corev1.Pod) ([]byte, error) {
+	before, err := json.Marshal(from)
+	if err != nil {
+		return nil, fmt.Errorf("make a patch: %w", err)
+	}
+	after, err := json.Marshal(to)
+	if err != nil {
+		return nil, fmt.Errorf("make a patch: %w", err)
+	}
+	operations, err := jsonpatch.CreatePatch(before, after)
+	if err != nil {
+		return nil, fmt.Errorf("make a patch: %w", err)
+	}
+	text, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("make a patch: %w", err)
+	}
+	return text, nil
+}
+
+// PathEnv reads what the path of a webhook adds to the proxy's environment: /inject/cluster/NAME/net/NAME and any other pairs of
+// a variable and its value, in which --slash-- stands for a slash; or, in the older form, /inject/:ENV:NAME=VALUE:ENV:….
+func PathEnv(path string) map[string]string {
+	env := map[string]string{}
+	set := func(name, value string) {
+		switch name {
+		case "":
+		case "cluster":
+			env["ISTIO_META_CLUSTER_ID"] = value
+		case "net":
+			env["ISTIO_META_NETWORK"] = value
+		default:
+			env[strings.ToUpper(name)] = value
+		}
+	}
+	parts := strings.SplitN(strings.TrimSuffix(path, "/"), "/", 3)
+	if len(parts) < 3 {
+		return env
+	}
+	if old, ok := strings.CutPrefix(parts[2], ":ENV:"); ok {
+		for pair := range strings.SplitSeq(old, ":ENV:") {
+			if name, value, ok := strings.Cut(pair, "="); ok {
+				set(name, value)
+			}
+		}
+		return env
+	}
+	for pair := range slices.Chunk(strings.Split(parts[2], "/"), 2) {
+		if len(pair) == 2 {
+			set(pair[0], strings.ReplaceAll(pair[1], "--slash--", "/"))
+		}
+	}
+	return env
+}

@@ -1,0 +1,95 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// excludeInboundPort adds a port to a list of those that are not captured; no port and port 0 add nothing.
+func excludeInboundPort(port any, excluded string) string {
+	add := strings.TrimSpace(fmt.Sprint(port))
+	if add == "" || add == "0" {
+		return excluded
+	}
+	var list []string
+	for p := range strings.SplitSeq(excluded, ",") {
+		if p == add {
+			return excluded
+		}
+		if p = strings.TrimSpace(p); p != "" {
+			list = append(list, p)
+		}
+	}
+	return strings.Join(append(list, add), ",")
+}
+
+func portsOfAll(containers []corev1.Container) string {
+	return ports(containers, func(corev1.Container) bool { return true })
+}
+
+func portsOfApplication(containers []corev1.Container) string {
+	return ports(containers, func(c corev1.Container) bool { return c.Name != "istio-proxy" })
+}
+
+// ports lists the TCP ports that containers declare.
+func ports(containers []corev1.Container, of func(corev1.Container) bool) string {
+	var list []string
+	for _, c := range containers {
+		if !of(c) {
+			continue
+		}
+		for _, p := range c.Ports {
+			if p.Protocol != corev1.ProtocolUDP && p.Protocol != corev1.ProtocolSCTP {
+				list = append(list, strconv.Itoa(int(p.ContainerPort)))
+			}
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// appendMultusNetwork adds a network to the annotation that tells Multus which ones a pod has, in either of its forms: names
+// with commas, or a JSON list. A list that is not JSON stays as it is, for Multus to complain about.
+func appendMultusNetwork(existing, network string) string {
+	if existing == "" {
+		return network
+	}
+	if end := strings.LastIndex(existing, "]"); end >= 0 {
+		return appendToJSON(existing, end, network)
+	}
+	for n := range strings.SplitSeq(existing, ",") {
+		if strings.TrimSpace(n) == network {
+			return existing
+		}
+	}
+	return existing + ", " + network
+}
+
+func appendToJSON(existing string, end int, network string) string {
+	var networks []map[string]any
+	if json.Unmarshal([]byte(existing), &networks) != nil {
+		return existing
+	}
+	namespace, name, qualified := strings.Cut(network, "/")
+	if !qualified {
+		namespace, name = "", network
+	}
+	if slices.ContainsFunc(networks, func(n map[string]any) bool {
+		in, _ := n["namespace"].(string)
+		return n["name"] == name && in == namespace
+	}) {
+		return existing
+	}
+	entry := fmt.Sprintf(`{"name": %q}`, name)
+	if namespace != "" {
+		entry = fmt.Sprintf(`{"name": %q, "namespace": %q}`, name, namespace)
+	}
+	if len(networks) > 0 {
+		entry = ", " + entry
+	}
+	return existing[:end] + entry + existing[end:]
+}

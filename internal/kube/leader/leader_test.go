@@ -1,0 +1,242 @@
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+)
+
+var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
+
+// stage is where replicas do a task, and counts them.
+type stage struct {
+	doing atomic.Int32
+	times atomic.Int32
+	more  atomic.Bool // more than one did it at the same time
+}
+
+func (s *stage) do(ctx context.Context) {
+	if s.doing.Add(1) > 1 {
+		s.more.Store(true)
+	}
+	s.times.Add(1)
+	<-ctx.Done()
+	s.doing.Add(-1)
+}
+
+// goes runs elections in the background, and gives what ends them and waits for that.
+func goes(t *testing.T, e *Elections, task string, do func(context.Context)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := e.Run(ctx, task, do); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(stop)
+	return stop
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func newElections(t *testing.T, c kubernetes.Interface, namespace, name string) *Elections {
+	t.Helper()
+	return New(Options{Client: c.CoordinationV1(), Namespace: namespace, Identity: name, LeaseDuration: 2 * time.Second})
+}
+
+func TestOneOfThreeReplicas(t *testing.T) {
+	c := shared.Start(t)
+	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
+	var s stage
+	var stops []func()
+	for i := range 3 {
+		stops = append(stops, goes(t, newElections(t, client, namespace, fmt.Sprint("pilot-", i)), Status, s.do))
+	}
+	other := stage{}
+	goes(t, newElections(t, client, namespace, "pilot-9"), Ingress, other.do)
+	for i := range stops {
+		eventually(t, "nobody leads", func() bool { return s.doing.Load() == 1 && s.times.Load() == int32(i+1) })
+		holder := ""
+		lease, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), Status, metav1.GetOptions{})
+		if err == nil && lease.Spec.HolderIdentity != nil {
+			holder = *lease.Spec.HolderIdentity
+		}
+		if err != nil || holder == "" {
+			t.Fatalf("the lease is held by %q, error %v", holder, err)
+		}
+		began := time.Now()
+		stops[int(holder[len(holder)-1]-'0')]()
+		if i < 2 {
+			eventually(t, "nobody takes over", func() bool { return s.doing.Load() == 1 })
+			if took := time.Since(began); took > 1900*time.Millisecond {
+				t.Errorf("it took %v to take over from a replica that said goodbye: no less than from one that did not", took)
+			}
+		}
+	}
+	if s.more.Load() {
+		t.Error("two replicas did it at the same time")
+	}
+	lease, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), Status, metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+		t.Errorf("the lease is not given back: %+v, error %v", lease.Spec, err)
+	}
+	if other.doing.Load() != 1 {
+		t.Error("another task has nobody")
+	}
+}
+
+func TestLeaderThatCannotRenewStops(t *testing.T) {
+	c := shared.Start(t)
+	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
+	var s stage
+	goes(t, newElections(t, client, namespace, "pilot-0"), Status, s.do)
+	eventually(t, "nobody leads", func() bool { return s.doing.Load() == 1 })
+	c.PauseAPIServer()
+	eventually(t, "it goes on leading", func() bool { return s.doing.Load() == 0 })
+	c.ResumeAPIServer()
+	eventually(t, "it does not lead again", func() bool { return s.doing.Load() == 1 && s.times.Load() == 2 })
+}
+
+// F15: nothing stays of a leadership that was lost.
+func TestThousandTerms(t *testing.T) {
+	l := &memoryLease{}
+	var s stage
+	elections := func(name string) *Elections {
+		e := New(Options{Identity: name, LeaseDuration: 40 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+		e.lock = func(string) resourcelock.Interface { return &memoryLock{l, name, nil} }
+		return e
+	}
+	before := 0
+	for i := range 1000 {
+		stop := goes(t, elections(fmt.Sprint("pilot-", i%3)), Status, s.do)
+		eventually(t, "nobody leads", func() bool { return s.doing.Load() == 1 })
+		stop()
+		if s.doing.Load() != 0 {
+			t.Fatal("it goes on after the end")
+		}
+		if i == 20 {
+			before = runtime.NumGoroutine()
+		}
+	}
+	if now := runtime.NumGoroutine(); now > before+5 {
+		t.Errorf("%d goroutines after 1000 terms, %d after 20", now, before)
+	}
+	if s.more.Load() || s.times.Load() != 1000 {
+		t.Errorf("done %d times, twice at once: %v", s.times.Load(), s.more.Load())
+	}
+}
+
+// The work ends before others are let in, however long it takes.
+func TestLeaseIsHeldUntilTheWorkHasEnded(t *testing.T) {
+	l := &memoryLease{}
+	e := New(Options{Identity: "pilot-0", LeaseDuration: 80 * time.Millisecond})
+	e.lock = func(string) resourcelock.Interface { return &memoryLock{l, "pilot-0", nil} }
+	begun, finish := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Run(ctx, Status, func(context.Context) { close(begun); <-finish })
+	}()
+	<-begun
+	cancel()
+	time.Sleep(200 * time.Millisecond) // more than a Lease lasts
+	if r := l.holder(); r != "pilot-0" {
+		t.Errorf("held by %q while the work goes on", r)
+	}
+	close(finish)
+	<-done
+	if r := l.holder(); r != "" {
+		t.Errorf("held by %q after the end", r)
+	}
+}
+
+// memoryLease is a Lease as an API server keeps one.
+type memoryLease struct {
+	mu      sync.Mutex
+	record  *resourcelock.LeaderElectionRecord
+	version int
+}
+
+func (l *memoryLease) holder() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.record == nil {
+		return ""
+	}
+	return l.record.HolderIdentity
+}
+
+type memoryLock struct {
+	lease *memoryLease
+	name  string
+	seen  *int
+}
+
+func (m *memoryLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	m.lease.mu.Lock()
+	defer m.lease.mu.Unlock()
+	if m.lease.record == nil {
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{}, "lease")
+	}
+	r, v := *m.lease.record, m.lease.version
+	m.seen = &v
+	raw, err := json.Marshal(r)
+	return &r, raw, err
+}
+
+func (m *memoryLock) Create(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	return m.set(r, 0)
+}
+
+func (m *memoryLock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	if m.seen == nil {
+		return fmt.Errorf("not read yet")
+	}
+	return m.set(r, *m.seen)
+}
+
+func (m *memoryLock) set(r resourcelock.LeaderElectionRecord, version int) error {
+	m.lease.mu.Lock()
+	defer m.lease.mu.Unlock()
+	if m.lease.version != version {
+		return apierrors.NewConflict(schema.GroupResource{}, "lease", nil)
+	}
+	m.lease.version++
+	m.lease.record = &r
+	v := m.lease.version
+	m.seen = &v
+	return nil
+}
+
+func (m *memoryLock) RecordEvent(string) {}
+func (m *memoryLock) Identity() string   { return m.name }
+func (m *memoryLock) Describe() string   { return "memory" }

@@ -1,0 +1,24 @@
+package mesh
+
+// Labels by which Istio knows what goes on with endpoints that are about to go.
+const (
+	// persistentSession and persistentSessionHeader are labels of a service whose callers come back to the endpoint that they
+	// had, which a cookie or a header names (PILOT_PERSISTENT_SESSION_LABEL, PILOT_PERSISTENT_SESSION_HEADER_LABEL).
+	persistentSession       = "istio.io/persistent-session"
+	persistentSessionHeader = "istio.io/persistent-session-header"
+	// draining is a label of a workload that is to get no new sessions (PILOT_DRAINING_LABEL).
+	draining = "istio.io/draining"
+)
+
+// KeepsSessions says whether a service with these labels has persistent sessions: endpoints that drain stay known to callers.
+func KeepsSessions(labels map[string]string) bool {
+	return labels[persistentSession] != "" || labels[persistentSessionHeader] != ""
+}
+
+// HealthOf gives the health that a workload's labels ask for.
+func HealthOf(labels map[string]string) Health {
+	if labels[draining] != "" {
+		return Draining
+	}
+	return Healthy
+}

@@ -1,0 +1,94 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/meshpilot/meshpilot/internal/kube"
+)
+
+// maxKubeconfig bounds the text of a kubeconfig, in bytes. A Secret may have a megabyte.
+const maxKubeconfig = 128 << 10
+
+// connect makes a client of a kubeconfig from a Secret. Whoever may write such Secrets must not be able to run programs here, or to
+// have files read and sent anywhere: what would do so is refused, unless it is in allowed (Options.Insecure).
+func connect(text []byte, allowed []string) (*kube.Client, error) {
+	config, err := parseKubeconfig(text, allowed)
+	if err != nil {
+		return nil, err
+	}
+	(kube.Options{UserAgent: "pilot-discovery"}).Tune(config)
+	return kube.NewClient(config)
+}
+
+// parseKubeconfig reads a kubeconfig and its current context.
+func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
+	switch {
+	case len(text) == 0:
+		return nil, errors.New("the kubeconfig is empty")
+	case len(text) > maxKubeconfig:
+		return nil, fmt.Errorf("the kubeconfig has %d bytes; %d are enough for any", len(text), maxKubeconfig)
+	}
+	raw, err := clientcmd.Load(text)
+	if err != nil {
+		return nil, errors.New("the kubeconfig cannot be read") // the error may quote it
+	}
+	for _, name := range sortedKeys(raw.AuthInfos) {
+		if field := unsafeUser(raw.AuthInfos[name], allowed); field != "" {
+			return nil, fmt.Errorf("the kubeconfig has %s for the user %q, which is not allowed in Secrets", field, name)
+		}
+	}
+	for _, name := range sortedKeys(raw.Clusters) {
+		if c := raw.Clusters[name]; c.CertificateAuthority != "" && !slices.Contains(allowed, "certificateAuthority") {
+			return nil, fmt.Errorf("the kubeconfig has certificate-authority (a file) for the cluster %q, which is not allowed in Secrets", name)
+		}
+	}
+	if err := clientcmd.Validate(*raw); err != nil {
+		return nil, fmt.Errorf("the kubeconfig is not valid: %w", err)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig leads nowhere: %w", err)
+	}
+	return config, nil
+}
+
+// unsafeUser names what of a user runs programs or reads files, "" for nothing.
+func unsafeUser(u *api.AuthInfo, allowed []string) string {
+	for _, x := range []struct {
+		used          bool
+		field, permit string
+	}{
+		{u.Exec != nil, "exec", "exec"},
+		{u.AuthProvider != nil, "auth-provider", providerName(u)},
+		{u.ClientCertificate != "", "client-certificate (a file)", "clientCertificate"},
+		{u.ClientKey != "", "client-key (a file)", "clientKey"},
+		{u.TokenFile != "", "tokenFile", "tokenFile"},
+	} {
+		if x.used && (x.permit == "" || !slices.Contains(allowed, x.permit)) {
+			return x.field
+		}
+	}
+	return ""
+}
+
+func providerName(u *api.AuthInfo) string {
+	if u.AuthProvider == nil {
+		return ""
+	}
+	return u.AuthProvider.Name
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	list := make([]string, 0, len(m))
+	for k := range m {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}

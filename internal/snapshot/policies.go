@@ -1,0 +1,129 @@
+package snapshot
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	security "istio.io/api/security/v1beta1"
+	typev1beta1 "istio.io/api/type/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+)
+
+// PolicyNames names the AuthorizationPolicies and RequestAuthentications that hold for a proxy, each "namespace/name;", oldest first.
+// Proxies with equal names go by the same policies. The zero value is none.
+type PolicyNames struct{ Authorization, Authentication string }
+
+// Has says whether the object is one of them.
+func (n PolicyNames) Has(k config.Key) bool {
+	list := n.Authorization
+	switch k.Kind {
+	case api.AuthorizationPolicy:
+	case api.RequestAuthentication:
+		list = n.Authentication
+	default:
+		return false
+	}
+	name := k.Namespace + "/" + k.Name + ";"
+	return strings.HasPrefix(list, name) || strings.Contains(list, ";"+name)
+}
+
+// PolicyNames gives the names of the policies that hold for a proxy: those of its namespace and of the root namespace that select
+// everybody there or it (of Patched, Version and Metadata do not count).
+func (s *Snapshot) PolicyNames(p Patched) PolicyNames {
+	if s.policies == nil {
+		return PolicyNames{}
+	}
+	return PolicyNames{s.policies[api.AuthorizationPolicy].names(p), s.policies[api.RequestAuthentication].names(p)}
+}
+
+// Policies gives the objects of one kind of PolicyNames in their order. Those that are gone since are left out.
+func (s *Snapshot) Policies(kind api.Kind, names string) []*config.Config {
+	var list []*config.Config
+	for one := range strings.SplitSeq(strings.TrimSuffix(names, ";"), ";") {
+		namespace, name, _ := strings.Cut(one, "/")
+		if c := s.Config(config.Key{Kind: kind, Namespace: namespace, Name: name}); c != nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// policies is the index of one kind of policies by namespace, oldest first.
+type policies struct {
+	root        string
+	byNamespace map[string][]*config.Config
+}
+
+// policyKinds are the kinds that have such an index.
+func policyKinds() []api.Kind { return []api.Kind{api.AuthorizationPolicy, api.RequestAuthentication} }
+
+// indexPolicies brings the indexes of changed kinds up to date.
+func (e *edit) indexPolicies(changed map[api.Kind]bool) {
+	for _, kind := range policyKinds() {
+		if !changed[kind] && !e.delta.All {
+			continue
+		}
+		next := maps.Clone(e.next.policies)
+		if next == nil {
+			next = map[api.Kind]*policies{}
+		}
+		p := &policies{root: e.next.Settings.RootNamespace, byNamespace: map[string][]*config.Config{}}
+		for of := range chunks(e.next.Configs(kind)) {
+			p.byNamespace[of[0].Namespace] = slices.SortedFunc(slices.Values(of), config.Older)
+		}
+		next[kind] = p
+		e.next.policies = next
+	}
+}
+
+func (p *policies) names(who Patched) string {
+	if p == nil {
+		return ""
+	}
+	var b strings.Builder
+	namespaces := []string{p.root, who.Namespace}
+	if p.root == who.Namespace {
+		namespaces = namespaces[:1]
+	}
+	for _, ns := range namespaces {
+		for _, c := range p.byNamespace[ns] {
+			if p.holds(c, who) {
+				b.WriteString(c.Namespace + "/" + c.Name + ";")
+			}
+		}
+	}
+	return b.String()
+}
+
+// holds says whether a policy of the proxy's namespace, or of the root namespace, is for the proxy.
+func (p *policies) holds(c *config.Config, who Patched) bool {
+	selector, refs := attachment(c)
+	if len(refs) > 0 {
+		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool { return who.meant(ref, c.Namespace, p.root) })
+	}
+	return len(selector) == 0 || Selects(selector, who.Labels)
+}
+
+// attachment gives whom a policy selects.
+func attachment(c *config.Config) (labels map[string]string, refs []*typev1beta1.PolicyTargetReference) {
+	type attached interface {
+		GetSelector() *typev1beta1.WorkloadSelector
+		GetTargetRef() *typev1beta1.PolicyTargetReference
+		GetTargetRefs() []*typev1beta1.PolicyTargetReference
+	}
+	var a attached
+	switch c.Kind {
+	case api.AuthorizationPolicy:
+		a = config.Spec[*security.AuthorizationPolicy](c)
+	default:
+		a = config.Spec[*security.RequestAuthentication](c)
+	}
+	refs = a.GetTargetRefs()
+	if ref := a.GetTargetRef(); ref != nil {
+		refs = append([]*typev1beta1.PolicyTargetReference{ref}, refs...)
+	}
+	return a.GetSelector().GetMatchLabels(), refs
+}

@@ -1,0 +1,147 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/meshpilot/meshpilot/internal/kube"
+)
+
+// rawObject is an object as the API server wrote it. Of it only what names it is read: a tree of maps, which is what client-go's
+// dynamic client makes, costs many times the text, and would have to be written out again to be decoded.
+type rawObject struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta // name, namespace, UID, resource version, generation, labels, and the annotation of bookmarks
+	body              []byte
+}
+
+// rawList is a list of objects as the API server wrote it.
+type rawList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []runtime.Object
+}
+
+// DeepCopyObject shares the text, which nobody changes.
+func (o *rawObject) DeepCopyObject() runtime.Object { c := *o; return &c }
+
+// DeepCopyObject shares the objects, which nobody changes.
+func (l *rawList) DeepCopyObject() runtime.Object { c := *l; return &c }
+
+// rawCodec reads objects, lists and statuses of any kind from JSON.
+type rawCodec struct{}
+
+var _ runtime.Serializer = rawCodec{}
+
+// Decode reads what an API server answered, or what is in an event of a watch.
+func (rawCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if list, ok := into.(*rawList); ok {
+		return decodeList(data, list)
+	}
+	var head struct {
+		metav1.TypeMeta
+		Metadata struct {
+			Name            string            `json:"name"`
+			Namespace       string            `json:"namespace"`
+			UID             types.UID         `json:"uid"`
+			ResourceVersion string            `json:"resourceVersion"`
+			Generation      int64             `json:"generation"`
+			Labels          map[string]string `json:"labels"`
+			Annotations     map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, nil, fmt.Errorf("read an object: %w", err)
+	}
+	gvk := head.GroupVersionKind()
+	if gvk.Kind == "Status" && gvk.Group == "" {
+		status := &metav1.Status{}
+		if err := json.Unmarshal(data, status); err != nil {
+			return nil, nil, fmt.Errorf("read a status: %w", err)
+		}
+		return status, &gvk, nil
+	}
+	o := &rawObject{TypeMeta: head.TypeMeta, body: data}
+	o.Name, o.Namespace, o.UID, o.ResourceVersion = head.Metadata.Name, head.Metadata.Namespace, head.Metadata.UID, head.Metadata.ResourceVersion
+	o.Generation, o.Labels = head.Metadata.Generation, head.Metadata.Labels
+	if end, is := head.Metadata.Annotations[metav1.InitialEventsAnnotationKey]; is {
+		o.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: end}
+	}
+	return o, &gvk, nil
+}
+
+func decodeList(data []byte, list *rawList) (runtime.Object, *schema.GroupVersionKind, error) {
+	var text struct {
+		metav1.TypeMeta
+		Metadata metav1.ListMeta   `json:"metadata"`
+		Items    []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(data, &text); err != nil {
+		return nil, nil, fmt.Errorf("read a list: %w", err)
+	}
+	list.TypeMeta, list.ListMeta = text.TypeMeta, text.Metadata
+	list.Items = make([]runtime.Object, len(text.Items))
+	for i, body := range text.Items {
+		o, _, err := rawCodec{}.Decode(body, nil, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		list.Items[i] = o
+	}
+	gvk := list.GroupVersionKind()
+	return list, &gvk, nil
+}
+
+// Encode is of no use here: nothing is written.
+func (rawCodec) Encode(o runtime.Object, _ io.Writer) error {
+	return fmt.Errorf("encode %T: objects are only read", o)
+}
+
+// Identifier names the codec.
+func (rawCodec) Identifier() runtime.Identifier { return "meshpilot-raw" }
+
+// rawNegotiation tells a REST client how to read.
+type rawNegotiation struct{ events runtime.Serializer }
+
+var _ runtime.NegotiatedSerializer = rawNegotiation{}
+
+// SupportedMediaTypes is JSON alone: API servers have custom objects in no other form.
+func (n rawNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
+	return []runtime.SerializerInfo{{
+		MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true, Serializer: rawCodec{},
+		StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: n.events, Framer: serializer.Framer},
+	}}
+}
+
+// EncoderForVersion gives what refuses to encode.
+func (rawNegotiation) EncoderForVersion(e runtime.Encoder, _ runtime.GroupVersioner) runtime.Encoder {
+	return e
+}
+
+// DecoderToVersion gives the decoder as it is: versions are not converted.
+func (rawNegotiation) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
+	return d
+}
+
+// newRawClient makes a client for objects of any kind, which shares the connections of the others.
+func newRawClient(c *kube.Client) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	config := rest.CopyConfig(c.Config)
+	config.GroupVersion = &schema.GroupVersion{}
+	config.AcceptContentTypes, config.ContentType = "application/json", "application/json"
+	config.NegotiatedSerializer = rawNegotiation{serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{})}
+	client, err := rest.UnversionedRESTClientForConfigAndClient(config, c.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for custom objects of %s: %w", config.Host, err)
+	}
+	return client, nil
+}

@@ -1,0 +1,131 @@
+package kube
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// trim takes from an object what nobody reads. What is left costs a fraction, and an update of the rest (a heartbeat, a status, a
+// manager of fields) is no change. It must keep what converters read: a field that is not here is not there for them.
+func trim(object metav1.Object) {
+	trimMeta(object)
+	switch o := object.(type) {
+	case *corev1.Pod:
+		trimPod(o)
+	case *corev1.Node:
+		o.Annotations, o.Spec, o.Status = nil, corev1.NodeSpec{}, corev1.NodeStatus{Addresses: o.Status.Addresses}
+	case *corev1.Namespace:
+		o.Spec = corev1.NamespaceSpec{}
+		o.Status = corev1.NamespaceStatus{Phase: o.Status.Phase}
+	case *corev1.Service:
+		o.Status.Conditions = nil
+	case *discoveryv1.EndpointSlice:
+		delete(o.Annotations, corev1.EndpointsLastChangeTriggerTime)
+		for i := range o.Endpoints {
+			o.Endpoints[i].DeprecatedTopology = nil
+		}
+	case *corev1.ConfigMap:
+		o.BinaryData = nil
+	case *networkingv1.Ingress:
+		o.Status = networkingv1.IngressStatus{}
+	case *mcsv1beta1.ServiceExport:
+		o.Status = mcsv1beta1.ServiceExportStatus{}
+	case *mcsv1beta1.ServiceImport:
+	default:
+		trimGateway(object)
+	}
+}
+
+// trimMeta takes from the metadata what no kind needs. The resource version and generation are in config.Meta; here they would
+// make every version of an object a different one.
+func trimMeta(o metav1.Object) {
+	o.SetManagedFields(nil)
+	o.SetResourceVersion("")
+	o.SetGeneration(0)
+	o.SetFinalizers(nil)
+	o.SetSelfLink("")
+	o.SetGenerateName("")
+	if _, pod := o.(*corev1.Pod); !pod {
+		o.SetOwnerReferences(nil)
+		o.SetUID("")
+	}
+	if t, ok := o.(interface{ SetGroupVersionKind(schema.GroupVersionKind) }); ok {
+		t.SetGroupVersionKind(schema.GroupVersionKind{})
+	}
+	if a := o.GetAnnotations(); a != nil {
+		delete(a, corev1.LastAppliedConfigAnnotation)
+		if len(a) == 0 {
+			o.SetAnnotations(nil)
+		}
+	}
+}
+
+// trimPod keeps who a pod is, where it is, and whether it is ready. A pod without IP may keep its ports: it will have one.
+func trimPod(p *corev1.Pod) {
+	for key := range p.Annotations {
+		if domain, _, _ := strings.Cut(key, "/"); domain != "istio.io" && !strings.HasSuffix(domain, ".istio.io") {
+			delete(p.Annotations, key)
+		}
+	}
+	if len(p.Annotations) == 0 {
+		p.Annotations = nil
+	}
+	p.OwnerReferences = nil
+	if c := metav1.GetControllerOfNoCopy(p); c != nil {
+		p.OwnerReferences = []metav1.OwnerReference{*c}
+	}
+	spec, status := &p.Spec, &p.Status
+	p.Spec = corev1.PodSpec{
+		NodeName: spec.NodeName, ServiceAccountName: spec.ServiceAccountName, Hostname: spec.Hostname, Subdomain: spec.Subdomain,
+		HostNetwork: spec.HostNetwork, Containers: trimContainers(spec.Containers), InitContainers: trimContainers(spec.InitContainers),
+	}
+	kept := corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs, HostIP: status.HostIP}
+	for _, c := range status.Conditions {
+		if c.Type == corev1.PodReady {
+			kept.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	p.Status = kept
+}
+
+// trimContainers keeps containers that have ports, with their names; of init containers also whether they are sidecars.
+func trimContainers(list []corev1.Container) []corev1.Container {
+	var kept []corev1.Container
+	for _, c := range list {
+		if len(c.Ports) > 0 || c.RestartPolicy != nil {
+			kept = append(kept, corev1.Container{Name: c.Name, Ports: c.Ports, RestartPolicy: c.RestartPolicy})
+		}
+	}
+	return kept
+}
+
+// trimGateway takes away the status of the Gateway API's kinds, which is written for people.
+func trimGateway(object metav1.Object) {
+	switch o := object.(type) {
+	case *gatewayv1.GatewayClass:
+		o.Status = gatewayv1.GatewayClassStatus{}
+	case *gatewayv1.Gateway:
+		o.Status = gatewayv1.GatewayStatus{}
+	case *gatewayv1.HTTPRoute:
+		o.Status = gatewayv1.HTTPRouteStatus{}
+	case *gatewayv1.GRPCRoute:
+		o.Status = gatewayv1.GRPCRouteStatus{}
+	case *gatewayv1.TLSRoute:
+		o.Status = gatewayv1.TLSRouteStatus{}
+	case *gatewayv1.TCPRoute:
+		o.Status = gatewayv1.TCPRouteStatus{}
+	case *gatewayv1.UDPRoute:
+		o.Status = gatewayv1.UDPRouteStatus{}
+	case *gatewayv1.ListenerSet:
+		o.Status = gatewayv1.ListenerSetStatus{}
+	case *gatewayv1.BackendTLSPolicy:
+		o.Status = gatewayv1.PolicyStatus{}
+	}
+}

@@ -1,0 +1,144 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+)
+
+const (
+	// reportFor is how long it goes on saying that something has come everywhere, reportUntil how long it says that it has not.
+	reportFor   = time.Minute
+	reportUntil = 10 * time.Minute
+	// maxReported bounds the objects in a report, which must not become larger than an API server takes.
+	maxReported = 3000
+)
+
+// reporter reports what this replica counts, while it does not lead.
+type reporter struct {
+	Facts
+	client    corev1.ConfigMapsGetter
+	namespace string
+	pod       string
+	leading   *atomic.Bool
+	now       func() time.Time
+	pace      Pace
+	log       *slog.Logger
+
+	last   report
+	exists bool
+}
+
+func (r *reporter) run(ctx context.Context) {
+	pause(ctx, r.pace.First)
+	for ctx.Err() == nil {
+		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("the leader cannot be told how far objects have come", "error", err)
+			pause(ctx, r.pace.Retry)
+		}
+		pause(ctx, r.pace.Count)
+	}
+	if r.exists {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+		defer cancel()
+		_ = r.remove(ctx) // the leader takes it away in the end
+	}
+}
+
+// goodbye bounds how long the end of a replica may take that cannot take its report away.
+const goodbye = 2 * time.Second
+
+// turn says what is new.
+func (r *reporter) turn(ctx context.Context) error {
+	switch {
+	case !r.Book.begun():
+		return nil
+	case r.leading.Load():
+		if !r.exists {
+			return nil
+		}
+		return r.remove(ctx)
+	}
+	next := report{Time: r.now(), Objects: r.count()}
+	age := next.Time.Sub(r.last.Time)
+	waiting := false
+	for _, x := range next.Objects {
+		waiting = waiting || !x.done()
+	}
+	if r.exists && reflect.DeepEqual(next.Objects, r.last.Objects) && age < heartbeat && (!waiting || age < r.pace.Refresh) {
+		return nil
+	}
+	if err := r.write(ctx, next); err != nil {
+		return err
+	}
+	r.last, r.exists = next, true
+	return nil
+}
+
+// count gives how far what came of late has come.
+func (r *reporter) count() map[string]reached {
+	now := r.now()
+	recent := r.Book.recent(now.Add(-reportUntil))
+	keys := make(map[config.Key]struct{}, len(recent))
+	for k, e := range recent {
+		said, ok := r.last.Objects[k.String()]
+		if e.refused || len(keys) == maxReported || ok && said.Generation == e.generation && said.done() && now.Sub(e.since) > reportFor {
+			delete(recent, k)
+			continue
+		}
+		keys[k] = struct{}{}
+	}
+	out := map[string]reached{}
+	if len(keys) == 0 {
+		return out
+	}
+	served, counts := r.Distribution(keys)
+	for k := range keys {
+		e := recent[k]
+		x := reached{e.generation, counts[k].Proxies, counts[k].Acknowledged, e.snapshot != 0 && served >= e.snapshot}
+		if !x.done() || now.Sub(e.since) <= reportFor {
+			out[k.String()] = x
+		}
+	}
+	return out
+}
+
+func (r *reporter) write(ctx context.Context, x report) error {
+	text, err := json.Marshal(x)
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	name := r.pod + reportSuffix
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": name, "namespace": r.namespace, "labels": map[string]any{reportLabel: "true"}},
+		"data":     map[string]any{reportField: string(text)},
+	})
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	force := true
+	_, err = r.client.ConfigMaps(r.namespace).Patch(ctx, name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s/%s: %w", r.namespace, name, err)
+	}
+	return nil
+}
+
+func (r *reporter) remove(ctx context.Context) error {
+	if err := remove(ctx, r.client, r.namespace, r.pod+reportSuffix); err != nil {
+		return err
+	}
+	r.exists, r.last = false, report{}
+	return nil
+}

@@ -1,0 +1,18 @@
+package authority
+
+import (
+	"context"
+
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
+)
+
+// peer gives what TLS knows of the caller.
+func peer(ctx context.Context) (credentials.TLSInfo, bool) {
+	p, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return credentials.TLSInfo{}, false
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	return info, ok
+}

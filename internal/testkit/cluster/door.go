@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+)
+
+// door is an address on this machine's loopback that leads to one in a cluster's network.
+type door struct {
+	listener net.Listener
+	dial     func(ctx context.Context) (net.Conn, error)
+	cancel   context.CancelFunc
+	visitors sync.WaitGroup
+}
+
+// openDoor opens a door to where dial leads.
+func openDoor(dial func(ctx context.Context) (net.Conn, error)) (*door, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &door{listener: listener, dial: dial, cancel: cancel}
+	d.visitors.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // it is closed
+			}
+			d.visitors.Go(func() { d.lead(ctx, conn) })
+		}
+	})
+	return d, nil
+}
+
+func (d *door) address() string { return d.listener.Addr().String() }
+
+// lead carries one connection. Who is not let in has his own closed.
+func (d *door) lead(ctx context.Context, outer net.Conn) {
+	defer outer.Close()
+	inner, err := d.dial(ctx)
+	if err != nil {
+		return
+	}
+	defer inner.Close()
+	stop := context.AfterFunc(ctx, func() {
+		outer.Close()
+		inner.Close()
+	})
+	defer stop()
+	var back sync.WaitGroup
+	back.Go(func() { carry(outer, inner) })
+	carry(inner, outer)
+	back.Wait()
+}
+
+// carry copies until one side is at its end, and tells the other.
+func carry(to, from net.Conn) {
+	_, _ = io.Copy(to, from) // however it ends
+	if tcp, ok := to.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+}
+
+// close closes the door and all connections through it.
+func (d *door) close() error {
+	d.cancel()
+	err := d.listener.Close()
+	d.visitors.Wait()
+	return err
+}

@@ -1,0 +1,66 @@
+package authorization
+
+import (
+	"strings"
+
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+)
+
+// attribute is something that a call has, by which policies tell calls apart. Exactly one of permission and principal is set: it makes
+// the condition that the attribute is a value.
+type attribute struct {
+	permission func(s scope, value string) *rbacv3.Permission
+	principal  func(s scope, value string) *rbacv3.Principal
+	// requests says that only requests have it, and raw connections do not.
+	requests bool
+}
+
+// scope is what the meaning of a value depends on beside the value.
+type scope struct {
+	// namespace is the policy's.
+	namespace string
+	// domains are the mesh's trust domains, its own first.
+	domains []string
+	// name is what stands in brackets behind the attribute: "x" of request.headers[x].
+	name string
+}
+
+// attributeOf gives the attribute of a condition's key, and the name in its brackets; ok is false for a key that is none.
+func attributeOf(key string) (a attribute, name string, ok bool) {
+	base, rest, bracketed := strings.Cut(key, "[")
+	if bracketed {
+		if !strings.HasSuffix(rest, "]") {
+			return attribute{}, "", false
+		}
+		name = strings.TrimSuffix(rest, "]")
+	}
+	switch {
+	case base == "request.headers" && name != "":
+		return attribute{permission: nil, principal: headerIs, requests: true}, name, true
+	case base == "request.auth.claims" && name != "":
+		return attribute{principal: claimIs, requests: true}, name, true
+	case strings.HasPrefix(base, "experimental.envoy.filters.") && name != "":
+		return attribute{permission: metadataOf(strings.TrimPrefix(base, "experimental."))}, name, true
+	case bracketed:
+		return attribute{}, "", false
+	}
+	a, ok = attributes()[key]
+	return a, "", ok
+}
+
+func attributes() map[string]attribute {
+	return map[string]attribute{
+		"source.ip":              {principal: directIP},
+		"remote.ip":              {principal: remoteIP},
+		"source.namespace":       {principal: namespaceIs},
+		"source.principal":       {principal: principalIs},
+		"source.serviceAccount":  {principal: serviceAccountIs},
+		"source.trustDomain":     {principal: trustDomainIs},
+		"request.auth.principal": {principal: requestPrincipalIs, requests: true},
+		"request.auth.audiences": {principal: audienceIs, requests: true},
+		"request.auth.presenter": {principal: presenterIs, requests: true},
+		"destination.ip":         {permission: destinationIP},
+		"destination.port":       {permission: destinationPort},
+		"connection.sni":         {permission: serverName},
+	}
+}

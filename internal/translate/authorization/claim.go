@@ -1,0 +1,72 @@
+package authorization
+
+import (
+	"strings"
+
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+)
+
+// Where the filter that checks tokens leaves what is in them: filter metadata of its name, below this key (translate/authentication).
+const (
+	tokenFilter  = "envoy.filters.http.jwt_authn"
+	tokenPayload = "payload"
+)
+
+// inToken matches a value of a token's payload, which may be text or a list of texts.
+func inToken(path []string, m *matcherv3.StringMatcher) *rbacv3.Principal {
+	segments := []*matcherv3.MetadataMatcher_PathSegment{segment(tokenPayload)}
+	for _, p := range path {
+		segments = append(segments, segment(p))
+	}
+	text := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: m}}
+	among := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_ListMatch{ListMatch: &matcherv3.ListMatcher{
+		MatchPattern: &matcherv3.ListMatcher_OneOf{OneOf: text},
+	}}}
+	return &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
+		MetadataMatcher: &matcherv3.MetadataMatcher{
+			Filter: tokenFilter, Path: segments,
+			Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_OrMatch{OrMatch: &matcherv3.OrMatcher{
+				ValueMatchers: []*matcherv3.ValueMatcher{text, among},
+			}}},
+		},
+	}}}
+}
+
+func segment(key string) *matcherv3.MetadataMatcher_PathSegment {
+	return &matcherv3.MetadataMatcher_PathSegment{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key}}
+}
+
+// claimIs: the name is "groups", or "nested][group" of request.auth.claims[nested][group].
+func claimIs(s scope, value string) *rbacv3.Principal {
+	return inToken(strings.Split(s.name, "]["), pattern(value))
+}
+
+func audienceIs(_ scope, value string) *rbacv3.Principal {
+	return inToken([]string{"aud"}, pattern(value))
+}
+
+func presenterIs(_ scope, value string) *rbacv3.Principal {
+	return inToken([]string{"azp"}, pattern(value))
+}
+
+// requestPrincipalIs: "issuer/subject", with a wildcard at its begin or end. The issuer may have slashes, the subject is taken to
+// have none.
+func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
+	both := func(issuer, subject string) *rbacv3.Principal {
+		return principals.and([]*rbacv3.Principal{inToken([]string{"iss"}, pattern(issuer)), inToken([]string{"sub"}, pattern(subject))})
+	}
+	slash := strings.LastIndexByte(value, '/')
+	switch {
+	case value == present:
+		return both(present, present)
+	case slash >= 0:
+		return both(value[:slash], value[slash+1:])
+	case strings.HasPrefix(value, "*"): // "*subject"
+		return both(present, value)
+	case strings.HasSuffix(value, "*"): // "issuer*"
+		return both(value, present)
+	default: // no token has such a principal
+		return principals.nothing()
+	}
+}

@@ -1,0 +1,144 @@
+package authorization
+
+import (
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+
+	security "istio.io/api/security/v1beta1"
+)
+
+// kind is what calls are told apart by: requests have all attributes, raw connections some.
+type kind int
+
+const (
+	requests kind = iota
+	connections
+)
+
+// rule makes a rule of a policy; nil if no call of the kind can match it. widens says that calls that match are let in, so that
+// what a connection does not have makes the rule match none; else it is left out, and more calls match.
+func (s scope) rule(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
+	c := &compiler{scope: s, kind: k, widens: widens}
+	var who []*rbacv3.Principal
+	for _, from := range r.GetFrom() {
+		if p, ok := c.source(from.GetSource()); ok {
+			who = append(who, p)
+		}
+	}
+	var what []*rbacv3.Permission
+	for _, to := range r.GetTo() {
+		if p, ok := c.operation(to.GetOperation()); ok {
+			what = append(what, p)
+		}
+	}
+	if len(r.GetFrom()) > 0 && len(who) == 0 || len(r.GetTo()) > 0 && len(what) == 0 {
+		return nil
+	}
+	whens, asked := []*rbacv3.Principal{}, []*rbacv3.Permission{}
+	if len(who) > 0 {
+		whens = append(whens, principals.or(who))
+	}
+	if len(what) > 0 {
+		asked = append(asked, permissions.or(what))
+	}
+	for _, w := range r.GetWhen() {
+		a, name, known := attributeOf(w.GetKey())
+		if !known {
+			if widens {
+				return nil
+			}
+			continue
+		}
+		of := *c
+		of.scope.name = name
+		if !of.condition(a, w.GetValues(), w.GetNotValues(), &whens, &asked) {
+			return nil
+		}
+	}
+	return &rbacv3.Policy{
+		Permissions: []*rbacv3.Permission{permissions.and(asked)},
+		Principals:  []*rbacv3.Principal{principals.and(whens)},
+	}
+}
+
+// compiler makes the conditions of one rule.
+type compiler struct {
+	scope
+	kind   kind
+	widens bool
+}
+
+// condition appends what an attribute must and must not be, and says whether any call can have that.
+func (c *compiler) condition(a attribute, values, not []string, who *[]*rbacv3.Principal, what *[]*rbacv3.Permission) bool {
+	if len(values)+len(not) == 0 {
+		return true
+	}
+	if a.requests && c.kind == connections {
+		return !c.widens
+	}
+	if a.principal != nil {
+		*who = append(*who, conditions(principals, c.scope, a.principal, values, not)...)
+	} else {
+		*what = append(*what, conditions(permissions, c.scope, a.permission, values, not)...)
+	}
+	return true
+}
+
+// conditions makes what a value must be one of, and what it must be none of.
+func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not []string) []T {
+	each := func(values []string) T {
+		list := make([]T, 0, len(values))
+		for _, v := range values {
+			list = append(list, is(s, v))
+		}
+		return t.or(list)
+	}
+	var out []T
+	if len(values) > 0 {
+		out = append(out, each(values))
+	}
+	if len(not) > 0 {
+		out = append(out, t.not(each(not)))
+	}
+	return out
+}
+
+// source makes who asks; false if no call of the kind can be from there.
+func (c *compiler) source(s *security.Source) (*rbacv3.Principal, bool) {
+	var who []*rbacv3.Principal
+	for _, f := range []struct {
+		is          attribute
+		values, not []string
+	}{
+		{attribute{principal: principalIs}, s.GetPrincipals(), s.GetNotPrincipals()},
+		{attribute{principal: requestPrincipalIs, requests: true}, s.GetRequestPrincipals(), s.GetNotRequestPrincipals()},
+		{attribute{principal: namespaceIs}, s.GetNamespaces(), s.GetNotNamespaces()},
+		{attribute{principal: serviceAccountIs}, s.GetServiceAccounts(), s.GetNotServiceAccounts()},
+		{attribute{principal: trustDomainIs}, s.GetTrustDomains(), s.GetNotTrustDomains()},
+		{attribute{principal: directIP}, s.GetIpBlocks(), s.GetNotIpBlocks()},
+		{attribute{principal: remoteIP}, s.GetRemoteIpBlocks(), s.GetNotRemoteIpBlocks()},
+	} {
+		if !c.condition(f.is, f.values, f.not, &who, nil) {
+			return nil, false
+		}
+	}
+	return principals.and(who), true
+}
+
+// operation makes what is asked for; false if no call of the kind can ask for it.
+func (c *compiler) operation(o *security.Operation) (*rbacv3.Permission, bool) {
+	var what []*rbacv3.Permission
+	for _, f := range []struct {
+		is          attribute
+		values, not []string
+	}{
+		{attribute{permission: hostIs, requests: true}, o.GetHosts(), o.GetNotHosts()},
+		{attribute{permission: destinationPort}, o.GetPorts(), o.GetNotPorts()},
+		{attribute{permission: methodIs, requests: true}, o.GetMethods(), o.GetNotMethods()},
+		{attribute{permission: pathIs, requests: true}, o.GetPaths(), o.GetNotPaths()},
+	} {
+		if !c.condition(f.is, f.values, f.not, nil, &what) {
+			return nil, false
+		}
+	}
+	return permissions.and(what), true
+}

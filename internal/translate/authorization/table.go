@@ -1,0 +1,106 @@
+package authorization
+
+import (
+	"slices"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	security "istio.io/api/security/v1beta1"
+
+	"istio.io/api/annotation"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Authorization is who may call the workloads of some Views, as filters in the order in which they decide. It is immutable; equal
+// ones have one pointer.
+type Authorization struct {
+	HTTP []*hcmv3.HttpFilter
+	TCP  []*listenerv3.Filter
+	// Clusters are those of the services that are asked, sorted.
+	Clusters []string
+	// From are the policies.
+	From []config.Key
+	// Problems are Warnings without Origin.
+	Problems []config.Problem
+}
+
+// Table makes Authorizations, each distinct one once. It is for use by many goroutines.
+type Table struct {
+	made *memo.Table[input, *Authorization]
+}
+
+// NewTable makes a Table that remembers nothing yet.
+func NewTable() *Table { return &Table{memo.New[input, Authorization]()} }
+
+// input is all that an Authorization depends on.
+type input struct {
+	settings *snapshot.Settings
+	policies memo.List[*config.Config]
+	// providers is what the services of external authorizers are to the View, as providers.go writes it.
+	providers string
+}
+
+// For gives who may call the proxies of a View.
+func (t *Table) For(v *view.View) *Authorization {
+	rows := policiesOf(v)
+	return t.made.Do(input{settings: v.Settings, policies: memo.ListOf(rows), providers: providersOf(v, rows)}, build)
+}
+
+// Touched says whether a change may alter what For gives for a View; s is the snapshot after it.
+func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	if d.All {
+		return true
+	}
+	for k := range d.Configs {
+		if v.Key.Policies.Has(k) {
+			return true
+		}
+	}
+	rows := policiesOf(v)
+	return d.ChangesVisibility() && providersOf(v, rows) != providersOf(view.Build(s, v.Key), rows)
+}
+
+func policiesOf(v *view.View) []*config.Config {
+	return v.Snapshot.Policies(api.AuthorizationPolicy, v.Key.Policies.Authorization)
+}
+
+// builder makes one Authorization.
+type builder struct {
+	input
+	out *Authorization
+}
+
+func build(in input) *Authorization {
+	b := &builder{input: in, out: new(Authorization)}
+	byAction := map[security.AuthorizationPolicy_Action][]*config.Config{}
+	for c := range in.policies.All {
+		a := config.Spec[*security.AuthorizationPolicy](c).GetAction()
+		byAction[a] = append(byAction[a], c)
+		b.out.From = append(b.out.From, c.Key)
+	}
+	b.external(byAction[security.AuthorizationPolicy_CUSTOM])
+	for _, a := range []security.AuthorizationPolicy_Action{
+		security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW, security.AuthorizationPolicy_AUDIT,
+	} {
+		if list := byAction[a]; len(list) > 0 {
+			b.out.HTTP = append(b.out.HTTP, b.decide(list, a, requests).http(a))
+			b.out.TCP = append(b.out.TCP, b.decide(list, a, connections).tcp(a))
+		}
+	}
+	slices.Sort(b.out.Clusters)
+	b.out.Clusters = slices.Compact(b.out.Clusters)
+	return b.out
+}
+
+// dryRun says that a policy is only tried: what it would decide is counted and logged.
+func dryRun(c *config.Config) bool { return c.Annotations[annotation.IoIstioDryRun.Name] == "true" }
+
+func (b *builder) warn(c *config.Config, field, reason string) {
+	b.out.Problems = append(b.out.Problems, config.Problem{Key: c.Key, Field: field, Reason: reason, Severity: config.Warning})
+}

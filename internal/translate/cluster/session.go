@@ -1,0 +1,19 @@
+package cluster
+
+import (
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// applySessions lets persistent sessions lead to endpoints that drain. Envoy sends them nothing else: without this it would drop
+// the session too (CommonLbConfig.override_host_status).
+func applySessions(c *clusterv3.Cluster, svc *mesh.Service) {
+	if !mesh.KeepsSessions(svc.Labels) {
+		return
+	}
+	c.CommonLbConfig.OverrideHostStatus = &corev3.HealthStatusSet{Statuses: []corev3.HealthStatus{
+		corev3.HealthStatus_HEALTHY, corev3.HealthStatus_DRAINING, corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_DEGRADED,
+	}}
+}

@@ -1,0 +1,41 @@
+package view
+
+import (
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// KeyRight says whether proxies may be sent the private keys of their namespace.
+type KeyRight uint8
+
+const (
+	// NoKeys: nobody vouches for what the proxy says of itself.
+	NoKeys KeyRight = iota
+	// KeysUnknown: it is known who the proxy is, and not yet whether it may read Secrets.
+	KeysUnknown
+	// KeysRefused: its account may not.
+	KeysRefused
+	// KeysAllowed: its account may, or there is nobody to ask.
+	KeysAllowed
+)
+
+// Vouched says that the proxy is in the namespace that it says it is in.
+func (r KeyRight) Vouched() bool { return r != NoKeys }
+
+// keyRight gives the right of a proxy as it is known at the time of a snapshot.
+func keyRight(s *snapshot.Snapshot, p *mesh.Proxy) KeyRight {
+	switch {
+	case !p.Keys:
+		return NoKeys
+	case p.Account == (mesh.Account{}):
+		return KeysAllowed
+	}
+	switch r := s.Right(p.Account); {
+	case r == nil:
+		return KeysUnknown
+	case r.Allowed:
+		return KeysAllowed
+	default:
+		return KeysRefused
+	}
+}

@@ -1,0 +1,183 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"sigs.k8s.io/yaml"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+)
+
+// proxyConfigAnnotation is on WorkloadGroups whose proxies have settings of their own.
+const proxyConfigAnnotation = "proxy.istio.io/config"
+
+// The labels that say which service and version of it a workload belongs to.
+const (
+	canonicalService  = "service.istio.io/canonical-name"
+	canonicalRevision = "service.istio.io/canonical-revision"
+)
+
+// proxyConfig gives the settings of a group's proxies: the mesh's, the group's own over them, and who they are.
+func proxyConfig(m *meshconfig.MeshConfig, g Group, o Options) (*meshconfig.ProxyConfig, error) {
+	c := new(meshconfig.ProxyConfig)
+	if m.DefaultConfig != nil {
+		c = proto.CloneOf(m.DefaultConfig)
+	}
+	metadata := maps.Clone(c.ProxyMetadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	for _, annotations := range []map[string]string{g.Annotations, g.Spec.Metadata.Annotations} {
+		text, ok := annotations[proxyConfigAnnotation]
+		if !ok {
+			continue
+		}
+		own := new(meshconfig.ProxyConfig)
+		if err := parse([]byte(text), own); err != nil {
+			return nil, fmt.Errorf("annotation %s: %w", proxyConfigAnnotation, err)
+		}
+		maps.Copy(metadata, own.ProxyMetadata)
+		proto.Merge(c, own)
+	}
+	c.DiscoveryAddress = discovery(c, o)
+	c.ReadinessProbe = g.Spec.Probe
+	c.ProxyMetadata = metadata
+	return c, identify(metadata, m, c, g, o)
+}
+
+// identify adds who the workload is, in the variables that the agent reads.
+func identify(metadata map[string]string, m *meshconfig.MeshConfig, c *meshconfig.ProxyConfig, g Group, o Options) error {
+	template := g.Spec.Template
+	labels := map[string]string{}
+	maps.Copy(labels, g.Spec.Metadata.Labels)
+	maps.Copy(labels, template.Labels)
+	service, revision := canonical(labels, g.Name)
+	labels[canonicalService], labels[canonicalRevision] = service, revision
+	text, err := json.Marshal(labels)
+	if err != nil {
+		return fmt.Errorf("write the labels: %w", err)
+	}
+	maps.Copy(metadata, map[string]string{
+		"CANONICAL_SERVICE": service, "CANONICAL_REVISION": revision, "POD_NAMESPACE": g.Namespace, "SERVICE_ACCOUNT": template.ServiceAccount,
+		"TRUST_DOMAIN": m.TrustDomain, "ISTIO_META_CLUSTER_ID": o.Cluster, "ISTIO_META_MESH_ID": c.MeshId, "ISTIO_META_NETWORK": template.Network,
+		"ISTIO_META_WORKLOAD_NAME": g.Name, "ISTIO_METAJSON_LABELS": string(text),
+	})
+	for name, value := range metadata {
+		if value == "" {
+			delete(metadata, name) // the agent's own default is meant
+		}
+	}
+	if len(template.Ports) > 0 {
+		type port struct {
+			Name          string `json:"name"`
+			ContainerPort uint32 `json:"containerPort"`
+			Protocol      string `json:"protocol"`
+		}
+		var ports []port
+		for _, name := range slices.Sorted(maps.Keys(template.Ports)) {
+			ports = append(ports, port{name, template.Ports[name], ""})
+		}
+		text, err := json.Marshal(ports)
+		if err != nil {
+			return fmt.Errorf("write the ports: %w", err)
+		}
+		metadata["ISTIO_META_POD_PORTS"] = string(text)
+	}
+	if o.CaptureDNS {
+		metadata["ISTIO_META_DNS_CAPTURE"] = "true"
+	}
+	if o.AutoRegister {
+		metadata["ISTIO_META_AUTO_REGISTER_GROUP"] = g.Name
+	}
+	return nil
+}
+
+// canonical gives the service that a workload belongs to, and the version of it, by the labels that Istio looks at in this order.
+func canonical(labels map[string]string, otherwise string) (service, revision string) {
+	first := func(otherwise string, names ...string) string {
+		for _, n := range names {
+			if v := labels[n]; v != "" {
+				return v
+			}
+		}
+		return otherwise
+	}
+	return first(otherwise, canonicalService, "app.kubernetes.io/name", "app"), first("latest", canonicalRevision, "app.kubernetes.io/version", "version")
+}
+
+// meshFile is the mesh configuration as the agent reads it.
+func meshFile(c *meshconfig.ProxyConfig) ([]byte, error) {
+	asJSON, err := protojson.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("write the proxy's settings: %w", err)
+	}
+	text, err := yaml.JSONToYAML(append(append([]byte(`{"defaultConfig":`), asJSON...), '}'))
+	if err != nil {
+		return nil, fmt.Errorf("write the proxy's settings: %w", err)
+	}
+	return text, nil
+}
+
+// environment is cluster.env: what istio-start.sh and the agent read as variables.
+func environment(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
+	template := g.Spec.Template
+	inbound := "*"
+	if len(template.Ports) > 0 {
+		var ports []string
+		for _, p := range slices.Sorted(maps.Values(template.Ports)) {
+			ports = append(ports, strconv.FormatUint(uint64(p), 10))
+		}
+		inbound = strings.Join(ports, ",")
+	}
+	all := maps.Clone(c.ProxyMetadata)
+	maps.Copy(all, map[string]string{
+		"ISTIO_INBOUND_PORTS": inbound, "ISTIO_NAMESPACE": g.Namespace, "ISTIO_SERVICE": g.Name + "." + g.Namespace, "ISTIO_SERVICE_CIDR": "*",
+		"ISTIO_LOCAL_EXCLUDE_PORTS": excluded(c), "SERVICE_ACCOUNT": template.ServiceAccount,
+	})
+	if revisioned(o.Revision) {
+		all["CA_ADDR"] = controlPlaneAddress(o)
+	}
+	switch {
+	case o.InternalAddress != "":
+		all["ISTIO_SVC_IP"] = o.InternalAddress
+	case o.ExternalAddress != "":
+		all["ISTIO_SVC_IP"] = o.ExternalAddress
+		all["REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION"] = "true"
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b.WriteString(name + "=" + quote(all[name]) + "\n")
+	}
+	return []byte(b.String())
+}
+
+// excluded are ports that are not captured: those of the agent, and 22, or a mistake would lock people out of the machine.
+func excluded(c *meshconfig.ProxyConfig) string {
+	list := "22,15090,15021"
+	switch port := c.GetStatusPort(); port {
+	case 15090, 15021:
+		return list
+	case 0:
+		return list + ",15020"
+	default:
+		return list + "," + strconv.Itoa(int(port))
+	}
+}
+
+// quote writes a value so that a shell reads it as it is.
+func quote(value string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=+:,./@%", r)
+	}
+	if value != "" && strings.IndexFunc(value, func(r rune) bool { return !plain(r) }) < 0 {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'"'"'`) + "'"
+}

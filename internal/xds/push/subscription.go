@@ -1,0 +1,51 @@
+package push
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Subscription is the secrets that one stream asks for.
+type Subscription struct {
+	// Stream is the ID of the Client.
+	Stream string
+	Proxy  *mesh.Proxy
+	// Names are sorted SDS names, none when the stream has ended. The list must not be changed.
+	Names []string
+}
+
+// subscription is what was last told of a stream.
+type subscription struct {
+	mu    sync.Mutex
+	names []string
+	ended bool
+}
+
+// tell tells of what a stream asks for, if it asks for other secrets since this request.
+func (c *Client) tell(e stream.Event) {
+	r, ok := e.(stream.Request)
+	if !ok || r.TypeURL != api.SecretType || c.p.secrets == nil {
+		return
+	}
+	names := c.subscribed(api.SecretType)
+	c.told.mu.Lock()
+	defer c.told.mu.Unlock()
+	if c.told.ended || slices.Equal(names, c.told.names) {
+		return
+	}
+	c.told.names = names
+	c.p.secrets(Subscription{c.id, c.proxy, names})
+}
+
+// tellEnd tells that the stream asks for nothing any more.
+func (c *Client) tellEnd() {
+	c.told.mu.Lock()
+	defer c.told.mu.Unlock()
+	if c.told.ended = true; len(c.told.names) > 0 {
+		c.p.secrets(Subscription{Stream: c.id, Proxy: c.proxy})
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is the directory of a cluster that is up, or comes up.
+type place struct{ name, dir string }
+
+// state is what a cluster says of itself when it is up.
+type state struct {
+	// PID is the process that keeps it, NodePID one in the node's namespaces; 0 without a node.
+	PID, NodePID int
+	Kubeconfig   string
+	// Error is why it did not come up.
+	Error string `json:",omitempty"`
+}
+
+func placeOf(name string) (place, error) {
+	if !regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`).MatchString(name) {
+		return place{}, fmt.Errorf("a cluster cannot be called %q: small letters, digits and dashes", name)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return place{}, err
+	}
+	return place{name, filepath.Join(cache, "meshpilot", "clusters", name)}, nil
+}
+
+func (p place) file(name string) string { return filepath.Join(p.dir, name) }
+
+// The files of a place, besides the cluster's own.
+const (
+	lockName  = "lock"       // held by the process that keeps the cluster
+	stateName = "state.json" // see state
+	logName   = "up.log"     // what that process says
+)
+
+// hold takes the lock of a place. It fails when somebody has it: the cluster is up.
+func (p place) hold() (*os.File, error) {
+	f, err := os.OpenFile(p.file(lockName), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("the cluster %s is up", p.name)
+	}
+	return f, nil
+}
+
+// up says whether some process keeps the cluster.
+func (p place) up() bool {
+	f, err := p.hold()
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	f.Close()
+	return false
+}
+
+// current gives the state of a cluster that is up.
+func (p place) current() (state, error) {
+	if !p.up() {
+		return state{}, fmt.Errorf("the cluster %s is not up: meshcluster up --name %s", p.name, p.name)
+	}
+	return p.read()
+}
+
+func (p place) read() (s state, err error) {
+	text, err := os.ReadFile(p.file(stateName))
+	if err != nil {
+		return state{}, err
+	}
+	return s, json.Unmarshal(text, &s)
+}
+
+// write writes the state at once: who reads it reads all of it.
+func (p place) write(s state) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(p.file(stateName+".tmp"), text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(p.file(stateName+".tmp"), p.file(stateName))
+}

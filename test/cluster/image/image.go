@@ -1,0 +1,67 @@
+package image
+
+import (
+	"fmt"
+	"os"
+	"path"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Image says how the containers of one image are run.
+type Image struct {
+	// Match is a pattern as of [path.Match] for the image reference, or for its last element.
+	Match string `json:"match"`
+	// Entrypoint and Args are what a container's command and args replace.
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	Args       []string `json:"args,omitempty"`
+	// Files are files and directories of this machine (absolute paths) by their path in the container, where they are
+	// read-only. They are looked up when a container starts: a program that was built again is used from then on.
+	Files map[string]string `json:"files,omitempty"`
+	Env   map[string]string `json:"env,omitempty"`
+	// User is the user and the group that containers run as where their Pod does not say.
+	User       int64  `json:"user,omitempty"`
+	WorkingDir string `json:"workingDir,omitempty"`
+}
+
+// Map is a list of images. The first that matches holds.
+type Map []Image
+
+// Read reads a map as Write writes it.
+func Read(file string) (Map, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read image map: %w", err)
+	}
+	var m Map
+	if err := yaml.UnmarshalStrict(text, &m); err != nil {
+		return nil, fmt.Errorf("read image map %s: %w", file, err)
+	}
+	for _, i := range m {
+		if _, err := path.Match(i.Match, ""); err != nil {
+			return nil, fmt.Errorf("read image map %s: pattern %q: %w", file, i.Match, err)
+		}
+	}
+	return m, nil
+}
+
+// Write writes the map as YAML.
+func (m Map) Write(file string) error {
+	text, err := yaml.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+// Find gives the image that a reference means.
+func (m Map) Find(reference string) (*Image, error) {
+	for i := range m {
+		for _, name := range []string{reference, path.Base(reference)} {
+			if ok, err := path.Match(m[i].Match, name); err == nil && ok {
+				return &m[i], nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("image %q is not in the image map", reference)
+}

@@ -1,0 +1,62 @@
+package kubelet
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// addresses gives out the addresses of a range in turn, so that one that was given back is not used again at once: who still
+// calls the one that had it should fail, not reach another.
+type addresses struct {
+	prefix netip.Prefix
+
+	mu   sync.Mutex
+	next netip.Addr
+	used map[netip.Addr]bool
+}
+
+// newAddresses leaves out the first two of the range: that of the network, and one for the node.
+func newAddresses(prefix netip.Prefix) *addresses {
+	return &addresses{prefix: prefix.Masked(), used: map[netip.Addr]bool{}}
+}
+
+// mostAddresses bounds how many are looked through.
+const mostAddresses = 1 << 16
+
+func (a *addresses) take() (netip.Addr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for range mostAddresses {
+		if !a.next.IsValid() || !a.prefix.Contains(a.next) {
+			a.next = a.prefix.Addr().Next().Next()
+		}
+		ip := a.next
+		a.next = ip.Next()
+		if !a.used[ip] && a.prefix.Contains(ip) {
+			a.used[ip] = true
+			return ip, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("no address of %s is free", a.prefix)
+}
+
+// claim takes a certain address. One outside of the range, or that is taken, is no concern of the range.
+func (a *addresses) claim(ip netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used[ip] = true
+}
+
+func (a *addresses) give(ip netip.Addr) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.used, ip)
+}
+
+// parameterFile gives the file of a kernel parameter.
+func parameterFile(name string) string {
+	return filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
+}

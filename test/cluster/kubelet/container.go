@@ -1,0 +1,191 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// container is one of a Pod, through all its restarts.
+type container struct {
+	pod    *pod
+	spec   *corev1.Container
+	policy corev1.RestartPolicy
+	init   bool // one of the init containers, sidecars among them
+
+	mu sync.Mutex
+	// state is what it is now, last how the run before ended.
+	state, last corev1.ContainerState
+	restarts    int32
+	started     bool // it runs, and its startup probe has succeeded
+	ready       bool
+	run         *process // nil while none runs
+	supervised  bool     // somebody runs it
+	grace       time.Duration
+
+	up     event // its first start and the postStart hook are over
+	ending event // it is to end
+	over   event // it will not run again
+}
+
+func newContainer(p *pod, spec *corev1.Container, policy corev1.RestartPolicy, init bool) *container {
+	c := &container{pod: p, spec: spec, policy: policy, init: init, up: newEvent(), ending: newEvent(), over: newEvent()}
+	c.state.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
+	if len(p.object.Spec.InitContainers) == 0 || init {
+		c.state.Waiting.Reason = "ContainerCreating"
+	}
+	// What never gets to run is over when it is to end.
+	go func() {
+		<-c.ending.done
+		if c.idle() {
+			c.over.happen()
+		}
+	}()
+	return c
+}
+
+func (c *container) sidecar() bool { return c.init && c.policy == corev1.RestartPolicyAlways }
+
+// set changes what it is.
+func (c *container) set(f func()) {
+	c.mu.Lock()
+	f()
+	c.mu.Unlock()
+	c.pod.touch()
+}
+
+// The back-off of restarts: shorter than a real kubelet's (10 s to 5 min), for tests to end in time.
+const (
+	firstBackOff = 500 * time.Millisecond
+	mostBackOff  = 10 * time.Second
+)
+
+// supervise runs it again and again, as its policy says, until it is to end.
+func (c *container) supervise() {
+	if !c.begin() {
+		return
+	}
+	defer c.over.happen()
+	defer c.up.happen()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-c.ending.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, mostBackOff) {
+		began := time.Now()
+		code, err := c.runOnce(ctx)
+		if err != nil {
+			c.set(func() { c.state = waitingFor(err) })
+			c.pod.k.events.warning(c.pod.spec(), "Failed", "container %s: %v", c.spec.Name, err)
+		} else if c.policy == corev1.RestartPolicyNever || (c.policy == corev1.RestartPolicyOnFailure && code == 0) {
+			return
+		}
+		if time.Since(began) > mostBackOff {
+			backOff = firstBackOff
+		}
+		if err == nil && ctx.Err() == nil {
+			c.set(func() { c.backOff(backOff) })
+		}
+		if pause(ctx, backOff) && err == nil {
+			c.set(func() { c.restarts++ })
+		}
+	}
+}
+
+// begin says that it is going to run; false when it is to end already.
+func (c *container) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending.happened() {
+		c.up.happen()
+		c.over.happen()
+		return false
+	}
+	c.supervised = true
+	return true
+}
+
+// idle says whether nothing runs it, nor will.
+func (c *container) idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.supervised
+}
+
+// backOff shows that it waits to be started again.
+func (c *container) backOff(d time.Duration) {
+	if c.state.Terminated == nil {
+		return
+	}
+	c.state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s restarting container %s", d, c.spec.Name),
+	}}
+}
+
+// awaitTurn waits until the next init container may start: this one has ended well, or is a sidecar that has started. It gives
+// false when the Pod is to end, or has failed.
+func (c *container) awaitTurn(ctx context.Context) bool {
+	if !c.sidecar() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.over.done:
+			t := c.status().State.Terminated
+			return t != nil && t.ExitCode == 0
+		}
+	}
+	for {
+		c.mu.Lock()
+		started := c.started
+		c.mu.Unlock()
+		if started {
+			select {
+			case <-c.up.done:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		if !pause(ctx, startPoll) {
+			return false
+		}
+	}
+}
+
+const startPoll = 10 * time.Millisecond
+
+// end asks it to end within a grace period; over tells when it has.
+func (c *container) end(grace time.Duration) {
+	c.mu.Lock()
+	c.grace = grace
+	c.mu.Unlock()
+	c.ending.happen()
+}
+
+// status is what the API server is told of it.
+func (c *container) status() corev1.ContainerStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := corev1.ContainerStatus{
+		Name: c.spec.Name, Image: c.spec.Image, ImageID: c.spec.Image, State: *c.state.DeepCopy(),
+		Ready: c.ready, Started: new(c.started), RestartCount: c.restarts,
+	}
+	if c.state.Terminated == nil {
+		s.LastTerminationState = *c.last.DeepCopy()
+	}
+	if c.state.Running != nil || c.last.Terminated != nil {
+		s.ContainerID = fmt.Sprintf("process://%s-%s-%d", c.pod.uid, c.spec.Name, c.restarts)
+	}
+	if t := c.state.Terminated; c.init && !c.sidecar() {
+		s.Ready = t != nil && t.ExitCode == 0
+	}
+	return s
+}

@@ -1,0 +1,167 @@
+package kubelet
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// files are those of a volume, by their path in it.
+type files map[string]file
+
+type file struct {
+	text  string
+	mode  fs.FileMode
+	group int // -1: root's
+}
+
+const defaultMode = 0o644
+
+func (f files) add(path, text string, mode *int32) {
+	one := file{text: text, mode: defaultMode, group: -1}
+	if mode != nil {
+		one.mode = fs.FileMode(*mode)
+	}
+	f[path] = one
+}
+
+// pick adds the keys that items name at their paths, or all keys where there are no items.
+func (f files) pick(data map[string]string, items []corev1.KeyToPath, mode *int32) {
+	if len(items) == 0 {
+		for k, v := range data {
+			f.add(k, v, mode)
+		}
+	}
+	for _, item := range items {
+		if v, ok := data[item.Key]; ok {
+			if item.Mode != nil {
+				mode = item.Mode
+			}
+			f.add(item.Path, v, mode)
+		}
+	}
+}
+
+// giveTo lets a group read all of them.
+func (f files) giveTo(group int) {
+	for path, one := range f {
+		one.group, one.mode = group, one.mode|0o440
+		f[path] = one
+	}
+}
+
+// The names by which a kubelet changes a volume at once: what is in it are links through ..data, which is one itself, and is
+// switched by a rename.
+const (
+	dataLink    = "..data"
+	newDataLink = "..data_tmp"
+)
+
+// write makes a directory hold these files and no others. It does nothing if that is so already.
+func (f files) write(dir string) error {
+	old, err := os.Readlink(filepath.Join(dir, dataLink))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if old != "" && f.equal(filepath.Join(dir, old)) {
+		return nil
+	}
+	generation := ".." + time.Now().Format("2006_01_02_15_04_05.000000000")
+	if err := f.writeTo(filepath.Join(dir, generation)); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(dir, newDataLink)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(generation, filepath.Join(dir, newDataLink)); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(dir, newDataLink), filepath.Join(dir, dataLink)); err != nil {
+		return err
+	}
+	if err := f.link(dir); err != nil {
+		return err
+	}
+	if old == "" {
+		return nil
+	}
+	return os.RemoveAll(filepath.Join(dir, old))
+}
+
+// equal says whether a directory holds exactly these files.
+func (f files) equal(dir string) bool {
+	count := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		count++
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if want, ok := f[name]; err != nil || !ok || want.text != string(text) {
+			return errors.New("it is another")
+		}
+		return nil
+	})
+	return err == nil && count == len(f)
+}
+
+func (f files) writeTo(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for name, one := range f {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(one.text), one.mode); err != nil {
+			return err
+		}
+		if err := os.Chown(path, -1, one.group); err != nil {
+			return err
+		}
+		if err := os.Chmod(path, one.mode); err != nil { // whatever the umask is
+			return err
+		}
+	}
+	return nil
+}
+
+// link makes the links of what there is, and removes those of what there was.
+func (f files) link(dir string) error {
+	links := map[string]bool{}
+	for name := range f {
+		first, _, _ := strings.Cut(name, "/")
+		links[first] = true
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, ".."):
+		case links[name]:
+			delete(links, name)
+		default:
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range links {
+		if err := os.Symlink(filepath.Join(dataLink, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package kubelet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Init containers run one after the other, sidecars among them go on and are ready before what follows, and each sees what the
+// one before left in a volume.
+func TestContainersStartInOrder(t *testing.T) {
+	l := newLab(t)
+	l.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: order}
+spec:
+  restartPolicy: Never
+  initContainers:
+  - name: first
+    image: busybox
+    args: [-c, "echo first > /shared/order"]
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  - name: sidecar
+    image: busybox
+    restartPolicy: Always
+    args: [-c, "trap 'echo sidecar ends >> /shared/order; exit 0' TERM; echo sidecar >> /shared/order; touch /shared/up; while :; do sleep 0.05; done"]
+    startupProbe: {exec: {command: [cat, /shared/up]}, periodSeconds: 1}
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  - name: second
+    image: busybox
+    args: [-c, "echo second >> /shared/order"]
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  containers:
+  - name: main
+    image: busybox
+    args: [-c, "echo main >> /shared/order; cat /shared/order"]
+    volumeMounts: [{name: shared, mountPath: /shared}]
+  volumes: [{name: shared, emptyDir: {}}]
+`)
+	pod := l.pod("order", "ended", ended)
+	if pod.Status.Phase != corev1.PodSucceeded {
+		t.Errorf("a pod whose containers end well is %s", pod.Status.Phase)
+	}
+	if got, want := l.logs("order", corev1.PodLogOptions{Container: "main"}), "first\nsidecar\nsecond\nmain\n"; got != want {
+		t.Errorf("the order is %q, want %q", got, want)
+	}
+	l.pod("order", "without its sidecar", func(p *corev1.Pod) bool { return p.Status.InitContainerStatuses[1].State.Terminated != nil })
+}
+
+func TestInitContainerFails(t *testing.T) {
+	l := newLab(t)
+	l.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: bad}
+spec:
+  restartPolicy: Never
+  initContainers: [{name: init, image: busybox, args: [-c, exit 7]}]
+  containers: [{name: main, image: pause}]
+`)
+	pod := l.pod("bad", "ended", ended)
+	if s := pod.Status.InitContainerStatuses[0].State.Terminated; pod.Status.Phase != corev1.PodFailed || s == nil || s.ExitCode != 7 {
+		t.Errorf("it is %s, its init container %v", pod.Status.Phase, s)
+	}
+	if s := pod.Status.ContainerStatuses[0].State; s.Waiting == nil {
+		t.Errorf("the container after it is %v, want waiting", s)
+	}
+}
+
+// A container that ends is started again, one of an unknown image waits and says why; the logs of the run before are kept.
+func TestRestarts(t *testing.T) {
+	l := newLab(t)
+	l.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: crash}
+spec:
+  containers:
+  - {name: main, image: busybox, args: [-c, "cat /proc/uptime; exit 3"]}
+  - {name: unknown, image: not-in-the-map}
+`)
+	pod := l.pod("crash", "restarted", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 2 && p.Status.ContainerStatuses[0].RestartCount > 0 && p.Status.ContainerStatuses[1].State.Waiting != nil
+	})
+	if last := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ExitCode != 3 {
+		t.Errorf("the run before ended with %v, want 3", last)
+	}
+	if w := pod.Status.ContainerStatuses[1].State.Waiting; w.Reason != "ErrImagePull" || !strings.Contains(w.Message, "not-in-the-map") {
+		t.Errorf("the unknown image waits for %q: %s", w.Reason, w.Message)
+	}
+	now, before := corev1.PodLogOptions{Container: "main"}, corev1.PodLogOptions{Container: "main", Previous: true}
+	if a, b := l.logs("crash", now), l.logs("crash", before); a == b || a == "" || b == "" {
+		t.Errorf("the logs of two runs are %q and %q", a, b)
+	}
+}
+
+func TestLivenessProbeRestarts(t *testing.T) {
+	l := newLab(t)
+	l.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: live}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: busybox
+    args: [-c, "touch /tmp/ok; sleep 1; rm /tmp/ok; sleep 100"]
+    livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, failureThreshold: 1}
+`)
+	l.pod("live", "restarted", func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount > 0
+	})
+}
+
+// A Pod that is deleted has its preStop hook run, then SIGTERM sent, then the grace period; and only then is gone.
+func TestGracefulEnd(t *testing.T) {
+	l := newLab(t)
+	l.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: graceful}
+spec:
+  terminationGracePeriodSeconds: 20
+  containers:
+  - name: main
+    image: busybox
+    args: [-c, "trap 'echo term; sleep 0.3; echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"]
+    lifecycle: {preStop: {exec: {command: [sh, -c, "echo hook >> /proc/1/fd/1"]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: stubborn}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: busybox, args: [-c, "trap '' TERM; while :; do sleep 0.05; done"]}]
+`)
+	for _, name := range []string{"graceful", "stubborn"} {
+		l.pod(name, "running", running)
+	}
+	l.await("its first words", func() error {
+		if l.logs("graceful", corev1.PodLogOptions{}) == "" {
+			return errNot
+		}
+		return nil
+	})
+	began := time.Now()
+	pods := l.Client(t).CoreV1().Pods(l.namespace)
+	for _, name := range []string{"graceful", "stubborn"} {
+		if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"graceful", "stubborn"} {
+		l.await(name+" to be gone", func() error {
+			_, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errNot
+		})
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("they took %s", took)
+	}
+	// The API server asks no node for the logs of a Pod that is not there: they are read where they lie.
+	if got, want := l.leftLog("graceful", "main"), "up\nhook\nterm\nbye\n"; got != want {
+		t.Errorf("it said %q, want %q", got, want)
+	}
+}
+
+func TestReadinessGate(t *testing.T) {
+	l := newLab(t)
+	l.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec:
+  readinessGates: [{conditionType: example.com/gate}]
+  containers: [{name: main, image: pause}]
+`)
+	pod := l.pod("gated", "running", running)
+	if ready(pod) {
+		t.Fatal("it is ready before its gate opens")
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue})
+	l.await("the gate to open", func() error {
+		patch := []byte(`{"status":{"conditions":[{"type":"example.com/gate","status":"True"}]}}`)
+		_, err := l.Client(t).CoreV1().Pods(l.namespace).Patch(t.Context(), "gated", "application/strategic-merge-patch+json", patch, metav1.PatchOptions{}, "status")
+		return err
+	})
+	l.pod("gated", "ready", ready)
+}

@@ -1,0 +1,335 @@
+package kubelet
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pod is one that runs here: sandbox, volumes, init containers, containers, and all of it back again. Its own goroutine (run)
+// takes it through that; others tell it of its object (update), of its end (terminate), and ask what it is like.
+type pod struct {
+	k               *kubelet
+	namespace, name string
+	uid             types.UID
+	dir             string
+	network         *podNetwork
+	started         metav1.Time
+	log             *slog.Logger
+	tokens          tokens // of the goroutine that writes volumes
+
+	mu         sync.Mutex
+	object     *corev1.Pod
+	containers map[string]*container // those that are to run, by name
+	// initialized: all init containers are done, or ready if they are sidecars.
+	initialized bool
+	// outcome is Succeeded or Failed once the Pod has ended of itself.
+	outcome corev1.PodPhase
+	told    corev1.PodStatus // what the API server was told last
+	grace   time.Duration
+
+	changed  chan struct{} // the status may have
+	stopping event         // it is to end
+	forced   event         // at once
+	leaving  event         // with the kubelet: its object stays as it is
+}
+
+func newPod(k *kubelet, object *corev1.Pod) *pod {
+	return &pod{
+		k: k, namespace: object.Namespace, name: object.Name, uid: object.UID, dir: k.file("pods", string(object.UID)),
+		started: metav1.Now(), log: k.Log.With("pod", object.Namespace+"/"+object.Name), tokens: tokens{},
+		object: object, containers: map[string]*container{}, changed: make(chan struct{}, 1),
+		stopping: newEvent(), forced: newEvent(), leaving: newEvent(),
+	}
+}
+
+// event is something that happens once.
+type event struct {
+	done   chan struct{}
+	happen func()
+}
+
+func newEvent() event {
+	done := make(chan struct{})
+	return event{done, sync.OnceFunc(func() { close(done) })}
+}
+
+func (e event) happened() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// spec gives the object as it is now.
+func (p *pod) spec() *corev1.Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.object
+}
+
+// update takes the object as it is now: labels may have changed, and the conditions of readiness gates.
+func (p *pod) update(object *corev1.Pod) {
+	p.mu.Lock()
+	p.object = object
+	p.mu.Unlock()
+	p.touch()
+}
+
+// touch says that the status may have changed.
+func (p *pod) touch() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // it is known
+	}
+}
+
+// terminate ends the Pod within a grace period. Another call may only make it shorter: 0 is now.
+func (p *pod) terminate(grace time.Duration) {
+	p.mu.Lock()
+	if !p.stopping.happened() {
+		p.grace = grace
+	}
+	p.mu.Unlock()
+	p.stopping.happen()
+	if grace == 0 {
+		p.forced.happen()
+	}
+}
+
+// abandon ends the Pod now, without a word to the API server.
+func (p *pod) abandon() {
+	p.leaving.happen()
+	p.terminate(0)
+}
+
+// run is the Pod's life.
+func (p *pod) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-p.stopping.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := p.makeSandbox(); err != nil {
+		p.log.Error("no sandbox", "error", err)
+		p.k.events.warning(p.spec(), "FailedCreatePodSandBox", "%v", err)
+	} else {
+		reporting, stopReporting := context.WithCancel(context.Background())
+		var reporter sync.WaitGroup
+		reporter.Go(func() { p.report(reporting) })
+		if p.start(ctx) {
+			p.keep(ctx)
+		}
+		p.end()
+		stopReporting()
+		reporter.Wait()
+		p.tell() // the last word
+	}
+	if p.network != nil {
+		p.k.network.remove(p.network)
+	}
+	if err := os.RemoveAll(p.dir); err != nil {
+		p.log.Warn("volumes were not removed", "error", err)
+	}
+	// One that ended of itself stays as an object until somebody deletes it.
+	if p.stopping.happened() && !p.leaving.happened() {
+		p.k.deleteObject(p.spec())
+	}
+}
+
+// start brings up volumes, init containers and containers, in this order. It gives false when the Pod is to end before.
+func (p *pod) start(ctx context.Context) bool {
+	p.makeContainers()
+	if !p.mountVolumes(ctx) {
+		return false
+	}
+	spec := p.spec().Spec
+	for i := range spec.InitContainers {
+		c := p.container(spec.InitContainers[i].Name)
+		go c.supervise()
+		if !c.awaitTurn(ctx) {
+			p.conclude(corev1.PodFailed)
+			return false
+		}
+	}
+	p.mu.Lock()
+	p.initialized = true
+	p.mu.Unlock()
+	for i := range spec.Containers {
+		c := p.container(spec.Containers[i].Name)
+		go c.supervise()
+		select { // the next waits for this one's postStart hook
+		case <-c.up.done:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// makeContainers makes all of them, waiting.
+func (p *pod) makeContainers() {
+	p.mu.Lock()
+	spec := p.object.Spec
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		policy := spec.RestartPolicy
+		if policy == corev1.RestartPolicyAlways {
+			policy = corev1.RestartPolicyOnFailure
+		}
+		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		if sidecar {
+			policy = corev1.RestartPolicyAlways
+		}
+		p.containers[c.Name] = newContainer(p, c, policy, true)
+	}
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		p.containers[c.Name] = newContainer(p, c, spec.RestartPolicy, false)
+	}
+	p.mu.Unlock()
+	p.touch()
+}
+
+func (p *pod) container(name string) *container {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.containers[name]
+}
+
+// mountRetry is how often volumes are tried that cannot be had yet.
+const mountRetry = 300 * time.Millisecond
+
+// mountVolumes writes the volumes, however long what they are made of takes to come. It gives false when the Pod is to end before.
+func (p *pod) mountVolumes(ctx context.Context) bool {
+	for said := ""; ; {
+		err := p.writeVolumes(ctx)
+		if err == nil {
+			return true
+		}
+		if said != err.Error() && ctx.Err() == nil {
+			said = err.Error()
+			p.k.events.warning(p.spec(), "FailedMount", "%v", err)
+		}
+		if !pause(ctx, mountRetry) {
+			return false
+		}
+	}
+}
+
+// volumeRefresh is how often volumes are written anew: changed ConfigMaps, tokens that are due.
+const volumeRefresh = 2 * time.Second
+
+// keep keeps the volumes fresh until the Pod is to end, or its containers have.
+func (p *pod) keep(ctx context.Context) {
+	tick := time.NewTicker(volumeRefresh)
+	defer tick.Stop()
+	all := p.allDone()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := p.writeVolumes(ctx); err != nil && ctx.Err() == nil {
+				p.log.Warn("volumes were not refreshed", "error", err)
+			}
+		case <-all:
+			p.conclude(p.outcomeOfContainers())
+			return
+		}
+	}
+}
+
+// allDone is closed when no container but sidecars will run any more.
+func (p *pod) allDone() <-chan struct{} {
+	done := make(chan struct{})
+	spec := p.spec().Spec
+	go func() {
+		defer close(done)
+		for i := range spec.Containers {
+			<-p.container(spec.Containers[i].Name).over.done
+		}
+	}()
+	return done
+}
+
+func (p *pod) outcomeOfContainers() corev1.PodPhase {
+	spec := p.spec().Spec
+	for i := range spec.Containers {
+		if t := p.container(spec.Containers[i].Name).status().State.Terminated; t == nil || t.ExitCode != 0 {
+			return corev1.PodFailed
+		}
+	}
+	return corev1.PodSucceeded
+}
+
+// conclude decides how the Pod ended, unless it was told to.
+func (p *pod) conclude(outcome corev1.PodPhase) {
+	if p.stopping.happened() {
+		return
+	}
+	p.mu.Lock()
+	p.outcome = outcome
+	p.mu.Unlock()
+	p.touch()
+}
+
+// sidecarGrace is what sidecars get when the Pod ended of itself.
+const sidecarGrace = 5 * time.Second
+
+// end ends what still runs: the containers together, then the sidecars, the last started first.
+func (p *pod) end() {
+	p.mu.Lock()
+	grace := p.grace
+	if !p.stopping.happened() {
+		grace = sidecarGrace
+	}
+	p.mu.Unlock()
+	deadline := time.Now().Add(grace)
+	spec := p.spec().Spec
+	var together []*container
+	for i := range spec.Containers {
+		together = append(together, p.container(spec.Containers[i].Name))
+	}
+	endAll(deadline, together...)
+	for i := len(spec.InitContainers) - 1; i >= 0; i-- {
+		endAll(deadline, p.container(spec.InitContainers[i].Name))
+	}
+}
+
+func endAll(deadline time.Time, containers ...*container) {
+	for _, c := range containers {
+		if c != nil {
+			c.end(max(time.Until(deadline), 0))
+		}
+	}
+	for _, c := range containers {
+		if c != nil {
+			<-c.over.done
+		}
+	}
+}
+
+// pause waits for a while. It gives false when ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

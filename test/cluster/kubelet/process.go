@@ -1,0 +1,217 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// process is one run of a container.
+type process struct {
+	container *container
+	cmd       *exec.Cmd
+	spec      *initSpec
+	began     metav1.Time
+	exited    chan struct{}
+	killing   sync.Once
+}
+
+// errImage means that the image is not in the map.
+var errImage = errors.New("pull image")
+
+// waitingFor says why a container could not be started.
+func waitingFor(err error) corev1.ContainerState {
+	reason := "CreateContainerConfigError"
+	if errors.Is(err, errImage) {
+		reason = "ErrImagePull"
+	}
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()}}
+}
+
+// runOnce runs the container to its end, and gives its exit code. An error means that it could not be started.
+func (c *container) runOnce(ctx context.Context) (int, error) {
+	spec, err := c.prepare(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(spec.Layer)
+	p, err := c.start(spec)
+	if err != nil {
+		return 0, err
+	}
+	c.set(func() {
+		c.run = p
+		c.started = c.spec.StartupProbe == nil
+		c.ready = c.started && c.spec.ReadinessProbe == nil
+		c.state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: p.began}}
+	})
+	alive, cancel := context.WithCancel(context.Background())
+	var attendants sync.WaitGroup
+	attendants.Go(func() {
+		p.postStart(alive)
+		c.up.happen()
+		p.probe(alive)
+	})
+	attendants.Go(func() {
+		select {
+		case <-c.ending.done:
+			c.mu.Lock()
+			grace := c.grace
+			c.mu.Unlock()
+			p.kill(grace, nil)
+		case <-p.exited:
+		}
+	})
+	<-p.exited
+	cancel()
+	attendants.Wait()
+	return p.account(), nil
+}
+
+// start starts the first process of the container, which becomes what spec says.
+func (c *container) start(spec *initSpec) (*process, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(c.pod.dir, c.spec.Name+".json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	log, err := c.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command("/proc/self/exe", InitCommand, file)
+	cmd.Stdout, cmd.Stderr = log, log
+	if ns := c.pod.network.namespace; ns != nil {
+		cmd.ExtraFiles = []*os.File{ns}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		Setsid:     true,
+	}
+	if err := c.pod.k.thread.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start the container's first process: %w", err)
+	}
+	p := &process{container: c, cmd: cmd, spec: spec, began: metav1.Now(), exited: make(chan struct{})}
+	go func() {
+		defer close(p.exited)
+		_ = cmd.Wait() // how it ended is read by account
+	}()
+	return p, nil
+}
+
+// account writes down how the run ended, and gives its exit code: 128+n when signal n ended it.
+func (p *process) account() int {
+	c := p.container
+	end := &corev1.ContainerStateTerminated{
+		ExitCode: int32(p.cmd.ProcessState.ExitCode()), Reason: "Completed", StartedAt: p.began, FinishedAt: metav1.Now(),
+	}
+	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		end.ExitCode, end.Signal = 128+int32(ws.Signal()), int32(ws.Signal())
+	}
+	if end.ExitCode != 0 {
+		end.Reason = "Error"
+	}
+	c.set(func() {
+		c.run, c.started, c.ready = nil, false, false
+		c.state = corev1.ContainerState{Terminated: end}
+		c.last = c.state
+	})
+	return int(end.ExitCode)
+}
+
+// postStart runs the hook, and kills the container when that fails.
+func (p *process) postStart(ctx context.Context) {
+	l := p.container.spec.Lifecycle
+	if l == nil || l.PostStart == nil {
+		return
+	}
+	if err := p.hook(ctx, l.PostStart); err != nil && ctx.Err() == nil {
+		p.container.pod.k.events.warning(p.container.pod.spec(), "FailedPostStartHook", "container %s: %v", p.container.spec.Name, err)
+		p.kill(p.ownGrace(nil), err)
+	}
+}
+
+// hook runs a lifecycle hook.
+func (p *process) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
+	if h.Sleep != nil {
+		pause(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		return nil
+	}
+	return p.check(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
+}
+
+// ownGrace is what a container gets that is killed on its own account, and not with its Pod.
+func (p *process) ownGrace(probe *corev1.Probe) time.Duration {
+	pod := p.container.pod
+	seconds := pod.spec().Spec.TerminationGracePeriodSeconds
+	if probe != nil && probe.TerminationGracePeriodSeconds != nil {
+		seconds = probe.TerminationGracePeriodSeconds
+	}
+	grace := 30 * time.Second
+	if seconds != nil {
+		grace = time.Duration(*seconds) * time.Second
+	}
+	if m := pod.k.MaxGrace; m > 0 {
+		grace = min(grace, m)
+	}
+	return grace
+}
+
+// kill ends the run: the preStop hook, SIGTERM, and SIGKILL when the grace period is over or the Pod is to end at once. Of
+// several kills the first counts, but for that.
+func (p *process) kill(grace time.Duration, why error) {
+	p.killing.Do(func() {
+		if why != nil {
+			p.container.pod.k.events.warning(p.container.pod.spec(), "Killing", "container %s: %v", p.container.spec.Name, why)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		go func() {
+			select {
+			case <-p.container.pod.forced.done:
+				cancel()
+			case <-p.exited:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		if l := p.container.spec.Lifecycle; l != nil && l.PreStop != nil && ctx.Err() == nil {
+			if err := p.hook(ctx, l.PreStop); err != nil {
+				p.container.pod.log.Info("a preStop hook failed", "container", p.container.spec.Name, "error", err)
+			}
+		}
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case <-p.exited:
+		case <-ctx.Done():
+			// The first process of its PID namespace: with it everything in that goes.
+			_ = p.cmd.Process.Kill()
+		}
+	})
+}
+
+// command is a command inside of the container, with its environment and as its user.
+func (p *process) command(ctx context.Context, args []string) *exec.Cmd {
+	into := []string{"-t", strconv.Itoa(p.cmd.Process.Pid), "-m", "-u", "-i", "-n", "-p", "-r", "-w",
+		"-S", strconv.Itoa(p.spec.UID), "-G", strconv.Itoa(p.spec.GID), "--"}
+	cmd := exec.CommandContext(ctx, "nsenter", append(into, args...)...)
+	cmd.Env = p.spec.Env
+	// What holds the output open may be a process that the command left behind.
+	cmd.WaitDelay = time.Second
+	return cmd
+}

@@ -1,0 +1,168 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// volumeDir is where a volume lies on this machine.
+func (p *pod) volumeDir(v *corev1.Volume) string {
+	if v.HostPath != nil {
+		return v.HostPath.Path
+	}
+	return filepath.Join(p.dir, "volumes", v.Name)
+}
+
+// writeVolumes writes all volumes as they are to be now.
+func (p *pod) writeVolumes(ctx context.Context) error {
+	object := p.spec()
+	for i := range object.Spec.Volumes {
+		v := &object.Spec.Volumes[i]
+		if err := p.writeVolume(ctx, object, v); err != nil {
+			return fmt.Errorf("volume %s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+func (p *pod) writeVolume(ctx context.Context, object *corev1.Pod, v *corev1.Volume) error {
+	dir := p.volumeDir(v)
+	switch {
+	case v.HostPath != nil:
+		return prepareHostPath(v.HostPath)
+	case v.EmptyDir != nil:
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+		return os.Chmod(dir, 0o777)
+	}
+	files, err := p.content(ctx, object, v)
+	if err != nil {
+		return err
+	}
+	if c := object.Spec.SecurityContext; c != nil && c.FSGroup != nil {
+		files.giveTo(int(*c.FSGroup))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return files.write(dir)
+}
+
+// prepareHostPath makes what is to be made. Only directories are: nothing here wants more.
+func prepareHostPath(v *corev1.HostPathVolumeSource) error {
+	if v.Type != nil && *v.Type == corev1.HostPathDirectoryOrCreate {
+		return os.MkdirAll(v.Path, 0o755)
+	}
+	_, err := os.Stat(v.Path)
+	return err
+}
+
+// content gives the files that a volume is made of.
+func (p *pod) content(ctx context.Context, object *corev1.Pod, v *corev1.Volume) (files, error) {
+	out := files{}
+	switch {
+	case v.ConfigMap != nil:
+		data, err := p.configMap(ctx, v.ConfigMap.Name, v.ConfigMap.Optional)
+		out.pick(data, v.ConfigMap.Items, v.ConfigMap.DefaultMode)
+		return out, err
+	case v.Secret != nil:
+		data, err := p.secret(ctx, v.Secret.SecretName, v.Secret.Optional)
+		out.pick(data, v.Secret.Items, v.Secret.DefaultMode)
+		return out, err
+	case v.DownwardAPI != nil:
+		return out, p.addFields(out, object, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			if err := p.addSource(ctx, out, object, v, &v.Projected.Sources[i]); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return nil, errors.New("its kind is not known here")
+}
+
+// addSource adds one source of a projected volume.
+func (p *pod) addSource(ctx context.Context, out files, object *corev1.Pod, v *corev1.Volume, s *corev1.VolumeProjection) error {
+	mode := v.Projected.DefaultMode
+	switch {
+	case s.ServiceAccountToken != nil:
+		token, err := p.tokens.get(ctx, p, v.Name, s.ServiceAccountToken)
+		out.add(s.ServiceAccountToken.Path, token, mode)
+		return err
+	case s.ConfigMap != nil:
+		data, err := p.configMap(ctx, s.ConfigMap.Name, s.ConfigMap.Optional)
+		out.pick(data, s.ConfigMap.Items, mode)
+		return err
+	case s.Secret != nil:
+		data, err := p.secret(ctx, s.Secret.Name, s.Secret.Optional)
+		out.pick(data, s.Secret.Items, mode)
+		return err
+	case s.DownwardAPI != nil:
+		return p.addFields(out, object, s.DownwardAPI.Items, mode)
+	}
+	return errors.New("the kind of a source is not known here")
+}
+
+func (p *pod) addFields(out files, object *corev1.Pod, items []corev1.DownwardAPIVolumeFile, mode *int32) error {
+	for _, item := range items {
+		var text string
+		var err error
+		if item.FieldRef != nil {
+			text, err = p.field(object, item.FieldRef.FieldPath)
+		} else if item.ResourceFieldRef != nil {
+			text, err = resourceField(object, nil, item.ResourceFieldRef)
+		}
+		if err != nil {
+			return err
+		}
+		if item.Mode != nil {
+			mode = item.Mode
+		}
+		out.add(item.Path, text, mode)
+	}
+	return nil
+}
+
+// configMap gives what a ConfigMap of the Pod's namespace holds; nothing when it is optional and not there.
+func (p *pod) configMap(ctx context.Context, name string, optional *bool) (map[string]string, error) {
+	cm, err := p.k.client.CoreV1().ConfigMaps(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && isTrue(optional) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	data := texts(cm.BinaryData)
+	maps.Copy(data, cm.Data)
+	return data, nil
+}
+
+// secret is configMap for a Secret.
+func (p *pod) secret(ctx context.Context, name string, optional *bool) (map[string]string, error) {
+	s, err := p.k.client.CoreV1().Secrets(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && isTrue(optional) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return texts(s.Data), nil
+}
+
+func texts(data map[string][]byte) map[string]string {
+	out := map[string]string{}
+	for k, v := range data {
+		out[k] = string(v)
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/test/cluster/image"
+)
+
+// proxyUser is the user that the images of the control plane and of proxies run as; capture leaves its traffic alone.
+const proxyUser = 1337
+
+// Images builds what the images of meshpilot and of Bookinfo are made of, and gives them under the names that charts and
+// manifests have for them: Istio's names, of any registry and tag. Envoy must be there (`make envoy`).
+func Images(ctx context.Context, programs *cluster.Programs) (image.Map, error) {
+	envoyPath, err := envoy.Binary()
+	if err != nil {
+		return nil, err
+	}
+	const bin = "/usr/local/bin/"
+	built := map[string]string{bin + "envoy": envoyPath}
+	for _, pkg := range []string{"./cmd/pilot-discovery", "./cmd/pilot-agent", "./cmd/pilotctl", "./samples/bookinfo/app"} {
+		path, err := programs.Build(ctx, pkg)
+		if err != nil {
+			return nil, err
+		}
+		built[bin+filepath.Base(pkg)] = path
+	}
+	files := func(names ...string) map[string]string {
+		some := map[string]string{}
+		for _, name := range names {
+			some[bin+name] = built[bin+name]
+		}
+		return some
+	}
+	images := image.Map{
+		{Match: "pilot:*", Entrypoint: []string{bin + "pilot-discovery"}, Files: files("pilot-discovery", "pilotctl"), User: proxyUser},
+		{Match: "proxyv2:*", Entrypoint: []string{bin + "pilot-agent"}, Files: files("pilot-agent", "envoy"), User: proxyUser},
+	}
+	for _, service := range []string{"productpage", "details", "ratings"} {
+		images = append(images, bookinfo(service, "v1", files("app")))
+	}
+	for _, version := range []string{"v1", "v2", "v3"} {
+		images = append(images, bookinfo("reviews", version, files("app")))
+	}
+	return images, nil
+}
+
+// bookinfo is the image of one of Bookinfo's services: ours, under the name of Istio's.
+func bookinfo(service, version string, files map[string]string) image.Image {
+	return image.Image{
+		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),
+		Entrypoint: []string{"/usr/local/bin/app", service, "--version=" + version},
+		Files:      files,
+	}
+}

@@ -1,0 +1,120 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshpilot/meshpilot/internal/discovery"
+)
+
+const entry = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: db}
+spec:
+  hosts: [Db.example.com, replica.example.com]
+  ports: [{name: tcp, number: 3306, protocol: TCP}]
+  resolution: DNS
+`
+
+// told gives the addresses in an object's status, "host address".
+func (l *lab) told(u *unstructured.Unstructured) []string {
+	l.Helper()
+	list, _, _ := unstructured.NestedSlice(l.get(u).Object, "status", "addresses")
+	var out []string
+	for _, a := range list {
+		a, _ := a.(map[string]any)
+		out = append(out, fmt.Sprint(a["host"], " ", a["value"]))
+	}
+	return out
+}
+
+func TestAddressesOfServiceEntries(t *testing.T) {
+	l := newLab(t)
+	a := l.replica("pilot-a", nil)
+	l.replica("pilot-b", nil)
+	se := l.apply(entry)
+	var got []string
+	l.eventually("addresses", func() error {
+		if got = l.told(se); len(got) != 4 {
+			return fmt.Errorf("there are %q", got)
+		}
+		return nil
+	})
+	if said := l.waitFor(se, "True"); said == "" {
+		t.Error("the condition says nothing")
+	}
+	at := l.get(se).GetResourceVersion()
+	p := a.connect("one", "10.1.0.1", nil)
+	l.eventually("a proxy is served", func() error { return served(p) })
+	p.leave()
+
+	t.Log("A host is added, with an address that another control plane has given it; the others stay.")
+	if _, err := l.client.Dynamic.Resource(resource(l, "ServiceEntry")).Namespace(l.shop).Patch(t.Context(), "db", merge,
+		[]byte(`{"status": {"addresses": [{"host": "db.example.com", "value": "240.240.7.7"}, {"host": "db.example.com", "value": "2001:2::7"}, {"host": "gone.example.com", "value": "240.240.8.8"}]}}`), patchOptions, "status"); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually("addresses", func() error {
+		now := l.told(se)
+		if len(now) != 4 || !slices.Contains(now, "db.example.com 240.240.7.7") || !slices.Contains(now, "db.example.com 2001:2::7") || !slices.Contains(now, got[2]) {
+			return fmt.Errorf("there are %q, were %q", now, got)
+		}
+		return nil
+	})
+	if l.get(se).GetResourceVersion() == at {
+		t.Error(errors.New("nothing was written"))
+	}
+}
+
+func TestAddressesOfIngresses(t *testing.T) {
+	l := newLab(t)
+	a := l.replica("pilot-a", func(o *discovery.Options) { o.Registry.IngressNamespace = l.shop })
+	gateway := l.apply(`
+apiVersion: v1
+kind: Service
+metadata: {name: istio-ingressgateway}
+spec: {type: LoadBalancer, ports: [{name: http, port: 80}], selector: {istio: ingressgateway}}
+`)
+	ours := l.apply(`
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: ours, annotations: {kubernetes.io/ingress.class: istio}}
+spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}
+`)
+	theirs := l.apply(`
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: theirs, annotations: {kubernetes.io/ingress.class: nginx}}
+spec: {rules: [{host: other.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}
+`)
+	balanced := func(status string) {
+		l.Helper()
+		if _, err := l.client.Dynamic.Resource(resource(l, "Service")).Namespace(l.shop).Patch(t.Context(), gateway.GetName(), merge,
+			[]byte(`{"status": {"loadBalancer": {"ingress": `+status+`}}}`), patchOptions, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func(want string) {
+		l.Helper()
+		l.eventually("addresses of the Ingress", func() error {
+			list, _, _ := unstructured.NestedSlice(l.get(ours).Object, "status", "loadBalancer", "ingress")
+			if got := fmt.Sprint(list); got != want {
+				return fmt.Errorf("there are %s, want %s", got, want)
+			}
+			return nil
+		})
+	}
+	balanced(`[{"ip": "192.0.2.1", "ipMode": "VIP"}]`)
+	found("[map[ip:192.0.2.1]]")
+	pushes := a.metric("pilot_push_triggers")
+	balanced(`[{"ip": "192.0.2.2", "ipMode": "VIP"}, {"hostname": "lb.example.com"}]`)
+	found("[map[ip:192.0.2.2] map[hostname:lb.example.com]]")
+	t.Logf("%v pushes before the second address, %v after", pushes, a.metric("pilot_push_triggers"))
+	if list, _, _ := unstructured.NestedSlice(l.get(theirs).Object, "status", "loadBalancer", "ingress"); len(list) != 0 {
+		t.Errorf("another one's Ingress has addresses: %v", list)
+	}
+}

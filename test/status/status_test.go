@@ -1,0 +1,105 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+)
+
+const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: reviews}
+spec: {ports: [{name: http, port: 80}], selector: {app: reviews}}
+`
+
+func virtualService(subset, timeout string) string {
+	return `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: reviews}
+spec:
+  hosts: [reviews]
+  http:
+  - timeout: ` + timeout + `
+    route: [{destination: {host: reviews` + subset + `}}]
+`
+}
+
+func TestConditionSaysWhoHasIt(t *testing.T) {
+	l := newLab(t)
+	l.apply(service)
+	a, b := l.replica("pilot-a", nil), l.replica("pilot-b", nil)
+	p1, p2, p3 := a.connect("one", "10.1.0.1", nil), a.connect("two", "10.1.0.2", nil), b.connect("three", "10.1.0.3", nil)
+	l.eventually("proxies are served", func() error { return served(p1, p2, p3) })
+	l.eventually("the other replica is known", func() error {
+		_, err := l.client.Kubernetes.CoreV1().ConfigMaps(l.system).Get(t.Context(), "pilot-b-distribution", metav1.GetOptions{})
+		return err
+	})
+	vs := l.apply(virtualService("", "1s"))
+	if said := l.waitFor(vs, "True"); said != "UpToDate: 3/3 proxies up to date." {
+		t.Errorf("it says %q", said)
+	}
+
+	t.Log("One of the replica that does not lead does not answer.")
+	p3.silence(true)
+	p1.silence(true)
+	vs = l.apply(virtualService("", "2s"))
+	if said := l.waitFor(vs, "Unknown"); said != "Distributing: 1/3 proxies up to date." {
+		t.Errorf("it says %q", said)
+	}
+	p1.silence(false)
+	p3.silence(false)
+	if said := l.waitFor(vs, "True"); said != "UpToDate: 3/3 proxies up to date." {
+		t.Errorf("it says %q", said)
+	}
+
+	t.Log("A status causes no push.")
+	before, pushes := p1.count(), a.metric("pilot_xds_pushes")
+	wrong := l.apply(virtualService(", subset: v9", "2s")) // no such subset
+	said := l.waitFor(wrong, "True")
+	if !strings.Contains(said, "spec.http[0].route[0].destination.subset") {
+		t.Errorf("it says %q, and names no field", said)
+	}
+	after := p1.count()
+	time.Sleep(500 * time.Millisecond) // that nothing more comes takes time
+	if now := p1.count(); now != after || now == before {
+		t.Errorf("%d responses before the edit, %d after, %d after its status", before, after, now)
+	}
+	if now := a.metric("pilot_xds_pushes"); now == pushes {
+		t.Error("the edit was not pushed")
+	}
+
+	t.Log("Not in use, for the API server knows the form alone.")
+	bad := l.apply(strings.Replace(virtualService("", "2s"), "hosts: [reviews]", "hosts: [a..b]", 1))
+	if said := l.waitFor(bad, "False"); !strings.HasPrefix(said, "Invalid: spec.hosts[0]") {
+		t.Errorf("it says %q", said)
+	}
+
+	t.Log("Refused by a proxy.")
+	p2.refuse(api.RouteType)
+	vs = l.apply(virtualService("", "4s"))
+	said = l.waitFor(vs, "False")
+	if !strings.HasPrefix(said, "RefusedByProxies: ") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+func served(list ...*proxy) error {
+	for _, p := range list {
+		if p.count() < 3 {
+			return errNotServed
+		}
+	}
+	return nil
+}
+
+var errNotServed = errorText("it has not been sent clusters, listeners and routes")
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
