@@ -166,3 +166,19 @@ func TestPageNeedsAnAudience(t *testing.T) {
 		t.Error("a page that does not say who may see it is shown to operators")
 	}
 }
+
+// TestACallerIsAskedForOnce: a token that is good at the first look and not at the second opens nothing that it should not.
+func TestACallerIsAskedForOnce(t *testing.T) {
+	o := guarded(t).Options
+	looks := 0
+	o.Access.Authenticate = func(*http.Request) (string, error) {
+		if looks++; looks > 1 {
+			return "", errors.New("the token has ended")
+		}
+		return "bank", nil
+	}
+	w := get(New(o), asker{from: "10.0.0.1:9", host: "10.0.0.2:8080"}, http.MethodGet, "/debug/config_dump?proxyID=web-1.shop")
+	if w.Code != http.StatusNotFound || looks != 1 {
+		t.Errorf("after %d looks the answer is %d", looks, w.Code)
+	}
+}

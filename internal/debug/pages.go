@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,14 +101,22 @@ func (p *Pages) guard(a audience, next http.Handler) http.Handler {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "debug pages are read with GET", http.StatusMethodNotAllowed)
 		default:
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 		}
 	})
 }
 
+// callerKey is where the guard notes in a request's context whom it has let in. Who asks again may be told something else: a token can
+// end between two looks at it.
+type callerKey struct{}
+
 func (p *Pages) serve(x page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := p.Access.caller(r) // the guard has let it in
+		c, ok := r.Context().Value(callerKey{}).(Caller)
+		if !ok {
+			http.Error(w, "nobody has looked at who asks", http.StatusInternalServerError)
+			return
+		}
 		a, err := x.answer(question{r.URL.Query(), c})
 		if err != nil {
 			status := http.StatusInternalServerError

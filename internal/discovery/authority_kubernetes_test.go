@@ -82,19 +82,8 @@ func TestCertificatesWithKubernetes(t *testing.T) {
 		t.Errorf("it may be a proxy of another namespace: %v", err)
 	}
 
-	// A proxy in plain text is served as before.
 	if _, err := replicas[0].ask(t.Context(), nil, node(shop, nil), api.ClusterType); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("nobody is served over TLS: %v", err)
-	}
-
-	c.StopAPIServer()
-	_, known := replicas[0].ask(bearing(t.Context(), token), nil, node(shop, nil), api.ClusterType)
-	_, unknown := replicas[0].certificate(bearing(t.Context(), token+"x"), nil, new(security.IstioCertificateRequest))
-	if err := c.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if known != nil || status.Code(unknown) != codes.Unavailable {
-		t.Errorf("without the API server: %v for a token of before, %v for another", known, unknown)
 	}
 }
 

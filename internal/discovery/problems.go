@@ -22,6 +22,8 @@ type problems struct {
 	in   chan sighting // holds the newest one
 	list atomic.Pointer[[]config.Problem]
 	seen atomic.Uint64 // the version of the snapshot that the list is of
+	// changed, if set, is called when there is another list.
+	changed func()
 }
 
 // sighting is a snapshot to be looked through. It is due soon if more than endpoints differs from the last one that was.
@@ -112,8 +114,11 @@ func (l *look) at(s *snapshot.Snapshot) time.Duration {
 	list := slices.Concat(l.analyzer.Analyze(s), l.certificates.Problems(s, began))
 	slices.SortFunc(list, config.Problem.Compare)
 	list = slices.Compact(list)
-	l.list.Store(&list)
+	last := l.list.Swap(&list)
 	l.seen.Store(s.Version)
+	if l.changed != nil && (last == nil || !slices.Equal(*last, list)) {
+		l.changed()
+	}
 	l.known = ingest.LogProblems(l.log, l.known, list)
 	return time.Since(began)
 }

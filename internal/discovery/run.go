@@ -223,7 +223,7 @@ func (s *server) observe(batch mesh.Batch) {
 // publish hands a snapshot to everybody who wants the newest.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	if s.status != nil {
-		s.status.book.Published(next.Version, !delta.Empty())
+		s.status.published(next, delta)
 	}
 	s.current.Store(next)
 	s.settingsNews.published(next.Settings)

@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/registry/ingress"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/status"
 )
 
@@ -66,7 +67,8 @@ func (s *server) newStatus() (*statusWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &statusWriter{s: s, book: status.NewBook(nil)}
+	w := &statusWriter{s: s, book: status.NewBook(s.options.clusterName(), nil)}
+	s.problems.changed = w.book.Look
 	w.writer = status.New(status.Options{
 		Facts: status.Facts{
 			Book: w.book, InUse: s.inUse, Problems: w.problems, Refusals: s.pages.Refusals, Distribution: s.distribution,
@@ -138,6 +140,18 @@ func (s *server) addressesOf(k config.Key) []config.HostAddress {
 		}
 	}
 	return list
+}
+
+// published tells of a snapshot that is about to be published.
+func (w *statusWriter) published(next *snapshot.Snapshot, d snapshot.Delta) {
+	difference := status.Everything
+	switch {
+	case d.Empty():
+		difference = status.Nothing
+	case d.EndpointsOnly():
+		difference = status.Endpoints
+	}
+	w.book.Published(next.Version, difference)
 }
 
 func (s *server) inUse(k config.Key) *config.Config { return s.current.Load().Config(k) }

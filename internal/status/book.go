@@ -13,7 +13,8 @@ import (
 // Book knows which generation of each object this replica has taken up. It is filled in by the goroutine that applies batches,
 // and may be read by any.
 type Book struct {
-	now func() time.Time
+	source string
+	now    func() time.Time
 
 	mu      sync.Mutex
 	objects map[config.Key]entry
@@ -36,12 +37,13 @@ type entry struct {
 	snapshot uint64
 }
 
-// NewBook makes an empty Book. now is nil for the system's clock.
-func NewBook(now func() time.Time) *Book {
+// NewBook makes an empty Book of what a source says: the one that reads the API server that is written to. now is nil for the
+// system's clock.
+func NewBook(source string, now func() time.Time) *Book {
 	if now == nil {
 		now = time.Now
 	}
-	return &Book{now: now, objects: map[config.Key]entry{}, waiting: map[config.Key]struct{}{}, listeners: map[chan struct{}]struct{}{}}
+	return &Book{source: source, now: now, objects: map[config.Key]entry{}, waiting: map[config.Key]struct{}{}, listeners: map[chan struct{}]struct{}{}}
 }
 
 // Observe takes up a batch that is about to be applied. Objects without a generation are not of an API server, and left out.
@@ -50,6 +52,7 @@ func (b *Book) Observe(batch mesh.Batch) {
 	defer b.mu.Unlock()
 	for _, e := range batch {
 		switch {
+		case e.Source != b.source:
 		case e.Config != nil && ours(e.Config.Kind) && e.Op == mesh.Delete:
 			b.gone(e.Config.Key)
 		case e.Config != nil && ours(e.Config.Kind) && e.Config.Generation > 0:
@@ -95,17 +98,30 @@ func (b *Book) take(k config.Key, e entry) {
 	b.waiting[k] = struct{}{}
 }
 
-// Published says that what was observed is in the snapshot of that version, which is about to be published. differs is false if
-// nothing in it differs for proxies.
-func (b *Book) Published(version uint64, differs bool) {
+// Published says that what was observed is in the snapshot of that version, which is about to be published, with how it differs for
+// proxies from the one before.
+func (b *Book) Published(version uint64, d Difference) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if differs || b.served == 0 {
+	first := b.served == 0
+	if d != Nothing || first {
 		b.served = version
 	}
-	b.settle()
-	b.rouse()
+	if b.settle() || first || d == Everything {
+		b.rouse()
+	}
 }
+
+// Difference is what differs for proxies between two snapshots.
+type Difference int
+
+// The differences.
+const (
+	Nothing Difference = iota
+	// Endpoints of services differ, and nothing that conditions of other objects depend on.
+	Endpoints
+	Everything
+)
 
 // news gives what holds a token when something was published since it was taken last, and what ends that.
 func (b *Book) news() (news <-chan struct{}, end func()) {
@@ -120,15 +136,17 @@ func (b *Book) news() (news <-chan struct{}, end func()) {
 	}
 }
 
-// settle notes that everything that came is in the newest snapshot. Book.mu is held.
-func (b *Book) settle() {
+// settle notes that everything that came is in the newest snapshot, and says whether anything did. Book.mu is held.
+func (b *Book) settle() (some bool) {
 	for k := range b.waiting {
 		if e, ok := b.objects[k]; ok {
 			e.snapshot = b.served
 			b.objects[k] = e
 		}
 	}
+	some = len(b.waiting) > 0
 	clear(b.waiting)
+	return some
 }
 
 // rouse has all look who listen. Book.mu is held.
@@ -141,8 +159,8 @@ func (b *Book) rouse() {
 	}
 }
 
-// look has all look who listen.
-func (b *Book) look() {
+// Look has all look who listen: something may have changed that the Book knows nothing of.
+func (b *Book) Look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rouse()

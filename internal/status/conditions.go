@@ -86,8 +86,11 @@ func (c *conditions) look(each func(func(*object))) (due []edit, again time.Dura
 		due = c.add(due, o, e, v, now)
 	})
 	due, again = c.count(due, counting, now)
-	if unsure && (again == 0 || again > c.pace.Count) {
-		again = c.pace.Count
+	if again == 0 {
+		again = c.pace.Slow // what proxies refuse is told by nobody
+	}
+	if unsure {
+		again = min(again, c.pace.Count)
 	}
 	return due, again
 }

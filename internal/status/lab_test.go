@@ -71,7 +71,7 @@ type replica struct {
 
 func (l *lab) replica(pod string, limits Limits) *replica {
 	limits.Interval = cmp.Or(limits.Interval, 50*time.Millisecond)
-	r := &replica{lab: l, pod: pod, book: NewBook(nil), inUse: map[config.Key]*config.Config{}, counts: map[config.Key]Count{}}
+	r := &replica{lab: l, pod: pod, book: NewBook("", nil), inUse: map[config.Key]*config.Config{}, counts: map[config.Key]Count{}}
 	r.w = New(Options{
 		Facts: Facts{
 			Book:  r.book,
@@ -120,7 +120,7 @@ func (r *replica) set(f func()) {
 	r.mu.Lock()
 	f()
 	r.mu.Unlock()
-	r.book.look()
+	r.book.Look()
 }
 
 // publish makes a new snapshot of what was observed.
@@ -129,7 +129,7 @@ func (r *replica) publish() {
 	r.version++
 	version := r.version
 	r.mu.Unlock()
-	r.book.Published(version, true)
+	r.book.Published(version, Everything)
 }
 
 // sees takes objects up as they are at the API server.

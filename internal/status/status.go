@@ -115,7 +115,7 @@ func (w *Writer) listen(ctx context.Context, to *reports) {
 			text = []byte(c.Data[reportField])
 		}
 		to.put(c.Name, text, w.Now())
-		w.Book.look()
+		w.Book.Look()
 	}
 	// What cannot be watched is tried again; without reports the leader counts its own proxies alone.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {

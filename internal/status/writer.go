@@ -75,9 +75,18 @@ type writing struct {
 	watches *watches
 	// fresh are objects as a write left them, for as long as the watch has not come so far.
 	fresh map[config.Key]written
-	// failed says when a write may be tried again that did not work.
+	// failed says when a write may be tried again that did not work; said is the last failure that was logged, and when.
 	failed map[config.Key]time.Time
+	said   failure
 }
+
+type failure struct {
+	text string
+	at   time.Time
+}
+
+// sayAgain is how often one failure is logged.
+const sayAgain = time.Minute
 
 // written is a write: the object that it was worked out from, and what came of it; nil if that is not known.
 type written struct{ from, to *object }
@@ -197,7 +206,8 @@ func (w *writing) note(e edit, r result, now time.Time) {
 	case apierrors.IsNotFound(r.err):
 	default:
 		w.metrics.Written(k.Kind, "failed")
-		if len(w.failed) == 0 { // the others will have failed for the same reason
+		if text := string(apierrors.ReasonForError(r.err)); w.said.text != text || now.Sub(w.said.at) >= sayAgain { // others fail for the same reason
+			w.said = failure{text, now}
 			w.log.Warn("the status could not be written", "object", k.String(), "error", r.err)
 		}
 		w.failed[k] = now.Add(w.pace.Retry)

@@ -12,6 +12,8 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"istio.io/api/annotation"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +27,7 @@ const (
 	maxPodValues      = 50_000
 	maxAnnotations    = 256 << 10
 	maxContainers     = 500
+	maxOverrideValues = 5_000
 	maxLoggedPodNames = 300
 )
 
@@ -147,6 +150,9 @@ func bounded(pod *corev1.Pod) error {
 	}
 	if size > maxAnnotations {
 		return fmt.Errorf("its annotations have more than %d bytes", maxAnnotations)
+	}
+	if own := pod.Annotations[annotation.ProxyOverrides.Name]; tooMany([]byte(own), maxOverrideValues) {
+		return fmt.Errorf("annotation %s has more than %d values", annotation.ProxyOverrides.Name, maxOverrideValues)
 	}
 	if len(pod.Spec.Containers)+len(pod.Spec.InitContainers) > maxContainers {
 		return fmt.Errorf("it has more than %d containers", maxContainers)

@@ -96,18 +96,12 @@ func TestFaults(t *testing.T) {
 			if !fault.short {
 				p.says(log, "mended: ")
 			}
-			want := []string{"CDS -" + m.outbound("goes"), "EDS -" + m.outbound("goes"), "EDS " + m.outbound("scales"), "RDS 80"}
-			if diff := cmp.Diff(want, x.difference()); diff != "" {
+			want := []string{"CDS -" + m.outbound("goes"), "EDS " + m.outbound("scales"), "RDS 80"}
+			if diff := cmp.Diff(want, x.look()); diff != "" {
 				t.Errorf("sent in all (-want +got):\n%s", diff)
 			}
 		})
 	}
-}
-
-// difference is what was sent since the last look, without what follows from a deleted cluster one way or the other: a proxy need
-// not be told that the endpoints of a cluster are gone which it has none of.
-func (x *proxy) difference() []string {
-	return x.look()
 }
 
 // lasts has a fault last for a while, in which the control plane is ready, and says how old what it knows may be.

@@ -14,7 +14,7 @@ type proxy struct {
 	kind, address, name, namespace string
 	labels, cluster, network       string // labels are "key: value, …"
 	token                          string // of its service account; "": it connects in plain text
-	static                         string // more static resources, as YAML
+	more                           string // of the node's metadata, "KEY: value, …"
 }
 
 // run starts the Envoy, and gives the address of its administration.
@@ -23,9 +23,13 @@ func (x proxy) run(t *testing.T, p *controlPlane) string {
 	host, port, _ := net.SplitHostPort(p.xds)
 	admin := envoy.FreeAddress(t)
 	adminHost, adminPort, _ := net.SplitHostPort(admin)
+	more := "MESHPILOT_IDENTITY: none"
+	if x.more != "" {
+		more += ", " + x.more
+	}
 	text := strings.NewReplacer(
 		"NODEID", fmt.Sprintf("%s~%s~%s.%s~%s.svc.cluster.local", x.kind, x.address, x.name, x.namespace, x.namespace),
-		"XLABELS", x.labels, "XNAMESPACE", x.namespace, "XCLUSTER", x.cluster, "NETWORKNAME", x.network, "TOKEN", x.token,
+		"XLABELS", x.labels, "XNAMESPACE", x.namespace, "XCLUSTER", x.cluster, "XNETWORK", x.network, "XMORE", more, "TOKEN", x.token,
 		"XDSHOST", host, "XDSPORT", port, "ADMINHOST", adminHost, "ADMINPORT", adminPort,
 	).Replace(bootstrap)
 	envoy.Start(t, envoy.Options{Bootstrap: []byte(text), Ready: envoy.Live(admin)})
@@ -36,7 +40,7 @@ const bootstrap = `
 node:
   id: "NODEID"
   cluster: test
-  metadata: {LABELS: {XLABELS}, NAMESPACE: "XNAMESPACE", CLUSTER_ID: "XCLUSTER", NETWORK: "NETWORKNAME", MESHPILOT_IDENTITY: none}
+  metadata: {LABELS: {XLABELS}, NAMESPACE: "XNAMESPACE", CLUSTER_ID: "XCLUSTER", NETWORK: "XNETWORK", XMORE}
 admin: {address: {socket_address: {address: ADMINHOST, port_value: ADMINPORT}}}
 dynamic_resources:
   ads_config:

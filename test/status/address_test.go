@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -39,15 +40,18 @@ func TestAddressesOfServiceEntries(t *testing.T) {
 	l.replica("pilot-b", nil)
 	se := l.apply(entry)
 	var got []string
+	began := time.Now()
 	l.eventually("addresses", func() error {
 		if got = l.told(se); len(got) != 4 {
 			return fmt.Errorf("there are %q", got)
 		}
 		return nil
 	})
+	t.Logf("addresses after %v", time.Since(began))
 	if said := l.waitFor(se, "True"); said == "" {
 		t.Error("the condition says nothing")
 	}
+	t.Logf("a condition after %v", time.Since(began))
 	at := l.get(se).GetResourceVersion()
 	p := a.connect("one", "10.1.0.1", nil)
 	l.eventually("a proxy is served", func() error { return served(p) })

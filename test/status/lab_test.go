@@ -95,7 +95,9 @@ func (l *lab) replica(name string, change func(*discovery.Options)) *replica {
 	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr, o.ControlZPort = "", "", "", 0
 	o.MeshConfigFile, o.NetworksConfigFile = "", ""
 	o.Namespace, o.PodName = l.system, name
-	o.Kubernetes.Kubeconfig = l.cluster.Kubeconfig()
+	if l.cluster != nil {
+		o.Kubernetes.Kubeconfig = l.cluster.Kubeconfig()
+	}
 	o.Authority.Off = true
 	o.ShutdownDuration = time.Second
 	o.Logs.Out = r.log

@@ -80,7 +80,8 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 
-	t.Log("Refused by a proxy.")
+	t.Log("Refused by a proxy, before any other one has taken it.")
+	p1.silence(true)
 	p2.refuse(api.RouteType)
 	vs = l.apply(virtualService("", "4s"))
 	said = l.waitFor(vs, "False")

@@ -3,6 +3,8 @@ package status
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -131,7 +133,7 @@ func TestWorkloadRegistersItself(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is there: %w", err)
+		return errors.Join(errors.New("it is not gone"), err)
 	})
 	l.eventually("that the endpoint goes", func() error {
 		if served(b) == nil {
@@ -153,4 +155,31 @@ func TestWhoIsNotAuthenticatedDoesNotRegister(t *testing.T) {
 	if _, err := l.workloadEntry(); !apierrors.IsNotFound(err) {
 		t.Errorf("the entry is there, error %v", err)
 	}
+}
+
+// Without an API server entries are in memory.
+func TestWorkloadRegistersItselfWithoutAnAPIServer(t *testing.T) {
+	l := &lab{T: t, system: "istio-system", shop: "shop"}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "vms.yaml"), []byte(strings.ReplaceAll(group, "{name: vms}", "{name: vms, namespace: shop}")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := l.replica("pilot-a", func(o *discovery.Options) {
+		unauthenticated(o)
+		o.Kubernetes, o.Registries, o.ConfigDir = discovery.Kubernetes{}, nil, dir
+	})
+	vm := a.connect("vm-7", "10.9.0.7", map[string]any{"AUTO_REGISTER_GROUP": "vms"})
+	l.eventually("the endpoint", func() error {
+		if !strings.Contains(a.endpoints(), "10.9.0.7") {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
+	vm.leave()
+	l.eventually("that the endpoint goes", func() error {
+		if strings.Contains(a.endpoints(), "10.9.0.7") {
+			return errors.New("it is there")
+		}
+		return nil
+	})
 }

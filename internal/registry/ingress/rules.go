@@ -66,14 +66,14 @@ func (c *Converter) readRules(k name, object *config.Config) *rules {
 	return r.rules
 }
 
-func (r *reader) wrong(severity config.Severity, field, format string, args ...any) {
-	r.problems = append(r.problems, config.Problem{Key: r.key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: severity, Origin: r.origin})
+func (r *reader) wrong(field, format string, args ...any) {
+	r.problems = append(r.problems, config.Problem{Key: r.key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error, Origin: r.origin})
 }
 
 func (r *reader) rule(field string, spec *networkingv1.IngressRule) {
 	host := cmp.Or(strings.ToLower(spec.Host), "*")
 	if spec.HTTP == nil && r.fallback == nil {
-		r.wrong(config.Error, field+".http", "is missing, and there is no defaultBackend: calls of host %q lead nowhere", host)
+		r.wrong(field+".http", "is missing, and there is no defaultBackend: calls of host %q lead nowhere", host)
 		return
 	}
 	if _, known := r.hosts[host]; !known {
@@ -94,7 +94,7 @@ func (r *reader) rule(field string, spec *networkingv1.IngressRule) {
 // destination reads a backend, nil if it leads nowhere.
 func (r *reader) destination(field string, backend *networkingv1.IngressBackend) *networking.Destination {
 	if backend.Service == nil {
-		r.wrong(config.Error, field+".service", "is missing: only Services can be backends")
+		r.wrong(field+".service", "is missing: only Services can be backends")
 		return nil
 	}
 	service := name{Namespace: r.Namespace, Name: backend.Service.Name}
@@ -105,7 +105,7 @@ func (r *reader) destination(field string, backend *networkingv1.IngressBackend)
 		}
 		r.services[service] = struct{}{}
 		if port = r.converter.ports[service][backend.Service.Port.Name]; port == 0 {
-			r.wrong(config.Error, field+".service.port.name", "Service %q has no port %q, or is not there: calls lead nowhere", service.Name, backend.Service.Port.Name)
+			r.wrong(field+".service.port.name", "Service %q has no port %q, or is not there: calls lead nowhere", service.Name, backend.Service.Port.Name)
 			return nil
 		}
 	}

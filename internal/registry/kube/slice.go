@@ -218,7 +218,7 @@ func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1
 	} else {
 		p = r.c.podAt(r.object.Namespace, address)
 	}
-	base := mesh.Endpoint{Address: address}
+	var base mesh.Endpoint
 	switch {
 	case p == nil:
 		base = r.c.podlessEndpoint(r.object.Namespace, address, e)

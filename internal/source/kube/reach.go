@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -117,9 +118,16 @@ func (o *observed) WatchWithContext(ctx context.Context, options metav1.ListOpti
 	if err != nil && begins {
 		return nil, errors.New(err.Error()) // whatever it was: the list that follows says how it stands
 	}
+	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
+		o.answered(ctx, errNoAnswer) // client-go takes it for a watch that ended
+		return w, nil
+	}
 	o.answered(ctx, err)
 	return w, err
 }
+
+// errNoAnswer is what a watch comes to whose connection is closed before the API server has said anything.
+var errNoAnswer = errors.New("the connection was closed without an answer")
 
 // List is what an interface asks for, and nobody calls.
 func (o *observed) List(options metav1.ListOptions) (runtime.Object, error) {

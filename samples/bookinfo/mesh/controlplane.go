@@ -25,7 +25,7 @@ type ControlPlane struct {
 	process *netns.Process
 }
 
-func addControlPlane(network *netns.Network, addr netip.Addr, binaries, configDir, domain string) (*ControlPlane, error) {
+func addControlPlane(network *netns.Network, addr netip.Addr, binaries, configDir, caDir, domain string) (*ControlPlane, error) {
 	node, err := network.AddNode(netns.NodeOptions{Name: "istiod", Addrs: []netip.Addr{addr}})
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func addControlPlane(network *netns.Network, addr netip.Addr, binaries, configDi
 		Args: []string{
 			"discovery", "--configDir", configDir, "--registries=", "--domain", domain,
 			"--grpcAddr", ":15010", "--httpAddr", ":8080", "--monitoringAddr", ":15014",
-			"--httpsAddr", "", "--secureGRPCAddr", "",
+			"--httpsAddr", "", "--secureGRPCAddr", ":15012", "--caDir", caDir,
 		},
 		Env: []string{"POD_NAME=istiod", "POD_NAMESPACE=istio-system"},
 	}}, nil

@@ -18,7 +18,7 @@ import (
 
 // Options describe a mesh.
 type Options struct {
-	// Binaries is the directory of pilot-discovery, pilot-agent, istio-iptables and bookinfo. Required.
+	// Binaries is the directory of pilot-discovery, pilot-agent, istio-iptables, pilotctl and bookinfo. Required.
 	Binaries string
 	// Envoy is the path of an Envoy. Required, unless WithoutSidecars.
 	Envoy string
@@ -87,7 +87,7 @@ func absolute(opts *Options) (err error) {
 	}
 	programs := []string{filepath.Join(opts.Binaries, appImage)}
 	if !opts.WithoutSidecars {
-		for _, name := range []string{"pilot-discovery", "pilot-agent", "istio-iptables"} {
+		for _, name := range []string{"pilot-discovery", "pilot-agent", "istio-iptables", "pilotctl"} {
 			programs = append(programs, filepath.Join(opts.Binaries, name))
 		}
 		programs = append(programs, opts.Envoy)
@@ -116,9 +116,9 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if opts.WithoutSidecars {
 		return nil
 	}
-	discovery := netip.AddrFrom4([4]byte{10, 66, 0, 2})
-	opts.Progress("starting the control plane at %s", discovery)
-	m.ControlPlane, err = addControlPlane(m.Network, discovery, opts.Binaries, configDir, domain)
+	opts.Progress("starting the control plane at %s", discovery())
+	ca := authority{dir: filepath.Join(opts.Dir, "ca"), pilotctl: filepath.Join(opts.Binaries, "pilotctl")}
+	m.ControlPlane, err = addControlPlane(m.Network, discovery(), opts.Binaries, configDir, ca.dir, domain)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if err := m.ControlPlane.Start(ctx); err != nil {
 		return err
 	}
-	s, err := newSidecar(opts, discovery)
+	s, err := newSidecar(opts, ca)
 	if err != nil {
 		return err
 	}
@@ -140,11 +140,14 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	})
 }
 
-func newSidecar(o Options, discovery netip.Addr) (*sidecar, error) {
+// discovery is the address of the control plane.
+func discovery() netip.Addr { return netip.AddrFrom4([4]byte{10, 66, 0, 2}) }
+
+func newSidecar(o Options, ca authority) (*sidecar, error) {
 	_, err := exec.LookPath("iptables-restore")
 	s := &sidecar{
 		agentPath: filepath.Join(o.Binaries, "pilot-agent"), capturePath: filepath.Join(o.Binaries, "istio-iptables"), envoy: o.Envoy,
-		discovery: discovery, domain: domain, env: o.AgentEnv,
+		authority: ca, domain: domain, env: o.AgentEnv,
 		hasUID: netns.MapsUID(proxyUID), hasTables: err == nil,
 	}
 	if !s.hasUID {
@@ -171,6 +174,7 @@ func (m *Mesh) addWorkloads(platform *platform, opts Options) error {
 		if err != nil {
 			return err
 		}
+		hosts[controlPlaneHost] = discovery()
 		maps.Copy(hosts, opts.Hosts)
 		w, err := addWorkload(m.Network, pod, hosts)
 		if err != nil {

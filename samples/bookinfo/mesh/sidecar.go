@@ -3,7 +3,6 @@ package mesh
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,7 @@ const (
 // sidecar is what all sidecars of a mesh have in common.
 type sidecar struct {
 	agentPath, capturePath, envoy string     // programs
-	discovery                     netip.Addr // the control plane
+	authority                     authority
 	domain                        string     // cluster.local
 	hasUID                        bool       // whether processes can run as proxyUID
 	hasTables                     bool       // whether there is an iptables to call
@@ -51,11 +50,10 @@ func (s *sidecar) capture() netns.Command {
 // agent is the command that runs a pod's sidecar, with its files in dir.
 func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 	proxyConfig, err := json.Marshal(map[string]any{
-		"discoveryAddress":       netip.AddrPortFrom(s.discovery, 15010).String(),
-		"controlPlaneAuthPolicy": "NONE",
-		"binaryPath":             s.envoy,
-		"configPath":             dir,
-		"concurrency":            1,
+		"discoveryAddress": controlPlaneHost + ":15012",
+		"binaryPath":       s.envoy,
+		"configPath":       dir,
+		"concurrency":      1,
 		// Nothing is under way any more when a mesh is closed.
 		"terminationDrainDuration": "1s",
 	})
@@ -75,7 +73,7 @@ func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 			"POD_NAME=" + pod.Name,
 			"POD_NAMESPACE=" + pod.Namespace,
 			"INSTANCE_IP=" + pod.Status.PodIP,
-			"SERVICE_ACCOUNT=" + pod.Spec.ServiceAccountName,
+			"SERVICE_ACCOUNT=" + serviceAccount(pod),
 			"PROXY_CONFIG=" + string(proxyConfig),
 			"TRUST_DOMAIN=" + s.domain,
 			"ISTIO_METAJSON_LABELS=" + string(labels),

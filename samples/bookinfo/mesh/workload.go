@@ -88,8 +88,11 @@ func (w *Workload) startSidecar(ctx context.Context, s *sidecar) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := s.authority.admit(ctx, w.Node, w.Pod, dir); err != nil {
+		return err
+	}
 	if s.hasUID {
-		if err := os.Chown(dir, proxyUID, proxyUID); err != nil {
+		if err := chown(dir); err != nil {
 			return err
 		}
 		exposed, err := netns.Expose(dir)
@@ -108,6 +111,16 @@ func (w *Workload) startSidecar(ctx context.Context, s *sidecar) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
 	return w.Agent.AwaitOK(ctx, readyURL)
+}
+
+// chown gives a directory, and all that is in it, to the sidecar.
+func chown(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, proxyUID, proxyUID)
+	})
 }
 
 // Restart starts the sidecar of a workload whose agent has ended, as a platform would, and waits until Envoy is ready.

@@ -1,0 +1,144 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// readers are those who may read about proxies of their own namespace, besides operators, by the names of pages. Who adds a page writes it
+// down in one of the two.
+func readers() (own, operators []string) {
+	return []string{"config_dump", "edsz", "explain", "ndsz"}, []string{
+		"adsz", "adsz?push=true", "authorizationz", "cachez", "cachez?clear=true", "cachez?sizes=true", "clusterz", "configz", "connections", "ecdsz", "endpointShardz", "endpointz",
+		"inject", "instancesz", "krtz", "mcsz", "mesh", "nackz", "networkz", "problemz", "push_status", "pushcontext", "registryz", "resourcesz", "scopez",
+		"sidecarz", "syncz", "telemetryz",
+	}
+}
+
+// TestTokensOpenPages enumerates the pages of a control plane at run time, and has each asked for with real tokens, over HTTP from another machine
+// and over xDS. T-DEBUG-AUTHZ.
+func TestTokensOpenPages(t *testing.T) {
+	l := startLaptop(t, func(*Options) {})
+	// The same pages, as somebody from another machine sees them: on loopback everybody may read them.
+	o := testOptions(t, t.TempDir())
+	o.Authority.Dir = l.caDir
+	s, err := newServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.authority.callers, err = s.authenticators(s.authority); err != nil {
+		t.Fatal(err)
+	}
+	close(s.authority.opened)
+
+	list, err := l.get("/debug/list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages []string
+	if err := json.Unmarshal([]byte(list), &pages); err != nil {
+		t.Fatal(err)
+	}
+	if len(pages) < 25 {
+		t.Fatalf("only %d pages: the test sees nothing", len(pages))
+	}
+	known := map[string]bool{}
+	own, operators := readers()
+	for _, name := range own {
+		known[name] = true
+	}
+	for _, name := range operators {
+		known[name] = false
+	}
+	tokens := map[string]string{
+		"nobody": "", "garbage": "x.y.z", "for others": l.token("istio-system", "istiod", time.Hour, "other"), "has ended": l.token("istio-system", "istiod", -time.Hour, "istio-ca"),
+		"workload": l.token("shop", "web", time.Hour, "istio-ca"), "system": l.token("istio-system", "istiod", time.Hour, "istio-ca"),
+	}
+	for _, name := range pages {
+		mine, ok := known[name]
+		if !ok {
+			t.Errorf("the page %s is new: say in readers who may read it", name)
+			continue
+		}
+		for who, token := range tokens {
+			want := http.StatusUnauthorized
+			switch {
+			case who == "system" && mine, who == "workload" && mine:
+				want = 0 // a proxy is missing from the query, or not found: but it was let in
+			case who == "system":
+				want = http.StatusOK
+			case who == "workload":
+				want = http.StatusForbidden
+			}
+			got := fromElsewhere(s.handler(), "/debug/"+name, token)
+			if want != 0 && got != want && !(want == http.StatusOK && (got == http.StatusBadRequest || got == http.StatusNotFound)) ||
+				want == 0 && (got == http.StatusUnauthorized || got == http.StatusForbidden) {
+				t.Errorf("%s with the token of %s: %d, want %d", name, who, got, want)
+			}
+			if strings.Contains(name, "push") || strings.Contains(name, "clear") {
+				continue
+			}
+			checkOverXDS(t, l, name, who, token, mine)
+		}
+	}
+}
+
+func fromElsewhere(h http.Handler, path, token string) int {
+	r := httptest.NewRequest(http.MethodGet, "http://10.9.9.9:15014"+path, nil)
+	r.RemoteAddr = "10.1.2.3:4567"
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+func checkOverXDS(t *testing.T, l *laptop, name, who, token string, mine bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if token != "" {
+		ctx = bearing(ctx, token)
+	}
+	st, err := discoveryv3.NewAggregatedDiscoveryServiceClient(l.dial(nil)).StreamAggregatedResources(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = st.Send(&discoveryv3.DiscoveryRequest{Node: node("shop", nil), TypeUrl: "istio.io/debug", ResourceNames: []string{name}}) // Recv says what became of it
+	_, err = st.Recv()
+	want := codes.Unauthenticated
+	switch {
+	case who == "system", who == "workload" && mine:
+		want = codes.OK
+	case who == "workload":
+		want = codes.PermissionDenied
+	}
+	if status.Code(err) != want {
+		t.Errorf("xDS: %s with the token of %s: %v, want %v", name, who, err, want)
+	}
+}
+
+// TestAuthenticationIsNotOpenBeforeTheAuthorityIs: at the start nobody is believed.
+func TestAuthenticationIsNotOpenBeforeTheAuthorityIs(t *testing.T) {
+	l := startLaptop(t, func(*Options) {})
+	o := testOptions(t, t.TempDir())
+	o.Authority.Dir = filepath.Join(l.caDir)
+	s, err := newServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fromElsewhere(s.handler(), "/debug/syncz", l.token("istio-system", "istiod", time.Hour, "istio-ca")); got != http.StatusUnauthorized {
+		t.Errorf("the answer is %d", got)
+	}
+}

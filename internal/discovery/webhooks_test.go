@@ -1,0 +1,123 @@
+package discovery
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/inject"
+	"github.com/meshpilot/meshpilot/manifests"
+)
+
+// TestWebhooks has an API server ask a control plane, whose certificate it comes to trust by the control plane's own doing: about
+// pods, which get what the ConfigMap and the ProxyConfig objects say, and about rules, of which wrong ones are refused.
+func TestWebhooks(t *testing.T) {
+	c := shared.Start(t)
+	client := c.Client(t)
+	control, shop := c.Namespace(t, "istio-system", nil), c.Namespace(t, "shop", nil)
+	const revision = "webhooks"
+	if _, err := client.CoreV1().ConfigMaps(control).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector-" + revision}, Data: injectorConfig(t),
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	_, port, _ := strings.Cut(address, ":")
+	url := "https://localhost:" + port
+	labels := map[string]string{"istio.io/rev": revision}
+	none, fail, ignore := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail, admissionregistrationv1.Ignore
+	rule := func(group, resource string) []admissionregistrationv1.RuleWithOperations {
+		return []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		}}
+	}
+	injectURL, validateURL := url+"/inject", url+"/validate"
+	configs := client.AdmissionregistrationV1()
+	if _, err := configs.MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: control, Labels: labels},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "rev.namespace.sidecar-injector.istio.io", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &injectURL},
+			Rules: rule("", "pods"), FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": shop}},
+		}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := configs.ValidatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: control, Labels: labels},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "rev.validation.istio.io", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &validateURL},
+			Rules: rule("networking.istio.io", "*"), FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ObjectSelector: &metav1.LabelSelector{MatchLabels: labels},
+		}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	l := inCluster(t, c, control, func(o *Options) {
+		o.HTTPSAddr, o.Revision = address, revision
+		o.Authority.Hosts = []string{"localhost"}
+		o.Webhooks = WebhookOptions{InjectionConfigs: true, ValidationConfigs: true, NativeSidecars: "true"}
+	})
+	object := func(kind, spec string) error {
+		return c.Apply(t.Context(), fmt.Sprintf("apiVersion: networking.istio.io/v1beta1\nkind: %s\nmetadata: {name: x, namespace: %s, labels: {istio.io/rev: %s}}\nspec: %s\n",
+			kind, shop, revision, spec))
+	}
+	l.eventually("validation fails closed", func() error {
+		v, err := configs.ValidatingWebhookConfigurations().Get(t.Context(), control, metav1.GetOptions{})
+		if err == nil && *v.Webhooks[0].FailurePolicy != admissionregistrationv1.Fail {
+			err = fmt.Errorf("failurePolicy %s", *v.Webhooks[0].FailurePolicy)
+		}
+		return err
+	})
+	err := object("VirtualService", "{hosts: [a], http: [{timeout: 1s, route: [{destination: {host: a}}], retries: {retryOn: \"nonsense \"}}]}")
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.http[0].retries.retryOn") {
+		t.Errorf("a wrong rule: %v", err)
+	}
+	if err := object("ProxyConfig", "{environmentVariables: {COLOR: green}}"); err != nil {
+		t.Error("a good one:", err)
+	}
+	l.eventually("pods are injected", func() error {
+		p, err := client.CoreV1().Pods(shop).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "web", Image: "web:1"}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		if len(p.Spec.InitContainers) != 2 || p.Annotations["istio.io/rev"] != revision {
+			t.Fatalf("the pod is %v", p)
+		}
+		for _, e := range p.Spec.InitContainers[1].Env {
+			if e.Name == "COLOR" && e.Value == "green" {
+				return nil
+			}
+		}
+		return fmt.Errorf("the ProxyConfig is not in force: %v", p.Spec.InitContainers[1].Env)
+	})
+}
+
+// injectorConfig is the ConfigMap of the chart, near enough.
+func injectorConfig(t *testing.T) map[string]string {
+	t.Helper()
+	templates, err := manifests.InjectionTemplates()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := yaml.Marshal(map[string]any{"policy": "enabled", "templates": templates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := manifests.InjectionValues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}
+}

@@ -1,0 +1,8 @@
+// Package story is what a user of a cluster does on the first day, and what must come of it: install, label a namespace, deploy
+// Bookinfo, call it through the gateway, break a rule, shift traffic, scale, roll, restart. All of it is real: a kube-apiserver,
+// webhooks, iptables, Envoy.
+//
+// In: a cluster with a node. Out: expectations, each held or not, told to an [Audience]: a test, or a terminal.
+//
+// Start with [Scenes] in scenes.go.
+package story

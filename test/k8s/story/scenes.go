@@ -1,0 +1,309 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// scene is one step of the story. Each begins with what the one before has left.
+type scene struct {
+	title string
+	// load says that calls come through the gateway all the while, none of which may fail.
+	load bool
+	play func(context.Context, *Stage) error
+}
+
+// scenes are all of them, in order.
+func scenes() []scene {
+	return []scene{
+		{title: "Helm installs the control plane and an ingress gateway", play: playInstall},
+		{title: "A namespace is labelled, and Bookinfo's pods get sidecars", play: playBookinfo},
+		{title: "Callers from outside come in by the gateway", play: playGateway},
+		{title: "A rule that is wrong is refused, with its reason", play: playMistake},
+		{title: "All calls go to reviews v1, and the rule's status says when", load: true, play: playAllV1},
+		{title: "One call in ten goes to v3", load: true, play: playShift},
+		{title: "Reviews v1 is scaled to three, and back", load: true, play: playScale},
+		{title: "Productpage and reviews v1 are rolled with maxSurge 100%", load: true, play: playRoll},
+		{title: "The control plane's pod is deleted", load: true, play: playRestart},
+		{title: "The API server stops, and comes back", load: true, play: playOutage},
+	}
+}
+
+// Play plays all scenes. It fails when something was not as expected, after all has been told; or at once when a scene breaks off,
+// for the next would have nothing to begin with.
+func (s *Stage) Play(ctx context.Context) error {
+	all := scenes()
+	for i, scene := range all {
+		s.audience.Scene(i+1, len(all), scene.title)
+		if err := s.playOne(ctx, scene); err != nil {
+			s.expect(false, "the scene", "played to its end", err.Error())
+			return fmt.Errorf("scene %q: %w", scene.title, err)
+		}
+	}
+	s.expect(s.load.Failed == 0, "calls while things were changed", "0 failed", fmt.Sprintf("%d sent, %d failed", s.load.Sent, s.load.Failed))
+	if s.failed > 0 {
+		return fmt.Errorf("%d expectations did not hold", s.failed)
+	}
+	return nil
+}
+
+func (s *Stage) playOne(ctx context.Context, scene scene) error {
+	if !scene.load {
+		return scene.play(ctx, s)
+	}
+	tally, err := s.underLoad(ctx, func(ctx context.Context) error {
+		if err := scene.play(ctx, s); err != nil {
+			return err
+		}
+		return sleep(ctx, afterwards)
+	})
+	s.load.Sent, s.load.Failed = s.load.Sent+tally.Sent, s.load.Failed+tally.Failed
+	s.expect(tally.Failed == 0 && tally.Sent > 0, "calls all the while", "0 failed",
+		fmt.Sprintf("%d failed of %d, at %.0f a second", tally.Failed, tally.Sent, float64(tally.Sent)/tally.Took.Seconds()))
+	for _, failure := range tally.Failures {
+		s.audience.Say("failed %s", failure)
+	}
+	return err
+}
+
+// afterwards is how long calls go on after a change: for what it breaks later.
+const afterwards = time.Second
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func playInstall(ctx context.Context, s *Stage) error {
+	if err := s.install(ctx); err != nil {
+		return err
+	}
+	pods, err := s.client.CoreV1().Pods("istio-system").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	s.expect(len(pods.Items) == 2, "pods in istio-system", "the control plane and the gateway", fmt.Sprintf("%d", len(pods.Items)))
+	return nil
+}
+
+func playBookinfo(ctx context.Context, s *Stage) error {
+	if _, err := s.kubectl(ctx, "label", "namespace", "default", "istio-injection=enabled"); err != nil {
+		return err
+	}
+	for _, file := range []string{"bookinfo.yaml", "gateway.yaml"} {
+		if err := s.apply(ctx, "kubernetes/"+file, false); err != nil {
+			return err
+		}
+	}
+	if err := s.awaitDeployments(ctx, ""); err != nil {
+		return err
+	}
+	pods, err := s.pods(ctx, "")
+	if err != nil {
+		return err
+	}
+	with := 0
+	for _, p := range pods {
+		for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+			if c.Name == "istio-proxy" && c.Ready {
+				with++
+			}
+		}
+	}
+	s.expect(with == len(pods) && with > 0, "pods with a sidecar that is ready", "all", fmt.Sprintf("%d of %d", with, len(pods)))
+	return nil
+}
+
+func playGateway(ctx context.Context, s *Stage) error {
+	s.audience.Say("curl http://%s/productpage", s.gateway)
+	var page []byte
+	err := await(ctx, "the product page", func(ctx context.Context) error {
+		code, body, err := s.get(ctx, "/productpage")
+		if err == nil && code != 200 {
+			err = fmt.Errorf("%d: %.200s", code, body)
+		}
+		page = body
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.expect(len(page) > 0, "the product page", "200", fmt.Sprintf("200, %d bytes", len(page)))
+	code, _, err := s.get(ctx, "/nothing-leads-here")
+	if err != nil {
+		return err
+	}
+	s.expect(code == 404, "what no rule leads to", "404", fmt.Sprint(code))
+	var seen map[string]int
+	err = await(ctx, "all versions of reviews", func(ctx context.Context) (err error) {
+		if seen, err = s.versions(ctx, 12); err == nil && len(seen) != 3 {
+			err = fmt.Errorf("there answer %v", seen)
+		}
+		return err
+	})
+	s.expect(err == nil, "reviews of 12 calls", "v1, v2 and v3", fmt.Sprint(seen))
+	return nil
+}
+
+const mistake = `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: reviews}
+spec:
+  hosts: [reviews]
+  http:
+  - route:
+    - {destination: {host: reviews, subset: v1}, weight: -5}
+`
+
+func playMistake(ctx context.Context, s *Stage) error {
+	s.audience.Show(mistake)
+	err := s.cluster.Apply(ctx, mistake)
+	s.expect(err != nil, "the rule", "refused, naming field and reason", fmt.Sprint(err))
+	return nil
+}
+
+func playAllV1(ctx context.Context, s *Stage) error {
+	for _, file := range []string{"destination-rule-all.yaml", "virtual-service-all-v1.yaml"} {
+		if err := s.apply(ctx, "networking/"+file, true); err != nil {
+			return err
+		}
+	}
+	if err := s.awaitReconciled(ctx); err != nil {
+		return err
+	}
+	seen, err := s.versions(ctx, 40)
+	if err != nil {
+		return err
+	}
+	s.expect(seen["reviews-v1"] == 40, "reviews of 40 calls", "v1 only", fmt.Sprint(seen))
+	return nil
+}
+
+// awaitReconciled waits as a user's script does until proxies have the rule for reviews.
+func (s *Stage) awaitReconciled(ctx context.Context) error {
+	if _, err := s.kubectl(ctx, "wait", "--for=condition=Reconciled", "--timeout=60s", "virtualservice/reviews"); err != nil {
+		return err
+	}
+	said, err := s.kubectl(ctx, "get", "virtualservice/reviews", "-o", `jsonpath={.status.conditions[?(@.type=="Reconciled")].message}`)
+	s.audience.Say("its status: %s", said)
+	return err
+}
+
+func playShift(ctx context.Context, s *Stage) error {
+	if err := s.apply(ctx, "networking/virtual-service-reviews-90-10.yaml", true); err != nil {
+		return err
+	}
+	const calls = 300
+	var seen map[string]int
+	// The condition is still that of the rule before for a moment: what counts is who answers.
+	err := await(ctx, "v3", func(ctx context.Context) (err error) {
+		if seen, err = s.versions(ctx, 10); err == nil && seen["reviews-v3"] == 0 {
+			err = fmt.Errorf("there answer %v", seen)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if seen, err = s.versions(ctx, calls); err != nil {
+		return err
+	}
+	v3 := float64(seen["reviews-v3"]) / calls
+	// Of 300, 99.9% of all rounds have between 4% and 17%.
+	s.expect(v3 > 0.04 && v3 < 0.17 && seen["reviews-v2"] == 0, fmt.Sprintf("reviews of %d calls", calls), "about one in ten v3, others v1", fmt.Sprint(seen))
+	return nil
+}
+
+func playScale(ctx context.Context, s *Stage) error {
+	for _, replicas := range []string{"3", "1"} {
+		if _, err := s.kubectl(ctx, "scale", "deployment/reviews-v1", "--replicas="+replicas); err != nil {
+			return err
+		}
+		if err := s.awaitDeployments(ctx, "app=reviews"); err != nil {
+			return err
+		}
+		if replicas == "1" {
+			return nil
+		}
+		if err := s.expectAnswersOf(ctx, 3); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expectAnswersOf waits until that many Pods of reviews v1 answer.
+func (s *Stage) expectAnswersOf(ctx context.Context, pods int) error {
+	seen := map[string]bool{}
+	err := await(ctx, "all replicas", func(ctx context.Context) error {
+		_, body, err := s.get(ctx, reviewsPath)
+		if err != nil {
+			return err
+		}
+		name := podName(body)
+		if len(name) > 10 && name[:10] == "reviews-v1" {
+			seen[name] = true
+		}
+		if len(seen) < pods {
+			return fmt.Errorf("there answer %d", len(seen))
+		}
+		return nil
+	})
+	s.expect(err == nil, "pods of reviews v1 that answer", fmt.Sprint(pods), fmt.Sprint(len(seen)))
+	return nil
+}
+
+func playRoll(ctx context.Context, s *Stage) error {
+	surge := []byte(`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":"100%","maxUnavailable":0}}}}`)
+	deployments := s.client.AppsV1().Deployments(metav1.NamespaceDefault)
+	for _, name := range []string{"productpage-v1", "reviews-v1"} {
+		if _, err := deployments.Patch(ctx, name, types.StrategicMergePatchType, surge, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+		if _, err := s.kubectl(ctx, "rollout", "restart", "deployment/"+name); err != nil {
+			return err
+		}
+	}
+	return s.awaitDeployments(ctx, "app in (productpage, reviews)")
+}
+
+func playRestart(ctx context.Context, s *Stage) error {
+	if _, err := s.kubectl(ctx, "-n", "istio-system", "delete", "pod", "-l", "app=istiod", "--wait=true"); err != nil {
+		return err
+	}
+	_, err := s.kubectl(ctx, "-n", "istio-system", "rollout", "status", "deployment/istiod", "--timeout=60s")
+	return err
+}
+
+// outage is how long the API server is away.
+const outage = 3 * time.Second
+
+func playOutage(ctx context.Context, s *Stage) error {
+	s.cluster.StopAPIServer()
+	if err := sleep(ctx, outage); err != nil {
+		return err
+	}
+	if err := s.cluster.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	// After it, rules work as before.
+	if err := s.apply(ctx, "networking/virtual-service-reviews-v3.yaml", true); err != nil {
+		return err
+	}
+	return await(ctx, "v3", func(ctx context.Context) error {
+		seen, err := s.versions(ctx, 10)
+		if err == nil && seen["reviews-v3"] != 10 {
+			err = fmt.Errorf("there answer %v", seen)
+		}
+		return err
+	})
+}
