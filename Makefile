@@ -32,6 +32,20 @@ charts: ## complete the Helm charts of manifests/charts with the custom resource
 demo: build envoy ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
 	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)
 
+.PHONY: demo-k8s
+demo-k8s: envoy ## bring up a Kubernetes cluster with meshpilot and Bookinfo and tell the story (root; KEEP=1 leaves it running)
+	@$(GO) build -o $(BIN)/ ./test/k8s/cmd/demo-k8s
+	@$(BIN)/demo-k8s $(if $(KEEP),--keep)
+
+.PHONY: cluster
+cluster: envoy ## bring up a Kubernetes cluster with meshpilot installed, and leave it (root; UP='--tier api'); see docs/TESTING.md
+	@$(GO) build -o $(BIN)/ ./test/cluster/cmd/meshcluster
+	@$(BIN)/meshcluster up $(or $(UP),--mesh)
+
+.PHONY: cluster-down
+cluster-down: ## take that cluster down
+	@$(BIN)/meshcluster down
+
 .PHONY: test
 test: envoy build ## run every test
 	$(GO) test ./...

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // controlPlane is a very small one: delta ADS that sends each stream all that it has of a type, once after each change.
@@ -82,6 +83,18 @@ func (c *controlPlane) set(messages ...proto.Message) {
 		resources[packed.GetTypeUrl()] = append(resources[packed.GetTypeUrl()], r)
 	}
 	c.resources = resources
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// setNames replaces the name table, and leaves the rest as it is.
+func (c *controlPlane) setNames(table mesh.NameTable) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	c.resources[api.NameTableType] = []*discoveryv3.Resource{{
+		Name: "names", Version: fmt.Sprint(c.version), Resource: &anypb.Any{TypeUrl: api.NameTableType, Value: table.Encode()},
+	}}
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -158,7 +171,7 @@ func (c *controlPlane) note(r *discoveryv3.DeltaDiscoveryRequest) {
 func (c *controlPlane) push(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, sent map[string]int) (<-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, typeURL := range []string{api.ClusterType, api.ListenerType} {
+	for _, typeURL := range []string{api.ClusterType, api.ListenerType, api.NameTableType} {
 		if v, asked := sent[typeURL]; !asked || v == c.version {
 			continue
 		}

@@ -32,8 +32,10 @@ func run() int {
 		<-signals
 		close(hurry)
 	}()
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
 	root := command.New(command.Options{
-		Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Hurry: hurry,
+		Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Hurry: hurry, Hangup: hangup,
 		Extra: captureCommand,
 	})
 	err := root.ExecuteContext(ctx)

@@ -67,6 +67,8 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
 	fs.StringVar(&o.Domain, "domain", o.Domain, "DNS suffix of services")
+	fs.StringVar(&o.Remote.Namespace, "clusterRegistriesNamespace", "",
+		"namespace of the Secrets with kubeconfigs of remote clusters (default: the control plane's)")
 	fs.StringVar(&o.ClusterID, "clusterID", o.ClusterID, "name of the cluster that the control plane runs in")
 	fs.StringSliceVar(&o.ClusterAliases, "clusterAliases", nil, "other names of clusters, as alias=cluster")
 	fs.StringVarP(&o.Namespace, "namespace", "n", o.Namespace, "namespace of the control plane")
@@ -117,6 +119,7 @@ func (e *environment) apply(o *discovery.Options) {
 	if v, ok := e.lookup("PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS"); ok && v != "" {
 		o.Remote.Insecure = strings.Split(v, ",")
 	}
+	o.Remote.External = e.boolean("EXTERNAL_ISTIOD", false)
 	o.Remote.LocalSecrets = e.boolean("LOCAL_CLUSTER_SECRET_WATCHER", false)
 	o.Allocation.OnlyAsked = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)
 	for i, name := range []string{"PILOT_IP_AUTOALLOCATE_IPV4_PREFIX", "PILOT_IP_AUTOALLOCATE_IPV6_PREFIX"} {
@@ -126,6 +129,7 @@ func (e *environment) apply(o *discovery.Options) {
 	e.webhooks(&o.Webhooks)
 	o.Features.ScopeGateways = e.boolean("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
 	o.Features.QUICListeners = e.boolean("PILOT_ENABLE_QUIC_LISTENERS", false)
+	o.Features.AnyTrustDomain = e.boolean("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
 	o.Features.RedisFilter = e.boolean("PILOT_ENABLE_REDIS_FILTER", false)
 	if v, _ := e.lookup("PILOT_HTTP10"); v == "1" || v == "true" {
 		o.Features.HTTP10 = true

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"time"
 
@@ -45,7 +46,11 @@ type Options struct {
 	Log            *slog.Logger
 	// Hurry is closed when somebody asks a second time to end: draining is cut short.
 	Hurry <-chan struct{}
+	// Hangup is sent to for each SIGHUP: with hot restart it replaces Envoy, without it ends the agent.
+	Hangup <-chan os.Signal
 
+	// epoch counts Envoys that replace each other.
+	epoch int
 	// fileSocket is where files are served if another server has the workload's identity; "": where the identity is.
 	fileSocket string
 }
@@ -56,15 +61,22 @@ type agent struct {
 	admin     *envoy.Admin
 	readiness *status.Readiness
 	metrics   *status.Metrics
-	// process is nil without Envoy (DISABLE_ENVOY).
-	process *envoy.Process
+	// current is the Envoy that counts, nil without Envoy (DISABLE_ENVOY). With hot restart next is the one that is to take its
+	// place, and older are those that were replaced and have not ended yet.
+	current, next *generation
+	older         []*generation
+	// again is whether Envoy is to be replaced once more, failures how often in a row it could not be.
+	again    bool
+	failures int
+	exited   chan *generation
+	tookOver chan handover
 	// renewer keeps the workload's certificate; nil where nobody is asked for one.
 	renewer *identity.Renewer
 	// names answers DNS queries; nil where nobody asks.
 	names *dns.Server
-	// drainNow and quitNow are requests of the status port.
-	drainNow, quitNow chan struct{}
-	draining          bool
+	// drainNow and quitNow are requests of the status port, restartNow is that Envoy be replaced.
+	drainNow, quitNow, restartNow chan struct{}
+	draining                      bool
 }
 
 // Run starts Envoy and serves the status port until the context ends or Envoy does. When the context ends Envoy is
@@ -106,6 +118,10 @@ func newAgent(o Options) *agent {
 		metrics:  status.NewMetrics(),
 		drainNow: make(chan struct{}, 1),
 		quitNow:  make(chan struct{}, 1),
+
+		restartNow: make(chan struct{}, 1),
+		exited:     make(chan *generation, restarts*restarts),
+		tookOver:   make(chan handover),
 	}
 	a.readiness = status.NewReadiness(a.asked(), a.ready, o.Log)
 	return a
@@ -119,16 +135,9 @@ func (a *agent) asked() status.Envoy {
 	return a.admin
 }
 
-func (a *agent) start(ctx context.Context) error {
-	c, err := Prepare(ctx, a.Options)
-	if err != nil {
-		return err
-	}
-	if a.process, err = envoy.Start(c); err != nil {
-		return fmt.Errorf("%w (ProxyConfig.binaryPath)", err)
-	}
-	a.Log.Info("envoy runs", "pid", a.process.PID())
-	return nil
+func (a *agent) start(ctx context.Context) (err error) {
+	a.current, err = a.launch(ctx, 0)
+	return err
 }
 
 // live serves the status port, and watches for the end.

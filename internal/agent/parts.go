@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"golang.org/x/sync/errgroup"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -18,11 +19,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/agent/identity"
+	"github.com/meshpilot/meshpilot/internal/agent/outbound"
 	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/relay"
 	"github.com/meshpilot/meshpilot/internal/agent/sds"
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
+	"github.com/meshpilot/meshpilot/internal/agent/wasm"
 	"github.com/meshpilot/meshpilot/internal/source/file/watch"
 )
 
@@ -34,6 +37,8 @@ const (
 	mounted = "./etc/certs"
 	// fileSocket is where files are served if another server has the workload's identity.
 	fileSocket = "./var/run/secrets/credential-uds/files-socket"
+	// modules is where Wasm modules are kept.
+	modules = "./var/lib/istio/data"
 	// revokedFile has lists of what the mesh's authorities revoked.
 	revokedFile = "/var/run/secrets/istio/crl/ca-crl.pem"
 )
@@ -50,7 +55,7 @@ type parts struct {
 // open makes the parts. Nothing runs yet.
 func (a *agent) open() (*parts, error) {
 	p := &parts{}
-	for _, open := range []func(*parts) error{a.openSecrets, a.openNames, a.openRelay, a.openMonitor} {
+	for _, open := range []func(*parts) error{a.openSecrets, a.openNames, a.openRelay, a.openMonitor, a.openRestart} {
 		if err := open(p); err != nil {
 			p.giveUp()
 			return nil, err
@@ -206,10 +211,27 @@ func (a *agent) openRelay(p *parts) error {
 	if err := a.writeGRPCBootstrap(); err != nil {
 		return err
 	}
-	p.relay = relay.New(relay.Options{Target: target, Streams: a.streams(), Own: a.ownTypes(), Metrics: relay.NewMetrics(a.metrics.Registerer()), Log: a.Log})
+	p.relay = relay.New(relay.Options{
+		Target: target, Streams: a.streams(), Own: a.ownTypes(), Convert: a.openModules(p),
+		Metrics: relay.NewMetrics(a.metrics.Registerer()), Log: a.Log,
+	})
 	p.run = append(p.run, func(ctx context.Context) error { return p.relay.Serve(ctx, l) })
 	a.openQuestions(p)
 	return nil
+}
+
+// openModules has Wasm modules of extensions fetched; nil leaves that to Envoy.
+func (a *agent) openModules(p *parts) func(context.Context, *discoveryv3.Resource) error {
+	if !a.Environment.XDS.ConvertWasm {
+		return nil
+	}
+	w := a.Environment.Wasm
+	cache := wasm.NewCache(wasm.Options{
+		Dir: modules, Expiry: w.Expiry, Purge: w.Purge, Retries: w.Retries, Timeout: w.Timeout, Insecure: w.Insecure,
+		Dialer: outbound.Dialer(a.Environment.SocketMark), Metrics: wasm.NewMetrics(a.metrics.Registerer()), Log: a.Log,
+	})
+	p.run = append(p.run, cache.Run)
+	return cache.Convert
 }
 
 // openQuestions passes on what people beside the proxy ask the control plane. A proxy is of use without that.
@@ -251,10 +273,14 @@ const maxClients = 100
 // streams is how many streams of configuration there may be at a time: Envoy's and, where they are expected, those of gRPC
 // clients.
 func (a *agent) streams() int {
-	if a.Environment.XDS.GRPCBootstrap != "" {
+	switch {
+	case a.Environment.XDS.GRPCBootstrap != "":
 		return maxClients
+	case a.Environment.HotRestart:
+		return 2 // while one Envoy takes over from another
+	default:
+		return 1
 	}
-	return 1
 }
 
 // openMonitor has the control plane told how the workload is, where nobody else would.

@@ -27,11 +27,15 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	if err != nil {
 		return envoy.Command{}, err
 	}
+	family, err := o.family()
+	if err != nil {
+		return envoy.Command{}, err
+	}
 	return envoy.Command{
 		Path: o.Config.GetBinaryPath(),
 		Args: envoy.Args(envoy.Settings{
 			ConfigFile: path, Override: override, Config: o.Config, Levels: o.Levels, Addresses: o.Node.Addresses,
-			SkipDeprecatedLogs: o.Environment.SkipDeprecatedLogs,
+			SkipDeprecatedLogs: o.Environment.SkipDeprecatedLogs, Family: family,
 		}),
 		Env: withIdentity(o.Environ, o.Node), Stdout: o.Stdout, Stderr: o.Stderr,
 	}, nil
@@ -67,7 +71,11 @@ func configFile(ctx context.Context, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return bootstrap.Write(o.Config.GetConfigPath(), body)
+	name := bootstrap.FileName
+	if o.Environment.HotRestart { // the Envoy before has its own
+		name = fmt.Sprintf("envoy-rev%d.json", o.epoch)
+	}
+	return bootstrap.Write(o.Config.GetConfigPath(), name, body)
 }
 
 // refuseTemplate refuses bootstrap templates. They are written for the values and names of one release of Istio.

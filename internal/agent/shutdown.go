@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,28 +23,40 @@ const (
 
 // watch waits for the end: of Envoy, or of the context, or because the status port was asked for it.
 func (a *agent) watch(ctx context.Context) error {
-	var exited <-chan struct{} // never, without Envoy
-	if a.process != nil {
-		exited = a.process.Exited()
-	}
 	for {
 		select {
-		case <-exited:
-			return a.ended()
+		case g := <-a.exited:
+			if err := a.gone(g); err != nil {
+				return err
+			}
+		case h := <-a.tookOver:
+			a.takenOver(ctx, h)
+		case <-a.restartNow:
+			a.restart(ctx)
+		case <-a.Hangup:
+			if !a.Environment.HotRestart || a.current == nil {
+				return a.shutdown(ctx)
+			}
+			a.failures = 0
+			a.restart(ctx)
 		case <-a.drainNow:
 			a.drain(ctx)
 		case <-a.quitNow:
 			a.Log.Info("ending without draining")
 			return a.stop()
 		case <-ctx.Done():
-			// Whoever had it drained before has waited as long as it wished to.
-			if !a.draining {
-				a.drain(context.WithoutCancel(ctx))
-				a.waitDrained(context.WithoutCancel(ctx))
-			}
-			return a.stop()
+			return a.shutdown(ctx)
 		}
 	}
+}
+
+// shutdown drains Envoy and ends it. Whoever had it drained before has waited as long as it wished to.
+func (a *agent) shutdown(ctx context.Context) error {
+	if !a.draining {
+		a.drain(context.WithoutCancel(ctx))
+		a.waitDrained(context.WithoutCancel(ctx))
+	}
+	return a.stop()
 }
 
 // drain lets clients go elsewhere. Envoy goes on to serve them.
@@ -52,7 +66,7 @@ func (a *agent) drain(ctx context.Context) {
 	}
 	a.draining = true
 	a.readiness.Drain()
-	if a.process == nil {
+	if a.current == nil {
 		return
 	}
 	a.Log.Info("draining")
@@ -67,7 +81,7 @@ func (a *agent) drain(ctx context.Context) {
 // waitDrained waits for the termination drain duration, or until no connection is left where that is asked for. Envoy's
 // end, or a second wish to end, cuts it short.
 func (a *agent) waitDrained(ctx context.Context) {
-	if a.process == nil {
+	if a.current == nil {
 		return
 	}
 	var limit <-chan time.Time
@@ -92,7 +106,7 @@ func (a *agent) waitDrained(ctx context.Context) {
 	case <-limit:
 	case <-idle:
 		a.Log.Info("no client is connected any more")
-	case <-a.process.Exited():
+	case <-a.current.process.Exited():
 	case <-a.quitNow:
 		a.Log.Info("draining no longer")
 	case <-a.Hurry:
@@ -140,30 +154,40 @@ func (a *agent) connections(ctx context.Context) (count uint64, text string) {
 	return n, strconv.FormatUint(n, 10)
 }
 
-// stop ends Envoy. One that ended by itself meanwhile is reported as at any other time: requests were cut off.
+// stop ends all Envoys. One that ended by itself meanwhile is reported as at any other time: requests were cut off.
 func (a *agent) stop() error {
-	if a.process == nil {
+	if a.current == nil {
 		return nil
 	}
 	select {
-	case <-a.process.Exited():
-		return a.ended()
+	case <-a.current.process.Exited():
+		return errors.Join(a.ended(), a.stopAll())
 	default:
+		return a.stopAll()
 	}
-	timer := time.NewTimer(stopPatience)
-	defer timer.Stop()
-	exit := a.process.Stop(timer.C)
-	if exit.Signal == syscall.SIGKILL {
-		a.Log.Warn("envoy did not end within " + stopPatience.String() + " of being asked to, and was killed")
-	} else {
-		a.Log.Info("envoy " + exit.String() + ", as it was asked to")
+}
+
+func (a *agent) stopAll() error {
+	var all sync.WaitGroup
+	for _, p := range a.processes() {
+		all.Go(func() {
+			timer := time.NewTimer(stopPatience)
+			defer timer.Stop()
+			exit := p.Stop(timer.C)
+			if exit.Signal == syscall.SIGKILL {
+				a.Log.Warn("envoy did not end within " + stopPatience.String() + " of being asked to, and was killed")
+			} else {
+				a.Log.Info("envoy " + exit.String() + ", as it was asked to")
+			}
+		})
 	}
+	all.Wait()
 	return nil
 }
 
 // ended is the error of an Envoy that nobody had asked to end.
 func (a *agent) ended() error {
-	exit := a.process.Exit()
+	exit := a.current.process.Exit()
 	a.Log.Error("envoy " + exit.String())
 	return &envoy.ExitError{Exit: exit}
 }

@@ -55,7 +55,7 @@ func TestLifetimes(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for n, want := range map[int64]time.Duration{
-		0: 0, -1: 0, math.MinInt64: 0, 1: time.Second, math.MaxInt64 / int64(time.Second): math.MaxInt64 / time.Second * time.Second,
+		0: 0, -1: 0, math.MinInt64: 0, 1: time.Second, math.MaxInt64 / int64(time.Second): time.Duration(math.MaxInt64).Truncate(time.Second),
 		math.MaxInt64/int64(time.Second) + 1: -1, math.MaxInt64: -1, 1 << 55: -1,
 	} {
 		if d, err := seconds(n); (err != nil) != (want < 0) || err == nil && d != want {
@@ -142,7 +142,7 @@ func TestMaterial(t *testing.T) {
 		"another's key":                {mixed, -1},
 		"no way to a root":             {filesOfPairs(t, signing, nil, root), -1},
 		"way to another root":          {filesOfPairs(t, signing, all(between), other), -1},
-		"no root":                      {filesOfPairs(t, signing, all(between)), 0},
+		"no root":                      {filesOfPairs(t, signing, all(between)), -1},
 		"a leaf":                       {filesOfPairs(t, leaf, nil, root), -1},
 		"a leaf among the roots":       {filesOfPairs(t, root, nil, root, leaf), -1},
 		"no right to sign":             {filesOfPairs(t, noSign, nil, noSign), -1},

@@ -150,16 +150,26 @@ func writeFile(name string, text []byte) error {
 	return errors.Join(err, w.Sync(), w.Close())
 }
 
-// Watch looks at the directory from time to time.
+// Watch looks at the directory from time to time. What it finds must be the same twice: who writes several files does so one after
+// the other, and in between they may fit together and mean something else, as half of the roots do.
 func (d Directory) Watch(ctx context.Context, changed func()) error {
 	t := time.NewTicker(cmp.Or(d.Poll, pollInterval))
 	defer t.Stop()
+	last, told := "", ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
+		}
+		_, now, err := d.Load(ctx)
+		if err != nil {
+			now = err.Error()
+		}
+		if now == last && now != told {
+			told = now
 			changed()
 		}
+		last = now
 	}
 }

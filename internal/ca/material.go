@@ -18,7 +18,7 @@ type Files struct {
 	Certificate, Key []byte
 	// Chain is what leads from it to the roots, in any order; empty where a root signs. It may hold the certificate itself and roots.
 	Chain []byte
-	// Roots are all that the mesh is to trust; empty: the certificate that signs.
+	// Roots are all that the mesh is to trust; empty: the certificate that signs, if it is a root.
 	Roots []byte
 }
 
@@ -72,6 +72,10 @@ func (f Files) Load(now time.Time) (*Material, error) {
 
 func (f Files) roots(signing *x509.Certificate) ([]*x509.Certificate, error) {
 	if len(bytes.TrimSpace(f.Roots)) == 0 {
+		// Only for what nobody else has signed: else the mesh would come to trust an intermediate, and nothing that the root has signed besides.
+		if signing.CheckSignatureFrom(signing) != nil {
+			return nil, errors.New("there are no roots, and the signing certificate is none")
+		}
 		return []*x509.Certificate{signing}, nil
 	}
 	roots, err := ParseCertificates(f.Roots)

@@ -26,6 +26,7 @@ type Serving struct {
 	current *tls.Certificate // nil: none yet
 	bundle  []byte
 	changed chan struct{}
+	news    <-chan struct{} // of the source, since the last renewal
 }
 
 // ServingSource is where a Serving has its certificate from.
@@ -50,13 +51,11 @@ const servingRetry = 10 * time.Second
 // Run has a certificate ready, and another one at half of its life or when its source has news, until the context ends. What
 // goes wrong is logged and tried again; the last good one is served with meanwhile.
 func (s *Serving) Run(ctx context.Context) {
+	failed := false
 	for {
-		news := s.source.News() // before Make, so that nothing that comes during it is missed
-		wait := servingRetry
-		if err := s.Renew(ctx); err != nil {
-			s.log.Error("the control plane's own certificate could not be renewed", "err", err)
-		} else {
-			wait = s.halfLife()
+		wait, news := s.rest()
+		if failed {
+			wait = servingRetry
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -67,26 +66,36 @@ func (s *Serving) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		timer.Stop()
+		err := s.Renew(ctx)
+		if failed = err != nil; failed {
+			s.log.Error("the control plane's own certificate could not be renewed", "err", err)
+		}
 	}
 }
 
-// halfLife is how long it is to the middle of the certificate's life, and some time in any case.
-func (s *Serving) halfLife() time.Duration {
+// rest is how long it is to the middle of the certificate's life, and some time in any case but without one; and what tells of
+// another one before.
+func (s *Serving) rest() (time.Duration, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.current == nil {
+		return 0, s.news
+	}
 	leaf := s.current.Leaf
 	middle := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
-	return max(middle.Sub(s.now()), servingRetry)
+	return max(middle.Sub(s.now()), servingRetry), s.news
 }
 
 // Renew gets a certificate now.
 func (s *Serving) Renew(ctx context.Context) error {
+	news := s.source.News() // before Make, so that nothing that comes during it is missed
 	next, bundle, err := s.source.Make(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.news = news
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.current != nil && next.Leaf.Equal(s.current.Leaf) && string(bundle) == string(s.bundle) {
 		return nil
 	}

@@ -109,10 +109,14 @@ func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 
 // canonical encodes a spec so that equal specs have equal bytes within one process.
 func canonical(spec any) ([]byte, error) {
-	if m, ok := spec.(proto.Message); ok {
+	switch m := spec.(type) {
+	case proto.Message:
 		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	case interface{ Marshal() ([]byte, error) }: // the built-in kinds of Kubernetes, whose protobuf form sorts map keys, as JSON does
+		return m.Marshal()
+	default:
+		return json.Marshal(spec)
 	}
-	return json.Marshal(spec) // sorts map keys
 }
 
 // Spec gives a Config's spec as the type T, which must be the type of its kind: a mismatch is a bug of the caller.

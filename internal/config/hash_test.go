@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"testing"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // TestHash says which edits of metadata count as a change.
@@ -37,5 +39,29 @@ func TestHash(t *testing.T) {
 		if counts := hash(tc.kind, tc.spec, nil, nil) != hash(tc.kind, tc.spec, tc.labels, tc.annotations); counts != tc.counts {
 			t.Errorf("%s: a change: %v, want %v", tc.what, counts, tc.counts)
 		}
+	}
+}
+
+// TestHashOfKubernetesKinds shows that the order of a map means nothing, and that what is in it does.
+func TestHashOfKubernetesKinds(t *testing.T) {
+	hash := func(app string) uint64 {
+		selector := map[string]string{}
+		for i := range 20 {
+			selector[fmt.Sprint("key-", i)] = "x"
+		}
+		selector["app"] = app
+		c, err := New(Meta{Key: Key{Kind: api.Service, Namespace: "a", Name: "b"}}, &corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Hash
+	}
+	for range 50 {
+		if hash("a") != hash("a") {
+			t.Fatal("one Service has two hashes")
+		}
+	}
+	if hash("a") == hash("b") {
+		t.Error("two Services have one hash")
 	}
 }

@@ -1,6 +1,9 @@
 package config
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Severity says what became of the object that a Problem is about.
 type Severity string
@@ -27,17 +30,25 @@ type Problem struct {
 
 // String gives one line for logs: severity aside, everything a person needs to find and mend it.
 func (p Problem) String() string {
-	s := p.Key.String()
-	if p.Key == (Key{}) {
-		s = "unreadable object"
-	}
-	if p.Origin != "" {
-		s += " (" + p.Origin + ")"
-	}
+	s := p.subject()
 	if p.Field != "" {
 		s += ": " + p.Field
 	}
 	return s + ": " + p.Reason
+}
+
+// subject is what the Problem is about: an object, or, where it has no key, a source or file as a whole or an object in one.
+func (p Problem) subject() string {
+	what := p.Key.String()
+	if p.Key == (Key{}) {
+		if what = "unreadable object"; p.Origin != "" && !strings.Contains(p.Origin, "#") {
+			return p.Origin
+		}
+	}
+	if p.Origin != "" {
+		what += " (" + p.Origin + ")"
+	}
+	return what
 }
 
 // Compare orders Problems by object, origin, field and reason.

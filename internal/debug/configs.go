@@ -102,7 +102,11 @@ func (p *Pages) mesh(q question) (answer, error) {
 }
 
 func (p *Pages) inject(q question) (answer, error) {
-	return written(q, map[string]string{}) // nothing is injected yet
+	templates := map[string]string{}
+	if p.Templates != nil {
+		templates = p.Templates()
+	}
+	return written(q, templates)
 }
 
 // Cluster is a cluster in istiod's form of clusterz, and what more is known of a remote one.

@@ -38,6 +38,8 @@ type Options struct {
 	Clusters func() []Cluster
 	// Scopes gives the log scopes with their levels; nil: none.
 	Scopes func() []Scope
+	// Templates gives those of injection by name; nil: nothing is injected.
+	Templates func() map[string]string
 	// Profile serves /debug/pprof.
 	Profile bool
 	Access  Access

@@ -35,6 +35,8 @@ type authority struct {
 	homes  []authorityHome
 	// serving is the certificate of the ports; nil: there is none.
 	serving *ca.Serving
+	// servedByOthers says that somebody else signs it.
+	servedByOthers bool
 	// callers are the ways to prove who one is. They are complete when opened is closed.
 	callers authenticate.Chain
 	opened  chan struct{}
@@ -104,6 +106,7 @@ func (s *server) newServing(a *authority, local *ca.Authority) *ca.Serving {
 		source = from
 	default:
 		source = s.kubernetesServing(a)
+		a.servedByOthers = true
 	}
 	if source == nil {
 		return nil
@@ -136,11 +139,11 @@ func (a *authority) run(ctx context.Context, s *server) error {
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	if a.serving != nil {
-		if err := a.serving.Renew(ctx); err != nil {
-			return fmt.Errorf("the control plane's own certificate: %w", err)
-		}
-		parts.Go(func() { a.serving.Run(ctx) })
+	if external, ok := a.issuer.(*ca.Registration); ok {
+		parts.Go(func() { a.followExternalRoots(ctx, external) })
+	}
+	if err := a.serve(ctx, &parts); err != nil {
+		return err
 	}
 	if a.issuer != nil {
 		parts.Go(func() { s.followRoots(ctx, a.issuer) })
@@ -148,15 +151,30 @@ func (a *authority) run(ctx context.Context, s *server) error {
 	if a.issuer != nil && s.elections != nil && !a.o.NoRootConfigMaps {
 		parts.Go(func() { s.leadRoots(ctx) })
 	}
-	if external, ok := a.issuer.(*ca.Registration); ok {
-		parts.Go(func() { a.followExternalRoots(ctx, external) })
-	}
 	close(a.opened)
 	if a.keeper == nil {
 		<-ctx.Done()
 		return nil
 	}
 	return a.keeper.Run(ctx)
+}
+
+// serve gets the certificate of the ports, and keeps it. What others sign may come later: until then handshakes fail.
+func (a *authority) serve(ctx context.Context, parts *sync.WaitGroup) error {
+	if a.serving == nil {
+		if a.issuer != nil {
+			a.log.Warn("no certificates are served: the control plane has none itself; set PILOT_CERT_PROVIDER to k8s.io/SIGNER or custom, or give --tlsCertFile")
+		}
+		return nil
+	}
+	if err := a.serving.Renew(ctx); err != nil {
+		if !a.servedByOthers {
+			return fmt.Errorf("the control plane's own certificate: %w", err)
+		}
+		a.log.Warn("the control plane has no certificate yet", "err", err)
+	}
+	parts.Go(func() { a.serving.Run(ctx) })
+	return nil
 }
 
 // open reads the authority's material, or makes it, and with it the key of workload tokens.

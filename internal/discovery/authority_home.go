@@ -24,7 +24,7 @@ type authorityHome struct {
 func (s *server) authorityHomes(o AuthorityOptions) ([]authorityHome, error) {
 	var homes []authorityHome
 	if o.PluggedDir != "" {
-		mounted := ca.Directory{Path: o.PluggedDir, ReadOnly: true}
+		mounted := ca.Directory{Path: o.PluggedDir, ReadOnly: true, Poll: o.Poll}
 		switch holds, err := ca.Holds(context.Background(), mounted); {
 		case err != nil:
 			return nil, fmt.Errorf("ROOT_CA_DIR: %w", err)
@@ -41,7 +41,7 @@ func (s *server) authorityHomes(o AuthorityOptions) ([]authorityHome, error) {
 		return homes, nil
 	}
 	if o.Dir != "" {
-		homes = append(homes, authorityHome{ca.Directory{Path: o.Dir}, false})
+		homes = append(homes, authorityHome{ca.Directory{Path: o.Dir, Poll: o.Poll}, false})
 	}
 	return homes, nil
 }
@@ -99,6 +99,7 @@ func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 		if err != nil {
 			return nil, err
 		}
+		tokens.Known = (&knownAccounts{current: s.current.Load, system: s.options.Namespace}).has
 		chain = append(chain, tokens)
 	}
 	if a.o.OIDC != nil {

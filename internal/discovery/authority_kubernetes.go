@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -185,6 +186,9 @@ func (k kubernetesSource) News() <-chan struct{} {
 // leadRoots publishes the roots for as long as this replica is the one that does.
 func (s *server) leadRoots(ctx context.Context) {
 	err := s.lead(ctx, leader.RootCertificates, func(ctx context.Context) {
+		var remote sync.WaitGroup
+		defer remote.Wait()
+		remote.Go(func() { s.publishRemoteRoots(ctx) })
 		if err := s.publishRoots(ctx, s.client.Kubernetes); err != nil {
 			s.authority.log.Error("the roots are not published", "err", err)
 		}

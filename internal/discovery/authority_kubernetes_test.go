@@ -24,8 +24,14 @@ import (
 // inCluster runs a control plane that reads an API server.
 func inCluster(t *testing.T, c *cluster.Cluster, namespace string, change func(*Options)) *laptop {
 	t.Helper()
+	return inClusterWith(t, c, namespace, nil, change)
+}
+
+// inClusterWith has files besides: ".mesh" is the mesh configuration.
+func inClusterWith(t *testing.T, c *cluster.Cluster, namespace string, files map[string]string, change func(*Options)) *laptop {
+	t.Helper()
 	l := &laptop{secure: freeAddress(t)}
-	l.controlPlane = startWith(t, nil, func(o *Options) {
+	l.controlPlane = startWith(t, files, func(o *Options) {
 		o.ConfigDir, o.Registries, o.Kubernetes.Kubeconfig = "", []string{"Kubernetes"}, c.Kubeconfig()
 		o.Namespace, o.SecureGRPCAddr, o.PodName = namespace, l.secure, freePod()
 		change(o)

@@ -22,6 +22,8 @@ type AuthorityOptions struct {
 	Dir string
 	// PluggedDir is where operators mount an authority of their own, the Secret cacerts. ROOT_CA_DIR.
 	PluggedDir string
+	// Poll is how often the two are looked at for changes; 0: every two seconds.
+	Poll time.Duration
 	// SelfSignedInCacerts keeps a root of the control plane's making in the Secret cacerts, rather than in istio-ca-secret.
 	// USE_CACERTS_FOR_SELF_SIGNED_CA.
 	SelfSignedInCacerts bool

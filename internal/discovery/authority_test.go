@@ -2,11 +2,13 @@ package discovery
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -42,11 +44,21 @@ type laptop struct {
 func startLaptop(t *testing.T, change func(*Options)) *laptop {
 	t.Helper()
 	l := &laptop{caDir: filepath.Join(t.TempDir(), "ca"), secure: freeAddress(t)}
-	l.controlPlane = startWith(t, nil, func(o *Options) {
+	l.controlPlane = startWith(t, map[string]string{"groups.yaml": groups("shop/web", "shop/api", "shop/w0", "shop/w1", "shop/w2", "shop/w3", "istio-system/istiod")}, func(o *Options) {
 		o.Authority.Dir, o.SecureGRPCAddr = l.caDir, l.secure
 		change(o)
 	})
 	return l
+}
+
+// groups are WorkloadGroups of service accounts, NAMESPACE/NAME.
+func groups(accounts ...string) string {
+	var b strings.Builder
+	for _, a := range accounts {
+		namespace, name, _ := strings.Cut(a, "/")
+		fmt.Fprintf(&b, "---\napiVersion: networking.istio.io/v1\nkind: WorkloadGroup\nmetadata: {name: %s, namespace: %s}\nspec: {template: {serviceAccount: %s}}\n", name, namespace, name)
+	}
+	return b.String()
 }
 
 // token signs a workload token.
@@ -115,6 +127,12 @@ func (l *laptop) certificate(ctx context.Context, own *tls.Certificate, r *secur
 		}
 		r.Csr = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 	}
+	return l.certificateFor(ctx, own, key, r)
+}
+
+// certificateFor has a certificate signed for a key.
+func (l *laptop) certificateFor(ctx context.Context, own *tls.Certificate, key crypto.Signer, r *security.IstioCertificateRequest) (*tls.Certificate, error) {
+	l.t.Helper()
 	answer, err := security.NewIstioCertificateServiceClient(l.dial(own)).CreateCertificate(ctx, r)
 	if err != nil {
 		return nil, err
@@ -179,6 +197,7 @@ func TestCertificatesWithoutKubernetes(t *testing.T) {
 		"a token for others":     {bearing(t.Context(), l.token("shop", "web", time.Hour, "other")), new(security.IstioCertificateRequest), codes.Unauthenticated},
 		"a token that has ended": {bearing(t.Context(), l.token("shop", "web", -time.Hour, "istio-ca")), new(security.IstioCertificateRequest), codes.Unauthenticated},
 		"payload null":           {bearing(t.Context(), ".bnVsbM."), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"a token of no workload": {bearing(t.Context(), l.token("shop", "nobody", time.Hour, "istio-ca")), new(security.IstioCertificateRequest), codes.Unauthenticated},
 		"two tokens": {
 			bearing(bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), l.token("shop", "api", time.Hour, "istio-ca")),
 			new(security.IstioCertificateRequest), codes.Unauthenticated,
@@ -198,7 +217,7 @@ func TestCertificatesWithoutKubernetes(t *testing.T) {
 		}
 	}
 	if body, err := l.get("/metrics"); err != nil || !strings.Contains(body, "citadel_server_success_cert_issuance_count 2\n") ||
-		!strings.Contains(body, "citadel_server_authentication_failure_count 7\n") || strings.Contains(body, "citadel_server_root_cert_expiry_timestamp 0\n") {
+		!strings.Contains(body, "citadel_server_authentication_failure_count 8\n") || strings.Contains(body, "citadel_server_root_cert_expiry_timestamp 0\n") {
 		t.Errorf("the metrics do not say so: %v", grep(body, "citadel_"))
 	}
 }
@@ -210,6 +229,37 @@ func grep(text, part string) (list []string) {
 		}
 	}
 	return list
+}
+
+// TestTokensOfWhatIsGone: taking a workload out of the files takes its identity, whatever tokens it has, and only its.
+func TestTokensOfWhatIsGone(t *testing.T) {
+	l := startLaptop(t, func(*Options) {})
+	const pod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web-1, namespace: lone}
+spec: {serviceAccountName: web, containers: []}
+status: {phase: Running, podIP: 10.0.0.7, podIPs: [{ip: 10.0.0.7}]}
+`
+	asks := func(namespace string) error {
+		_, err := l.certificate(bearing(t.Context(), l.token(namespace, "web", time.Hour, "istio-ca")), nil, new(security.IstioCertificateRequest))
+		return err
+	}
+	if err := asks("lone"); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("who is not listed has a certificate: %v", err)
+	}
+	l.write("pod.yaml", pod)
+	l.eventually("the pod has an identity", func() error { return asks("lone") })
+	l.write("pod.yaml", "")
+	l.eventually("the pod has none any more", func() error {
+		if err := asks("lone"); status.Code(err) != codes.Unauthenticated {
+			return fmt.Errorf("it has: %w", err)
+		}
+		return nil
+	})
+	if err := asks("shop"); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestStreamsAreOfTheirIdentity leaves out each field that a proxy says of itself. T-XDS-ID.

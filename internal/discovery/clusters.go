@@ -1,8 +1,17 @@
 package discovery
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"istio.io/api/annotation"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshpilot/meshpilot/internal/debug"
 	"github.com/meshpilot/meshpilot/internal/kube"
@@ -25,6 +34,11 @@ type Remote struct {
 	// LocalSecrets looks for the Secrets in the cluster that the control plane runs in, and not in the one that config is read
 	// from (--kubeconfig). LOCAL_CLUSTER_SECRET_WATCHER.
 	LocalSecrets bool
+	// Namespace is where the Secrets are; empty: the control plane's. --clusterRegistriesNamespace.
+	Namespace string
+	// External says that this control plane is that of remote clusters too which name it in the annotation
+	// topology.istio.io/controlPlaneClusters of their system namespace: they are given the mesh's roots. EXTERNAL_ISTIOD.
+	External bool
 }
 
 // newClusters makes the part that reads remote clusters, nil where not even the one at hand is read.
@@ -46,7 +60,7 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 	s.metrics.m.Clusters.Managed.WithLabelValues("local").Set(1)
 	s.metrics.m.Clusters.Managed.WithLabelValues("remote").Set(0)
 	c := remote.New(remote.Options{
-		Client: client, Namespace: o.Namespace, Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, Insecure: o.Remote.Insecure,
+		Client: client, Namespace: cmp.Or(o.Remote.Namespace, o.Namespace), Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, Insecure: o.Remote.Insecure,
 		Open: s.openCluster, Log: s.logs.Scope("multicluster"), Metrics: s.metrics,
 	})
 	return c, nil
@@ -64,6 +78,7 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 		kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
 			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
+			ClusterSet: o.Registry.ClusterSet,
 		}),
 	}}
 }
@@ -93,4 +108,39 @@ func (s *server) remoteClusters() []debug.Cluster {
 		})
 	}
 	return list
+}
+
+// publishRemoteRoots keeps the mesh's roots in the namespaces of those remote clusters that have no control plane of their own.
+func (s *server) publishRemoteRoots(ctx context.Context) {
+	if s.clusters == nil || !s.options.Remote.External {
+		return
+	}
+	s.clusters.Each(ctx, func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
+		if !s.chosenBy(ctx, client) {
+			return
+		}
+		if err := s.publishRoots(ctx, client.Kubernetes); err != nil {
+			s.log.Error("the roots are not published in a remote cluster", "cluster", string(id), "err", err)
+		}
+	})
+}
+
+// chosenBy says whether a remote cluster has this control plane as its own. It asks until it is told.
+func (s *server) chosenBy(ctx context.Context, client *kube.Client) bool {
+	for pause := minAttempt; ; pause = min(2*pause, maxAttempt) {
+		ns, err := client.Kubernetes.CoreV1().Namespaces().Get(ctx, s.options.Namespace, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			return slices.ContainsFunc(strings.Split(ns.Annotations[annotation.TopologyControlPlaneClusters.Name], ","), func(c string) bool {
+				return c == "*" || c == s.options.ClusterID
+			})
+		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
+	}
 }

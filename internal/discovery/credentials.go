@@ -2,11 +2,13 @@ package discovery
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/source/credential"
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -45,20 +47,29 @@ func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 	p.Keys, p.Account = true, account
 	ctx, cancel := credential.Patience(context.Background()) // of a stream that ends meanwhile nothing is left but this
 	defer cancel()
-	if now := s.current.Load(); p.Type == mesh.RouterProxy && s.credentials.of(p) {
-		w := want(secret.DemandOf(now, p, secret.Expected(now, p)), p)
-		s.credentials.await(ctx, s.credentials.Await(ctx, w))
+	if now := s.current.Load(); p.Type == mesh.RouterProxy {
+		s.credentials.await(ctx, s.credentials.Await(ctx, s.credentials.want(now, p, secret.Expected(now, p))))
 	}
 	return true
 }
 
-// of says whether a proxy's Secrets are in the cluster that is read.
-func (c *credentials) of(p *mesh.Proxy) bool {
-	return p.ClusterID == "" || p.ClusterID == mesh.ClusterID(c.s.options.ClusterID)
-}
-
-func want(d secret.Demand, p *mesh.Proxy) credential.Want {
-	return credential.Want{Account: p.Account, Objects: d.Objects, Private: d.Private}
+// want gives what is to be read for a proxy that asks for those names. What only proxies of its own cluster may have is not read for
+// one of another.
+func (c *credentials) want(s *snapshot.Snapshot, p *mesh.Proxy, names []string) credential.Want {
+	if p.ClusterID != "" && p.ClusterID != mesh.ClusterID(c.s.options.ClusterID) {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			n, err := mesh.ParseSecretName(name)
+			return err != nil || n.Store == mesh.KubernetesSecret
+		})
+		return credential.Want{Objects: secret.DemandOf(s, p, names).Objects}
+	}
+	d := secret.DemandOf(s, p, names)
+	w := credential.Want{Objects: d.Objects, Private: d.Private}
+	// A gateway whose account is refused is not served, and so asks for nothing; but it may be allowed again.
+	if len(d.Private) > 0 || p.Type == mesh.RouterProxy {
+		w.Account = p.Account
+	}
+	return w
 }
 
 // secretsAsked gives whom to tell which secrets streams ask for, nil for nobody.
@@ -71,19 +82,11 @@ func (s *server) secretsAsked() func(push.Subscription) {
 
 // subscribed is told which secrets a stream asks for.
 func (c *credentials) subscribed(x push.Subscription) {
-	if !c.of(x.Proxy) {
-		return
-	}
-	if len(x.Names) == 0 {
+	if x.Ended {
 		c.Set(x.Stream, credential.Want{})
 		return
 	}
-	d := secret.DemandOf(c.s.current.Load(), x.Proxy, x.Names)
-	if len(d.Objects)+len(d.Private) == 0 {
-		c.Set(x.Stream, credential.Want{})
-		return
-	}
-	c.Set(x.Stream, want(d, x.Proxy))
+	c.Set(x.Stream, c.want(c.s.current.Load(), x.Proxy, x.Names))
 }
 
 // await waits until the newest snapshot has all of the objects.

@@ -13,6 +13,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/meshpilot/meshpilot/internal/authenticate"
 )
 
 // readers are those who may read about proxies of their own namespace, besides operators, by the names of pages. Who adds a page writes it
@@ -39,6 +41,12 @@ func TestTokensOpenPages(t *testing.T) {
 	if s.authority.callers, err = s.authenticators(s.authority); err != nil {
 		t.Fatal(err)
 	}
+	tokens, ok := s.authority.callers[1].(authenticate.WorkloadToken)
+	if !ok {
+		t.Fatal("the second is another one")
+	}
+	tokens.Known = nil // it reads no files, and so knows no workloads
+	s.authority.callers[1] = tokens
 	close(s.authority.opened)
 
 	list, err := l.get("/debug/list")
@@ -60,7 +68,7 @@ func TestTokensOpenPages(t *testing.T) {
 	for _, name := range operators {
 		known[name] = false
 	}
-	tokens := map[string]string{
+	bearers := map[string]string{
 		"nobody": "", "garbage": "x.y.z", "for others": l.token("istio-system", "istiod", time.Hour, "other"), "has ended": l.token("istio-system", "istiod", -time.Hour, "istio-ca"),
 		"workload": l.token("shop", "web", time.Hour, "istio-ca"), "system": l.token("istio-system", "istiod", time.Hour, "istio-ca"),
 	}
@@ -70,7 +78,7 @@ func TestTokensOpenPages(t *testing.T) {
 			t.Errorf("the page %s is new: say in readers who may read it", name)
 			continue
 		}
-		for who, token := range tokens {
+		for who, token := range bearers {
 			want := http.StatusUnauthorized
 			switch {
 			case who == "system" && mine, who == "workload" && mine:

@@ -141,6 +141,9 @@ func (s *server) debugPages() *debug.Pages {
 			AnyNamespace:     s.options.Debug.AnyNamespace,
 		},
 	}
+	if s.webhooks != nil && s.webhooks.injector != nil {
+		o.Templates = s.webhooks.injector.Templates
+	}
 	if s.options.Debug.Admin {
 		o.Disconnect = s.pusher.Disconnect
 	}

@@ -77,6 +77,9 @@ func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 		Logger: s.logs.Scope("kube"), Metrics: s.metrics,
 	})
 	s.watched(f)
+	if o.Kubernetes.AppNamespace != "" {
+		s.log.Info("one namespace is read", "appNamespace", o.Kubernetes.AppNamespace)
+	}
 	return f
 }
 

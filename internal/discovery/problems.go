@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/analysis"
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -24,6 +25,8 @@ type problems struct {
 	seen atomic.Uint64 // the version of the snapshot that the list is of
 	// changed, if set, is called when there is another list.
 	changed func()
+	// injects says that this control plane injects pods.
+	injects bool
 }
 
 // sighting is a snapshot to be looked through. It is due soon if more than endpoints differs from the last one that was.
@@ -105,7 +108,7 @@ type look struct {
 }
 
 func newLook(p *problems) *look {
-	return &look{problems: p, analyzer: analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh})}
+	return &look{problems: p, analyzer: analysis.New(analysis.Unhonoured{Object: p.unhonoured, Mesh: translate.UnhonouredMesh})}
 }
 
 // at looks through a snapshot, and gives how long that took.
@@ -129,4 +132,15 @@ func (p *problems) current() []config.Problem {
 		return *l
 	}
 	return nil
+}
+
+// unhonoured gives what of an object has no effect. Whether that is so of a ProxyConfig depends on who starts the proxies.
+func (p *problems) unhonoured(c *config.Config) []config.Problem {
+	if c.Kind == api.ProxyConfig && !p.injects {
+		return []config.Problem{{
+			Field: "spec", Severity: config.Warning,
+			Reason: "has no effect: it is for proxies that are injected, and nothing is injected here; use the annotation proxy.istio.io/config, or PROXY_CONFIG",
+		}}
+	}
+	return translate.Unhonoured(c)
 }

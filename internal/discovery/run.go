@@ -112,6 +112,7 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	s.webhooks = s.newWebhooks()
+	s.problems.injects = s.webhooks != nil && s.webhooks.injector != nil
 	s.pages = s.debugPages()
 	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
 	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}

@@ -73,7 +73,7 @@ func (s *server) newStatus() (*statusWriter, error) {
 		Facts: status.Facts{
 			Book: w.book, InUse: s.inUse, Problems: w.problems, Refusals: s.pages.Refusals, Distribution: s.distribution,
 		},
-		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes, Namespace: s.options.Namespace, Pod: s.options.PodName,
+		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes, Namespace: s.options.Namespace, Pod: s.options.PodName, Revision: s.options.Revision,
 		Limits: o.Limits, Metrics: s.metrics, Log: s.logs.Scope("status"),
 	})
 	return w, nil
@@ -85,6 +85,9 @@ func (w *statusWriter) run(ctx context.Context) error {
 	if !w.s.options.Status.Off {
 		group.Go(func() error { w.writer.Run(ctx); return nil })
 		group.Go(func() error { return w.s.lead(ctx, leader.Status, w.writer.Lead) })
+		if r := w.s.options.Revision; r != "" && r != "default" {
+			group.Go(func() error { return w.s.lead(ctx, leader.Status+"-"+r, w.writer.LeadRevision) })
+		}
 	}
 	if a := w.s.options.Allocation; len(a.Ranges) > 0 && !a.OnlyAsked {
 		group.Go(func() error {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/webhook"
 )
 
@@ -79,7 +78,7 @@ func (s *server) newWebhooks() *webhooks {
 		}
 	}
 	w.server = webhook.New(webhook.Options{
-		Injector: w.injector, Validator: &webhook.Validator{Warn: translate.Unhonoured, Log: s.logs.Scope("validation")},
+		Injector: w.injector, Validator: &webhook.Validator{Warn: s.problems.unhonoured, Log: s.logs.Scope("validation")},
 		GetCertificate: serving.GetCertificate, MinVersion: s.options.tlsVersion(), CipherSuites: s.options.cipherSuites(),
 		Metrics: s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"),
 	})

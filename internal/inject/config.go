@@ -38,6 +38,8 @@ type Config struct {
 	Never, Always []labels.Selector
 	// Annotations are put on every pod that is injected.
 	Annotations map[string]string
+	// Texts are all templates by name, as they were written.
+	Texts map[string]string
 	// Faults is what is wrong with parts of it, of which the rest is used: selectors, and templates by name.
 	Faults []error
 
@@ -62,6 +64,7 @@ func ParseConfig(text []byte, env func(string) string) (*Config, error) {
 	}
 	c := &Config{
 		Policy: said.Policy, DefaultTemplates: said.DefaultTemplates, Aliases: said.Aliases, Annotations: said.InjectedAnnotations,
+		Texts:     said.Templates,
 		templates: map[string]*render.Template{}, broken: map[string]error{},
 	}
 	if len(c.DefaultTemplates) == 0 {

@@ -70,6 +70,8 @@ func settings(t testing.TB, c caseSettings) *Settings {
 	return s
 }
 
+type jsonText = json.RawMessage
+
 type caseSettings struct {
 	Values    map[string]any    `json:"values"`
 	Mesh      map[string]any    `json:"mesh"`
@@ -79,7 +81,7 @@ type caseSettings struct {
 	Native    bool              `json:"native"`
 	Path      string            `json:"path"`
 	// ProxyConfigs are objects as users write them.
-	ProxyConfigs []json.RawMessage `json:"proxyConfigs"`
+	ProxyConfigs []jsonText `json:"proxyConfigs"`
 }
 
 func (c caseSettings) objects(t testing.TB) []*config.Config {

@@ -103,16 +103,28 @@ func (s *Settings) job(r Request) (*job, error) {
 	if j.proxyConfig, j.ignored, err = ProxyConfigOf(s.Mesh, s.ProxyConfigs, j.pod, j.Namespace); err != nil {
 		return nil, err
 	}
-	j.statusPort = j.proxyConfig.StatusPort
-	if said, err := strconv.ParseInt(strings.TrimSpace(j.pod.Annotations[annotation.SidecarStatusPort.Name]), 10, 32); err == nil {
-		j.statusPort = int32(said)
-	}
+	j.foldAnnotations()
 	j.before = readStatus(j.pod)
 	if j.own, err = readOverrides(j.pod); err != nil {
 		return nil, err
 	}
 	j.setPlace()
 	return j, nil
+}
+
+// foldAnnotations puts into the ProxyConfig what annotations of their own say of it, so that every agent learns it. Status port 0,
+// which is none, cannot be said there.
+func (j *job) foldAnnotations() {
+	j.statusPort = j.proxyConfig.StatusPort
+	if said, err := strconv.ParseInt(strings.TrimSpace(j.pod.Annotations[annotation.SidecarStatusPort.Name]), 10, 32); err == nil {
+		j.statusPort = int32(said)
+	}
+	if j.statusPort != 0 {
+		j.proxyConfig.StatusPort = j.statusPort
+	}
+	if address := j.pod.Annotations[annotation.SidecarDiscoveryAddress.Name]; address != "" {
+		j.proxyConfig.DiscoveryAddress = address
+	}
 }
 
 // setPlace finds the cluster and network of the pod: of the network its label says it first of all, then the webhook's path, then
@@ -286,6 +298,7 @@ func (j *job) warnings() []string {
 	if j.ignored != nil {
 		list = append(list, fmt.Sprintf("annotation %s: %v: it does not count", annotation.ProxyConfig.Name, j.ignored))
 	}
+	list = append(list, j.uncaptured()...)
 	if p := j.pod.Spec.DNSPolicy; p != "" && p != corev1.DNSClusterFirst {
 		list = append(list, fmt.Sprintf("spec.dnsPolicy is %s, not %s: the sidecar may not find the control plane's address", p, corev1.DNSClusterFirst))
 	}

@@ -40,9 +40,13 @@ func (s *Settings) Manifest(text []byte, o ManifestOptions) (out []byte, warning
 
 // document gives a document with its workloads injected; nil: there is nothing to inject in it.
 func (s *Settings) document(text []byte, o ManifestOptions) ([]byte, []string, error) {
-	var object map[string]any
-	if err := yaml.Unmarshal(text, &object); err != nil {
+	var whole any
+	if err := yaml.Unmarshal(text, &whole); err != nil {
 		return nil, nil, err
+	}
+	object, ok := whole.(map[string]any)
+	if !ok {
+		return nil, nil, nil
 	}
 	objects := []any{object}
 	if kind, _ := object["kind"].(string); strings.HasSuffix(kind, "List") {

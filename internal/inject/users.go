@@ -1,6 +1,8 @@
 package inject
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +21,28 @@ func (u Users) orDefault() Users {
 		u.GID = defaultUser
 	}
 	return u
+}
+
+// uncaptured warns of containers that run as the proxy does: their traffic is taken for the proxy's, and passes it by.
+func (j *job) uncaptured() []string {
+	uid := j.Users.orDefault().UID
+	if own := userContainer(j.pod, j.before, j.own, proxyContainer); own != nil && own.SecurityContext != nil && own.SecurityContext.RunAsUser != nil {
+		uid = *own.SecurityContext.RunAsUser
+	}
+	var list []string
+	for _, c := range slices.Concat(j.pod.Spec.InitContainers, j.pod.Spec.Containers) {
+		var user *int64
+		if s := j.pod.Spec.SecurityContext; s != nil {
+			user = s.RunAsUser
+		}
+		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+			user = c.SecurityContext.RunAsUser
+		}
+		if user != nil && *user == uid && !slices.Contains([]string{proxyContainer, initContainer, validationContainer}, c.Name) {
+			list = append(list, fmt.Sprintf("container %s runs as user %d, as the proxy does: its outbound traffic is not captured", c.Name, uid))
+		}
+	}
+	return list
 }
 
 // UsersOf gives the users that OpenShift has set aside for a namespace, by the namespace's annotations: the last of its range.

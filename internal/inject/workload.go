@@ -37,10 +37,10 @@ func (s *Settings) workload(object map[string]any, o ManifestOptions) (changed b
 	} else if head.Kind != "Pod" {
 		return false, nil, nil
 	}
-	if template["metadata"] == nil {
-		template["metadata"] = map[string]any{}
-	}
 	part := map[string]any{"metadata": template["metadata"], "spec": template["spec"]}
+	if part["metadata"] == nil {
+		part["metadata"] = map[string]any{}
+	}
 	body, err := json.Marshal(part)
 	if err != nil {
 		return false, nil, fmt.Errorf("%s: %w", head, err)

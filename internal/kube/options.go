@@ -11,7 +11,7 @@ import (
 // What istiod has as defaults of --kubernetesApiQPS and --kubernetesApiBurst.
 const (
 	defaultQPS   float32 = 80
-	defaultBurst         = 160
+	defaultBurst int     = 160
 )
 
 // Options say which API server is meant, and how much it may be asked.

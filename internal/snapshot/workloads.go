@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -160,6 +161,19 @@ func newAddresses() *cow.Map[netip.Addr, *Address] { return cow.New[netip.Addr, 
 
 // At gives what lives at an IP, nil if nothing known does.
 func (s *Snapshot) At(a netip.Addr) *Address { return s.byAddress.Get(a) }
+
+// WorkloadAccounts gives the SPIFFE IDs of all workloads that have an address, some of them more than once.
+func (s *Snapshot) WorkloadAccounts() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, a := range s.byAddress.All() {
+			for _, w := range a.Workloads {
+				if w.Account != "" && !yield(w.Account) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Selecting gives the services of a namespace that have a selector, sorted by hostname.
 func (s *Snapshot) Selecting(namespace string) []*mesh.Service { return s.selecting[namespace] }

@@ -24,11 +24,14 @@ type Facts struct {
 // conditions judges Istio's objects.
 type conditions struct {
 	Facts
+	// mine says of a revision whether its objects are to be written about.
+	mine    func(revision string) bool
 	reports *reports
 	now     func() time.Time
 	pace    Pace
-	// open is since when objects are being counted.
+	// open is since when objects are being counted, due when that may be done again.
 	open map[config.Key]opened
+	due  time.Time
 }
 
 // opened is an object that has not come everywhere yet.
@@ -64,9 +67,15 @@ func (c *conditions) look(each func(func(*object))) (due []edit, again time.Dura
 	var counting []pending
 	unsure := false
 	each(func(o *object) {
+		if !c.mine(o.revision) {
+			return
+		}
 		k := o.key()
-		e, inUse, known := c.taken(o)
-		if !known || e.snapshot > analyzed && !e.refused {
+		e, inUse, sure := c.taken(o)
+		if e.generation == 0 {
+			return // of another revision, or of a namespace that is not looked at
+		}
+		if !sure || e.snapshot > analyzed && !e.refused {
 			unsure = true // another look will show
 			return
 		}
@@ -85,7 +94,7 @@ func (c *conditions) look(each func(func(*object))) (due []edit, again time.Dura
 		}
 		due = c.add(due, o, e, v, now)
 	})
-	due, again = c.count(due, counting, now)
+	due, again = c.count(due, counting, c.now())
 	if again == 0 {
 		again = c.pace.Slow // what proxies refuse is told by nobody
 	}
@@ -95,11 +104,11 @@ func (c *conditions) look(each func(func(*object))) (due []edit, again time.Dura
 	return due, again
 }
 
-// taken says whether this replica has taken up the object as it is at the API server, and whether it is in use. What it knows nothing
-// of is of another revision or a namespace that is not looked at.
-func (c *conditions) taken(o *object) (e entry, inUse, known bool) {
-	e, known = c.Book.get(o.key())
-	if !known || e.generation != o.Generation {
+// taken gives what this replica has taken up of an object, and whether it is in use; sure is false as long as that is not the object
+// as it is at the API server.
+func (c *conditions) taken(o *object) (e entry, inUse, sure bool) {
+	e, _ = c.Book.get(o.key())
+	if e.generation != o.Generation {
 		return e, false, false
 	}
 	is := c.InUse(o.key())
@@ -126,6 +135,9 @@ func (c *conditions) add(due []edit, o *object, e entry, v verdict, now time.Tim
 
 // count finds out how far objects have come that are not known to be everywhere.
 func (c *conditions) count(due []edit, list []pending, now time.Time) ([]edit, time.Duration) {
+	if left := c.due.Sub(now); len(list) > 0 && left > 0 {
+		return due, left
+	}
 	was := c.open
 	c.open = make(map[config.Key]opened, len(list))
 	keys := make(map[config.Key]struct{}, len(list))
@@ -135,10 +147,10 @@ func (c *conditions) count(due []edit, list []pending, now time.Time) ([]edit, t
 	if len(keys) == 0 {
 		return due, 0
 	}
-	began := c.now()
 	served, counts := c.Distribution(keys)
-	took := c.now().Sub(began)
-	again := max(c.pace.Slow, countShare*took)
+	rest := countShare * c.now().Sub(now)
+	c.due = now.Add(rest)
+	again := max(c.pace.Slow, rest)
 	for _, p := range list {
 		k := p.key()
 		at, known := was[k]
@@ -151,7 +163,7 @@ func (c *conditions) count(due []edit, list []pending, now time.Time) ([]edit, t
 			c.open[k] = at
 			v.status, v.reason = "Unknown", Distributing
 			if now.Sub(at.since) < c.pace.SlowAfter {
-				again = max(c.pace.Count, countShare*took)
+				again = max(c.pace.Count, rest)
 			}
 			if now.Sub(at.since) < c.pace.Settle || now.Sub(at.told) < c.pace.Tell {
 				continue

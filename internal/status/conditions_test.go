@@ -118,6 +118,26 @@ func TestOthersConditionsStay(t *testing.T) {
 	}
 }
 
+func TestEachRevisionWritesItsOwn(t *testing.T) {
+	l := newLab(t)
+	labelled := l.apply(`
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: labelled, labels: {istio.io/rev: canary}}
+spec: {hosts: [reviews], http: [{route: [{destination: {host: reviews}}]}]}
+`)
+	plain := l.virtualService("plain", "1s")
+	first, canary := l.replica("a", Limits{}), l.replica("b", Limits{})
+	canary.w.Revision = "canary"
+	first.everyone, canary.everyone = Count{1, 1}, Count{2, 2}
+	first.sees(plain)
+	canary.sees(plain, labelled)
+	goes(t, first.w.Lead)
+	goes(t, canary.w.LeadRevision)
+	l.waitFor(labelled, "True UpToDate: 2/2 proxies up to date.")
+	l.waitFor(plain, "True UpToDate: 1/1 proxies up to date.")
+}
+
 func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	l := newLab(t)
 	foreign, own := l.virtualService("foreign", "1s"), l.virtualService("own", "1s")

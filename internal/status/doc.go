@@ -1,7 +1,7 @@
 // Package status writes into each object of Istio's what has become of it.
 //
 // In: what this replica has in use ([Book]), what is wrong with objects, and who has acknowledged what they shape. Out: the condition
-// Reconciled of each object, with its generation, and validation messages; the addresses that were given to ServiceEntries; and,
+// Reconciled of each object, with its generation, and validation messages; the addresses of ServiceEntries and Ingresses; and,
 // from replicas that do not lead, reports of their own proxies.
 //
 // Law: one replica writes, the leader. A write says which resource version it was worked out from, so that of two who believe to

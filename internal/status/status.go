@@ -27,9 +27,9 @@ type Options struct {
 	Facts
 	Dynamic    dynamic.Interface
 	Kubernetes kubernetes.Interface
-	// Namespace is the control plane's, Pod names this replica.
-	Namespace, Pod string
-	Limits         Limits
+	// Namespace is the control plane's, Pod names this replica; Revision is empty or "default" for the default one.
+	Namespace, Pod, Revision string
+	Limits                   Limits
 	// Metrics and Log may be nil; Now is nil for the system's clock, Pace the zero value for [DefaultPace].
 	Metrics Metrics
 	Log     *slog.Logger
@@ -73,17 +73,30 @@ func (w *Writer) Run(ctx context.Context) {
 	r.run(ctx)
 }
 
-// Lead writes conditions until the context ends. It is for the leader.
+// Lead writes conditions until the context ends: into objects that are for all revisions, and into those of its own if this is the
+// default one. It is for the leader of all revisions' replicas.
 func (w *Writer) Lead(ctx context.Context) {
 	w.leading.Store(true)
 	defer w.leading.Store(false)
+	w.lead(ctx, func(revision string) bool { return revision == "" || w.isDefault() })
+}
+
+// LeadRevision writes conditions into objects that are for a revision which is not the default one, until the context ends. It is
+// for the leader of that revision's replicas.
+func (w *Writer) LeadRevision(ctx context.Context) {
+	w.lead(ctx, func(revision string) bool { return revision != "" && !w.isDefault() })
+}
+
+func (w *Writer) isDefault() bool { return w.Revision == "" || w.Revision == "default" }
+
+func (w *Writer) lead(ctx context.Context, mine func(revision string) bool) {
 	group, ctx := errgroup.WithContext(ctx)
 	heard := newReports(w.Pod+reportSuffix, w.Pace)
 	news, end := w.Book.news()
 	defer end()
 	group.Go(func() error { w.listen(ctx, heard); return nil })
 	group.Go(func() error {
-		judge := &conditions{Facts: w.Facts, reports: heard, now: w.Now, pace: w.Pace, open: map[config.Key]opened{}}
+		judge := &conditions{Facts: w.Facts, mine: mine, reports: heard, now: w.Now, pace: w.Pace, open: map[config.Key]opened{}}
 		newWriting(judge, w.Options).run(ctx, news)
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"istio.io/api/label"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,8 +24,10 @@ import (
 type object struct {
 	metav1.ObjectMeta // name, namespace, generation and resource version alone
 
-	kind   api.Kind
-	status document
+	kind api.Kind
+	// revision is the control plane that the object is for (label istio.io/rev); empty: all.
+	revision string
+	status   document
 }
 
 func (o *object) key() config.Key {
@@ -105,7 +108,7 @@ func newObject(kind api.Kind, u *unstructured.Unstructured) *object {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: u.GetNamespace(), Name: u.GetName(), Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion(),
 		},
-		kind: kind, status: status,
+		kind: kind, revision: u.GetLabels()[label.IoIstioRev.Name], status: status,
 	}
 }
 

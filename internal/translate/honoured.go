@@ -7,7 +7,6 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
-	networkingv1beta1 "istio.io/api/networking/v1beta1"
 	telemetryapi "istio.io/api/telemetry/v1alpha1"
 
 	"google.golang.org/protobuf/proto"
@@ -35,8 +34,6 @@ func Unhonoured(c *config.Config) []config.Problem {
 		return patch.Check(config.Spec[*networking.EnvoyFilter](c))
 	case api.Telemetry:
 		return telemetry.Unhonoured(config.Spec[*telemetryapi.Telemetry](c))
-	case api.ProxyConfig:
-		return proxyconfig.Unhonoured(config.Spec[*networkingv1beta1.ProxyConfig](c))
 	case api.Sidecar:
 		return listener.UnhonouredSidecar(config.Spec[*networking.Sidecar](c))
 	case api.WorkloadGroup:
@@ -74,12 +71,11 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 		}
 	}
 	usual := mesh.DefaultMeshConfig()
-	found = append(found, later("", m, usual, meshLater)...)
-	return append(found, later("defaultConfig.", m.GetDefaultConfig(), usual.GetDefaultConfig(), proxyLater)...)
+	return append(found, later(m, usual, meshLater)...)
 }
 
 // later gives the fields of a message that have no effect yet, by the reason that why has for them.
-func later(above string, m, usual proto.Message, why func(field string) string) []config.Problem {
+func later(m, usual proto.Message, why func(field string) string) []config.Problem {
 	var found []config.Problem
 	message, otherwise := m.ProtoReflect(), usual.ProtoReflect()
 	fields := message.Descriptor().Fields()
@@ -87,29 +83,21 @@ func later(above string, m, usual proto.Message, why func(field string) string) 
 		f := fields.Get(i)
 		as := message.Has(f) == otherwise.Has(f) && message.Get(f).Equal(otherwise.Get(f))
 		if reason := why(f.JSONName()); reason != "" && message.Has(f) && !as {
-			found = append(found, config.Problem{Field: above + f.JSONName(), Reason: reason, Severity: config.Warning})
+			found = append(found, config.Problem{Field: f.JSONName(), Reason: reason, Severity: config.Warning})
 		}
 	}
 	return found
 }
 
-// proxyLater says why a field of defaultConfig has no effect yet; "" for the others.
-func proxyLater(field string) string {
-	switch field {
-	case "holdApplicationUntilProxyStarts", "image":
-		return "has no effect: it is for proxies that are injected, which none are yet"
-	default:
-		return ""
-	}
-}
-
 // meshLater says why a field of MeshConfig that is no matter of listeners has no effect yet; "" for the others.
 func meshLater(field string) string {
 	switch field {
-	case "trustDomainAliases", "caCertificates", "certificates", "ca", "verifyCertificateAtClient":
-		return "there is no certificate authority yet, and calls between proxies are not authenticated"
-	case "enablePrometheusMerge":
-		return "has no effect: it is for proxies that are injected, which none are yet; an agent merges what ISTIO_PROMETHEUS_ANNOTATIONS names"
+	case "certificates":
+		return "has no effect: the control plane makes no certificates for other names than its own"
+	case "ca":
+		return "has no effect: certificates are signed here, or by way of Kubernetes (EXTERNAL_CA)"
+	case "verifyCertificateAtClient":
+		return "has no effect: DestinationRules say whose certificates are believed"
 	case "serviceScopeConfigs":
 		return "has no effect: it is for ambient mode, which is not served"
 	case "zoneAwareLbSetting":

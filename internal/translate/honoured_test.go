@@ -15,7 +15,7 @@ func TestDefaultMeshConfigIsFollowed(t *testing.T) {
 
 func TestMeshFieldsWithoutEffectAreNamed(t *testing.T) {
 	m, err := mesh.ParseMeshConfig([]byte(`
-trustDomainAliases: [old.example]
+ca: {address: "ca:443"}
 meshMTLS: {minProtocolVersion: TLSV1_3}
 `))
 	if err != nil {
@@ -25,7 +25,7 @@ meshMTLS: {minProtocolVersion: TLSV1_3}
 	for _, p := range UnhonouredMesh(m) {
 		fields = append(fields, p.Field)
 	}
-	for _, want := range []string{"trustDomainAliases", "meshMTLS"} {
+	for _, want := range []string{"ca", "meshMTLS"} {
 		if !slices.Contains(fields, want) {
 			t.Errorf("%s is not among %v", want, fields)
 		}

@@ -9,13 +9,13 @@ import (
 type KeyRight uint8
 
 const (
-	// NoKeys: nobody vouches for what the proxy says of itself.
+	// NoKeys says that nobody vouches for what the proxy says of itself.
 	NoKeys KeyRight = iota
-	// KeysUnknown: it is known who the proxy is, and not yet whether it may read Secrets.
+	// KeysUnknown says that it is known who the proxy is, and not yet whether it may read Secrets.
 	KeysUnknown
-	// KeysRefused: its account may not.
+	// KeysRefused says that its account may not.
 	KeysRefused
-	// KeysAllowed: its account may, or there is nobody to ask.
+	// KeysAllowed says that its account may, or there is nobody to ask.
 	KeysAllowed
 )
 

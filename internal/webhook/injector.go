@@ -56,11 +56,14 @@ func (i *Injector) Configure(c *inject.Config, v inject.Values) {
 	i.config, i.values = c, v
 }
 
-// Configured says whether there is anything to inject.
-func (i *Injector) Configured() bool {
+// Templates gives the templates in use by name, as they were written.
+func (i *Injector) Templates() map[string]string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return i.config != nil
+	if i.config == nil {
+		return map[string]string{}
+	}
+	return i.config.Texts
 }
 
 func (i *Injector) settings() *inject.Settings {

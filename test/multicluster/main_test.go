@@ -21,7 +21,10 @@ import (
 // shared is the cluster that config is read from.
 var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard})
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
+// other is one that is read from there.
+var other = cluster.NewShared(cluster.Options{NoIstioKinds: true})
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(other.Around(m))) }
 
 const (
 	patience = 30 * time.Second
@@ -133,6 +136,7 @@ func (p *controlPlane) until(what string, limit time.Duration, check func() erro
 		case <-time.After(poll):
 		}
 		if err = check(); err == nil {
+			p.t.Logf("%5.1fs until %s", time.Since(began).Seconds(), what)
 			return time.Since(began)
 		}
 	}

@@ -58,7 +58,7 @@ func TestSameInputSameBytes(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etc", "istio", "proxy")
 	for _, body := range []string{"first", "second"} {
-		path, err := Write(dir, []byte(body))
+		path, err := Write(dir, FileName, []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestWrite(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("directory's mode %v, %v; want 0700: the file may name secrets", info.Mode(), err)
 	}
-	if _, err := Write(filepath.Join(dir, FileName), nil); err == nil {
+	if _, err := Write(filepath.Join(dir, FileName), FileName, nil); err == nil {
 		t.Error("a file in place of the directory gives no error")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// FileName is the name of the file below ProxyConfig.configPath.
+// FileName is the name of the file below ProxyConfig.configPath, where Envoys do not replace each other.
 const FileName = "envoy-rev.json"
 
 // JSON gives the bootstrap as indented JSON. The same bootstrap gives the same bytes.
@@ -30,11 +30,11 @@ func JSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 
 // Write puts the bytes into the directory, which it makes if need be, and gives the file's path. A reader sees the old
 // file or the new one, never half of one.
-func Write(dir string, body []byte) (string, error) {
+func Write(dir, name string, body []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("write bootstrap: %w", err)
 	}
-	path := filepath.Join(dir, FileName)
+	path := filepath.Join(dir, name)
 	if err := WriteFile(path, body); err != nil {
 		return "", fmt.Errorf("write bootstrap: %w", err)
 	}

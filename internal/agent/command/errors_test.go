@@ -55,6 +55,9 @@ func TestErrors(t *testing.T) {
 		{name: "a value of the metadata", env: "ISTIO_METAJSON_A={\"WORKLOAD_NAME\":{}}", want: []string{
 			"node metadata: environment variable ISTIO_META_WORKLOAD_NAME (or a ISTIO_METAJSON_ one with that member): value map[] is not of the type that this key has",
 		}},
+		{name: "a file of variables", files: []string{"var/lib/istio/envoy/cluster.env", "ISTIO_META_NETWORK\n"}, want: []string{
+			`--envFile: read environment file "./var/lib/istio/envoy/cluster.env": line 1: want NAME=VALUE`,
+		}},
 		{name: "probes", env: `ISTIO_KUBE_APP_PROBERS={"/x":{"tcpSocket":{"port":0}}}`, want: []string{`environment variable ISTIO_KUBE_APP_PROBERS: probe "/x": "0" is not a port`}},
 		{name: "scrape annotations", env: `ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"metrics"}`, want: []string{
 			`environment variable ISTIO_PROMETHEUS_ANNOTATIONS: prometheus.io/port: "metrics" is not a port`,

@@ -30,6 +30,7 @@ type flags struct {
 	outlierLogPath, templateFile       string
 	labelsFile, annotationsFile        string
 	stsPort                            int
+	envFiles                           []string
 }
 
 func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, agent.Options) error) *cobra.Command {
@@ -67,6 +68,8 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 	fs.StringVar(&f.templateFile, "templateFile", "", "bootstrap template (not supported)")
 	fs.StringVar(&f.labelsFile, "labelsFile", "./etc/istio/pod/labels", "the pod's labels, as the downward API writes them")
 	fs.StringVar(&f.annotationsFile, "annotationsFile", "./etc/istio/pod/annotations", "the pod's annotations, as the downward API writes them")
+	fs.StringSliceVar(&f.envFiles, "envFile", []string{"./var/lib/istio/envoy/cluster.env", "./var/lib/istio/envoy/sidecar.env"},
+		"files with variables for those that the environment has not, as virtual machines have them")
 	fs.IntVar(&f.stsPort, "stsPort", 0, "port of the token exchange (not supported yet)")
 	return c
 }
@@ -88,7 +91,10 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 	if err != nil {
 		return agent.Options{}, err
 	}
-	vars := environment.List(o.Environ)
+	vars, err := f.variables(o)
+	if err != nil {
+		return agent.Options{}, err
+	}
 	config, err := f.config(c, vars, annotations)
 	if err != nil {
 		return agent.Options{}, err
@@ -124,8 +130,21 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 	return agent.Options{
 		Probes: probes,
 		Node:   n, Config: config, Environment: env, Levels: levels, Application: application,
-		OutlierLogPath: f.outlierLogPath, Environ: o.Environ, Stdout: o.Stdout, Stderr: o.Stderr, Hurry: o.Hurry,
+		OutlierLogPath: f.outlierLogPath, Environ: o.Environ, Stdout: o.Stdout, Stderr: o.Stderr, Hurry: o.Hurry, Hangup: o.Hangup,
 	}, nil
+}
+
+// variables gives those of the environment and, of files, the ones that it has not. A later file counts before an earlier one.
+func (f *flags) variables(o Options) (environment.Variables, error) {
+	vars := environment.List(o.Environ)
+	for _, path := range slices.Backward(f.envFiles) {
+		more, err := environment.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--envFile: %w", err)
+		}
+		vars = vars.WithDefaults(more)
+	}
+	return vars, nil
 }
 
 // readProbes gives the probes of the application that kubelet asks the agent for.

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Hurry is closed when the program is asked a second time to end.
 	Hurry <-chan struct{}
+	// Hangup is sent to for each SIGHUP.
+	Hangup <-chan os.Signal
 	// Extra makes further sub-commands (istio-iptables), which may log as the flags say once they run; nil: none.
 	Extra func(*obs.LogOptions) []*cobra.Command
 }

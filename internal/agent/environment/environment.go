@@ -25,6 +25,9 @@ type Environment struct {
 	DisableEnvoy bool
 	// DeltaXDS asks the control plane for differences rather than the whole state (ISTIO_DELTA_XDS, true if not set).
 	DeltaXDS bool
+	// HotRestart has Envoy replaced by a new one, without losing a request, when the agent gets SIGHUP or the user's bootstrap
+	// files change (MESHPILOT_HOT_RESTART). Istio's agent did that up to 1.6.
+	HotRestart bool
 	// SkipDeprecatedLogs keeps Envoy quiet about deprecated fields (ENVOY_SKIP_DEPRECATED_LOGS, true if not set).
 	SkipDeprecatedLogs bool
 
@@ -60,6 +63,7 @@ type Environment struct {
 	Security Security
 	XDS      XDS
 	DNS      DNS
+	Wasm     Wasm
 
 	// Warnings name the variables that are set and have no effect yet.
 	Warnings []string
@@ -77,6 +81,7 @@ func Parse(vars Variables) (Environment, error) {
 		BootstrapTemplate: vars["ISTIO_BOOTSTRAP"], BootstrapOverride: vars["ISTIO_BOOTSTRAP_OVERRIDE"],
 		DisableEnvoy:       r.boolean("DISABLE_ENVOY", false),
 		DeltaXDS:           r.boolean("ISTIO_DELTA_XDS", true),
+		HotRestart:         r.boolean("MESHPILOT_HOT_RESTART", false),
 		SkipDeprecatedLogs: r.boolean("ENVOY_SKIP_DEPRECATED_LOGS", true),
 
 		ExitOnZeroActiveConnections: r.boolean("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", false),
@@ -92,6 +97,7 @@ func Parse(vars Variables) (Environment, error) {
 		Security:            r.security(),
 		XDS:                 r.xds(),
 		DNS:                 r.dns(),
+		Wasm:                r.wasm(),
 	}
 	r.metadata(&e)
 	r.later(&e)

@@ -19,8 +19,9 @@ func defaults() Environment {
 			TrustDomain: "cluster.local", Lifetime: 24 * time.Hour, GraceRatio: 0.5, GraceJitter: 0.01, Curve: "P256",
 			FileSettle: 100 * time.Millisecond, Socket: "socket",
 		},
-		DNS: DNS{Address: "localhost:15053", Timeout: 5 * time.Second},
-		XDS: XDS{ViaAgent: true, DebugPort: 15004, ProxyConfig: true, ConvertWasm: true},
+		DNS:  DNS{Address: "localhost:15053", Timeout: 5 * time.Second},
+		Wasm: Wasm{Expiry: 24 * time.Hour, Purge: time.Hour, Timeout: 15 * time.Second, Retries: 5},
+		XDS:  XDS{ViaAgent: true, DebugPort: 15004, ProxyConfig: true, ConvertWasm: true},
 	}
 }
 
@@ -48,7 +49,8 @@ func TestParse(t *testing.T) {
 		{"draining", []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=1m", "TERMINATION_DRAIN_DURATION_SECONDS=0"}, func(e *Environment) {
 			e.ExitOnZeroActiveConnections, e.MinimumDrainDuration, e.TerminationDrainDuration = true, time.Minute, 0
 		}},
-		{"switches", []string{"DISABLE_ENVOY=1", "ENVOY_SKIP_DEPRECATED_LOGS=false", "ISTIO_DELTA_XDS=false"}, func(e *Environment) {
+		{"switches", []string{"DISABLE_ENVOY=1", "ENVOY_SKIP_DEPRECATED_LOGS=false", "ISTIO_DELTA_XDS=false", "MESHPILOT_HOT_RESTART=true"}, func(e *Environment) {
+			e.HotRestart = true
 			e.DisableEnvoy, e.SkipDeprecatedLogs, e.DeltaXDS = true, false, false
 		}},
 		{"bootstrap", []string{"ISTIO_BOOTSTRAP=/t", "ISTIO_BOOTSTRAP_OVERRIDE=/o"}, func(e *Environment) { e.BootstrapTemplate, e.BootstrapOverride = "/t", "/o" }},
@@ -57,6 +59,9 @@ func TestParse(t *testing.T) {
 		{"DNS", []string{"ISTIO_META_DNS_CAPTURE=true", "ISTIO_META_ENABLE_DNS_SERVER=1", "DNS_PROXY_ADDR=0.0.0.0:53", "DNS_FORWARD_PARALLEL=true", "DNS_FORWARD_TIMEOUT=1s"}, func(e *Environment) {
 			e.DNS = DNS{Capture: true, Serve: true, Address: "0.0.0.0:53", Parallel: true, Timeout: time.Second}
 			e.Metadata = map[string]any{"DNS_CAPTURE": "true", "ENABLE_DNS_SERVER": "1"}
+		}},
+		{"Wasm", []string{"WASM_INSECURE_REGISTRIES=a:5000, b", "WASM_MODULE_EXPIRY=1h", "WASM_PURGE_INTERVAL=1m", "WASM_HTTP_REQUEST_TIMEOUT=1s", "WASM_HTTP_REQUEST_MAX_RETRIES=0"}, func(e *Environment) {
+			e.Wasm = Wasm{Insecure: []string{"a:5000", "b"}, Expiry: time.Hour, Purge: time.Minute, Timeout: time.Second}
 		}},
 		{"ports and mark", []string{"ENVOY_STATUS_PORT=1", "ENVOY_PROMETHEUS_PORT=65535", "MESHPILOT_SOCKET_MARK=0x539"}, func(e *Environment) {
 			e.EnvoyStatusPort, e.EnvoyPrometheusPort, e.SocketMark = 1, 65535, 1337

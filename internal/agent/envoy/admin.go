@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,8 @@ type Admin struct {
 // NewAdmin gives a client of the admin interface at that address. Timeouts are those of the contexts.
 func NewAdmin(address netip.AddrPort) *Admin {
 	// The environment's HTTP_PROXY must not come between the agent and its own Envoy.
-	return &Admin{base: "http://" + address.String(), client: &http.Client{Transport: &http.Transport{Proxy: nil}}}
+	// Nor must a connection that is kept lead to an Envoy that another one has replaced.
+	return &Admin{base: "http://" + address.String(), client: &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}}
 }
 
 // Close gives up idle connections.
@@ -72,6 +74,23 @@ func (a *Admin) State(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return state, nil
+}
+
+// Epoch gives which of several Envoys that replace each other answers.
+func (a *Admin) Epoch(ctx context.Context) (int, error) {
+	text, err := a.Do(ctx, http.MethodGet, "/server_info", "")
+	if err != nil {
+		return 0, err
+	}
+	var info struct {
+		Options struct {
+			Epoch int `json:"restart_epoch"`
+		} `json:"command_line_options"`
+	}
+	if err := json.Unmarshal(text, &info); err != nil {
+		return 0, fmt.Errorf("ask envoy GET /server_info: %w", err)
+	}
+	return info.Options.Epoch, nil
 }
 
 // Stats gives the counters and gauges whose names match the regular expression and that were ever set.

@@ -19,14 +19,37 @@ type Settings struct {
 	// Addresses are the proxy's own.
 	Addresses          []netip.Addr
 	SkipDeprecatedLogs bool
+	// Family is how Envoys replace each other by hot restart; nil: they do not.
+	Family *Family
+}
+
+// Family is a row of Envoys of which each takes over from the one before.
+type Family struct {
+	// Epoch counts them from 0.
+	Epoch int
+	// BaseID tells the family from others of the host. The first one finds one that is free, and writes it to BaseIDFile.
+	BaseID     uint64
+	BaseIDFile string
+}
+
+// args are of hot restart. An Envoy that was replaced ends when it has drained for as long as that takes, and a third more, a
+// second at least.
+func (f *Family) args(drain time.Duration) []string {
+	if f == nil {
+		// Without an epoch there is no parent to take over from: the agent ends when Envoy does.
+		return []string{"--disable-hot-restart"}
+	}
+	list := []string{"--restart-epoch", strconv.Itoa(f.Epoch), "--parent-shutdown-time-s", strconv.FormatInt(int64(max(drain*4/3, drain+time.Second)/time.Second), 10)}
+	if f.Epoch == 0 {
+		return append(list, "--use-dynamic-base-id", "--base-id-path", f.BaseIDFile)
+	}
+	return append(list, "--base-id", strconv.FormatUint(f.BaseID, 10))
 }
 
 // Args gives the argument list, without the program's name. Node and log format are in the bootstrap.
 func Args(s Settings) []string {
-	args := []string{
-		"-c", s.ConfigFile,
-		// Without an epoch there is no parent to take over from: the agent ends when Envoy does.
-		"--disable-hot-restart",
+	args := append([]string{"-c", s.ConfigFile}, s.Family.args(s.Config.GetDrainDuration().AsDuration())...)
+	args = append(args,
 		"--drain-time-s", strconv.FormatInt(int64(s.Config.GetDrainDuration().AsDuration()/time.Second), 10),
 		// Tell every client at once, rather than ever more of them over the drain time: the pod may not have that long.
 		"--drain-strategy", "immediate",
@@ -34,7 +57,7 @@ func Args(s Settings) []string {
 		// Envoy's 10 s would keep access logs of a quiet proxy from the person who waits for them.
 		"--file-flush-interval-msec", strconv.FormatInt(s.Config.GetFileFlushInterval().AsDuration().Milliseconds(), 10),
 		"-l", s.Levels.Default,
-	}
+	)
 	if size := s.Config.GetFileFlushMinSizeKb(); size > 0 {
 		args = append(args, "--file-flush-min-size-kb", strconv.FormatUint(uint64(size), 10))
 	}

@@ -181,6 +181,12 @@ func TestParseErrors(t *testing.T) {
 
 // TestMonitor: each change of the workload's health is told once, after as many answers as it takes.
 func TestMonitor(t *testing.T) {
+	timed, err := FromReadiness(&networking.ReadinessProbe{
+		InitialDelaySeconds: 3, PeriodSeconds: 4, TimeoutSeconds: 5, HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{Port: 1}},
+	})
+	if err != nil || timed.Delay != 3*time.Second || timed.Period != 4*time.Second || timed.Probe.Timeout != 5*time.Second {
+		t.Errorf("initialDelaySeconds, periodSeconds, timeoutSeconds: %+v, %v", timed, err)
+	}
 	m, err := FromReadiness(&networking.ReadinessProbe{
 		SuccessThreshold: 2, FailureThreshold: 3, HealthCheckMethod: &networking.ReadinessProbe_Exec{Exec: &networking.ExecHealthCheckConfig{Command: []string{"true"}}},
 	})

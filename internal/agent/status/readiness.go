@@ -44,6 +44,7 @@ type Readiness struct {
 
 	mu       sync.Mutex
 	draining bool
+	handover bool
 	first    bool // clusters and listeners have come once
 	last     string
 }
@@ -59,6 +60,21 @@ func (r *Readiness) Drain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.draining = true
+}
+
+// Handover says that one Envoy is being replaced by another: until it is done nobody can be asked, and the proxy is as ready
+// as it was.
+func (r *Readiness) Handover(underWay bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handover = underWay
+}
+
+// asBefore says whether Envoy is not to be asked, because another one was ready that serves still.
+func (r *Readiness) asBefore() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.handover && r.last == ""
 }
 
 // Check gives nil if the proxy is ready, or else why it is not. It logs the answer if it is another than last time.
@@ -91,7 +107,7 @@ func (r *Readiness) check(ctx context.Context) error {
 	if err := r.agent(); err != nil {
 		return err
 	}
-	if r.envoy == nil {
+	if r.envoy == nil || r.asBefore() {
 		return nil
 	}
 	stats, err := r.envoy.Stats(ctx, statsFilter)

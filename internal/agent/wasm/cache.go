@@ -24,6 +24,14 @@ import (
 // maxDisk bounds the modules that are kept on disk, all together, in bytes.
 const maxDisk = 1 << 30
 
+const (
+	extension = ".wasm"
+	// unfinished begins the names of files that are being written.
+	unfinished = ".new-"
+	// leftover is the age from which on a file that nobody knows is of an agent that is gone.
+	leftover = time.Minute
+)
+
 // Module is what an extension asks for.
 type Module struct {
 	// URL is http, https or oci.
@@ -80,14 +88,16 @@ type fetcher struct {
 	transport *http.Transport
 	retries   int
 	insecure  map[string]bool
+	// limit is maxModule, or less in tests.
+	limit int64
 }
 
-// NewCache makes one. What is in the directory from before is forgotten, and removed by Run.
+// NewCache makes one. What is in the directory from before is not used: it may be anybody's.
 func NewCache(o Options) *Cache {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	c := &Cache{o: o, files: map[string]*entry{}, fetch: fetcher{transport: transport(o.Dialer), retries: o.Retries, insecure: map[string]bool{}}}
+	c := &Cache{o: o, files: map[string]*entry{}, fetch: fetcher{transport: transport(o.Dialer), retries: o.Retries, insecure: map[string]bool{}, limit: maxModule}}
 	for _, host := range o.Insecure {
 		c.fetch.insecure[host] = true
 	}
@@ -154,7 +164,7 @@ func (c *Cache) fetched(ctx context.Context, key string, m Module) (string, erro
 		return "", fmt.Errorf("fetch Wasm module %s: %w", shown(m.URL), err)
 	}
 	sum := sha256.Sum256(b)
-	path := filepath.Join(c.o.Dir, hex.EncodeToString(sum[:])+".wasm")
+	path := filepath.Join(c.o.Dir, hex.EncodeToString(sum[:])+extension)
 	if err := write(path, b); err != nil {
 		return "", fmt.Errorf("keep Wasm module: %w", err)
 	}
@@ -196,7 +206,7 @@ func write(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
 	if err != nil {
 		return err
 	}
@@ -246,6 +256,7 @@ func (c *Cache) drop(key string) {
 
 // Run drops modules that nobody asks for any more, until the context ends.
 func (c *Cache) Run(ctx context.Context) error {
+	c.sweep(time.Now())
 	tick := time.NewTicker(c.o.Purge)
 	defer tick.Stop()
 	defer c.fetch.transport.CloseIdleConnections()
@@ -255,6 +266,26 @@ func (c *Cache) Run(ctx context.Context) error {
 			return nil
 		case now := <-tick.C:
 			c.purge(now)
+		}
+	}
+}
+
+// sweep removes what an agent before this one left.
+func (c *Cache) sweep(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ours := map[string]bool{}
+	for _, e := range c.files {
+		ours[filepath.Base(e.path)] = true
+	}
+	found, _ := os.ReadDir(c.o.Dir) // there is none before the first module
+	for _, f := range found {
+		info, err := f.Info()
+		if err != nil || ours[f.Name()] || now.Sub(info.ModTime()) < leftover {
+			continue
+		}
+		if filepath.Ext(f.Name()) == extension || strings.HasPrefix(f.Name(), unfinished) {
+			_ = os.Remove(filepath.Join(c.o.Dir, f.Name())) // it is looked at again by the next agent
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (f *fetcher) byHTTP(ctx context.Context, what Module) ([]byte, error) {
 	client := &http.Client{Transport: f.transport}
 	wait := firstRetry
 	for attempt := 0; ; attempt++ {
-		b, again, err := get(ctx, client, what.URL)
+		b, again, err := f.get(ctx, client, what.URL)
 		if err == nil {
 			return checked(b, what.Checksum)
 		}
@@ -35,7 +35,7 @@ func (f *fetcher) byHTTP(ctx context.Context, what Module) ([]byte, error) {
 }
 
 // get makes one attempt, and says whether another may do better.
-func get(ctx context.Context, client *http.Client, url string) (b []byte, again bool, err error) {
+func (f *fetcher) get(ctx context.Context, client *http.Client, url string) (b []byte, again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, false, err
@@ -49,10 +49,10 @@ func get(ctx context.Context, client *http.Client, url string) (b []byte, again 
 		return nil, answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests,
 			fmt.Errorf("the server answers %s", answer.Status)
 	}
-	if b, err = bounded(answer.Body); err != nil {
+	if b, err = bounded(answer.Body, f.limit); err != nil {
 		return nil, !errors.Is(err, errTooBig), err
 	}
-	b, err = unpack(b)
+	b, err = unpack(b, f.limit)
 	return b, false, err
 }
 

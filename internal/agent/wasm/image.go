@@ -37,7 +37,7 @@ func (f *fetcher) byImage(ctx context.Context, what Module) ([]byte, error) {
 			layer = l
 		}
 	}
-	if size, err := layer.Size(); err != nil || size > maxModule {
+	if size, err := layer.Size(); err != nil || size > f.limit {
 		return nil, errors.Join(errTooBig, err)
 	}
 	packed, err := layer.Compressed() // which checks the digest
@@ -45,11 +45,11 @@ func (f *fetcher) byImage(ctx context.Context, what Module) ([]byte, error) {
 		return nil, fmt.Errorf("read a layer: %w", err)
 	}
 	defer func() { _ = packed.Close() }()
-	b, err := bounded(packed)
+	b, err := bounded(packed, f.limit)
 	if err != nil {
 		return nil, fmt.Errorf("read a layer: %w", err)
 	}
-	return unpack(b)
+	return unpack(b, f.limit)
 }
 
 func (f *fetcher) image(ctx context.Context, what Module) (v1.Image, error) {

@@ -18,15 +18,15 @@ const (
 	moduleFile = "plugin.wasm"
 )
 
-var errTooBig = fmt.Errorf("the module has more than %d bytes", maxModule)
+var errTooBig = errors.New("the module has more bytes than modules may have")
 
 // bounded reads all of it, up to a bound.
-func bounded(r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxModule+1))
+func bounded(r io.Reader, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > maxModule {
+	if int64(len(b)) > limit {
 		return nil, errTooBig
 	}
 	return b, nil
@@ -36,18 +36,18 @@ func bounded(r io.Reader) ([]byte, error) {
 func isModule(b []byte) bool { return bytes.HasPrefix(b, []byte("\x00asm")) }
 
 // unpack gives the module in what was fetched: the bytes themselves, or compressed, or the file plugin.wasm of an archive.
-func unpack(b []byte) ([]byte, error) {
+func unpack(b []byte, limit int64) ([]byte, error) {
 	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(bytes.NewReader(b))
 		if err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)
 		}
-		if b, err = bounded(z); err != nil {
+		if b, err = bounded(z, limit); err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)
 		}
 	}
 	if !isModule(b) {
-		inside, err := fromArchive(bytes.NewReader(b))
+		inside, err := fromArchive(bytes.NewReader(b), limit)
 		if err != nil {
 			return nil, fmt.Errorf("neither a Wasm module nor an archive with one: %w", err)
 		}
@@ -60,7 +60,7 @@ func unpack(b []byte) ([]byte, error) {
 }
 
 // fromArchive gives the file plugin.wasm of a tar archive. Nothing of the archive is written anywhere, and links lead nowhere.
-func fromArchive(r io.Reader) ([]byte, error) {
+func fromArchive(r io.Reader, limit int64) ([]byte, error) {
 	archive := tar.NewReader(r)
 	for range maxEntries {
 		header, err := archive.Next()
@@ -71,7 +71,7 @@ func fromArchive(r io.Reader) ([]byte, error) {
 			return nil, err
 		}
 		if header.Typeflag == tar.TypeReg && (header.Name == moduleFile || header.Name == "./"+moduleFile) {
-			return bounded(archive)
+			return bounded(archive, limit)
 		}
 	}
 	return nil, fmt.Errorf("no file %s among the first %d", moduleFile, maxEntries)

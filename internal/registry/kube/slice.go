@@ -113,8 +113,7 @@ type sliceReader struct {
 	*problems
 
 	endpoints []mesh.Endpoint
-	held      int  // addresses that wait for their pod
-	waitsFor  name // the first such pod
+	held      int // addresses that wait for their pod
 }
 
 type slicePort struct {
@@ -132,7 +131,8 @@ func (r *sliceReader) shards() (usual, clusterSet *mesh.Shard) {
 		r.read(slice)
 	}
 	if r.held > 0 {
-		r.add(config.Warning, "endpoints", fmt.Sprintf("%d held back until their pods are known (the first one: %s)", r.held, r.waitsFor))
+		// How many and which is not said: where many pods are lost at once that changes with each of them.
+		r.add(config.Warning, "endpoints", "some are held back until the pods that they refer to are known")
 	}
 	slices.SortFunc(r.endpoints, compareEndpoints)
 	hidden, confined := r.c.confined(r.service)
@@ -210,9 +210,7 @@ func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1
 	var p *pod
 	if refers {
 		if p = r.c.pods[k]; p == nil || !p.is(e.TargetRef.UID) {
-			if r.held++; r.held == 1 {
-				r.waitsFor = k
-			}
+			r.held++
 			return
 		}
 	} else {

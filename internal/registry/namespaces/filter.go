@@ -17,7 +17,8 @@ import (
 // Options say whose objects are looked at.
 type Options struct {
 	// Sources are the names of the sources whose objects are filtered: those that read the API server of the cluster whose
-	// Namespaces they are. Objects of other sources (files, config over xDS) pass through, as in Istio. None: all are filtered.
+	// Namespaces they are. Objects of other sources (files, config over xDS) pass through, as in Istio. None: all are filtered, as
+	// soon as there is any Namespace: files often have none, and then nothing in them is meant to be left out.
 	Sources []string
 }
 
@@ -26,6 +27,7 @@ type Filter struct {
 	options    Options
 	selectors  []labels.Selector // nil: every namespace is chosen
 	namespaces map[string]*namespace
+	present    int // of them have a Namespace
 	wrong      []config.Problem
 }
 
@@ -85,14 +87,22 @@ func (f *Filter) setObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 }
 
 func (f *Filter) setNamespace(out mesh.Batch, op mesh.Op, c *config.Config) mesh.Batch {
-	n := f.namespace(c.Name)
+	n, before := f.namespace(c.Name), f.present
+	if n.labels != nil {
+		f.present--
+	}
 	n.labels = nil
 	if op == mesh.Upsert {
+		f.present++
 		if n.labels = c.Labels; n.labels == nil {
 			n.labels = labels.Set{}
 		}
 	}
-	out = f.turn(out, n)
+	if len(f.options.Sources) == 0 && (before == 0) != (f.present == 0) {
+		out = f.turnAll(out) // the first one, or the last
+	} else {
+		out = f.turn(out, n)
+	}
 	f.forget(c.Name, n)
 	return out
 }
@@ -118,7 +128,7 @@ func (f *Filter) forget(name string, n *namespace) {
 // chooses says whether a namespace is to be looked at. One whose Namespace is not there, or not yet, has no labels to choose
 // it by.
 func (f *Filter) chooses(n *namespace) bool {
-	if f.selectors == nil {
+	if f.selectors == nil || len(f.options.Sources) == 0 && f.present == 0 {
 		return true
 	}
 	return n.labels != nil && slices.ContainsFunc(f.selectors, func(s labels.Selector) bool { return s.Matches(n.labels) })
@@ -136,6 +146,10 @@ func (f *Filter) setSelectors(out mesh.Batch, source string, list []*meshconfig.
 		return out
 	}
 	f.selectors = next
+	return f.turnAll(out)
+}
+
+func (f *Filter) turnAll(out mesh.Batch) mesh.Batch {
 	for _, name := range slices.Sorted(maps.Keys(f.namespaces)) {
 		out = f.turn(out, f.namespaces[name])
 	}

@@ -66,7 +66,7 @@ func settings(teams ...string) mesh.Event {
 
 // TestSelection changes one thing after the other, and looks at what is seen.
 func TestSelection(t *testing.T) {
-	f, got := namespaces.New(namespaces.Options{}), seen{}
+	f, got := namespaces.New(namespaces.Options{Sources: []string{"cluster"}}), seen{}
 	step := func(name string, want []string, events ...mesh.Event) {
 		t.Helper()
 		got.apply(t, f.Convert(events))
@@ -174,7 +174,7 @@ func TestWrongSelector(t *testing.T) {
 
 // TestPodComesAgain: a Pod that was held back is the same when it comes.
 func TestPodComesAgain(t *testing.T) {
-	f := namespaces.New(namespaces.Options{})
+	f := namespaces.New(namespaces.Options{Sources: []string{"cluster"}})
 	pod := object(api.Pod, "a", "p", "1")
 	always := corev1.ContainerRestartPolicyAlways
 	pod.Config.Hash, pod.Config.Labels = 7, map[string]string{"app": "web"}
@@ -202,6 +202,26 @@ func TestPodComesAgain(t *testing.T) {
 	}
 }
 
+// TestFilesWithoutNamespaces: who has no Namespaces at all has nothing to choose by, and wants no objects left out.
+func TestFilesWithoutNamespaces(t *testing.T) {
+	f, got := namespaces.New(namespaces.Options{}), seen{}
+	for i, step := range []struct {
+		batch mesh.Batch
+		want  bool
+	}{
+		{mesh.Batch{settings("blue"), object(api.Service, "a", "s", "1")}, true},
+		{mesh.Batch{namespace("b", "blue")}, false},
+		{mesh.Batch{namespace("a", "blue")}, true},
+		{mesh.Batch{gone(namespace("a", ""))}, false},
+		{mesh.Batch{gone(namespace("b", ""))}, true},
+	} {
+		got.apply(t, f.Convert(step.batch))
+		if have := got["Service/a/s"] != ""; have != step.want {
+			t.Errorf("step %d: seen %t, want %t", i, have, step.want)
+		}
+	}
+}
+
 // TestOtherSources: objects that other sources have are no matter of the cluster's namespaces.
 func TestOtherSources(t *testing.T) {
 	f := namespaces.New(namespaces.Options{Sources: []string{"cluster"}})
@@ -221,7 +241,12 @@ func TestHistory(t *testing.T) {
 	teams := []string{"", "blue", "red"}
 	choices := [][]string{nil, {"blue"}, {"red"}, {"blue", "red"}, {"green"}}
 	rapid.Check(t, func(t *rapid.T) {
-		f, got := namespaces.New(namespaces.Options{}), seen{}
+		files := rapid.Bool().Draw(t, "files")
+		options := namespaces.Options{Sources: []string{"cluster"}}
+		if files {
+			options.Sources = nil
+		}
+		f, got := namespaces.New(options), seen{}
 		objects, labels, selectors, version := map[string]string{}, map[string]string{}, []string(nil), 0
 		for range rapid.IntRange(1, 30).Draw(t, "batches") {
 			var batch mesh.Batch
@@ -253,7 +278,7 @@ func TestHistory(t *testing.T) {
 		want := seen{}
 		for key, v := range objects {
 			team, there := labels[strings.Split(key, "/")[1]]
-			chosen := len(selectors) == 0
+			chosen := len(selectors) == 0 || files && len(labels) == 0
 			for _, s := range selectors {
 				chosen = chosen || there && s == team
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ type Clusters struct {
 	statuses map[mesh.ClusterID]Status
 	readers  map[mesh.ClusterID]any
 	clients  map[mesh.ClusterID]*kube.Client
+	changed  chan struct{} // is closed when clients differ
 }
 
 // sourceName is the feed's name.
@@ -82,6 +84,7 @@ func New(o Options) *Clusters {
 		members: map[mesh.ClusterID]*member{}, next: map[mesh.ClusterID]*member{}, failed: map[mesh.ClusterID]string{},
 		problems: map[config.Key][]config.Problem{},
 		statuses: map[mesh.ClusterID]Status{}, readers: map[mesh.ClusterID]any{}, clients: map[mesh.ClusterID]*kube.Client{},
+		changed: make(chan struct{}),
 	}
 }
 
@@ -317,6 +320,7 @@ func (c *Clusters) say(problems map[config.Key][]config.Problem) mesh.Batch {
 func (c *Clusters) report() {
 	states := map[mesh.ClusterID]string{}
 	c.mu.Lock()
+	before := maps.Clone(c.clients)
 	clear(c.readers)
 	clear(c.clients)
 	for id, s := range c.statuses {
@@ -327,6 +331,10 @@ func (c *Clusters) report() {
 			s.Services, s.Workloads, s.Shards, s.began = m.said.counts[services], m.said.counts[workloads], m.said.counts[shards], m.began
 		}
 		c.statuses[id], states[id] = s, s.State
+	}
+	if !maps.Equal(before, c.clients) {
+		close(c.changed)
+		c.changed = make(chan struct{})
 	}
 	c.mu.Unlock()
 	c.o.Metrics.Remote(states)

@@ -278,6 +278,52 @@ func TestLife(t *testing.T) {
 	l.end(again)
 }
 
+// TestEach: who does something for each cluster begins as clusters come and ends as they go, or have another kubeconfig.
+func TestEach(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, time.Hour)
+	l.put("one", map[string]string{"one": token("a")})
+	began, ended := make(chan string, 10), make(chan string, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		l.clusters.Each(ctx, func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
+			name := string(id) + "/" + client.Config.BearerToken
+			began <- name
+			<-ctx.Done()
+			ended <- name
+		})
+	}()
+	expect := func(c chan string, want string) {
+		t.Helper()
+		for limit := time.After(patience); ; {
+			select {
+			case got := <-c:
+				if got != want {
+					t.Fatalf("got %s, want %s", got, want)
+				}
+				return
+			case b := <-l.out:
+				l.take(b)
+			case <-limit:
+				t.Fatalf("waited in vain for %s", want)
+			}
+		}
+	}
+	l.run()
+	one := l.open("one", "a")
+	l.say(one, one.synced("x"))
+	expect(began, "one/a")
+	l.put("one", map[string]string{"one": token("b")})
+	expect(ended, "one/a")
+	expect(began, "one/b")
+	l.remove("one")
+	expect(ended, "one/b")
+	cancel()
+	<-finished
+}
+
 // TestTimeout: a cluster that does not come up holds up the start for a time, and is taken up later.
 func TestTimeout(t *testing.T) {
 	t.Parallel()

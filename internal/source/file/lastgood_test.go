@@ -142,7 +142,7 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.rename(f.path(".pipe"), f.path("f.yaml"))
-	f.untilState("a=a", "error in f.yaml: unreadable object (f.yaml): cannot be read, what was last read from it stays: not a regular file")
+	f.untilState("a=a", "error in f.yaml: f.yaml: cannot be read, what was last read from it stays: not a regular file")
 	f.atomically("f.yaml", rule("a", "b"))
 	f.untilState("a=b")
 	// A link in a circle.
@@ -150,7 +150,7 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.rename(f.path(".link"), f.path("f.yaml"))
-	f.untilState("a=b", "error in f.yaml: unreadable object (f.yaml): cannot be read, what was last read from it stays: too many levels of symbolic links")
+	f.untilState("a=b", "error in f.yaml: f.yaml: cannot be read, what was last read from it stays: too many levels of symbolic links")
 	f.remove("f.yaml")
 	f.untilState()
 }

@@ -180,7 +180,7 @@ func TestDirectoryMissingAtFirst(t *testing.T) {
 	}
 	f := follow(t, dir, Options{})
 	f.until("a problem", func() bool { return len(f.problems) == 1 })
-	if f.synced || !strings.Contains(f.state(), "error in : unreadable object ("+dir+"): cannot be read") {
+	if f.synced || !strings.Contains(f.state(), "error in : "+dir+": cannot be read") {
 		t.Errorf("synced %v with %s", f.synced, f.state())
 	}
 	write(t, dir+"/a.yaml", rule("a", "a"))

@@ -241,7 +241,7 @@ func TestRightsThatAreLost(t *testing.T) {
 	r.look()
 	setRules(t, client, role)
 	f.Cut() // the API server looks at rights when a watch begins
-	r.await("a Problem", func() bool { return r.has("Service in "+ns, "forbidden", "stays in use") })
+	r.await("a Problem", func() bool { return r.has("Service cannot be read", "forbidden", "stays in use") })
 	if err := client.CoreV1().Services(ns).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +310,7 @@ func TestFirstListRefused(t *testing.T) {
 				t.Error("in sync without services")
 			}
 			r.mu.Unlock()
-			if why := r.source.Waiting(); !strings.Contains(why, "Service in "+ns+" (the test says 403") {
+			if why := r.source.Waiting(); !strings.Contains(why, "Service (the test says 403") {
 				t.Errorf("waiting for %q", why)
 			}
 			f.Set(nil)

@@ -41,7 +41,7 @@ func (s *Source) Health() []Health {
 func (s *Source) Waiting() string {
 	var list []string
 	for _, x := range s.store.waiting(false) {
-		text := x.what()
+		text := x.title
 		s.store.mu.Lock()
 		if x.err != nil {
 			text += " (" + brief(x.err) + ")"
@@ -97,17 +97,30 @@ func (s *store) deadlines(grace time.Duration) []time.Time {
 	return at
 }
 
-// failures gives the Problems of the source: each reason once, with the kinds that it is of.
-func (s *store) failures(now time.Time, grace time.Duration) []config.Problem {
-	kinds := map[string][]string{}
-	var reasons, doubts []string
+// failure is a reason why kinds cannot be read.
+type failure struct {
+	reason string
+	kinds  []string
+	whole  bool // all kinds
+}
+
+// problem says it to people.
+func (f failure) problem(source string) config.Problem {
+	what := strings.Join(f.kinds, ", ")
+	if f.whole {
+		what = "the API server"
+	}
+	return config.Problem{Origin: source, Severity: config.Error, Reason: what + " cannot be read: " + f.reason}
+}
+
+// failures gives what cannot be read, each reason once. A failure that was told already stays as it was told as long as it lasts
+// for one of its kinds: they mend one after the other, and that is no news.
+func (s *store) failures(now time.Time, grace time.Duration, told []failure) []failure {
+	var list []failure
 	followed := 0
 	s.each(func(x *shard) {
 		if x == s.definitions || x.installed || !x.kind.Custom {
 			followed++
-		}
-		if n := x.missing(); n > 0 {
-			doubts = append(doubts, fmt.Sprintf("a list of %s lacks %d of %d objects; they stay in use until another one lacks them too", x.what(), n, len(x.objects)))
 		}
 		if x.err == nil || !refused(x.err) && now.Sub(x.since) < grace {
 			return
@@ -116,39 +129,34 @@ func (s *store) failures(now time.Time, grace time.Duration) []config.Problem {
 		if !x.listed {
 			reason = brief(x.err) + "; nothing was read yet"
 		}
-		if kinds[reason] == nil {
-			reasons = append(reasons, reason)
+		i := slices.IndexFunc(list, func(f failure) bool { return f.reason == reason })
+		if i < 0 {
+			i = len(list)
+			list = append(list, failure{reason: reason})
 		}
-		kinds[reason] = append(kinds[reason], x.what())
+		list[i].kinds = append(list[i].kinds, x.title)
 	})
-	var list []config.Problem
-	add := func(text string) {
-		list = append(list, config.Problem{Origin: s.name, Severity: config.Error, Reason: text})
-	}
-	for _, reason := range reasons {
-		what := strings.Join(kinds[reason], ", ")
-		if len(kinds[reason]) == followed && followed > 1 {
-			what = "the API server"
+	for i, f := range list {
+		list[i].whole = len(f.kinds) == followed && followed > 1
+		for _, old := range told {
+			if old.reason == f.reason && (old.whole || !slices.ContainsFunc(f.kinds, func(k string) bool { return !slices.Contains(old.kinds, k) })) {
+				list[i] = old
+			}
 		}
-		add(what + " cannot be read: " + reason)
 	}
-	for _, text := range doubts {
-		add(text)
-	}
-	slices.SortFunc(list, config.Problem.Compare)
 	return list
 }
 
-// what names a shard for people.
-func (s *shard) what() string {
-	text := string(s.kind.Kind)
-	if s.only != "" {
-		text += " " + s.only
-	}
-	if s.namespace != "" {
-		text += " in " + s.namespace
-	}
-	return text
+// doubts gives what lists lacked and is kept.
+func (s *store) doubts() []config.Problem {
+	var list []config.Problem
+	s.each(func(x *shard) {
+		if n := x.missing(); n > 0 {
+			list = append(list, config.Problem{Origin: s.name, Severity: config.Error, Reason: fmt.Sprintf(
+				"a list of %s lacks %d of %d objects; they stay in use until another one lacks them too", x.title, n, len(x.objects))})
+		}
+	})
+	return list
 }
 
 // missing gives how many objects are kept that a list lacked.

@@ -20,7 +20,9 @@ type run struct {
 	began    time.Time
 	synced   bool
 
-	problems []config.Problem // of the source, as they were sent last
+	// told are the failures, and problems the Problems of the source as they were sent last, when that was reported.
+	told     []failure
+	problems []config.Problem
 	reported time.Time
 }
 
@@ -87,7 +89,12 @@ func (r *run) report(now time.Time) mesh.Batch {
 	if now.Sub(r.reported) < problemPause {
 		return nil
 	}
-	list := r.store.failures(now, r.o.Grace)
+	r.told = r.store.failures(now, r.o.Grace, r.told)
+	list := r.store.doubts()
+	for _, f := range r.told {
+		list = append(list, f.problem(r.Name()))
+	}
+	slices.SortFunc(list, config.Problem.Compare)
 	if slices.Equal(list, r.problems) {
 		return nil
 	}

@@ -19,6 +19,7 @@ type shard struct {
 	kind      api.KindInfo
 	namespace string // empty: all
 	only      string // the name of the one object that is followed; empty: all are
+	title     string // for people
 	objects   map[types.NamespacedName]*entry
 
 	// installed says that a custom kind is there to be followed, listed that a list was read to its end.
@@ -58,9 +59,8 @@ type state struct {
 func stateOf(c *config.Config) state { return state{true, c.Hash, c.Generation} }
 
 var (
-	_ cache.ReflectorStore         = (*shard)(nil)
-	_ cache.ReflectorBookmarkStore = (*shard)(nil)
-	_ cache.TransformingStore      = (*shard)(nil)
+	_ cache.ReflectorStore    = (*shard)(nil)
+	_ cache.TransformingStore = (*shard)(nil)
 )
 
 // Transformer makes of an object what is kept of it, as it arrives, so that a list is never there in full.
@@ -199,9 +199,6 @@ func (s *shard) dropMissing(there map[types.NamespacedName]bool) {
 
 // Resync is of no use here.
 func (s *shard) Resync() error { return nil }
-
-// Bookmark tells that the watch is alive.
-func (s *shard) Bookmark(string) error { return nil }
 
 // put takes up an object. The store is locked.
 func (s *shard) put(a *arrival) {

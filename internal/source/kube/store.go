@@ -63,7 +63,12 @@ func newStore(o Options) *store {
 		for _, ns := range namespaces {
 			for _, name := range all(o.Names) {
 				x := s.newShard(info, ns)
-				x.only = name
+				if x.only = name; name != "" {
+					x.title += " " + name
+				}
+				if len(namespaces) > 1 {
+					x.title += " in " + ns
+				}
 				s.shards = append(s.shards, x)
 			}
 		}
@@ -75,7 +80,7 @@ func newStore(o Options) *store {
 }
 
 func (s *store) newShard(kind api.KindInfo, namespace string) *shard {
-	return &shard{store: s, kind: kind, namespace: namespace, objects: map[types.NamespacedName]*entry{}}
+	return &shard{store: s, kind: kind, namespace: namespace, title: string(kind.Kind), objects: map[types.NamespacedName]*entry{}}
 }
 
 // signal says that there is something to look at.

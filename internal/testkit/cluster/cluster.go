@@ -138,8 +138,9 @@ func (c *Cluster) makePlace() (err error) {
 	return err
 }
 
-func (c *Cluster) say(format string, args ...any) {
-	c.options.Output("%5.1fs  %s", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
+// say tells what has been reached, and when.
+func (c *Cluster) say(what string) {
+	c.options.Output("%5.1fs  %s", time.Since(c.began).Seconds(), what)
 }
 
 func (c *Cluster) makeDir() (err error) {

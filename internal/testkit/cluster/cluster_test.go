@@ -191,7 +191,7 @@ func TestControllers(t *testing.T) {
 	}
 	within(t, 20*time.Second, func() error {
 		if _, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the namespace is still there (%v)", err)
+			return fmt.Errorf("the namespace is still there (%w)", err)
 		}
 		return nil
 	})

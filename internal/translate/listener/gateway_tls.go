@@ -52,9 +52,9 @@ func (p *gatewayPlanner) withheld(s *view.GatewayServer) bool {
 			p.problem(s.Object.Key, serverField(s)+".tls.credentialName",
 				"gateways in the namespace "+own+" whose service account may not read Secrets there do not serve this")
 			return true
-		case n.Store == mesh.GatewaySecret && !p.v.Snapshot.MayRefer(own, n.Namespace, n.Object):
+		case n.Store == mesh.GatewaySecret && n.Namespace != own && (s.Object.Namespace != own || !p.v.Snapshot.MayRefer(own, n.Namespace, n.Object)):
 			p.problem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways in the namespace "+own+
-				" do not serve this: no ReferenceGrant in "+n.Namespace+" lets them have the Secret "+n.Object)
+				" do not serve this: no ReferenceGrant in "+n.Namespace+" lets Gateways of theirs name the Secret "+n.Object)
 			return true
 		}
 	}

@@ -34,6 +34,9 @@ func anchors(m *meshconfig.MeshConfig) (list []string, problems []config.Problem
 		case c.GetSpiffeBundleUrl() != "":
 			note(field+".spiffeBundleUrl", config.Warning, "trust bundles are not fetched yet: the certificates there are not trusted")
 		}
+		if len(c.GetTrustDomains()) > 0 {
+			note(field+".trustDomains", config.Warning, "has no effect: the certificate is trusted whatever the trust domain")
+		}
 	}
 	for i, text := range m.GetDefaultConfig().GetCaCertificatesPem() {
 		add(fmt.Sprintf("defaultConfig.caCertificatesPem[%d]", i), text)

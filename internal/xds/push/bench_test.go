@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
@@ -61,4 +62,53 @@ func BenchmarkFanOut(b *testing.B) {
 			running.Wait()
 		})
 	}
+}
+
+// BenchmarkDistribution counts who has what one object shapes, and 100, among 5,000 proxies of 50 classes with 1,000 clusters each.
+func BenchmarkDistribution(b *testing.B) {
+	m, gen := pushtest.New(b, 1000), new(pushtest.Generators)
+	p := push.New(push.Options{Generators: gen.Table()})
+	m.Publish = p.Publish
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	p.Publish(m.Current(), everything())
+	const streams, classes = 5000, 50
+	var arrived sync.WaitGroup
+	arrived.Add(2 * streams) // CDS and LDS
+	for i := range streams {
+		c := p.Connect(pushtest.Proxy(i, fmt.Sprint("ns", i%classes)), stream.Delta, "bench")
+		c.Request(stream.Request{TypeURL: api.ClusterType})
+		running.Go(func() {
+			defer c.Close()
+			for first := true; ; first = false {
+				s, err := c.Next(ctx)
+				if err != nil {
+					return
+				}
+				c.Sent(s, 0, 0)
+				c.Request(stream.Request{TypeURL: s.TypeURL, Nonce: s.Nonce})
+				if first {
+					c.Request(stream.Request{TypeURL: api.ListenerType})
+				}
+				arrived.Done()
+			}
+		})
+	}
+	arrived.Wait()
+	for _, n := range []int{1, 100} {
+		objects := map[config.Key]struct{}{}
+		for i := range n {
+			objects[config.Key{Kind: api.Service, Namespace: "default", Name: fmt.Sprint("s", i)}] = struct{}{}
+		}
+		b.Run(fmt.Sprintf("%dobjects", n), func(b *testing.B) {
+			for b.Loop() {
+				if d := p.Distribution(objects); d.Reach[service] != (push.Reach{Proxies: streams, Acknowledged: streams}) {
+					b.Fatalf("it reaches %+v", d.Reach[service])
+				}
+			}
+		})
+	}
+	cancel()
+	running.Wait()
 }

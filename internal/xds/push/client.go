@@ -66,6 +66,7 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 		p: p, proxy: proxy, mode: mode, peer: peer, connected: p.clock.Now(), wake: make(chan struct{}, 1),
 		machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern}),
 	}
+	defer c.tellBegin()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ids++

@@ -23,7 +23,7 @@ type Options struct {
 	Clock   Clock
 	// Debounce is how changes are gathered.
 	Debounce Debounce
-	// Secrets, if set, is told which secrets a stream asks for, each time that changes, so that somebody can see to it that they
+	// Secrets, if set, is told of each stream, which secrets it asks for, each time that changes, and when it ends, so that somebody can see to it that they
 	// are in the snapshot. It must not block.
 	Secrets func(Subscription)
 	// Workers bounds how many producers make resources at the same time; 0: one for each CPU.

@@ -14,8 +14,10 @@ type Subscription struct {
 	// Stream is the ID of the Client.
 	Stream string
 	Proxy  *mesh.Proxy
-	// Names are sorted SDS names, none when the stream has ended. The list must not be changed.
+	// Names are sorted SDS names, none at first. The list must not be changed.
 	Names []string
+	// Ended says that the stream has ended.
+	Ended bool
 }
 
 // subscription is what was last told of a stream.
@@ -38,14 +40,23 @@ func (c *Client) tell(e stream.Event) {
 		return
 	}
 	c.told.names = names
-	c.p.secrets(Subscription{c.id, c.proxy, names})
+	c.p.secrets(Subscription{Stream: c.id, Proxy: c.proxy, Names: names})
 }
 
-// tellEnd tells that the stream asks for nothing any more.
-func (c *Client) tellEnd() {
-	c.told.mu.Lock()
-	defer c.told.mu.Unlock()
-	if c.told.ended = true; len(c.told.names) > 0 {
+// tellBegin tells that there is the stream.
+func (c *Client) tellBegin() {
+	if c.p.secrets != nil {
 		c.p.secrets(Subscription{Stream: c.id, Proxy: c.proxy})
 	}
+}
+
+// tellEnd tells that the stream has ended.
+func (c *Client) tellEnd() {
+	if c.p.secrets == nil {
+		return
+	}
+	c.told.mu.Lock()
+	defer c.told.mu.Unlock()
+	c.told.ended = true
+	c.p.secrets(Subscription{Stream: c.id, Proxy: c.proxy, Ended: true})
 }

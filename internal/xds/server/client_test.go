@@ -148,10 +148,21 @@ func (h *harness) connect(mode stream.Mode, node *corev3.Node) *client {
 	return open(h.t, h.dial(), mode, node)
 }
 
+// connectAs has a context with what the client sends along.
+func (h *harness) connectAs(ctx context.Context, mode stream.Mode, node *corev3.Node) *client {
+	h.t.Helper()
+	return openAs(ctx, h.t, h.dial(), mode, node)
+}
+
 func open(t testing.TB, conn *grpc.ClientConn, mode stream.Mode, node *corev3.Node) *client {
 	t.Helper()
+	return openAs(context.Background(), t, conn, mode, node)
+}
+
+func openAs(ctx context.Context, t testing.TB, conn *grpc.ClientConn, mode stream.Mode, node *corev3.Node) *client {
+	t.Helper()
 	c := &client{t: t, mode: mode, node: node, answers: make(chan answer, 100)}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	c.end = cancel
 	t.Cleanup(cancel)
 	ads := discoveryv3.NewAggregatedDiscoveryServiceClient(conn)

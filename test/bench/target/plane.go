@@ -40,7 +40,8 @@ type Settings struct {
 	// XDS serves plain text, SecureXDS TLS with the Keys; HTTP and Monitoring have pages.
 	XDS, SecureXDS, HTTP, Monitoring string
 	Keys                             *Keys
-	// Kubeconfig is of an empty API server: most versions of istiod do not start without one.
+	// Kubeconfig is of the API server that config and services come from, or of an empty one where they come from elsewhere: most
+	// versions of istiod do not start without one.
 	Kubeconfig string
 	// Environment is added to that of this program.
 	Environment []string
@@ -84,7 +85,12 @@ func (p Plane) command(s Settings) (args, environment []string, err error) {
 		args = append(args, "--registries="+registries, "--ctrlz_port", "0", "--ctrlz_address", "127.0.0.1")
 		environment = append(environment, "ENABLE_CA_SERVER=false")
 	default:
-		args = append(args, "--registries=")
+		registries := ""
+		if s.Kubeconfig != "" && s.ConfigDir == "" && s.ConfigSource == "" {
+			registries = "Kubernetes"
+			args = append(args, "--kubeconfig", s.Kubeconfig)
+		}
+		args = append(args, "--registries="+registries)
 	}
 	return args, append(environment, s.Environment...), nil
 }

@@ -23,10 +23,6 @@ func newEvents(ctx context.Context, client kubernetes.Interface, node string) *e
 	return &events{b, b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: node})}
 }
 
-func (e *events) normal(object *corev1.Pod, reason, message string) {
-	e.recorder.Event(object, corev1.EventTypeNormal, reason, message)
-}
-
 func (e *events) warning(object *corev1.Pod, reason, format string, args ...any) {
 	e.recorder.Event(object, corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...))
 }

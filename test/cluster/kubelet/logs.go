@@ -93,9 +93,12 @@ func (k *kubelet) followLog(ctx context.Context, out io.Writer, f *os.File, name
 
 // skipToTail goes to where the last lines begin.
 func skipToTail(f *os.File, lines string) error {
+	if lines == "" {
+		return nil // all of it
+	}
 	n, err := strconv.Atoi(lines)
 	if err != nil {
-		return nil // all of it
+		return err
 	}
 	text, err := io.ReadAll(f)
 	if err != nil {

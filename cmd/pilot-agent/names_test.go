@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// TestNames: with DNS capture the proxy is ready once it knows the mesh's names, and answers for them as they change; kubelet's
+// probes reach the application by way of the agent.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	app := newService(t)
+	at := fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0])
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane := newControlPlane(t, l)
+	a := startAgent(t, settings{
+		config: map[string]any{"discoveryAddress": l.Addr().String()},
+		env: []string{
+			"ISTIO_META_DNS_CAPTURE=true", "DNS_PROXY_ADDR=" + at,
+			fmt.Sprintf(`ISTIO_KUBE_APP_PROBERS={"/app-health/app/readyz":{"httpGet":{"path":"/","port":%d}}}`, app.port),
+		},
+	})
+	a.awaitLog(t, "the proxy is not ready: the DNS proxy has no name table from the control plane yet")
+	for _, ip := range []string{"10.96.0.1", "10.96.0.2"} {
+		plane.setNames(mesh.NameTable{"web.ns.svc.cluster.local": {IPs: []string{ip}, Registry: mesh.Kubernetes, ShortName: "web", Namespace: "ns"}})
+		eventually(t, "the name", func() error {
+			reply, err := dns.Exchange(new(dns.Msg).SetQuestion("web.", dns.TypeA), at)
+			if err != nil {
+				return err
+			}
+			if len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != ip { //nolint:forcetypeassert // asked for A
+				return fmt.Errorf("answer %v", reply)
+			}
+			return nil
+		})
+	}
+	a.awaitReady(t)
+	check(t, want(get(a.status, "/debug/ndsz"), 200, `"web.ns.svc.cluster.local":{"ips":["10.96.0.2"],"registry":"Kubernetes","shortname":"web","namespace":"ns"}`))
+	check(t, want(get(a.status, "/app-health/app/readyz"), 200, "hello"))
+	check(t, want(get(a.status, "/stats/prometheus"), 200, "istio_agent_dns_requests_total"))
+	if len(plane.connected()) != 1 {
+		t.Errorf("streams of %v", plane.connected())
+	}
+}

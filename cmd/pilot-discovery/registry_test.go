@@ -1,0 +1,37 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/registry/kube"
+)
+
+// TestRegistryEnvironment: Istio's variables for how services are made of objects, and their defaults.
+func TestRegistryEnvironment(t *testing.T) {
+	read := func(variables map[string]string) (o discovery.Registry) {
+		e := environment{lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}
+		e.registry(&o)
+		if e.err != nil {
+			t.Error(e.err)
+		}
+		return o
+	}
+	if diff := cmp.Diff(discovery.Registry{}, read(nil)); diff != "" {
+		t.Errorf("defaults: -want +got:\n%s", diff)
+	}
+	want := discovery.Registry{
+		IngressNamespace: "edge", ReadyOnly: true, DualStack: true, IgnoreWorkloadEntries: true, IgnorePods: true,
+		ClusterSet: kube.ClusterSet{Exports: true, Hosts: true, Local: true},
+	}
+	got := read(map[string]string{
+		"K8S_INGRESS_NS": "edge", "PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS": "false", "ISTIO_DUAL_STACK": "true",
+		"PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES": "false", "PILOT_ENABLE_SERVICEENTRY_SELECT_PODS": "false",
+		"ENABLE_MCS_SERVICE_DISCOVERY": "true", "ENABLE_MCS_HOST": "true", "ENABLE_MCS_CLUSTER_LOCAL": "true",
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
+	"github.com/meshpilot/meshpilot/internal/agent/environment"
+	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
+	"github.com/meshpilot/meshpilot/internal/agent/secret"
+	"github.com/meshpilot/meshpilot/internal/agent/status"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+)
+
+// TestSettings: the authorities of ProxyConfig go to whoever keeps the identity, from the start and as they change; what cannot
+// be read is refused.
+func TestSettings(t *testing.T) {
+	a := &agent{Options: Options{Log: slog.New(slog.DiscardHandler)}, metrics: status.NewMetrics()}
+	a.renewer = a.newRenewer(controlplane.Target{}, secret.NewStore())
+	for _, test := range []struct{ pem, want string }{
+		{string(pki.Authority("a").CertificatePEM()), ""},
+		{"no PEM", ""},
+		{"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "ProxyConfig.caCertificatesPem: certificate 1"},
+	} {
+		text, err := json.Marshal(map[string]any{"caCertificatesPem": []string{test.pem}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := proxyconfig.Effective(proxyconfig.Layer{Name: "test", YAML: string(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := proto.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.useSettings(body); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%.20q: %v, want %q", test.pem, err, test.want)
+		}
+	}
+	if err := a.useSettings([]byte{0xff}); err == nil {
+		t.Error("what is no ProxyConfig is taken")
+	}
+}
+
+// TestHasIdentity: who gets a certificate from whom. Tokens do not go to a control plane in plain text.
+func TestHasIdentity(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, test := range map[string]struct {
+		config, env string
+		want        bool
+	}{
+		"a mesh":                       {"", "", true},
+		"in plain text":                {"controlPlaneAuthPolicy: NONE", "", false},
+		"an authority by itself":       {"controlPlaneAuthPolicy: NONE", "CA_ADDR=ca:15012", true},
+		"a control plane in the clear": {"{controlPlaneAuthPolicy: NONE, discoveryAddress: 'istiod:15010'}", "", false},
+	} {
+		config, err := proxyconfig.Effective(proxyconfig.Layer{Name: "test", YAML: test.config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		env, err := environment.Parse(environment.List([]string{test.env}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := HasIdentity(config, env); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

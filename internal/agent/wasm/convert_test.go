@@ -1,0 +1,102 @@
+package wasm
+
+func resourceOf(t *testing.T, config proto.Message) *discoveryv3.Resource {
+	t.Helper()
+	packed, err := anypb.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := anypb.New(&corev3.TypedExtensionConfig{Name: "ns.plugin", TypedConfig: packed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &discoveryv3.Resource{Name: "ns.plugin", Resource: r}
+}
+
+func plugin(url string, change func(*wasmv3.PluginConfig)) *wasmv3.PluginConfig {
+	p := &wasmv3.PluginConfig{Name: "ns.plugin", Vm: &wasmv3.PluginConfig_VmConfig{VmConfig: &wasmv3.VmConfig{
+		Code: &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Remote{Remote: &corev3.RemoteDataSource{
+			HttpUri: &corev3.HttpUri{Uri: url, Timeout: durationpb.New(10 * time.Second)}, Sha256: "nil",
+		}}},
+		EnvironmentVariables: &wasmv3.EnvironmentVariables{KeyValues: map[string]string{policyVariable: "Always", versionVariable: "7", "OWN": "1"}},
+	}}}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+// TestConvert: extensions get files, and are told nothing that is the agent's; those whose module is not to be had let pass what
+// their strategy says.
+func TestConvert(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/m" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(module())
+	}))
+	defer server.Close()
+	c := newCache(t)
+	convert := func(config proto.Message) *anypb.Any {
+		t.Helper()
+		r := resourceOf(t, config)
+		if err := c.Convert(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		var e corev3.TypedExtensionConfig
+		if err := r.GetResource().UnmarshalTo(&e); err != nil || e.GetName() != "ns.plugin" {
+			t.Fatalf("%v, %v", &e, err)
+		}
+		return e.GetTypedConfig()
+	}
+	for _, f := range []interface {
+		proto.Message
+		GetConfig() *wasmv3.PluginConfig
+	}{&httpwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}, &networkwasmv3.Wasm{Config: plugin(server.URL+"/m", nil)}} {
+		got := convert(f)
+		proto.Reset(f)
+		if err := got.UnmarshalTo(f); err != nil {
+			t.Fatal(err)
+		}
+		vm := f.GetConfig().GetVmConfig()
+		if path := vm.GetCode().GetLocal().GetFilename(); filepath.Dir(path) != c.o.Dir {
+			t.Errorf("code at %q", path)
+		}
+		if v := vm.GetEnvironmentVariables().GetKeyValues(); len(v) != 1 || v["OWN"] != "1" {
+			t.Errorf("variables %v", v)
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*wasmv3.PluginConfig)
+		open   bool
+	}{
+		"by default":   {nil, false},
+		"open, of old": {func(p *wasmv3.PluginConfig) { p.FailOpen = true }, true}, //nolint:staticcheck // as control planes say it
+		"open":         {func(p *wasmv3.PluginConfig) { p.FailurePolicy = wasmv3.FailurePolicy_FAIL_OPEN }, true},
+		"closed":       {func(p *wasmv3.PluginConfig) { p.FailurePolicy = wasmv3.FailurePolicy_FAIL_CLOSED }, false},
+		"no pull secret": {func(p *wasmv3.PluginConfig) {
+			p.GetVmConfig().EnvironmentVariables.KeyValues[secretVariable] = ""
+		}, false},
+	} {
+		var rbac httprbacv3.RBAC
+		if err := convert(&httpwasmv3.Wasm{Config: plugin(server.URL+"/none", test.change)}).UnmarshalTo(&rbac); err != nil {
+			t.Fatal(err)
+		}
+		if open := rbac.GetRules() == nil; open != test.open {
+			t.Errorf("%s: everything passes %v", name, open)
+		}
+	}
+	router := &routerv3.Router{SuppressEnvoyHeaders: true}
+	if got := convert(router); !got.MessageIs(router) {
+		t.Errorf("what is no Wasm becomes %v", got)
+	}
+	if err := c.Convert(t.Context(), &discoveryv3.Resource{Resource: &anypb.Any{TypeUrl: "x"}}); err == nil {
+		t.Error("what is no extension is taken")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Convert(gone, resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL+"/m2", nil)})); err == nil {
+		t.Error("an extension is converted for nobody")
+	}
+}

@@ -1,0 +1,92 @@
+package wasm
+
+// TestRegistry: modules are artifacts or the last layers of images, behind a name and a password where there is one.
+func TestRegistry(t *testing.T) {
+	var authorized atomic.Int64
+	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/secret/") {
+			if user, password, ok := r.BasicAuth(); !ok || user != "u" || password != "p" {
+				w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+				http.Error(w, "who are you?", http.StatusUnauthorized)
+				return
+			}
+			authorized.Add(1)
+		} else if r.Header.Get("Authorization") != "" && strings.Contains(r.URL.Path, "/open/") {
+			t.Error("credentials for what is open")
+		}
+		if r.URL.Path == "/v2/" && strings.Contains(r.UserAgent(), "go-containerregistry") && r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusOK)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	push := func(path string, layer v1.Layer) string {
+		image, err := mutate.AppendLayers(empty.Image, layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reference, err := name.ParseReference(host+path, name.Insecure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := httptest.NewServer(inner)
+		defer plain.Close()
+		target, err := name.ParseReference(strings.TrimPrefix(plain.URL, "http://")+path, name.Insecure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(target, image); err != nil {
+			t.Fatal(err)
+		}
+		digest, err := image.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reference
+		return digest.Hex
+	}
+	inTar, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(archive(t, module(), file("plugin.wasm")))), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	artifact := push("/open/artifact:v1", static.NewLayer(module(), contentLayer))
+	push("/open/image:v1", inTar)
+	push("/secret/image:v1", inTar)
+	http.DefaultClient.CloseIdleConnections()
+	remote.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // it is one
+
+	c := newCache(t, func(o *Options) { o.Insecure = []string{host} })
+	secret := []byte(fmt.Sprintf(`{"auths":{"http://%s/v2/":{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("u:p"))))
+	for _, test := range []struct {
+		m    Module
+		want string
+	}{
+		{Module{URL: "oci://" + host + "/open/artifact:v1", Checksum: artifact}, ""},
+		{Module{URL: "oci://" + host + "/open/artifact@sha256:" + artifact}, ""},
+		{Module{URL: "oci://" + host + "/open/image:v1"}, ""},
+		{Module{URL: "oci://" + host + "/secret/image:v1", PullSecret: secret}, ""},
+		{Module{URL: "oci://" + host + "/open/artifact:v1", Checksum: sumOf(nil)}, "the image's digest is"},
+		{Module{URL: "oci://" + host + "/secret/image:v1"}, "401"},
+		{Module{URL: "oci://" + host + "/open/none:v1"}, "NAME_UNKNOWN"},
+		{Module{URL: "oci://" + host + "/open/image:v1", PullSecret: []byte("user:password")}, "no .dockerconfigjson"},
+		{Module{URL: "oci://"}, "could not parse reference"},
+	} {
+		path, err := c.File(t.Context(), test.m)
+		if test.want == "" {
+			if b, err2 := os.ReadFile(path); err != nil || err2 != nil || !bytes.Equal(b, module()) {
+				t.Errorf("%s: %q, %v", test.m.URL, b, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "password") {
+			t.Errorf("%s: %v, want …%s…", test.m.URL, err, test.want)
+		}
+	}
+	if authorized.Load() == 0 {
+		t.Error("nobody had to say who they are")
+	}
+}
+

@@ -1,0 +1,240 @@
+package wasm
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	httpwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/wasm/v3"
+	networkwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/wasm/v3"
+	wasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/wasm/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// module is the smallest there is: nothing but how modules begin.
+func module(more ...byte) []byte { return append([]byte("\x00asm\x01\x00\x00\x00"), more...) }
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func gzipped(t *testing.T, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// archive makes a tar archive of headers, those of files with that content.
+func archive(t *testing.T, content []byte, headers ...tar.Header) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range headers {
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(content))
+		}
+		h.Mode = 0o644
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write(content); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func file(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg} }
+
+func newCache(t *testing.T, change ...func(*Options)) *Cache {
+	t.Helper()
+	o := Options{Dir: t.TempDir(), Expiry: time.Hour, Purge: time.Hour, Timeout: 20 * time.Second, Dialer: &net.Dialer{}, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&o)
+	}
+	c := NewCache(o)
+	t.Cleanup(c.fetch.transport.CloseIdleConnections)
+	return c
+}
+
+// TestUnpack: modules come as they are, compressed, or in archives; archives lead nowhere else.
+func TestUnpack(t *testing.T) {
+	const limit = 1 << 20
+	for name, test := range map[string]struct {
+		in   []byte
+		want string // of the error
+	}{
+		"a module":             {module(), ""},
+		"compressed":           {gzipped(t, module()), ""},
+		"an archive":           {archive(t, module(), file("readme"), file("plugin.wasm")), ""},
+		"a compressed archive": {gzipped(t, archive(t, module(), file("./plugin.wasm"))), ""},
+		"nothing":              {nil, "no file plugin.wasm"},
+		"a page":               {[]byte("<html>" + strings.Repeat(" ", 600)), "neither a Wasm module nor an archive"},
+		"compressed nonsense":  {[]byte{0x1f, 0x8b, 1}, "decompress"},
+		"outside":              {archive(t, module(), file("../plugin.wasm")), "no file plugin.wasm"},
+		"absolute":             {archive(t, module(), file("/plugin.wasm")), "no file plugin.wasm"},
+		"a link":               {archive(t, nil, tar.Header{Name: "plugin.wasm", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), "no file plugin.wasm"},
+		"not a module inside":  {archive(t, []byte("text"), file("plugin.wasm")), "not a Wasm module"},
+		"a bomb":               {gzipped(t, make([]byte, limit+1)), "more bytes than"},
+		"many files":           {archive(t, nil, make([]tar.Header, maxEntries+1)...), "no file plugin.wasm among"},
+	} {
+		got, err := unpack(test.in, limit)
+		if test.want == "" && (err != nil || !bytes.Equal(got, module())) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %.100q, %v; want …%s…", name, got, err, test.want)
+		}
+	}
+}
+
+// TestRefused: addresses at which credentials are kept are not asked, however they are named.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]bool{
+		"169.254.169.254": true, "::ffff:169.254.169.254": true, "fe80::1": true, "fd00:ec2::254": true, "0.0.0.0": true, "::": true, "224.0.0.1": true,
+		"10.0.0.1": false, "127.0.0.1": false, "192.0.2.1": false, "fd00::1": false, "2001:db8::1": false,
+	} {
+		if got := refused(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: refused %v", text, got)
+		}
+	}
+	server := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/latest", http.StatusFound))
+	defer server.Close()
+	c := newCache(t)
+	for _, address := range []string{"http://169.254.169.254/m", "http://[::ffff:a9fe:a9fe]/m", server.URL, "oci://169.254.169.254/a:b", "oci://[fe80::1]:5000/a:b"} {
+		_, err := c.File(t.Context(), Module{URL: address, Timeout: 20 * time.Second})
+		if err == nil || !strings.Contains(err.Error(), "link-local") && !strings.Contains(err.Error(), "could not parse reference") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestWebServer: modules are fetched once, checked, and asked for again as their policy says.
+func TestWebServer(t *testing.T) {
+	var asked atomic.Int64
+	fails := atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		switch {
+		case fails.Add(-1) >= 0:
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+		case r.URL.Path == "/none":
+			http.NotFound(w, r)
+		case r.URL.Path == "/slow":
+			<-r.Context().Done()
+		default:
+			_, _ = w.Write(module([]byte(r.URL.Path)...))
+		}
+	}))
+	defer server.Close()
+	c := newCache(t, func(o *Options) { o.Retries = 2 })
+	get := func(m Module) (string, error) {
+		m.URL = server.URL + m.URL
+		return c.File(t.Context(), m)
+	}
+	want := func(path string, err error, n int64) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(path); err != nil || !isModule(b) {
+			t.Errorf("%s has %q, %v", path, b, err)
+		}
+		if got := asked.Swap(0); got != n {
+			t.Errorf("asked %d times, want %d", got, n)
+		}
+	}
+	fails.Store(2)
+	path, err := get(Module{URL: "/a"})
+	want(path, err, 3)
+	path, err = get(Module{URL: "/a"})
+	want(path, err, 0)
+	path, err = get(Module{URL: "/a", Checksum: sumOf(module([]byte("/a")...))})
+	want(path, err, 1)
+	path, err = get(Module{URL: "/a", Fresh: true, Version: "1"})
+	want(path, err, 1)
+	path, err = get(Module{URL: "/a", Fresh: true, Version: "1"})
+	want(path, err, 0)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	path, err = get(Module{URL: "/a"})
+	want(path, err, 1)
+
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if _, err := get(Module{URL: "/b"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := asked.Swap(0); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	for m, want := range map[difference]string{
+		{"/a", strings.Repeat("0", 64), 0}: "its SHA-256 is", {"/none", "", 0}: "404", {"/slow", "", 10 * time.Millisecond}: "deadline exceeded",
+	} {
+		if _, err := get(Module{URL: m.url, Checksum: m.checksum, Timeout: m.timeout}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want …%s…", m, err, want)
+		}
+	}
+	if _, err := c.File(t.Context(), Module{URL: "file:///etc/passwd"}); err == nil {
+		t.Error("a file is fetched")
+	}
+	// What nobody asks for goes, the file with the last that has it.
+	c.purge(time.Now().Add(2 * time.Hour))
+	if left, err := os.ReadDir(c.o.Dir); err != nil || len(left) > 0 || len(c.files) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// difference is what differs between modules of a table.
+type difference struct {
+	url, checksum string
+	timeout       time.Duration
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const deployment = `# A comment.
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {template: {spec: {containers: [{name: web, image: "web:1"}]}}}
+`
+
+func runInject(t *testing.T, in string, args ...string) (out, said string, err error) {
+	t.Helper()
+	c := New()
+	var stdout, stderr bytes.Buffer
+	c.SetArgs(append([]string{"inject", "-f", "-"}, args...))
+	c.SetIn(strings.NewReader(in))
+	c.SetOut(&stdout)
+	c.SetErr(&stderr)
+	err = c.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestInject injects without a cluster: by what is built in, and by files.
+func TestInject(t *testing.T) {
+	t.Run("built in", func(t *testing.T) {
+		out, said, err := runInject(t, deployment, "--offline", "-n", "shop")
+		if err != nil || said != "" {
+			t.Fatal(err, said)
+		}
+		for _, want := range []string{"# A comment.", "name: istio-init", "name: istio-proxy", "namespaces/shop/deployments/web"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is not in\n%s", want, out)
+			}
+		}
+	})
+	t.Run("native", func(t *testing.T) {
+		out, _, err := runInject(t, deployment, "--offline", "--nativeSidecars", "true")
+		if err != nil || !strings.Contains(out, "restartPolicy: Always") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	files := []string{
+		"--valuesFile", write(t, `{"greeting": "hello"}`), "--meshConfigFile", write(t, "trustDomain: td"),
+	}
+	t.Run("a configuration", func(t *testing.T) {
+		config := write(t, "policy: enabled\ntemplates:\n  sidecar: |\n    metadata: {labels: {g: \"{{ .Values.greeting }}-{{ .MeshConfig.TrustDomain }}-{{ .Revision }}\"}}\n")
+		out, _, err := runInject(t, deployment, append(files, "--injectConfigFile", config, "--revision", "canary")...)
+		if err != nil || !strings.Contains(out, "g: hello-td-canary") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("a template alone", func(t *testing.T) {
+		out, _, err := runInject(t, deployment, append(files, "--injectConfigFile", write(t, "metadata: {labels: {g: \"{{ .Values.greeting }}\"}}"))...)
+		if err != nil || !strings.Contains(out, "g: hello") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("left alone", func(t *testing.T) {
+		out, said, err := runInject(t, strings.Replace(deployment, "template: {spec: {", "template: {spec: {hostNetwork: true, ", 1), "--offline")
+		if err != nil || strings.Contains(out, "istio-proxy") || !strings.Contains(said, "Deployment web is left as it is") {
+			t.Errorf("%v %q\n%s", err, said, out)
+		}
+	})
+	t.Run("no cluster", func(t *testing.T) {
+		_, _, err := runInject(t, deployment, "--kubeconfig", filepath.Join(t.TempDir(), "none"))
+		if err == nil || !strings.Contains(err.Error(), "--offline") {
+			t.Error(err)
+		}
+	})
+	t.Run("wrong flag", func(t *testing.T) {
+		if _, _, err := runInject(t, deployment, "--offline", "--nativeSidecars", "maybe"); err == nil {
+			t.Error("it was taken")
+		}
+	})
+}

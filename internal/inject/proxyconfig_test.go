@@ -1,0 +1,52 @@
+package inject
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestProxyConfigObjects looks at each field of an object of kind ProxyConfig in the pod that it is for, and in one that it is not.
+func TestProxyConfigObjects(t *testing.T) {
+	const object = `{apiVersion: networking.istio.io/v1beta1, kind: ProxyConfig, metadata: {name: x, namespace: shop},
+  spec: {selector: {matchLabels: {app: web}}, concurrency: 7, environmentVariables: {COLOR: green}, image: {imageType: distroless}}}`
+	body, err := yaml.YAMLToJSON([]byte(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := settings(t, caseSettings{ProxyConfigs: []jsonText{body}})
+	effects := []string{`"concurrency":7`, "name: COLOR\n      value: green", "-distroless"}
+	chosen := readPod(t, []byte(plainPod))
+	other := chosen.DeepCopy()
+	other.Labels["app"] = "other"
+	for _, effect := range effects {
+		if text, _ := injected(t, s, caseSettings{}, chosen); !strings.Contains(string(text), effect) {
+			t.Errorf("%s is not in\n%s", effect, text)
+		}
+		if text, _ := injected(t, s, caseSettings{}, other); strings.Contains(string(text), effect) {
+			t.Errorf("%s is in a pod that was not selected", effect)
+		}
+	}
+}
+
+// TestMeshConfigFields looks at what of a MeshConfig only injection reads.
+func TestMeshConfigFields(t *testing.T) {
+	for field, c := range map[string]struct {
+		mesh   map[string]any
+		effect string
+		gone   bool // the effect is that this is not there
+	}{
+		"enablePrometheusMerge": {map[string]any{"enablePrometheusMerge": false}, "prometheus.io/scrape", true},
+		"holdApplicationUntilProxyStarts": {
+			map[string]any{"defaultConfig": map[string]any{"holdApplicationUntilProxyStarts": true}}, "- pilot-agent\n          - wait", false,
+		},
+		"imageType": {map[string]any{"defaultConfig": map[string]any{"image": map[string]any{"imageType": "debug"}}}, "-debug", false},
+	} {
+		without, _ := injected(t, settings(t, caseSettings{}), caseSettings{}, readPod(t, []byte(plainPod)))
+		with, _ := injected(t, settings(t, caseSettings{Mesh: c.mesh}), caseSettings{}, readPod(t, []byte(plainPod)))
+		if strings.Contains(string(without), c.effect) != c.gone || strings.Contains(string(with), c.effect) == c.gone {
+			t.Errorf("%s has no effect:\n%s", field, with)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package secret
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+const accessObjects = `---
+kind: Gateway
+metadata: {name: own, namespace: shop}
+spec:
+  selector: {app: gateway}
+  servers:
+  - {port: {number: 443, name: a, protocol: HTTPS}, hosts: [a.example.com], tls: {mode: SIMPLE, credentialName: "kubernetes-gateway://shop/named"}}
+  - {port: {number: 443, name: b, protocol: HTTPS}, hosts: [b.example.com], tls: {mode: SIMPLE, credentialName: "kubernetes-gateway://vault/granted"}}
+  - {port: {number: 443, name: c, protocol: HTTPS}, hosts: [c.example.com], tls: {mode: SIMPLE, credentialName: "kubernetes-gateway://vault/kept"}}
+---
+kind: Gateway
+metadata: {name: theirs, namespace: elsewhere}
+spec:
+  selector: {app: gateway}
+  servers:
+  - {port: {number: 443, name: d, protocol: HTTPS}, hosts: [d.example.com], tls: {mode: SIMPLE, credentialName: "kubernetes-gateway://shop/unnamed"}}
+---
+kind: ReferenceGrant
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: grant, namespace: vault}
+spec:
+  from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: shop}]
+  to: [{group: "", kind: Secret, name: granted}]
+`
+
+// TestEntitled (T-GW-SECRET) asks for every kind of name as every kind of proxy, with one generator (T-SDS-CACHE): whatever was given to
+// whom before, each gets what is its own.
+func TestEntitled(t *testing.T) {
+	a, key := newAuthority("a"), pki.NewKey()
+	text := strings.Builder{}
+	text.WriteString(accessObjects)
+	for _, x := range [][2]string{{"shop", "named"}, {"shop", "unnamed"}, {"vault", "granted"}, {"vault", "kept"}} {
+		text.WriteString(manifest("Secret", x[0], x[1], map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key), "ca.crt": a.pem}))
+	}
+	m := fixture.New(t, []byte(text.String()), nil)
+	account := func(name string) mesh.Account {
+		return mesh.Account{Cluster: "Kubernetes", Namespace: "shop", Name: name}
+	}
+	m.Send(mesh.Event{Right: &mesh.Right{Account: account("allowed"), Allowed: true}}, mesh.Event{Right: &mesh.Right{Account: account("refused")}})
+	see := func(text string) *view.View {
+		v := m.View(fixture.Proxy(t, []byte(text)))
+		return view.Build(v.Snapshot, Scope(v.Key))
+	}
+	const gateway = "type: router, labels: {app: gateway}, namespace: "
+	proxies := map[string]*view.View{
+		"allowed": see("{" + gateway + "shop, account: allowed}"), "refused": see("{" + gateway + "shop, account: refused}"),
+		"unknown": see("{" + gateway + "shop, account: nobody}"), "nobody": see("{" + gateway + "shop}"),
+		"other": see("{type: router, namespace: shop, account: allowed}"), "elsewhere": see("{" + gateway + "elsewhere, account: allowed}"),
+		"sidecar": see("{namespace: shop, labels: {app: gateway}, account: refused}"),
+	}
+	g := NewGenerator(Entitled)
+	for range 2 {
+		for name, who := range map[string]string{
+			"kubernetes://named":                      "allowed other",
+			"kubernetes://shop/named":                 "allowed other",
+			"kubernetes://vault/granted":              "",
+			"kubernetes-gateway://shop/named":         "allowed other refused unknown",
+			"kubernetes-gateway://shop/unnamed":       "allowed other",
+			"kubernetes-gateway://vault/granted":      "allowed refused unknown",
+			"kubernetes-gateway://vault/kept":         "",
+			"kubernetes://named-cacert":               "allowed refused unknown nobody other sidecar",
+			"kubernetes-gateway://shop/named-cacert":  "allowed refused unknown nobody other sidecar",
+			"kubernetes-gateway://vault/kept-cacert":  "",
+			"kubernetes://vault/granted-cacert":       "",
+			"kubernetes-gateway://vault/granted/more": "",
+		} {
+			for proxy, v := range proxies {
+				want := strings.Contains(" "+who+" ", " "+proxy+" ")
+				if got := g.Named(v, name) != nil; got != want {
+					t.Errorf("%s asks for %s: given %v, want %v", proxy, name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestAffectedByAccess: a grant or a Gateway that changes what proxies may have is followed.
+func TestAffectedByAccess(t *testing.T) {
+	m := fixture.New(t, []byte(accessObjects), nil)
+	v := m.View(fixture.Proxy(t, []byte("{type: router, namespace: shop, labels: {app: gateway}, account: a}")))
+	names := []string{"kubernetes-gateway://vault/granted", "kubernetes://named"}
+	g := NewGenerator(Entitled)
+	for _, k := range []config.Key{{Kind: api.ReferenceGrant, Namespace: "vault", Name: "grant"}, {Kind: api.Gateway, Namespace: "shop", Name: "own"}} {
+		d := snapshot.Delta{Configs: map[config.Key]struct{}{k: {}}}
+		if got := g.Affected(v, v, d, names); !Touched(v, v.Snapshot, d) || len(got) != 1 || got[0] != names[0] {
+			t.Errorf("%s: affected are %q", k, got)
+		}
+	}
+	d := snapshot.Delta{Configs: map[config.Key]struct{}{{Kind: api.Gateway, Namespace: "shop", Name: "another"}: {}}}
+	if Touched(v, v.Snapshot, d) {
+		t.Error("a Gateway that does not select the proxy touches it")
+	}
+}
+
+// TestDemandOf: what proxies ask for is read only where it can be theirs, or somebody configured it.
+func TestDemandOf(t *testing.T) {
+	s := fixture.New(t, []byte(accessObjects), nil).Snapshot()
+	known := fixture.Proxy(t, []byte("{type: router, namespace: shop, labels: {app: gateway}, account: a}"))
+	unknown := fixture.Proxy(t, []byte("{type: router, namespace: shop}"))
+	secret := func(ns, name string) config.Key { return config.Key{Kind: api.Secret, Namespace: ns, Name: name} }
+	for _, c := range []struct {
+		proxy            *mesh.Proxy
+		name             string
+		objects, private []config.Key
+	}{
+		{known, "kubernetes://cert", nil, []config.Key{secret("shop", "cert")}},
+		{known, "kubernetes://vault/granted", nil, nil},
+		{known, "kubernetes-gateway://vault/granted", []config.Key{secret("vault", "granted")}, nil},
+		{known, "kubernetes-gateway://vault/not-configured", nil, nil},
+		{known, "kubernetes://cert-cacert", []config.Key{secret("shop", "cert-cacert"), secret("shop", "cert")}, nil},
+		{unknown, "kubernetes://cert", nil, nil},
+		{unknown, "kubernetes://cert-cacert", nil, nil},
+		{known, "default", nil, nil},
+	} {
+		d := DemandOf(s, c.proxy, []string{c.name})
+		if !slices.Equal(d.Objects, c.objects) || !slices.Equal(d.Private, c.private) {
+			t.Errorf("%s: %v, private %v; want %v, private %v", c.name, d.Objects, d.Private, c.objects, c.private)
+		}
+	}
+	want := "kubernetes-gateway://shop/named kubernetes-gateway://shop/unnamed kubernetes-gateway://vault/granted kubernetes-gateway://vault/kept"
+	if got := strings.Join(Expected(s, known), " "); got != want {
+		t.Errorf("expected are %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// register is told of workloads, and writes down what of.
+type register struct {
+	refuse error
+
+	mu   sync.Mutex
+	said []string
+}
+
+func (r *register) say(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said = append(r.said, text)
+}
+
+func (r *register) Wants(p *mesh.Proxy) bool { return p.Metadata.AutoRegisterGroup != "" }
+
+func (r *register) Connect(_ context.Context, p *mesh.Proxy) (Workload, error) {
+	if r.refuse != nil {
+		return nil, r.refuse
+	}
+	r.say("here: " + p.Metadata.AutoRegisterGroup)
+	return r, nil
+}
+
+func (r *register) Health(healthy bool, message string) {
+	if healthy {
+		message = "well"
+	}
+	r.say(message)
+}
+
+func (r *register) Close() { r.say("gone") }
+
+func (r *register) has(want ...string) func() bool {
+	return func() bool { r.mu.Lock(); defer r.mu.Unlock(); return slices.Equal(r.said, want) }
+}
+
+func TestWorkloadsAreToldOf(t *testing.T) {
+	for _, mode := range []stream.Mode{stream.SotW, stream.Delta} {
+		t.Run(mode.String(), func(t *testing.T) {
+			r := new(register)
+			h := serve(t, 3, Options{Workloads: r})
+			node := testNode(0)
+			node.Metadata.Fields["AUTO_REGISTER_GROUP"] = structpb.NewStringValue("vms")
+			c := h.connect(mode, nil)
+			c.ask(healthType, nil, nil) // before anything is known of it
+			c.node = node
+			c.ask(api.ClusterType, nil, nil)
+			c.ack(c.want(api.ClusterType), nil, "")
+			h.wait("the first word of its health", r.has("here: vms", "well"))
+			c.ack(answer{typeURL: healthType}, nil, "connection refused")
+			h.wait("that it is ill", r.has("here: vms", "well", "connection refused"))
+			c.ask(healthType, nil, nil)
+			h.wait("that it is well", r.has("here: vms", "well", "connection refused", "well"))
+			c.end()
+			h.wait("that it is gone", r.has("here: vms", "well", "connection refused", "well", "gone"))
+
+			other := h.connect(mode, testNode(1))
+			other.ask(api.ClusterType, nil, nil)
+			other.want(api.ClusterType)
+			other.ask(healthType, nil, nil)
+			other.end()
+			r.refuse = status.Error(codes.PermissionDenied, "no")
+			again := testNode(2)
+			again.Metadata.Fields["AUTO_REGISTER_GROUP"] = structpb.NewStringValue("vms")
+			c = h.connect(mode, again)
+			c.ask(api.ClusterType, nil, nil)
+			if err := c.wantEnd(); status.Code(err) != codes.PermissionDenied {
+				t.Errorf("the stream of one that is refused ended with %v", err)
+			}
+			if !r.has("here: vms", "well", "connection refused", "well", "gone")() {
+				t.Errorf("it was told of others: %q", r.said)
+			}
+		})
+	}
+}
