@@ -46,12 +46,16 @@ cluster: envoy ## bring up a Kubernetes cluster with meshpilot installed, and le
 cluster-down: ## take that cluster down
 	@$(BIN)/meshcluster down
 
+.PHONY: programs
+programs: ## build what test clusters are made of into the user's cache, if it is not there (9 minutes)
+	@$(GO) run ./test/cluster/cmd/meshcluster build
+
 .PHONY: test
-test: envoy build ## run every test
+test: envoy build programs ## run every test
 	$(GO) test ./...
 
 .PHONY: race
-race: envoy build ## run every test with the race detector
+race: envoy build programs ## run every test with the race detector
 	$(GO) test -race ./...
 
 .PHONY: golden
@@ -64,6 +68,11 @@ BENCH ?=
 bench: build ## measure the control plane with a fleet of proxies (SIZE=large; BENCH='more flags'), see docs/BENCHMARKS.md
 	$(GO) build -o $(BIN)/ ./test/bench/cmd/meshbench
 	$(BIN)/meshbench run --plane $(BIN)/pilot-discovery --size $(SIZE) --json $(BIN)/bench.json $(BENCH)
+
+.PHONY: bench-kube
+bench-kube: build ## measure what the control plane takes to read and hold a large API server (BENCH='--plane istiod=/path/to/istiod')
+	$(GO) build -o $(BIN)/ ./test/bench/cmd/kubebench
+	$(BIN)/kubebench --plane meshpilot=$(BIN)/pilot-discovery $(BENCH)
 
 .PHONY: bench-go
 bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory

@@ -108,10 +108,24 @@ kind: Sidecar
 metadata: {name: x}
 spec: {outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: web, subset: v9, port: {number: 80}}}}`,
 			[]string{`spec.outboundTrafficPolicy.egressProxy.subset: no DestinationRule gives "web.default.svc.cluster.local" a subset "v9": connections to unknown destinations fail`}},
-		"a kind without effect": {`
+		"a selector in the root namespace": {`
 kind: PeerAuthentication
-metadata: {name: x}
+metadata: {name: x, namespace: istio-system}
+spec: {selector: {matchLabels: {app: a}}, mtls: {mode: STRICT}}`,
+			[]string{`spec.selector: selects nothing in the root namespace, where only a policy for all workloads of the mesh has effect`}},
+		"two policies for all workloads": {`
+kind: PeerAuthentication
+metadata: {name: older, creationTimestamp: "2020-01-01T00:00:00Z"}
+spec: {}
+---
+kind: PeerAuthentication
+metadata: {name: x, creationTimestamp: "2021-01-01T00:00:00Z"}
 spec: {mtls: {mode: STRICT}}`,
+			[]string{`spec.selector: has no effect: the older PeerAuthentication/default/older is for the same workloads`}},
+		"a kind without effect": {`
+kind: RequestAuthentication
+metadata: {name: x}
+spec: {jwtRules: [{issuer: a}]}`,
 			[]string{`: this kind is not enforced yet: calls are neither authenticated nor refused by it`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,6 +53,7 @@ func (p RootPublisher) Run(ctx context.Context) error {
 	configMaps, namespaces := named.Core().V1().ConfigMaps(), all.Core().V1().Namespaces()
 	// A publisher that is killed leaves nothing half done, so a short pause after failures will do.
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second))
+	defer queue.ShutDown() // also where the caches were never in sync
 	enqueue := func(name func(metav1.Object) string) cache.ResourceEventHandlerFuncs {
 		add := func(o any) {
 			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {

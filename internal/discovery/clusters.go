@@ -73,7 +73,7 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 		Client: client, Name: "kubernetes/" + string(id), Kinds: append(kubesource.ServiceKinds(), kubesource.ClusterSetKinds()...),
 		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics,
 	})
-	return remote.Parts{Source: source, Converters: []registry.Converter{
+	return remote.Parts{Source: withRoots{source, s, id, client}, Converters: []registry.Converter{
 		namespaces.New(namespaces.Options{}),
 		kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,

@@ -10,8 +10,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
@@ -91,5 +93,24 @@ func TestNothingIsPublishedBeforeAllAreInSync(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// without is a filter that takes the objects of a namespace out.
+type without string
+
+func (w without) Convert(batch mesh.Batch) mesh.Batch {
+	return slices.DeleteFunc(slices.Clone(batch), func(e mesh.Event) bool { return e.Config != nil && e.Config.Namespace == string(w) })
+}
+
+// TestFiltersComeFirst: what a filter takes out is nowhere, also not among the objects that are kept for people.
+func TestFiltersComeFirst(t *testing.T) {
+	p := &pipeline{Options: Options{Filters: []registry.Converter{without("hidden")}, Converters: []registry.Converter{without("seen")}}}
+	object := func(namespace string) mesh.Event {
+		return mesh.Event{Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.Ingress, Namespace: namespace, Name: "x"}}}}
+	}
+	out := p.convert(mesh.Batch{object("hidden"), object("seen")})
+	if len(out) != 1 || out[0].Config.Namespace != "seen" {
+		t.Errorf("left are %v", out)
 	}
 }

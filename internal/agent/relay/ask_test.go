@@ -1,5 +1,25 @@
 package relay
 
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+)
+
 // TestAsk: questions go out on Envoy's stream, and the answers come back to whoever asked, in turn.
 func TestAsk(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {

@@ -1,5 +1,21 @@
 package relay
 
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+)
+
 // TestBothEndsBlock: both ends write as fast as they can and read slowly, through small windows. Neither waits for ever, and
 // what waits stays small.
 func TestBothEndsBlock(t *testing.T) {
@@ -115,4 +131,3 @@ func TestTooManyTypes(t *testing.T) {
 		t.Errorf("%d requests, %v", len(q.list), err)
 	}
 }
-

@@ -56,6 +56,9 @@ func outgoing(name, help string) *prometheus.CounterVec {
 // Registerer is where the agent's parts register metrics of their own. Names get the agent's prefix.
 func (m *Metrics) Registerer() prometheus.Registerer { return m.own }
 
+// Describe says which metrics there are, those of the agent's parts too.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to) }
+
 // Asked records a request for a certificate.
 func (m *Metrics) Asked(took time.Duration, err error) {
 	const csr = "csr"

@@ -1,5 +1,28 @@
 package wasm
 
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
 // TestRegistry: modules are artifacts or the last layers of images, behind a name and a password where there is one.
 func TestRegistry(t *testing.T) {
 	var authorized atomic.Int64
@@ -89,4 +112,3 @@ func TestRegistry(t *testing.T) {
 		t.Error("nobody had to say who they are")
 	}
 }
-

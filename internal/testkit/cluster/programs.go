@@ -26,7 +26,7 @@ type program struct {
 // programs lists all of them.
 func programs() []program {
 	return []program{
-		{"etcd", "etcd", "."},
+		{"etcd", kubernetesModule, "./etcd"},
 		{"kube-apiserver", kubernetesModule, "./kube-apiserver"},
 		{"kube-controller-manager", kubernetesModule, "./kube-controller-manager"},
 		{"kube-proxy", kubernetesModule, "./kube-proxy"},

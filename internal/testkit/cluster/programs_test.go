@@ -11,11 +11,11 @@ import (
 // What asks for a program at the same time gets the same, built once.
 func TestProgramsAreBuiltOnce(t *testing.T) {
 	sources := t.TempDir()
-	module := filepath.Join(sources, "etcd")
+	module := filepath.Join(sources, "coredns")
 	if err := os.Mkdir(module, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"go.mod": "module etcd\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() { println(\"hello\") }\n"} {
+	for name, text := range map[string]string{"go.mod": "module coredns\n\ngo 1.26\n", "main.go": "package main\n\nfunc main() { println(\"hello\") }\n"} {
 		if err := os.WriteFile(filepath.Join(module, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range paths {
 		all.Go(func() {
-			path, err := programs().Path(t.Context(), "etcd")
+			path, err := programs().Path(t.Context(), "coredns")
 			if err != nil {
 				t.Error(err)
 			}
@@ -57,10 +57,10 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(module, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if path, err := programs().Path(t.Context(), "etcd"); err != nil || path == paths[0] {
+	if path, err := programs().Path(t.Context(), "coredns"); err != nil || path == paths[0] {
 		t.Errorf("after a change it is %s (%v)", path, err)
 	}
-	if _, err := programs().Path(t.Context(), "etcetera"); err == nil || !strings.Contains(err.Error(), `no program "etcetera"`) {
+	if _, err := programs().Path(t.Context(), "kubedns"); err == nil || !strings.Contains(err.Error(), `no program "kubedns"`) {
 		t.Errorf("an unknown one gives %v", err)
 	}
 }

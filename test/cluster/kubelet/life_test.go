@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -94,9 +95,12 @@ spec:
 		t.Errorf("the unknown image waits for %q: %s", w.Reason, w.Message)
 	}
 	now, before := corev1.PodLogOptions{Container: "main"}, corev1.PodLogOptions{Container: "main", Previous: true}
-	if a, b := l.logs("crash", now), l.logs("crash", before); a == b || a == "" || b == "" {
-		t.Errorf("the logs of two runs are %q and %q", a, b)
-	}
+	l.await("logs of two runs", func() error {
+		if a, b := l.logs("crash", now), l.logs("crash", before); a == b || a == "" || b == "" {
+			return fmt.Errorf("they are %q and %q", a, b)
+		}
+		return nil
+	})
 }
 
 func TestLivenessProbeRestarts(t *testing.T) {

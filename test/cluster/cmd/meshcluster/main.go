@@ -34,9 +34,11 @@ func command() *cobra.Command {
 		Short:         "A Kubernetes cluster of this machine's processes",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		// Flags before a command are of this program also where those after it are of another.
+		TraverseChildren: true,
 	}
 	cmd.PersistentFlags().StringVar(&name, "name", "meshpilot", "name of the cluster, of which there may be several")
-	cmd.AddCommand(upCommand(&name), serveCommand(&name), downCommand(&name), installCommand(&name), statusCommand(&name),
+	cmd.AddCommand(buildCommand(), upCommand(&name), serveCommand(&name), downCommand(&name), installCommand(&name), statusCommand(&name),
 		kubectlCommand(&name), execCommand(&name))
 	return cmd
 }

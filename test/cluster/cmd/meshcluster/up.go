@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/test/cluster/mesh"
@@ -65,7 +66,7 @@ func upCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := up(cmd.Context(), p, os.Args[1:]); err != nil || !s.mesh {
+			if err := up(cmd.Context(), p, flagsOf(cmd)); err != nil || !s.mesh {
 				return err
 			}
 			return install(cmd.Context(), p, s.set)
@@ -75,8 +76,23 @@ func upCommand(name *string) *cobra.Command {
 	return cmd
 }
 
+// flagsOf gives the flags of a command that were set, for another command that has the same.
+func flagsOf(cmd *cobra.Command) []string {
+	var args []string
+	cmd.LocalNonPersistentFlags().Visit(func(f *pflag.Flag) {
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			for _, v := range list.GetSlice() {
+				args = append(args, "--"+f.Name+"="+v)
+			}
+			return
+		}
+		args = append(args, "--"+f.Name+"="+f.Value.String())
+	})
+	return args
+}
+
 // up starts a process that keeps the cluster, and waits until it is up, or has failed.
-func up(ctx context.Context, p place, args []string) error {
+func up(ctx context.Context, p place, flags []string) error {
 	if p.up() {
 		return fmt.Errorf("the cluster %s is up: meshcluster down --name %s", p.name, p.name)
 	}
@@ -95,9 +111,7 @@ func up(ctx context.Context, p place, args []string) error {
 	if err != nil {
 		return err
 	}
-	args = slices.Clone(args)
-	args[slices.Index(args, "up")] = serveName
-	keeper := exec.Command(self, args...) // it outlives this program
+	keeper := exec.Command(self, append([]string{"--name", p.name, serveName}, flags...)...) // it outlives this program
 	keeper.Stdout, keeper.Stderr = log, log
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := keeper.Start(); err != nil {

@@ -46,7 +46,7 @@ func command() *cobra.Command {
 }
 
 func play(ctx context.Context, keep bool) error {
-	screen := newScreen(os.Stdout, os.Getenv("NO_COLOR") != "")
+	screen := newScreen(os.Stdout)
 	o := cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Output: screen.Say}
 	screen.line(bold, "A Kubernetes cluster comes up: etcd, kube-apiserver, kube-controller-manager, a node")
 	programs, err := cluster.FindPrograms(o.Output)

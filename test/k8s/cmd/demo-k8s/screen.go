@@ -21,10 +21,10 @@ type screen struct {
 
 var _ story.Audience = (*screen)(nil)
 
-// newScreen uses color on a terminal, unless told not to (https://no-color.org).
-func newScreen(out *os.File, noColor bool) *screen {
+// newScreen uses color on a terminal.
+func newScreen(out *os.File) *screen {
 	_, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS)
-	return &screen{out: out, color: err == nil && !noColor}
+	return &screen{out: out, color: err == nil}
 }
 
 type style string
