@@ -48,7 +48,9 @@ type around struct {
 }
 
 // unguarded says that everybody may call.
-func unguarded(a *authorization.Authorization) bool { return a == nil || len(a.HTTP) == 0 && len(a.TCP) == 0 }
+func unguarded(a *authorization.Authorization) bool {
+	return a == nil || len(a.HTTP) == 0 && len(a.TCP) == 0
+}
 
 func (g *Generator) around(v *view.View) around {
 	return around{settings: v.Settings, telemetry: g.telemetry.For(v), peers: v.Key.Client != mesh.Credentials{}}

@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +32,7 @@ func TestAgent(t *testing.T) {
 		Spec:       corev1.PodSpec{ServiceAccountName: "bookinfo-reviews"},
 		Status:     corev1.PodStatus{PodIP: "10.66.1.31"},
 	}
-	s := sidecar{agentPath: "/bin/pilot-agent", envoy: "/bin/envoy", discovery: netip.MustParseAddr("10.66.0.2"), domain: domain}
+	s := sidecar{agentPath: "/bin/pilot-agent", envoy: "/bin/envoy", domain: domain}
 	const mark = "MESHPILOT_SOCKET_MARK=1337"
 	for _, hasUID := range []bool{true, false} {
 		s.hasUID = hasUID

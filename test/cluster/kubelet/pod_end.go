@@ -1,0 +1,90 @@
+package kubelet
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// allDone is closed when no container but sidecars will run any more.
+func (p *pod) allDone() <-chan struct{} {
+	done := make(chan struct{})
+	spec := p.spec().Spec
+	go func() {
+		defer close(done)
+		for i := range spec.Containers {
+			<-p.container(spec.Containers[i].Name).over.done
+		}
+	}()
+	return done
+}
+
+func (p *pod) outcomeOfContainers() corev1.PodPhase {
+	spec := p.spec().Spec
+	for i := range spec.Containers {
+		if t := p.container(spec.Containers[i].Name).status().State.Terminated; t == nil || t.ExitCode != 0 {
+			return corev1.PodFailed
+		}
+	}
+	return corev1.PodSucceeded
+}
+
+// conclude decides how the Pod ended, unless it was told to.
+func (p *pod) conclude(outcome corev1.PodPhase) {
+	if p.stopping.happened() {
+		return
+	}
+	p.mu.Lock()
+	p.outcome = outcome
+	p.mu.Unlock()
+	p.touch()
+}
+
+// sidecarGrace is what sidecars get when the Pod ended of itself.
+const sidecarGrace = 5 * time.Second
+
+// end ends what still runs: the containers together, then the sidecars, the last started first.
+func (p *pod) end() {
+	p.mu.Lock()
+	grace := p.grace
+	if !p.stopping.happened() {
+		grace = sidecarGrace
+	}
+	p.mu.Unlock()
+	deadline := time.Now().Add(grace)
+	spec := p.spec().Spec
+	var together []*container
+	for i := range spec.Containers {
+		together = append(together, p.container(spec.Containers[i].Name))
+	}
+	endAll(deadline, together...)
+	for i := len(spec.InitContainers) - 1; i >= 0; i-- {
+		endAll(deadline, p.container(spec.InitContainers[i].Name))
+	}
+}
+
+func endAll(deadline time.Time, containers ...*container) {
+	for _, c := range containers {
+		if c != nil {
+			c.end(max(time.Until(deadline), 0))
+		}
+	}
+	for _, c := range containers {
+		if c != nil {
+			<-c.over.done
+		}
+	}
+}
+
+// pause waits for a while. It gives false when ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
