@@ -128,12 +128,12 @@ const (
 )
 
 // meshConfig reads the mesh configuration once, for what only counts at the start. It asks an API server until it answers.
-func (s *server) meshConfig(ctx context.Context, from *settings.Source) (*meshconfig.MeshConfig, error) {
+func (s *server) meshConfig(ctx context.Context, from *settings.Source) *meshconfig.MeshConfig {
 	pause, said := minAttempt, ""
 	for {
 		m, err := from.Load(func(name, key string) ([]byte, error) { return s.configMapKey(ctx, name, key) })
 		if err == nil {
-			return m, nil
+			return m
 		}
 		if text := err.Error(); text != said {
 			said = text
@@ -141,7 +141,7 @@ func (s *server) meshConfig(ctx context.Context, from *settings.Source) (*meshco
 		}
 		select {
 		case <-ctx.Done():
-			return mesh.DefaultMeshConfig(), nil // nobody will read it
+			return mesh.DefaultMeshConfig() // nobody will read it
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, maxAttempt)
@@ -169,11 +169,7 @@ func (s *server) awaitSources(ctx context.Context) error {
 		return nil
 	}
 	s.ready.waitingFor([]string{s.settings.Name()})
-	m, err := s.meshConfig(ctx, s.settings)
-	if err == nil {
-		err = s.newSources(m)
-	}
-	return err
+	return s.newSources(s.meshConfig(ctx, s.settings))
 }
 
 // newSources are where settings, config and services come from. Of an object that several have, the first one's counts.

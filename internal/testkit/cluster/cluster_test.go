@@ -202,14 +202,14 @@ func TestConnectedClusters(t *testing.T) {
 	RequireNode(t)
 	_, err := os.Stat("/proc/net/if_inet6")
 	hasIPv6 := err == nil
-	want := 1
+	want, all := 1, "0.0.0.0"
 	if hasIPv6 {
-		want = 2
+		want, all = 2, "::"
 	}
 	var both [2]*Cluster
 	for i := range both {
 		both[i] = Start(t, Options{Tier: Node, NoIstioKinds: true, DualStack: hasIPv6, Index: i, Images: image.Map{
-			{Match: "web", Entrypoint: []string{"python3", "-m", "http.server", "--directory", "/var/empty", "8080"}},
+			{Match: "web", Entrypoint: []string{"python3", "-m", "http.server", "--bind", all, "--directory", "/var/empty", "8080"}},
 		}})
 		err := both[i].Apply(t.Context(), `
 apiVersion: v1

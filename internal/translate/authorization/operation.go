@@ -75,8 +75,8 @@ func metadataOf(filter string) func(scope, string) *rbacv3.Permission {
 		} else {
 			m.MatchPattern = &matcherv3.ValueMatcher_StringMatch{StringMatch: pattern(value)}
 		}
-		return &rbacv3.Permission{Rule: &rbacv3.Permission_Metadata{Metadata: &matcherv3.MetadataMatcher{
-			Filter: filter, Path: []*matcherv3.MetadataMatcher_PathSegment{segment(s.name)}, Value: m,
+		return &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
+			MetadataMatcher: &matcherv3.MetadataMatcher{Filter: filter, Path: []*matcherv3.MetadataMatcher_PathSegment{segment(s.name)}, Value: m},
 		}}}
 	}
 }

@@ -22,12 +22,12 @@ const (
 
 // sidecar is what all sidecars of a mesh have in common.
 type sidecar struct {
-	agentPath, capturePath, envoy string     // programs
+	agentPath, capturePath, envoy string // programs
 	authority                     authority
-	domain                        string     // cluster.local
-	hasUID                        bool       // whether processes can run as proxyUID
-	hasTables                     bool       // whether there is an iptables to call
-	env                           []string   // more variables for the agent
+	domain                        string   // cluster.local
+	hasUID                        bool     // whether processes can run as proxyUID
+	hasTables                     bool     // whether there is an iptables to call
+	env                           []string // more variables for the agent
 }
 
 // capture is the command that redirects a pod's traffic to its sidecar.

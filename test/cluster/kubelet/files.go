@@ -71,6 +71,10 @@ func (f files) write(dir string) error {
 	if old != "" && f.equal(filepath.Join(dir, old)) {
 		return nil
 	}
+	// Who has followed the link already may still open a file there: what was replaced stays until the next change.
+	if err := removeGenerations(dir, old); err != nil {
+		return err
+	}
 	generation := ".." + time.Now().Format("2006_01_02_15_04_05.000000000")
 	if err := f.writeTo(filepath.Join(dir, generation)); err != nil {
 		return err
@@ -84,13 +88,23 @@ func (f files) write(dir string) error {
 	if err := os.Rename(filepath.Join(dir, newDataLink), filepath.Join(dir, dataLink)); err != nil {
 		return err
 	}
-	if err := f.link(dir); err != nil {
+	return f.link(dir)
+}
+
+// removeGenerations removes all generations of a volume but one.
+func removeGenerations(dir, keep string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
 		return err
 	}
-	if old == "" {
-		return nil
+	for _, e := range entries {
+		if e.IsDir() && strings.HasPrefix(e.Name(), "..") && e.Name() != keep {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
 	}
-	return os.RemoveAll(filepath.Join(dir, old))
+	return nil
 }
 
 // equal says whether a directory holds exactly these files.
