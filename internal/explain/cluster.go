@@ -33,7 +33,7 @@ func (w *walk) cluster(name string) (*destination, []Ending) {
 		w.note(StageUnsupported, name, "its transport %s is not followed", c.message.GetTransportSocket().GetName())
 	}
 	if len(c.message.GetTransportSocketMatches()) > 0 {
-		w.note(StageUnsupported, name, "the transport differs by endpoint, which is not followed")
+		transport = byEndpoint
 	}
 	w.step(Step{Stage: StageCluster, Resource: name, Decided: clusterKind(c.message) + "; " + transport, By: w.clusterObjects(c)})
 	if c.message.GetLbSubsetConfig() != nil {
@@ -42,6 +42,9 @@ func (w *walk) cluster(name string) (*destination, []Ending) {
 	endpoints, end := w.endpoints(c.message)
 	if end != nil {
 		return nil, end
+	}
+	if transport == byEndpoint {
+		endpoints, transport = w.transports(c.message, endpoints)
 	}
 	return &destination{endpoints, transport, w.upstreamProtocol(c.message)}, nil
 }

@@ -51,6 +51,9 @@ func endpointsText(list []Endpoint) string {
 		if e.Locality != "" {
 			more = append(more, e.Locality)
 		}
+		if e.Transport != "" {
+			more = append(more, "in "+e.Transport)
+		}
 		if e.Priority > 0 {
 			more = append(more, fmt.Sprintf("priority %d", e.Priority))
 		}

@@ -128,7 +128,7 @@ func (p priority) endpoints(level uint32, share float64, over uint32, byLocality
 			}
 		}
 		for _, e := range l.GetLbEndpoints() {
-			one := Endpoint{Address: endpointAddress(e), Locality: localityText(l.GetLocality()), Priority: level}
+			one := Endpoint{Address: endpointAddress(e), Locality: localityText(l.GetLocality()), Priority: level, peer: isPeer(e)}
 			if sum > 0 && total > 0 && (p.panics || healthy(e)) {
 				one.Share = share / 100 * weights[i] / total * weight(e) / sum
 			}

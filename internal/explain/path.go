@@ -126,6 +126,11 @@ type Endpoint struct {
 	Priority uint32 `json:"priority,omitempty"`
 	// Share is that of the ending's calls, between 0 and 1; where the balancer is sticky, of all callers.
 	Share float64 `json:"share"`
+	// Transport says how it is spoken to where not all endpoints of the cluster are spoken to alike; else the ending's says it.
+	Transport string `json:"transport,omitempty"`
+
+	// peer says that it takes mutual TLS of proxies.
+	peer bool
 }
 
 // Mirror is a cluster that gets a copy of a share of the requests, and drops what it answers.

@@ -65,7 +65,7 @@ func proxyOf(t *testing.T, c *table.Caller) *mesh.Proxy {
 	if c.Gateway {
 		kind = mesh.RouterProxy
 	}
-	return fixture.Proxy(t, fmt.Appendf(nil, "{type: %s, name: %s, namespace: %s, addresses: [%s], labels: {%s}, locality: %q}",
+	return fixture.Proxy(t, fmt.Appendf(nil, "{type: %s, name: %s, namespace: %s, addresses: [%s], labels: {%s}, locality: %q, identity: true}",
 		kind, c.Name, c.Namespace, c.Address, strings.Join(labels, ", "), strings.ReplaceAll(c.Labels["istio-locality"], ".", "/")))
 }
 

@@ -30,7 +30,7 @@ func httpFilters(mesh *meshconfig.MeshConfig, guard []*hcmv3.HttpFilter, grpcWeb
 	add("envoy.filters.http.fault", new(faultv3.HTTPFault)) // before what the upstream does: a fault stands for all of it
 	add("envoy.filters.http.cors", new(corsv3.Cors))        // answers preflights itself; routes configure it
 	if marks {
-		add("meshpilot.request", requestMark()) // for the cluster, whichever is chosen
+		add("envoy.filters.http.set_filter_state", requestMark()) // for the cluster, whichever is chosen
 	}
 	add("envoy.filters.http.router", &routerv3.Router{ // ends the list
 		SuppressEnvoyHeaders: mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),

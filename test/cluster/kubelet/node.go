@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 )
 
 // capacity is what the Node claims to have. Nothing enforces it.
@@ -37,15 +38,20 @@ func (k *kubelet) registerNode(ctx context.Context) error {
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	node, err := nodes.Get(ctx, k.Node, metav1.GetOptions{})
+	status, err := k.nodeStatus()
 	if err != nil {
 		return err
 	}
-	if node.Status, err = k.nodeStatus(); err != nil {
+	// Controllers write to new Nodes, too.
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := nodes.Get(ctx, k.Node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Status = status
+		_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
 		return err
-	}
-	_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
-	return err
+	})
 }
 
 func (k *kubelet) nodeStatus() (corev1.NodeStatus, error) {
