@@ -156,8 +156,8 @@ func generators(t *translate.Table) []push.Generator {
 
 func (s *server) run(ctx context.Context) error {
 	o := s.options
-	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" {
-		s.log.Info("not opened: there is no certificate authority yet, and no --tlsCertFile", "flag", "--secureGRPCAddr", "address", o.SecureGRPCAddr)
+	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" && s.authority.serving == nil {
+		s.log.Info("not opened: there is no certificate authority (--caDir, or a Kubernetes cluster), and no --tlsCertFile", "flag", "--secureGRPCAddr", "address", o.SecureGRPCAddr)
 	}
 	ports, err := s.httpPorts()
 	if err != nil {

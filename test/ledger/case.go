@@ -29,7 +29,7 @@ func rooms() map[string]string {
 		"nametable": "internal/translate/nametable/testdata",
 		"patch":     "internal/translate/patch/testdata",
 		"route":     "internal/translate/route/testdata",
-		"telemetry": "internal/translate/telemetry/testdata",
+		"telemetry": "internal/translate/telemetry/testdata", "authorization": "internal/translate/authorization/testdata",
 	}
 }
 

@@ -121,7 +121,11 @@ func set(m protoreflect.Message, f protoreflect.FieldDescriptor, enum string) {
 	switch {
 	case f.IsMap():
 		values := m.Mutable(f).Map()
-		values.Set(protoreflect.ValueOfString("k").MapKey(), something(f.MapValue(), values.NewValue(), enum))
+		key := protoreflect.ValueOfString("k")
+		if f.MapKey().Kind() == protoreflect.Uint32Kind {
+			key = protoreflect.ValueOfUint32(1)
+		}
+		values.Set(key.MapKey(), something(f.MapValue(), values.NewValue(), enum))
 	case f.IsList():
 		values := m.Mutable(f).List()
 		values.Append(something(f, values.NewElement(), enum))

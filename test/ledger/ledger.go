@@ -8,6 +8,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
+	security "istio.io/api/security/v1beta1"
 
 	"google.golang.org/protobuf/proto"
 
@@ -35,6 +36,8 @@ func Subjects() []Subject {
 		{"Gateway", new(networking.Gateway), api.Gateway},
 		{"EnvoyFilter", new(networking.EnvoyFilter), api.EnvoyFilter},
 		{"ProxyConfig", new(networkingv1beta1.ProxyConfig), api.ProxyConfig},
+		{"PeerAuthentication", new(security.PeerAuthentication), api.PeerAuthentication},
+		{"AuthorizationPolicy", new(security.AuthorizationPolicy), api.AuthorizationPolicy},
 		{"MeshConfig", new(meshconfig.MeshConfig), ""},
 		{"MeshConfig.defaultConfig", new(meshconfig.ProxyConfig), ""},
 		{"MeshNetworks", new(meshconfig.MeshNetworks), ""},

@@ -89,7 +89,6 @@ func meshLater() map[string]string {
 		"hboneIdleTimeout": "has no effect: it is for HBONE, the tunnels of ambient mode, which is not served",
 		// Envoy reads the limit of a listener from its runtime alone, which proxies are given when they start.
 		"defaultConfig.connectionSettings.listenerConnectionLimit": "has no effect: set defaultConfig.runtimeValues envoy.resource_limits.listener.NAME.connection_limit, or globalDownstreamConnectionLimit",
-		"meshMTLS": "connections between proxies are not encrypted yet",
 	}
 }
 

@@ -123,8 +123,6 @@ func providerProblems(p *provider, warn func(field, reason string)) {
 		}
 	}
 	switch x := p.GetProvider().(type) {
-	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzHttp, *meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzGrpc:
-		warn(kind, "no service is asked whether a call is allowed yet")
 	case *meshconfig.MeshConfig_ExtensionProvider_Sds:
 		warn(kind, "secrets come from the control plane only")
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
