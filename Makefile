@@ -28,6 +28,10 @@ envoy: ## fetch Envoy into the user's cache, if it is not there
 charts: ## complete the Helm charts of manifests/charts with the custom resource definitions of istio.io/api
 	@./hack/crds.sh manifests/charts/base/files/crds.yaml
 
+.PHONY: manifests
+manifests: ## write the charts as plain manifests into bin/manifests (SET='--set tag=…')
+	@./hack/manifests.sh $(BIN)/manifests $(SET)
+
 .PHONY: demo
 demo: build envoy ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
 	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)

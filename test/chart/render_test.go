@@ -1,6 +1,9 @@
 package chart
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +36,36 @@ func valueSets() map[string][]string {
 		"gateway, no Service": {"service.type=None", "podDisruptionBudget.minAvailable=1", "serviceAccount.create=false"},
 		"gateway, networks":   {"networkGateway=net1", "revision=canary", "env.A=b", "service.externalTrafficPolicy=Local"},
 		"base":                nil,
+	}
+}
+
+// TestManifests holds that the plain manifests have the charts' objects, and the namespaces that Helm would make.
+func TestManifests(t *testing.T) {
+	h := newHelm(t, "")
+	dir := t.TempDir()
+	script := exec.CommandContext(t.Context(), "hack/manifests.sh", dir, "--set", "tag=v9")
+	script.Dir = h.root
+	if out, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("hack/manifests.sh: %v\n%s", err, out)
+	}
+	for file, want := range map[string]string{
+		"base.yaml": "CustomResourceDefinition//virtualservices.networking.istio.io", "istiod.yaml": "Deployment/istio-system/istiod",
+		"gateway.yaml": "Deployment/istio-ingress/istio-ingressgateway",
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := names(t, string(text))
+		if !slices.Contains(list, want) {
+			t.Errorf("%s lacks %s: %v", file, want, list)
+		}
+		if file != "base.yaml" && !strings.HasPrefix(list[0], "Namespace/") {
+			t.Errorf("%s begins with %s, and not with its namespace", file, list[0])
+		}
+		if file == "istiod.yaml" && !strings.Contains(string(text), "meshpilot/pilot:v9") {
+			t.Errorf("%s does not have the tag that was set", file)
+		}
 	}
 }
 

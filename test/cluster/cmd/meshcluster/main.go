@@ -38,7 +38,7 @@ func command() *cobra.Command {
 		TraverseChildren: true,
 	}
 	cmd.PersistentFlags().StringVar(&name, "name", "meshpilot", "name of the cluster, of which there may be several")
-	cmd.AddCommand(buildCommand(), upCommand(&name), serveCommand(&name), downCommand(&name), installCommand(&name), statusCommand(&name),
+	cmd.AddCommand(buildCommand(), programCommand(), upCommand(&name), serveCommand(&name), downCommand(&name), installCommand(&name), statusCommand(&name),
 		kubectlCommand(&name), execCommand(&name))
 	return cmd
 }
