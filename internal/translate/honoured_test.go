@@ -16,7 +16,6 @@ func TestDefaultMeshConfigIsFollowed(t *testing.T) {
 func TestMeshFieldsWithoutEffectAreNamed(t *testing.T) {
 	m, err := mesh.ParseMeshConfig([]byte(`
 ca: {address: "ca:443"}
-meshMTLS: {minProtocolVersion: TLSV1_3}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +24,7 @@ meshMTLS: {minProtocolVersion: TLSV1_3}
 	for _, p := range UnhonouredMesh(m) {
 		fields = append(fields, p.Field)
 	}
-	for _, want := range []string{"ca", "meshMTLS"} {
+	for _, want := range []string{"ca"} {
 		if !slices.Contains(fields, want) {
 			t.Errorf("%s is not among %v", want, fields)
 		}

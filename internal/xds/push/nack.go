@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -21,6 +22,8 @@ type Nack struct {
 	Nonce, Version, Message string
 	// Resources are those that the message names; none if it names none.
 	Resources []Refused
+	// candidates are all that the refusal may be about.
+	candidates []Refused
 	// Standing says that the proxy has taken no later response of the type, and is still there.
 	Standing bool
 }
@@ -37,10 +40,24 @@ func (c *Client) refusal(a stream.Nack) Nack {
 		Time: c.p.clock.Now(), Connection: c.id, Proxy: c.proxy, TypeURL: a.TypeURL,
 		Nonce: a.Nonce, Version: a.Version, Message: a.Message, Standing: true,
 	}
-	for _, r := range a.Resources {
-		n.Resources = append(n.Resources, Refused{Name: r.Name, Version: r.Version, From: r.From})
-	}
+	n.Resources, n.candidates = refused(a.Resources), refused(a.Sent)
 	return n
+}
+
+func refused(list []*resource.Resource) []Refused {
+	var out []Refused
+	for _, r := range list {
+		out = append(out, Refused{Name: r.Name, Version: r.Version, From: r.From})
+	}
+	return out
+}
+
+// blamed are the resources that the message names, or else all that it may be about.
+func (n *Nack) blamed() []Refused {
+	if len(n.Resources) > 0 {
+		return n.Resources
+	}
+	return n.candidates
 }
 
 // nackLog keeps the last refusals.
@@ -83,7 +100,7 @@ func (l *nackLog) mended(connection, typeURL string, m Metrics) {
 // keep to itself: Envoy does not always say that it wants an extension no longer.
 func (l *nackLog) outdated(connection string, w *stream.World, m Metrics) {
 	l.end(func(n *Nack) bool {
-		return n.Connection == connection && len(n.Resources) > 0 && !slices.ContainsFunc(n.Resources, func(r Refused) bool {
+		return n.Connection == connection && !slices.ContainsFunc(n.blamed(), func(r Refused) bool {
 			return slices.ContainsFunc(w.Shelves(n.TypeURL), func(s *stream.Shelf) bool {
 				now := s.Set().Get(r.Name)
 				return now != nil && now.Version == r.Version

@@ -40,6 +40,8 @@ type Nack struct {
 	// Resources are those that the message names, of all that were sent and not answered yet. In SotW a refusal may come
 	// with the nonce of a later response, so the nonce alone does not tell (Envoy, while clusters warm).
 	Resources []*resource.Resource
+	// Sent are all of the responses that it may be about.
+	Sent []*resource.Resource
 }
 
 // Stale records a nonce that is not of the newest response (SotW: the request was ignored), or of none (delta).

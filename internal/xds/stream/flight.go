@@ -138,8 +138,10 @@ func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 	if len(found) == 0 && !s.Wildcard {
 		s.suspect(flights)
 	}
+	var sent []*resource.Resource
 	for _, f := range flights {
 		for _, p := range f.parts {
+			sent = append(sent, p.resources...)
 			for _, x := range p.resources {
 				if len(found) == 0 || slices.ContainsFunc(found, func(b *resource.Resource) bool { return b.Name == x.Name }) {
 					s.refusal(x.Name, f.number)
@@ -151,7 +153,7 @@ func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 		m.shown(flights[len(flights)-1].number, flights, found)
 		m.retried(s, found)
 	}
-	m.do(Nack{TypeURL: s.URL, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found})
+	m.do(Nack{TypeURL: s.URL, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found, Sent: sent})
 }
 
 // suspect notes that of what was sent it is not known which the client refuses.
