@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	security "istio.io/api/security/v1beta1"
-	typev1beta1 "istio.io/api/type/v1beta1"
-
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 )
@@ -90,40 +87,10 @@ func (p *policies) names(who Patched) string {
 	}
 	for _, ns := range namespaces {
 		for _, c := range p.byNamespace[ns] {
-			if p.holds(c, who) {
+			if selector, refs := attachment(c); len(selector) == 0 && len(refs) == 0 || who.holds(c, p.root) {
 				b.WriteString(c.Namespace + "/" + c.Name + ";")
 			}
 		}
 	}
 	return b.String()
-}
-
-// holds says whether a policy of the proxy's namespace, or of the root namespace, is for the proxy.
-func (p *policies) holds(c *config.Config, who Patched) bool {
-	selector, refs := attachment(c)
-	if len(refs) > 0 {
-		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool { return who.meant(ref, c.Namespace, p.root) })
-	}
-	return len(selector) == 0 || Selects(selector, who.Labels)
-}
-
-// attachment gives whom a policy selects.
-func attachment(c *config.Config) (labels map[string]string, refs []*typev1beta1.PolicyTargetReference) {
-	type attached interface {
-		GetSelector() *typev1beta1.WorkloadSelector
-		GetTargetRef() *typev1beta1.PolicyTargetReference
-		GetTargetRefs() []*typev1beta1.PolicyTargetReference
-	}
-	var a attached
-	switch c.Kind {
-	case api.AuthorizationPolicy:
-		a = config.Spec[*security.AuthorizationPolicy](c)
-	default:
-		a = config.Spec[*security.RequestAuthentication](c)
-	}
-	refs = a.GetTargetRefs()
-	if ref := a.GetTargetRef(); ref != nil {
-		refs = append([]*typev1beta1.PolicyTargetReference{ref}, refs...)
-	}
-	return a.GetSelector().GetMatchLabels(), refs
 }

@@ -5,9 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	telemetry "istio.io/api/telemetry/v1alpha1"
-	typev1beta1 "istio.io/api/type/v1beta1"
-
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 )
@@ -50,19 +47,20 @@ func (s *Snapshot) TelemetryKeys(p Patched) TelemetryKeys {
 		return TelemetryKeys{}
 	}
 	own := t.byNamespace[p.Namespace]
-	k := TelemetryKeys{Mesh: first(t.byNamespace[t.root].wide), Workload: first(own.selecting, func(c *config.Config) bool { return holdsFor(c, p, t.root) })}
+	k := TelemetryKeys{Mesh: first(t.byNamespace[t.root].wide), Workload: first(own.selecting, func(c *config.Config) bool { return p.holds(c, t.root) })}
 	if p.Namespace != t.root {
 		k.Namespace = first(own.wide)
 	}
 	if k.Workload == (config.Key{}) && p.Namespace != t.root { // a GatewayClass is named in the root namespace
 		k.Workload = first(t.byNamespace[t.root].selecting, func(c *config.Config) bool {
-			return len(targetRefs(c)) > 0 && holdsFor(c, p, t.root)
+			_, refs := attachment(c)
+			return len(refs) > 0 && p.holds(c, t.root)
 		})
 	}
 	if len(own.selecting) > 1 && k.Workload.Namespace == p.Namespace {
-		labels := workloadSelector(s.Config(k.Workload))
+		labels := selectorOf(s.Config(k.Workload))
 		k.Passed = first(own.selecting, func(c *config.Config) bool {
-			return c.Key != k.Workload && !maps.Equal(labels, workloadSelector(c)) && holdsFor(c, p, t.root)
+			return c.Key != k.Workload && !maps.Equal(labels, selectorOf(c)) && p.holds(c, t.root)
 		})
 	}
 	return k
@@ -85,8 +83,8 @@ func (s *Snapshot) SpareTelemetries(namespace string) []SpareTelemetry {
 		}
 	}
 	for i, c := range of.selecting {
-		labels := workloadSelector(c)
-		same := func(o *config.Config) bool { return len(labels) > 0 && maps.Equal(labels, workloadSelector(o)) }
+		labels := selectorOf(c)
+		same := func(o *config.Config) bool { return len(labels) > 0 && maps.Equal(labels, selectorOf(o)) }
 		if older := slices.IndexFunc(of.selecting[:i], same); older >= 0 {
 			spare = append(spare, SpareTelemetry{c.Key, of.selecting[older].Key})
 		}
@@ -145,7 +143,7 @@ func chunks(list []*config.Config) iter.Seq[[]*config.Config] {
 func newNamespaceTelemetries(list []*config.Config) namespaceTelemetries {
 	var n namespaceTelemetries
 	for _, c := range slices.SortedFunc(slices.Values(list), config.Older) {
-		if len(workloadSelector(c)) == 0 && len(targetRefs(c)) == 0 {
+		if selector, refs := attachment(c); len(selector) == 0 && len(refs) == 0 {
 			n.wide = append(n.wide, c)
 		} else {
 			n.selecting = append(n.selecting, c)
@@ -162,24 +160,4 @@ func first(list []*config.Config, all ...func(*config.Config) bool) config.Key {
 		}
 	}
 	return config.Key{}
-}
-
-// holdsFor says whether an object with a selector or references holds for a proxy.
-func holdsFor(c *config.Config, p Patched, root string) bool {
-	if refs := targetRefs(c); len(refs) > 0 {
-		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool { return p.meant(ref, c.Namespace, root) })
-	}
-	return Selects(workloadSelector(c), p.Labels)
-}
-
-func workloadSelector(c *config.Config) map[string]string {
-	return config.Spec[*telemetry.Telemetry](c).GetSelector().GetMatchLabels()
-}
-
-func targetRefs(c *config.Config) []*typev1beta1.PolicyTargetReference {
-	spec := config.Spec[*telemetry.Telemetry](c)
-	if ref := spec.GetTargetRef(); ref != nil {
-		return append([]*typev1beta1.PolicyTargetReference{ref}, spec.GetTargetRefs()...)
-	}
-	return spec.GetTargetRefs()
 }

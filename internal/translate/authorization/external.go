@@ -21,9 +21,11 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	security "istio.io/api/security/v1beta1"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
 // Names of the filters that ask an external authorizer.
@@ -47,7 +49,7 @@ func (b *builder) external(policies []*config.Config) {
 		name := config.Spec[*security.AuthorizationPolicy](c).GetProvider().GetName()
 		byProvider[name] = append(byProvider[name], c)
 	}
-	services := readProviders(b.providers)
+	services := destination.ProvidersByName(b.providers.All)
 	for _, name := range slices.Sorted(maps.Keys(byProvider)) {
 		list := byProvider[name]
 		p := authorizer{name: name, service: services[name]}
@@ -66,12 +68,12 @@ func (b *builder) external(policies []*config.Config) {
 }
 
 // provider finds a provider of the mesh; fault says why it is of no use.
-func (b *builder) provider(name string, s service) (*meshconfig.MeshConfig_ExtensionProvider, string) {
+func (b *builder) provider(name string, s destination.Provider) (*meshconfig.MeshConfig_ExtensionProvider, string) {
 	for _, p := range b.settings.Mesh.GetExtensionProviders() {
 		if p.GetName() != name {
 			continue
 		}
-		if p.GetEnvoyExtAuthzHttp() == nil && p.GetEnvoyExtAuthzGrpc() == nil {
+		if addressOf(p) == nil {
 			return nil, fmt.Sprintf("the extension provider %q is no authorizer", name)
 		}
 		return p, s.Fault
@@ -82,7 +84,7 @@ func (b *builder) provider(name string, s service) (*meshconfig.MeshConfig_Exten
 // authorizer is one external authorizer.
 type authorizer struct {
 	name     string
-	service  service
+	service  destination.Provider
 	provider *meshconfig.MeshConfig_ExtensionProvider
 	fault    string
 }
@@ -102,7 +104,7 @@ func (a authorizer) http(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
 	if a.fault != "" {
 		return []*hcmv3.HttpFilter{decision{enforced: rules}.http(security.AuthorizationPolicy_DENY)}
 	}
-	filter := func(name string, m protoMessage) *hcmv3.HttpFilter {
+	filter := func(name string, m proto.Message) *hcmv3.HttpFilter {
 		return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(m)}}
 	}
 	return []*hcmv3.HttpFilter{
@@ -117,7 +119,7 @@ func (a authorizer) tcp(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	if a.fault != "" || g == nil {
 		return []*listenerv3.Filter{decision{enforced: rules}.tcp(security.AuthorizationPolicy_DENY)}
 	}
-	filter := func(name string, m protoMessage) *listenerv3.Filter {
+	filter := func(name string, m proto.Message) *listenerv3.Filter {
 		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(m)}}
 	}
 	return []*listenerv3.Filter{

@@ -94,7 +94,7 @@ func listenerWith(t testing.TB, n int, a *Authorization) *listenerv3.Listener {
 		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(m)}}
 	}
 	return &listenerv3.Listener{
-		Name: fmt.Sprint(n), Address: address(fmt.Sprintf("127.1.%d.%d", n/256, n%256)),
+		Name: fmt.Sprint(n), Address: listenAddress(fmt.Sprintf("127.1.%d.%d", n/256, n%256)),
 		FilterChains: []*listenerv3.FilterChain{{
 			FilterChainMatch: &listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.1"}},
 			Filters:          []*listenerv3.Filter{filter("hcm", http)},
@@ -103,7 +103,7 @@ func listenerWith(t testing.TB, n int, a *Authorization) *listenerv3.Listener {
 	}
 }
 
-func address(ip string) *corev3.Address {
+func listenAddress(ip string) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: ip, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80},
 	}}}

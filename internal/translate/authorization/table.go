@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
@@ -42,8 +43,8 @@ func NewTable() *Table { return &Table{memo.New[input, Authorization]()} }
 type input struct {
 	settings *snapshot.Settings
 	policies memo.List[*config.Config]
-	// providers is what the services of external authorizers are to the View, as providers.go writes it.
-	providers string
+	// providers are the services of external authorizers as the View sees them.
+	providers memo.List[destination.NamedProvider]
 }
 
 // For gives who may call the proxies of a View.

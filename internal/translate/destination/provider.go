@@ -2,6 +2,7 @@ package destination
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -15,6 +16,23 @@ type Provider struct {
 	// Fault says why there is no cluster of it, "" if there is one. Envoy refuses listeners with filters whose cluster it does not
 	// have.
 	Fault string
+}
+
+// NamedProvider is a provider under the name by which it is asked for. It is comparable, and so may be part of a memo's key.
+type NamedProvider struct {
+	Name string
+	Provider
+}
+
+// ProvidersByName gives the providers by name; of several of one name the first counts.
+func ProvidersByName(list iter.Seq[NamedProvider]) map[string]Provider {
+	byName := map[string]Provider{}
+	for p := range list {
+		if _, taken := byName[p.Name]; !taken {
+			byName[p.Name] = p.Provider
+		}
+	}
+	return byName
 }
 
 // ProviderOf finds the service of a provider as the user names it, "[NAMESPACE/]HOST", and its port.

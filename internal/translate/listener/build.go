@@ -20,30 +20,23 @@ import (
 // common is what many listeners have in them, made once for the settings of the mesh and never changed.
 type common struct {
 	around
-	// httpFilters are those of what comes in, grpcWeb the same with translation of gRPC-Web, outbound those of what is sent on.
-	httpFilters, grpcWeb, outbound []*hcmv3.HttpFilter
-	// gateway are those of what comes in and is sent on.
-	gateway []*hcmv3.HttpFilter
+	httpFilters map[filterSet][]*hcmv3.HttpFilter
 
 	sidecarConnections, gatewayConnections *meshconfig.ProxyConfig_ConnectionSettings
 }
 
 func newCommon(a around) *common {
 	s := a.settings
-	return &common{
-		around:      a,
-		httpFilters: httpFilters(s.Mesh, a.guards(), false, false), grpcWeb: httpFilters(s.Mesh, a.guards(), true, false),
-		outbound: httpFilters(s.Mesh, nil, false, a.peers), gateway: httpFilters(s.Mesh, a.guards(), false, a.peers),
+	c := &common{
+		around: a, httpFilters: map[filterSet][]*hcmv3.HttpFilter{},
 		sidecarConnections: connectionSettings(s.Mesh, false), gatewayConnections: connectionSettings(s.Mesh, true),
 	}
-}
-
-// guards are the filters that say which requests are let in.
-func (a around) guards() []*hcmv3.HttpFilter {
-	if a.guard == nil {
-		return nil
+	for _, of := range []filterSet{{calledFrom: true}, {callsOn: true}, {calledFrom: true, callsOn: true}} {
+		for _, of.grpcWeb = range []bool{false, true} {
+			c.httpFilters[of] = a.httpFilters(of)
+		}
 	}
-	return a.guard.HTTP
+	return c
 }
 
 // builder writes the parts of one listener.

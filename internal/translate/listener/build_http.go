@@ -17,24 +17,12 @@ func (b builder) connectionManager(h *HTTP) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:        h.StatPrefix,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
-		HttpFilters:       b.httpFilters,
+		HttpFilters:       b.httpFilters[filterSet{calledFrom: b.inbound || b.edge, callsOn: !b.inbound, grpcWeb: h.GRPCWeb}],
 		AccessLog:         b.side().HTTPLogs,
 		Tracing:           b.side().Tracing,
 		UseRemoteAddress:  wrapperspb.Bool(false),
 		StreamIdleTimeout: durationpb.New(0), // long polls and streams are the application's business
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-	}
-	switch {
-	case h.GRPCWeb && b.edge:
-		m.HttpFilters = httpFilters(b.settings.Mesh, b.guards(), true, b.peers)
-	case h.GRPCWeb && !b.inbound:
-		m.HttpFilters = httpFilters(b.settings.Mesh, nil, true, b.peers)
-	case h.GRPCWeb:
-		m.HttpFilters = b.grpcWeb
-	case b.edge:
-		m.HttpFilters = b.gateway
-	case !b.inbound:
-		m.HttpFilters = b.outbound
 	}
 	if b.side().IgnoreRequestID {
 		m.RequestIdExtension = &hcmv3.RequestIDExtension{TypedConfig: packed(&uuidv3.UuidRequestIdConfig{

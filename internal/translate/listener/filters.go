@@ -10,30 +10,37 @@ import (
 	setstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
-	meshconfig "istio.io/api/mesh/v1alpha1"
-
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
+// filterSet is what decides which HTTP filters a connection manager has.
+type filterSet struct {
+	// calledFrom is set where callers come to the proxy, callsOn where it sends requests on to others; a gateway does both.
+	calledFrom, callsOn bool
+	grpcWeb             bool
+}
+
 // httpFilters is the HTTP filters of a connection manager, in the order in which requests pass them.
-func httpFilters(mesh *meshconfig.MeshConfig, guard []*hcmv3.HttpFilter, grpcWeb, marks bool) []*hcmv3.HttpFilter {
+func (a around) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	var list []*hcmv3.HttpFilter
 	add := func(name string, config proto.Message) {
 		list = append(list, &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(config)}})
 	}
-	if grpcWeb {
+	if of.grpcWeb {
 		add("envoy.filters.http.grpc_web", new(grpcwebv3.GrpcWeb)) // first: whatever comes after sees gRPC
 	}
-	list = append(list, guard...)                           // before anything is done for the caller
+	if of.calledFrom && a.guard != nil {
+		list = append(list, a.guard.HTTP...) // before anything is done for the caller
+	}
 	add("envoy.filters.http.fault", new(faultv3.HTTPFault)) // before what the upstream does: a fault stands for all of it
 	add("envoy.filters.http.cors", new(corsv3.Cors))        // answers preflights itself; routes configure it
-	if marks {
+	if of.callsOn && a.peers {
 		add("envoy.filters.http.set_filter_state", requestMark()) // for the cluster, whichever is chosen
 	}
 	add("envoy.filters.http.router", &routerv3.Router{ // ends the list
-		SuppressEnvoyHeaders: mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
+		SuppressEnvoyHeaders: a.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
 	})
 	return list
 }

@@ -4,6 +4,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
 // provider is a MeshConfig.extensionProvider, short.
@@ -36,7 +37,11 @@ type providers struct {
 }
 
 func newProviders(in input) providers {
-	return providers{settings: in.settings, services: readServices(in.services)}
+	p := providers{settings: in.settings, services: map[string]service{}}
+	for name, s := range destination.ProvidersByName(in.services.All) {
+		p.services[name] = newService(s)
+	}
+	return p
 }
 
 // find gives a provider, nil if there is none of the name.

@@ -17,6 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/random"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
 func words() map[string][]string {
@@ -42,20 +44,22 @@ func TestEnvoyTakesWhateverIsValid(t *testing.T) {
 	for seed := range uint64(meshes) {
 		s := random.New(seed, words())
 		m := mesh.DefaultMeshConfig()
-		services := ""
+		var services []destination.NamedProvider
 		for i := range 6 {
 			p := new(meshconfig.MeshConfig_ExtensionProvider)
 			s.Fill(p)
 			p.Name = fmt.Sprint("p", i)
 			m.ExtensionProviders = append(m.ExtensionProviders, p)
-			services += p.Name + "\x01sink.example.com\x014317\x01\n" + samplerName(p.Name) + "\x01sink.example.com\x01443\x01\n"
+			services = append(services,
+				destination.NamedProvider{Name: p.Name, Provider: destination.Provider{Host: "sink.example.com", Port: 4317}},
+				destination.NamedProvider{Name: samplerName(p.Name), Provider: destination.Provider{Host: "sink.example.com", Port: 443}})
 		}
 		UnhonouredMesh(m)
 		var rows snapshot.TelemetryRows
 		for i := range rows {
 			rows[i] = valid(t, s, i)
 		}
-		made := build(input{settings: &snapshot.Settings{Mesh: m, RootNamespace: "istio-system"}, rows: rows, services: services, logService: s.IntN(2) == 0})
+		made := build(input{settings: &snapshot.Settings{Mesh: m, RootNamespace: "istio-system"}, rows: rows, services: memo.ListOf(services), logService: s.IntN(2) == 0})
 		for _, side := range []*Side{&made.Client, &made.Server} {
 			all = append(all, listenerOf(len(all), side))
 			told += len(side.HTTPLogs) + len(side.TCPLogs)

@@ -1,13 +1,12 @@
 package telemetry
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -59,40 +58,23 @@ func addressOf(p *provider) (address, bool) {
 // samplerName is under what name the service of a provider's sampler is kept beside its own.
 func samplerName(provider string) string { return provider + "\x00sampler" }
 
-// servicesOf writes what the services of all providers are to a View: for each "name\x01host\x01port\x01fault\n".
-func servicesOf(v *view.View) string {
-	var b strings.Builder
+// servicesOf gives what the services of all providers are to a View.
+func servicesOf(v *view.View) memo.List[destination.NamedProvider] {
+	var list []destination.NamedProvider
+	add := func(name string, a address) {
+		list = append(list, destination.NamedProvider{Name: name, Provider: destination.ProviderOf(v, a.name, a.port)})
+	}
 	for _, p := range v.Settings.Mesh.GetExtensionProviders() {
 		if a, ok := addressOf(p); ok {
-			write(&b, p.GetName(), lookUp(v, a))
+			add(p.GetName(), a)
 		}
 		if api := p.GetOpentelemetry().GetDynatraceSampler().GetHttpService(); api.GetService() != "" {
-			write(&b, samplerName(p.GetName()), lookUp(v, address{api.GetService(), api.GetPort()}))
+			add(samplerName(p.GetName()), address{api.GetService(), api.GetPort()})
 		}
 	}
-	return b.String()
+	return memo.ListOf(list)
 }
 
-func write(b *strings.Builder, name string, s service) {
-	fmt.Fprintf(b, "%s\x01%s\x01%d\x01%s\n", name, s.host, s.port, s.fault)
-}
-
-func readServices(text string) map[string]service {
-	services := map[string]service{}
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), "\x01", 4)
-		if _, taken := services[parts[0]]; len(parts) < 4 || taken {
-			continue
-		}
-		port, _ := strconv.ParseUint(parts[2], 10, 32)
-		p := destination.Provider{Host: parts[1], Port: uint32(port), Fault: parts[3]}
-		services[parts[0]] = service{cluster: p.Cluster(), fault: p.Fault, host: p.Host, port: p.Port}
-	}
-	return services
-}
-
-// lookUp finds a service as the View sees it.
-func lookUp(v *view.View, a address) service {
-	p := destination.ProviderOf(v, a.name, a.port)
+func newService(p destination.Provider) service {
 	return service{cluster: p.Cluster(), fault: p.Fault, host: p.Host, port: p.Port}
 }

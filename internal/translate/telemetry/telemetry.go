@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
@@ -52,8 +53,8 @@ func NewTable() *Table { return &Table{memo.New[input, Telemetry]()} }
 type input struct {
 	settings *snapshot.Settings
 	rows     snapshot.TelemetryRows
-	// services is what the services of providers are to the View, as services.go writes it.
-	services string
+	// services is what the services of providers are to the View.
+	services memo.List[destination.NamedProvider]
 	// logService says that the proxies have the cluster of the mesh's access log service.
 	logService bool
 }
