@@ -2,12 +2,12 @@ package listener
 
 import (
 	"fmt"
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
 
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -48,7 +48,8 @@ func TestWorkFollowsChange(t *testing.T) {
 		made, places = g.Computed(), g.Places()
 		next := m.View(fixture.Proxy(t, []byte(proxy)))
 		held = append(held, g.All(next)...)
-		v = next // until now what the proxies have, and what it was made of, is held
+		runtime.KeepAlive(v) // until now what the proxies have, and what it was made of, is held
+		v = next
 		return g.Computed() - made, g.Places() - places
 	}
 	const web = "{name: web-0, addresses: [10.0.1.1]}"
