@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	vnetns "github.com/vishvananda/netns"
@@ -183,9 +184,19 @@ func (n *network) nodeIP(a netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// setParameter sets a kernel parameter of a Pod's network namespace, such as net.ipv4.ip_unprivileged_port_start.
+// setParameter sets a kernel parameter of a Pod's network namespace, such as net.ipv4.ip_unprivileged_port_start, and sees that
+// it is set.
 func (p *podNetwork) setParameter(name, value string) error {
-	return thread.Inside(p.namespace, func() error { return os.WriteFile(parameterFile(name), []byte(value), 0) })
+	return thread.Inside(p.namespace, func() error {
+		if err := os.WriteFile(parameterFile(name), []byte(value), 0); err != nil {
+			return err
+		}
+		is, err := os.ReadFile(parameterFile(name))
+		if err == nil && !slices.Equal(strings.Fields(string(is)), strings.Fields(value)) {
+			err = fmt.Errorf("it was set to %q and is %q", value, strings.TrimSpace(string(is)))
+		}
+		return err
+	})
 }
 
 func addNeighbour(links *netlink.Handle, link netlink.Link, ip netip.Addr, at net.HardwareAddr) error {
