@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"syscall"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
@@ -22,9 +23,11 @@ func startServing(t *testing.T, s settings) *serving {
 	t.Helper()
 	p := ports(t, 2)
 	out := &serving{service: newService(t), inbound: p[0], outbound: p[1]}
+	captured := listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", out.inbound, "in", "inbound|9080||")
+	captured.StatPrefix = "captured_15006" // it counts as the port that connections are captured to
 	address := localControlPlane(t,
 		cluster("inbound|9080||", "127.0.0.1", out.service.port),
-		listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", out.inbound, "in", "inbound|9080||"),
+		captured,
 		listener(t, corev3.TrafficDirection_OUTBOUND, "127.0.0.1", out.outbound, "out", "inbound|9080||"),
 	)
 	if s.config == nil {
@@ -116,19 +119,39 @@ func TestExitOnZeroActiveConnections(t *testing.T) {
 	s.awaitLog(t, "no client is connected any more")
 }
 
-// TestDrainByRequest: POST /drain drains and does nothing else; the SIGTERM that follows need not wait again.
+// TestDrainByRequest: POST /drain drains and does nothing else; the SIGTERM that follows waits for those who are connected,
+// and for nobody else.
 func TestDrainByRequest(t *testing.T) {
 	t.Parallel()
 	s := startServing(t, settings{})
 	check(t, want(call(http.MethodPost, s.status, "/drain", nil), 200, "OK"))
 	s.awaitDraining(t)
-	s.finish(t)
 	if !s.running() {
 		t.Fatal("ended by /drain")
 	}
 	s.signal(t, syscall.SIGTERM)
+	s.awaitLog(t, "still waiting for clients\tconnections=1\n")
+	s.finish(t)
 	if status := s.awaitExit(t); status != 0 {
 		t.Errorf("status %d, want 0", status)
+	}
+	s.awaitLog(t, "no client is connected any more")
+}
+
+// TestDrainWasLongEnough: what /drain began counts, whoever is connected.
+func TestDrainWasLongEnough(t *testing.T) {
+	t.Parallel()
+	s := startServing(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
+	check(t, want(call(http.MethodPost, s.status, "/drain", nil), 200, "OK"))
+	s.awaitLog(t, "draining\n")
+	time.Sleep(time.Second) // the time that is asked for
+	began := time.Now()
+	s.signal(t, syscall.SIGTERM)
+	if status := s.awaitExit(t); status != 0 {
+		t.Errorf("status %d, want 0", status)
+	}
+	if took := time.Since(began); took > 700*time.Millisecond {
+		t.Errorf("it took %v to end: as if it had to drain once more", took)
 	}
 }
 

@@ -77,6 +77,7 @@ type agent struct {
 	// drainNow and quitNow are requests of the status port, restartNow is that Envoy be replaced.
 	drainNow, quitNow, restartNow chan struct{}
 	draining                      bool
+	drainBegan                    time.Time
 }
 
 // Run starts Envoy and serves the status port until the context ends or Envoy does. When the context ends Envoy is

@@ -50,12 +50,12 @@ func (a *agent) watch(ctx context.Context) error {
 	}
 }
 
-// shutdown drains Envoy and ends it. Whoever had it drained before has waited as long as it wished to.
+// shutdown drains Envoy and ends it.
 func (a *agent) shutdown(ctx context.Context) error {
-	if !a.draining {
-		a.drain(context.WithoutCancel(ctx))
-		a.waitDrained(context.WithoutCancel(ctx))
-	}
+	ctx = context.WithoutCancel(ctx)
+	before := a.draining
+	a.drain(ctx)
+	a.waitDrained(ctx, before)
 	return a.stop()
 }
 
@@ -64,7 +64,7 @@ func (a *agent) drain(ctx context.Context) {
 	if a.draining {
 		return
 	}
-	a.draining = true
+	a.draining, a.drainBegan = true, time.Now()
 	a.readiness.Drain()
 	if a.current == nil {
 		return
@@ -80,27 +80,35 @@ func (a *agent) drain(ctx context.Context) {
 
 // waitDrained waits for the termination drain duration, or until no connection is left where that is asked for. Envoy's
 // end, or a second wish to end, cuts it short.
-func (a *agent) waitDrained(ctx context.Context) {
+//
+// before says that draining was asked for earlier. So does the hook of a sidecar that is ended after its application: what
+// clients have learned since then they need not be given time for, and with nobody connected there is nothing to wait for.
+// But an application that ends at once gives them no time at all, and requests of theirs are still on their way.
+func (a *agent) waitDrained(ctx context.Context, before bool) {
 	if a.current == nil {
 		return
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	passed := time.Since(a.drainBegan)
 	var limit <-chan time.Time
 	var idle <-chan struct{}
 	if a.Environment.ExitOnZeroActiveConnections {
 		// No limit of our own: whoever set this relies on the grace period of the platform.
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		a.Log.Info("waiting until no client is connected", "at_least", a.Environment.MinimumDrainDuration.String())
-		idle = a.untilIdle(ctx)
+		idle = a.untilIdle(ctx, a.Environment.MinimumDrainDuration-passed)
 	} else {
 		wait := a.Config.GetTerminationDrainDuration().AsDuration()
 		if a.Environment.TerminationDrainDuration >= 0 {
 			wait = a.Environment.TerminationDrainDuration
 		}
 		a.Log.Info("letting requests under way finish", "for", wait.String())
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(wait - passed)
 		defer timer.Stop()
 		limit = timer.C
+		if before {
+			idle = a.untilIdle(ctx, 0)
+		}
 	}
 	select {
 	case <-limit:
@@ -114,11 +122,11 @@ func (a *agent) waitDrained(ctx context.Context) {
 	}
 }
 
-// untilIdle gives a channel that is closed when no client is connected any more, but not before the minimum.
-func (a *agent) untilIdle(ctx context.Context) <-chan struct{} {
+// untilIdle gives a channel that is closed when no client is connected any more, but not before a time has passed.
+func (a *agent) untilIdle(ctx context.Context, atLeast time.Duration) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
-		wait := time.NewTimer(a.Environment.MinimumDrainDuration)
+		wait := time.NewTimer(atLeast)
 		defer wait.Stop()
 		last := ""
 		for {

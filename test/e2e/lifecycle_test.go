@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	meshnames "github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
@@ -80,5 +82,106 @@ func TestControlPlaneMayBeKilled(t *testing.T) {
 	})
 	if tally := load.Stop(); tally.Sent == 0 || tally.Failed > 0 {
 		t.Errorf("%d of %d requests failed: %v", tally.Failed, tally.Sent, tally.Failures)
+	}
+}
+
+// TestApplicationEnds ends one of three applications at once while requests run and nobody is told: as on Kubernetes, where
+// callers hear of an end only after it. What its proxy cannot hand over is tried elsewhere, and callers see nothing of that.
+func TestApplicationEnds(t *testing.T) {
+	m := bookinfoMesh(t)
+	gone := m.Workload("reviews-v2")
+	load := mesh.StartLoad(m.Workload("client").Node, mesh.Reviews, 100)
+	if err := gone.App.Stop(settleTime); err != nil {
+		t.Fatal(err)
+	}
+	before := load.Tally().Sent
+	eventually(t, "many requests without it", func() error {
+		if sent := load.Tally().Sent - before; sent < 200 {
+			return fmt.Errorf("%d were sent", sent)
+		}
+		return nil
+	})
+	tally := load.Stop()
+	if tally.Failed > 0 {
+		t.Errorf("%d of %d requests failed: %v", tally.Failed, tally.Sent, tally.Failures)
+	}
+	refused := unretried(t, m)
+	if refused.Header.Get(meshnames.LostRequestHeader) != "" {
+		t.Errorf("an application sees what proxies tell each other: %v", refused.Header)
+	}
+	if err := gone.RestartApp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unretried gives the answer of a proxy without an application to a caller who retries nothing.
+func unretried(t *testing.T, m *mesh.Mesh) (a mesh.Answer) {
+	t.Helper()
+	ruled(t, m, `{hosts: [reviews], http: [{retries: {attempts: 0}, route: [{destination: {host: reviews}}]}]}`)
+	caller := mesh.NewCaller(m.Workload("client").Node)
+	defer caller.Close()
+	eventually(t, "a request fails", func() error {
+		if a = caller.Get(t.Context(), mesh.Reviews); a.Status != http.StatusServiceUnavailable {
+			return fmt.Errorf("answered %s", a)
+		}
+		return nil
+	})
+	return a
+}
+
+// ruled has one VirtualService, named rule, in force until the test ends.
+func ruled(t *testing.T, m *mesh.Mesh, spec string) {
+	t.Helper()
+	text := "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: rule}\nspec: " + spec
+	if err := m.Rules.Apply(text); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Rules.Clear(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestApplicationIsKilled kills an application while it works on requests: those that may be repeated are answered by others.
+func TestApplicationIsKilled(t *testing.T) {
+	m := bookinfoMesh(t)
+	// Some versions of reviews ask ratings, and so have requests in hand for a second.
+	ruled(t, m, `{hosts: [ratings], http: [{fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}}, route: [{destination: {host: ratings}}]}]}`)
+	caller := mesh.NewCaller(m.Workload("client").Node)
+	defer caller.Close()
+	eventually(t, "reviews waits for ratings", func() error {
+		if a := caller.Get(t.Context(), mesh.Reviews); a.Took < time.Second {
+			return fmt.Errorf("answered after %v: %s", a.Took, a)
+		}
+		return nil
+	})
+	gone := m.Workload("reviews-v2")
+	const requests = 30
+	answers := make(chan mesh.Answer, requests)
+	for range requests {
+		go func() { answers <- caller.Get(t.Context(), mesh.Reviews) }()
+	}
+	quick, slow := 0, 0
+	for i := range requests {
+		if i == requests/6 { // versions that ask nobody have answered: others work
+			if err := syscall.Kill(gone.App.PID(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch a := <-answers; {
+		case a.Status != http.StatusOK:
+			t.Errorf("answered %s", a)
+		case a.Took < time.Second:
+			quick++
+		default:
+			slow++
+		}
+	}
+	if slow < requests/4 {
+		t.Errorf("%d answers waited and %d did not: the application may have had nothing in hand", slow, quick)
+	}
+	if err := gone.RestartApp(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

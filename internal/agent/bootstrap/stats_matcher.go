@@ -20,6 +20,8 @@ const (
 	routeStats = `vhost\..*\.route\..*`
 	// connectionStats are what draining down to zero connections counts.
 	connectionStats = `listener\..*\.downstream_cx_active`
+	// capturedStats are what a sidecar counts that ends after its application: connections that were caught on their way to it.
+	capturedStats = "_15006.downstream_cx_active"
 )
 
 // statsMatcher keeps the statistics that are required, and those that ProxyConfig.proxyStatsMatcher or the annotations
@@ -27,7 +29,7 @@ const (
 func statsMatcher(in Input) (*metricsv3.StatsMatcher, error) {
 	chosen := in.Config.GetProxyStatsMatcher()
 	prefixes := slices.Concat(requiredStats(), chosen.GetInclusionPrefixes(), listed(in, "statsInclusionPrefixes"))
-	suffixes := slices.Concat(chosen.GetInclusionSuffixes(), listed(in, "statsInclusionSuffixes"))
+	suffixes := slices.Concat([]string{capturedStats}, chosen.GetInclusionSuffixes(), listed(in, "statsInclusionSuffixes"))
 	regexps := slices.Concat([]string{routeStats}, chosen.GetInclusionRegexps(), listed(in, "statsInclusionRegexps"))
 	if in.CountConnections {
 		regexps = append(regexps, connectionStats)

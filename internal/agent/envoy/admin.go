@@ -95,7 +95,11 @@ func (a *Admin) Epoch(ctx context.Context) (int, error) {
 
 // Stats gives the counters and gauges whose names match the regular expression and that were ever set.
 func (a *Admin) Stats(ctx context.Context, filter string) (map[string]uint64, error) {
-	text, err := a.Do(ctx, http.MethodGet, "/stats?usedonly&filter="+url.QueryEscape(filter), "")
+	return a.stats(ctx, url.Values{"filter": {filter}, "usedonly": {""}})
+}
+
+func (a *Admin) stats(ctx context.Context, query url.Values) (map[string]uint64, error) {
+	text, err := a.Do(ctx, http.MethodGet, "/stats?"+query.Encode(), "")
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestState(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	a := adminOf(t, map[string]string{"GET /stats?usedonly&filter=%5Ea%7Cb%24": "a.count: 3\na.text: \"x\"\nb.histogram: P0(nan,1)\nb.cx: 18446744073709551615\n"})
+	a := adminOf(t, map[string]string{"GET /stats?filter=%5Ea%7Cb%24&usedonly=": "a.count: 3\na.text: \"x\"\nb.histogram: P0(nan,1)\nb.cx: 18446744073709551615\n"})
 	got, err := a.Stats(t.Context(), "^a|b$")
 	if diff := cmp.Diff(map[string]uint64{"a.count": 3, "b.cx": 1<<64 - 1}, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -87,7 +87,10 @@ func TestActiveConnections(t *testing.T) {
 		"listener.admin.downstream_cx_active":                  10,
 		"listener.admin.main_thread.downstream_cx_active":      10,
 	}
-	if got := activeConnections(stats, []uint32{15021, 15090}); got != 6 {
-		t.Errorf("%d connections, want 6", got)
+	if got, counted := activeConnections(stats, []uint32{15021, 15090}); got != 6 || !counted {
+		t.Errorf("%d connections (counted: %v), want 6", got, counted)
+	}
+	if _, counted := activeConnections(map[string]uint64{"listener.admin.downstream_cx_active": 1}, nil); counted {
+		t.Error("connections to the administration are counted as clients'")
 	}
 }

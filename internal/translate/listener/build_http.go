@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // connectionManager writes an HTTP connection manager.
@@ -43,6 +45,7 @@ func (b builder) connectionManager(h *HTTP) *hcmv3.HttpConnectionManager {
 		http1Options(m).AllowAbsoluteUrl = wrapperspb.Bool(true)
 	}
 	if h.Inbound != nil {
+		m.LocalReplyConfig = lostRequests()
 		m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: inboundRoutes(h.Inbound)}
 		return m
 	}
@@ -97,6 +100,8 @@ func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name:             r.Cluster,
 		ValidateClusters: wrapperspb.Bool(false),
+		// Only this proxy itself says so.
+		ResponseHeadersToRemove: []string{mesh.LostRequestHeader},
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name:    r.VirtualHost,
 			Domains: []string{"*"},

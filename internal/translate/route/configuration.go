@@ -4,6 +4,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // maxDirectResponseBytes bounds the bodies of direct responses (RouteConfiguration.max_direct_response_body_size_bytes).
@@ -33,7 +35,8 @@ func newConfiguration(name string, hosts []*virtualHost) *configuration {
 
 // finish appends what comes after the virtual hosts.
 func (c *configuration) finish(ignorePort bool) {
-	c.body = appendMessage(c.body, configValidateField, nil) // BoolValue false: a route may come before its cluster
+	c.body = appendString(c.body, configRemoveField, mesh.LostRequestHeader) // once no retry follows
+	c.body = appendMessage(c.body, configValidateField, nil)                 // BoolValue false: a route may come before its cluster
 	limit := protowire.AppendVarint(protowire.AppendTag(nil, uint32ValueField, protowire.VarintType), maxDirectResponseBytes)
 	c.body = appendMessage(c.body, configBodyLimitField, limit)
 	if ignorePort {

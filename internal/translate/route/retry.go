@@ -10,13 +10,19 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	previoushostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
 	previousprioritiesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/priority/previous_priorities/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 const (
-	defaultRetryOn  = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
-	statusCodes     = "retriable-status-codes"
-	defaultAttempts = 2
+	defaultRetryOn   = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
+	statusCodes      = "retriable-status-codes"
+	connectFailure   = "connect-failure"
+	reset            = "reset"
+	retriableHeaders = "retriable-headers"
+	defaultAttempts  = 2
 	// hostAttempts is how often another host is looked for before a retry goes where the request has been already.
 	hostAttempts = 5
 	// priorityFrequency is after how many attempts the priorities are shared out anew.
@@ -56,6 +62,7 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 			out.RetryBackOff = &routev3.RetryPolicy_RetryBackOff{BaseInterval: in.GetBackoff()}
 		}
 	}
+	retryLost(out, in.GetRetryOn() == "")
 	if elsewhere {
 		out.RetryHostPredicate = []*routev3.RetryPolicy_RetryHostPredicate{{
 			Name: "envoy.retry_host_predicates.previous_hosts",
@@ -65,6 +72,28 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 		}}
 	}
 	return out
+}
+
+// retryLost extends retries after a failure to connect, or a reset, to those of the last proxy, which answers for its
+// application (mesh.LostRequestHeader). By default both count.
+func retryLost(p *routev3.RetryPolicy, byDefault bool) {
+	on := strings.Split(p.GetRetryOn(), ",")
+	var which *routev3.HeaderMatcher
+	switch {
+	case byDefault || slices.Contains(on, reset):
+		which = &routev3.HeaderMatcher{HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+	case slices.Contains(on, connectFailure):
+		which = &routev3.HeaderMatcher{HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Exact{Exact: mesh.RequestNotSent},
+		}}}
+	default:
+		return
+	}
+	which.Name = mesh.LostRequestHeader
+	p.RetriableHeaders = []*routev3.HeaderMatcher{which}
+	if !slices.Contains(on, retriableHeaders) {
+		p.RetryOn += "," + retriableHeaders
+	}
 }
 
 // parseRetryOn takes the status codes out of a list of retry conditions (HTTPRetry.retryOn): Envoy wants them apart.

@@ -41,6 +41,7 @@ const (
 
 	configNameField       protowire.Number = 1
 	configHostsField      protowire.Number = 2
+	configRemoveField     protowire.Number = 5
 	configValidateField   protowire.Number = 7
 	configBodyLimitField  protowire.Number = 11
 	configIgnorePortField protowire.Number = 14

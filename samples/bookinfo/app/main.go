@@ -35,7 +35,6 @@ func main() {
 func command() *cobra.Command {
 	opts := service.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	var listen string
-	var lameDuck time.Duration
 	cmd := &cobra.Command{
 		Use:           "bookinfo productpage|details|reviews|ratings",
 		Short:         "Run one of Bookinfo's services",
@@ -44,13 +43,12 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			opts.Name = args[0]
-			return serve(listen, lameDuck, opts)
+			return serve(listen, opts)
 		},
 	}
 	hostname, _ := os.Hostname()
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", ":9080", "address to listen at")
-	f.DurationVar(&lameDuck, "lame-duck", 0, "time to serve on after SIGTERM: on Kubernetes callers hear of the end only after the application")
 	f.StringVar(&opts.Version, "version", or("SERVICE_VERSION", "v1"), "version of reviews: v1, v2 or v3")
 	f.StringVar(&opts.PodName, "pod-name", or("HOSTNAME", hostname), "name that reviews tells about itself")
 	f.StringVar(&opts.ClusterName, "cluster-name", or("CLUSTER_NAME", "null"), "cluster that reviews tells about itself")
@@ -68,7 +66,7 @@ func or(name, otherwise string) string {
 	return otherwise
 }
 
-func serve(address string, lameDuck time.Duration, opts service.Options) error {
+func serve(address string, opts service.Options) error {
 	handler, err := service.New(opts)
 	if err != nil {
 		return err
@@ -88,11 +86,6 @@ func serve(address string, lameDuck time.Duration, opts service.Options) error {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
-	}
-	select {
-	case err := <-served:
-		return err
-	case <-time.After(lameDuck):
 	}
 	opts.Log.Info("draining")
 	drain, cancel := context.WithTimeout(context.Background(), drainTime)

@@ -32,7 +32,9 @@ type Workload struct {
 	App   *netns.Process // nil if the pod runs no program
 	Agent *netns.Process // nil in a mesh without sidecars
 
-	sidecar *sidecar // as it was started
+	// sidecar and binaries are what its processes were started from.
+	sidecar  *sidecar
+	binaries string
 }
 
 // addWorkload makes the pod's node and starts nothing yet.
@@ -50,6 +52,7 @@ func addWorkload(network *netns.Network, pod *corev1.Pod, hosts map[string]netip
 
 // startApp starts the pod's program and waits for its ports.
 func (w *Workload) startApp(ctx context.Context, binaries string) error {
+	w.binaries = binaries
 	ctx, cancel := context.WithTimeout(ctx, appTime)
 	defer cancel()
 	for _, c := range w.Pod.Spec.Containers {
@@ -125,6 +128,9 @@ func chown(dir string) error {
 
 // Restart starts the sidecar of a workload whose agent has ended, as a platform would, and waits until Envoy is ready.
 func (w *Workload) Restart(ctx context.Context) error { return w.startSidecar(ctx, w.sidecar) }
+
+// RestartApp starts the program of a workload whose program has ended, and waits for its ports.
+func (w *Workload) RestartApp(ctx context.Context) error { return w.startApp(ctx, w.binaries) }
 
 func (w *Workload) capture(ctx context.Context, s *sidecar) error {
 	ctx, cancel := context.WithTimeout(ctx, captureTime)

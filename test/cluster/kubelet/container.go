@@ -170,6 +170,21 @@ func (c *container) end(grace time.Duration) {
 	c.ending.happen()
 }
 
+// prepareEnd has the preStop hook of what runs begin. If it is not over within a time it is cut short.
+func (c *container) prepareEnd(within time.Duration) {
+	c.mu.Lock()
+	run := c.run
+	c.mu.Unlock()
+	if run == nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		run.prepareEnd(ctx)
+	}()
+}
+
 // status is what the API server is told of it.
 func (c *container) status() corev1.ContainerStatus {
 	c.mu.Lock()

@@ -44,7 +44,8 @@ func (p *pod) conclude(outcome corev1.PodPhase) {
 // sidecarGrace is what sidecars get when the Pod ended of itself.
 const sidecarGrace = 5 * time.Second
 
-// end ends what still runs: the containers together, then the sidecars, the last started first.
+// end ends what still runs: the containers together, then the sidecars, the last started first. As with a real kubelet the
+// preStop hooks of all run at once, at the beginning.
 func (p *pod) end() {
 	p.mu.Lock()
 	grace := p.grace
@@ -57,6 +58,11 @@ func (p *pod) end() {
 	var together []*container
 	for i := range spec.Containers {
 		together = append(together, p.container(spec.Containers[i].Name))
+	}
+	for i := range spec.InitContainers {
+		if c := p.container(spec.InitContainers[i].Name); c != nil {
+			c.prepareEnd(max(time.Until(deadline), 0))
+		}
 	}
 	endAll(deadline, together...)
 	for i := len(spec.InitContainers) - 1; i >= 0; i-- {

@@ -24,6 +24,7 @@ type process struct {
 	spec      *initSpec
 	began     metav1.Time
 	exited    chan struct{}
+	preparing sync.Once
 	killing   sync.Once
 }
 
@@ -155,6 +156,19 @@ func (p *process) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
 	return p.check(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
 }
 
+// prepareEnd runs the preStop hook, once; who comes later waits until it is over.
+func (p *process) prepareEnd(ctx context.Context) {
+	p.preparing.Do(func() {
+		l := p.container.spec.Lifecycle
+		if l == nil || l.PreStop == nil || ctx.Err() != nil {
+			return
+		}
+		if err := p.hook(ctx, l.PreStop); err != nil {
+			p.container.pod.log.Info("a preStop hook failed", "container", p.container.spec.Name, "error", err)
+		}
+	})
+}
+
 // ownGrace is what a container gets that is killed on its own account, and not with its Pod.
 func (p *process) ownGrace(probe *corev1.Probe) time.Duration {
 	pod := p.container.pod
@@ -190,11 +204,7 @@ func (p *process) kill(grace time.Duration, why error) {
 			case <-ctx.Done():
 			}
 		}()
-		if l := p.container.spec.Lifecycle; l != nil && l.PreStop != nil && ctx.Err() == nil {
-			if err := p.hook(ctx, l.PreStop); err != nil {
-				p.container.pod.log.Info("a preStop hook failed", "container", p.container.spec.Name, "error", err)
-			}
-		}
+		p.prepareEnd(ctx)
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		select {
 		case <-p.exited:

@@ -49,13 +49,12 @@ func Images(ctx context.Context, programs *cluster.Programs) (image.Map, error) 
 	return images, nil
 }
 
-// bookinfo is the image of one of Bookinfo's services: ours, under the name of Istio's. After SIGTERM it serves on for a moment: a
-// Pod that ends is taken out of endpoints at the same time as its containers are told, and what callers send until they have heard
-// of it is lost by an application that is gone at once, with or without a mesh.
+// bookinfo is the image of one of Bookinfo's services: ours, under the name of Istio's. It ends at once on SIGTERM, when its
+// callers have not heard of that yet.
 func bookinfo(service, version string, files map[string]string) image.Image {
 	return image.Image{
 		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),
-		Entrypoint: []string{"/usr/local/bin/app", service, "--version=" + version, "--lame-duck=2s"},
+		Entrypoint: []string{"/usr/local/bin/app", service, "--version=" + version},
 		Files:      files,
 	}
 }

@@ -1,0 +1,52 @@
+package listener
+
+import (
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// Envoy's response flags of requests that an upstream did not answer.
+const (
+	connectionFailure     = "UF"
+	connectionTermination = "UC"
+)
+
+// safeMethods are those of RFC 9110, 9.2.1, but TRACE, which Envoy does not know.
+const safeMethods = "GET|HEAD|OPTIONS"
+
+// lostRequests marks the answers that a proxy gives in the place of its application (mesh.LostRequestHeader).
+func lostRequests() *hcmv3.LocalReplyConfig {
+	safe := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
+		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
+			Name: ":method",
+			HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: safeMethods}},
+			}},
+		}},
+	}}
+	both := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
+		AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{flagged(connectionTermination), safe}},
+	}}
+	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
+		marked(flagged(connectionFailure), mesh.RequestNotSent),
+		marked(both, mesh.RequestNotAnswered),
+	}}
+}
+
+func flagged(flag string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{flag}},
+	}}
+}
+
+func marked(which *accesslogv3.AccessLogFilter, how string) *hcmv3.ResponseMapper {
+	return &hcmv3.ResponseMapper{Filter: which, HeadersToAdd: []*corev3.HeaderValueOption{{
+		Header:       &corev3.HeaderValue{Key: mesh.LostRequestHeader, Value: how},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	}}}
+}
