@@ -3,7 +3,8 @@
 #
 #   hack/manifests.sh DIRECTORY [--set KEY=VALUE]...
 #
-# base.yaml are the kinds, istiod.yaml the control plane in istio-system (--set is for it), gateway.yaml a gateway in istio-ingress.
+# base.yaml are the kinds, istiod.yaml the control plane in istio-system (--set is for it), gateway.yaml a gateway in istio-ingress,
+# cni.yaml the CNI plugin, for a control plane with --set cni.enabled=true.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,3 +23,4 @@ namespace() { printf 'apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "
   namespace istio-ingress
   "$helm" template istio-ingressgateway manifests/charts/gateway -n istio-ingress
 } >"$dir/gateway.yaml"
+"$helm" template istio-cni manifests/charts/cni -n istio-system >"$dir/cni.yaml"

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// podAddresses leaves out the addresses that say nothing about the families in which the pod is reached.
+// podAddresses leaves out the addresses that say nothing about the families in which the pod is reached: also that which an
+// earlier run, or a CNI plugin, gave to lo.
 func podAddresses(addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool {
-		return !a.IsValid() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast()
+		return !a.IsValid() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a == passthroughSource(IPv6).Addr()
 	})
 }
 

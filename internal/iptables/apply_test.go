@@ -282,11 +282,11 @@ func TestConfigurationIsLoggedFirst(t *testing.T) {
 	var log strings.Builder
 	env := iptables.Environment{Log: slog.New(slog.NewTextHandler(&log, nil)), Out: io.Discard}
 	options := sidecarOptions()
-	options.RedirectDNS = true
-	if err := iptables.Run(context.Background(), options, env); !errors.Is(err, iptables.ErrUnsupported) {
-		t.Errorf("got error %v, want ErrUnsupported", err)
+	options.ProxyPort, options.RedirectDNS = 0, true
+	if err := iptables.Run(context.Background(), options, env); err == nil {
+		t.Error("a port of 0 is no error")
 	}
-	for _, want := range []string{"options.envoy-port=15001", "options.istio-inbound-ports=*", "options.redirect-dns=true"} {
+	for _, want := range []string{"options.envoy-port=0", "options.istio-inbound-ports=*", "options.redirect-dns=true"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log has no %s:\n%s", want, log.String())
 		}
@@ -299,5 +299,27 @@ func TestBadNamespace(t *testing.T) {
 	err := iptables.Run(context.Background(), options, system(t))
 	if err == nil || !strings.Contains(err.Error(), `"no-such-namespace" (--network-namespace)`) {
 		t.Errorf("got error %v", err)
+	}
+}
+
+// TestRulesCount is about how people see which rule took a packet: here that of a port that is left alone.
+func TestRulesCount(t *testing.T) {
+	for manner, options := range manners() {
+		t.Run(manner, func(t *testing.T) {
+			pod, outside := listeningPod(t)
+			requireManner(t, options)
+			mustRun(t, pod, options)
+			if _, err := outside.call(caller{}, mustAddrPort(podAddr4, 15021)); err != nil {
+				t.Fatal(err)
+			}
+			program, args, want := "iptables-"+string(options.Variant)+"-save", []string{"-c"}, "[1:60] -A ISTIO_INBOUND -p tcp -m tcp --dport 15021 -j RETURN"
+			if options.NativeNftables {
+				program, args, want = "nft", []string{"list", "table", "ip", "istio-proxy-nat"}, "tcp dport 15021 counter packets 1 "
+			}
+			text := pod.output(t, "", program, args...)
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in:\n%s", want, text)
+			}
+		})
 	}
 }

@@ -12,6 +12,8 @@ type backend interface {
 	name() string
 	// present reports whether rules of ours are there. It changes nothing.
 	present(ctx context.Context) (bool, error)
+	// check returns ErrDrift if want is not there as it should be. It changes nothing.
+	check(ctx context.Context, want Ruleset) error
 	// replace makes want the rules of ours that are there. Rules that differ are ErrDrift unless o allows to replace them.
 	replace(ctx context.Context, want Ruleset, o Options) error
 	// remove leaves no rule of ours. Those of known are ours even where nothing else tells.
@@ -23,10 +25,10 @@ var (
 	_ backend = (*native)(nil)
 )
 
-// selectBackends returns the backend to use, and the others that may hold rules of an earlier run. A backend that the
+// selectBackends returns the backend to use for rules, and the others that may hold rules of an earlier run. A backend that the
 // options force is used or is an error. Otherwise it is the iptables programs, and nftables over netlink where there are
 // none that work.
-func selectBackends(ctx context.Context, o Options, env Environment) (backend, []backend, error) {
+func selectBackends(ctx context.Context, want Ruleset, o Options, env Environment) (backend, []backend, error) {
 	netlink := &native{open: env.Netlink, log: env.Log}
 	found, err := findXtables(ctx, o, env)
 	if o.NativeNftables {
@@ -34,7 +36,7 @@ func selectBackends(ctx context.Context, o Options, env Environment) (backend, [
 	}
 	var chosen *xtables
 	if err == nil {
-		chosen, err = selectXtables(ctx, found, o)
+		chosen, err = selectXtables(ctx, found, want)
 	}
 	if err == nil {
 		return chosen, append(backendsOf(found, chosen), netlink), nil

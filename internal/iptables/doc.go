@@ -1,15 +1,17 @@
-// Package iptables captures a pod's TCP traffic for its sidecar proxy: it is what the istio-iptables program does.
+// Package iptables captures a pod's traffic for its sidecar proxy: it is what the istio-iptables program and the CNI plugin do.
 //
 // In -> out: [Options] -> [Plan] -> [Ruleset] (plain data) -> [Render] or [RenderNft] (text) -> [Run], which puts the
 // rules into the network namespace, either with the iptables programs or, where there are none or the user asks for it,
 // with nftables over netlink. A dry run prints what Render gives.
 //
 // Law: Plan and the Render functions are pure. Everything that touches the system goes through the fields of
-// [Environment]; the process environment is never read. What is not supported is one error, before anything is changed.
+// [Environment]; the process environment is never read. What cannot be is one error, before anything is changed. All rules are in
+// chains of our own, so that another run knows them whatever options it has; in the kernel's chains there are jumps to them, and
+// what exempts an interface.
 //
 // # The rules
 //
-// Each address family gets six chains in its nat table. PREROUTING sends TCP to ISTIO_INBOUND, OUTPUT sends everything to
+// In each address family's nat table, PREROUTING sends TCP to ISTIO_INBOUND, OUTPUT sends everything to
 // ISTIO_OUTPUT; ISTIO_REDIRECT ends at Envoy's outbound listener (15001) and ISTIO_IN_REDIRECT at its inbound one (15006).
 // What ISTIO_OUTPUT decides, for a pod with the address P and a proxy known by uid, by gid or by packet mark:
 //
@@ -22,6 +24,20 @@
 //	anyone            127.0.0.1    the application
 //
 // Rules of nat are asked once, for a connection's first packet; answers and later packets follow.
+//
+// # TPROXY
+//
+// With TPROXY inbound connections are captured in mangle, which is asked for every packet and changes none but for a mark
+// ([Options.TProxyMark], 1337). So Envoy sees both addresses, and connects to the application in the client's name (its listener
+// filter original_src), with that mark. Three things keep this from going round in circles: what has the mark is not captured
+// again; the connection keeps the mark, and the application's answers are given it; and marked packets are routed to this machine,
+// whoever they are for ([Divert]). Envoy's calls to its own pod have the number after it as their mark. Outbound connections
+// are redirected in nat as ever.
+//
+// # DNS
+//
+// ISTIO_OUTPUT_DNS, in nat, sends questions that are not the proxy's to the agent (15053). In raw, the questions and answers over UDP
+// are put into two zones of connection tracking: between the application and the agent, and between the agent and name servers.
 //
 // # Uid or mark
 //

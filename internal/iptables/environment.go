@@ -26,6 +26,10 @@ type Environment struct {
 	Netlink func() (Netlink, error)
 	// Loopback changes the addresses of lo.
 	Loopback LoopbackAddresses
+	// Routing changes how marked packets are routed.
+	Routing Routing
+	// Nameservers lists those that the machine's resolver asks.
+	Nameservers func() ([]netip.Addr, error)
 	// Addresses lists the addresses of the interfaces in the network namespace of the calling thread, IPv4 first.
 	Addresses func() ([]netip.Addr, error)
 	// UIDMapped and GIDMapped report whether a process of this user namespace can have the id.
@@ -63,11 +67,15 @@ var _ Netlink = (*nftables.Conn)(nil)
 // System is the real environment, with the given places for log and dry run.
 func System(log *slog.Logger, out io.Writer) Environment {
 	return Environment{
-		Log:       log,
-		Out:       out,
-		Tools:     systemTools{},
-		Netlink:   openNetlink,
-		Loopback:  systemLoopback{},
+		Log:      log,
+		Out:      out,
+		Tools:    systemTools{},
+		Netlink:  openNetlink,
+		Loopback: systemLoopback{},
+		Routing:  systemRouting{},
+		Nameservers: func() ([]netip.Addr, error) {
+			return readNameservers("/etc/resolv.conf")
+		},
 		Addresses: interfaceAddresses,
 		UIDMapped: func(id uint32) bool { return mapped("/proc/self/uid_map", id) },
 		GIDMapped: func(id uint32) bool { return mapped("/proc/self/gid_map", id) },

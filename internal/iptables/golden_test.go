@@ -43,6 +43,7 @@ type goldenCase struct {
 	flags     []string
 	variables map[string]string
 	addresses []netip.Addr // of the pod
+	servers   []netip.Addr // of names
 }
 
 func readCase(c *golden.Case) goldenCase {
@@ -64,12 +65,16 @@ func readCase(c *golden.Case) goldenCase {
 			in.addresses = append(in.addresses, netip.MustParseAddr(a))
 		}
 	}
+	for _, a := range strings.Fields(string(c.Input("nameservers"))) {
+		in.servers = append(in.servers, netip.MustParseAddr(a))
+	}
 	return in
 }
 
 // run executes the command in an environment whose pod has the addresses of the case.
 func (in goldenCase) run(env iptables.Environment, more ...string) error {
 	env.Addresses = func() ([]netip.Addr, error) { return in.addresses, nil }
+	env.Nameservers = func() ([]netip.Addr, error) { return in.servers, nil }
 	lookup := func(name string) (string, bool) {
 		value, ok := in.variables[name]
 		return value, ok
@@ -115,22 +120,56 @@ func (in goldenCase) checkApplied(t *testing.T, rules, nft string) {
 	}
 }
 
-// rulesOf returns the rules of iptables-save or -restore text by family and chain, in the order in which packets meet them.
+// rulesOf returns the rules of iptables-save or -restore text by family, table and chain, in the order in which packets meet them.
 func rulesOf(text string) map[string][]string {
 	insert := regexp.MustCompile(`^-I (\S+) \d+ `)
 	rules := map[string][]string{}
-	family := "IPv4"
+	family, table := "IPv4", ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "# ip6tables") || line == "# 6" {
 			family = "IPv6"
 		}
+		if name, ok := strings.CutPrefix(line, "*"); ok {
+			table = name
+		}
 		// A chain's insertions are in ascending order, and come before what is appended.
 		line = insert.ReplaceAllString(line, "-A $1 ")
 		if rest, ok := strings.CutPrefix(line, "-A "); ok {
 			chain, rule, _ := strings.Cut(rest, " ")
-			rules[family+" "+chain] = append(rules[family+" "+chain], rule)
+			key := family + " " + table + " " + chain
+			rules[key] = append(rules[key], rule)
 		}
 	}
 	return rules
+}
+
+// TestCommands has a shell run what a dry run prints as commands, and finds the rules that it prints for iptables-restore.
+func TestCommands(t *testing.T) {
+	requireRoot(t)
+	program(t, "iptables-nft")
+	for _, cases := range []string{"testdata/tproxy*.txtar", "testdata/redirect_dns*.txtar", "testdata/interfaces*.txtar"} {
+		golden.Run(t, cases, checkCommands)
+	}
+}
+
+func checkCommands(t *testing.T, c *golden.Case) {
+	for _, section := range []string{"error", "iptables-restore", "nft"} { // TestGolden looks at these
+		_ = c.Input(section)
+	}
+	in := readCase(c)
+	rules, err := in.dryRun()
+	if err != nil {
+		return
+	}
+	commands, err := in.dryRun("--restore-format=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSpace(t)
+	s.output(t, strings.NewReplacer("iptables -t", "iptables-nft -t", "ip6tables -t", "ip6tables-nft -t").Replace(commands), "sh", "-e")
+	saved := s.output(t, "", "iptables-nft-save") + "# 6\n" + s.output(t, "", "ip6tables-nft-save")
+	if diff := cmp.Diff(rulesOf(rules), rulesOf(saved)); diff != "" {
+		t.Errorf("after the commands iptables-nft-save differs from the dry run (-dry run, +saved):\n%s", diff)
+	}
 }

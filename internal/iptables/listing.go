@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// listing is what is ours in a nat table, as text, sorted by the names of the chains. An empty listing is a clean table.
+// listing is what is ours in a table, as text, sorted by the names of the chains. An empty listing is a clean table.
 type listing []chainListing
 
 // chainListing is the part of a chain that is ours. Its lines are rules as iptables-save prints them, without the chain.
@@ -24,7 +24,7 @@ func (c chainListing) rules() []string { return slices.Concat(c.first, c.lines) 
 func listingOf(t Table) listing {
 	var l listing
 	for _, c := range t.Chains {
-		entry := chainListing{name: c.Name, builtin: c.builtin(), first: texts(c.First), lines: texts(c.Rules)}
+		entry := chainListing{name: c.Name, builtin: c.builtin(), first: texts(c.First, t.Family), lines: texts(c.Rules, t.Family)}
 		if entry.builtin && len(entry.rules()) == 0 {
 			continue
 		}
@@ -33,10 +33,10 @@ func listingOf(t Table) listing {
 	return l
 }
 
-func texts(rules []Rule) []string {
+func texts(rules []Rule, f Family) []string {
 	lines := make([]string, len(rules))
 	for i, r := range rules {
-		lines[i] = r.String()
+		lines[i] = r.iptables(f)
 	}
 	return lines
 }
@@ -50,9 +50,9 @@ func (l listing) chain(name string) (chainListing, bool) {
 	return l[i], true
 }
 
-// transition returns the input for iptables-restore --noflush that turns have into want, as one transaction: at no time
-// is a packet met by part of the rules. With nothing to do it returns "".
-func transition(have, want listing) string {
+// transition returns the input for iptables-restore --noflush that turns have into want in a table, as one transaction: at no
+// time is a packet met by part of the rules. With nothing to do it returns "".
+func transition(table string, have, want listing) string {
 	var declare, remove, add, drop []string
 	for _, c := range want {
 		if !c.builtin {
@@ -80,7 +80,7 @@ func transition(have, want listing) string {
 	if len(body) == 0 {
 		return ""
 	}
-	return "*" + tableNAT + "\n" + strings.Join(body, "\n") + "\nCOMMIT\n"
+	return "*" + table + "\n" + strings.Join(body, "\n") + "\nCOMMIT\n"
 }
 
 // difference says how have differs from want, a line for each rule or chain that is only in one of them (- for have, + for

@@ -35,7 +35,7 @@ func TestParseSaveFindsWhatIsOurs(t *testing.T) {
 		{name: "ISTIO_INBOUND", lines: []string{"-p tcp -m tcp --dport 15008 -j RETURN"}},
 		{name: "ISTIO_OLD"},
 	}
-	got := parseSave(saved, nil)
+	got := parseSave(saved, tableNAT, nil)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(chainListing{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -43,7 +43,7 @@ func TestParseSaveFindsWhatIsOurs(t *testing.T) {
 
 func TestParseSaveTakesWantedRulesForOurs(t *testing.T) {
 	wanted := listing{{name: "OUTPUT", builtin: true, lines: []string{"-p udp -j OTHER"}}}
-	if _, found := parseSave(saved, wanted).chain("OUTPUT"); !found {
+	if _, found := parseSave(saved, tableNAT, wanted).chain("OUTPUT"); !found {
 		t.Error("a rule of OUTPUT that is wanted was not found")
 	}
 }
@@ -53,7 +53,7 @@ func TestTransition(t *testing.T) {
 		{name: "PREROUTING", builtin: true, first: []string{"-i vm1 -j RETURN", "-i vm0 -j RETURN"}, lines: []string{"-p tcp -j ISTIO_INBOUND"}},
 		{name: "ISTIO_INBOUND", lines: []string{"-p tcp -j RETURN"}},
 	}
-	got := transition(parseSave(saved, want), want)
+	got := transition(tableNAT, parseSave(saved, tableNAT, want), want)
 	wantText := `*nat
 :ISTIO_INBOUND - [0:0]
 :ISTIO_OLD - [0:0]
@@ -69,7 +69,7 @@ COMMIT
 	if diff := cmp.Diff(wantText, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := transition(nil, nil); got != "" {
+	if got := transition(tableNAT, nil, nil); got != "" {
 		t.Errorf("from nothing to nothing: got %q, want nothing", got)
 	}
 }
@@ -110,8 +110,8 @@ func FuzzParseSave(f *testing.F) {
 	f.Add(saved)
 	f.Add("*nat\n-A PREROUTING -j ISTIO_X\n-A PREROUTING\n:\n-A \nCOMMIT")
 	f.Fuzz(func(t *testing.T, text string) {
-		have := parseSave(text, nil)
-		gone := transition(have, nil)
+		have := parseSave(text, tableNAT, nil)
+		gone := transition(tableNAT, have, nil)
 		for _, c := range have {
 			if c.builtin && strings.Count(gone, "-D "+c.name+" ") < len(c.lines) {
 				t.Errorf("rules of %q stay:\n%s", c.name, gone)

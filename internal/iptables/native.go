@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
@@ -22,6 +23,17 @@ func (n *native) name() string { return "nftables over netlink" }
 func (n *native) present(context.Context) (bool, error) {
 	_, tables, err := n.connect()
 	return len(tables) > 0, err
+}
+
+func (n *native) check(_ context.Context, want Ruleset) error {
+	_, tables, err := n.connect()
+	if err != nil {
+		return err
+	}
+	if len(tables) != len(want.Tables) {
+		return fmt.Errorf("%s has %d tables of ours, not %d: %w", n.name(), len(tables), len(want.Tables), ErrDrift)
+	}
+	return nil
 }
 
 func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
@@ -57,7 +69,7 @@ func (n *native) remove(_ context.Context, _ Ruleset) error {
 	return nil
 }
 
-// connect returns a connection and the tables of ours that there are, Istio's table of the family inet among them.
+// connect returns a connection and the tables of ours that there are, Istio's tables of the family inet among them.
 func (n *native) connect() (Netlink, []*nftables.Table, error) {
 	conn, err := n.open()
 	if err != nil {
@@ -69,7 +81,7 @@ func (n *native) connect() (Netlink, []*nftables.Table, error) {
 	}
 	var own []*nftables.Table
 	for _, t := range all {
-		if t.Name == nftTable {
+		if slices.ContainsFunc(tableNames(), func(name string) bool { return t.Name == nftTable(name) }) {
 			own = append(own, t)
 		}
 	}
@@ -97,19 +109,13 @@ func addTable(conn Netlink, t Table) {
 	if t.Family == IPv6 {
 		family = nftables.TableFamilyIPv6
 	}
-	table := conn.AddTable(&nftables.Table{Name: nftTable, Family: family})
+	table := conn.AddTable(&nftables.Table{Name: nftTable(t.Name), Family: family})
 	chains := make([]*nftables.Chain, len(t.Chains))
 	for i, c := range t.Chains {
 		chain := &nftables.Chain{Name: nftChain(c.Name), Table: table}
 		if c.builtin() {
-			chain.Type = nftables.ChainTypeNAT
-			chain.Priority = nftables.ChainPriorityNATDest
-			chain.Hooknum = nftables.ChainHookPrerouting
-			if c.Name == chainOutput {
-				chain.Hooknum = nftables.ChainHookOutput
-			}
-			accept := nftables.ChainPolicyAccept
-			chain.Policy = &accept
+			h, accept := hookOf(t.Name, c.Name), nftables.ChainPolicyAccept
+			chain.Type, chain.Priority, chain.Hooknum, chain.Policy = h.kind, &h.priority, &h.number, &accept
 		}
 		chains[i] = conn.AddChain(chain)
 	}

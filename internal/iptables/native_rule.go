@@ -17,6 +17,7 @@ const (
 	ipv4DestOffset   = 16
 	ipv6SourceOffset = 8
 	ipv6DestOffset   = 24
+	sourcePortOffset = 0
 	destPortOffset   = 2
 	portLength       = 2
 )
@@ -37,9 +38,14 @@ func (r Rule) expressions(f Family) []expr.Any {
 		e.address(ipv4SourceOffset, r.Src)
 		e.address(ipv4DestOffset, r.Dst)
 	}
-	e.transport(r.Proto, r.DPort)
+	e.transport(r)
+	e.states(r.States)
 	if r.Mark.Value != 0 {
 		e.meta(expr.MetaKeyMARK, r.Mark.Not, binaryutil.NativeEndian.PutUint32(r.Mark.Value))
+	}
+	if r.ConnMark.Value != 0 {
+		e.add(&expr.Ct{Key: expr.CtKeyMARK, Register: register})
+		e.compare(r.ConnMark.Not, binaryutil.NativeEndian.PutUint32(r.ConnMark.Value))
 	}
 	for _, o := range r.Owners {
 		key := expr.MetaKeySKUID
@@ -50,7 +56,7 @@ func (r Rule) expressions(f Family) []expr.Any {
 	}
 	// Every rule counts, so that it can be seen which one took a packet.
 	e.add(&expr.Counter{})
-	e.verdict(r.Then)
+	e.verdict(r.Then, f)
 	return e
 }
 
@@ -102,30 +108,93 @@ func mask(bits, length int) []byte {
 	return m
 }
 
-func (e *expressions) transport(p Proto, port Port) {
-	switch p {
+func (e *expressions) transport(r Rule) {
+	switch r.Proto {
 	case TCP:
 		e.meta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_TCP})
 	case UDP:
 		e.meta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_UDP})
 	}
-	if port.Number != 0 {
-		e.add(&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: destPortOffset, Len: portLength})
-		e.compare(port.Not, binaryutil.BigEndian.PutUint16(port.Number))
+	if r.SPort != 0 {
+		e.port(sourcePortOffset, false, r.SPort)
+	}
+	for _, number := range r.DPort.Numbers {
+		e.port(destPortOffset, r.DPort.Not, number)
 	}
 }
 
-func (e *expressions) verdict(v Verdict) {
-	switch {
-	case v.RedirectTo != 0:
-		e.add(
-			&expr.Immediate{Register: register, Data: binaryutil.BigEndian.PutUint16(v.RedirectTo)},
-			&expr.Redir{RegisterProtoMin: register, Flags: redirToPort})
-	case v.Jump != "":
-		e.add(&expr.Verdict{Kind: expr.VerdictJump, Chain: nftChain(v.Jump)})
-	default:
-		e.add(&expr.Verdict{Kind: expr.VerdictReturn})
+func (e *expressions) port(offset uint32, not bool, number uint16) {
+	e.add(&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLength})
+	e.compare(not, binaryutil.BigEndian.PutUint16(number))
+}
+
+// states asks whether the packet's state is among some.
+func (e *expressions) states(states []ConnState) {
+	if len(states) == 0 {
+		return
 	}
+	var bits uint32
+	for _, s := range states {
+		switch s {
+		case Invalid:
+			bits |= expr.CtStateBitINVALID
+		case Established:
+			bits |= expr.CtStateBitESTABLISHED
+		case Related:
+			bits |= expr.CtStateBitRELATED
+		}
+	}
+	zero := make([]byte, 4)
+	e.add(
+		&expr.Ct{Key: expr.CtKeySTATE, Register: register},
+		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: zero})
+	e.compare(true, zero)
+}
+
+func (e *expressions) verdict(v Verdict, f Family) {
+	switch v.Action {
+	case Return:
+		e.add(&expr.Verdict{Kind: expr.VerdictReturn})
+	case Jump:
+		e.add(&expr.Verdict{Kind: expr.VerdictJump, Chain: nftChain(v.Chain)})
+	case RedirectTo:
+		e.load(binaryutil.BigEndian.PutUint16(v.Port))
+		e.add(&expr.Redir{RegisterProtoMin: register, Flags: redirToPort})
+	case TProxyTo:
+		family := byte(unix.NFPROTO_IPV4)
+		if f == IPv6 {
+			family = unix.NFPROTO_IPV6
+		}
+		e.load(binaryutil.BigEndian.PutUint16(v.Port))
+		e.add(&expr.TProxy{Family: family, TableFamily: family, RegPort: register})
+		e.setMark(v.Mark)
+		e.add(&expr.Verdict{Kind: expr.VerdictAccept})
+	case Accept:
+		e.add(&expr.Verdict{Kind: expr.VerdictAccept})
+	case Drop:
+		e.add(&expr.Verdict{Kind: expr.VerdictDrop})
+	case SetMark:
+		e.setMark(v.Mark)
+	case SaveMark:
+		e.add(
+			&expr.Meta{Key: expr.MetaKeyMARK, Register: register},
+			&expr.Ct{Key: expr.CtKeyMARK, Register: register, SourceRegister: true})
+	case RestoreMark:
+		e.add(
+			&expr.Ct{Key: expr.CtKeyMARK, Register: register},
+			&expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true})
+	case SetZone:
+		e.load(binaryutil.NativeEndian.PutUint16(v.Zone))
+		e.add(&expr.Ct{Key: expr.CtKeyZONE, Register: register, SourceRegister: true})
+	}
+}
+
+// load puts a value into the register.
+func (e *expressions) load(value []byte) { e.add(&expr.Immediate{Register: register, Data: value}) }
+
+func (e *expressions) setMark(mark uint32) {
+	e.load(binaryutil.NativeEndian.PutUint32(mark))
+	e.add(&expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true})
 }
 
 // interfaceName is the value to compare with an interface's name: the name filled up with NUL, or, for a name with a final

@@ -189,10 +189,25 @@ func configure(eth0, lo, gateways []string) error {
 // that the connection had before it was redirected, or "-".
 func (s space) listen(t testing.TB, port uint16, label string) {
 	t.Helper()
+	s.serve(t, port, false, func(conn *net.TCPConn) string { return label + " " + destination(conn, port) })
+}
+
+// listenTransparently is listen for a port that TPROXY sends connections to.
+func (s space) listenTransparently(t testing.TB, port uint16, label string) {
+	t.Helper()
+	s.serve(t, port, true, func(conn *net.TCPConn) string { return label + " " + destination(conn, port) })
+}
+
+// serve answers every connection to a port of the namespace, at all its addresses.
+func (s space) serve(t testing.TB, port uint16, transparent bool, answer func(*net.TCPConn) string) {
+	t.Helper()
+	config := net.ListenConfig{Control: func(network, _ string, raw syscall.RawConn) error {
+		return control(raw, func(fd int) error { return setTransparent(fd, network, transparent) })
+	}}
 	for _, network := range []string{"tcp4", "tcp6"} {
 		var l net.Listener
 		err := s.do(func() (err error) {
-			l, err = net.Listen(network, ":"+strconv.Itoa(int(port)))
+			l, err = config.Listen(context.Background(), network, ":"+strconv.Itoa(int(port)))
 			return err
 		})
 		if err != nil {
@@ -205,65 +220,152 @@ func (s space) listen(t testing.TB, port uint16, label string) {
 				if err != nil {
 					return
 				}
-				go answer(conn.(*net.TCPConn), label)
+				go func() {
+					defer conn.Close()
+					fmt.Fprint(conn, answer(conn.(*net.TCPConn)))
+				}()
 			}
 		}()
 	}
 }
 
-func answer(conn *net.TCPConn, label string) {
-	defer conn.Close()
-	was := "-"
-	if dst, err := iptables.OriginalDestination(conn); err == nil && dst != conn.LocalAddr().(*net.TCPAddr).AddrPort() {
-		was = dst.String()
+// destination is where a connection that was accepted at a port was going, or "-" if it was not captured.
+func destination(conn *net.TCPConn, port uint16) string {
+	local := conn.LocalAddr().(*net.TCPAddr).AddrPort()
+	if dst, err := iptables.OriginalDestination(conn); err == nil && dst != local {
+		return dst.String()
 	}
-	fmt.Fprintf(conn, "%s %s", label, was)
+	if local.Port() != port { // TPROXY changes nothing
+		return local.String()
+	}
+	return "-"
 }
+
+func control(raw syscall.RawConn, f func(fd int) error) error {
+	var err error
+	if ctlErr := raw.Control(func(fd uintptr) { err = f(int(fd)) }); ctlErr != nil {
+		return ctlErr
+	}
+	return err
+}
+
+// setTransparent lets a socket have addresses that are not this machine's.
+func setTransparent(fd int, network string, on bool) error {
+	switch {
+	case !on:
+		return nil
+	case strings.HasSuffix(network, "6"):
+		return unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_TRANSPARENT, 1)
+	default:
+		return unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_TRANSPARENT, 1)
+	}
+}
+
+// callTimeout bounds one call, of which no row expects that it fails.
+const callTimeout = 3 * time.Second
 
 // caller is who makes a connection.
 type caller struct {
-	uid, gid int
-	mark     int
-	source   string // to bind to, if not empty
+	uid, gid   int
+	mark       int
+	source     string // to bind to, if not empty
+	sourcePort int
+	foreign    bool // the source is not an address of the namespace
+	// patience bounds a call that is to fail; 0 is callTimeout.
+	patience time.Duration
+}
+
+func (c caller) timeout() time.Duration {
+	if c.patience != 0 {
+		return c.patience
+	}
+	return callTimeout
 }
 
 // call connects to an address from the namespace and returns the answer.
 func (s space) call(c caller, to netip.AddrPort) (string, error) {
+	return s.ask(c, "tcp", to)
+}
+
+// resendInterval is how long a question over UDP waits for its answer before it is asked again, as resolvers do: in a network that
+// was just made the kernel may lose a packet of IPv6 for want of a neighbour.
+const resendInterval = 250 * time.Millisecond
+
+// ask is call over TCP, or over UDP, where a question is sent. A socket of UDP takes answers from where it sends to only.
+func (s space) ask(c caller, network string, to netip.AddrPort) (string, error) {
 	var reply string
 	err := s.do(func() error {
-		// The kernel takes these from the thread that opens the socket.
-		if c.gid != 0 {
-			unix.SetfsgidRetGid(c.gid)
-		}
-		if c.uid != 0 {
-			unix.SetfsuidRetUid(c.uid)
-		}
-		dialer := net.Dialer{Timeout: 2 * time.Second}
-		if c.source != "" {
-			dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(c.source)}
-		}
-		dialer.Control = func(_, _ string, raw syscall.RawConn) error {
-			if c.mark == 0 {
-				return nil
-			}
-			var err error
-			if ctlErr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, c.mark) }); ctlErr != nil {
-				return ctlErr
-			}
-			return err
-		}
-		conn, err := dialer.DialContext(context.Background(), "tcp", to.String())
+		conn, err := c.dial(network, to)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		end := time.Now().Add(c.timeout())
+		for {
+			deadline := end
+			if network == "udp" {
+				if _, err := conn.Write([]byte("?")); err != nil {
+					return err
+				}
+				if next := time.Now().Add(resendInterval); next.Before(end) {
+					deadline = next
+				}
+			}
+			if err := conn.SetReadDeadline(deadline); err != nil {
+				return err
+			}
+			buffer := make([]byte, 256)
+			n, err := conn.Read(buffer)
+			if errors.Is(err, os.ErrDeadlineExceeded) && deadline.Before(end) {
+				continue
+			}
+			reply = string(buffer[:n])
 			return err
 		}
-		buffer := make([]byte, 256)
-		n, err := conn.Read(buffer)
-		reply = string(buffer[:n])
-		return err
 	})
 	return reply, err
+}
+
+// become makes the calling thread, which must end with its goroutine, open sockets as the caller.
+func (c caller) become() {
+	if c.gid != 0 {
+		unix.SetfsgidRetGid(c.gid)
+	}
+	if c.uid != 0 {
+		unix.SetfsuidRetUid(c.uid)
+	}
+}
+
+// control sets what a caller wants of its sockets.
+func (c caller) control(network, _ string, raw syscall.RawConn) error {
+	return control(raw, func(fd int) error {
+		if err := setTransparent(fd, network, c.foreign); err != nil || c.mark == 0 {
+			return err
+		}
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, c.mark)
+	})
+}
+
+func (c caller) listenUDP(at netip.AddrPort) (*net.UDPConn, error) {
+	c.become()
+	config := net.ListenConfig{Control: c.control}
+	conn, err := config.ListenPacket(context.Background(), "udp", at.String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UDPConn), nil
+}
+
+func (c caller) dial(network string, to netip.AddrPort) (net.Conn, error) {
+	c.become()
+	dialer := net.Dialer{Timeout: c.timeout()}
+	switch source := net.ParseIP(c.source); {
+	case source == nil && c.sourcePort == 0:
+	case network == "udp":
+		dialer.LocalAddr = &net.UDPAddr{IP: source, Port: c.sourcePort}
+	default:
+		dialer.LocalAddr = &net.TCPAddr{IP: source, Port: c.sourcePort}
+	}
+	dialer.Control = c.control
+	return dialer.DialContext(context.Background(), network, to.String())
 }

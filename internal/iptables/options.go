@@ -12,7 +12,8 @@ type InterceptionMode string
 const (
 	// Redirect rewrites the destination; Envoy reads the first one from SO_ORIGINAL_DST.
 	Redirect InterceptionMode = "REDIRECT"
-	// TPROXY keeps both addresses. Not supported yet.
+	// TPROXY keeps both addresses, so that the application sees who its client is: Envoy connects to it in the client's name.
+	// Envoy needs CAP_NET_ADMIN for that.
 	TPROXY InterceptionMode = "TPROXY"
 )
 
@@ -48,8 +49,8 @@ type Options struct {
 	ProxyMark uint32
 
 	InboundMode        InterceptionMode        // -m
-	TProxyMark         uint32                  // -t: for TPROXY only
-	TProxyRouteTable   uint32                  // -r: for TPROXY only
+	TProxyMark         uint32                  // -t: for TPROXY only; Envoy must mark with it too (original_src), and 1 more is ours as well
+	TProxyRouteTable   uint32                  // -r: for TPROXY only; the routing table of packets that have the mark
 	InboundPorts       Selection[uint16]       // -b: inbound ports to capture
 	ExcludeInbound     []uint16                // -d: inbound ports to leave alone, where -b is *
 	ExcludeInterfaces  []string                // -c: interfaces to leave alone, in and out
@@ -62,9 +63,11 @@ type Options struct {
 	ExcludeOwnerGroups []uint32                // ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE: where the former is *
 	LoopbackCIDR       netip.Prefix            // ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR: the application's own IPv4 addresses
 
-	RedirectDNS   bool // --redirect-dns: not supported yet
-	CaptureAllDNS bool // --capture-all-dns: not supported yet
-	DropInvalid   bool // --drop-invalid: not supported yet
+	RedirectDNS   bool // --redirect-dns: DNS to the machine's name servers goes to pilot-agent (15053)
+	CaptureAllDNS bool // --capture-all-dns: with RedirectDNS, DNS to whomever does
+	// Nameservers are those of the pod. They have no flag: Run sets them, from resolv.conf, where RedirectDNS needs them.
+	Nameservers []netip.Addr
+	DropInvalid bool // --drop-invalid: drop inbound packets that belong to no connection, instead of passing them on
 
 	// DualStack (--dual-stack) asks for IPv6 rules in a pod that has IPv4 addresses too.
 	DualStack bool
@@ -73,6 +76,7 @@ type Options struct {
 	IPv6 bool
 
 	DryRun           bool   // -n: print the rules, change nothing
+	AsCommands       bool   // --restore-format=false: print them as commands
 	SkipRuleApply    bool   // --skip-rule-apply: change nothing; for a container that only validates
 	RunValidation    bool   // --run-validation: see that a connection is captured
 	CleanupOnly      bool   // --cleanup-only: remove the rules
@@ -135,6 +139,7 @@ func (o Options) LogValue() slog.Value {
 		slog.Bool("drop-invalid", o.DropInvalid),
 		slog.Bool("dual-stack", o.DualStack),
 		slog.Bool("dry-run", o.DryRun),
+		slog.Bool("restore-format", !o.AsCommands),
 		slog.Bool("skip-rule-apply", o.SkipRuleApply),
 		slog.Bool("run-validation", o.RunValidation),
 		slog.Bool("cleanup-only", o.CleanupOnly),

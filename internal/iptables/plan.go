@@ -9,28 +9,39 @@ func Plan(o Options) (Ruleset, error) {
 	if err := o.Validate(); err != nil {
 		return Ruleset{}, err
 	}
-	rs := Ruleset{Tables: []Table{planTable(o, IPv4)}}
+	families := []Family{IPv4}
 	if o.IPv6 {
-		rs.Tables = append(rs.Tables, planTable(o, IPv6))
+		families = append(families, IPv6)
+	}
+	var rs Ruleset
+	for _, f := range families {
+		for _, t := range []Table{planRaw(o, f), planMangle(o, f), planNAT(o, f)} {
+			if len(t.Chains) > 0 {
+				rs.Tables = append(rs.Tables, t)
+			}
+		}
+		if o.tproxy() {
+			rs.Diverts = append(rs.Diverts, Divert{Family: f, Mark: o.TProxyMark, Table: o.TProxyRouteTable})
+		}
 	}
 	return rs, nil
 }
 
-func planTable(o Options, f Family) Table {
-	toRedirect := Rule{Proto: TCP, Then: Verdict{RedirectTo: o.ProxyPort}}
-	toInRedirect := Rule{Proto: TCP, Then: Verdict{RedirectTo: o.InboundCapturePort}}
-	return Table{
-		Family: f,
-		Name:   tableNAT,
-		Chains: []Chain{
-			{Name: chainPrerouting, First: rerouted(o, f), Rules: prerouting(o)},
-			{Name: chainOutput, Rules: output(o)},
-			{Name: chainIstioInbound, Rules: inbound(o)},
-			{Name: chainIstioInRedirect, Rules: []Rule{toInRedirect}},
-			{Name: chainIstioOutput, Rules: outbound(o, f)},
-			{Name: chainIstioRedirect, Rules: []Rule{toRedirect}},
-		},
+func planNAT(o Options, f Family) Table {
+	t := Table{Family: f, Name: tableNAT}
+	add := func(c Chain) { t.Chains = append(t.Chains, c) }
+	add(Chain{Name: chainPrerouting, First: rerouted(o, f), Rules: prerouting(o)})
+	add(Chain{Name: chainOutput, Rules: output(o)})
+	if !o.tproxy() {
+		add(Chain{Name: chainIstioInbound, Rules: inbound(o)})
 	}
+	add(Chain{Name: chainIstioInRedirect, Rules: []Rule{{Proto: TCP, Then: redirect(o.InboundCapturePort)}}})
+	add(Chain{Name: chainIstioOutput, Rules: outbound(o, f)})
+	if o.capturesDNS(f) {
+		add(Chain{Name: chainIstioOutputDNS, Rules: redirectedDNS(o, f)})
+	}
+	add(Chain{Name: chainIstioRedirect, Rules: []Rule{{Proto: TCP, Then: redirect(o.ProxyPort)}}})
+	return t
 }
 
 func prerouting(o Options) []Rule {
@@ -38,8 +49,8 @@ func prerouting(o Options) []Rule {
 	for _, name := range o.ExcludeInterfaces {
 		rules = append(rules, Rule{In: name})
 	}
-	if o.InboundPorts.All || len(o.InboundPorts.Only) > 0 {
-		rules = append(rules, Rule{Proto: TCP, Then: Verdict{Jump: chainIstioInbound}})
+	if o.capturesInbound() && !o.tproxy() {
+		rules = append(rules, Rule{Proto: TCP, Then: jump(chainIstioInbound)})
 	}
 	return rules
 }
@@ -50,7 +61,7 @@ func output(o Options) []Rule {
 		rules = append(rules, Rule{Out: name})
 	}
 	// All protocols, not only TCP: capture of DNS has rules for UDP in ISTIO_OUTPUT, and -o excludes ports from it.
-	return append(rules, Rule{Then: Verdict{Jump: chainIstioOutput}})
+	return append(rules, Rule{Then: jump(chainIstioOutput)})
 }
 
 // rerouted is about the interfaces of virtual machines in the pod: what comes in there is the machine's outbound traffic,
@@ -64,25 +75,33 @@ func rerouted(o Options, f Family) []Rule {
 	}
 	for _, dst := range destinations(o.OutboundRanges, f) {
 		for _, name := range o.RerouteInterfaces {
-			first(Rule{In: name, Dst: dst, Then: Verdict{Jump: chainIstioRedirect}})
+			first(Rule{In: name, Dst: dst, Then: jump(chainIstioRedirect)})
 		}
 	}
 	return rules
 }
 
+// inbound is ISTIO_INBOUND of REDIRECT.
 func inbound(o Options) []Rule {
-	toEnvoy := Verdict{Jump: chainIstioInRedirect}
-	rules := []Rule{{Proto: TCP, DPort: Port{Number: o.InboundTunnelPort}}}
+	return selectInbound(o, func(ports Ports) []Rule {
+		return []Rule{{Proto: TCP, DPort: ports, Then: jump(chainIstioInRedirect)}}
+	})
+}
+
+// selectInbound has the rules of a chain that all inbound TCP comes to: which ports are left alone, and what is done with the
+// others.
+func selectInbound(o Options, capture func(Ports) []Rule) []Rule {
+	rules := []Rule{{Proto: TCP, DPort: port(o.InboundTunnelPort)}}
 	if !o.InboundPorts.All {
-		for _, port := range o.InboundPorts.Only {
-			rules = append(rules, Rule{Proto: TCP, DPort: Port{Number: port}, Then: toEnvoy})
+		for _, number := range o.InboundPorts.Only {
+			rules = append(rules, capture(port(number))...)
 		}
 		return rules
 	}
-	for _, port := range o.ExcludeInbound {
-		rules = append(rules, Rule{Proto: TCP, DPort: Port{Number: port}})
+	for _, number := range o.ExcludeInbound {
+		rules = append(rules, Rule{Proto: TCP, DPort: port(number)})
 	}
-	return append(rules, Rule{Proto: TCP, Then: toEnvoy})
+	return append(rules, capture(Ports{})...)
 }
 
 // destinations returns the conditions of a family that a selection amounts to: one that always holds for "*".

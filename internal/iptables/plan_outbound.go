@@ -10,21 +10,29 @@ const loopbackInterface = "lo"
 // outbound is the ISTIO_OUTPUT chain. Its order is its meaning, and is Istio's.
 func outbound(o Options, f Family) []Rule {
 	rules := excludedPorts(o)
+	if o.tproxy() {
+		// Envoy's connection to the application in the client's name, where Envoy is not root but has the proxy's uid.
+		rules = append(rules, Rule{Out: loopbackInterface, Mark: Mark{Value: o.TProxyMark}})
+	}
 	// Envoy binds its upstream connections to the application to this address, so they need no look at the owner.
 	rules = append(rules, Rule{Out: loopbackInterface, Src: Net{Prefix: passthroughSource(f)}})
 	for _, is := range proxyConditions(o) {
 		rules = append(rules, fromProxy(o, f, is)...)
 	}
 	rules = append(rules, ownerGroups(o)...)
+	if o.capturesDNS(f) {
+		// Before the loopback addresses are let go, for name servers may be there.
+		rules = append(rules, Rule{Then: jump(chainIstioOutputDNS)})
+	}
 	rules = append(rules, Rule{Dst: Net{Prefix: loopback(o, f)}})
 	for _, dst := range inFamily(o.ExcludeRanges, f) {
 		rules = append(rules, Rule{Dst: dst})
 	}
-	for _, port := range o.OutboundPorts {
-		rules = append(rules, Rule{Proto: TCP, DPort: Port{Number: port}, Then: Verdict{Jump: chainIstioRedirect}})
+	for _, number := range o.OutboundPorts {
+		rules = append(rules, Rule{Proto: TCP, DPort: port(number), Then: jump(chainIstioRedirect)})
 	}
 	for _, dst := range destinations(o.OutboundRanges, f) {
-		rules = append(rules, Rule{Dst: dst, Then: Verdict{Jump: chainIstioRedirect}})
+		rules = append(rules, Rule{Dst: dst, Then: jump(chainIstioRedirect)})
 	}
 	return rules
 }
@@ -32,10 +40,10 @@ func outbound(o Options, f Family) []Rule {
 // excludedPorts come before the rules about the proxy, so that calls of the pod to itself are excluded too.
 func excludedPorts(o Options) []Rule {
 	rules := make([]Rule, 0, 2*len(o.ExcludeOutbound))
-	for _, port := range o.ExcludeOutbound {
+	for _, number := range o.ExcludeOutbound {
 		rules = append(rules,
-			Rule{Proto: TCP, DPort: Port{Number: port}},
-			Rule{Proto: UDP, DPort: Port{Number: port}})
+			Rule{Proto: TCP, DPort: port(number)},
+			Rule{Proto: UDP, DPort: port(number)})
 	}
 	return rules
 }
@@ -72,17 +80,24 @@ func proxyConditions(o Options) []condition {
 // gid but not its uid counts as the application when it calls the pod itself. Istio has it so.
 func fromProxy(o Options, f Family, is condition) []Rule {
 	var rules []Rule
+	notInbound := Ports{Not: true, Numbers: []uint16{o.InboundTunnelPort}}
+	toThePod := Rule{Out: loopbackInterface}
+	if o.capturesDNS(f) {
+		// The agent's questions to a name server on this machine, and the application's, which are captured further on.
+		notInbound.Numbers = []uint16{dnsPort, o.InboundTunnelPort}
+		toThePod.Proto, toThePod.DPort = TCP, Ports{Not: true, Numbers: []uint16{dnsPort}}
+	}
 	// The pod calls its own service, and Envoy's outbound side chose the pod's own address: its inbound side comes next.
 	rules = append(rules, is(Rule{
 		Out:   loopbackInterface,
 		Dst:   Net{Not: true, Prefix: loopback(o, f)},
 		Proto: TCP,
-		DPort: Port{Not: true, Number: o.InboundTunnelPort},
-		Then:  Verdict{Jump: chainIstioInRedirect},
+		DPort: notInbound,
+		Then:  jump(chainIstioInRedirect),
 	}, false))
 	// The application calls the pod's own address. If -i has a loopback range, that is to be captured, so nothing returns.
 	if !slices.ContainsFunc(o.OutboundRanges.Only, func(p netip.Prefix) bool { return p.Addr().IsLoopback() }) {
-		rules = append(rules, is(Rule{Out: loopbackInterface}, true))
+		rules = append(rules, is(toThePod, true))
 	}
 	return append(rules, is(Rule{}, false))
 }

@@ -8,6 +8,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/iptables"
 )
 
+// TestValidationAfterwards is the case of a CNI plugin: the rules are there already, and so is ::6, which is no address of the pod.
+func TestValidationAfterwards(t *testing.T) {
+	for _, mode := range []iptables.InterceptionMode{iptables.Redirect, iptables.TPROXY} {
+		t.Run(string(mode), func(t *testing.T) {
+			pod, _ := newPod(t)
+			options := sidecarOptions()
+			options.NativeNftables, options.InboundMode = true, mode
+			if options.ProxyMark != 0 {
+				options.ProxyMark = otherMark
+			}
+			mustRun(t, pod, options)
+			options.SkipRuleApply, options.RunValidation = true, true
+			mustRun(t, pod, options)
+		})
+	}
+}
+
 func TestValidation(t *testing.T) {
 	for _, mode := range modes() {
 		t.Run(mode, func(t *testing.T) {

@@ -6,16 +6,46 @@ import (
 	"strings"
 )
 
-// Render returns rs as input for iptables-restore --noflush and ip6tables-restore --noflush: one transaction for each family,
+// Render returns rs as input for iptables-restore --noflush and ip6tables-restore --noflush: one transaction for each table,
 // under a comment that says which program it is for. It is what a clean network namespace is given.
 //
 // Rules are written in the very form in which iptables-save prints them, so that wanted and present rules can be compared
 // line by line.
 func Render(rs Ruleset) string {
 	var b strings.Builder
+	b.WriteString(rs.routing())
+	for i, t := range rs.Tables {
+		if i == 0 || rs.Tables[i-1].Family != t.Family {
+			fmt.Fprintf(&b, "# %s-restore --noflush\n", program(t.Family))
+		}
+		b.WriteString(transition(t.Name, listing{}, listingOf(t)))
+	}
+	return b.String()
+}
+
+// RenderCommands returns rs as commands for a shell, one for each chain and rule.
+func RenderCommands(rs Ruleset) string {
+	var b strings.Builder
+	for _, d := range rs.Diverts {
+		for _, c := range d.commands() {
+			fmt.Fprintln(&b, c)
+		}
+	}
 	for _, t := range rs.Tables {
-		fmt.Fprintf(&b, "# %s-restore --noflush\n", program(t.Family))
-		b.WriteString(transition(listing{}, listingOf(t)))
+		command := program(t.Family) + " -t " + t.Name
+		for _, c := range t.Chains {
+			if !c.builtin() {
+				fmt.Fprintf(&b, "%s -N %s\n", command, c.Name)
+			}
+		}
+		for _, c := range t.Chains {
+			for i, r := range c.First {
+				fmt.Fprintf(&b, "%s -I %s %d %s\n", command, c.Name, i+1, r.iptables(t.Family))
+			}
+			for _, r := range c.Rules {
+				fmt.Fprintf(&b, "%s -A %s %s\n", command, c.Name, r.iptables(t.Family))
+			}
+		}
 	}
 	return b.String()
 }
@@ -28,38 +58,47 @@ func program(f Family) string {
 	return "iptables"
 }
 
-// String is the rule as iptables-save prints it, without the chain.
-func (r Rule) String() string {
+// routing is a comment that says which routing goes with the rules.
+func (rs Ruleset) routing() string {
+	var b strings.Builder
+	for _, d := range rs.Diverts {
+		for _, c := range d.commands() {
+			fmt.Fprintf(&b, "# %s\n", c)
+		}
+	}
+	return b.String()
+}
+
+// commands are what ip(8) would be told.
+func (d Divert) commands() []string {
+	ip := fmt.Sprintf("ip -%d", d.Family)
+	return []string{
+		fmt.Sprintf("%s rule add fwmark %#x lookup %d", ip, d.Mark, d.Table),
+		fmt.Sprintf("%s route add local default dev %s table %d", ip, loopbackInterface, d.Table),
+	}
+}
+
+// iptables is the rule as iptables-save prints it, without the chain.
+func (r Rule) iptables(f Family) string {
 	var w words
 	w.address("-s", r.Src)
 	w.address("-d", r.Dst)
 	w.option("-i", r.In)
 	w.option("-o", r.Out)
 	w.option("-p", string(r.Proto))
-	if r.DPort.Number != 0 {
-		w.option("-m", string(r.Proto))
-		w.not(r.DPort.Not)
-		w.option("--dport", strconv.Itoa(int(r.DPort.Number)))
+	w.ports(r)
+	if len(r.States) > 0 {
+		w.option("-m", "conntrack")
+		w.option("--ctstate", joinComma(r.States))
 	}
-	if r.Mark.Value != 0 {
-		w.option("-m", "mark")
-		w.not(r.Mark.Not)
-		w.option("--mark", fmt.Sprintf("%#x", r.Mark.Value))
-	}
+	w.mark("mark", r.Mark)
+	w.mark("connmark", r.ConnMark)
 	for _, o := range r.Owners {
 		w.option("-m", "owner")
 		w.not(o.Not)
 		w.option("--"+string(o.By)+"-owner", strconv.FormatUint(uint64(o.ID), 10))
 	}
-	switch {
-	case r.Then.RedirectTo != 0:
-		w.option("-j", "REDIRECT")
-		w.option("--to-ports", strconv.Itoa(int(r.Then.RedirectTo)))
-	case r.Then.Jump != "":
-		w.option("-j", r.Then.Jump)
-	default:
-		w.option("-j", "RETURN")
-	}
+	w.verdict(r.Then, f)
 	return strings.Join(w, " ")
 }
 
@@ -71,6 +110,65 @@ func (w *words) option(name, value string) {
 	if value != "" {
 		*w = append(*w, name, value)
 	}
+}
+
+// ports names the protocol again, for the conditions on ports belong to it.
+func (w *words) ports(r Rule) {
+	if r.SPort != 0 {
+		w.option("-m", string(r.Proto))
+		w.option("--sport", strconv.Itoa(int(r.SPort)))
+	}
+	switch len(r.DPort.Numbers) {
+	case 0:
+	case 1:
+		w.option("-m", string(r.Proto))
+		w.not(r.DPort.Not)
+		w.option("--dport", joinComma(r.DPort.Numbers))
+	default:
+		w.option("-m", "multiport")
+		w.not(r.DPort.Not)
+		w.option("--dports", joinComma(r.DPort.Numbers))
+	}
+}
+
+func (w *words) mark(match string, m Mark) {
+	if m.Value != 0 {
+		w.option("-m", match)
+		w.not(m.Not)
+		w.option("--mark", fmt.Sprintf("%#x", m.Value))
+	}
+}
+
+// verdict fills in what iptables-save does not leave out.
+func (w *words) verdict(v Verdict, f Family) {
+	const allBits = " --nfmask 0xffffffff --ctmask 0xffffffff"
+	text := "RETURN"
+	switch v.Action {
+	case Return:
+	case Jump:
+		text = v.Chain
+	case RedirectTo:
+		text = fmt.Sprintf("REDIRECT --to-ports %d", v.Port)
+	case TProxyTo:
+		unspecified := "0.0.0.0"
+		if f == IPv6 {
+			unspecified = "::"
+		}
+		text = fmt.Sprintf("TPROXY --on-port %d --on-ip %s --tproxy-mark %#x/0xffffffff", v.Port, unspecified, v.Mark)
+	case Accept:
+		text = "ACCEPT"
+	case Drop:
+		text = "DROP"
+	case SetMark:
+		text = fmt.Sprintf("MARK --set-xmark %#x/0xffffffff", v.Mark)
+	case SaveMark:
+		text = "CONNMARK --save-mark" + allBits
+	case RestoreMark:
+		text = "CONNMARK --restore-mark" + allBits
+	case SetZone:
+		text = fmt.Sprintf("CT --zone %d", v.Zone)
+	}
+	w.option("-j", text)
 }
 
 func (w *words) not(negated bool) {

@@ -4,26 +4,33 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/google/nftables"
 )
 
-// nftTable is the name of our table, in each family. Istio calls its own so.
-const nftTable = "istio-proxy-nat"
+// nftTablePrefix is what the names of our tables start with, in each family, before the name of the iptables table that they stand
+// for. Istio calls its own so.
+const nftTablePrefix = "istio-proxy-"
+
+func nftTable(name string) string { return nftTablePrefix + name }
 
 // RenderNft returns rs as input for nft -f. It is one transaction, which replaces our tables if they are there. The backend
 // sends the same over netlink, and the tests hold the two to each other.
 //
-// Istio has one table of the family inet. Two tables are used here, so that IPv6 is left alone where only IPv4 is captured,
-// as it is with the iptables backend.
+// Istio has tables of the family inet. Tables of each family are used here, so that IPv6 is left alone where only IPv4 is
+// captured, as it is with the iptables backend.
 func RenderNft(rs Ruleset) string {
 	var b strings.Builder
+	b.WriteString(rs.routing())
 	for _, t := range rs.Tables {
 		// Adding first lets the deletion succeed where the table does not exist.
-		name := nftFamily(t.Family) + " " + nftTable
+		name := nftFamily(t.Family) + " " + nftTable(t.Name)
 		fmt.Fprintf(&b, "add table %s\ndelete table %s\ntable %s {\n", name, name, name)
 		for _, c := range t.Chains {
 			fmt.Fprintf(&b, "\tchain %s {\n", nftChain(c.Name))
 			if c.builtin() {
-				fmt.Fprintf(&b, "\t\ttype nat hook %s priority -100; policy accept;\n", nftChain(c.Name))
+				h := hookOf(t.Name, c.Name)
+				fmt.Fprintf(&b, "\t\ttype %s hook %s priority %d; policy accept;\n", h.kind, nftChain(c.Name), h.priority)
 			}
 			for _, r := range c.all() {
 				fmt.Fprintf(&b, "\t\t%s\n", r.nft(t.Family))
@@ -33,6 +40,32 @@ func RenderNft(rs Ruleset) string {
 		b.WriteString("}\n")
 	}
 	return b.String()
+}
+
+// hook is how nftables is told what iptables has in the names of a table and a chain.
+type hook struct {
+	kind     nftables.ChainType
+	priority nftables.ChainPriority
+	number   nftables.ChainHook
+}
+
+func hookOf(table, chain string) hook {
+	h := hook{kind: nftables.ChainTypeFilter, number: *nftables.ChainHookPrerouting}
+	if chain == chainOutput {
+		h.number = *nftables.ChainHookOutput
+	}
+	switch table {
+	case tableRaw:
+		h.priority = *nftables.ChainPriorityRaw
+	case tableMangle:
+		h.priority = *nftables.ChainPriorityMangle
+		if chain == chainOutput {
+			h.kind = nftables.ChainTypeRoute // a packet that gets another mark here is routed anew
+		}
+	default:
+		h.kind, h.priority = nftables.ChainTypeNAT, *nftables.ChainPriorityNATDest
+	}
+	return h
 }
 
 func nftFamily(f Family) string {
@@ -70,28 +103,63 @@ func (r Rule) nft(f Family) string {
 			match(nftFamily(f)+" "+a.key, a.net.Not, nftPrefix(a.net.Prefix))
 		}
 	}
-	switch {
-	case r.DPort.Number != 0:
-		match(string(r.Proto)+" dport", r.DPort.Not, fmt.Sprint(r.DPort.Number))
-	case r.Proto != "":
+	if r.SPort != 0 {
+		match(string(r.Proto)+" sport", false, fmt.Sprint(r.SPort))
+	}
+	for _, number := range r.DPort.Numbers { // each of them: a set would say the same
+		match(string(r.Proto)+" dport", r.DPort.Not, fmt.Sprint(number))
+	}
+	if r.Proto != "" && r.SPort == 0 && len(r.DPort.Numbers) == 0 {
 		match("meta l4proto", false, string(r.Proto))
 	}
-	if r.Mark.Value != 0 {
-		match("meta mark", r.Mark.Not, fmt.Sprintf("0x%08x", r.Mark.Value))
+	if len(r.States) > 0 {
+		match("ct state", false, nftStates(r.States))
+	}
+	for _, m := range []struct {
+		key string
+		Mark
+	}{{"meta mark", r.Mark}, {"ct mark", r.ConnMark}} {
+		if m.Value != 0 {
+			match(m.key, m.Not, nftMark(m.Value))
+		}
 	}
 	for _, o := range r.Owners {
 		match("meta sk"+string(o.By), o.Not, fmt.Sprint(o.ID))
 	}
-	parts = append(parts, "counter")
-	switch {
-	case r.Then.RedirectTo != 0:
-		parts = append(parts, fmt.Sprintf("redirect to :%d", r.Then.RedirectTo))
-	case r.Then.Jump != "":
-		parts = append(parts, "jump "+nftChain(r.Then.Jump))
-	default:
-		parts = append(parts, "return")
+	return strings.Join(append(parts, "counter", r.Then.nft()), " ")
+}
+
+// nft is the verdict in the language of nft.
+func (v Verdict) nft() string {
+	switch v.Action {
+	case Return:
+		return "return"
+	case Jump:
+		return "jump " + nftChain(v.Chain)
+	case RedirectTo:
+		return fmt.Sprintf("redirect to :%d", v.Port)
+	case TProxyTo:
+		return fmt.Sprintf("tproxy to :%d meta mark set %s accept", v.Port, nftMark(v.Mark))
+	case Accept:
+		return "accept"
+	case Drop:
+		return "drop"
+	case SetMark:
+		return "meta mark set " + nftMark(v.Mark)
+	case SaveMark:
+		return "ct mark set meta mark"
+	case RestoreMark:
+		return "meta mark set ct mark"
+	case SetZone:
+		return fmt.Sprintf("ct zone set %d", v.Zone)
 	}
-	return strings.Join(parts, " ")
+	panic(fmt.Sprintf("no verdict %d", v.Action))
+}
+
+func nftMark(value uint32) string { return fmt.Sprintf("0x%08x", value) }
+
+func nftStates(states []ConnState) string {
+	return strings.ToLower(joinComma(states))
 }
 
 // nftInterface quotes an interface name; nft's wildcard is * where iptables has +.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 )
 
 var (
@@ -31,13 +32,49 @@ func Run(ctx context.Context, o Options, env Environment) error {
 	})
 }
 
-func capture(ctx context.Context, o Options, env Environment) error {
+// Check returns nil if the rules that o asks for are in force, and an error that wraps ErrDrift if they are not. It changes
+// nothing. Of rules that were applied over netlink it only sees that there are any.
+func Check(ctx context.Context, o Options, env Environment) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	return inNamespace(o.NetworkNamespace, func() error {
+		o, _, err := complete(o, env)
+		if err != nil {
+			return err
+		}
+		want, err := Plan(o)
+		if err != nil {
+			return err
+		}
+		chosen, others, err := selectBackends(ctx, want, o, env)
+		if err != nil {
+			return err
+		}
+		if stale := withRules(ctx, others, env); len(stale) > 0 {
+			return fmt.Errorf("there are rules of %s beside those of %s: %w", stale[0].name(), chosen.name(), ErrDrift)
+		}
+		return chosen.check(ctx, want)
+	})
+}
+
+// complete adds to o what the network namespace says, and returns the pod's addresses too.
+func complete(o Options, env Environment) (Options, []netip.Addr, error) {
 	addrs, err := env.Addresses()
 	if err != nil {
-		return err
+		return o, nil, err
 	}
 	addrs = podAddresses(addrs)
 	if o.IPv6, err = wantIPv6(addrs, o.DualStack); err != nil {
+		return o, nil, err
+	}
+	err = findNameservers(&o, env)
+	return o, addrs, err
+}
+
+func capture(ctx context.Context, o Options, env Environment) error {
+	o, addrs, err := complete(o, env)
+	if err != nil {
 		return err
 	}
 	want, err := Plan(o)
@@ -59,10 +96,14 @@ func capture(ctx context.Context, o Options, env Environment) error {
 }
 
 func dryRun(want Ruleset, o Options, env Environment) error {
-	text := Render(want)
-	if o.NativeNftables {
-		text = RenderNft(want)
+	render := Render
+	switch {
+	case o.NativeNftables:
+		render = RenderNft
+	case o.AsCommands:
+		render = RenderCommands
 	}
+	text := render(want)
 	if _, err := io.WriteString(env.Out, text); err != nil {
 		return fmt.Errorf("printing the rules: %w", err)
 	}
@@ -73,7 +114,7 @@ func apply(ctx context.Context, want Ruleset, o Options, env Environment) error 
 	if err := checkMapped(o, env); err != nil {
 		return err
 	}
-	chosen, others, err := selectBackends(ctx, o, env)
+	chosen, others, err := selectBackends(ctx, want, o, env)
 	if err != nil {
 		return err
 	}
@@ -81,11 +122,9 @@ func apply(ctx context.Context, want Ruleset, o Options, env Environment) error 
 	if len(stale) > 0 && !o.Reconcile && !o.ForceApply {
 		return fmt.Errorf("applying the rules with %s: there are rules of %s: %w", chosen.name(), stale[0].name(), ErrDrift)
 	}
-	undo := func() {}
-	if o.IPv6 {
-		if undo, err = addPassthroughSource(env); err != nil {
-			return err
-		}
+	undo, err := prepare(want, o, env)
+	if err != nil {
+		return err
 	}
 	if err := chosen.replace(ctx, want, o); err != nil {
 		undo()
@@ -96,7 +135,26 @@ func apply(ctx context.Context, want Ruleset, o Options, env Environment) error 
 			return fmt.Errorf("removing the rules that an earlier run applied with %s: %w", other.name(), err)
 		}
 	}
+	if o.Reconcile || o.ForceApply {
+		return removeDiverts(o, want.Diverts, env)
+	}
 	return nil
+}
+
+// prepare makes what the rules rely on and is no rule. It returns how to undo it.
+func prepare(want Ruleset, o Options, env Environment) (undo func(), err error) {
+	forget := func() {}
+	if o.IPv6 {
+		if forget, err = addPassthroughSource(env); err != nil {
+			return nil, err
+		}
+	}
+	undivert, err := addDiverts(want.Diverts, env)
+	if err != nil {
+		forget()
+		return nil, err
+	}
+	return func() { undivert(); forget() }, nil
 }
 
 // withRules returns the backends that hold rules of ours. One that cannot be read cannot have been written either.
@@ -121,13 +179,17 @@ func cleanUp(ctx context.Context, o Options, env Environment) error {
 		return nil
 	}
 	o.IPv6 = true
+	if err := findNameservers(&o, env); err != nil {
+		return err
+	}
 	known, err := Plan(o)
 	if err != nil {
 		return err
 	}
 	// Which families the pod has does not matter for what is removed, so neither does a lack of ip6tables.
 	o.IPv6 = false
-	chosen, others, err := selectBackends(ctx, o, env)
+	least := Ruleset{Tables: []Table{{Family: IPv4, Name: tableNAT}}}
+	chosen, others, err := selectBackends(ctx, least, o, env)
 	if err != nil {
 		return err
 	}
@@ -138,6 +200,9 @@ func cleanUp(ctx context.Context, o Options, env Environment) error {
 		if err := other.remove(ctx, known); err != nil {
 			return fmt.Errorf("removing the rules of %s: %w", other.name(), err)
 		}
+	}
+	if err := removeDiverts(o, nil, env); err != nil {
+		return err
 	}
 	return removePassthroughSource(env)
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// parseSave reads the output of iptables-save and returns what is ours in its nat table: all chains called ISTIO_*, and of
+// parseSave reads the output of iptables-save and returns what is ours in one of its tables: all chains called ISTIO_*, and of
 // the kernel's chains the rules that are in wanted, that jump to such a chain, or that belong to such a jump (see ownLines).
-func parseSave(text string, wanted listing) listing {
+func parseSave(text, from string, wanted listing) listing {
 	chains := map[string][]string{}
 	table := ""
 	for line := range strings.Lines(text) {
@@ -15,7 +15,7 @@ func parseSave(text string, wanted listing) listing {
 		switch {
 		case strings.HasPrefix(line, "*"):
 			table = line[1:]
-		case table != tableNAT:
+		case table != from:
 		case strings.HasPrefix(line, ":"):
 			name, _, _ := strings.Cut(line[1:], " ")
 			chains[name] = nil

@@ -87,7 +87,7 @@ var table = []truth{
 	{"T9, app", "app", "LOOPBACK:8080", "app -"},
 	{"T9, proxy", "proxy", "LOOPBACK:8080", "app -"},
 	{"T10", "outside", "POD:8080", "15006 POD:8080"},
-	{"T10, no listener", "outside", "POD:9999", "15006 POD:9999"},
+	{"T10, no listener", "outside", "POD:9998", "15006 POD:9998"},
 	{"T11, status", "outside", "POD:15020", "15020 -"},
 	{"T11, health", "outside", "POD:15021", "15021 -"},
 	{"T11, statistics", "outside", "POD:15090", "15090 -"},
@@ -112,8 +112,8 @@ func callers(mode string) map[string]caller {
 
 // families are the addresses of the table.
 var families = map[string]*strings.Replacer{
-	"IPv4": strings.NewReplacer("POD", podAddr4, "REMOTE", remoteAddr4, "LOOPBACK", "127.0.0.1", "PASSTHROUGH", "127.0.0.6"),
-	"IPv6": strings.NewReplacer("POD", "["+podAddr6+"]", "REMOTE", "["+remoteAddr6+"]", "LOOPBACK", "[::1]", "PASSTHROUGH", "::6"),
+	"IPv4": strings.NewReplacer("POD", podAddr4, "REMOTE", remoteAddr4, "LOOPBACK", "127.0.0.1", "PASSTHROUGH", "127.0.0.6", "GATEWAY", gatewayAddr4),
+	"IPv6": strings.NewReplacer("POD", "["+podAddr6+"]", "REMOTE", "["+remoteAddr6+"]", "LOOPBACK", "[::1]", "PASSTHROUGH", "::6", "GATEWAY", gatewayAddr6),
 }
 
 // modes are the ways to know the proxy that this user namespace allows.
@@ -162,12 +162,23 @@ func TestNothingIsCapturedWithoutRules(t *testing.T) {
 // listeningPod has the application, Envoy and the agent in the pod, and a server outside.
 func listeningPod(t testing.TB) (pod, outside space) {
 	t.Helper()
+	return fillPod(t, space.listen)
+}
+
+// fillPod is listeningPod with the way in which Envoy listens.
+func fillPod(t testing.TB, envoy func(space, testing.TB, uint16, string)) (pod, outside space) {
+	t.Helper()
 	pod, outside = newPod(t)
 	pod.listen(t, 8080, "app")
-	for port, label := range map[uint16]string{15001: "15001", 15006: "15006", 15008: "15008", 15020: "15020", 15021: "15021", 15090: "15090"} {
+	pod.listen(t, 9999, "second")
+	envoy(pod, t, 15001, "15001")
+	envoy(pod, t, 15006, "15006")
+	for port, label := range map[uint16]string{15008: "15008", 15020: "15020", 15021: "15021", 15090: "15090"} {
 		pod.listen(t, port, label)
 	}
-	outside.listen(t, 8080, "remote")
+	for _, port := range []uint16{8080, 9999} {
+		outside.listen(t, port, "remote")
+	}
 	return pod, outside
 }
 

@@ -42,10 +42,12 @@ func TestInUserNamespace(t *testing.T) {
 		skipOrFail(t, "this system does not let ordinary users make user namespaces: %v: %s", err, out)
 	}
 
-	out := rerun(t, prefix, binary, "TestTruthTable|TestSecondRunChangesNothing|TestValidation|TestBornWithUserNamespace")
+	out := rerun(t, prefix, binary, "TestTruthTable|TestTProxyTable|TestDNSTable|TestSecondRunChangesNothing|TestValidation|TestBornWithUserNamespace")
 	for _, want := range []string{
 		"TestTruthTable/nftables/mark/IPv4", "TestTruthTable/nftables/mark/IPv6",
 		"TestTruthTable/iptables-nft/mark/IPv4", "TestTruthTable/iptables-nft/mark/IPv6",
+		"TestTProxyTable/nftables/mark/IPv4", "TestTProxyTable/nftables/mark/IPv6", "TestTProxyTable/iptables-nft/mark/IPv6",
+		"TestDNSTable/nftables/mark/servers", "TestDNSTable/nftables/mark/all", "TestDNSTable/iptables-nft/mark/all",
 		"TestSecondRunChangesNothing/nftables", "TestSecondRunChangesNothing/iptables-nft", "TestValidation/mark",
 		"TestBornWithUserNamespace",
 	} {

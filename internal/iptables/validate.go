@@ -3,11 +3,9 @@ package iptables
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
-
-// ErrUnsupported is wrapped by the error for an option that is Istio's but that this program cannot honour yet.
-var ErrUnsupported = errors.New("not supported yet")
 
 // maxOwnerGroups bounds the selected groups because they all become matches of one rule, and the kernel bounds those.
 // The number is Istio's.
@@ -19,7 +17,7 @@ const maxInterfaceName = 15
 // Validate returns the first thing that is wrong with o, naming the flag or variable that set it.
 func (o Options) Validate() error {
 	for _, check := range []func() error{
-		o.checkSupported, o.checkPorts, o.checkProxy, o.checkOwnerGroups, o.checkInterfaces, o.checkOutbound, o.checkManner,
+		o.checkMode, o.checkPorts, o.checkProxy, o.checkOwnerGroups, o.checkInterfaces, o.checkOutbound, o.checkManner,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -28,24 +26,30 @@ func (o Options) Validate() error {
 	return nil
 }
 
-func (o Options) checkSupported() error {
+func (o Options) checkMode() error {
 	switch o.InboundMode {
 	case Redirect:
+		return nil
 	case TPROXY:
-		return fmt.Errorf("--istio-inbound-interception-mode (-m) TPROXY: %w: only REDIRECT is", ErrUnsupported)
 	default:
-		return fmt.Errorf("--istio-inbound-interception-mode (-m) %q: must be REDIRECT", o.InboundMode)
+		return fmt.Errorf("--istio-inbound-interception-mode (-m) %q: must be REDIRECT or TPROXY", o.InboundMode)
 	}
 	switch {
-	case o.RedirectDNS:
-		return fmt.Errorf("--redirect-dns (ISTIO_META_DNS_CAPTURE): %w", ErrUnsupported)
-	case o.CaptureAllDNS:
-		return fmt.Errorf("--capture-all-dns: %w", ErrUnsupported)
-	case o.DropInvalid:
-		return fmt.Errorf("--drop-invalid (INVALID_DROP): %w", ErrUnsupported)
+	case o.TProxyMark == 0 || o.selfCallMark() == 0:
+		return fmt.Errorf("--istio-inbound-tproxy-mark (-t) %d: must be 1 to %d", o.TProxyMark, uint32(math.MaxUint32-1))
+	case o.ProxyMark != 0 && (o.ProxyMark == o.TProxyMark || o.ProxyMark == o.selfCallMark()):
+		return fmt.Errorf("--proxy-mark %d: TPROXY uses this mark and the one after --istio-inbound-tproxy-mark (-t) itself", o.ProxyMark)
+	case o.TProxyRouteTable == 0 || o.TProxyRouteTable >= firstReservedTable && o.TProxyRouteTable <= lastReservedTable:
+		return fmt.Errorf("--istio-inbound-tproxy-route-table (-r) %d: is a table of the system", o.TProxyRouteTable)
 	}
 	return nil
 }
+
+// The routing tables compat, default, main and local.
+const (
+	firstReservedTable = 252
+	lastReservedTable  = 255
+)
 
 func (o Options) checkPorts() error {
 	for _, f := range []struct {

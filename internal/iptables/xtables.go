@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -45,18 +46,22 @@ func (x *xtables) programs(f Family) (programs, bool) {
 	return p, p.save != "" && p.restore != ""
 }
 
-// read returns what is ours in the nat table of a family. Without -t, iptables-save looks only at tables that are there
-// and so loads no kernel module.
-func (x *xtables) read(ctx context.Context, f Family, wanted listing) (listing, error) {
-	p, ok := x.programs(f)
-	if !ok {
-		return nil, nil
+// read returns what is ours in the tables of a family, in the order of tableNames. Without -t, iptables-save looks only at
+// tables that are there and so loads no kernel module.
+func (x *xtables) read(ctx context.Context, f Family, want Ruleset) ([]change, error) {
+	text := ""
+	if p, ok := x.programs(f); ok {
+		var err error
+		if text, err = x.run.Run(ctx, Call{Path: p.save, Env: x.env}); err != nil {
+			return nil, err
+		}
 	}
-	text, err := x.run.Run(ctx, Call{Path: p.save, Env: x.env})
-	if err != nil {
-		return nil, err
+	var tables []change
+	for _, name := range tableNames() {
+		wanted := listingOf(want.Table(f, name))
+		tables = append(tables, change{family: f, table: name, have: parseSave(text, name, wanted), want: wanted})
 	}
-	return parseSave(text, wanted), nil
+	return tables, nil
 }
 
 // write runs one transaction. An empty one is left out.
@@ -78,16 +83,24 @@ func (x *xtables) write(ctx context.Context, f Family, transaction string, flags
 }
 
 func (x *xtables) present(ctx context.Context) (bool, error) {
-	for _, f := range []Family{IPv4, IPv6} {
-		have, err := x.read(ctx, f, nil)
-		if err != nil {
-			return false, err
-		}
-		if len(have) > 0 {
-			return true, nil
+	changes, err := x.changes(ctx, Ruleset{})
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(changes, func(c change) bool { return len(c.have) > 0 }), nil
+}
+
+func (x *xtables) check(ctx context.Context, want Ruleset) error {
+	changes, err := x.changes(ctx, want)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if diff := difference(c.have, c.want); len(diff) > 0 {
+			return fmt.Errorf("%s: table %s: %s: %w", toolName(c.family, x.variant), c.table, diff[0], ErrDrift)
 		}
 	}
-	return false, nil
+	return nil
 }
 
 func (x *xtables) replace(ctx context.Context, want Ruleset, o Options) error {
@@ -101,7 +114,7 @@ func (x *xtables) replace(ctx context.Context, want Ruleset, o Options) error {
 		differ = differ || len(diff) > 0
 		if len(diff) > 0 && len(c.have) > 0 {
 			residue = true
-			x.log.Info("rules of an earlier run differ", "program", toolName(c.family, x.variant), "difference", diff)
+			x.log.Info("rules of an earlier run differ", "program", toolName(c.family, x.variant), "table", c.table, "difference", diff)
 		}
 	}
 	switch {
@@ -126,6 +139,7 @@ func (x *xtables) remove(ctx context.Context, known Ruleset) error {
 	for i := range changes {
 		changes[i].want = nil
 	}
+	slices.Reverse(changes)
 	if err := x.writeAll(ctx, changes); err != nil {
 		return err
 	}
@@ -133,37 +147,38 @@ func (x *xtables) remove(ctx context.Context, known Ruleset) error {
 	return nil
 }
 
-// change is what happens to the table of one family.
+// change is what happens to one table of a family.
 type change struct {
 	family     Family
+	table      string
 	have, want listing
 }
 
-// changes reads both families: one that is not wanted may have rules of an earlier run.
+// changes reads both families: one that is not wanted may have rules of an earlier run. They are in the order in which new
+// rules come into force.
 func (x *xtables) changes(ctx context.Context, want Ruleset) ([]change, error) {
-	var changes []change
+	var all []change
 	for _, f := range []Family{IPv4, IPv6} {
-		wanted := listingOf(want.Table(f))
-		have, err := x.read(ctx, f, wanted)
+		tables, err := x.read(ctx, f, want)
 		if err != nil {
 			return nil, err
 		}
-		changes = append(changes, change{family: f, have: have, want: wanted})
+		all = append(all, tables...)
 	}
-	return changes, nil
+	return all, nil
 }
 
-// writeAll makes the changes. Each family has a transaction of its own, so if one fails those before it are undone.
+// writeAll makes the changes. Each table has a transaction of its own, so if one fails those before it are undone.
 func (x *xtables) writeAll(ctx context.Context, changes []change) error {
 	for i, c := range changes {
-		err := x.write(ctx, c.family, transition(c.have, c.want))
+		err := x.write(ctx, c.family, transition(c.table, c.have, c.want))
 		if err == nil {
 			continue
 		}
 		for _, done := range changes[:i] {
 			// Also when ctx has ended: half of the rules are worse than a late return.
-			if undo := x.write(context.WithoutCancel(ctx), done.family, transition(done.want, done.have)); undo != nil {
-				err = fmt.Errorf("%w; and undoing the change of %s: %w", err, done.family, undo)
+			if undo := x.write(context.WithoutCancel(ctx), done.family, transition(done.table, done.want, done.have)); undo != nil {
+				err = fmt.Errorf("%w; and undoing the change of table %s of %s: %w", err, done.table, done.family, undo)
 			}
 		}
 		return err
@@ -171,14 +186,16 @@ func (x *xtables) writeAll(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// works tries an empty transaction without committing it, to see that the kernel has what the programs need.
-func (x *xtables) works(ctx context.Context, o Options) error {
-	families := []Family{IPv4}
-	if o.IPv6 {
-		families = append(families, IPv6)
-	}
-	for _, f := range families {
-		if err := x.write(ctx, f, "*"+tableNAT+"\nCOMMIT\n", "--test"); err != nil {
+// works tries empty transactions without committing them, to see that the kernel has what the programs need.
+func (x *xtables) works(ctx context.Context, want Ruleset) error {
+	for _, f := range []Family{IPv4, IPv6} {
+		var text strings.Builder
+		for _, t := range want.Tables {
+			if t.Family == f {
+				fmt.Fprintf(&text, "*%s\nCOMMIT\n", t.Name)
+			}
+		}
+		if err := x.write(ctx, f, text.String(), "--test"); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,7 @@ func findPrograms(f Family, v Variant, run Tools) (programs, error) {
 
 // selectXtables returns the variant to use: legacy if it has rules of anyone, for rules that the kernel keeps in two places
 // are hard to follow; else nft; else what there is and works. The error says why none does.
-func selectXtables(ctx context.Context, found []*xtables, o Options) (*xtables, error) {
+func selectXtables(ctx context.Context, found []*xtables, want Ruleset) (*xtables, error) {
 	var order []*xtables
 	for _, prefer := range []func(*xtables) bool{
 		func(x *xtables) bool { return x.legacy && x.hasRules },
@@ -111,7 +111,7 @@ func selectXtables(ctx context.Context, found []*xtables, o Options) (*xtables, 
 	}
 	var problem error
 	for _, x := range order {
-		err := x.works(ctx, o)
+		err := x.works(ctx, want)
 		if err == nil {
 			return x, nil
 		}

@@ -59,7 +59,8 @@ func TestFlagsAreIstios(t *testing.T) {
 	bindFlags(fs, &o, Users{})
 	got := map[[3]string]bool{}
 	fs.VisitAll(func(f *pflag.Flag) { got[[3]string{f.Name, f.Shorthand, f.DefValue}] = true })
-	want := map[[3]string]bool{{"proxy-mark", "", "0"}: true}
+	// One is ours, two are those of earlier releases of Istio.
+	want := map[[3]string]bool{{"proxy-mark", "", "0"}: true, {"restore-format", "f", "true"}: true, {"iptables-version", "", ""}: true}
 	for _, f := range istioFlags {
 		want[f] = true
 	}
@@ -152,9 +153,12 @@ func TestErrorsNameTheirCause(t *testing.T) {
 		{nil, []string{"--run-validation", "--probe-timeout", "-1s"}, "--probe-timeout -1s"},
 		{nil, []string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
 		{nil, []string{"word"}, `unknown command "word"`},
-		{nil, []string{"--capture-all-dns"}, "--capture-all-dns: not supported yet"},
+		{nil, []string{"--restore-format=perhaps"}, `"-f, --restore-format" flag: "perhaps" is not true or false`},
+		{nil, []string{"--iptables-version", "new"}, `"--iptables-version" flag: "new" is not a version`},
+		{nil, []string{"-m", "TPROXY", "-t", "0"}, "--istio-inbound-tproxy-mark (-t) 0"},
+		{nil, []string{"-m", "TPROXY", "-r", "254"}, "--istio-inbound-tproxy-route-table (-r) 254"},
 		{map[string]string{"DROP_INVALID": "perhaps"}, nil, "environment variable DROP_INVALID"},
-		{map[string]string{"INVALID_DROP": "true"}, nil, "INVALID_DROP"},
+		{map[string]string{"INVALID_DROP": "perhaps"}, nil, "environment variable INVALID_DROP"},
 		{map[string]string{"ENVOY_USER": "stranger"}, nil, "environment variable ENVOY_USER"},
 		{map[string]string{"ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR": "10.0.0.0/8"}, nil, "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR"},
 		{map[string]string{"ISTIO_OUTBOUND_OWNER_GROUPS": strings.Repeat("1,", 65)}, nil, "ISTIO_OUTBOUND_OWNER_GROUPS: 65 groups"},
@@ -200,5 +204,35 @@ func TestParentFlagsHaveNoVariables(t *testing.T) {
 	}
 	if parents {
 		t.Error("a variable set a flag of another command")
+	}
+}
+
+// TestClean is about the command only: what is removed is shown where rules are.
+func TestClean(t *testing.T) {
+	var logged bytes.Buffer
+	env := iptables.Environment{Log: slog.New(slog.NewTextHandler(&logged, nil)), Out: io.Discard}
+	cmd := NewClean(func(string) (string, bool) { return "", false }, fakeUsers(), func() (iptables.Environment, error) { return env, nil })
+	cmd.SetArgs([]string{"--dry-run"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"options.cleanup-only=true", "nothing is removed"} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, logged.String())
+		}
+	}
+}
+
+// TestOptions is about who has arguments from elsewhere.
+func TestOptions(t *testing.T) {
+	lookup := func(name string) (string, bool) { return "true", name == "INVALID_DROP" }
+	o, err := Options([]string{"-b", "80", "--iptables-version", "v1.8.9 (nf_tables)"}, lookup, fakeUsers())
+	if err != nil || !o.DropInvalid || len(o.InboundPorts.Only) != 1 || o.Variant != iptables.NftVariant || o.ProxyUIDs[0] != 1500 {
+		t.Errorf("got %+v, error %v", o, err)
+	}
+	for _, args := range [][]string{{"-b", "many"}, {"word"}, {"--no-such-flag"}} {
+		if _, err := Options(args, lookup, fakeUsers()); err == nil {
+			t.Errorf("%v: no error", args)
+		}
 	}
 }

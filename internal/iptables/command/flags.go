@@ -2,6 +2,7 @@ package command
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -14,7 +15,7 @@ func bindFlags(fs *pflag.FlagSet, o *iptables.Options, users Users) {
 	bindPortFlags(fs, o)
 	bindProxyFlags(fs, o, users)
 	bindSelectionFlags(fs, o)
-	bindLaterFlags(fs, o)
+	bindFeatureFlags(fs, o)
 	bindMannerFlags(fs, o)
 }
 
@@ -36,8 +37,8 @@ func bindProxyFlags(fs *pflag.FlagSet, o *iptables.Options, users Users) {
 }
 
 func bindSelectionFlags(fs *pflag.FlagSet, o *iptables.Options) {
-	bind(fs, &o.InboundMode, parseMode, "mode", "istio-inbound-interception-mode", "m", "how inbound connections reach Envoy: REDIRECT (TPROXY is not supported yet)")
-	bind(fs, &o.TProxyMark, parseNumber, "mark", "istio-inbound-tproxy-mark", "t", "packet mark of TPROXY mode")
+	bind(fs, &o.InboundMode, parseMode, "mode", "istio-inbound-interception-mode", "m", "how inbound connections reach Envoy: REDIRECT or TPROXY, which shows the application who its client is")
+	bind(fs, &o.TProxyMark, parseNumber, "mark", "istio-inbound-tproxy-mark", "t", "packet mark of TPROXY mode; the number after it is used too")
 	bind(fs, &o.TProxyRouteTable, parseNumber, "table", "istio-inbound-tproxy-route-table", "r", "routing table of TPROXY mode")
 	bind(fs, &o.InboundPorts, parsePortSelection, "ports", "istio-inbound-ports", "b", "inbound ports to capture, separated by commas, or * for all; none if empty")
 	bind(fs, &o.ExcludeInbound, parsePorts, "ports", "istio-local-exclude-ports", "d", "inbound ports to leave alone where all are captured, separated by commas")
@@ -49,16 +50,17 @@ func bindSelectionFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	bind(fs, &o.RerouteInterfaces, parseNames, "interfaces", "kube-virt-interfaces", "k", "interfaces of virtual machines, whose traffic into the pod is outbound traffic, separated by commas")
 }
 
-// bindLaterFlags has what is Istio's but not supported yet: asking for it is an error of Options.Validate.
-func bindLaterFlags(fs *pflag.FlagSet, o *iptables.Options) {
-	fs.BoolVar(&o.RedirectDNS, "redirect-dns", o.RedirectDNS, "capture DNS (not supported yet)")
-	fs.BoolVar(&o.CaptureAllDNS, "capture-all-dns", o.CaptureAllDNS, "capture DNS to all servers (not supported yet)")
-	fs.BoolVar(&o.DropInvalid, "drop-invalid", o.DropInvalid, "drop packets that connection tracking finds invalid (not supported yet)")
+func bindFeatureFlags(fs *pflag.FlagSet, o *iptables.Options) {
+	fs.BoolVar(&o.RedirectDNS, "redirect-dns", o.RedirectDNS, "capture DNS to the name servers of resolv.conf, for the agent to answer (port 15053)")
+	fs.BoolVar(&o.CaptureAllDNS, "capture-all-dns", o.CaptureAllDNS, "with --redirect-dns, capture DNS to all servers")
+	fs.BoolVar(&o.DropInvalid, "drop-invalid", o.DropInvalid, "drop inbound packets that connection tracking finds invalid")
+	fs.BoolVar(&o.DualStack, "dual-stack", o.DualStack, "capture IPv6 too in a pod that has addresses of both families")
 }
 
 func bindMannerFlags(fs *pflag.FlagSet, o *iptables.Options) {
-	fs.BoolVar(&o.DualStack, "dual-stack", o.DualStack, "capture IPv6 too in a pod that has addresses of both families")
 	fs.BoolVarP(&o.DryRun, "dry-run", "n", o.DryRun, "print the rules and change nothing")
+	bind(fs, &o.AsCommands, parseNot, "bool", "restore-format", "f", "print the rules of a dry run as input for iptables-restore, rather than as commands; an option of earlier releases of Istio")
+	fs.Lookup("restore-format").NoOptDefVal, fs.Lookup("restore-format").DefValue = "true", "true"
 	fs.BoolVar(&o.SkipRuleApply, "skip-rule-apply", o.SkipRuleApply, "change nothing, for use with --run-validation")
 	fs.BoolVar(&o.RunValidation, "run-validation", o.RunValidation, "see that connections are captured; exit status 126 if not")
 	bind(fs, &o.ProbePort, parsePort, "port", "iptables-probe-port", "", "destination port of the connection that validation makes")
@@ -70,6 +72,7 @@ func bindMannerFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	fs.BoolVar(&o.ForceApply, "force-apply", o.ForceApply, "write the rules even if they are in place")
 	fs.BoolVar(&o.NativeNftables, "native-nftables", o.NativeNftables, "use nftables over netlink instead of the iptables programs")
 	bind(fs, &o.Variant, parseVariant, "variant", "force-iptables-binary", "", "iptables programs to use: legacy or nft")
+	bind(fs, &o.Variant, parseVersion, "version", "iptables-version", "", "what the iptables program to use says its version is, for example \"v1.8.9 (nf_tables)\"; an option of earlier releases of Istio")
 }
 
 func parsePort(s string) (uint16, error) {
@@ -105,4 +108,27 @@ func parseVariant(s string) (iptables.Variant, error) {
 		return v, nil
 	}
 	return "", badValue(s, "legacy or nft")
+}
+
+// parseNot is for a flag that says the opposite of the option.
+func parseNot(s string) (bool, error) {
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, badValue(s, "true or false")
+	}
+	return !b, nil
+}
+
+// parseVersion takes what `iptables --version` prints, or a number alone, which leaves the choice open.
+func parseVersion(s string) (iptables.Variant, error) {
+	switch {
+	case strings.Contains(s, "nf_tables"):
+		return iptables.NftVariant, nil
+	case strings.Contains(s, "legacy"):
+		return iptables.LegacyVariant, nil
+	}
+	if v := strings.TrimPrefix(strings.TrimSpace(s), "v"); v != "" && (v[0] < '0' || v[0] > '9') {
+		return "", badValue(s, "a version such as 1.8.9 or v1.8.9 (nf_tables)")
+	}
+	return iptables.AnyVariant, nil
 }

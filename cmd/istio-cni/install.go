@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshpilot/meshpilot/internal/cni/install"
+	"github.com/meshpilot/meshpilot/internal/cni/repair"
+	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/obs"
+)
+
+// healthAddress is where kubelet asks whether the installer lives and is ready.
+const healthAddress = ":8000"
+
+// installFlags are what the installer is asked for beside install.Options.
+type installFlags struct {
+	o          install.Options
+	chained    bool
+	mode       int
+	excluded   string
+	health     string
+	binDir     string
+	logOptions obs.LogOptions
+	repair     repair.Options
+	// repairs and repairPods are what Istio asks for beside repair.Options.
+	repairs, repairPods bool
+}
+
+func newInstall(lookup func(string) (string, bool), self func() (string, error)) *cobra.Command {
+	f := installFlags{o: install.DefaultOptions(), chained: true, logOptions: obs.LogOptions{Out: os.Stdout}, repair: repair.DefaultOptions()}
+	c := &cobra.Command{
+		Use: "install", Short: "Install the CNI plugin onto a node, and remove it at the end",
+		Long: "install copies this program into the node's directory of CNI plugins, writes a kubeconfig for it, and adds it to the node's\n" +
+			"network configuration. It puts back what is lost, and removes everything when it is told to end.",
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+	}
+	fs := pflag.NewFlagSet(c.Use, pflag.ContinueOnError)
+	f.bind(fs)
+	c.Flags().AddFlagSet(fs)
+	command.AddLogFlags(c.Flags(), &f.logOptions)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := fillFromEnvironment(fs, lookup); err != nil {
+			return err
+		}
+		logs, err := obs.NewLogs(f.logOptions)
+		if err != nil {
+			return err
+		}
+		o, err := f.options(lookup, self)
+		if err != nil {
+			return err
+		}
+		return f.run(c.Context(), o, logs.Scope(obs.DefaultScope))
+	}
+	return c
+}
+
+// bind declares the flags of Istio's install-cni that have a meaning here. Each can be set by the variable that has its name in
+// capitals.
+func (f *installFlags) bind(fs *pflag.FlagSet) {
+	o := &f.o
+	fs.StringVar(&o.NetDir, "mounted-cni-net-dir", o.NetDir, "directory of the node's network configurations, as it is mounted here")
+	fs.StringVar(&f.binDir, "cni-bin-target-dir", o.BinDirs[0], "directory of the node's CNI plugins, as it is mounted here")
+	fs.StringVar(&o.ConfName, "cni-conf-name", "", "network configuration to add the plugin to; empty: the first one")
+	fs.BoolVar(&f.chained, "chained-cni-plugin", true, "add the plugin to a configuration of others; false: write one of its own")
+	fs.StringVar(&o.RunDir, "cni-agent-run-dir", o.RunDir, "directory for the plugin's kubeconfig and log, at the same path here and on the node")
+	fs.IntVar(&f.mode, "kubeconfig-mode", int(o.KubeconfigMode), "file mode of the kubeconfig, as a decimal number")
+	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "directory of this pod's service account")
+	fs.StringVar(&o.CAFile, "kube-ca-file", "", "CA of the API server for the kubeconfig; empty: that of the service account")
+	fs.BoolVar(&o.SkipTLSVerify, "skip-tls-verify", false, "have the plugin trust any API server")
+	fs.StringVar(&f.excluded, "exclude-namespaces", "", "namespaces whose pods are left alone, separated by commas")
+	fs.StringVar(&o.Entry.PodNamespace, "pod-namespace", "", "namespace of this pod")
+	fs.StringVar(&o.Entry.PluginLogLevel, "log-level", "info", "log level of the plugin")
+	fs.BoolVar(&o.Entry.NativeNftables, "native-nftables", false, "have the plugin use nftables over netlink instead of the iptables programs")
+	fs.BoolVar(&o.Entry.AmbientEnabled, "ambient-enabled", false, "not supported: pods without sidecars")
+	f.bindRepair(fs)
+	fs.StringVar(&f.health, "health-address", healthAddress, "address for /healthz and /readyz; empty: none")
+}
+
+func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
+	r := &f.repair
+	fs.BoolVar(&f.repairs, "repair-enabled", true, "look after pods that started before the plugin was on the node; the next flags say how")
+	fs.BoolVar(&r.DeletePods, "repair-delete-pods", false, "delete such pods, if they have a controller")
+	fs.BoolVar(&r.LabelPods, "repair-label-pods", false, "label such pods, if they are not deleted")
+	fs.BoolVar(&f.repairPods, "repair-repair-pods", false, "not supported: change such pods' networks")
+	fs.StringVar(&r.LabelKey, "repair-broken-pod-label-key", r.LabelKey, "key of the label")
+	fs.StringVar(&r.LabelValue, "repair-broken-pod-label-value", r.LabelValue, "value of the label")
+	fs.StringVar(&r.Node, "repair-node-name", "", "node whose pods are looked after; empty: all nodes'")
+	fs.StringVar(&r.Annotation, "repair-sidecar-annotation", r.Annotation, "annotation without which a pod is not looked after")
+	fs.StringVar(&r.InitContainer, "repair-init-container-name", r.InitContainer, "init container that tells that a pod is not captured")
+	fs.IntVar(&r.ExitCode, "repair-init-container-exit-code", r.ExitCode, "exit code by which it tells")
+	fs.StringVar(&r.LabelSelector, "repair-label-selectors", "", "labels of the pods that are looked after")
+}
+
+// fillFromEnvironment sets the flags that were not given on the command line.
+func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var problems []error
+	fs.VisitAll(func(f *pflag.Flag) {
+		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if text, ok := lookup(name); ok && text != "" && !f.Changed {
+			if err := fs.Set(f.Name, text); err != nil {
+				problems = append(problems, fmt.Errorf("environment variable %s: %w", name, err))
+			}
+		}
+	})
+	return errors.Join(problems...)
+}
+
+// options adds what is no flag: the API server as Kubernetes tells its pods, and this program itself.
+func (f *installFlags) options(lookup func(string) (string, bool), self func() (string, error)) (install.Options, error) {
+	o := f.o
+	o.Alone, o.KubeconfigMode, o.BinDirs = !f.chained, os.FileMode(f.mode), strings.Split(f.binDir, ",")
+	for namespace := range strings.SplitSeq(f.excluded, ",") {
+		if namespace = strings.TrimSpace(namespace); namespace != "" {
+			o.Entry.ExcludeNamespaces = append(o.Entry.ExcludeNamespaces, namespace)
+		}
+	}
+	host, _ := lookup("KUBERNETES_SERVICE_HOST")
+	port, _ := lookup("KUBERNETES_SERVICE_PORT")
+	if host != "" && port != "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return o, fmt.Errorf("environment variable KUBERNETES_SERVICE_PORT: %q is not a port", port)
+		}
+		scheme := "https"
+		if text, ok := lookup("KUBERNETES_SERVICE_PROTOCOL"); ok && text != "" {
+			scheme = text
+		}
+		o.Server = scheme + "://" + net.JoinHostPort(host, port)
+	}
+	var err error
+	if o.Program, err = self(); err != nil {
+		return o, fmt.Errorf("finding this program: %w", err)
+	}
+	return o, nil
+}
+
+func (f *installFlags) run(ctx context.Context, o install.Options, log *slog.Logger) error {
+	if f.repairPods {
+		return errors.New("--repair-repair-pods: not supported; --repair-delete-pods is")
+	}
+	i, err := install.New(o, log)
+	if err != nil {
+		return err
+	}
+	if f.health != "" {
+		l, err := net.Listen("tcp", f.health)
+		if err != nil {
+			return fmt.Errorf("listening for health checks: %w", err)
+		}
+		server := &http.Server{Handler: healthHandler(i.Ready), ReadHeaderTimeout: 10 * time.Second}
+		go func() { _ = server.Serve(l) }()
+		defer func() { _ = server.Close() }()
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return i.Run(ctx) })
+	if f.repairs && f.repair.Enabled() {
+		group.Go(func() error { return f.runRepair(ctx, i, log) })
+	}
+	return group.Wait()
+}
+
+func (f *installFlags) runRepair(ctx context.Context, i *install.Installer, log *slog.Logger) error {
+	config, err := kube.Options{UserAgent: "install-cni"}.Config()
+	if err != nil {
+		return err
+	}
+	client, err := kube.NewClient(config)
+	if err != nil {
+		return err
+	}
+	return repair.Run(kube.Quietly(ctx, log), f.repair, client.Kubernetes, i.Since, log)
+}
+
+func healthHandler(ready func() bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "the plugin is not installed yet", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}

@@ -1,0 +1,55 @@
+// istio-cni is the CNI plugin that captures the traffic of pods for their sidecars, and what installs it onto nodes.
+//
+// A container runtime calls it with CNI_COMMAND set; then it is the plugin. Otherwise it is a command line: istio-cni install, which
+// is also what it does under the name install-cni.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/command"
+)
+
+// installerName is the name of Istio's program for what is `istio-cni install` here.
+const installerName = "install-cni"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context) int {
+	if os.Getenv("CNI_COMMAND") != "" {
+		return runPlugin(ctx)
+	}
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		return 1
+	}
+	return 0
+}
+
+func newRoot() *cobra.Command {
+	if filepath.Base(os.Args[0]) == installerName {
+		install := newInstall(os.LookupEnv, os.Executable)
+		install.Use = installerName
+		install.AddCommand(command.Version())
+		return install
+	}
+	root := &cobra.Command{
+		Use: "istio-cni", Short: "CNI plugin that captures the traffic of pods for their sidecars",
+		Long:         "istio-cni is called by container runtimes, with CNI_COMMAND set and a network configuration as its input.",
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+	}
+	root.AddCommand(newInstall(os.LookupEnv, os.Executable), command.Version())
+	return root
+}

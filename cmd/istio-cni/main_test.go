@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/meshpilot/meshpilot/internal/iptables"
+	capture "github.com/meshpilot/meshpilot/internal/iptables/command"
+	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+)
+
+var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
+
+// initContainerVariable makes the test binary the init container's program.
+const initContainerVariable = "MESHPILOT_TEST_INIT_CONTAINER"
+
+// TestMain is the plugin itself where a runtime of the tests calls it, so that nothing must be built.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv("CNI_COMMAND") != "":
+		os.Exit(run(context.Background()))
+	case os.Getenv(initContainerVariable) != "":
+		os.Exit(initContainer())
+	}
+	goleak.VerifyTestMain(shared.Around(m))
+}
+
+// initContainer is istio-iptables.
+func initContainer() int {
+	cmd := capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
+		logs, err := obs.NewLogs(obs.LogOptions{Out: os.Stderr})
+		if err != nil {
+			return iptables.Environment{}, err
+		}
+		return iptables.System(logs.Scope(obs.DefaultScope), io.Discard), nil
+	})
+	cmd.SetArgs(os.Args[1:])
+	err := cmd.Execute()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return capture.ExitCode(err)
+}

@@ -1,0 +1,13 @@
+{{- define "cni.labels" -}}
+k8s-app: istio-cni-node
+app.kubernetes.io/name: istio-cni
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: istio
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "cni.image" -}}
+{{- if contains "/" .Values.image }}{{ .Values.image }}{{ else }}{{ .Values.hub | default .Values.global.hub }}/{{ .Values.image }}:{{ .Values.tag | default .Values.global.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
