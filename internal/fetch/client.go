@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -22,8 +23,12 @@ type Options struct {
 	MaxBytes int64
 	// Loopback lets this machine be reached: where an operator has written the address, and not a tenant.
 	Loopback bool
+	// Blocked are networks that an operator lets nobody reach, beside those that nobody may.
+	Blocked []netip.Prefix
 	// Roots are the certificates to trust; nil: the system's.
 	Roots *x509.CertPool
+	// Unverified takes any certificate: who asks for it has been told.
+	Unverified bool
 }
 
 const (
@@ -48,7 +53,9 @@ func NewClient(o Options) *http.Client {
 	return &http.Client{
 		Timeout: o.Timeout,
 		Transport: bounded{&http.Transport{
-			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
+			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{
+				MinVersion: tls.VersionTLS12, RootCAs: o.Roots, InsecureSkipVerify: o.Unverified, //nolint:gosec // an operator's word
+			},
 			TLSHandshakeTimeout: o.Timeout, ResponseHeaderTimeout: o.Timeout, MaxResponseHeaderBytes: 64 << 10,
 			MaxIdleConnsPerHost: 1, IdleConnTimeout: o.Timeout, ForceAttemptHTTP2: true,
 			DisableCompression: true, // a bound of what comes in is one of what comes out
@@ -71,10 +78,18 @@ func (o Options) check(address string) error {
 	if err != nil {
 		return fmt.Errorf("dial %q: %w", address, err)
 	}
-	if a := p.Addr(); !reachable(a) && !(o.Loopback && a.Unmap().IsLoopback()) {
+	if a := p.Addr(); !reachable(a) && !(o.Loopback && a.Unmap().IsLoopback()) || o.blocks(a) {
 		return fmt.Errorf("dial %s: nothing is fetched from there", a)
 	}
 	return nil
+}
+
+func (o Options) blocks(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if embedded, ok := inside(a); ok && o.blocks(embedded) {
+		return true
+	}
+	return slices.ContainsFunc(o.Blocked, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // reachable says whether documents may be fetched from an address. Private networks are among those that may: that is where

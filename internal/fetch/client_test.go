@@ -146,3 +146,16 @@ func TestBounds(t *testing.T) {
 		t.Errorf("a server that says nothing: %v after %v", err, time.Since(began))
 	}
 }
+
+// TestBlockedNetworks: what an operator blocks is blocked by any way of writing it.
+func TestBlockedNetworks(t *testing.T) {
+	o := Options{Blocked: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}
+	for address, blocked := range map[string]bool{
+		"10.1.2.3:443": true, "[::ffff:10.1.2.3]:443": true, "[64:ff9b::a01:203]:443": true, "[2001:db8::1]:443": true, "[2001:db8::1%eth0]:443": true,
+		"11.1.2.3:443": false, "[2001:db9::1]:443": false,
+	} {
+		if err := o.check(address); (err != nil) != blocked {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/edge"
 )
 
 // gatewayText is what a user writes: one Gateway with a server of each kind, and what is bound to it. The numbers are ports: of
@@ -76,19 +78,19 @@ spec: {hosts: [tcp.default.svc.cluster.local], location: MESH_INTERNAL, resoluti
 // connections, while the others go on.
 func TestGateway(t *testing.T) {
 	t.Parallel()
-	e := start(t, []string{"--secretsPlainText", "loopback"}, nil)
-	ports := freePorts(t, 5)
+	e := edge.Start(t, edge.Options{Flags: []string{"--secretsPlainText", "loopback"}})
+	ports := edge.FreePorts(t, 5)
 	httpPort, httpsPort, tlsPort, tcpPort, redirectPort := ports[0], ports[1], ports[2], ports[3], ports[4]
 	web, wild, mutual, client := newPair(1, "web.example.com"), newPair(2, "*.wild.example.com"), newPair(3, "mutual.example.com"), newPair(4, "client")
 	behind := newPair(5, "pass.example.com")
-	e.write("web-cert.yaml", web.secret("web-cert"))
-	e.write("other-certs.yaml", wild.secret("wild-cert")+"---\n"+mutual.secret("mutual-cert", client))
+	e.Write("web-cert.yaml", web.secret("web-cert"))
+	e.Write("other-certs.yaml", wild.secret("wild-cert")+"---\n"+mutual.secret("mutual-cert", client))
 	onDisk, files := newPair(6, "files.example.com"), t.TempDir()
 	onDisk.put(t, files)
-	e.write("gateway.yaml", fmt.Sprintf(gatewayText, httpPort, httpsPort, tlsPort, tcpPort, httpBackend(t, "web"), tlsBackend(t, "behind", behind), tcpBackend(t), redirectPort, files))
+	e.Write("gateway.yaml", fmt.Sprintf(gatewayText, httpPort, httpsPort, tlsPort, tcpPort, httpBackend(t, "web"), tlsBackend(t, "behind", behind), tcpBackend(t), redirectPort, files))
 
 	plain := caller{port: httpPort}
-	e.eventually("HTTP", func() error {
+	edge.Eventually(t, "HTTP", func() error {
 		return plain.says("http://web.example.com/a", "web web.example.com /a cert=false proto=http")
 	})
 	for _, call := range []struct {
@@ -112,31 +114,31 @@ func TestGateway(t *testing.T) {
 		{"TLS that is handed on", caller{port: tlsPort, roots: behind}, "https://pass.example.com/", "behind"},
 	} {
 		t.Run(call.name, func(t *testing.T) {
-			e.eventually(call.url, func() error { return call.says(call.url, call.want) })
+			edge.Eventually(t, call.url, func() error { return call.says(call.url, call.want) })
 		})
 	}
-	t.Run("TCP, where the server speaks first", func(t *testing.T) { e.eventually("echo", func() error { return echo(tcpPort) }) })
+	t.Run("TCP, where the server speaks first", func(t *testing.T) { edge.Eventually(t, "echo", func() error { return echo(tcpPort) }) })
 	t.Run("a new version of a Secret", func(t *testing.T) {
 		next := newPair(77, "web.example.com")
-		e.write("web-cert.yaml", next.secret("web-cert"))
-		e.eventually("the new certificate", func() error { return caller{port: httpsPort, roots: next}.says("https://web.example.com/a", "web") })
-		if serial := e.serial(httpsPort, "a.wild.example.com"); serial.Int64() != 2 {
+		e.Write("web-cert.yaml", next.secret("web-cert"))
+		edge.Eventually(t, "the new certificate", func() error { return caller{port: httpsPort, roots: next}.says("https://web.example.com/a", "web") })
+		if serial := serial(t, httpsPort, "a.wild.example.com"); serial.Int64() != 2 {
 			t.Errorf("another server's certificate is number %s now", serial)
 		}
 	})
 	t.Run("a new version of a file", func(t *testing.T) {
 		next := newPair(78, "files.example.com")
 		next.put(t, files)
-		e.eventually("the new certificate", func() error { return caller{port: httpsPort, roots: next}.says("https://files.example.com/a", "web") })
+		edge.Eventually(t, "the new certificate", func() error { return caller{port: httpsPort, roots: next}.says("https://files.example.com/a", "web") })
 	})
 	t.Run("an edit of one VirtualService", func(t *testing.T) {
-		e.write("edit.yaml", `
+		e.Write("edit.yaml", `
 apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: later, namespace: default}
 spec: {hosts: [web.example.com], gateways: [istio-system/public], http: [{match: [{uri: {prefix: /later}}], directResponse: {status: 299}}]}
 `)
-		e.eventually("the new route", func() error { return plain.says("http://web.example.com/later", "299") })
+		edge.Eventually(t, "the new route", func() error { return plain.says("http://web.example.com/later", "299") })
 		if err := plain.says("http://web.example.com/a", "web"); err != nil {
 			t.Error(err)
 		}
@@ -146,14 +148,14 @@ spec: {hosts: [web.example.com], gateways: [istio-system/public], http: [{match:
 // TestKeysAreNotGivenToEverybody: without leave no private key goes over plain text, and only what needs it fails.
 func TestKeysAreNotGivenToEverybody(t *testing.T) {
 	t.Parallel()
-	e := start(t, nil, nil)
-	ports := freePorts(t, 5)
+	e := edge.Start(t, edge.Options{})
+	ports := edge.FreePorts(t, 5)
 	web := newPair(1, "web.example.com")
-	e.write("web-cert.yaml", web.secret("web-cert"))
-	e.write("gateway.yaml", fmt.Sprintf(gatewayText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), 1, 2, ports[4], t.TempDir()))
-	e.eventually("HTTP", func() error { return caller{port: ports[0]}.says("http://web.example.com/a", "web") })
-	e.eventually("HTTPS listens", func() error {
-		r, err := http.Get("http://" + e.admin + "/listeners")
+	e.Write("web-cert.yaml", web.secret("web-cert"))
+	e.Write("gateway.yaml", fmt.Sprintf(gatewayText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), 1, 2, ports[4], t.TempDir()))
+	edge.Eventually(t, "HTTP", func() error { return caller{port: ports[0]}.says("http://web.example.com/a", "web") })
+	edge.Eventually(t, "HTTPS listens", func() error {
+		r, err := http.Get("http://" + e.Admin + "/listeners")
 		if err != nil {
 			return err
 		}
@@ -210,11 +212,11 @@ func (c caller) says(url, want string) error {
 }
 
 // serial gives the number of the certificate that is shown for a server name.
-func (e *edge) serial(port int, name string) *big.Int {
-	e.t.Helper()
+func serial(t *testing.T, port int, name string) *big.Int {
+	t.Helper()
 	c, err := tls.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port), &tls.Config{ServerName: name, InsecureSkipVerify: true})
 	if err != nil {
-		e.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer c.Close()
 	return c.ConnectionState().PeerCertificates[0].SerialNumber

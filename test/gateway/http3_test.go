@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/edge"
 )
 
 // TestHTTP3 asks a gateway for HTTP/3, by way of an Envoy that takes requests of HTTP/1.1 and makes them of HTTP/3: Go's library has
 // no client for it.
 func TestHTTP3(t *testing.T) {
 	t.Parallel()
-	e := start(t, []string{"--secretsPlainText", "loopback"}, []string{"PILOT_ENABLE_QUIC_LISTENERS=true"})
-	ports := freePorts(t, 2)
+	e := edge.Start(t, edge.Options{Flags: []string{"--secretsPlainText", "loopback"}, Env: []string{"PILOT_ENABLE_QUIC_LISTENERS=true"}})
+	ports := edge.FreePorts(t, 2)
 	web := newPair(1, "web.example.com")
-	e.write("web-cert.yaml", web.secret("web-cert"))
-	e.write("gateway.yaml", fmt.Sprintf(`
+	e.Write("web-cert.yaml", web.secret("web-cert"))
+	e.Write("gateway.yaml", fmt.Sprintf(`
 apiVersion: networking.istio.io/v1
 kind: Gateway
 metadata: {name: public, namespace: istio-system}
@@ -39,11 +40,11 @@ kind: ServiceEntry
 metadata: {name: web, namespace: default}
 spec: {hosts: [web.default.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP, targetPort: %d}], endpoints: [{address: 127.0.0.1}]}
 `, ports[0], httpBackend(t, "web")))
-	e.eventually("HTTPS", func() error {
+	edge.Eventually(t, "HTTPS", func() error {
 		return caller{port: ports[0], roots: web}.says("https://web.example.com/a", "web web.example.com /a cert=false proto=https")
 	})
-	translator(t, e, ports[1], ports[0], web)
-	e.eventually("HTTP/3", func() error {
+	translator(t, ports[1], ports[0], web)
+	edge.Eventually(t, "HTTP/3", func() error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(ports[1])+"/b", nil)
 		if err != nil {
 			return err
@@ -62,10 +63,9 @@ spec: {hosts: [web.default.svc.cluster.local], location: MESH_INTERNAL, resoluti
 }
 
 // translator runs an Envoy that speaks HTTP/1.1 on one port and HTTP/3 to another.
-func translator(t *testing.T, e *edge, from, to int, roots pair) {
+func translator(t *testing.T, from, to int, roots pair) {
 	t.Helper()
-	dir := t.TempDir()
-	ca, bootstrap := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "bootstrap.json")
+	ca := filepath.Join(t.TempDir(), "ca.pem")
 	text := fmt.Sprintf(`{"static_resources": {
   "listeners": [{"name": "in", "address": {"socket_address": {"address": "127.0.0.1", "port_value": %d}}, "filter_chains": [{"filters": [{"name": "http",
     "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", "stat_prefix": "in",
@@ -77,10 +77,8 @@ func translator(t *testing.T, e *edge, from, to int, roots pair) {
       "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions", "explicit_http_config": {"http3_protocol_options": {}}}},
     "transport_socket": {"name": "envoy.transport_sockets.quic", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.transport_sockets.quic.v3.QuicUpstreamTransport",
       "upstream_tls_context": {"sni": "web.example.com", "common_tls_context": {"validation_context": {"trusted_ca": {"filename": %q}}}}}}}]}}`, from, to, ca)
-	for path, body := range map[string][]byte{ca: roots.CertificatePEM(), bootstrap: []byte(text)} {
-		if err := os.WriteFile(path, body, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(ca, roots.CertificatePEM(), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	e.run("translator", exec.Command(envoy.Require(t), "-c", bootstrap, "--disable-hot-restart", "--concurrency", "1", "--log-level", "critical"), dir, nil)
+	envoy.Start(t, envoy.Options{Bootstrap: []byte(text)})
 }

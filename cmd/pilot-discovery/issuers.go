@@ -1,0 +1,38 @@
+package main
+
+import (
+	"net/netip"
+
+	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// issuers reads how the keys of token issuers are fetched, and by whom.
+func (e *environment) issuers(o *discovery.Issuers, f *snapshot.Features) {
+	e.duration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
+	if o.Refresh < 0 {
+		e.bad("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", o.Refresh.String(), "want a duration that is not negative")
+	}
+	o.Unverified = e.boolean("JWKS_RESOLVER_INSECURE_SKIP_VERIFY", false)
+	o.Loopback = e.boolean("MESHPILOT_JWKS_LOOPBACK", false)
+	var blocked []string
+	e.list("BLOCKED_CIDRS_IN_JWKS_URIS", &blocked)
+	for _, text := range blocked {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			e.bad("BLOCKED_CIDRS_IN_JWKS_URIS", text, "want ranges like 10.0.0.0/8")
+			continue
+		}
+		o.Blocked = append(o.Blocked, p.Masked())
+	}
+	switch v, _ := e.lookup("PILOT_JWT_ENABLE_REMOTE_JWKS"); v {
+	case "", "false", "istiod":
+		f.KeyFetching = snapshot.FetchedByControlPlane
+	case "true", "hybrid":
+		f.KeyFetching = snapshot.FetchedByBoth
+	case "envoy":
+		f.KeyFetching = snapshot.FetchedByProxies
+	default:
+		e.bad("PILOT_JWT_ENABLE_REMOTE_JWKS", v, "want false, true, hybrid, istiod or envoy")
+	}
+}

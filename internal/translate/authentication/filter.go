@@ -1,0 +1,119 @@
+package authentication
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	jwtv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	security "istio.io/api/security/v1beta1"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/meshpilot/meshpilot/internal/translate/token"
+)
+
+// What istiod has for keys that Envoy fetches.
+const (
+	fetchTimeout  = 5 * time.Second
+	cacheDuration = 5 * time.Minute
+)
+
+func filters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
+	if len(rules) == 0 {
+		return nil
+	}
+	check := &jwtv3.JwtAuthentication{
+		Providers: map[string]*jwtv3.JwtProvider{}, BypassCorsPreflight: true, // browsers send them without tokens
+		Rules: []*jwtv3.RequirementRule{{
+			Match:           &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+			RequirementType: &jwtv3.RequirementRule_Requires{Requires: requirement(len(rules))},
+		}},
+	}
+	for i, r := range rules {
+		check.Providers[providerName(i)] = provider(r, routes)
+	}
+	return []*hcmv3.HttpFilter{{Name: token.Filter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(check)}}}
+}
+
+// providerName is istiod's: EnvoyFilters may look for it.
+func providerName(i int) string { return fmt.Sprintf("origins-%d", i) }
+
+// requirement is what a request must have of n providers. Each either accepts the token that is where it looks, or there is none. Where
+// several look in one place only one can accept what is there, so that it is enough that one does.
+func requirement(n int) *jwtv3.JwtRequirement {
+	var accepted, each []*jwtv3.JwtRequirement
+	for i := range n {
+		one := &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_ProviderName{ProviderName: providerName(i)}}
+		accepted = append(accepted, one)
+		each = append(each, anyOf(one, &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_AllowMissing{AllowMissing: new(emptypb.Empty)}}))
+	}
+	if n == 1 {
+		return each[0]
+	}
+	return anyOf(append(accepted, &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_RequiresAll{
+		RequiresAll: &jwtv3.JwtRequirementAndList{Requirements: each},
+	}})...)
+}
+
+func anyOf(list ...*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
+	return &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_RequiresAny{RequiresAny: &jwtv3.JwtRequirementOrList{Requirements: list}}}
+}
+
+// provider is how tokens of one rule are found, checked and passed on.
+func provider(r Rule, routes bool) *jwtv3.JwtProvider {
+	s := r.Spec
+	p := &jwtv3.JwtProvider{
+		Issuer: s.GetIssuer(), Audiences: s.GetAudiences(), FromParams: s.GetFromParams(), FromCookies: s.GetFromCookies(),
+		Forward: s.GetForwardOriginalToken(), ForwardPayloadHeader: s.GetOutputPayloadToHeader(),
+		PayloadInMetadata:          token.Payload,
+		NormalizePayloadInMetadata: &jwtv3.JwtProvider_NormalizePayload{SpaceDelimitedClaims: spaceDelimited(s)},
+		ClearRouteCache:            routes,
+	}
+	for _, h := range s.GetFromHeaders() {
+		p.FromHeaders = append(p.FromHeaders, &jwtv3.JwtHeader{Name: h.GetName(), ValuePrefix: h.GetPrefix()})
+	}
+	for _, c := range s.GetOutputClaimToHeaders() {
+		p.ClaimToHeaders = append(p.ClaimToHeaders, &jwtv3.JwtClaimToHeader{HeaderName: c.GetHeader(), ClaimName: c.GetClaim()})
+	}
+	if r.Cluster != "" {
+		p.JwksSourceSpecifier = &jwtv3.JwtProvider_RemoteJwks{RemoteJwks: remote(r)}
+		return p
+	}
+	// Envoy refuses a set without keys. From no text at all it makes a provider that accepts no token.
+	p.JwksSourceSpecifier = &jwtv3.JwtProvider_LocalJwks{LocalJwks: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: r.Keys}}}
+	return p
+}
+
+func remote(r Rule) *jwtv3.RemoteJwks {
+	timeout := durationpb.New(fetchTimeout)
+	if t := r.Spec.GetTimeout(); t != nil {
+		timeout = t
+	}
+	return &jwtv3.RemoteJwks{
+		HttpUri:       &corev3.HttpUri{Uri: r.Spec.GetJwksUri(), HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: r.Cluster}, Timeout: timeout},
+		CacheDuration: durationpb.New(cacheDuration),
+	}
+}
+
+// spaceDelimited are the claims that are lists of words: those that are so by custom, and the rule's.
+func spaceDelimited(r *security.JWTRule) []string {
+	list := append([]string{"permission", "scope"}, r.GetSpaceDelimitedClaims()...)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func packed(m proto.Message) *anypb.Any {
+	a := new(anypb.Any)
+	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		panic("authentication: pack " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error()) // of our own making
+	}
+	return a
+}

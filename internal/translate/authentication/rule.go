@@ -1,0 +1,146 @@
+package authentication
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/jwks/keyset"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Rule is one JWTRule that holds for a proxy, and what its tokens are checked with.
+type Rule struct {
+	Policy *config.Config
+	// Index is the rule's place in the object.
+	Index int
+	Spec  *security.JWTRule
+	// Keys are a JSON Web Key Set; "" without a Cluster: tokens of the issuer are refused.
+	Keys string
+	// Cluster is by which Envoy fetches the keys itself; "": it does not.
+	Cluster string
+	// Fault says why the keys are not there, or not known to be the newest; "": they are.
+	Fault string
+	// field is the one that Fault is about.
+	field string
+}
+
+// sourceOf says where the keys of a rule come from; the zero value: they stand in it.
+func sourceOf(r *security.JWTRule) mesh.KeySource {
+	switch {
+	case r.GetJwks() != "":
+		return mesh.KeySource{}
+	case r.GetJwksUri() != "":
+		return mesh.KeySource{URI: r.GetJwksUri()}
+	default:
+		return mesh.KeySource{Issuer: r.GetIssuer()}
+	}
+}
+
+// Sources gives where the control plane has to get keys for an object, and how long that may take each time; 0: as long as usual.
+func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource]time.Duration {
+	list := map[mesh.KeySource]time.Duration{}
+	for _, r := range config.Spec[*security.RequestAuthentication](c).GetJwtRules() {
+		if s := sourceOf(r); s != (mesh.KeySource{}) && (s.URI == "" || fetching != snapshot.FetchedByProxies) {
+			list[s] = max(list[s], r.GetTimeout().AsDuration())
+		}
+	}
+	return list
+}
+
+// keysOf gives what is known of the keys of all rules, in their order.
+func keysOf(v *view.View, policies []*config.Config) []keys {
+	var list []keys
+	for _, c := range policies {
+		for _, r := range config.Spec[*security.RequestAuthentication](c).GetJwtRules() {
+			k := keys{source: sourceOf(r)}
+			if fetching := v.Settings.Features.KeyFetching; k.source.URI != "" && fetching != snapshot.FetchedByControlPlane {
+				at := serviceAt(v, k.source.URI)
+				if k.cluster = at.Cluster(); k.cluster == "" && fetching == snapshot.FetchedByProxies {
+					k.fault = at.Fault
+				}
+			}
+			if k.cluster == "" && k.fault == "" && k.source != (mesh.KeySource{}) {
+				k.set = v.Snapshot.KeySet(k.source)
+			}
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// serviceAt finds the service that a URI leads to.
+func serviceAt(v *view.View, uri string) destination.Provider {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return destination.Provider{Fault: fmt.Sprintf("%q is not a URL", uri)} // validation has refused it
+	}
+	port := uint64(80)
+	if u.Scheme == "https" {
+		port = 443
+	}
+	if p := u.Port(); p != "" {
+		if port, err = strconv.ParseUint(p, 10, 16); err != nil {
+			return destination.Provider{Fault: fmt.Sprintf("%q has no port", uri)}
+		}
+	}
+	return destination.ProviderOf(v, u.Hostname(), uint32(port))
+}
+
+// rules gives the rules of all objects, sorted by issuer as istiod has them: what follows is named by their order.
+func rules(policies []*config.Config, keys []keys) []Rule {
+	var list []Rule
+	for _, c := range policies {
+		for i, spec := range config.Spec[*security.RequestAuthentication](c).GetJwtRules() {
+			list = append(list, newRule(c, i, spec, keys[len(list)]))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Rule) int { return cmp.Compare(a.Spec.GetIssuer(), b.Spec.GetIssuer()) })
+	return list
+}
+
+func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
+	r := Rule{Policy: c, Index: index, Spec: spec, Cluster: k.cluster, field: "jwksUri"}
+	if spec.GetJwksUri() == "" {
+		r.field = "issuer"
+	}
+	switch {
+	case k.source == (mesh.KeySource{}):
+		r.field = "jwks"
+		var err error
+		if r.Keys, err = keyset.Written([]byte(spec.GetJwks())); err != nil {
+			r.Fault = err.Error()
+		}
+	case k.cluster != "":
+	case k.fault != "":
+		r.Fault = "proxies are to fetch the keys, and cannot: " + k.fault
+	case k.set == nil:
+		r.Fault = fmt.Sprintf("the keys at %s have not been fetched yet", k.source)
+	default:
+		r.Keys, r.Fault = k.set.Text, k.set.Fault
+	}
+	return r
+}
+
+// problems tells of keys that are not as they should be.
+func (r Rule) problems() []config.Problem {
+	if r.Fault == "" {
+		return nil
+	}
+	reason := r.Fault + ": the last good keys stay in use"
+	if r.Keys == "" {
+		reason = fmt.Sprintf("%s: tokens of issuer %q are refused", r.Fault, r.Spec.GetIssuer())
+	}
+	return []config.Problem{{
+		Key: r.Policy.Key, Field: fmt.Sprintf("spec.jwtRules[%d].%s", r.Index, r.field), Reason: reason, Severity: config.Warning,
+	}}
+}

@@ -1,0 +1,58 @@
+package token
+
+import (
+	"strings"
+
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+)
+
+const (
+	// Filter is the name of the filter that checks tokens, and of the dynamic metadata in which it leaves what is in them.
+	Filter = "envoy.filters.http.jwt_authn"
+	// Payload is the key of a token's payload there.
+	Payload = "payload"
+)
+
+// RoutingPrefix begins the names of "headers" by which a match of a VirtualService means a claim (HTTPMatchRequest.headers).
+const RoutingPrefix = "@request.auth.claims"
+
+// RoutingClaim gives the path to a claim that a match names as "@request.auth.claims.a.b" or "@request.auth.claims[a][b]"; ok is
+// false for the name of a header.
+func RoutingClaim(name string) (path []string, ok bool) {
+	if len(name) < len(RoutingPrefix) || !strings.EqualFold(name[:len(RoutingPrefix)], RoutingPrefix) {
+		return nil, false
+	}
+	rest := name[len(RoutingPrefix):]
+	switch {
+	case len(rest) > 1 && rest[0] == '.':
+		return strings.Split(rest[1:], "."), true
+	case len(rest) > 2 && rest[0] == '[' && strings.HasSuffix(rest, "]"):
+		return strings.Split(rest[1:len(rest)-1], "]["), true
+	default:
+		return nil, false
+	}
+}
+
+// Claim matches a claim, which may be text or a list of texts; nil: one that is there, whatever it is.
+func Claim(path []string, m *matcherv3.StringMatcher) *matcherv3.MetadataMatcher {
+	out := &matcherv3.MetadataMatcher{Filter: Filter, Path: []*matcherv3.MetadataMatcher_PathSegment{segment(Payload)}}
+	for _, p := range path {
+		out.Path = append(out.Path, segment(p))
+	}
+	if m == nil {
+		out.Value = &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_PresentMatch{PresentMatch: true}}
+		return out
+	}
+	text := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: m}}
+	among := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_ListMatch{ListMatch: &matcherv3.ListMatcher{
+		MatchPattern: &matcherv3.ListMatcher_OneOf{OneOf: text},
+	}}}
+	out.Value = &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_OrMatch{OrMatch: &matcherv3.OrMatcher{
+		ValueMatchers: []*matcherv3.ValueMatcher{text, among},
+	}}}
+	return out
+}
+
+func segment(key string) *matcherv3.MetadataMatcher_PathSegment {
+	return &matcherv3.MetadataMatcher_PathSegment{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key}}
+}
