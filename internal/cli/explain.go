@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"net/url"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,26 +14,43 @@ import (
 // explain asks where a call goes, and why.
 func (a *asker) explain() *cobra.Command {
 	var (
-		headers              []string
-		method, protocol, to string
-		inbound              bool
+		headers, claims []string
+		inbound, both   bool
+		token           string
+		said            = map[string]*string{} // by the page's own names
 	)
 	c := &cobra.Command{
 		Use:   "explain NAME[.NAMESPACE] URL",
 		Short: "Where a call of a proxy goes, and which objects decide it",
 		Long: "Where a call of a proxy goes, step by step, by what that proxy was sent, and which objects decide each step.\n" +
-			"The URL is http://host:port/path, https://host, tcp://host:port or tls://server-name:port.",
-		Example: "  pilotctl explain productpage-v1.default http://reviews:9080/reviews/0 -H 'end-user: jason'",
-		Args:    cobra.ExactArgs(2),
+			"The URL is http://host:port/path, https://host, tcp://host:port or tls://server-name:port.\n\n" +
+			"With --inbound or --principal it is a call to the workload: who may make it, and which policy says so. Where Envoy answers\n" +
+			"\"RBAC: access denied\", its access log has a reason (%RESPONSE_CODE_DETAILS%), and this command ends with the same:\n" +
+			"rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]] is rule 0 of the AuthorizationPolicy web in shop, which\n" +
+			"refuses the call, and [none] says that there are policies that allow calls, but not this one.",
+		Example: "  pilotctl explain productpage-v1.default http://reviews:9080/reviews/0 -H 'end-user: jason' --both\n" +
+			"  pilotctl explain reviews-v1.default http://reviews:9080/reviews/0 --principal default/bookinfo-productpage\n" +
+			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers",
+		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			query := url.Values{"proxyID": {args[0]}, "url": {args[1]}, "header": headers}
-			for name, value := range map[string]string{"method": method, "protocol": protocol, "to": to} {
-				if value != "" {
-					query.Set(name, value)
+			if token != "" {
+				text, err := os.ReadFile(token)
+				if err != nil {
+					return fmt.Errorf("reading the token: %w", err)
+				}
+				headers = append(headers, "authorization: Bearer "+strings.TrimSpace(string(text)))
+			}
+			query := url.Values{"proxyID": {args[0]}, "url": {args[1]}, "header": headers, "claim": claims}
+			for name, value := range said {
+				if *value != "" {
+					query.Set(name, *value)
 				}
 			}
 			if inbound {
 				query.Set("inbound", "")
+			}
+			if both {
+				query.Set("both", "")
 			}
 			path := new(explain.Path)
 			if err := a.page(c.Context(), "explain", query, path); err != nil {
@@ -46,9 +65,15 @@ func (a *asker) explain() *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, \"name: value\"")
-	fs.StringVarP(&method, "method", "X", "", "the method of the request (default GET)")
-	fs.StringVar(&protocol, "protocol", "", "h2c for HTTP/2, http/1.0")
-	fs.StringVar(&to, "to", "", "where the call is sent, address:port (default: what the URL's host means to the proxy)")
 	fs.BoolVar(&inbound, "inbound", false, "the call comes in to the proxy's workload")
+	fs.BoolVar(&both, "both", false, "say what becomes of the call at the workload that it goes to, too")
+	fs.StringArrayVar(&claims, "claim", nil, "a claim of a token that is taken for valid, name=value, name=value,value or outer.inner=value")
+	fs.StringVar(&token, "token", "", "the file of a token that the request carries; its signature and times are checked")
+	said["method"] = fs.StringP("method", "X", "", "the method of the request (default GET)")
+	said["protocol"] = fs.String("protocol", "", "h2c for HTTP/2, http/1.0")
+	said["to"] = fs.String("to", "", "where the call is sent, address:port (default: what the URL's host means to the proxy)")
+	said["principal"] = fs.String("principal", "", "who calls, by mutual TLS: cluster.local/ns/NAMESPACE/sa/ACCOUNT, or NAMESPACE/ACCOUNT (implies --inbound)")
+	said["from"] = fs.String("from", "", "the caller's address")
+	said["authorizer"] = fs.String("authorizer", "", "what external authorizers say that are asked: allow, deny, or fail for no answer (default allow)")
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // object is a config object as kubectl would show it.
@@ -134,8 +135,37 @@ func (p *Pages) clusterz(q question) (answer, error) {
 	return written(q, list)
 }
 
+// ClusterSetService is a service of the cluster set as one cluster has it, in istiod's form of mcsz.
+type ClusterSetService struct {
+	Cluster            string
+	Name               string
+	Namespace          string
+	Exported, Imported bool
+	ClusterSetVIP      string
+	// Discoverability says of each hostname of an exported service from where its endpoints are known.
+	Discoverability map[string]string
+}
+
+// Discoverability gives istiod's words for whether endpoints are known in other clusters, by hostname.
+func Discoverability(everywhere map[mesh.Hostname]bool) map[string]string {
+	if everywhere == nil {
+		return nil
+	}
+	words := map[string]string{}
+	for host, is := range everywhere {
+		if words[string(host)] = "DiscoverableFromSameCluster"; is {
+			words[string(host)] = "AlwaysDiscoverable"
+		}
+	}
+	return words
+}
+
 func (p *Pages) mcsz(q question) (answer, error) {
-	return written(q, []string{}) // of that API nothing is read yet
+	list := []ClusterSetService{}
+	if p.ClusterSet != nil {
+		list = append(list, p.ClusterSet()...)
+	}
+	return written(q, list)
 }
 
 // collection is what a snapshot has of one kind, in the shape of krt's debugger: outputs are keys with content hashes.

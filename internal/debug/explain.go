@@ -29,6 +29,11 @@ const someAddress = "192.0.2.1"
 //	protocol   "h2c" for HTTP/2, "http/1.0"
 //	to         where it is sent, "address:port": by default what the URL's host means to the proxy
 //	inbound    the call comes in
+//	both       what becomes of it at the workload that it goes to is said too
+//	principal  who calls, "cluster.local/ns/shop/sa/web" or "shop/web": by mutual TLS, and so it comes in
+//	from       the caller's address
+//	claim      "groups=a,b": of a token that is taken for valid; a token itself is a header
+//	authorizer what external authorizers say: "allow", "deny", or "fail" for nothing
 func (p *Pages) explain(q question) (answer, error) {
 	c, err := p.find(q)
 	if err != nil {
@@ -41,6 +46,11 @@ func (p *Pages) explain(q question) (answer, error) {
 	path, err := explain.Explain(p.sent(c), call)
 	if err != nil {
 		return answer{}, err
+	}
+	if q.Has("both") {
+		if path.Callee, err = p.callee(q, c.Proxy, path); err != nil {
+			return answer{}, err
+		}
 	}
 	if q.Has("text") {
 		return answer{"text/plain; charset=utf-8", []byte(path.String())}, nil
@@ -105,9 +115,31 @@ func (p *Pages) call(q question, proxy *mesh.Proxy) (explain.Call, error) {
 	default:
 		return call, fmt.Errorf("calls of %s:// are not known here: http, https, tcp or tls", scheme)
 	}
+	if err := p.caller(&call, q); err != nil {
+		return call, err
+	}
 	var err error
 	call.To, err = p.destination(q.Get("to"), scheme, authority, proxy)
+	if call.Direction == explain.Inbound && q.Get("to") == "" && err == nil {
+		call.To = p.workloadPort(call.To.Port(), hostOf(authority), proxy)
+	}
 	return call, err
+}
+
+// workloadPort gives the workload's own address, and the port at it that the port of a service leads to.
+func (p *Pages) workloadPort(port uint16, host string, proxy *mesh.Proxy) netip.AddrPort {
+	at := netip.MustParseAddr(someAddress)
+	if len(proxy.Addresses) > 0 {
+		at = proxy.Addresses[0]
+	}
+	s := p.Snapshot()
+	for _, i := range view.Build(s, view.KeyFor(s, proxy)).Inbound {
+		name, _, _ := strings.Cut(string(i.Service.Host), ".")
+		if i.Port.Number == uint32(port) && (strings.EqualFold(host, name) || strings.HasPrefix(strings.ToLower(host), name+".")) {
+			return netip.AddrPortFrom(at, uint16(i.TargetPort))
+		}
+	}
+	return netip.AddrPortFrom(at, port)
 }
 
 // destination says where a call is sent: to an address that is given, or what a host means to the proxy.

@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/translate"
+	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -36,6 +37,19 @@ spec:
   - match: [{headers: {end-user: {exact: jason}}}]
     directResponse: {status: 418}
   - route: [{destination: {host: reviews}}]
+---
+kind: AuthorizationPolicy
+metadata: {name: readers, namespace: shop}
+spec:
+  rules:
+  - from: [{source: {namespaces: [shop]}}]
+    to: [{operation: {paths: [/reviews]}}]
+  - from: [{source: {ipBlocks: [10.7.0.0/16]}}]
+    to: [{operation: {notPaths: [/admin]}}]
+---
+kind: AuthorizationPolicy
+metadata: {name: nobody, namespace: shop}
+spec: {action: DENY, rules: [{to: [{operation: {paths: [/secret]}}]}]}
 `
 
 // explainedPages are those of a control plane with one proxy, which was sent what the generators make for it.
@@ -50,17 +64,24 @@ func explainedPages(t *testing.T) *Pages {
 			made[g.TypeURL] = append(made[g.TypeURL], g.All(v)...)
 			continue
 		}
-		for _, name := range []string{"80", "9080", "outbound|9080||reviews.shop.svc.cluster.local", "outbound|5432||reviews.shop.svc.cluster.local"} {
-			if r := g.Named(v, name); r != nil && (g.TypeURL == api.RouteType) == !strings.Contains(name, "|") {
+		for _, name := range map[string][]string{
+			api.RouteType:     {"80", "9080"},
+			api.EndpointType:  {"outbound|9080||reviews.shop.svc.cluster.local", "outbound|5432||reviews.shop.svc.cluster.local"},
+			api.ExtensionType: {listener.PoliciesExtension},
+		}[g.TypeURL] {
+			if r := g.Named(v, name); r != nil {
 				made[g.TypeURL] = append(made[g.TypeURL], r)
 			}
 		}
 	}
 	c := push.Connection{ID: p.ID + "-1", Proxy: p, ConnectedAt: at(1)}
-	for _, typeURL := range []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType} {
+	for _, typeURL := range []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType, api.ExtensionType} {
 		c.Types = append(c.Types, watchOf(typeURL, "1", "1", made[typeURL]...))
 	}
-	return New(Options{Snapshot: m.Snapshot, Proxies: fleet{list: []push.Connection{c}}, Cluster: mesh.ClusterID("Kubernetes")})
+	callee := c
+	callee.Proxy = proxy("reviews-v1", "shop", "10.1.0.1")
+	callee.ID = callee.Proxy.ID + "-1"
+	return New(Options{Snapshot: m.Snapshot, Proxies: fleet{list: []push.Connection{c, callee}}, Cluster: mesh.ClusterID("Kubernetes")})
 }
 
 func TestExplain(t *testing.T) {
@@ -76,7 +97,15 @@ func TestExplain(t *testing.T) {
 		{"url=http://out.example.com/", "outbound|80||out.example.com"},
 		{"url=tls://out.example.com", "forwards bytes to outbound|443||out.example.com"},
 		{"url=http://nobody.example.com/&to=10.2.0.1:80", "PassthroughCluster at 10.2.0.1:80"},
-		{"url=http://me/&inbound&to=10.1.0.9:8080", "InboundPassthroughCluster at 10.1.0.9:8080"},
+		{"url=http://me:8080/&inbound&from=10.7.1.1", "InboundPassthroughCluster at 10.1.0.9:8080"},
+		{"url=http://me:8080/reviews&principal=shop/web", "a rule of ALLOW matches: goes on [AuthorizationPolicy/shop/readers spec.rules[0]]"},
+		{"url=http://me:8080/reviews&principal=spiffe://cluster.local/ns/other/sa/web", "not AuthorizationPolicy/shop/readers spec.rules[0]: the caller is spiffe://cluster.local/ns/other/sa/web (wanted: "},
+		{"url=http://me:8080/reviews&inbound", "the caller has no identity, for the call is not by mutual TLS"},
+		{"url=http://me:8080/admin&inbound&from=10.7.1.1", "rbac_access_denied_matched_policy[none]"},
+		{"url=http://me:8080/secret&principal=shop/web", "=> 403 Forbidden, \"RBAC: access denied\" (access denied: rbac_access_denied_matched_policy[ns[shop]-policy[nobody]-rule[0]])"},
+		{"url=http://me:8080/reviews&principal=shop/web&header=content-type:application/grpc", "HTTP/2"},
+		{"url=tcp://me:8080&principal=shop/web", "closed: access denied"},
+		{"url=http://reviews:9080/reviews&both", "and there, inbound to 10.1.0.1:9080: GET http://reviews:9080/reviews"},
 	} {
 		body, err := p.Page("explain?proxyID=web-1.shop&text&"+strings.ReplaceAll(c.query, "|", "%7C"), Caller{Namespace: "shop"})
 		if err != nil || !strings.Contains(string(body), c.want) {
@@ -99,6 +128,9 @@ func TestExplainRefuses(t *testing.T) {
 		{"proxyID=web-1.shop&url=tcp://reviews:99999", "", http.StatusBadRequest},
 		{"proxyID=web-1.shop&url=http://reviews/&to=reviews", "", http.StatusBadRequest},
 		{"proxyID=web-1.shop&url=http://reviews/&header=nothing", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&inbound&from=here", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&inbound&claim=groups", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&inbound&authorizer=perhaps", "", http.StatusBadRequest},
 		{"proxyID=nobody&url=http://reviews/", "", http.StatusNotFound},
 		{"proxyID=web-1.shop&url=" + url.QueryEscape("http://reviews/"), "bank", http.StatusNotFound},
 	} {

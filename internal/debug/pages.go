@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -36,10 +37,14 @@ type Options struct {
 	Waiting func() []string
 	// Clusters gives the remote clusters; nil: none.
 	Clusters func() []Cluster
+	// ClusterSet gives the services that clusters export or import; nil: none.
+	ClusterSet func() []ClusterSetService
 	// Scopes gives the log scopes with their levels; nil: none.
 	Scopes func() []Scope
 	// Templates gives those of injection by name; nil: nothing is injected.
 	Templates func() map[string]string
+	// Now is the clock by which tokens are valid or not; nil: their times are not looked at.
+	Now func() time.Time
 	// Profile serves /debug/pprof.
 	Profile bool
 	Access  Access

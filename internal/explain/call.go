@@ -3,7 +3,9 @@ package explain
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Direction says how a connection got to the proxy.
@@ -49,6 +51,14 @@ type Call struct {
 	ALPN       []string `json:"alpn,omitempty"`
 	// Certificate says that the client has one that the proxy believes.
 	Certificate bool `json:"certificate,omitempty"`
+	// Identity is who the client is by that certificate: "spiffe://cluster.local/ns/shop/sa/web".
+	Identity string `json:"identity,omitempty"`
+	// Claims are those of a token that is taken for valid: "groups", ["a", "b"]. nil: what tokens there are is in the Request.
+	Claims map[string]any `json:"claims,omitempty"`
+	// At is when the call is made, by which tokens are valid or not. The zero value: their times are not looked at.
+	At time.Time `json:"at,omitzero"`
+	// Authorizers says what external authorizers answer that are asked about the call.
+	Authorizers Answer `json:"authorizers,omitempty"`
 	// Request is what is sent, if it is HTTP.
 	Request *Request `json:"request,omitempty"`
 }
@@ -70,7 +80,7 @@ func (c *Call) spoken() Carried {
 	switch {
 	case c.carries() != TLS:
 		return c.carries()
-	case len(c.ALPN) > 0 && c.ALPN[0] == "h2":
+	case slices.Contains(c.ALPN, "h2"): // a proxy that ends TLS prefers it
 		return HTTP2
 	default:
 		return HTTP1

@@ -2,9 +2,12 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 )
@@ -12,12 +15,18 @@ import (
 // Explain says where a call goes by the resources of a proxy. The error is of a resource that cannot be decoded; whatever else
 // stops the walk is a step.
 func Explain(r *Resources, call Call) (*Path, error) {
-	w := &walk{Resources: r, call: call, path: &Path{Call: call}}
+	w := &walk{Resources: r, call: call, path: &Path{Call: call}, remote: call.From.Addr()}
 	endings := w.connection()
 	if w.err != nil {
 		return nil, w.err
 	}
 	w.path.Endings = merged(endings)
+	for filter, s := range w.metadata {
+		if w.path.Metadata == nil {
+			w.path.Metadata = map[string]map[string]any{}
+		}
+		w.path.Metadata[filter] = s.AsMap()
+	}
 	for i := range w.path.Endings {
 		w.path.Endings[i].Delay += w.waited
 	}
@@ -37,10 +46,14 @@ type walk struct {
 	// secured says that the filter chain has ended TLS; dynamic is the name that a filter has had looked up.
 	secured bool
 	dynamic string
+	// remote is the address of the first caller, by which requests are judged; metadata is what filters have said of the call.
+	remote   netip.Addr
+	metadata map[string]*structpb.Struct
 	// waited is for how long listener filters had nothing to look at.
 	waited time.Duration
-	// from are the objects of the listener at work.
+	// from are the objects of the listener at work. own says that the call is to the listener's own port.
 	from []config.Key
+	own  bool
 }
 
 // step notes a decision.
@@ -87,6 +100,8 @@ func (w *walk) connection() []Ending {
 // chain finds the filter chain of a listener after its listener filters have run.
 func (w *walk) chain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	w.from = l.from
+	at, _ := socketAddress(l.message.GetAddress())
+	w.own = at.Port() == w.call.To.Port()
 	if endings := w.inspect(l.message); endings != nil {
 		return nil, endings
 	}

@@ -162,11 +162,32 @@ func (w *walk) handshake(chain *listenerv3.FilterChain) []Ending {
 		w.note(StageFilterChain, chain.GetName(), "wants TLS, which the client does not speak, so the connection is closed")
 		return ended(Closed, "no TLS")
 	}
-	if t.GetRequireClientCertificate().GetValue() && !w.call.Certificate {
+	if t.GetRequireClientCertificate().GetValue() && !w.call.Certificate && w.call.Identity == "" {
 		w.note(StageFilterChain, chain.GetName(), "ends TLS, and wants a certificate, which the client has not, so the connection is closed")
 		return ended(Closed, "no client certificate")
 	}
-	w.note(StageFilterChain, chain.GetName(), "ends TLS")
 	w.secured = true
+	if w.call.Identity == "" {
+		w.note(StageFilterChain, chain.GetName(), "ends TLS")
+		return nil
+	}
+	if !believed(t.GetCommonTlsContext(), w.call.Identity) {
+		w.note(StageFilterChain, chain.GetName(), "ends TLS, and does not take the identity %s, so the connection is closed", w.call.Identity)
+		return ended(Closed, "an identity of another trust domain")
+	}
+	w.note(StageFilterChain, chain.GetName(), "ends mutual TLS: the caller is %s", w.call.Identity)
 	return nil
+}
+
+// believed says whether an identity is one that a chain takes, of all that its roots vouch for.
+func believed(t *tlsv3.CommonTlsContext, identity string) bool {
+	v := t.GetCombinedValidationContext().GetDefaultValidationContext()
+	if v == nil {
+		v = t.GetValidationContext()
+	}
+	names := v.GetMatchTypedSubjectAltNames()
+	return len(names) == 0 || slices.ContainsFunc(names, func(m *tlsv3.SubjectAltNameMatcher) bool {
+		ok, err := stringMatches(m.GetMatcher(), identity)
+		return m.GetSanType() == tlsv3.SubjectAltNameMatcher_URI && ok && err == nil
+	})
 }

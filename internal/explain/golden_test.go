@@ -18,7 +18,7 @@ import (
 )
 
 // TestExplain shows what is told of calls. A line of "calls" is "DIRECTION ADDRESS WHAT", where WHAT is "METHOD URL [NAME=VALUE …]",
-// "bytes", "silence" or "tls NAME".
+// "bytes", "silence" or "tls NAME". A value "as=NAMESPACE/ACCOUNT" is not a header, but who calls by mutual TLS.
 func TestExplain(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
 		m := fixture.OfCase(t, c)
@@ -80,6 +80,12 @@ func callOf(t *testing.T, line string) explain.Call {
 	}
 	var headers []string
 	for _, w := range words[4:] {
+		if who, ok := strings.CutPrefix(w, "as="); ok {
+			namespace, account, _ := strings.Cut(who, "/")
+			call.Carries, call.ALPN = explain.TLS, []string{"istio-http/1.1", "istio"}
+			call.Identity = "spiffe://cluster.local/ns/" + namespace + "/sa/" + account
+			continue
+		}
 		headers = append(headers, strings.Replace(w, "=", ": ", 1))
 	}
 	var err error

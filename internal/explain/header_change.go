@@ -7,6 +7,8 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // Ways to change a header (HeaderChange.Do).
@@ -49,7 +51,8 @@ func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []H
 	if c.GetMostSpecificHeaderMutationsWins() {
 		slices.Reverse(levels[1:])
 	}
-	all := slices.Concat(levels...)
+	// What proxies tell each other of lost requests comes from no application: of no interest here.
+	all := slices.DeleteFunc(slices.Concat(levels...), func(c HeaderChange) bool { return c.Name == mesh.LostRequestHeader })
 	if text := changesText(all); text != "" {
 		x.step(Step{Stage: StageHeaders, Resource: w.GetName(), Decided: "of the response: " + text, By: x.routeObjects(r)})
 	}
@@ -167,4 +170,9 @@ func changesText(list []HeaderChange) string {
 		parts = append(parts, fmt.Sprintf("%s %s: %s", c.Do, c.Name, c.Value))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// remove takes a header out.
+func (r *Request) remove(name string) {
+	r.Header = slices.DeleteFunc(r.Header, func(h Header) bool { return strings.EqualFold(h.Name, name) })
 }

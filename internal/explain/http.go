@@ -7,6 +7,11 @@ import (
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	httpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	jwtauthnv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	setmetadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_metadata/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
@@ -20,6 +25,7 @@ type branch struct {
 type exchange struct {
 	*walk
 	manager *hcmv3.HttpConnectionManager
+	routes  decoded[*routev3.RouteConfiguration]
 	// request is as the filters and the router see it; routed is what took it.
 	request *Request
 	routed  routed
@@ -40,11 +46,11 @@ func (w *walk) http(m *hcmv3.HttpConnectionManager) []Ending {
 	if end := x.prepare(); end != nil {
 		return end
 	}
-	routes, end := x.configuration()
-	if end != nil {
+	var end []Ending
+	if x.routes, end = x.configuration(); end != nil {
 		return end
 	}
-	if end := x.route(routes); end != nil {
+	if end := x.route(x.routes); end != nil {
 		return end
 	}
 	return x.filters()
@@ -54,13 +60,14 @@ func (w *walk) http(m *hcmv3.HttpConnectionManager) []Ending {
 func (x *exchange) prepare() []Ending {
 	r := x.request
 	x.setScheme()
+	x.originalAddress(x.manager)
 	if x.manager.GetStripAnyHostPort() {
 		r.Authority = withoutPort(r.Authority)
 	}
 	path, rejected := normalPath(x.manager, r.Path)
 	if rejected {
-		x.note(StageFilter, "http_connection_manager", "the path %s cannot be made canonical, or has escaped slashes, and is refused", r.Path)
-		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "bad path"}}
+		x.note(StageFilter, "http_connection_manager", "the path %s has what makes no canonical path (a fragment, a zero byte, or escaped slashes where those are not let in), and is refused", r.Path)
+		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "bad path", Details: "path_normalization_failed"}}
 	}
 	if path != r.Path {
 		x.note(StageFilter, "http_connection_manager", "makes the path canonical: %s", path)
@@ -109,7 +116,7 @@ func (x *exchange) configuration() (decoded[*routev3.RouteConfiguration], []Endi
 		return decoded[*routev3.RouteConfiguration]{s.RouteConfig, x.from}, nil
 	case *hcmv3.HttpConnectionManager_Rds:
 		name := s.Rds.GetRouteConfigName()
-		d, ok, err := x.routes(name)
+		d, ok, err := x.routeConfiguration(name)
 		if err != nil {
 			return none, x.fail(err)
 		}
@@ -128,8 +135,16 @@ func (x *exchange) configuration() (decoded[*routev3.RouteConfiguration], []Endi
 func (x *exchange) filters() []Ending {
 	open := []branch{{share: 1}}
 	var out []Ending
-	for _, f := range x.manager.GetHttpFilters() {
-		if f.GetDisabled() {
+	list, end := x.unfolded()
+	if end != nil {
+		return end
+	}
+	for _, f := range list {
+		end, known := x.guard(f)
+		switch {
+		case end != nil:
+			return append(out, spread(end, open)...)
+		case known:
 			continue
 		}
 		switch kind := filterKind(f.GetName()); kind {
@@ -140,11 +155,7 @@ func (x *exchange) filters() []Ending {
 			out, open = append(out, answered...), rest
 		case "cors":
 			if answer := x.corsFilter(f); answer != nil {
-				for _, b := range open {
-					answer.Delay = b.delay
-					out = append(out, scaled([]Ending{*answer}, b.share)...)
-				}
-				return out
+				return append(out, spread([]Ending{*answer}, open)...)
 			}
 		case "grpc_web":
 			x.grpcWeb()
@@ -156,6 +167,43 @@ func (x *exchange) filters() []Ending {
 		}
 	}
 	return append(out, ended(Closed, "the connection manager has no router")...)
+}
+
+// spread gives each of the requests that are on their way the same endings.
+func spread(endings []Ending, open []branch) []Ending {
+	var out []Ending
+	for _, b := range open {
+		for _, e := range scaled(endings, b.share) {
+			e.Delay += b.delay
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// guard passes the request through a filter that says who may call, or what such filters need to know. known is false for other
+// filters; endings are not nil where it ends the request.
+func (x *exchange) guard(f *hcmv3.HttpFilter) (end []Ending, known bool) {
+	message, err := f.GetTypedConfig().UnmarshalNew()
+	if err != nil {
+		return nil, false
+	}
+	switch m := message.(type) {
+	case *httprbacv3.RBAC:
+		return x.access(f.GetName(), m), true
+	case *httpauthzv3.ExtAuthz:
+		return x.authorizer(f.GetName(), m), true
+	case *jwtauthnv3.JwtAuthentication:
+		return x.authenticate(f.GetName(), m), true
+	case *headermutationv3.HeaderMutation:
+		x.mutate(f.GetName(), m)
+		return nil, true
+	case *setmetadatav3.Config:
+		x.setMetadata(m)
+		return nil, true
+	default:
+		return nil, false
+	}
 }
 
 // router ends the requests that no filter has answered.

@@ -1,12 +1,17 @@
 package explain
 
 import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	tcpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/config"
 )
 
 // transparentNetworkFilter says that a filter only watches.
@@ -21,24 +26,39 @@ func transparentNetworkFilter(kind string) bool {
 // network passes the connection through the filters of a chain.
 func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 	for _, f := range chain.GetFilters() {
-		config, end := w.filterConfig(f)
+		packed, from, end := w.extensionConfig(f.GetName(), f.GetTypedConfig(), f.GetConfigDiscovery())
 		if end != nil {
 			return end
 		}
-		message, err := config.UnmarshalNew()
+		if f.GetConfigDiscovery() != nil {
+			w.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: "comes by ECDS", By: w.few(from)})
+		}
+		message, err := packed.UnmarshalNew()
 		if err != nil {
 			if transparentNetworkFilter(filterKind(f.GetName())) {
 				continue
 			}
-			return w.unsupported(f.GetName(), "its configuration %s is not known here", config.GetTypeUrl())
+			return w.unsupported(f.GetName(), "its configuration %s is not known here", packed.GetTypeUrl())
 		}
 		switch m := message.(type) {
 		case *tcpv3.TcpProxy:
+			w.from = from
 			return w.tcpProxy(m)
 		case *hcmv3.HttpConnectionManager:
+			w.from = from
 			return w.http(m)
 		case *snidfpv3.FilterConfig:
 			w.dynamicByServerName(m)
+			continue
+		case *tcprbacv3.RBAC:
+			if end := w.connectionAccess(f.GetName(), m); end != nil {
+				return end
+			}
+			continue
+		case *tcpauthzv3.ExtAuthz:
+			if end := w.connectionAuthorizer(f.GetName(), m); end != nil {
+				return end
+			}
 			continue
 		}
 		if !transparentNetworkFilter(filterKind(f.GetName())) {
@@ -49,24 +69,22 @@ func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 	return ended(Closed, "the chain has no end")
 }
 
-// filterConfig gives a network filter's configuration, by ECDS where that has it.
-func (w *walk) filterConfig(f *listenerv3.Filter) (*anypb.Any, []Ending) {
-	if f.GetConfigDiscovery() == nil {
-		return f.GetTypedConfig(), nil
+// extensionConfig gives a filter's configuration, by ECDS where that has it.
+func (w *walk) extensionConfig(name string, own *anypb.Any, discovery *corev3.ExtensionConfigSource) (packed *anypb.Any, from []config.Key, end []Ending) {
+	if discovery == nil {
+		return own, w.from, nil
 	}
-	d, ok, err := w.extension(f.GetName())
+	d, ok, err := w.extension(name)
 	switch {
 	case err != nil:
-		return nil, w.fail(err)
-	case !ok && f.GetConfigDiscovery().GetDefaultConfig() != nil:
-		return f.GetConfigDiscovery().GetDefaultConfig(), nil
+		return nil, nil, w.fail(err)
+	case !ok && discovery.GetDefaultConfig() != nil:
+		return discovery.GetDefaultConfig(), w.from, nil
 	case !ok:
-		w.note(StageFilter, f.GetName(), "this extension is not there: the listener waits for it")
-		return nil, ended(Refused, "extension "+f.GetName()+" has not come")
+		w.note(StageFilter, name, "this extension is not there: the listener waits for it")
+		return nil, nil, ended(Refused, "extension "+name+" has not come")
 	}
-	w.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: "comes by ECDS", By: w.few(d.from)})
-	w.from = d.from
-	return d.message.GetTypedConfig(), nil
+	return d.message.GetTypedConfig(), d.from, nil
 }
 
 // unpack reads an Any of a known type; ok is false for another type.

@@ -12,6 +12,11 @@ type Path struct {
 	Steps []Step `json:"steps"`
 	// Endings are the ways that the call may end. Their shares add up to 1.
 	Endings []Ending `json:"endings"`
+	// Callee is the way of the call at the proxy of the workload that it goes to, where that was asked for.
+	Callee *Path `json:"callee,omitempty"`
+	// Metadata is what filters have said of the call, by their names (DYNAMIC_METADATA of access logs): what rules of access find
+	// that are only tried, and what is in a token.
+	Metadata map[string]map[string]any `json:"metadata,omitempty"`
 }
 
 // Stage is the part of a proxy that a step is about.
@@ -24,6 +29,7 @@ const (
 	StageFilterChain Stage = "filter chain"
 	StageFilter      Stage = "filter" // network and HTTP filters
 	StageRoutes      Stage = "routes" // a RouteConfiguration
+	StageAccess      Stage = "access" // who may call
 	StageVirtualHost Stage = "virtual host"
 	StageRoute       Stage = "route"
 	StageAction      Stage = "action"
@@ -48,6 +54,8 @@ type Step struct {
 	Decided string `json:"decided"`
 	// By are the objects that made it so.
 	By []Object `json:"by,omitempty"`
+	// Missed are rules that the call nearly fits, and what of it they do not take.
+	Missed []string `json:"missed,omitempty"`
 }
 
 // Object is an object that a user wrote, and the part of it that counted.
@@ -85,6 +93,9 @@ type Ending struct {
 	Delay time.Duration `json:"delay,omitempty"`
 	// Reason says why, where the call is not forwarded.
 	Reason string `json:"reason,omitempty"`
+	// Details are what access logs say where access is refused (RESPONSE_CODE_DETAILS of requests, CONNECTION_TERMINATION_DETAILS):
+	// "rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]]".
+	Details string `json:"details,omitempty"`
 
 	// Cluster is where it is forwarded to; Route the name of the route, as access logs have it.
 	Cluster string `json:"cluster,omitempty"`

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -13,7 +14,9 @@ func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string,
 	if !strings.HasPrefix(path, "/") {
 		return whole, false // OPTIONS *, or an authority
 	}
-	path, _, hasFragment := strings.Cut(path, "#")
+	if strings.Contains(whole, "#") {
+		return whole, true // whether it belongs to the path, servers do not agree on
+	}
 	escaped := strings.Contains(strings.ToLower(path), "%2f") || strings.Contains(strings.ToLower(path), "%5c")
 	switch m.GetPathWithEscapedSlashesAction() {
 	case hcmv3.HttpConnectionManager_REJECT_REQUEST:
@@ -24,14 +27,17 @@ func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string,
 		path = strings.NewReplacer("%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`).Replace(path)
 	}
 	if m.GetNormalizePath().GetValue() {
-		path = removeDots(unescapeUnreserved(strings.ReplaceAll(path, `\`, "/")))
+		if strings.Contains(path, "%00") {
+			return whole, true
+		}
+		path = escapeOthers(removeDots(unescapeUnreserved(strings.ReplaceAll(path, `\`, "/"))))
 	}
 	if m.GetMergeSlashes() {
 		for strings.Contains(path, "//") {
 			path = strings.ReplaceAll(path, "//", "/")
 		}
 	}
-	if hasQuery && !hasFragment {
+	if hasQuery {
 		path += "?" + query
 	}
 	return path, false
@@ -49,6 +55,19 @@ func unescapeUnreserved(path string) string {
 				i += 2
 				continue
 			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+// escapeOthers escapes what may not stand in a path, as Envoy sees it.
+func escapeOthers(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("\"<>^`{|}", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+			continue
 		}
 		b.WriteByte(path[i])
 	}
@@ -77,7 +96,8 @@ func removeDots(path string) string {
 	segments := strings.Split(path[1:], "/")
 	for i, s := range segments {
 		last := i == len(segments)-1
-		switch s {
+		name, _, _ := strings.Cut(s, ";") // servers that know parameters of segments would read "..;a" as ".."
+		switch name {
 		case ".":
 			if last {
 				out = append(out, "")

@@ -75,7 +75,7 @@ func named[T proto.Message](r *Resources, typeURL, name string, m T) (d decoded[
 	return d, err == nil, err
 }
 
-func (r *Resources) routes(name string) (decoded[*routev3.RouteConfiguration], bool, error) {
+func (r *Resources) routeConfiguration(name string) (decoded[*routev3.RouteConfiguration], bool, error) {
 	return named(r, api.RouteType, name, new(routev3.RouteConfiguration))
 }
 

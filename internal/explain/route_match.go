@@ -9,6 +9,20 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 )
 
+// takes says whether a route takes the request, as matches does, by what filters have said of the request too.
+func (x *exchange) takes(m *routev3.RouteMatch) (ok bool, matched, why string, err error) {
+	ok, matched, why, err = matches(m, x.request)
+	for _, d := range m.GetDynamicMetadata() {
+		if err != nil || !ok {
+			break
+		}
+		var f finding
+		f, err = asked{x.walk, x.request}.said(d)
+		ok, why = f.ok, why+", "+f.why
+	}
+	return ok, matched, why, err
+}
+
 // matches says whether a RouteMatch takes a request, which part of the path rewrites replace, and by what. The error is of a
 // matcher that is not followed.
 func matches(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
@@ -36,8 +50,6 @@ func matches(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, e
 	switch {
 	case m.GetTlsContext() != nil:
 		return false, "", "", fmt.Errorf("the route asks for properties of the client's certificate, which is not followed")
-	case len(m.GetDynamicMetadata()) > 0:
-		return false, "", "", fmt.Errorf("the route asks for dynamic metadata, which is not followed")
 	case len(m.GetFilterState()) > 0:
 		return false, "", "", fmt.Errorf("the route asks for filter state, which is not followed")
 	case len(m.GetCookies()) > 0:

@@ -18,6 +18,9 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	if p.GetTunnelingConfig() != nil {
 		w.note(StageAction, "tcp_proxy", "tunnels through HTTP CONNECT to %s", p.GetTunnelingConfig().GetHostname())
 	}
+	if end := w.onlyMutual(p.GetCluster()); end != nil {
+		return end
+	}
 	weighted := p.GetWeightedClusters()
 	if weighted == nil {
 		w.note(StageAction, "tcp_proxy", "forwards bytes to %s", p.GetCluster())

@@ -12,9 +12,15 @@ func (p *Path) String() string {
 	fmt.Fprintln(&b, p.Call)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", s)
+		for _, m := range s.Missed {
+			fmt.Fprintf(&b, "    not %s\n", m)
+		}
 	}
 	for _, e := range p.Endings {
 		fmt.Fprintf(&b, "=> %s\n", e)
+	}
+	if p.Callee != nil {
+		fmt.Fprintf(&b, "and there, %s", p.Callee)
 	}
 	return b.String()
 }
@@ -85,6 +91,22 @@ func (e Ending) String() string {
 	return text
 }
 
+// because writes why a call is not forwarded.
+func (e Ending) because() string {
+	text := e.Reason
+	if e.Details != "" {
+		text += ": " + e.Details
+	}
+	switch {
+	case text == "":
+		return ""
+	case e.Kind == Answered:
+		return " (" + text + ")"
+	default:
+		return ": " + text
+	}
+}
+
 // text writes an ending without share and delay.
 func (e Ending) text() string {
 	switch e.Kind {
@@ -102,11 +124,8 @@ func (e Ending) text() string {
 		if e.Body != "" {
 			text += fmt.Sprintf(", %.80q", e.Body)
 		}
-		if e.Reason != "" {
-			text += " (" + e.Reason + ")"
-		}
-		return text
+		return text + e.because()
 	default:
-		return string(e.Kind) + ": " + e.Reason
+		return string(e.Kind) + e.because()
 	}
 }

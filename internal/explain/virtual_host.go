@@ -66,7 +66,7 @@ func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 // firstRoute finds the first route of a virtual host that matches.
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	for i, r := range vh.GetRoutes() {
-		ok, matched, why, err := matches(r.GetMatch(), x.request)
+		ok, matched, why, err := x.takes(r.GetMatch())
 		if err != nil {
 			return x.unsupported(routeName(r, i), "%v", err)
 		}

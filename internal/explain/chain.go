@@ -1,0 +1,55 @@
+package explain
+
+import (
+	"fmt"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterchainv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/filter_chain/v3"
+	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+)
+
+// unfolded gives the HTTP filters of a connection manager as requests pass them: those that come by ECDS with what has come, and
+// those that stand for a chain as its filters.
+func (x *exchange) unfolded() (list []*hcmv3.HttpFilter, end []Ending) {
+	for _, f := range x.manager.GetHttpFilters() {
+		if f.GetDisabled() {
+			continue
+		}
+		packed, from, end := x.extensionConfig(f.GetName(), f.GetTypedConfig(), f.GetConfigDiscovery())
+		if end != nil {
+			return nil, end
+		}
+		chain, ok := unpack(packed, new(filterchainv3.FilterChainConfig))
+		if !ok {
+			list = append(list, typed(&corev3.TypedExtensionConfig{Name: f.GetName(), TypedConfig: packed}))
+			continue
+		}
+		filters := chain.GetDefaultFilterChain().GetFilters()
+		if len(filters) > 0 {
+			x.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: "stands for filters that come by ECDS", By: x.few(from)})
+		}
+		for _, one := range filters {
+			list = append(list, typed(one))
+		}
+	}
+	return list, nil
+}
+
+func typed(c *corev3.TypedExtensionConfig) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: c.GetName(), ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: c.GetTypedConfig()}}
+}
+
+// mutate changes the request's headers.
+func (x *exchange) mutate(name string, f *headermutationv3.HeaderMutation) {
+	for _, m := range f.GetMutations().GetRequestMutations() {
+		if m.GetRemove() == "" {
+			x.note(StageUnsupported, name, "what it does to headers is not followed: %s", fmt.Sprintf("%T", m.GetAction()))
+			continue
+		}
+		if len(x.request.Values(m.GetRemove())) > 0 {
+			x.note(StageHeaders, name, "takes the caller's header %s out", m.GetRemove())
+		}
+		x.request.remove(m.GetRemove())
+	}
+}

@@ -1,0 +1,269 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	jwtauthnv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+const (
+	tokenFilter  = "envoy.filters.http.jwt_authn"
+	tokenDetails = "jwt_authn_access_denied"
+)
+
+// authentication is a filter that checks tokens, at work on a request.
+type authentication struct {
+	*exchange
+	filter *jwtauthnv3.JwtAuthentication
+	// good are the tokens that were found valid, by provider.
+	good map[string]token
+}
+
+// authenticate checks the tokens of a request. It gives nil where the request goes on.
+func (x *exchange) authenticate(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
+	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions && len(x.request.Values("access-control-request-method")) > 0 {
+		return nil
+	}
+	r, found, err := x.requirement(f)
+	if err != nil {
+		return x.unsupported(name, "%v", err)
+	}
+	if !found {
+		x.note(StageAccess, name, "no rule asks for tokens of this request")
+		return nil
+	}
+	a := &authentication{x, f, map[string]token{}}
+	err = a.meets(r)
+	if errors.Is(err, errRemote) {
+		return x.unsupported(name, "the proxy fetches the keys itself, and they are not known here")
+	}
+	a.use()
+	if err == nil {
+		a.tell(name)
+		return a.again(name)
+	}
+	status := http.StatusUnauthorized
+	if errors.Is(err, errAudience) { // it is valid, but for others
+		status = http.StatusForbidden
+	}
+	x.step(Step{Stage: StageAccess, Resource: name, Matched: err.Error(), Decided: "refused: " + http.StatusText(status)})
+	e := x.reply(status, err.Error(), "no valid token")
+	e.Details = tokenDetails + "{" + strings.ReplaceAll(err.Error(), " ", "_") + "}"
+	return []Ending{e}
+}
+
+// again looks for a route by what is in the token, where a provider wants that.
+func (a *authentication) again(name string) []Ending {
+	for provider := range a.good {
+		if a.filter.GetProviders()[provider].GetClearRouteCache() {
+			a.note(StageAccess, name, "routes may ask for what is in the token, so they are looked at again")
+			return a.route(a.routes)
+		}
+	}
+	return nil
+}
+
+// tell says which tokens were taken.
+func (a *authentication) tell(name string) {
+	if len(a.good) == 0 {
+		a.note(StageAccess, name, "the request has no token, and goes on as nobody's in particular")
+		return
+	}
+	for _, provider := range slices.Sorted(maps.Keys(a.good)) {
+		claims := a.good[provider].claims.GetFields()
+		a.note(StageAccess, name, "the token of %s/%s is valid: goes on", claims["iss"].GetStringValue(), claims["sub"].GetStringValue())
+	}
+}
+
+// requirement finds what the first rule that fits asks for.
+func (x *exchange) requirement(f *jwtauthnv3.JwtAuthentication) (r *jwtauthnv3.JwtRequirement, found bool, err error) {
+	for _, rule := range f.GetRules() {
+		match := rule.GetMatch()
+		if match == nil {
+			match = &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
+		}
+		ok, _, _, err := matches(match, x.request)
+		if err != nil {
+			return nil, false, err
+		}
+		if !ok {
+			continue
+		}
+		if rule.GetRequirementName() != "" {
+			r, found = f.GetRequirementMap()[rule.GetRequirementName()]
+			return r, found, nil
+		}
+		return rule.GetRequires(), rule.GetRequires() != nil, nil
+	}
+	return nil, false, nil
+}
+
+// meets says what is wrong with the request's tokens by a requirement.
+func (a *authentication) meets(r *jwtauthnv3.JwtRequirement) error {
+	switch t := r.GetRequiresType().(type) {
+	case nil:
+		return nil
+	case *jwtauthnv3.JwtRequirement_ProviderName:
+		return a.provided(t.ProviderName, nil)
+	case *jwtauthnv3.JwtRequirement_ProviderAndAudiences:
+		return a.provided(t.ProviderAndAudiences.GetProviderName(), t.ProviderAndAudiences.GetAudiences())
+	case *jwtauthnv3.JwtRequirement_RequiresAny:
+		return a.any(t.RequiresAny.GetRequirements())
+	case *jwtauthnv3.JwtRequirement_RequiresAll:
+		for _, one := range t.RequiresAll.GetRequirements() {
+			if err := a.meets(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *jwtauthnv3.JwtRequirement_AllowMissing:
+		return a.all()
+	case *jwtauthnv3.JwtRequirement_AllowMissingOrFailed:
+		_ = a.all()
+		return nil
+	default:
+		return fmt.Errorf("the requirement %T is not followed", t)
+	}
+}
+
+// any is met by one of several. Of what is wrong it says what is not about a token that is not there.
+func (a *authentication) any(list []*jwtauthnv3.JwtRequirement) error {
+	var wrong error
+	for _, one := range list {
+		err := a.meets(one)
+		if err == nil {
+			return nil
+		}
+		if wrong == nil || errors.Is(wrong, errMissing) || errors.Is(wrong, errIssuer) {
+			wrong = err
+		}
+	}
+	return wrong
+}
+
+// provided checks the tokens at a provider's places.
+func (a *authentication) provided(name string, audiences []string) error {
+	p := a.filter.GetProviders()[name]
+	if len(audiences) > 0 {
+		p = proto.CloneOf(p)
+		p.Audiences = audiences
+	}
+	texts := a.texts(p)
+	own, claimed := a.claimed(p)
+	if len(texts) == 0 && !claimed {
+		return errMissing
+	}
+	if claimed {
+		if err := own.verify(p, a.call.At); err != nil {
+			return err
+		}
+		a.good[name] = own
+	}
+	for _, text := range texts {
+		t, err := readToken(text)
+		if err == nil {
+			err = t.verify(p, a.call.At)
+		}
+		if err != nil {
+			return err
+		}
+		a.good[name] = t
+	}
+	return nil
+}
+
+// claimed gives the claims that the question says the token has. They are of the provider's issuer where they name none.
+func (a *authentication) claimed(p *jwtauthnv3.JwtProvider) (token, bool) {
+	if a.call.Claims == nil {
+		return token{}, false
+	}
+	s, err := structpb.NewStruct(a.call.Claims)
+	if err != nil {
+		return token{}, false
+	}
+	if s.GetFields()["iss"] == nil {
+		s.Fields["iss"] = structpb.NewStringValue(p.GetIssuer())
+	}
+	return token{claims: s, taken: true}, s.GetFields()["iss"].GetStringValue() == p.GetIssuer()
+}
+
+// all checks every token that is at any provider's place, by its own provider.
+func (a *authentication) all() error {
+	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
+		for _, text := range a.texts(a.filter.GetProviders()[name]) {
+			t, err := readToken(text)
+			if err == nil {
+				err = a.ofItsIssuer(t)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if own, ok := a.claimed(a.filter.GetProviders()[name]); ok {
+			if err := a.ofItsIssuer(own); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *authentication) ofItsIssuer(t token) error {
+	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
+		p := a.filter.GetProviders()[name]
+		if p.GetIssuer() != "" && p.GetIssuer() != t.issuer() {
+			continue
+		}
+		err := t.verify(p, a.call.At)
+		if err == nil {
+			a.good[name] = t
+		}
+		return err
+	}
+	return errIssuer
+}
+
+// use makes of the valid tokens what their providers say: what later filters know of them, and headers.
+func (a *authentication) use() {
+	for _, name := range slices.Sorted(maps.Keys(a.good)) {
+		p, t := a.filter.GetProviders()[name], a.good[name]
+		if key := p.GetPayloadInMetadata(); key != "" {
+			a.say(tokenFilter, &structpb.Struct{Fields: map[string]*structpb.Value{key: structpb.NewStructValue(normalized(t.claims, p))}})
+		}
+		if p.GetForwardPayloadHeader() != "" && t.text != "" {
+			a.request.set(p.GetForwardPayloadHeader(), strings.Split(t.text, ".")[1])
+		}
+		for _, c := range p.GetClaimToHeaders() {
+			if v, ok := claimAt(t.claims, c.GetClaimName()); ok {
+				a.request.set(c.GetHeaderName(), v)
+			}
+		}
+		if !p.GetForward() {
+			a.takeOut(p)
+		}
+	}
+}
+
+// normalized gives claims with those as lists that are lists of words (JwtProvider.normalize_payload_in_metadata).
+func normalized(claims *structpb.Struct, p *jwtauthnv3.JwtProvider) *structpb.Struct {
+	out := proto.CloneOf(claims)
+	for _, name := range p.GetNormalizePayloadInMetadata().GetSpaceDelimitedClaims() {
+		if text, ok := out.GetFields()[name].GetKind().(*structpb.Value_StringValue); ok {
+			list := new(structpb.ListValue)
+			for word := range strings.FieldsSeq(text.StringValue) {
+				list.Values = append(list.Values, structpb.NewStringValue(word))
+			}
+			out.Fields[name] = structpb.NewListValue(list)
+		}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	uritemplatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/path/match/uri_template/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+)
+
+// asked is a call as rules of access see it. Of a raw connection the request is empty.
+type asked struct {
+	*walk
+	request *Request
+}
+
+// permission follows Permission: what is asked for.
+func (a asked) permission(p *rbacv3.Permission) (finding, error) {
+	switch r := p.GetRule().(type) {
+	case *rbacv3.Permission_Any:
+		return everything(), nil
+	case *rbacv3.Permission_AndRules:
+		return allOf(r.AndRules.GetRules(), a.permission)
+	case *rbacv3.Permission_OrRules:
+		return anyOf(r.OrRules.GetRules(), a.permission)
+	case *rbacv3.Permission_NotRule:
+		f, err := a.permission(r.NotRule)
+		return f.not(), err
+	case *rbacv3.Permission_Header:
+		return a.header(r.Header)
+	case *rbacv3.Permission_UrlPath:
+		return a.path(r.UrlPath)
+	case *rbacv3.Permission_DestinationIp:
+		return addressFinding("the destination", a.call.To.Addr(), r.DestinationIp), nil
+	case *rbacv3.Permission_DestinationPort:
+		return portFinding(a.call.To.Port(), r.DestinationPort, r.DestinationPort), nil
+	case *rbacv3.Permission_DestinationPortRange: // its end is not in it
+		return portFinding(a.call.To.Port(), uint32(r.DestinationPortRange.GetStart()), uint32(r.DestinationPortRange.GetEnd())-1), nil
+	case *rbacv3.Permission_RequestedServerName:
+		return textFinding("the server name", a.serverName(), r.RequestedServerName)
+	case *rbacv3.Permission_Metadata:
+		return a.said(r.Metadata) //nolint:staticcheck // EnvoyFilters may still use it
+	case *rbacv3.Permission_SourcedMetadata:
+		return a.sourced(r.SourcedMetadata)
+	case *rbacv3.Permission_UriTemplate:
+		t, ok := unpack(r.UriTemplate.GetTypedConfig(), new(uritemplatev3.UriTemplateMatchConfig))
+		if !ok {
+			return finding{}, fmt.Errorf("the path is compared by %s, which is not followed", r.UriTemplate.GetName())
+		}
+		return a.template(t.GetPathTemplate())
+	default:
+		return finding{}, fmt.Errorf("the permission %T is not followed", r)
+	}
+}
+
+// header compares a header's values.
+func (a asked) header(h *routev3.HeaderMatcher) (finding, error) {
+	ok, err := headerMatches(h, a.request)
+	if ok {
+		return finding{ok: true, why: headerText(h)}, err
+	}
+	value, there := a.request.value(h.GetName())
+	if !there || value == "" {
+		value = "not there"
+	}
+	miss := near
+	if h.GetName() == ":authority" {
+		miss = elsehost
+	}
+	wanted := strings.TrimPrefix(headerText(h), h.GetName()+" ")
+	return finding{why: h.GetName() + " is " + value + " (wanted: " + wanted + ")", miss: miss}, err
+}
+
+// path compares the path without query and fragment.
+func (a asked) path(m *matcherv3.PathMatcher) (finding, error) {
+	path, _ := a.request.path()
+	f, err := textFinding("the path", path, m.GetPath())
+	f.miss *= elsewhat
+	return f, err
+}
+
+// serverName is that of the TLS handshake, where the proxy has looked at it.
+func (w *walk) serverName() string {
+	if w.transport == tlsTransport || w.secured {
+		return w.call.ServerName
+	}
+	return ""
+}

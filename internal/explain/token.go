@@ -1,0 +1,140 @@
+package explain
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	jwtauthnv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
+
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// What Envoy answers to requests with tokens that it does not take.
+var (
+	errMissing   = errors.New("Jwt is missing")                                                                  //nolint:staticcheck // Envoy's words
+	errForm      = errors.New("Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections") //nolint:staticcheck // Envoy's words
+	errIssuer    = errors.New("Jwt issuer is not configured")                                                    //nolint:staticcheck // Envoy's words
+	errExpired   = errors.New("Jwt is expired")                                                                  //nolint:staticcheck // Envoy's words
+	errEarly     = errors.New("Jwt not yet valid")                                                               //nolint:staticcheck // Envoy's words
+	errAudience  = errors.New("Audiences in Jwt are not allowed")                                                //nolint:staticcheck // Envoy's words
+	errSignature = errors.New("Jwt verification fails")                                                          //nolint:staticcheck // Envoy's words
+	errKeys      = errors.New("Jwks doesn't have key to match kid or alg from Jwt")                              //nolint:staticcheck // Envoy's words
+	errRemote    = errors.New("Jwks remote fetch is failed")                                                     //nolint:staticcheck // Envoy's words
+)
+
+// clockSkew is by how much clocks may differ where the provider says nothing (JwtProvider.clock_skew_seconds).
+const clockSkew = 60 * time.Second
+
+// token is a token of a request.
+type token struct {
+	// text is as it came; "" for claims that are taken as those of a valid token.
+	text   string
+	claims *structpb.Struct
+	// taken says that the claims are believed.
+	taken bool
+}
+
+// readToken takes a token apart; its signature is not looked at.
+func readToken(text string) (token, error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return token{}, errForm
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return token{}, errors.New("Jwt payload is an invalid Base64 or JSON") //nolint:staticcheck // Envoy's words
+	}
+	t := token{text: text, claims: new(structpb.Struct)}
+	if err := t.claims.UnmarshalJSON(payload); err != nil {
+		return token{}, errors.New("Jwt payload is an invalid JSON") //nolint:staticcheck // Envoy's words
+	}
+	return t, nil
+}
+
+func (t token) issuer() string { return t.claims.GetFields()["iss"].GetStringValue() }
+
+// audiences are those of the claim aud, a text or a list, without what does not count: scheme and the final slash.
+func (t token) audiences() []string {
+	v := t.claims.GetFields()["aud"]
+	list := []string{bareAudience(v.GetStringValue())}
+	for _, one := range v.GetListValue().GetValues() {
+		list = append(list, bareAudience(one.GetStringValue()))
+	}
+	return list
+}
+
+func bareAudience(text string) string {
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "https://"), "http://")
+	return strings.TrimSuffix(text, "/")
+}
+
+// verify says what a provider finds wrong with a token. at is now; zero: its times are not looked at.
+func (t token) verify(p *jwtauthnv3.JwtProvider, at time.Time) error {
+	if p.GetIssuer() != "" && t.issuer() != p.GetIssuer() {
+		return errIssuer
+	}
+	if err := t.timely(p, at); err != nil {
+		return err
+	}
+	if len(p.GetAudiences()) > 0 && !slices.ContainsFunc(p.GetAudiences(), func(a string) bool { return slices.Contains(t.audiences(), bareAudience(a)) }) {
+		return errAudience
+	}
+	if t.taken {
+		return nil
+	}
+	if p.GetRemoteJwks() != nil {
+		return errRemote
+	}
+	return t.signed(dataText(p.GetLocalJwks()))
+}
+
+func (t token) timely(p *jwtauthnv3.JwtProvider, at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
+	skew := time.Duration(p.GetClockSkewSeconds()) * time.Second
+	if skew == 0 {
+		skew = clockSkew
+	}
+	if v, ok := t.claims.GetFields()["exp"]; ok && at.Unix() > int64(v.GetNumberValue())+int64(skew.Seconds()) {
+		return errExpired
+	}
+	if v, ok := t.claims.GetFields()["nbf"]; ok && at.Unix() < int64(v.GetNumberValue())-int64(skew.Seconds()) {
+		return errEarly
+	}
+	return nil
+}
+
+// signed checks the signature by keys (JWKS, RFC 7517).
+func (t token) signed(keys string) error {
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal([]byte(keys), &set); err != nil {
+		return errKeys
+	}
+	s, err := jose.ParseSignedCompact(t.text, []jose.SignatureAlgorithm{
+		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+		jose.HS256, jose.HS384, jose.HS512,
+	})
+	if err != nil {
+		return errForm
+	}
+	header := s.Signatures[0].Header
+	fitting := slices.DeleteFunc(slices.Clone(set.Keys), func(k jose.JSONWebKey) bool {
+		return header.KeyID != "" && k.KeyID != "" && k.KeyID != header.KeyID || k.Algorithm != "" && k.Algorithm != header.Algorithm
+	})
+	if len(fitting) == 0 {
+		return errKeys
+	}
+	for _, k := range fitting {
+		if _, err := s.Verify(k.Key); err == nil {
+			return nil
+		}
+	}
+	return errSignature
+}

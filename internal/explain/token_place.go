@@ -1,0 +1,113 @@
+package explain
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	jwtauthnv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
+
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// Where tokens are looked for if a provider says nothing (RFC 6750, sections 2.1 and 2.3).
+const (
+	tokenHeader = "authorization"
+	tokenScheme = "Bearer "
+	tokenParam  = "access_token"
+)
+
+// places gives where a provider looks for tokens.
+func places(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader, params, cookies []string) {
+	headers, params, cookies = p.GetFromHeaders(), p.GetFromParams(), p.GetFromCookies()
+	if len(headers)+len(params)+len(cookies) == 0 {
+		return []*jwtauthnv3.JwtHeader{{Name: tokenHeader, ValuePrefix: tokenScheme}}, []string{tokenParam}, nil
+	}
+	return headers, params, cookies
+}
+
+// texts gives the tokens of the request that are at a provider's places.
+func (x *exchange) texts(p *jwtauthnv3.JwtProvider) []string {
+	headers, params, cookies := places(p)
+	var list []string
+	for _, h := range headers {
+		if value, there := x.request.value(h.GetName()); there {
+			if text, ok := prefixed(value, h.GetValuePrefix()); ok {
+				list = append(list, text)
+			}
+		}
+	}
+	_, query := x.request.path()
+	for _, name := range params {
+		if text, there := queryValue(query, name); there {
+			list = append(list, text)
+		}
+	}
+	for _, line := range x.request.Values("cookie") {
+		for part := range strings.SplitSeq(line, ";") {
+			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+			if slices.Contains(cookies, name) {
+				list = append(list, value)
+			}
+		}
+	}
+	return list
+}
+
+// prefixed finds a token behind a prefix, which may stand anywhere in the value; what can be no part of a token ends it.
+func prefixed(value, prefix string) (string, bool) {
+	i := strings.Index(value, prefix)
+	if i < 0 {
+		return "", false
+	}
+	text := value[i+len(prefix):]
+	if prefix == "" {
+		return text, text != ""
+	}
+	text = strings.TrimLeft(text, " ")
+	end := strings.IndexFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_=", r))
+	})
+	if end >= 0 {
+		text = text[:end]
+	}
+	return text, text != ""
+}
+
+// takeOut removes the tokens from the request, as the application is not to see them.
+func (x *exchange) takeOut(p *jwtauthnv3.JwtProvider) {
+	headers, params, _ := places(p)
+	for _, h := range headers {
+		x.request.remove(h.GetName())
+	}
+	path, query := x.request.path()
+	if query == "" {
+		return
+	}
+	kept := slices.DeleteFunc(strings.Split(query, "&"), func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		return slices.Contains(params, name)
+	})
+	x.request.Path = path
+	if len(kept) > 0 {
+		x.request.Path += "?" + strings.Join(kept, "&")
+	}
+}
+
+// claimAt gives a claim by its path, "a.b", as a header has it: texts, numbers and booleans as they are, others in base64.
+func claimAt(claims *structpb.Struct, path string) (string, bool) {
+	value, ok := claims.GetFields()[path]
+	if !ok {
+		first, rest, nested := strings.Cut(path, ".")
+		if !nested {
+			return "", false
+		}
+		return claimAt(claims.GetFields()[first].GetStructValue(), rest)
+	}
+	switch value.GetKind().(type) {
+	case *structpb.Value_StringValue, *structpb.Value_NumberValue, *structpb.Value_BoolValue:
+		return valueText(value), true
+	default:
+		return base64.URLEncoding.EncodeToString([]byte(valueText(value))), true
+	}
+}
