@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -132,6 +133,10 @@ func (e *edit) event(ev *mesh.Event) {
 		e.setProblems(ev.Source, ev.Problems)
 	case ev.Right != nil:
 		e.right(ev.Op, ev.Right)
+	case ev.KeySet != nil:
+		e.keySet(ev.Op, ev.KeySet)
+	case ev.Resolved != nil:
+		e.resolve(ev.Op, ev.Resolved)
 	}
 }
 
@@ -143,11 +148,12 @@ func (e *edit) setSettings(s *mesh.Settings) {
 	if s.Networks != nil {
 		next.Networks = s.Networks
 	}
+	next.RootsComing = next.RootsComing || s.RootsComing
 	if s.Roots != nil {
-		next.Roots = s.Roots
+		next.Roots, next.RootsComing = s.Roots, false
 	}
 	if proto.Equal(next.Mesh, e.Builder.settings.Mesh) && proto.Equal(next.Networks, e.Builder.settings.Networks) &&
-		slices.Equal(next.Roots, e.Builder.settings.Roots) {
+		slices.Equal(next.Roots, e.Builder.settings.Roots) && next.RootsComing == e.Builder.settings.RootsComing {
 		return
 	}
 	e.Builder.settings = next
@@ -175,7 +181,8 @@ func (e *edit) finish() (*Snapshot, Delta) {
 		e.next.problems = sortedProblems(b.problems)
 	}
 	if e.delta.Empty() {
-		if e.problems || len(e.objects) > 0 || e.next.shards != b.current.shards || e.next.byAddress != b.current.byAddress {
+		if e.problems || len(e.objects) > 0 || e.next.shards != b.current.shards || e.next.byAddress != b.current.byAddress ||
+			!maps.Equal(e.next.resolved, b.current.resolved) {
 			b.current = e.seal() // worth remembering, not a push
 		}
 		return b.current, Delta{}

@@ -30,17 +30,20 @@ type Delta struct {
 	Workloads, Served map[netip.Addr]struct{}
 	// Rights are the accounts of which it came to be known, or changed, whether they may read Secrets.
 	Rights map[mesh.Account]struct{}
+	// KeySets are the sources of token issuers' keys of which other keys came to be known, or other faults.
+	KeySets map[mesh.KeySource]struct{}
 }
 
 // Empty says that nothing differs.
 func (d Delta) Empty() bool {
-	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0 && len(d.Rights) == 0
+	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0 && len(d.Rights) == 0 &&
+		len(d.KeySets) == 0
 }
 
 // EndpointsOnly says that nothing but endpoints (and the workloads behind them) differs: no scope, no route, no listener
 // of any proxy does, except for proxies at the Workloads' addresses.
 func (d Delta) EndpointsOnly() bool {
-	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.Rights) == 0
+	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.Rights) == 0 && len(d.KeySets) == 0
 }
 
 // ChangesVisibility says whether what some proxy sees of the mesh may differ: services, VirtualServices, Sidecars.
@@ -67,6 +70,7 @@ func (d *Delta) Merge(o Delta) {
 	d.Workloads = union(d.Workloads, o.Workloads)
 	d.Served = union(d.Served, o.Served)
 	d.Rights = union(d.Rights, o.Rights)
+	d.KeySets = union(d.KeySets, o.KeySets)
 }
 
 // union gives a map of all that is in either, b's where both have it; one of the two itself if the other has nothing. Maps are

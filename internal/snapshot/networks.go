@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"net/netip"
 	"slices"
 	"strconv"
 
@@ -17,6 +16,10 @@ type NetworkGateways struct {
 	byCluster map[clusterNetwork][]mesh.NetworkGateway
 	// scale is the least common multiple of how many gateways there are anywhere.
 	scale uint32
+	// names are those of gateways that are known by name, sorted. unknown are the networks all of whose gateways are, of names
+	// that have not been resolved: there is a way into them, and nobody can tell where.
+	names   []string
+	unknown []mesh.Network
 }
 
 type clusterNetwork struct {
@@ -46,6 +49,11 @@ func (g *NetworkGateways) Of(network mesh.Network, cluster mesh.ClusterID) []mes
 	return g.byNetwork[network]
 }
 
+// Unknown says that a network is reached by gateways only, of none of which the address is known.
+func (g *NetworkGateways) Unknown(network mesh.Network) bool {
+	return g != nil && slices.Contains(g.unknown, network)
+}
+
 // Scale is what weights are multiplied with, so that one can be divided among any of the lists of gateways without a rest.
 func (g *NetworkGateways) Scale() uint32 {
 	if g == nil {
@@ -54,14 +62,21 @@ func (g *NetworkGateways) Scale() uint32 {
 	return g.scale
 }
 
-func newNetworkGateways(list []mesh.NetworkGateway) *NetworkGateways {
-	if len(list) == 0 {
+// equal says that two have the same gateways.
+func (g *NetworkGateways) equal(o *NetworkGateways) bool {
+	if g == nil || o == nil {
+		return g == o
+	}
+	return slices.Equal(g.all, o.all) && slices.Equal(g.names, o.names) && slices.Equal(g.unknown, o.unknown)
+}
+
+// indexed completes g by what follows from the list of all and the names, nil if there is nothing of either.
+func (g *NetworkGateways) indexed() *NetworkGateways {
+	if len(g.all) == 0 && len(g.names) == 0 {
 		return nil
 	}
-	g := &NetworkGateways{
-		all: list, byNetwork: map[mesh.Network][]mesh.NetworkGateway{}, byCluster: map[clusterNetwork][]mesh.NetworkGateway{}, scale: 1,
-	}
-	for _, gw := range list {
+	g.byNetwork, g.byCluster, g.scale = map[mesh.Network][]mesh.NetworkGateway{}, map[clusterNetwork][]mesh.NetworkGateway{}, 1
+	for _, gw := range g.all {
 		g.byNetwork[gw.Network] = append(g.byNetwork[gw.Network], gw)
 		k := clusterNetwork{gw.Network, gw.Cluster}
 		g.byCluster[k] = append(g.byCluster[k], gw)
@@ -91,25 +106,20 @@ func (e *edit) joinNetworks() {
 	if !e.delta.All && !e.outside {
 		return
 	}
-	now := networkGateways(e.next.Settings, e.claims.outside())
-	if slices.Equal(e.next.networks.All(), now) {
+	now := networkGateways(e.next.Settings, e.claims.outside(), e.next.resolved).indexed()
+	if now.equal(e.next.networks) {
 		return
 	}
-	e.next.networks = newNetworkGateways(now)
+	e.next.networks = now
 	e.delta.All = true
 }
 
 // networkGateways gives all gateways, sorted, each once: those with addresses of their own in MeshNetworks, and the external
 // addresses of services that are named there or have the label of a network. services are what each cluster says of its own: in each
-// a gateway of one name may lead to another network.
-func networkGateways(settings *Settings, services []*mesh.Service) []mesh.NetworkGateway {
-	var list []mesh.NetworkGateway
-	add := func(g mesh.NetworkGateway) {
-		if ip, err := netip.ParseAddr(g.Address); err == nil && g.Port != 0 { // EDS refuses names
-			g.Address = ip.Unmap().String()
-			list = append(list, g)
-		}
-	}
+// a gateway of one name may lead to another network. Names count as the addresses that they stand for: EDS takes no names.
+func networkGateways(settings *Settings, services []*mesh.Service, resolved map[string]*mesh.ResolvedName) *NetworkGateways {
+	g := newGatewayList(resolved)
+	add := g.add
 	type named struct {
 		network    mesh.Network
 		port       uint32
@@ -146,8 +156,7 @@ func networkGateways(settings *Settings, services []*mesh.Service) []mesh.Networ
 			}
 		}
 	}
-	slices.SortFunc(list, mesh.NetworkGateway.Compare)
-	return slices.Compact(list)
+	return g.sorted()
 }
 
 // outside gives the port at a service's external addresses that leads to one of its own.

@@ -16,12 +16,16 @@ type Settings struct {
 	Mesh     *meshconfig.MeshConfig
 	Networks *meshconfig.MeshNetworks
 	// Domain is the DNS suffix of Kubernetes services, "cluster.local".
-	Domain        string
+	Domain string
+	// Cluster is the one that config is read from, "" if it has no name.
+	Cluster       mesh.ClusterID
 	RootNamespace string
 	TrustDomain   string
 	Features      Features
 	// Roots are the certificates of the mesh's own authority, in PEM; none where there is no authority.
 	Roots []string
+	// RootsComing says that there is an authority whose roots are not known yet.
+	RootsComing bool
 
 	// others are the Settings of proxies that have some of their own, by what With was given.
 	others *sync.Map
@@ -39,9 +43,33 @@ type Features struct {
 	// RedisFilter has sidecars read the commands that are sent to services that speak Redis, each of which goes to the
 	// endpoint that its key belongs to, rather than all of a connection to one. PILOT_ENABLE_REDIS_FILTER.
 	RedisFilter bool
+	// PersistentSessions has callers of services with the label istio.io/persistent-session or istio.io/persistent-session-header
+	// come back to the endpoint that they had. PILOT_ENABLE_PERSISTENT_SESSION_FILTER.
+	PersistentSessions bool
+	// TraceSampling is the percentage of requests that are traced where nothing else says so; 0: 1. None is less than 0.
+	// PILOT_TRACE_SAMPLING.
+	TraceSampling float64
 	// AnyTrustDomain takes calls of proxies of any trust domain that the mesh's roots vouch for. PILOT_SKIP_VALIDATE_TRUST_DOMAIN.
 	AnyTrustDomain bool
+	// TakeAnyServer has proxies check of servers that they call by TLS only what a rule says is to be checked.
+	// VERIFY_CERTIFICATE_AT_CLIENT=false.
+	TakeAnyServer bool
+	// KeyFetching is who fetches the keys that tokens of requests are checked with. PILOT_JWT_ENABLE_REMOTE_JWKS.
+	KeyFetching KeyFetching
 }
+
+// KeyFetching is who fetches the keys of token issuers from where a jwksUri says. What has to be found out by the issuer's discovery
+// document is fetched by the control plane in any case.
+type KeyFetching string
+
+const (
+	// FetchedByControlPlane is for all keys.
+	FetchedByControlPlane KeyFetching = ""
+	// FetchedByBoth has proxies fetch from hosts that they see as services, and the control plane from others.
+	FetchedByBoth KeyFetching = "hybrid"
+	// FetchedByProxies has proxies fetch all: hosts have to be services.
+	FetchedByProxies KeyFetching = "envoy"
+)
 
 // With gives the Settings for proxies that have some of their own: those fields of a ProxyConfig, encoded, that take the place of
 // the mesh's. It is the same row each time.
@@ -52,7 +80,7 @@ func (s *Settings) With(own string) *Settings {
 	if r, ok := s.others.Load(own); ok {
 		return r.(*Settings) //nolint:forcetypeassert // nothing else is put there
 	}
-	r := &Settings{Networks: s.Networks, Domain: s.Domain, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features, Roots: s.Roots}
+	r := &Settings{Networks: s.Networks, Domain: s.Domain, Cluster: s.Cluster, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features, Roots: s.Roots, RootsComing: s.RootsComing}
 	r.Mesh = proto.CloneOf(s.Mesh)
 	config := new(meshconfig.ProxyConfig)
 	if r.Mesh.DefaultConfig == nil {
@@ -79,7 +107,7 @@ func (s *Settings) TrustDomains() []string {
 }
 
 func resolveSettings(s mesh.Settings, o Options) *Settings {
-	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Features: o.Features, Roots: s.Roots, others: new(sync.Map)}
+	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Cluster: o.Cluster, Features: o.Features, Roots: s.Roots, RootsComing: s.RootsComing, others: new(sync.Map)}
 	if r.Mesh == nil {
 		r.Mesh = mesh.DefaultMeshConfig()
 	}

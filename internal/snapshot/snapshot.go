@@ -35,10 +35,12 @@ type Snapshot struct {
 	gateways            *gateways
 	networks            *NetworkGateways
 	virtualServices     virtualServices
+	keySets             map[mesh.KeySource]*mesh.KeySet // never changed in place: there are few
 	problems            []config.Problem
 	shards              *cow.Map[mesh.ServiceKey, []*mesh.Shard]
 	homes               homes
-	rights              map[mesh.Account]*mesh.Right // never changed in place: there are few
+	rights              map[mesh.Account]*mesh.Right  // never changed in place: there are few
+	resolved            map[string]*mesh.ResolvedName // likewise
 }
 
 // Config finds an object, nil if there is none.

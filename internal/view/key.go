@@ -61,8 +61,12 @@ type Key struct {
 	Telemetry snapshot.TelemetryKeys
 	// Peers are the PeerAuthentications that hold for a sidecar.
 	Peers snapshot.Peers
+	// Easing is what a sidecar takes in the place of what Peers say, while its callers are being told; "" where nobody is.
+	Easing snapshot.Easing
 	// Policies are the AuthorizationPolicies and RequestAuthentications that hold for the proxy.
 	Policies snapshot.PolicyNames
+	// PoliciesInside says that the proxy has its policies for requests inside its listeners, rather than by ECDS.
+	PoliciesInside bool
 	// LogService says that the proxy's own ProxyConfig has an access log service, and the mesh has proxies log to it
 	// (enableEnvoyAccessLogService).
 	LogService bool
@@ -72,6 +76,10 @@ type Key struct {
 	Own string
 	// Gateway is what a gateway serves.
 	Gateway GatewayKey
+	// Proxyless says that there is no Envoy: gRPC itself asks (node metadata GENERATOR "grpc"). Addresses are then its own, joined
+	// by commas: it names what its servers are configured by after them.
+	Proxyless bool
+	Addresses string
 }
 
 // KeyFor gives the Key of a proxy. It costs little: no services are listed but the selecting ones of one namespace.
@@ -98,6 +106,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	}
 	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
 	k.Policies = s.PolicyNames(patched)
+	k.PoliciesInside = s.SeekPolicies(k.Patches.Listeners) || !hasFilterChain(p)
 	own, logService := ownConfig(s.Settings, p)
 	k.Own, k.LogService = own, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
@@ -109,10 +118,39 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 			k.Peers = s.Peers(p.Namespace, labels)
 		}
 	}
+	if p.Metadata.Generator == generatorGRPC {
+		k.proxyless(p)
+	}
 	if p.Type == mesh.RouterProxy {
 		k.Gateway = gatewayKeyFor(s, p, labels)
 	}
 	return k
+}
+
+// PeerModes gives what a proxy of the Key takes of its peers.
+func (k Key) PeerModes(s *snapshot.Snapshot) snapshot.PeerModes {
+	return s.PeerModes(k.Peers).With(k.Easing)
+}
+
+// hasFilterChain says whether a proxy's Envoy has the filter by which filters come as a list (Envoy 1.40). One that does not say
+// what it has is taken for a new one.
+func hasFilterChain(p *mesh.Proxy) bool {
+	_, found := slices.BinarySearch(p.Extensions, "envoy.filters.http.filter_chain")
+	return found || p.Extensions == nil
+}
+
+// generatorGRPC is what Istio's agent has gRPC applications say of themselves.
+const generatorGRPC = "grpc"
+
+// proxyless makes the Key that of a gRPC application, of which patches of Envoy's configuration and telemetry are no matter.
+func (k *Key) proxyless(p *mesh.Proxy) {
+	k.Proxyless = true
+	k.Patches, k.Telemetry, k.Own, k.LogService = snapshot.PatchNames{}, snapshot.TelemetryKeys{}, "", false
+	var list []string
+	for _, a := range p.Addresses {
+		list = append(list, a.String())
+	}
+	k.Addresses = strings.Join(list, ",")
 }
 
 // binds says whether a Sidecar has inbound listeners that connections are not handed to by capture.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -133,6 +135,77 @@ func hostsSeen(n int) func(context.Context, *stage, time.Time) error {
 		}
 		return nil
 	})
+}
+
+// policySeen waits until a connection that was there before has the path denied that the policy says, and no other.
+func policySeen(ctx context.Context, s *stage, _ time.Time) error {
+	for _, version := range []string{"v1", "v2"} {
+		if err := s.policyAt(ctx, "echo-"+version); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{"/first", "/second"} {
+		if err := s.denied(ctx, path, path == s.state.Denied); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// policyAt waits until a sidecar goes by the policy.
+func (s *stage) policyAt(ctx context.Context, workload string) error {
+	return eventually(ctx, func() error {
+		text, err := admin(ctx, s.Workload(workload).Node, "/config_dump?resource=ecds_filters")
+		if err != nil {
+			return err
+		}
+		for _, path := range []string{"/first", "/second"} {
+			if strings.Contains(text, path) != (path == s.state.Denied) {
+				return fmt.Errorf("%s denies another path: %s", workload, text)
+			}
+		}
+		return nil
+	})
+}
+
+// denied asks for a path, on a connection that every policy has seen.
+func (s *stage) denied(ctx context.Context, path string, want bool) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://echo.mesh:8080"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.kept.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return err
+	}
+	if got := resp.StatusCode == http.StatusForbidden; got != want {
+		return fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return nil
+}
+
+// peersSeen waits until the servers take what they are to, which is after their callers have been told.
+func peersSeen(ctx context.Context, s *stage, _ time.Time) error {
+	const mutual, only = `"0.0.0.0_8080_mtls"`, `"0.0.0.0_8080_mtls_any"` // chains
+	for _, version := range []string{"v1", "v2"} {
+		if err := eventually(ctx, func() error {
+			text, err := admin(ctx, s.Workload("echo-"+version).Node, "/config_dump?resource=dynamic_listeners&name_regex=virtualInbound")
+			if err != nil {
+				return err
+			}
+			if strings.Contains(text, mutual) != (s.state.Peers != "DISABLE") || strings.Contains(text, only) != (s.state.Peers == "STRICT") {
+				return fmt.Errorf("echo-%s does not go by %q: mutual TLS %t, alone %t", version, s.state.Peers, strings.Contains(text, mutual), strings.Contains(text, only))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nackSeen waits until the client's Envoy has refused something more.

@@ -9,6 +9,8 @@ import (
 // event is something that happens while requests run.
 type event struct {
 	name string
+	// still says that it is no matter of any listener, ours that it is seen to have happened by names of ours.
+	still, ours bool
 	// do makes it happen.
 	do func(context.Context, *stage) error
 	// seen waits until the proxies show that it has; since is when it began.
@@ -23,6 +25,15 @@ func events() []event {
 			do: edit(func(s *state) { s.Subset, s.V1, s.V2 = true, 0, 100 })},
 		{name: "switch weights", seen: generationSeen,
 			do: edit(func(s *state) { s.V1, s.V2 = 50, 50 })},
+		{name: "add a policy", seen: policySeen, still: true, ours: true, do: edit(func(s *state) { s.Denied = "/first" })},
+		{name: "edit a policy", seen: policySeen, still: true, ours: true, do: edit(func(s *state) { s.Denied = "/second" })},
+		{name: "remove a policy", seen: policySeen, still: true, ours: true, do: edit(func(s *state) { s.Denied = "" })},
+		{name: "PERMISSIVE to STRICT", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "STRICT" })},
+		{name: "STRICT to DISABLE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "DISABLE" })},
+		{name: "DISABLE to STRICT", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "STRICT" })},
+		{name: "STRICT to PERMISSIVE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "" })},
+		{name: "PERMISSIVE to DISABLE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "DISABLE" })},
+		{name: "DISABLE to PERMISSIVE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "" })},
 		{name: "rename a port", seen: generationSeen,
 			do: edit(func(s *state) { s.Suffix = toggled(s.Suffix) })},
 		{name: "rename a Kubernetes port", seen: generationOf("kube"), do: renameKube},

@@ -3,6 +3,7 @@ package loss
 import (
 	"context"
 	"net"
+	"net/http"
 	"strconv"
 
 	"github.com/meshpilot/meshpilot/test/loss/echo"
@@ -59,6 +60,11 @@ func (w *world) dial(h host) echo.Dial {
 		}
 		return client.Dial(ctx, network, net.JoinHostPort(h.address, port))
 	}
+}
+
+// client is one of echo.mesh that keeps its connection.
+func (w *world) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: w.dial(hosts()[0]), MaxIdleConnsPerHost: 1}, Timeout: requestTime}
 }
 
 // generation gives the number in a reply's header, 0 if there is none.

@@ -3,6 +3,7 @@ package loss
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type stage struct {
 	took    map[string][]time.Duration // how long events took to show, by name
 	churn   map[string]churn           // what sidecars did for them
 	before  churn                      // what they had done until the last one
+	kept    *http.Client               // a client of echo.mesh that keeps its connection
 	refused int                        // updates that the client's Envoy has refused so far
 }
 
@@ -55,7 +57,11 @@ func (s *stage) play(t *testing.T, e event) {
 	if err != nil {
 		t.Error(err)
 	}
-	s.churn[e.name] = s.churn[e.name].plus(now.minus(s.before))
+	done := now.minus(s.before)
+	if e.still && done.chains+done.listeners > 0 {
+		t.Errorf("%s, for the %d. time: sidecars have replaced %d listeners, %d of them whole", e.name, len(s.took[e.name]), done.chains+done.listeners, done.listeners)
+	}
+	s.churn[e.name] = s.churn[e.name].plus(done)
 	s.before = now
 }
 

@@ -22,7 +22,9 @@ type state struct {
 	V1, V2         int  // weights
 	TLS            bool // of dual.mesh
 	Broken         string
-	Generation     int // in the answers' headers
+	Peers          string // what echo.mesh takes of its peers; "": the default, PERMISSIVE
+	Denied         string // a path at echo.mesh that an AuthorizationPolicy denies; "": there is none
+	Generation     int    // in the answers' headers
 }
 
 // servers are the addresses of version v1; the first is the pod's own.

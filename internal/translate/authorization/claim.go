@@ -5,31 +5,14 @@ import (
 
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-)
 
-// Where the filter that checks tokens leaves what is in them: filter metadata of its name, below this key (translate/authentication).
-const (
-	tokenFilter  = "envoy.filters.http.jwt_authn"
-	tokenPayload = "payload"
+	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
 // inToken matches a value of a token's payload, which may be text or a list of texts.
 func inToken(path []string, m *matcherv3.StringMatcher) *rbacv3.Principal {
-	segments := []*matcherv3.MetadataMatcher_PathSegment{segment(tokenPayload)}
-	for _, p := range path {
-		segments = append(segments, segment(p))
-	}
-	text := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: m}}
-	among := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_ListMatch{ListMatch: &matcherv3.ListMatcher{
-		MatchPattern: &matcherv3.ListMatcher_OneOf{OneOf: text},
-	}}}
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
-		MetadataMatcher: &matcherv3.MetadataMatcher{
-			Filter: tokenFilter, Path: segments,
-			Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_OrMatch{OrMatch: &matcherv3.OrMatcher{
-				ValueMatchers: []*matcherv3.ValueMatcher{text, among},
-			}}},
-		},
+		MetadataMatcher: token.Claim(path, m),
 	}}}
 }
 

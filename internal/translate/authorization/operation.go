@@ -4,10 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	uritemplatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/path/match/uri_template/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
@@ -42,20 +40,38 @@ func methodIs(_ scope, value string) *rbacv3.Permission {
 // pathIs matches the path without query and fragment, made canonical before (MeshConfig.pathNormalization). "{*}" is a segment,
 // "{**}" any number of them.
 func pathIs(_ scope, value string) *rbacv3.Permission {
+	m := pattern(value)
 	if strings.ContainsAny(value, "{}") {
-		return &rbacv3.Permission{Rule: &rbacv3.Permission_UriTemplate{UriTemplate: &corev3.TypedExtensionConfig{
-			Name:        "uri-template",
-			TypedConfig: packed(&uritemplatev3.UriTemplateMatchConfig{PathTemplate: template(value)}),
-		}}}
+		m = regex(template(value))
 	}
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_UrlPath{UrlPath: &matcherv3.PathMatcher{
-		Rule: &matcherv3.PathMatcher_Path{Path: pattern(value)},
+		Rule: &matcherv3.PathMatcher_Path{Path: m},
 	}}}
 }
 
-// template writes the API's operators as Envoy's.
+// template writes the API's operators as a regular expression. Envoy has templates of its own (uri_template), but their wildcards
+// leave characters out that paths may have, such as brackets: a DENY would be got round by one of those.
 func template(value string) string {
-	return strings.NewReplacer("{**}", "**", "{*}", "*").Replace(value)
+	var out strings.Builder
+	for rest := value; rest != ""; {
+		text, after, found := strings.Cut(rest, "{")
+		out.WriteString(quoted(text))
+		if !found {
+			break
+		}
+		switch {
+		case strings.HasPrefix(after, "**}"):
+			out.WriteString(".*")
+			rest = after[len("**}"):]
+		case strings.HasPrefix(after, "*}"):
+			out.WriteString("[^/]+")
+			rest = after[len("*}"):]
+		default: // validation lets none through
+			out.WriteString(quoted("{"))
+			rest = after
+		}
+	}
+	return out.String()
 }
 
 func header(name string, m *matcherv3.StringMatcher) *rbacv3.Permission {

@@ -15,23 +15,25 @@ const (
 )
 
 // rule makes a rule of a policy; nil if no call of the kind can match it. widens says that calls that match are let in, so that
-// what a connection does not have makes the rule match none; else it is left out, and more calls match.
+// what a connection does not have makes the rule match none, the alternatives beside it too, as istiod has it; else it is left out, and
+// more calls match.
 func (s scope) rule(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
 	c := &compiler{scope: s, kind: k, widens: widens}
 	var who []*rbacv3.Principal
 	for _, from := range r.GetFrom() {
-		if p, ok := c.source(from.GetSource()); ok {
-			who = append(who, p)
+		p, ok := c.source(from.GetSource())
+		if !ok {
+			return nil
 		}
+		who = append(who, p)
 	}
 	var what []*rbacv3.Permission
 	for _, to := range r.GetTo() {
-		if p, ok := c.operation(to.GetOperation()); ok {
-			what = append(what, p)
+		p, ok := c.operation(to.GetOperation())
+		if !ok {
+			return nil
 		}
-	}
-	if len(r.GetFrom()) > 0 && len(who) == 0 || len(r.GetTo()) > 0 && len(what) == 0 {
-		return nil
+		what = append(what, p)
 	}
 	whens, asked := []*rbacv3.Principal{}, []*rbacv3.Permission{}
 	if len(who) > 0 {

@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -35,25 +36,26 @@ func principalIs(s scope, value string) *rbacv3.Principal {
 	return principals.or(list)
 }
 
-// inDomains gives a principal as it is called in each of the mesh's trust domains, if it is in one of them. "cluster.local" stands for
-// the mesh's own domain, whatever that is.
+// inDomains gives a principal as it is called in each of the mesh's trust domains, if it is in one of them.
 func (s scope) inDomains(value string) []string {
 	domain, rest, ok := strings.Cut(value, "/")
 	if !ok {
 		return []string{value}
 	}
-	known := domain == "cluster.local"
-	for _, d := range s.domains {
-		known = known || d == domain
-	}
-	if !known {
-		return []string{value}
-	}
-	list := make([]string, 0, len(s.domains))
-	for _, d := range s.domains {
+	var list []string
+	for _, d := range s.alike(domain) {
 		list = append(list, d+"/"+rest)
 	}
 	return list
+}
+
+// alike gives the trust domains that one stands for: all of the mesh's, if it is one of them. "cluster.local" stands for the mesh's own
+// domain, whatever that is.
+func (s scope) alike(domain string) []string {
+	if domain == "cluster.local" || slices.Contains(s.domains, domain) {
+		return s.domains
+	}
+	return []string{domain}
 }
 
 func namespaceIs(_ scope, value string) *rbacv3.Principal {
@@ -69,8 +71,13 @@ func serviceAccountIs(s scope, value string) *rbacv3.Principal {
 	return authenticated(regex(identityScheme + `[^/]+/ns/` + quoted(namespace) + `/sa/` + quoted(name)))
 }
 
-func trustDomainIs(_ scope, value string) *rbacv3.Principal {
-	return authenticated(regex(identityScheme + within(value, `[^/]`) + `/.*`))
+// trustDomainIs: what is said of one of the mesh's own is meant for all of them, as of principals.
+func trustDomainIs(s scope, value string) *rbacv3.Principal {
+	var list []*rbacv3.Principal
+	for _, d := range s.alike(value) {
+		list = append(list, authenticated(regex(identityScheme+within(d, `[^/]`)+`/.*`)))
+	}
+	return principals.or(list)
 }
 
 func directIP(_ scope, value string) *rbacv3.Principal {

@@ -64,7 +64,7 @@ func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bo
 		}
 	}
 	rows := policiesOf(v)
-	return d.ChangesVisibility() && providersOf(v, rows) != providersOf(view.Build(s, v.Key), rows)
+	return len(rows) > 0 && d.ChangesVisibility() && providersOf(v, rows) != providersOf(view.Build(s, v.Key), rows)
 }
 
 func policiesOf(v *view.View) []*config.Config {

@@ -56,5 +56,8 @@ func within(value, anything string) string {
 
 // host is the pattern of an authority: in any case, with or without a port and the dot of a full name.
 func host(value string) *matcherv3.StringMatcher {
+	if value == present {
+		return regex(".+") // addresses of IPv6 too, which are full of colons
+	}
 	return regex(`(?i)` + within(value, `[^:]`) + `\.?(:[0-9]*)?`)
 }

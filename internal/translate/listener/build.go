@@ -43,6 +43,8 @@ func newCommon(a around) *common {
 type builder struct {
 	*common
 	inbound, edge, quic bool
+	// ports are those that chains of the listener are for, sorted: connections to them come by no other chain.
+	ports []uint32
 }
 
 // side is what is told of the listener's traffic.
@@ -55,7 +57,7 @@ func (b builder) side() *telemetry.Side {
 
 // build writes a Spec as Envoy's listener.
 func build(s *Spec, c *common) *listenerv3.Listener {
-	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC}
+	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC, ports: s.ports()}
 	l := &listenerv3.Listener{
 		Name:               s.Name,
 		Address:            address(s.Address, s.Port),

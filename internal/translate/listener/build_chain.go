@@ -2,6 +2,7 @@ package listener
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -14,6 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/translate/authorization"
 )
 
 // httpALPNs are what the HTTP inspector says of a connection that carries HTTP in the clear. HTTP/1.0 is forwarded unread where
@@ -38,7 +41,7 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 		return out
 	}
 	if b.guard != nil && (b.inbound || b.edge) && !c.TCP.ends() {
-		out.Filters = append(out.Filters, b.guard.TCP...)
+		out.Filters = append(out.Filters, b.guarded(c.Match.DestinationPort)...)
 	}
 	if c.TCP.Redis {
 		out.Filters = append(out.Filters, filter("envoy.filters.network.redis_proxy", redisProxy(c.TCP)))
@@ -60,6 +63,17 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 		out.Filters = append(out.Filters, filter("envoy.filters.network.tcp_proxy", b.tcpProxy(c.TCP)))
 	}
 	return out
+}
+
+// guarded gives the filters that decide who may connect, by a chain for a port; 0: for all that no other chain is for.
+func (b builder) guarded(port uint32) []*listenerv3.Filter {
+	return authorization.At(b.guard.connections, func(p uint32) bool {
+		if port != 0 {
+			return p == port
+		}
+		_, elsewhere := slices.BinarySearch(b.ports, p)
+		return !elsewhere
+	})
 }
 
 // discovered is a TCP proxy that the listener waits for (ECDS).

@@ -6,6 +6,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
 	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	originalsrcv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_src/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -28,6 +29,9 @@ func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 	if s.OriginalDst {
 		add("envoy.filters.listener.original_dst", new(originaldstv3.OriginalDst))
 	}
+	if s.OriginalDst && s.Transparent {
+		add("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: originalSourceMark})
+	}
 	if s.TLSInspector {
 		add("envoy.filters.listener.tls_inspector", new(tlsinspectorv3.TlsInspector)).FilterDisabled = onPorts(s.NoInspection)
 	}
@@ -36,6 +40,10 @@ func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 	}
 	return list
 }
+
+// originalSourceMark marks the connections that Envoy makes to the workload in a client's name. By it the rules and routes of
+// TPROXY (istio-iptables -t, whose default it is) let them pass, and bring the workload's answers back to Envoy.
+const originalSourceMark = 1337
 
 // onPorts is the predicate that holds for connections to one of the ports; nil for none.
 func onPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {

@@ -6,7 +6,8 @@
 //
 // It works in two steps. First a plan is made: services and rules become [Spec] values, plain data that prints well
 // (spec_text.go). Then each Spec is built as an Envoy listener, once, remembered by the text of the Spec. Routes are never
-// inside outbound listeners: they come by RDS, under the name that the Spec has.
+// inside outbound listeners: they come by RDS, under the name that the Spec has. Nor are policies for requests: an edit of one ends no
+// connection.
 //
 //	generator.go          all listeners of a View, and what is wrong with the objects they are made of
 //	plans.go              what Views have in common, and what stays from one state of the mesh to the next
@@ -20,6 +21,7 @@
 //	gateway*.go           the servers of Gateways that share a place, and what comes in from outside the mesh
 //	conflict.go           who did not get what they bid for
 //	dynamic_dns.go        where names are looked up before a request or connection is sent on
+//	policies.go           who may call: by ECDS for requests, in their chains for raw connections
 //	build*.go …           a Spec becomes protobuf; the HTTP filters and their order are one list in filters.go
 //
 // Cases in testdata show what users write, what is planned, and which calls through a real Envoy end where.

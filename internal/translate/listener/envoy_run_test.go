@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
 	"github.com/meshpilot/meshpilot/internal/view"
@@ -37,6 +38,17 @@ func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listene
 				if f.GetConfigDiscovery() != nil {
 					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: extensionOf(t, g, v, f.GetName())}
 				}
+				if m := new(hcmv3.HttpConnectionManager); f.GetTypedConfig().MessageIs(m) {
+					if err := f.GetTypedConfig().UnmarshalTo(m); err != nil {
+						t.Fatal(err)
+					}
+					for _, h := range m.GetHttpFilters() {
+						if h.GetConfigDiscovery() != nil {
+							h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: extensionOf(t, g, v, h.GetName())}
+						}
+					}
+					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed(m)}
+				}
 			}
 		}
 		out = append(out, l)
@@ -44,9 +56,17 @@ func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listene
 	return out
 }
 
+// extensionNamed gives an extension of a View; nil if there is none of the name.
+func extensionNamed(g *Generator, v *view.View, name string) *resource.Resource {
+	if r := g.Policies(v, name); r != nil {
+		return r
+	}
+	return g.Extension(v, name)
+}
+
 func extensionOf(t testing.TB, g *Generator, v *view.View, name string) *anypb.Any {
 	t.Helper()
-	r := g.Extension(v, name)
+	r := extensionNamed(g, v, name)
 	if r == nil {
 		t.Fatalf("there is no extension %q", name)
 	}

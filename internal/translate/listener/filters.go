@@ -8,6 +8,7 @@ import (
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	setstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	sessionv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/stateful_session/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"google.golang.org/protobuf/proto"
@@ -32,12 +33,15 @@ func (a around) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 		add("envoy.filters.http.grpc_web", new(grpcwebv3.GrpcWeb)) // first: whatever comes after sees gRPC
 	}
 	if of.calledFrom && a.guard != nil {
-		list = append(list, a.guard.HTTP...) // before anything is done for the caller
+		list = append(list, a.guard.requests...) // before anything is done for the caller
 	}
 	add("envoy.filters.http.fault", new(faultv3.HTTPFault)) // before what the upstream does: a fault stands for all of it
 	add("envoy.filters.http.cors", new(corsv3.Cors))        // answers preflights itself; routes configure it
 	if of.callsOn && a.peers {
 		add("envoy.filters.http.set_filter_state", requestMark()) // for the cluster, whichever is chosen
+	}
+	if of.callsOn && a.settings.Features.PersistentSessions {
+		add("envoy.filters.http.stateful_session", new(sessionv3.StatefulSession)) // routes configure it
 	}
 	add("envoy.filters.http.router", &routerv3.Router{ // ends the list
 		SuppressEnvoyHeaders: a.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),

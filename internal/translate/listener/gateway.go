@@ -45,7 +45,7 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 	if v.Key.Type != mesh.RouterProxy {
 		return false
 	}
-	if d.All || g.telemetry.Touched(v, s, d) || g.guards.Touched(v, s, d) {
+	if d.All || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) {
 		return true
 	}
 	if (len(d.Services) > 0 || len(d.Rules) > 0) && slices.ContainsFunc(v.Gateway().Listeners, leadsConnections) {

@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/authentication"
 	"github.com/meshpilot/meshpilot/internal/translate/authorization"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
@@ -20,11 +21,15 @@ import (
 
 // Generator makes the listeners of Views, each distinct one once. It is for use by many goroutines.
 type Generator struct {
-	built      *memo.Table[input, *resource.Resource]
-	extensions *memo.Table[extension, *resource.Resource]
-	commons    *memo.Table[around, *common]
-	telemetry  *telemetry.Table
-	guards     *authorization.Table
+	built           *memo.Table[input, *resource.Resource]
+	extensions      *memo.Table[extension, *resource.Resource]
+	commons         *memo.Table[around, *common]
+	telemetry       *telemetry.Table
+	authentications *authentication.Table
+	authorizations  *authorization.Table
+	guards          *memo.Table[guardInput, *guard]
+	// policyExtensions are the policies that come by ECDS.
+	policyExtensions *memo.Table[policySet, *resource.Resource]
 	// newest are the outbound listeners of classes as they are now: what a change of them is made from.
 	newest *memo.Latest[class, outbound]
 
@@ -43,13 +48,8 @@ type around struct {
 	telemetry *telemetry.Telemetry
 	// peers says that the proxy calls others with mutual TLS.
 	peers bool
-	// guard is who may call; nil: listeners by which the workload itself calls, and everybody.
-	guard *authorization.Authorization
-}
-
-// unguarded says that everybody may call.
-func unguarded(a *authorization.Authorization) bool {
-	return a == nil || len(a.HTTP) == 0 && len(a.TCP) == 0
+	// guard is who may call; nil: listeners by which the workload itself calls.
+	guard *guard
 }
 
 func (g *Generator) around(v *view.View) around {
@@ -59,15 +59,13 @@ func (g *Generator) around(v *view.View) around {
 // guarded is around for what is called.
 func (g *Generator) guarded(v *view.View) around {
 	a := g.around(v)
-	if guard := g.guards.For(v); !unguarded(guard) {
-		a.guard = guard
-	}
+	a.guard = g.guard(v)
 	return a
 }
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), guards: authorization.NewTable(), newest: memo.NewLatest[class, outbound]()}
+	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), authentications: authentication.NewTable(), authorizations: authorization.NewTable(), guards: memo.New[guardInput, guard](), policyExtensions: memo.New[policySet, resource.Resource](), newest: memo.NewLatest[class, outbound]()}
 }
 
 // All gives the listeners of a View: those of its own, then those that all Views of its class have, or those of a gateway.
@@ -85,7 +83,7 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 
 // OwnTouched says whether a change may alter what Own gives; s is the snapshot after it.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d) || g.guards.Touched(v, s, d)
+	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d)
 }
 
 // Outbound gives the listeners by which services are called.
@@ -173,13 +171,13 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 // without Origin.
 func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
-		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.guards.For(v).Problems)
+		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.policyProblems(v))
 	}
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
 	own, common := planOwn(v), g.outbound(v)
-	list := slices.Concat(conflictProblems(common.conflicts), withoutPlaces(common.problems), own.problems, g.telemetry.Problems(v), g.guards.For(v).Problems)
+	list := slices.Concat(conflictProblems(common.conflicts), withoutPlaces(common.problems), own.problems, g.telemetry.Problems(v), g.policyProblems(v))
 	list = append(list, unimported(v)...)
 	for _, r := range common.resources {
 		if own.taken[r.Name] {
@@ -237,7 +235,7 @@ func (g *Generator) encode(s *Spec, a around) *resource.Resource {
 	c := g.commons.Do(a, newCommon)
 	from, clusters := slices.Concat(s.From, a.telemetry.From), slices.Concat(s.clusters(), a.telemetry.Clusters)
 	if a.guard != nil && (s.Inbound || s.Gateway) {
-		from, clusters = append(from, a.guard.From...), append(clusters, a.guard.Clusters...)
+		from, clusters = append(from, a.guard.from...), append(clusters, a.guard.clusters...)
 	}
 	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), from...)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestGolden(t *testing.T) {
 				c.Compare(t, section, golden.Resources(t, named(g.All(v), n)))
 			}
 			if n, ok := strings.CutPrefix(section, "extension "); ok {
-				c.Compare(t, section, golden.Resources(t, []*resource.Resource{g.Extension(v, n)}))
+				c.Compare(t, section, golden.Resources(t, []*resource.Resource{extensionNamed(g, v, n)}))
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -30,7 +31,7 @@ type peers struct {
 func peersOf(v *view.View) peers {
 	p := peers{own: v.Key.Server, modes: snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}}
 	if p.own != (mesh.Credentials{}) {
-		p.modes = v.Snapshot.PeerModes(v.Key.Peers)
+		p.modes = v.Key.PeerModes(v.Snapshot)
 		if !v.Settings.Features.AnyTrustDomain {
 			p.domains = v.Settings.TrustDomains()
 		}
@@ -72,17 +73,14 @@ func (p peers) chains(mode snapshot.PeerMode, http, tcp *Chain) []Chain {
 	strict := mode == security.PeerAuthentication_MutualTLS_STRICT
 	either := http != nil && tcp != nil
 	if http != nil {
-		list = append(list, p.mutual(http, offered(either, strict, peerHTTP)))
+		list = append(list, p.mutual(http, offered(either, peerHTTP)))
 	}
 	if tcp != nil {
-		offers := offered(either, strict, peerTCP)
-		if either && strict {
-			offers = nil // what does not say that it is HTTP is bytes
-		}
-		list = append(list, p.mutual(tcp, offers))
+		list = append(list, p.mutual(tcp, offered(either, peerTCP)))
 	}
 	if strict {
-		return list
+		// Chains that PERMISSIVE has too stay as they are, so that Envoy ends no connection of theirs.
+		return append(list, p.anybody(http, tcp))
 	}
 	for _, c := range []*Chain{http, tcp} {
 		if c != nil {
@@ -98,17 +96,20 @@ func (p peers) chains(mode snapshot.PeerMode, http, tcp *Chain) []Chain {
 	return list
 }
 
-// offered gives what clients must offer to be taken for proxies: where they are told apart one of those, where others are let in
-// too any of them, and where nobody else is anything.
-func offered(apart, strict bool, those []string) []string {
-	switch {
-	case apart:
+// anybody gives a chain that ends mutual TLS of those who offer nothing that proxies do: what does not say that it is HTTP is
+// bytes, where it may be.
+func (p peers) anybody(http, tcp *Chain) Chain {
+	c := p.mutual(cmp.Or(tcp, http), nil)
+	c.Name += "_any"
+	return c
+}
+
+// offered gives what clients must offer to be taken for proxies: where requests are told from bytes one of those, else any.
+func offered(apart bool, those []string) []string {
+	if apart {
 		return those
-	case strict:
-		return nil
-	default:
-		return slices.Concat(peerTCP, peerHTTP)
 	}
+	return slices.Concat(peerTCP, peerHTTP)
 }
 
 // plain gives the chains of a port at which the proxy takes no mutual TLS of the mesh.

@@ -150,6 +150,18 @@ func (s *Spec) clusters() []string {
 	return slices.Compact(names)
 }
 
+// ports gives the destination ports that chains are for, sorted.
+func (s *Spec) ports() []uint32 {
+	var list []uint32
+	for i := range s.Chains {
+		if p := s.Chains[i].Match.DestinationPort; p != 0 {
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 // clusterNames gives the names of the clusters of services, not of those that every proxy has.
 func (t *TCP) clusterNames() []string {
 	var names []string

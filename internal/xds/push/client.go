@@ -99,6 +99,8 @@ func (c *Client) Close() {
 	}
 	p.displace(c)
 	delete(p.gate.servers, c)
+	delete(p.easing.servers, c)
+	delete(p.easing.behind, c)
 	p.relax(p.clock.Now())
 	p.mu.Unlock()
 	if !open {

@@ -9,15 +9,22 @@ import (
 
 // A change that needs two sides goes to the servers first: while proxies are being told of a change of what they serve, all
 // proxies go on with the outbound configuration that they have, until the servers have acknowledged, or for gateLimit.
-// Endpoints pass.
+// Endpoints pass, unless they say that servers are to be called in another way (easing.go).
 
-// gateLimit is how long clients are held back for servers that do not answer.
-const gateLimit = time.Second
+const (
+	// gateLimit is how long clients are held back for servers that do not answer.
+	gateLimit = time.Second
+	// servePause is how long servers are given to put to use what they have acknowledged, where they are to be called in another
+	// way: Envoy answers for a listener before all of it is warm.
+	servePause = 250 * time.Millisecond
+)
 
 // gate holds back outbound configuration. Pusher.mu guards it.
 type gate struct {
 	closed bool
 	since  time.Time
+	// calls says that servers will be called in another way: endpoints wait too.
+	calls bool
 	// making are the producers that may come out with a change of what is served.
 	making map[*producer]struct{}
 	// servers have not acknowledged yet what they are to serve.
@@ -25,10 +32,12 @@ type gate struct {
 }
 
 // waits says that resources of the generator are held back at the gate.
-func (g *Generator) waits() bool {
+func (g *Generator) waits(calls bool) bool {
 	switch g.TypeURL {
 	case api.ClusterType, api.ListenerType, api.ExtensionType, api.RouteType:
 		return !g.Inbound
+	case api.EndpointType:
+		return calls
 	default:
 		return false
 	}
@@ -42,18 +51,23 @@ func (pr *producer) shown() (shelf *stream.Shelf, ready bool) {
 	return pr.shelf, !pr.busy && !pr.failed && pr.shelf != nil
 }
 
-// shut closes the gate, with every producer of outbound configuration showing what it has now. Pusher.mu is held.
-func (p *Pusher) shut() {
-	if p.gate.closed {
+// shut closes the gate, with every producer of outbound configuration showing what it has now; if servers are to be called in
+// another way, of endpoints too. Pusher.mu is held.
+func (p *Pusher) shut(calls bool) {
+	if p.gate.closed && (p.gate.calls || !calls) {
 		return
 	}
-	p.gate = gate{closed: true, since: p.clock.Now(), making: map[*producer]struct{}{}, servers: map[*Client]struct{}{}}
+	if !p.gate.closed {
+		p.gate = gate{closed: true, since: p.clock.Now(), making: map[*producer]struct{}{}, servers: map[*Client]struct{}{}}
+	}
+	p.gate.calls = p.gate.calls || calls
 	p.count.gated.Store(true)
 	for _, pr := range p.producers {
-		if pr.gen.waits() {
+		if pr.held == nil && pr.gen.waits(p.gate.calls) {
 			pr.held = pr.shelf
 		}
 	}
+	p.hasten()
 }
 
 // serves notes that the clients of a producer's classes are to be told of a change of what they serve. Pusher.mu is held.
@@ -67,29 +81,42 @@ func (p *Pusher) serves(pr *producer) {
 
 // served notes that a client has acknowledged all of a World. Pusher.mu is held.
 func (p *Pusher) served(c *Client, w *stream.World) {
-	if _, waited := p.gate.servers[c]; !waited || c.class == nil || c.class.world != w {
+	if c.class == nil || c.class.world != w {
 		return
 	}
-	for i, pr := range c.class.producers {
-		if pr.gen.Inbound && (pr.busy || c.class.shelves[i] != pr.shelf) {
-			return // the change is still to come
-		}
+	delete(p.easing.behind, c)
+	if _, waited := p.gate.servers[c]; waited && c.showsServed() {
+		delete(p.gate.servers, c)
 	}
-	delete(p.gate.servers, c)
 	p.relax(p.clock.Now())
 }
 
-// relax opens the gate if nobody is waited for any more, or for too long. Pusher.mu is held.
+// showsServed says whether the newest World of a client's class has the newest of what is served. Pusher.mu is held.
+func (c *Client) showsServed() bool {
+	for i, pr := range c.class.producers {
+		if pr.gen.Inbound && (pr.busy || c.class.shelves[i] != pr.shelf) {
+			return false // the change is still to come
+		}
+	}
+	return true
+}
+
+// relax opens the gate if nobody is waited for any more, or for too long, and then goes on with what was eased. Pusher.mu is held.
 func (p *Pusher) relax(now time.Time) {
-	waiting := len(p.gate.making) + len(p.gate.servers)
-	if !p.gate.closed || waiting > 0 && now.Sub(p.gate.since) < gateLimit {
+	p.open(now)
+	p.tighten(now)
+	p.count.gated.Store(p.gate.closed || len(p.easing.servers) > 0)
+}
+
+func (p *Pusher) open(now time.Time) {
+	waiting, age := len(p.gate.making)+len(p.gate.servers), now.Sub(p.gate.since)
+	if !p.gate.closed || waiting > 0 && age < gateLimit || p.gate.calls && age < servePause {
 		return
 	}
 	if waiting > 0 {
 		p.log.Warn("clients go on before their servers, which have not acknowledged a change of what they serve", "servers", len(p.gate.servers))
 	}
 	p.gate = gate{}
-	p.count.gated.Store(false)
 	for _, pr := range p.producers {
 		pr.held = nil
 	}

@@ -102,7 +102,7 @@ func (p *Pusher) mark(pr *producer, d snapshot.Delta) {
 		return
 	}
 	if pr.gen.Inbound && pr.live > 0 && pr.shelf != nil {
-		p.shut()
+		p.shut(false)
 		p.gate.making[pr] = struct{}{}
 	}
 	pr.todo.delta.Merge(d)

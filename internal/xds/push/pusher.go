@@ -41,6 +41,7 @@ type Pusher struct {
 	secrets    func(Subscription)
 
 	wake  chan struct{} // holds one token when something was published
+	hurry chan struct{} // holds one token when the time is to be looked at sooner
 	work  *queue
 	names *nameTable
 	nacks nackLog
@@ -51,6 +52,7 @@ type Pusher struct {
 	inbox     inbox
 	turn      turn
 	gate      gate
+	easing    easing
 	suspended map[suspension]Quarantined
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer
@@ -70,7 +72,7 @@ type inbox struct {
 func New(o Options) *Pusher {
 	p := &Pusher{
 		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers, secrets: o.Secrets,
-		wake: make(chan struct{}, 1), work: newQueue(), names: newNameTable(),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), work: newQueue(), names: newNameTable(),
 		suspended: map[suspension]Quarantined{},
 		classes:   map[view.Key]*class{}, producers: map[producerKey]*producer{},
 		clients: map[*Client]struct{}{}, addresses: map[netip.Addr]map[*Client]struct{}{},
@@ -177,22 +179,41 @@ func (p *Pusher) gather(ctx context.Context) bool {
 }
 
 func (p *Pusher) tick(ctx context.Context) {
+	ticked := p.clock.Now()
+	look := ticked.Add(tick)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.clock.After(tick):
+		case <-p.hurry:
+			if at := p.clock.Now().Add(soon); at.Before(look) {
+				look = at
+			}
+			continue
+		case <-p.clock.After(look.Sub(p.clock.Now())):
 		}
+		now := p.clock.Now()
 		p.mu.Lock()
-		clients := make([]*Client, 0, len(p.clients))
-		for c := range p.clients {
-			clients = append(clients, c)
-		}
-		p.sweep(p.clock.Now())
-		p.relax(p.clock.Now())
+		p.relax(now)
+		look = now.Add(p.patience())
 		p.mu.Unlock()
-		for _, c := range clients {
-			c.step(stream.Overdue{})
+		if now.Sub(ticked) >= tick {
+			ticked = now
+			p.overdue(now)
 		}
+	}
+}
+
+// overdue tells streams that time has passed.
+func (p *Pusher) overdue(now time.Time) {
+	p.mu.Lock()
+	clients := make([]*Client, 0, len(p.clients))
+	for c := range p.clients {
+		clients = append(clients, c)
+	}
+	p.sweep(now)
+	p.mu.Unlock()
+	for _, c := range clients {
+		c.step(stream.Overdue{})
 	}
 }

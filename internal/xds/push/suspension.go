@@ -61,7 +61,7 @@ func (p *Pusher) suspend(cl *class, n Nack, r Refused) bool {
 func (p *Pusher) resettle(proxies mesh.ProxyType, namespace string) {
 	for c := range p.clients {
 		if c.proxy.Type == proxies && c.proxy.Namespace == namespace {
-			p.place(c, view.KeyFor(p.snapshot, c.proxy))
+			p.place(c, p.eased(c, p.snapshot, view.KeyFor(p.snapshot, c.proxy)))
 		}
 	}
 }

@@ -57,6 +57,7 @@ func (p *Pusher) push(ctx context.Context) bool {
 func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]view.Key) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	old := p.snapshot
 	p.snapshot = in.snapshot
 	p.forgive()
 	done := make(chan struct{})
@@ -67,10 +68,10 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 			k = view.KeyFor(in.snapshot, c.proxy)
 		}
 		if c.class != nil && c.class.key.Inbound != k.Inbound {
-			p.shut()
+			p.shut(false)
 			p.gate.servers[c] = struct{}{}
 		}
-		p.place(c, k)
+		p.place(c, p.eased(c, old, k))
 	}
 	for _, pr := range p.producers {
 		p.mark(pr, in.delta)

@@ -15,7 +15,7 @@ func (m *Machine) Has(typeURL string, r *resource.Resource) bool {
 	case at < 0:
 		return true
 	case s == nil: // clusters and listeners it will ask for yet
-		return !m.types.list[at].Wildcard || m.types.list[at].Silent
+		return !m.types.list[at].Wildcard || m.types.list[at].Silent || m.namesAll()
 	case !s.covers(r.Name):
 		return true
 	}
@@ -31,10 +31,17 @@ func (m *Machine) Has(typeURL string, r *resource.Resource) bool {
 // TookAll says that the client has asked for clusters and listeners, and has acknowledged everything of the newest World that it
 // asked for.
 func (m *Machine) TookAll() bool {
-	if m.world == nil || m.clusters() == nil || m.listeners() == nil {
+	if m.world == nil || !m.namesAll() && (m.clusters() == nil || m.listeners() == nil) {
 		return false
 	}
 	return !slices.ContainsFunc(m.subs, func(s *subscription) bool {
 		return s != nil && len(m.world.shelves[s.at]) > 0 && !m.took(s)
 	})
+}
+
+// namesAll says that the client names the listeners that it wants, as gRPC does. Such a one asks for clusters by name too, and only
+// if it calls somebody.
+func (m *Machine) namesAll() bool {
+	l := m.listeners()
+	return l != nil && !l.wildcard
 }

@@ -62,7 +62,7 @@ func (g *Generators) local(name string) bool { return name == g.Local }
 
 // outbound leaves out what proxies serve, so that different classes have them in common.
 func outbound(k view.Key) view.Key {
-	k.Inbound = ""
+	k.Inbound, k.Peers, k.Easing = "", snapshot.Peers{}, ""
 	return k
 }
 
@@ -109,7 +109,11 @@ func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	if svc := v.Service(cluster.Host); svc != nil {
 		for _, e := range v.Endpoints(svc).Endpoints {
 			address := protowire.AppendVarint(protowire.AppendTag(text(nil, 2, e.Address), 3, protowire.VarintType), uint64(e.Port))
-			b = message(b, 2, message(nil, 2, message(nil, 1, message(nil, 1, message(nil, 1, address)))))
+			endpoint := message(nil, 1, message(nil, 1, message(nil, 1, address)))
+			if e.TLS {
+				endpoint = message(endpoint, 3, message(nil, 1, message(text(nil, 1, "envoy.transport_socket_match"), 2, nil)))
+			}
+			b = message(b, 2, message(nil, 2, endpoint))
 		}
 	}
 	return resource.FromBytes(name, api.EndpointType, b)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
@@ -72,6 +73,27 @@ func (m *Mesh) EditRoutes() {
 	c, err := config.New(config.Meta{
 		Key: config.Key{Kind: api.VirtualService, Namespace: "default", Name: "edit"}, Created: time.Unix(1, 0),
 	}, &networking.VirtualService{Hosts: []string{"s0"}, Http: []*networking.HTTPRoute{{Name: fmt.Sprint("edit-", m.edits)}}})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.Apply(mesh.Event{Config: c})
+}
+
+// SetMutualTLS has the endpoints of a service say that they take mutual TLS.
+func (m *Mesh) SetMutualTLS(name string, addresses ...string) {
+	s := *shard(name, addresses...)
+	s.Endpoints = nil
+	for _, a := range addresses {
+		s.Endpoints = append(s.Endpoints, &mesh.Endpoint{Address: a, Port: 80, ServicePort: "http", Namespace: "default", TLS: true})
+	}
+	m.Apply(mesh.Event{Shard: s.Sealed()})
+}
+
+// SetPeers has the workloads of the default namespace take mutual TLS so.
+func (m *Mesh) SetPeers(mode security.PeerAuthentication_MutualTLS_Mode) {
+	c, err := config.New(config.Meta{
+		Key: config.Key{Kind: api.PeerAuthentication, Namespace: "default", Name: "default"}, Created: time.Unix(1, 0),
+	}, &security.PeerAuthentication{Mtls: &security.PeerAuthentication_MutualTLS{Mode: mode}})
 	if err != nil {
 		m.t.Fatal(err)
 	}

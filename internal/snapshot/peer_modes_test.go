@@ -1,0 +1,41 @@
+package snapshot
+
+import (
+	"testing"
+
+	security "istio.io/api/security/v1beta1"
+)
+
+// TestBetween: while a workload goes from some modes to others it takes what either takes, and nothing more at ports of which
+// neither says anything new.
+func TestBetween(t *testing.T) {
+	for _, c := range []struct {
+		was, is, between string
+		alike            bool // for callers
+	}{
+		{"PERMISSIVE", "STRICT", "PERMISSIVE", true},
+		{"STRICT", "DISABLE", "PERMISSIVE", false},
+		{"STRICT", "STRICT", "STRICT", true},
+		{"STRICT", "STRICT 8080=DISABLE", "STRICT 8080=PERMISSIVE", false},
+		{"STRICT 8080=DISABLE", "STRICT 8080=DISABLE 9090=PERMISSIVE", "STRICT 8080=DISABLE 9090=PERMISSIVE", true},
+		{"DISABLE 8080=STRICT", "STRICT", "PERMISSIVE 8080=STRICT", false},
+	} {
+		was, is := Easing(c.was).modes(), Easing(c.is).modes()
+		if got := was.Between(is).Easing(); got != Easing(c.between) {
+			t.Errorf("between %q and %q is %q, want %q", c.was, c.is, got, c.between)
+		}
+		if got := was.CalledAlike(is); got != c.alike {
+			t.Errorf("%q and %q are called alike: %t", c.was, c.is, got)
+		}
+		if got := was.Same(is); got != (c.was == c.is) {
+			t.Errorf("%q and %q are the same: %t", c.was, c.is, got)
+		}
+	}
+	plain := PeerModes{Mode: security.PeerAuthentication_MutualTLS_STRICT}
+	if got := plain.With(""); got.Mode != plain.Mode {
+		t.Errorf("no easing gives %v", got.Mode)
+	}
+	if got := plain.With("PERMISSIVE"); got.Mode != security.PeerAuthentication_MutualTLS_PERMISSIVE {
+		t.Errorf("easing gives %v", got.Mode)
+	}
+}

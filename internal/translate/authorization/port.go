@@ -1,0 +1,75 @@
+package authorization
+
+import (
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+)
+
+// At gives what of the filters of connections matters where only connections to some ports come by: rules about other ports are left
+// out, and filters that have no more to say. So a policy for one port of a workload is no matter of connections to its others,
+// which Envoy would end when it changes.
+func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv3.Filter {
+	var list []*listenerv3.Filter
+	silent := false
+	for _, f := range filters {
+		if f.GetName() != tcpFilter {
+			if !silent { // an authorizer goes by what the rules before it have found
+				list = append(list, f)
+			}
+			continue
+		}
+		rules := new(tcprbacv3.RBAC)
+		if err := f.GetTypedConfig().UnmarshalTo(rules); err != nil {
+			panic("authorization: " + err.Error()) // of our own making
+		}
+		rules.Rules, rules.ShadowRules = rulesAt(rules.Rules, comes), rulesAt(rules.ShadowRules, comes)
+		if silent = rules.Rules == nil && rules.ShadowRules == nil; !silent {
+			list = append(list, &listenerv3.Filter{Name: tcpFilter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(rules)}})
+		}
+	}
+	return list
+}
+
+// rulesAt leaves out what is about other ports; nil if nothing is left. Rules of who is let in are never nothing: without any, nobody
+// is.
+func rulesAt(r *rbacv3.RBAC, comes func(uint32) bool) *rbacv3.RBAC {
+	if r == nil {
+		return nil
+	}
+	for name, p := range r.Policies {
+		if !anyAt(p.Permissions, comes) {
+			delete(r.Policies, name)
+		}
+	}
+	if len(r.Policies) == 0 && r.Action != rbacv3.RBAC_ALLOW {
+		return nil
+	}
+	return r
+}
+
+func anyAt(list []*rbacv3.Permission, comes func(uint32) bool) bool {
+	for _, p := range list {
+		if mayHold(p, comes) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayHold is false only if a permission surely holds for no connection to those ports.
+func mayHold(p *rbacv3.Permission, comes func(uint32) bool) bool {
+	switch p := p.GetRule().(type) {
+	case *rbacv3.Permission_DestinationPort:
+		return comes(p.DestinationPort)
+	case *rbacv3.Permission_OrRules:
+		return anyAt(p.OrRules.GetRules(), comes)
+	case *rbacv3.Permission_AndRules:
+		for _, one := range p.AndRules.GetRules() {
+			if !mayHold(one, comes) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,95 @@
+package authorization
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+)
+
+// anyName is texts with all that means something in a regular expression.
+var anyName = rapid.StringOfN(rapid.SampledFrom([]rune(`ab.[]+(){}|^$\-x`)), 1, 6, -1) //nolint:gochecknoglobals // a generator
+
+// TestNamesMatchThemselvesAlone: what users write is text, wherever it ends up in a regular expression (CVE-2026-39350).
+func TestNamesMatchThemselvesAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name, other, namespace := anyName.Draw(t, "name"), anyName.Draw(t, "other"), anyName.Draw(t, "namespace")
+		s := scope{namespace: namespace, domains: []string{"d"}}
+		identity := func(ns, account string) string { return "spiffe://d/ns/" + ns + "/sa/" + account }
+		for _, c := range []struct {
+			what string
+			is   *rbacv3.Principal
+			text string
+			want bool
+		}{
+			{"an account", serviceAccountIs(s, name), identity(namespace, name), true},
+			{"another account", serviceAccountIs(s, name), identity(namespace, other), name == other},
+			{"an account elsewhere", serviceAccountIs(s, name), identity(other, name), namespace == other},
+			{"a namespace", namespaceIs(s, name), identity(name, other), true},
+			{"another namespace", namespaceIs(s, name), identity(other, name), name == other},
+			{"a namespace's begin", namespaceIs(s, name+"*"), identity(other, name), strings.HasPrefix(other, name)},
+			{"a namespace's end", namespaceIs(s, "*"+name), identity(other, name), strings.HasSuffix(other, name)},
+			{"a principal's end", principalIs(s, "*/sa/"+name), identity(namespace, other), strings.HasSuffix("/sa/"+other, "/sa/"+name)},
+			{"a principal", principalIs(s, "d/ns/"+namespace+"/sa/"+name), identity(namespace, other), name == other},
+			{"a trust domain", trustDomainIs(s, name), "spiffe://" + other + "/ns/a/sa/b", name == other},
+		} {
+			if got := matches(t, c.is, c.text); got != c.want {
+				t.Fatalf("%s of %q matches %s: %v, want %v", c.what, name, c.text, got, c.want)
+			}
+		}
+	})
+}
+
+// matches says whether one of the identities that a principal is about is a text.
+func matches(t *rapid.T, p *rbacv3.Principal, text string) bool {
+	if list := p.GetOrIds().GetIds(); list != nil {
+		for _, one := range list {
+			if matches(t, one, text) {
+				return true
+			}
+		}
+		return false
+	}
+	switch m := p.GetAuthenticated().GetPrincipalName().GetMatchPattern().(type) {
+	case *matcherv3.StringMatcher_Exact:
+		return m.Exact == text
+	case *matcherv3.StringMatcher_Prefix:
+		return strings.HasPrefix(text, m.Prefix)
+	case *matcherv3.StringMatcher_Suffix:
+		return strings.HasSuffix(text, m.Suffix)
+	case *matcherv3.StringMatcher_SafeRegex:
+		return regexp.MustCompile(`\A(?:` + m.SafeRegex.GetRegex() + `)\z`).MatchString(text)
+	default:
+		t.Fatalf("a matcher %T", m)
+		return false
+	}
+}
+
+// TestTemplates: a segment is whatever has no slash, and text is text.
+func TestTemplates(t *testing.T) {
+	for _, c := range []struct {
+		template, path string
+		want           bool
+	}{
+		{"/a/{*}/b", "/a/x/b", true},
+		{"/a/{*}/b", "/a/[x]/b", true},
+		{"/a/{*}/b", "/a/x*|\"%2f/b", true},
+		{"/a/{*}/b", "/a//b", false},
+		{"/a/{*}/b", "/a/x/y/b", false},
+		{"/a/{**}", "/a/", true},
+		{"/a/{**}", "/a", false},
+		{"/a/{**}/c", "/a/x/y/c", true},
+		{"/a/{*}.html", "/a/index.html", true},
+		{"/a/{*}.html", "/a/indexXhtml", false},
+		{"/a.b/{*}", "/aXb/c", false},
+		{"/{*}/{*}/{**}", "/a/b/c/d", true},
+	} {
+		if got := regexp.MustCompile(`\A(?:` + template(c.template) + `)\z`).MatchString(c.path); got != c.want {
+			t.Errorf("%s takes %s: %v, want %v", c.template, c.path, got, c.want)
+		}
+	}
+}

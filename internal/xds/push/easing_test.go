@@ -1,0 +1,165 @@
+package push_test
+
+import (
+	"testing"
+	"time"
+
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+)
+
+const (
+	permissive = security.PeerAuthentication_MutualTLS_PERMISSIVE
+	strict     = security.PeerAuthentication_MutualTLS_STRICT
+	disable    = security.PeerAuthentication_MutualTLS_DISABLE
+)
+
+// modes makes one listener that says what a proxy takes of its peers.
+func modes() push.Generator {
+	return push.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
+		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(v.Key.PeerModes(v.Snapshot).Easing()))}
+	}}
+}
+
+// securely gives a proxy with an identity.
+func securely(p *mesh.Proxy) *mesh.Proxy {
+	p.Metadata.IstioVersion = "1.31.0"
+	return p
+}
+
+// peers is a mesh of a server and a client.
+type peers struct {
+	*fixture
+	server, client *proxy
+}
+
+func withPeers(t *testing.T, first security.PeerAuthentication_MutualTLS_Mode, test func(*peers)) {
+	t.Helper()
+	inBubble(t, 1, push.Options{Generators: []push.Generator{modes()}}, func(f *fixture) {
+		f.mesh.SetPeers(first)
+		f.mesh.SetMutualTLS("s0", pushtest.Proxy(0, "default").Addresses[0].String())
+		f.settle()
+		p := &peers{f, f.connect(securely(pushtest.Proxy(0, "default"))), f.connect(securely(pushtest.Proxy(1, "other")))}
+		p.takes(first)
+		test(p)
+	})
+}
+
+// takes wants the server to take that, as far as it knows.
+func (p *peers) takes(want security.PeerAuthentication_MutualTLS_Mode) {
+	p.t.Helper()
+	p.server.read()
+	if got := p.server.has[api.ListenerType]["virtualInbound"]; got != want.String() {
+		p.t.Errorf("after %s the server takes %s, want %s", time.Since(p.began()), got, want)
+	}
+}
+
+func (p *peers) began() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func TestServersTakeBothWhileCallersAreTold(t *testing.T) {
+	for _, c := range []struct {
+		was, is security.PeerAuthentication_MutualTLS_Mode
+	}{
+		{disable, strict}, {strict, disable}, {permissive, disable},
+	} {
+		t.Run(c.was.String()+" to "+c.is.String(), func(t *testing.T) {
+			withPeers(t, c.was, func(p *peers) {
+				p.mesh.SetPeers(c.is)
+				time.Sleep(100 * time.Millisecond)
+				p.want(p.client.read()) // nothing, before the server takes both
+				p.takes(permissive)
+				time.Sleep(100 * time.Millisecond)
+				p.want(p.client.read()) // nor before it has put that to use
+				time.Sleep(200 * time.Millisecond)
+				p.takes(permissive)
+				p.want(p.client.read(), "EDS +1 -0")
+				time.Sleep(300 * time.Millisecond)
+				p.takes(permissive)
+				time.Sleep(400 * time.Millisecond)
+				p.takes(c.is)
+				p.want(p.client.read())
+			})
+		})
+	}
+}
+
+// TestServersTakeMoreAtOnce: what takes nothing from anybody has no steps.
+func TestServersTakeMoreAtOnce(t *testing.T) {
+	withPeers(t, strict, func(p *peers) {
+		p.mesh.SetPeers(permissive)
+		time.Sleep(50 * time.Millisecond)
+		p.takes(permissive)
+		p.want(p.client.read())
+	})
+	withPeers(t, disable, func(p *peers) {
+		p.mesh.SetPeers(permissive)
+		time.Sleep(100 * time.Millisecond)
+		p.takes(permissive)
+		p.want(p.client.read()) // servers first
+		time.Sleep(300 * time.Millisecond)
+		p.want(p.client.read(), "EDS +1 -0")
+	})
+}
+
+// TestStrictWaitsForNobodyWhoKnows: callers that use mutual TLS already need not be told.
+func TestStrictWaitsForNobodyWhoKnows(t *testing.T) {
+	withPeers(t, permissive, func(p *peers) {
+		p.mesh.SetPeers(strict)
+		time.Sleep(150 * time.Millisecond)
+		p.takes(permissive)
+		time.Sleep(150 * time.Millisecond)
+		p.takes(strict)
+	})
+}
+
+func TestCallersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
+	withPeers(t, disable, func(p *peers) {
+		p.mesh.SetPeers(strict)
+		for range 25 {
+			time.Sleep(100 * time.Millisecond)
+			p.takes(permissive) // the client reads nothing
+		}
+		time.Sleep(2 * time.Second)
+		p.takes(strict)
+	})
+}
+
+func TestCallersThatLeaveAreNotWaitedFor(t *testing.T) {
+	withPeers(t, disable, func(p *peers) {
+		p.mesh.SetPeers(strict)
+		for range 8 {
+			time.Sleep(100 * time.Millisecond)
+			p.takes(permissive)
+		}
+		p.client.c.Close()
+		time.Sleep(200 * time.Millisecond)
+		p.takes(strict)
+	})
+}
+
+// TestChangesOfMindEnd: whatever comes while servers take both, they end with what was said last, and other changes do not make it
+// take longer.
+func TestChangesOfMindEnd(t *testing.T) {
+	withPeers(t, disable, func(p *peers) {
+		for _, mode := range []security.PeerAuthentication_MutualTLS_Mode{strict, permissive, disable, strict, disable, permissive, strict} {
+			p.mesh.SetPeers(mode)
+			time.Sleep(130 * time.Millisecond)
+			p.takes(permissive)
+			p.client.read()
+		}
+		for range 20 {
+			p.mesh.EditRoutes()
+			p.mesh.SetSidecar(map[string]string{"nobody": "here"})
+			time.Sleep(100 * time.Millisecond)
+			p.server.read()
+			p.client.read()
+		}
+		p.takes(strict)
+	})
+}

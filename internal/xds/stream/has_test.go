@@ -1,0 +1,44 @@
+package stream
+
+import (
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// TestWhoNamesWhatItWants: gRPC applications that only serve ask for a listener by its name and for no clusters: they lack none. An
+// Envoy that has not asked for clusters will.
+func TestWhoNamesWhatItWants(t *testing.T) {
+	cluster := resource.FromBytes("c", api.ClusterType, []byte("c"))
+	listener, other := resource.FromBytes("l", api.ListenerType, []byte("l")), resource.FromBytes("other", api.ListenerType, []byte("o"))
+	shelf := func(list ...*resource.Resource) []*Shelf {
+		set, err := resource.NewSet(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []*Shelf{NewShelf(set)}
+	}
+	for name, test := range map[string]struct {
+		names []string
+		want  bool
+	}{"gRPC": {[]string{"l"}, true}, "Envoy": {nil, false}} {
+		m := New(Options{Mode: SotW})
+		m.Step(Ready{World: NewWorld(map[string][]*Shelf{api.ClusterType: shelf(cluster), api.ListenerType: shelf(listener, other)}, nil)})
+		for _, a := range m.Step(Request{TypeURL: api.ListenerType, Names: test.names}) {
+			if s, ok := a.(Send); ok {
+				m.Step(Sent{})
+				m.Step(Request{TypeURL: api.ListenerType, Names: test.names, Nonce: s.Nonce, Version: "1"})
+			}
+		}
+		if got := m.Has(api.ListenerType, listener); !got {
+			t.Errorf("%s has no listener", name)
+		}
+		if got := m.Has(api.ClusterType, cluster); got != test.want {
+			t.Errorf("%s lacks no cluster: %v", name, got)
+		}
+		if got := m.TookAll(); got != test.want {
+			t.Errorf("%s has taken everything: %v", name, got)
+		}
+	}
+}

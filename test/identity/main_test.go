@@ -1,0 +1,16 @@
+package identity
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+)
+
+var (
+	rounds   = flag.Int("rounds", 0, "how often roots are rotated, and the authority is taken away, besides once")
+	programs = flag.String("bin", "", "the directory of the programs; empty: they are built")
+)
+
+func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
