@@ -48,6 +48,7 @@ func TestCommandLine(t *testing.T) {
 		{"completion", "completion bash", nil, 0, "__start_pilot-agent", ""},
 		{"completion of roles", "__complete proxy r", nil, 0, "router\n", ""},
 		{"capture with a bad value", "istio-iptables --dry-run -m MAGIC", nil, 1, "", "pilot-agent: "},
+		{"capture undone, dry", "istio-clean-iptables --dry-run", nil, 0, "", "nothing is removed"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
@@ -76,6 +77,8 @@ func (c *controlPlane) set(messages ...proto.Message) {
 		case *clusterv3.Cluster:
 			r.Name = m.GetName()
 		case *listenerv3.Listener:
+			r.Name = m.GetName()
+		case *corev3.TypedExtensionConfig:
 			r.Name = m.GetName()
 		default:
 			c.t.Fatalf("%T is not a resource of this control plane", m)
@@ -171,7 +174,7 @@ func (c *controlPlane) note(r *discoveryv3.DeltaDiscoveryRequest) {
 func (c *controlPlane) push(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, sent map[string]int) (<-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, typeURL := range []string{api.ClusterType, api.ListenerType, api.NameTableType} {
+	for _, typeURL := range []string{api.ClusterType, api.ExtensionType, api.ListenerType, api.NameTableType} {
 		if v, asked := sent[typeURL]; !asked || v == c.version {
 			continue
 		}

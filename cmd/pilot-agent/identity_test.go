@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,14 +96,18 @@ func secured(t *testing.T, l *listenerv3.Listener, certificate, roots string) *l
 	return l
 }
 
-// fromAgent asks for a secret as istiod has Envoy ask.
+// fromAgent asks for a secret as istiod has Envoy ask. Those of files have a server of their own beside another one's.
 func fromAgent(name string) *tlsv3.SdsSecretConfig {
+	cluster := "sds-grpc"
+	if strings.HasPrefix(name, "file-") {
+		cluster = "sds-files-grpc"
+	}
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ResourceApiVersion: corev3.ApiVersion_V3, InitialFetchTimeout: durationpb.New(0),
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
 			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
 			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
-				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: "sds-grpc"},
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: cluster},
 			}}},
 		}},
 	}}

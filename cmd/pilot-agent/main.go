@@ -36,7 +36,7 @@ func run() int {
 	signal.Notify(hangup, syscall.SIGHUP)
 	root := command.New(command.Options{
 		Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Hurry: hurry, Hangup: hangup,
-		Extra: captureCommand,
+		Extra: captureCommands,
 	})
 	err := root.ExecuteContext(ctx)
 	var ended *envoy.ExitError
@@ -51,10 +51,10 @@ func run() int {
 	}
 }
 
-// captureCommand is istio-iptables, which images without that program call by way of the agent. Its log goes to the
-// standard error, for a dry run prints rules on the standard output.
-func captureCommand(logs *obs.LogOptions) []*cobra.Command {
-	return []*cobra.Command{capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
+// captureCommands are istio-iptables, which images without that program call by way of the agent, and its undoing. Their log
+// goes to the standard error, for a dry run prints rules on the standard output.
+func captureCommands(logs *obs.LogOptions) []*cobra.Command {
+	open := func() (iptables.Environment, error) {
 		options := *logs
 		options.Out = os.Stderr
 		l, err := obs.NewLogs(options)
@@ -62,5 +62,9 @@ func captureCommand(logs *obs.LogOptions) []*cobra.Command {
 			return iptables.Environment{}, err
 		}
 		return iptables.System(l.Scope(obs.DefaultScope), os.Stdout), nil
-	})}
+	}
+	return []*cobra.Command{
+		capture.New(os.LookupEnv, capture.SystemUsers(), open),
+		capture.NewClean(os.LookupEnv, capture.SystemUsers(), open),
+	}
 }

@@ -150,7 +150,7 @@ func (a *agent) live(ctx, serving context.Context, group *errgroup.Group, l net.
 		Envoy: a.asked(), Readiness: a.readiness, Metrics: a.metrics, Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
 		Quit: request(a.quitNow), Drain: request(a.drainNow),
 		Names:  a.nameTable,
-		Probes: &probe.Handler{Prober: probe.NewProber(a.Node.Addresses[0]), Probes: a.Probes, Log: a.Log},
+		Probes: &probe.Handler{Prober: a.prober(), Probes: a.Probes, Log: a.Log},
 	})
 	group.Go(func() error { return status.Serve(serving, l, handler) })
 	group.Go(func() error {

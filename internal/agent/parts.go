@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,8 +40,6 @@ const (
 	fileSocket = "./var/run/secrets/credential-uds/files-socket"
 	// modules is where Wasm modules are kept.
 	modules = "./var/lib/istio/data"
-	// revokedFile has lists of what the mesh's authorities revoked.
-	revokedFile = "/var/run/secrets/istio/crl/ca-crl.pem"
 )
 
 // parts are what runs beside Envoy, besides the status port: all that it may ask for is served before it starts.
@@ -97,7 +96,7 @@ func (a *agent) openSecrets(p *parts) error {
 	store := secret.NewStore()
 	a.metrics.Expiries(store.Expiries)
 	files := &secret.Files{
-		Store: store, Revoked: existing(revokedFile), Log: a.Log, Failed: a.metrics.FileSecretFailed,
+		Store: store, Revoked: revokedFiles(), Log: a.Log, Failed: a.metrics.FileSecretFailed,
 		Watch: watch.Options{Settle: a.Environment.Security.FileSettle, Logger: a.Log},
 	}
 	path := a.identitySocket()
@@ -124,9 +123,15 @@ func (a *agent) openSecrets(p *parts) error {
 	return nil
 }
 
+// revokedFiles are where lists may be of what the mesh's authorities revoked: beside the roots, where our control plane puts them, and
+// where Istio's injection mounts its own.
+func revokedFiles() []string {
+	return []string{"./var/run/secrets/istio/ca-crl.pem", "./var/run/secrets/istio/crl/ca-crl.pem"}
+}
+
 // openIdentity finds where the workload's certificate comes from: files, which are given, or the authority.
 func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.Named, error) {
-	if named := identityFiles(); named != nil {
+	if named := a.identityFiles(); named != nil {
 		a.Log.Info("the workload's certificate is in files", "certificate", named[0].Chain)
 		return named, nil
 	}
@@ -142,9 +147,14 @@ func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.Named, err
 	return nil, a.trust(a.Config)
 }
 
-// identityFiles are the files with the workload's certificate, where somebody else brings it; nil if nobody does.
-func identityFiles() []secret.Named {
+// identityFiles are the files with the workload's certificate, where somebody else brings it; nil if nobody does. What the agent
+// itself writes for others, and starts with again, is not such.
+func (o Options) identityFiles() []secret.Named {
+	own := []string{filepath.Clean(o.Environment.Security.Output), filepath.Clean(o.Environment.Security.Provisioned)}
 	for _, dir := range []string{credentials, mounted} {
+		if slices.Contains(own, filepath.Clean(dir)) {
+			continue
+		}
 		chain, key, roots := filepath.Join(dir, "cert-chain.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "root-cert.pem")
 		if existing(chain) != "" && existing(key) != "" && existing(roots) != "" {
 			return []secret.Named{{Name: secret.Workload, Chain: chain, Key: key}, {Name: secret.Roots, Roots: roots}}
@@ -157,7 +167,7 @@ func identityFiles() []secret.Named {
 func HasIdentity(config *meshconfig.ProxyConfig, env environment.Environment) bool {
 	o := Options{Config: config, Environment: env}
 	return env.Security.CAAddress != "" || config.GetControlPlaneAuthPolicy() != meshconfig.AuthenticationPolicy_NONE ||
-		identityFiles() != nil || socket.Live(o.identitySocket())
+		o.identityFiles() != nil || socket.Live(o.identitySocket())
 }
 
 // existing gives a path if there is a file.
@@ -182,8 +192,12 @@ func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *ide
 		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64, Asked: a.metrics.Asked, Log: a.Log,
 	}
 	if s.Output != "" {
+		who := identity.Owner
+		if a.Environment.XDS.GRPCBootstrap != "" {
+			who = identity.Group // the application is another user
+		}
 		o.Written = func(chain, key, roots []byte) {
-			if err := identity.Output(s.Output, time.Now(), chain, key, roots); err != nil {
+			if err := identity.Output(s.Output, who, time.Now(), chain, key, roots); err != nil {
 				a.Log.Error("OUTPUT_CERTS: "+err.Error()+"; the proxy has the new certificate all the same", "dir", s.Output)
 			}
 		}
@@ -293,9 +307,18 @@ func (a *agent) openMonitor(p *parts) error {
 	if err != nil {
 		return fmt.Errorf("proxy configuration field %q: %w", "readinessProbe", err)
 	}
-	monitor.Prober, monitor.Proxy, monitor.Tell, monitor.Log = probe.NewProber(a.Node.Addresses[0]), a.readiness.Check, p.relay.SetHealth, a.Log
+	monitor.Prober, monitor.Proxy, monitor.Tell, monitor.Log = a.prober(), a.readiness.Check, p.relay.SetHealth, a.Log
 	p.run = append(p.run, monitor.Run)
 	return nil
+}
+
+// prober asks the application how it is.
+func (o Options) prober() *probe.Prober {
+	at := o.Node.Addresses[0]
+	if o.Environment.ProbeLocalhost {
+		at = bootstrap.Localhost(o.Node.Addresses)
+	}
+	return probe.NewProber(at)
 }
 
 // discoverySocket is the socket that Envoy gets its configuration from, "" if it asks the control plane itself.

@@ -16,9 +16,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
-// Memory is a Store without an API server: entries are of this replica alone, and a source of config.
+// Memory is a Store without an API server: entries are of this replica alone, and a source of config. With [OpenMemory] they are
+// kept in a file besides.
 type Memory struct {
 	now func() time.Time
+	// file is where entries are kept, "" for nowhere.
+	file string
 
 	mu      sync.Mutex
 	version uint64
@@ -45,7 +48,11 @@ func (m *Memory) Name() string { return "workloads" }
 
 // Run tells the mesh of entries until the context ends.
 func (m *Memory) Run(ctx context.Context, out chan<- mesh.Batch) error {
-	batch := mesh.Batch{{Op: mesh.Synced, Source: m.Name()}}
+	batch, err := m.take()
+	if err != nil {
+		return err
+	}
+	batch = append(batch, mesh.Event{Op: mesh.Synced, Source: m.Name()})
 	for {
 		if len(batch) > 0 {
 			select {
@@ -59,7 +66,6 @@ func (m *Memory) Run(ctx context.Context, out chan<- mesh.Batch) error {
 			return nil
 		case <-m.wake:
 		}
-		var err error
 		if batch, err = m.take(); err != nil {
 			return err
 		}
@@ -138,7 +144,7 @@ func (m *Memory) Create(_ context.Context, e *Entry) error {
 		return ErrConflict
 	}
 	m.set(k, (&held{Entry: *e, created: m.now()}).copied())
-	return nil
+	return m.save()
 }
 
 // change changes an entry that is as it was read.
@@ -151,7 +157,7 @@ func (m *Memory) change(e *Entry, f func(*held) *held) error {
 		return ErrConflict
 	}
 	m.set(k, f(is.copied()))
-	return nil
+	return m.save()
 }
 
 // Annotate changes annotations.

@@ -124,8 +124,12 @@ func atSocket(t *testing.T, l *listenerv3.Listener, path string, table *Table, v
 				continue
 			}
 			for i := range table.Generators {
-				if g := &table.Generators[i]; g.TypeURL == api.RouteType {
-					routes := unmarshal(t, g.Named(v, m.GetRds().GetRouteConfigName()).Body, new(routev3.RouteConfiguration))
+				g := &table.Generators[i]
+				if g.TypeURL != api.RouteType {
+					continue
+				}
+				if r := g.Named(v, m.GetRds().GetRouteConfigName()); r != nil {
+					routes := unmarshal(t, r.Body, new(routev3.RouteConfiguration))
 					m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
 				}
 			}

@@ -96,8 +96,6 @@ func meshLater(field string) string {
 		return "has no effect: the control plane makes no certificates for other names than its own"
 	case "ca":
 		return "has no effect: certificates are signed here, or by way of Kubernetes (EXTERNAL_CA)"
-	case "verifyCertificateAtClient":
-		return "has no effect: DestinationRules say whose certificates are believed"
 	case "serviceScopeConfigs":
 		return "has no effect: it is for ambient mode, which is not served"
 	case "zoneAwareLbSetting":

@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -31,7 +32,8 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 	saved := 0
 	for seed := range uint64(meshes) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		m := fixture.New(t, []byte(everyResolution+namespacesThatHide), []byte(providersThatComeAndGo+namespacesAreChosen))
+		fetching := []snapshot.KeyFetching{snapshot.FetchedByControlPlane, snapshot.FetchedByBoth, snapshot.FetchedByProxies}[seed%3]
+		m := fixture.NewWith(t, snapshot.Features{KeyFetching: fetching, PersistentSessions: true}, []byte(everyResolution+namespacesThatHide), []byte(providersThatComeAndGo+namespacesAreChosen))
 		table := NewTable(Options{})
 		var followers []*follower
 		for _, proxy := range []string{
@@ -39,6 +41,8 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 			"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
 			"{namespace: other, addresses: [10.1.0.9], locality: r/a, network: near, node: n1, certificate: [chain, key, roots]}",
 			"{namespace: default, addresses: [10.1.0.2], cluster: remote, dnsCapture: true, network: far}",
+			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, generator: grpc}",
+			"{namespace: other, addresses: [10.1.0.4], generator: grpc}",
 			"{type: router, account: gw}", "{type: router, cluster: remote, account: gw}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a, istio: ingressgateway}, identity: true}",
 		} {
 			p := fixture.Proxy(t, []byte(proxy))
@@ -104,6 +108,7 @@ var names = func() []string {
 		"http.80", "http.8080", "http.9080", "https.443.https.a.default", "https.443.https.b.other", "https.443.https.a.other",
 		"0.0.0.0_443_dns.example.com", "0.0.0.0_443", "0.0.0.0_443_*.example.com",
 		"0.0.0.0_9080_tcp", "10.96.0.9_9080_tcp", "10.9.0.1_9080_tcp", "0.0.0.0_80_dns.example.com", "10.1.0.1_9080_tcp",
+		listener.PoliciesExtension,
 	}
 	for _, host := range []string{"static.default.svc.cluster.local", "a.default.svc.cluster.local", "b.other.svc.cluster.local", "dns.example.com", "one.example.com", "x.example.com"} {
 		for _, port := range []uint32{80, 9080} {
@@ -225,7 +230,8 @@ func randomEdit(r *rand.Rand) string {
 	name, namespace := pick("a", "b"), pick("default", "other")
 	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
-	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "Ingress", "Namespace")) {
+	session := pick(meta, meta, fmt.Sprintf("metadata: {name: %s, namespace: %s, labels: {%s}}\n", name, namespace, pick("istio.io/persistent-session: 'sid:/a'", "istio.io/persistent-session-header: x-session")))
+	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "RequestAuthentication", "Ingress", "Namespace")) {
 	case api.Ingress:
 		return "kind: Ingress\n" + meta + fmt.Sprintf("spec: {%srules: [{host: %s, http: {paths: [{path: %s, pathType: %s, backend: {service: {name: %s, port: {%s}}}}]}}]}\n",
 			pick("", "", "defaultBackend: {service: {name: static, port: {number: 80}}}, ", "tls: [{hosts: [dns.example.com], secretName: cert}], ", "ingressClassName: theirs, "),
@@ -265,7 +271,7 @@ func randomEdit(r *rand.Rand) string {
 			return fmt.Sprintf("kind: Service\nmetadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}}\n", name, namespace) +
 				fmt.Sprintf("spec: {clusterIP: 10.96.0.9, externalIPs: [%s], ports: [{name: tls, port: 15443}]}\n", pick("203.0.113.1", "203.0.113.2", "203.0.113.1, 203.0.113.2"))
 		}
-		return "kind: Service\n" + meta + fmt.Sprintf("spec: {%s}\n", pick(
+		return "kind: Service\n" + session + fmt.Sprintf("spec: {%s}\n", pick(
 			"clusterIP: 10.96.0.9, selector: {app: a}, ports: [{name: http, port: 80}, {name: tcp, port: 9080}]",
 			"clusterIP: 10.96.0.9, ports: [{name: grpc, port: 9080}]",
 			"clusterIP: 10.96.0.9, internalTrafficPolicy: Local, ports: [{name: http, port: 80}]",
@@ -277,7 +283,7 @@ func randomEdit(r *rand.Rand) string {
 			pick("address: 10.1.0.1", "address: 10.1.0.4", "address: vm.example.com", "network: far", "network: far, serviceAccount: a", "address: 10.1.0.4, network: far, serviceAccount: a"), pick("a", "b"))
 	case api.ServiceEntry:
 		hosts := pick("dns.example.com", "dns.example.com", "x.example.com", "a."+namespace+".svc.cluster.local", `"*.example.com"`)
-		return "kind: ServiceEntry\n" + meta + fmt.Sprintf("spec: {hosts: [%s], %s, exportTo: [%s]}\n", hosts, pick(
+		return "kind: ServiceEntry\n" + session + fmt.Sprintf("spec: {hosts: [%s], %s, exportTo: [%s]}\n", hosts, pick(
 			"resolution: DYNAMIC_DNS, ports: [{name: http, number: 80, protocol: HTTP}, {name: tls, number: 9080, protocol: TLS}]",
 			"resolution: STATIC, workloadSelector: {labels: {app: a}}, ports: [{name: tcp, number: 9080, protocol: TCP}]",
 			"resolution: DNS, ports: [{name: web, number: 9080, protocol: HTTP}]",
@@ -308,6 +314,12 @@ func randomEdit(r *rand.Rand) string {
 			pick("", "selector: {matchLabels: {app: a}}, "), pick(
 				"rules: [{from: [{source: {namespaces: [default]}}]}]", "action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]",
 				"action: CUSTOM, provider: {name: ask}, rules: [{}]", "action: AUDIT, rules: [{}]",
+			))
+	case api.RequestAuthentication:
+		return "kind: RequestAuthentication\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%sjwtRules: [%s]}\n",
+			pick("", "selector: {matchLabels: {app: a}}, "), pick(
+				"", "{issuer: a, jwks: '{\"kty\": \"oct\", \"k\": \"YQ\"}'}", "{issuer: 'https://dns.example.com'}, {issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys'}",
+				"{issuer: b, jwksUri: 'https://dns.example.com:80/keys', timeout: 3s}", "{issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys', outputPayloadToHeader: x}",
 			))
 	case api.PeerAuthentication:
 		return "kind: PeerAuthentication\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",

@@ -17,7 +17,7 @@ import (
 )
 
 // randomNews gives an event about what no object of the config cluster says: services and endpoints of another cluster, which
-// account may read Secrets, and Secrets; and a text about it.
+// account may read Secrets, keys of token issuers, and Secrets; and a text about it.
 func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 	if r.IntN(3) == 0 {
 		e.Op = mesh.Delete
@@ -25,7 +25,7 @@ func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 	cluster := mesh.ClusterID([]string{"remote", "third"}[r.IntN(2)])
 	key := mesh.ServiceKey{Namespace: "default", Host: mesh.Hostname([]string{"static", "a", "only-there"}[r.IntN(3)] + ".default.svc.cluster.local")}
 	from := config.Key{Kind: api.Service, Namespace: "default", Name: string(key.Host)}
-	switch r.IntN(5) {
+	switch r.IntN(6) {
 	case 0, 1:
 		s := mesh.Service{
 			ServiceKey: key, Provider: mesh.Kubernetes, Cluster: cluster, Resolution: mesh.Static, From: from,
@@ -43,10 +43,16 @@ func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 		}.Sealed()
 	case 3:
 		e.Right = &mesh.Right{Account: mesh.Account{Cluster: []mesh.ClusterID{"Kubernetes", "remote"}[r.IntN(2)], Namespace: "default", Name: "gw"}, Allowed: r.IntN(2) == 0}
+	case 4:
+		e.KeySet = &mesh.KeySet{
+			Source: []mesh.KeySource{{URI: "http://static.default.svc.cluster.local/keys"}, {URI: "https://dns.example.com:80/keys"}, {Issuer: "https://dns.example.com"}}[r.IntN(3)],
+			Text:   []string{"", `{"keys":[{"k":"YQ","kty":"oct"}]}`, `{"keys":[{"k":"Yg","kty":"oct"}]}`}[r.IntN(3)],
+			Fault:  []string{"", "away"}[r.IntN(2)],
+		}
 	default:
 		e.Config = randomSecret(r)
 	}
-	return e, fmt.Sprintf("%s of %+v %+v %+v %+v\n", e.Op, e.Service, e.Shard, e.Right, e.Config)
+	return e, fmt.Sprintf("%s of %+v %+v %+v %+v %+v\n", e.Op, e.Service, e.Shard, e.Right, e.KeySet, e.Config)
 }
 
 // randomSecret gives a Secret with a certificate, or who may have one of another namespace.

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"slices"
+
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -8,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/translate/grpc"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/translate/nametable"
 	"github.com/meshpilot/meshpilot/internal/translate/patch"
@@ -48,7 +51,8 @@ type Generator struct {
 
 // Table is all generators, and how much they have done.
 type Table struct {
-	// Generators are in the order in which resources are sent: what others point to goes first.
+	// Generators are, those for Envoys, those for gRPC and those for agents each, in the order in which resources are sent: what
+	// others point to goes first.
 	Generators []Generator
 	// Computed is, by type URL, how many resources were really made since the start.
 	Computed map[string]func() uint64
@@ -73,26 +77,35 @@ func NewTable(o Options) *Table {
 	p := patching{patch.New(), clusters, listeners, routes}
 	ofClusters := func(g Generator) Generator { return p.all(g, clusterPatches, p.Clusters) }
 	ofListeners := func(g Generator) Generator { return p.all(g, listenerPatches, p.Listeners) }
+	forEnvoy := []Generator{
+		ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Touched: cluster.Touched, Scope: clusterScope}),
+		ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Touched: cluster.Touched, Scope: resolvedScope}),
+		ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.HandedOn, Touched: cluster.HandedOnTouched, Scope: handedOnScope}),
+		ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound, Inbound: true}),
+		p.addedClusters(),
+		{TypeURL: api.EndpointType, Named: endpoints.Named, Every: endpoints.Every, Affected: endpoints.Affected, Scope: endpointScope},
+		{TypeURL: api.ExtensionType, Named: listeners.Extension, Touched: listeners.OutboundTouched, Scope: extensionScope},
+		p.extensions(),
+		{TypeURL: api.ExtensionType, Named: listeners.Policies, Touched: listeners.PoliciesTouched, Inbound: true, Scope: policyScope},
+		ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Own, Touched: listeners.OwnTouched, Inbound: true}),
+		ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope}),
+		ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Gateway, Touched: listeners.GatewayTouched, Scope: gatewayScope}),
+		p.addedListeners(),
+		p.named(Generator{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope}),
+		{TypeURL: api.SecretType, Named: secrets.Named, Affected: secrets.Affected, Touched: secret.Touched, Scope: secret.Scope, Local: secret.OfFiles},
+	}
+	for i := range forEnvoy {
+		forEnvoy[i] = only(forEnvoy[i], false)
+	}
+	e := grpc.Envoy{Clusters: clusters, Endpoints: endpoints, Routes: routes}
+	applications := grpc.NewGenerator(e)
+	forAgents := []Generator{
+		{TypeURL: api.NameTableType, All: names.All, Touched: nametable.Touched, Scope: nametable.Scope},
+		{TypeURL: api.ProxyConfigType, All: proxyConfigs.All, Touched: proxyconfig.Touched, Scope: proxyconfig.Scope},
+	}
 	return &Table{
-		Generators: []Generator{
-			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Outbound, Update: clusters.OutboundSince, Touched: cluster.Touched, Scope: clusterScope}),
-			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Resolved, Update: clusters.ResolvedSince, Touched: cluster.Touched, Scope: resolvedScope}),
-			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.HandedOn, Touched: cluster.HandedOnTouched, Scope: handedOnScope}),
-			ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound, Inbound: true}),
-			p.addedClusters(),
-			{TypeURL: api.EndpointType, Named: endpoints.Named, Every: endpoints.Every, Affected: endpoints.Affected, Scope: endpointScope},
-			{TypeURL: api.ExtensionType, Named: listeners.Extension, Touched: listeners.OutboundTouched, Scope: extensionScope},
-			p.extensions(),
-			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Own, Touched: listeners.OwnTouched, Inbound: true}),
-			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope}),
-			ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Gateway, Touched: listeners.GatewayTouched, Scope: gatewayScope}),
-			p.addedListeners(),
-			p.named(Generator{TypeURL: api.RouteType, Named: routes.Named, Affected: routes.Affected, Scope: routeScope}),
-			{TypeURL: api.SecretType, Named: secrets.Named, Affected: secrets.Affected, Touched: secret.Touched, Scope: secret.Scope, Local: secret.OfFiles},
-			{TypeURL: api.NameTableType, All: names.All, Touched: nametable.Touched, Scope: nametable.Scope},
-			{TypeURL: api.ProxyConfigType, All: proxyConfigs.All, Touched: proxyconfig.Touched, Scope: proxyconfig.Scope},
-		},
-		Conflicts: func(v *view.View) []config.Problem { return append(listeners.Problems(v), p.problems(v)...) },
+		Generators: slices.Concat(forEnvoy, proxyless(applications, e), forAgents),
+		Conflicts:  func(v *view.View) []config.Problem { return append(listeners.Problems(v), p.problems(v)...) },
 		Computed: map[string]func() uint64{
 			api.ClusterType:     clusters.Computed,
 			api.EndpointType:    endpoints.Computed,
@@ -154,7 +167,7 @@ func gatewayScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := listenerScope(k)
-	scope.Gateway, scope.Server, scope.Policies = k.Gateway, k.Server, k.Policies
+	scope.Gateway, scope.Server, scope.Policies, scope.PoliciesInside = k.Gateway, k.Server, k.Policies, k.PoliciesInside
 	if k.Keys == view.KeysRefused { // what else is known of keys is no matter of listeners
 		scope.Keys = k.Keys
 	}
@@ -166,9 +179,20 @@ func extensionScope(k view.Key) view.Key {
 	k.Bound = false
 	scope := listenerScope(k)
 	if k.Type == mesh.RouterProxy {
-		scope.Gateway, scope.Server, scope.Policies = k.Gateway, k.Server, k.Policies
+		scope.Gateway, scope.Server, scope.Policies, scope.PoliciesInside = k.Gateway, k.Server, k.Policies, k.PoliciesInside
 	}
 	scope.Patches.Listeners = k.Patches.Listeners
+	return scope
+}
+
+// policyScope: who may call is a matter of the policies, and of where those who are asked about it are to the proxy. Proxies
+// without policies share that they have none.
+func policyScope(k view.Key) view.Key {
+	if k.Policies == (snapshot.PolicyNames{}) {
+		return view.Key{}
+	}
+	scope := clusterScope(k)
+	scope.Policies = k.Policies
 	return scope
 }
 

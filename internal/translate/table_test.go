@@ -14,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -151,6 +152,10 @@ spec:
   - applyTo: EXTENSION_CONFIG
     patch: {operation: ADD, value: {name: added, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}}
 ---
+kind: AuthorizationPolicy
+metadata: {name: who}
+spec: {action: DENY, rules: [{to: [{operation: {paths: [/admin]}}]}]}
+---
 kind: ConfigMap
 metadata: {name: roots}
 data:
@@ -163,17 +168,20 @@ data:
 	}
 	patched := full
 	patched.Patches = m.Snapshot().PatchNames(snapshot.Patched{Type: full.Type, Namespace: full.Namespace})
+	patched.Policies = snapshot.PolicyNames{Authorization: "default/who;"}
 	router := full
 	router.Type, router.Inbound = mesh.RouterProxy, ""
 	router.Gateway = view.GatewayKey{
 		Names: m.Snapshot().GatewayNames("default", nil), Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02",
 	}
+	application := full
+	application.Proxyless, application.Addresses = true, "10.9.9.9"
 	for _, g := range NewTable(Options{}).Generators {
 		if g.Scope == nil {
 			continue
 		}
 		made := 0
-		for _, k := range []view.Key{full, patched, router} {
+		for _, k := range []view.Key{full, patched, router, application} {
 			whole, part := everything(g, view.Build(m.Snapshot(), k)), everything(g, view.Build(m.Snapshot(), g.Scope(k)))
 			if !slices.EqualFunc(whole, part, func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version }) {
 				t.Errorf("%s: other resources for the scope alone", g.TypeURL)
@@ -194,7 +202,7 @@ func everything(g Generator, v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, name := range []string{
 		"80", "http.8080", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
-		"10.9.0.1_9080_tcp", "configmap://default/roots", "added",
+		"10.9.0.1_9080_tcp", "configmap://default/roots", "added", listener.PoliciesExtension,
 	} {
 		list = append(list, g.Named(v, name))
 	}

@@ -55,6 +55,9 @@ func GRPC(in GRPCInput) ([]byte, error) {
 		n.Metadata.Fields[name] = value
 	}
 	n.Metadata.Fields["GENERATOR"] = structpb.NewStringValue("grpc") // what the control plane makes for such clients
+	if in.CertificateDir == "" {                                     // see mesh.NodeMetadata: gRPC refuses what asks for a certificate that it does not have
+		n.Metadata.Fields["MESHPILOT_IDENTITY"] = structpb.NewStringValue("none")
+	}
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(n)
 	if err != nil {
 		return nil, fmt.Errorf("gRPC bootstrap: %w", err)

@@ -137,14 +137,22 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 // variables gives those of the environment and, of files, the ones that it has not. A later file counts before an earlier one.
 func (f *flags) variables(o Options) (environment.Variables, error) {
 	vars := environment.List(o.Environ)
+	machine := false
 	for _, path := range slices.Backward(f.envFiles) {
 		more, err := environment.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("--envFile: %w", err)
 		}
-		vars = vars.WithDefaults(more)
+		vars, machine = vars.WithDefaults(more), machine || more != nil
 	}
-	return vars, nil
+	if !machine {
+		return vars, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the name of this machine: %w", err)
+	}
+	return environment.OfMachine(vars, name), nil
 }
 
 // readProbes gives the probes of the application that kubelet asks the agent for.

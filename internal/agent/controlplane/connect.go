@@ -149,6 +149,9 @@ func (t Target) tls(name string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the agent's certificate: %w", err)
 	}
+	if t.Token != "" && pair.Leaf.NotAfter.Before(time.Now()) {
+		return config, nil // of a machine that was off for long; a server would end the handshake
+	}
 	config.Certificates = []tls.Certificate{pair}
 	return config, nil
 }

@@ -151,7 +151,7 @@ func roots(explicit string, s environment.Security) (string, error) {
 		path = explicit
 	case exists(mountedRoots):
 		return mountedRoots, nil
-	case s.Provisioned != "":
+	case s.Provisioned != "" && (exists(filepath.Join(s.Provisioned, provisionedRoots)) || !exists(s.MeshRoots)):
 		return filepath.Join(s.Provisioned, provisionedRoots), nil // it may be put there later
 	case s.FileMounted && s.ClientFiles.Roots != "":
 		path = s.ClientFiles.Roots

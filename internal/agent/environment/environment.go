@@ -53,6 +53,9 @@ type Environment struct {
 
 	// Probes are kubelet's questions to the application, which the agent puts (ISTIO_KUBE_APP_PROBERS, JSON); "" for none.
 	Probes string
+	// ProbeLocalhost has the agent ask the application at localhost, and not at the workload's address
+	// (REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION): a machine may not have the address that others know it by.
+	ProbeLocalhost bool
 
 	// Metadata is for the node: ISTIO_META_NAME=value gives NAME, ISTIO_METAJSON_ANY={...} gives its members.
 	Metadata map[string]any
@@ -94,6 +97,7 @@ func Parse(vars Variables) (Environment, error) {
 		EnvoyPrometheusPort: r.port("ENVOY_PROMETHEUS_PORT", 15090),
 		Application:         r.application("ISTIO_PROMETHEUS_ANNOTATIONS"),
 		Probes:              r.vars["ISTIO_KUBE_APP_PROBERS"],
+		ProbeLocalhost:      r.boolean("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", false),
 		Security:            r.security(),
 		XDS:                 r.xds(),
 		DNS:                 r.dns(),

@@ -63,6 +63,9 @@ func TestParse(t *testing.T) {
 		{"Wasm", []string{"WASM_INSECURE_REGISTRIES=a:5000, b", "WASM_MODULE_EXPIRY=1h", "WASM_PURGE_INTERVAL=1m", "WASM_HTTP_REQUEST_TIMEOUT=1s", "WASM_HTTP_REQUEST_MAX_RETRIES=0"}, func(e *Environment) {
 			e.Wasm = Wasm{Insecure: []string{"a:5000", "b"}, Expiry: time.Hour, Purge: time.Minute, Timeout: time.Second}
 		}},
+		{"beside gRPC without a proxy", []string{"ISTIO_META_GENERATOR=grpc"}, func(e *Environment) {
+			e.Metadata, e.XDS.GRPCBootstrap = map[string]any{"GENERATOR": "grpc"}, "./etc/istio/proxy/grpc-bootstrap.json"
+		}},
 		{"ports and mark", []string{"ENVOY_STATUS_PORT=1", "ENVOY_PROMETHEUS_PORT=65535", "MESHPILOT_SOCKET_MARK=0x539"}, func(e *Environment) {
 			e.EnvoyStatusPort, e.EnvoyPrometheusPort, e.SocketMark = 1, 65535, 1337
 		}},

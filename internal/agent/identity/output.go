@@ -1,7 +1,9 @@
 package identity
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,15 +20,24 @@ const (
 	current = "..data"
 )
 
+// Readers are who may read what Output writes.
+type Readers fs.FileMode
+
+// Owner is the agent's user alone, Group its group too: applications of other users, which share the directory with it.
+const (
+	Owner Readers = 0o600
+	Group Readers = 0o640
+)
+
 // Output writes a certificate, its key and the roots into a directory, as kubelet writes what it mounts: all of it is switched
-// over at once, so that nobody reads a certificate and another one's key. Files are for their owner only.
-func Output(dir string, now time.Time, chain, key, roots []byte) error {
+// over at once, so that nobody reads a certificate and another one's key.
+func Output(dir string, who Readers, now time.Time, chain, key, roots []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write certificates: %w", err)
 	}
 	old, _ := os.Readlink(filepath.Join(dir, current)) // there is none at first
 	version := ".." + strconv.FormatInt(now.UnixNano(), 36)
-	if err := writeVersion(dir, version, chain, key, roots); err != nil {
+	if err := writeVersion(dir, version, who, chain, key, roots); err != nil {
 		_ = os.RemoveAll(filepath.Join(dir, version)) // it is of no use to anybody
 		return fmt.Errorf("write certificates: %w", err)
 	}
@@ -36,13 +47,25 @@ func Output(dir string, now time.Time, chain, key, roots []byte) error {
 	return nil
 }
 
-func writeVersion(dir, version string, chain, key, roots []byte) error {
-	if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+func writeVersion(dir, version string, who Readers, chain, key, roots []byte) error {
+	mode := fs.FileMode(who)
+	path := filepath.Join(dir, version)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	// Who may read files may enter the directory, whatever the umask is. That its files are of the group of the directory around it
+	// (setgid, as Kubernetes has volumes with an fsGroup) stays.
+	if err := os.Chmod(path, mode|mode>>2&0o111|info.Mode()&fs.ModeSetgid); err != nil {
 		return err
 	}
 	files := map[string][]byte{keyFile: key, chainFile: chain, rootsFile: roots}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, version, name), content, 0o600); err != nil {
+		file := filepath.Join(path, name)
+		if err := errors.Join(os.WriteFile(file, content, 0o600), os.Chmod(file, mode)); err != nil {
 			return err
 		}
 	}

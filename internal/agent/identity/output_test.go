@@ -21,7 +21,7 @@ func TestOutput(t *testing.T) {
 	root := pki.Authority("root")
 	write := func() {
 		leaf := root.Issue(&x509.Certificate{})
-		if err := Output(dir, time.Now(), leaf.CertificatePEM(), leaf.KeyPEM(), root.CertificatePEM()); err != nil {
+		if err := Output(dir, Owner, time.Now(), leaf.CertificatePEM(), leaf.KeyPEM(), root.CertificatePEM()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +62,15 @@ func TestOutput(t *testing.T) {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, chainFile), filepath.Join(dir, keyFile)); err != nil {
 		t.Error(err)
 	}
-	if err := Output(filepath.Join(dir, keyFile, "x"), time.Now(), nil, nil, nil); err == nil {
+	if err := Output(dir, Group, time.Now(), nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{keyFile: 0o640, current: 0o750} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("for the group, %s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if err := Output(filepath.Join(dir, keyFile, "x"), Owner, time.Now(), nil, nil, nil); err == nil {
 		t.Error("no error where there can be no directory")
 	}
 }

@@ -21,6 +21,9 @@ const (
 	askTimeout = 30 * time.Second
 	// headerTimeout bounds how long a client may take to say what it wants.
 	headerTimeout = 10 * time.Second
+	// idleTimeout is how long its connection is kept for the next, and maxHeader bounds its headers, in bytes.
+	idleTimeout = 2 * time.Minute
+	maxHeader   = 64 << 10
 	// pagePath begins the paths of pages.
 	pagePath = "/debug/"
 )
@@ -32,7 +35,7 @@ func (r *Relay) ServeQuestions(ctx context.Context, l net.Listener) error {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, &questions{relay: r})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pagePath, r.servePage)
-	server := &http.Server{ReadHeaderTimeout: headerTimeout, Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.ProtoMajor == 2 && strings.HasPrefix(q.Header.Get("Content-Type"), "application/grpc") {
 			rpc.ServeHTTP(w, q)
 			return

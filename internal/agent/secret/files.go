@@ -21,8 +21,8 @@ const system = "system"
 // wants them, and those that are given names.
 type Files struct {
 	Store *Store
-	// Revoked is a file with lists of revoked certificates that goes with the mesh's roots; "" for none.
-	Revoked string
+	// Revoked are the places where a file with lists of revoked certificates may be, or come to be, that goes with the mesh's roots.
+	Revoked []string
 	Watch   watch.Options
 	Log     *slog.Logger
 	// Failed is told of files that cannot be used.
@@ -60,6 +60,11 @@ func (f *Files) Run(ctx context.Context, always ...Named) error {
 	defer all.Wait()
 	for _, n := range always {
 		all.Go(func() { f.watch(ctx, n) })
+	}
+	quiet := f.Watch
+	quiet.Logger = nil // most meshes have no such file
+	for _, path := range f.Revoked {
+		all.Go(func() { watch.File(ctx, path, quiet, f.revoke) })
 	}
 	watched := map[string]bool{}
 	for {
@@ -108,15 +113,17 @@ func (f *Files) watch(ctx context.Context, n Named) {
 		f.pair(ctx, n)
 		return
 	}
-	revoked := ""
-	if n.Name == Roots {
-		revoked = f.Revoked
+	f.both(ctx, n.Name, n.Roots, "", func(roots, _ []byte) (Secret, error) { return Trust(roots) })
+}
+
+// revoke takes lists of revoked certificates. Envoy would refuse the roots with wrong ones, and then know nobody.
+func (f *Files) revoke(lists []byte) {
+	if err := checkRevoked(lists); err != nil {
+		f.fail(Roots, fmt.Errorf("lists of revoked certificates: %w", err))
+		return
 	}
-	f.both(ctx, n.Name, n.Roots, revoked, func(roots, revoked []byte) (Secret, error) {
-		s, err := Trust(roots)
-		s.Revoked = revoked
-		return s, err
-	})
+	f.Log.Info("lists of revoked certificates read")
+	f.Store.Revoke(lists)
 }
 
 // pair watches a certificate and its key. They are written one after the other: until both are of one pair the last one stays.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,10 +28,19 @@ type world struct {
 
 func start(t *testing.T, named ...Named) *world {
 	t.Helper()
+	return startRevoking(t, "", named...)
+}
+
+// startRevoking has lists of revoked certificates come in a file.
+func startRevoking(t *testing.T, revoked string, named ...Named) *world {
+	t.Helper()
 	w := &world{}
 	w.Files = &Files{
 		Store: NewStore(), Log: slog.New(slog.DiscardHandler), Failed: func() { w.failures.Add(1) },
 		Watch: watch.Options{Settle: time.Millisecond, Poll: 50 * time.Millisecond},
+	}
+	if revoked != "" {
+		w.Revoked = []string{revoked}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -162,4 +172,32 @@ func TestJoin(t *testing.T) {
 	if want := string(a) + string(b); err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
+}
+
+// TestRevoked: lists of revoked certificates go with the mesh's roots, whoever brings these, and with nothing else; wrong ones leave
+// those that there were.
+func TestRevoked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ca-crl.pem")
+	root := pki.Authority("root")
+	trust, err := Trust(root.CertificatePEM())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startRevoking(t, path)
+	w.Store.Set(Roots, trust)
+	w.Store.Set("others", trust)
+	first, second := root.Revoke(), root.Revoke(root.Certificate.SerialNumber)
+	put(t, path, first)
+	w.await(t, Roots, func(s Secret) bool { return bytes.Equal(s.Revoked, first) })
+	put(t, path, append(slices.Clone(second), "no PEM"...))
+	for deadline := time.Now().Add(patience); w.failures.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody complains of a wrong list")
+		}
+	}
+	w.Store.Set(Roots, trust) // somebody brings the roots anew
+	w.await(t, Roots, func(s Secret) bool { return bytes.Equal(s.Revoked, first) })
+	put(t, path, second)
+	w.await(t, Roots, func(s Secret) bool { return bytes.Equal(s.Revoked, second) })
+	w.await(t, "others", func(s Secret) bool { return s.Revoked == nil })
 }

@@ -75,3 +75,17 @@ func Join(texts ...[]byte) ([]byte, error) {
 	}
 	return out.Bytes(), nil
 }
+
+// checkRevoked looks at lists of revoked certificates in PEM. None at all is well too.
+func checkRevoked(text []byte) error {
+	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil || block.Type != "X509 CRL" {
+			return errors.New("there is something else than lists in PEM")
+		}
+		if _, err := x509.ParseRevocationList(block.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}

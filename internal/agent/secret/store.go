@@ -37,6 +37,7 @@ type Versioned struct {
 type Store struct {
 	mu      sync.Mutex
 	secrets map[string]Versioned
+	revoked []byte
 	changed chan struct{}
 	version uint64
 }
@@ -46,10 +47,28 @@ func NewStore() *Store {
 	return &Store{secrets: map[string]Versioned{}, changed: make(chan struct{})}
 }
 
-// Set sets the secret of a name. One that is equal to what is there is no change.
+// Set sets the secret of a name. One that is equal to what is there is no change. The mesh's roots, whoever brings them, come to have
+// the lists of Revoke.
 func (s *Store) Set(name string, secret Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.set(name, secret)
+}
+
+// Revoke sets the lists of revoked certificates that go with the mesh's roots, in PEM.
+func (s *Store) Revoke(lists []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = lists
+	if roots, ok := s.secrets[Roots]; ok {
+		s.set(Roots, roots.Secret)
+	}
+}
+
+func (s *Store) set(name string, secret Secret) {
+	if name == Roots {
+		secret.Revoked = s.revoked
+	}
 	if old, ok := s.secrets[name]; ok && old.equal(secret) {
 		return
 	}

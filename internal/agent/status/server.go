@@ -17,7 +17,11 @@ import (
 
 const (
 	readHeaderTimeout = 10 * time.Second
-	closeTimeout      = time.Second
+	// readTimeout bounds how long it may take to come, and idleTimeout how long a connection is kept for the next.
+	readTimeout, idleTimeout = 30 * time.Second, 2 * time.Minute
+	// maxHeader bounds its headers, in bytes.
+	maxHeader    = 64 << 10
+	closeTimeout = time.Second
 )
 
 // Options are what the port serves.
@@ -116,7 +120,9 @@ func fromHere(log *slog.Logger, do func()) http.HandlerFunc {
 
 // Serve serves on the listener until the context ends.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout}
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	select {

@@ -249,6 +249,30 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 	l.fails(cluster80("revoked"), "any", "revoked")
 }
 
+// TestEnvoyTakesServersThatNobodyVouchesFor: where the mesh says that servers are not checked unasked, what a rule asks for still is.
+func TestEnvoyTakesServersThatNobodyVouchesFor(t *testing.T) {
+	dir := t.TempDir()
+	roots := pki.Authority("roots")
+	file := filepath.Join(dir, "roots.pem")
+	if err := os.WriteFile(file, roots.CertificatePEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := tlsServer(t, roots.Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}}), roots)
+	strange := tlsServer(t, pki.Authority("strange").Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}}), roots)
+	policy := func(tls string) string { return "trafficPolicy: {tls: {" + tls + "}}" }
+	l := newLab(t, entry("unasked", policy("mode: SIMPLE"), strange)+
+		entry("asked", policy("mode: SIMPLE, insecureSkipVerify: false"), strange)+
+		entry("names", policy("mode: SIMPLE, subjectAltNames: [server.example.com]"), strange)+
+		entry("authority", policy("mode: SIMPLE, caCertificates: "+file), server)+
+		entry("another", policy("mode: SIMPLE, caCertificates: "+file), strange),
+		[3]string{}, "verifyCertificateAtClient: false")
+	l.reaches(cluster80("unasked"), "other.example.com", "other.example.com||[http/1.1]")
+	l.fails(cluster80("asked"), "server.example.com", "CERTIFICATE_VERIFY_FAILED")
+	l.fails(cluster80("names"), "server.example.com", "CERTIFICATE_VERIFY_FAILED")
+	l.reaches(cluster80("authority"), "other.example.com", "other.example.com||[http/1.1]")
+	l.fails(cluster80("another"), "server.example.com", "CERTIFICATE_VERIFY_FAILED")
+}
+
 // tlsServer answers with the server name, the last part of the client's name and the protocols that it was offered.
 func tlsServer(t *testing.T, own, roots *pki.Pair) string {
 	t.Helper()

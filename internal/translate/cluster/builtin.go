@@ -46,7 +46,7 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	}
 	if in.Name == mesh.DynamicDNSCluster {
 		tls := in.Settings.Mesh.GetOutboundTrafficPolicy().GetTls()
-		transport{tls: tls, mesh: in.Settings.Mesh, proxy: in.Proxy, credentials: true}.apply(c, http)
+		transport{tls: tls, mesh: in.Settings.Mesh, features: in.Settings.Features, proxy: in.Proxy, credentials: true}.apply(c, http)
 		applyDynamic(c, in.Proxy, http)
 	} else {
 		applyType(c, clusterv3.Cluster_ORIGINAL_DST)

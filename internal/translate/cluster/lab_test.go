@@ -35,12 +35,12 @@ type lab struct {
 }
 
 // newLab starts a sidecar of namespace "default" with the label "app: lab", and the certificate of the files chain, key and
-// roots.
-func newLab(t *testing.T, config string, certificate [3]string) *lab {
+// roots, in a mesh with this configuration.
+func newLab(t *testing.T, config string, certificate [3]string, meshConfig ...string) *lab {
 	t.Helper()
 	envoy.Require(t)
 	l := &lab{t: t, pusher: push.New(push.Options{Generators: labGenerators()})}
-	l.pusher.Publish(fixture.New(t, []byte(config), nil).Snapshot(), snapshot.Delta{All: true})
+	l.pusher.Publish(fixture.New(t, []byte(config), []byte(strings.Join(meshConfig, "\n"))).Snapshot(), snapshot.Delta{All: true})
 	address := envoy.FreeAddress(t)
 	l.client = &http.Client{Timeout: patience, Transport: &http.Transport{
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("tcp", address) },

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
@@ -20,6 +21,7 @@ import (
 type transport struct {
 	tls           *networking.ClientTLSSettings
 	mesh          *meshconfig.MeshConfig
+	features      snapshot.Features
 	proxyProtocol *networking.TrafficPolicy_ProxyProtocol
 	proxy         Proxy
 	// credentials says that tls may name secrets that are not for everyone: it is for chosen proxies.
@@ -48,7 +50,7 @@ const (
 // transport gives what connections of the cluster are wrapped in.
 func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) transport {
 	return transport{
-		tls: p.GetTls(), mesh: in.Settings.Mesh, proxyProtocol: p.GetProxyProtocol(), proxy: in.Proxy, automatic: in.automatic(p),
+		tls: p.GetTls(), mesh: in.Settings.Mesh, features: in.Settings.Features, proxyProtocol: p.GetProxyProtocol(), proxy: in.Proxy, automatic: in.automatic(p),
 		credentials: in.Rule != nil && in.Rule.Selects, service: in.Service, port: port, name: in.Name(), accounts: decodeAccounts(in.Accounts),
 	}
 }
@@ -103,7 +105,7 @@ func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	if len(names) == 0 && t.service != nil && t.service.Provider == mesh.External {
 		names = t.service.Accounts
 	}
-	skip := t.tls.GetInsecureSkipVerify().GetValue()
+	skip := t.takesAny(names)
 	if skip {
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
 			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
@@ -116,8 +118,28 @@ func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	}
 	// Without a name given, Envoy takes it from the request's host, and without names to expect it expects that one.
 	auto := t.tls.GetSni() == ""
-	http.autoTLSNames(auto, auto && len(t.tls.GetSubjectAltNames()) == 0 && !skip)
+	http.autoTLSNames(auto, auto && len(t.tls.GetSubjectAltNames()) == 0 && !skip && t.checksUnasked())
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: t.tls.GetSni()}
+}
+
+// checksUnasked says whether a server's authority and name are checked where the user names neither: unless the user, or else the
+// mesh, says otherwise (MeshConfig.verifyCertificateAtClient, VERIFY_CERTIFICATE_AT_CLIENT).
+func (t transport) checksUnasked() bool {
+	if own := t.tls.GetInsecureSkipVerify(); own != nil {
+		return !own.GetValue()
+	}
+	all := t.mesh.GetVerifyCertificateAtClient() //nolint:staticcheck // deprecated, and nothing has taken its place
+	return !t.features.TakeAnyServer && (all == nil || all.GetValue())
+}
+
+// takesAny says that any certificate is taken. Envoy checks names only together with an authority, so a user who gives names is given
+// the usual authorities too.
+func (t transport) takesAny(names []string) bool {
+	if t.tls.GetInsecureSkipVerify().GetValue() {
+		return true
+	}
+	asked := t.tls.GetCaCertificates() != "" || t.tls.GetCredentialName() != "" || t.tls.GetCaCrl() != "" || len(names) > 0
+	return !asked && !t.checksUnasked()
 }
 
 // betweenProxies makes the client side of mutual TLS between proxies (mode ISTIO_MUTUAL): with the proxy's own certificate, a

@@ -26,15 +26,23 @@ func (c Caller) inView(n mesh.Network) bool {
 	return false
 }
 
-// behind gives the gateways through which the caller reaches an endpoint. none: it is reached directly.
+// behind gives the gateways through which the caller reaches an endpoint, and whether it reaches it directly instead.
 //
 // An endpoint is reached directly in the caller's own network, in one that is not known, and in one that has no gateways. A
-// caller that does not know its network goes through gateways wherever there are some.
-func (c Caller) behind(e *mesh.Endpoint) []mesh.NetworkGateway {
+// caller that does not know its network goes through gateways wherever there are some. Where there are some of which no address is
+// known, there is no way at present.
+func (c Caller) behind(e *mesh.Endpoint) (gateways []mesh.NetworkGateway, direct bool) {
 	if e.Network == "" || e.Network == c.Network {
-		return nil
+		return nil, true
 	}
-	return c.Gateways.Of(e.Network, e.Cluster)
+	gateways = c.Gateways.Of(e.Network, e.Cluster)
+	return gateways, len(gateways) == 0 && !c.Gateways.Unknown(e.Network)
+}
+
+// throughGateway says that the caller reaches an endpoint by gateways.
+func (c Caller) throughGateway(e *mesh.Endpoint) bool {
+	gateways, _ := c.behind(e)
+	return len(gateways) > 0
 }
 
 // reaches says whether the caller has an address of the gateway's family. One of which nothing is known is taken to have both.
@@ -63,8 +71,8 @@ func (in Input) routed(groups []*group, m member) []*group {
 		direct := &group{locality: g.locality, priority: g.priority}
 		for _, e := range g.endpoints {
 			weight := min(uint64(e.weight)*scale, highest)
-			gateways := in.Caller.behind(e.Endpoint)
-			if len(gateways) == 0 {
+			gateways, reached := in.Caller.behind(e.Endpoint)
+			if reached {
 				if e.Address != "" {
 					direct.add(weighted{e.Endpoint, uint32(weight)})
 				}

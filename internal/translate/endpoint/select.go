@@ -19,7 +19,7 @@ func (in Input) selected(m member) []*mesh.Endpoint {
 		case e.ServicePort != name, !covers(m.labels, e.Labels):
 		case e.Health == mesh.Draining && !sessions, e.Health == mesh.Unhealthy && m.healthyOnly:
 		case !in.local(e), !in.Caller.inView(e.Network):
-		case e.Address == "" && len(in.Caller.behind(e)) == 0: // nobody knows the way
+		case e.Address == "" && !in.Caller.throughGateway(e): // nobody knows the way
 		case e.Address != "" && !resolved && !fixed(e.Address): // EDS refuses names
 		default:
 			list = append(list, e)

@@ -34,7 +34,13 @@ func Scope(k view.Key) view.Key {
 
 // All gives the ProxyConfig, always one. istiod answers only where ISTIO_MULTIROOT_MESH is set; an agent asks only where
 // PROXY_CONFIG_XDS_AGENT is, and what asks is answered here.
+//
+// While the roots of our own authority are not known, as when a control plane starts, there is none: an agent that was told less than
+// it knows would stop to trust what others still have, or have just got.
 func (g *Generator) All(v *view.View) []*resource.Resource {
+	if v.Settings.RootsComing {
+		return nil
+	}
 	return []*resource.Resource{g.configs.Do(v.Settings, encoded)}
 }
 

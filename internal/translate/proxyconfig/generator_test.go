@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
@@ -124,5 +125,22 @@ func TestProblems(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestRootsThatAreComing: who is told of fewer authorities than there are would refuse those who have certificates of the others.
+func TestRootsThatAreComing(t *testing.T) {
+	m, g := fixture.New(t, nil, nil), NewGenerator()
+	proxies := func() int { return len(g.All(m.View(fixture.Proxy(t, nil)))) }
+	if n := proxies(); n != 1 {
+		t.Errorf("without an authority there are %d ProxyConfigs", n)
+	}
+	m.Send(mesh.Event{Settings: &mesh.Settings{RootsComing: true}})
+	if n := proxies(); n != 0 {
+		t.Errorf("before its roots are known there are %d ProxyConfigs", n)
+	}
+	m.Send(mesh.Event{Settings: &mesh.Settings{Roots: []string{certificate("a", true)}}})
+	if n := proxies(); n != 1 {
+		t.Errorf("with its roots there are %d ProxyConfigs", n)
 	}
 }

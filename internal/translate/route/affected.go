@@ -98,7 +98,7 @@ func portsOf(hosts []mesh.Hostname, views ...*view.View) (ports map[uint32]bool,
 			if svc == nil {
 				continue
 			}
-			if svc.Resolution == mesh.Alias || hashes(v.DestinationRule(h)) {
+			if svc.Resolution == mesh.Alias || hashes(v.DestinationRule(h)) || sessionOf(v, svc) != (mesh.Session{}) {
 				return nil, false
 			}
 			for _, p := range svc.Ports {

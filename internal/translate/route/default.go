@@ -4,6 +4,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/view"
@@ -23,10 +24,14 @@ func serviceRoute(in hostInput) *routev3.Route {
 			action.HashPolicy = []*routev3.RouteAction_HashPolicy{p}
 		}
 	}
-	return &routev3.Route{
+	r := &routev3.Route{
 		Name: defaultRoute, Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action},
 		Decorator: &routev3.Decorator{Operation: operation(string(in.names.host), in.names.port) + "/*"},
 	}
+	if in.session != (mesh.Session{}) {
+		r.TypedPerFilterConfig = map[string]*anypb.Any{sessionFilter: packed(sessionConfig(in.session))}
+	}
+	return r
 }
 
 func forwardAll(cluster string) *routev3.RouteAction {

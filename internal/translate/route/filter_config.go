@@ -7,16 +7,25 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
-// filterConfigs gives what a rule wants of HTTP filters that idle otherwise.
-func filterConfigs(r *networking.HTTPRoute) map[string]*anypb.Any {
+// filterConfigs gives what a rule wants of HTTP filters that idle otherwise. Of several destinations with sessions the first one's
+// counts, as in Istio.
+func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.Any {
 	configs := map[string]*anypb.Any{}
 	if f := fault(r.GetFault()); f != nil {
 		configs[faultFilter] = packed(f)
 	}
 	if c := r.GetCorsPolicy(); c != nil {
 		configs[corsFilter] = packed(cors(c))
+	}
+	for _, d := range r.GetRoute() {
+		if s := t.target(d.GetDestination()).session; s != (mesh.Session{}) {
+			configs[sessionFilter] = packed(sessionConfig(s))
+			break
+		}
 	}
 	return configs
 }

@@ -34,9 +34,10 @@ type routesInput struct {
 	forwarded bool
 }
 
-// target is a destination host that is another name of a service, or whose DestinationRule hashes.
+// target is a destination host that is another name of a service, or that has persistent sessions, or whose DestinationRule hashes.
 type target struct {
 	host, service mesh.Hostname
+	session       mesh.Session
 	rule          *snapshot.DestinationRule
 	// port is what destinations without one mean, 0 for the port where requests were caught: gateways know better.
 	port uint32
@@ -87,7 +88,7 @@ func (t *translation) routes() []*routev3.Route {
 
 // applies says whether a match can hold for requests of this View's proxies on this port.
 func (t *translation) applies(m *networking.HTTPMatchRequest) bool {
-	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.bound(m.GetGateways()) && !t.elsewhere[m] && !needsClaims(m)
+	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.bound(m.GetGateways()) && !t.elsewhere[m]
 }
 
 // route translates one match of a rule, nil if the rule says nothing of what to do with a request.
@@ -107,7 +108,7 @@ func (t *translation) route(r *networking.HTTPRoute, m *networking.HTTPMatchRequ
 		return nil
 	}
 	out.Decorator = &routev3.Decorator{Operation: t.operation(out)}
-	out.TypedPerFilterConfig = filterConfigs(r)
+	out.TypedPerFilterConfig = t.filterConfigs(r)
 	return out
 }
 

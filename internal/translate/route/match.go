@@ -2,31 +2,17 @@ package route
 
 import (
 	"cmp"
+	"maps"
 	"slices"
-	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
-
-// claimsPrefix begins the header names by which matches mean claims of a verified token instead.
-const claimsPrefix = "@request.auth.claims"
-
-// needsClaims says that a match asks for claims of a token. Until requests are authenticated such a match never holds.
-func needsClaims(m *networking.HTTPMatchRequest) bool {
-	isClaim := func(headers map[string]*networking.StringMatch) bool {
-		for name := range headers {
-			if strings.HasPrefix(name, claimsPrefix) {
-				return true
-			}
-		}
-		return false
-	}
-	return isClaim(m.GetHeaders()) || isClaim(m.GetWithoutHeaders())
-}
 
 // routeMatch translates a match; nil matches everything.
 func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
@@ -36,10 +22,16 @@ func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	}
 	setPath(out, m.GetUri())
 	out.CaseSensitive = wrapperspb.Bool(!m.GetIgnoreUriCase())
+	out.DynamicMetadata = slices.Concat(claimMatches(m.GetHeaders(), false), claimMatches(m.GetWithoutHeaders(), true))
 	for name, s := range m.GetHeaders() {
-		out.Headers = append(out.Headers, headerMatch(name, s))
+		if _, claim := token.RoutingClaim(name); !claim {
+			out.Headers = append(out.Headers, headerMatch(name, s))
+		}
 	}
 	for name, s := range m.GetWithoutHeaders() {
+		if _, claim := token.RoutingClaim(name); claim {
+			continue
+		}
 		h := headerMatch(name, s)
 		h.InvertMatch = true
 		// A request without the header is without that value, too: Envoy would otherwise want the header to be there.
@@ -62,6 +54,20 @@ func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	}
 	slices.SortFunc(out.QueryParameters, func(a, b *routev3.QueryParameterMatcher) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// claimMatches gives what matches by claims of a token among matches of headers. Without says that requests must not have them: those
+// without a token have none.
+func claimMatches(headers map[string]*networking.StringMatch, without bool) []*matcherv3.MetadataMatcher {
+	var list []*matcherv3.MetadataMatcher
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if path, ok := token.RoutingClaim(name); ok {
+			m := token.Claim(path, stringMatch(headers[name]))
+			m.Invert = without
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 func boolRank(b bool) int {
@@ -125,5 +131,6 @@ func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 // takesAll says that no request gets past a match.
 func takesAll(m *routev3.RouteMatch) bool {
 	p, isPrefix := m.GetPathSpecifier().(*routev3.RouteMatch_Prefix)
-	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 && len(m.GetQueryParameters()) == 0
+	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 && len(m.GetQueryParameters()) == 0 &&
+		len(m.GetDynamicMetadata()) == 0
 }

@@ -116,7 +116,7 @@ func (p *planner) service(svc *mesh.Service, port uint32) *planned {
 		}
 	}
 	if h.routes == nil {
-		h.retry = p.v.Settings.Mesh.GetDefaultHttpRetryPolicy()
+		h.retry, h.session = p.v.Settings.Mesh.GetDefaultHttpRetryPolicy(), sessionOf(p.v, svc)
 		if rule := p.v.DestinationRule(svc.Host); hashes(rule) {
 			h.rule = rule
 			p.from = append(p.from, rule.From...)
@@ -177,6 +177,7 @@ func (p *planner) input(vs *snapshot.VirtualService, in routesInput) (routesInpu
 	var targets []target
 	for _, host := range in.uses.hosts {
 		t := target{host: host, service: destination.Host(p.v, host)}
+		t.session = sessionOf(p.v, p.v.Service(t.service))
 		if rule := p.v.DestinationRule(t.service); hashes(rule) {
 			t.rule = rule
 			from = append(slices.Clip(from), rule.From...)

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
 // Unhonoured gives a Problem for everything that a valid VirtualService says and that changes nothing, HTTP, TLS and TCP
@@ -17,7 +18,7 @@ import (
 func Unhonoured(vs *networking.VirtualService) []config.Problem {
 	var w warnings
 	for i, r := range vs.GetHttp() {
-		w.httpRoute(fmt.Sprintf("http[%d]", i), r)
+		w.httpRoute(fmt.Sprintf("http[%d]", i), vs, r)
 	}
 	for i, r := range vs.GetTcp() {
 		for j, m := range r.GetMatch() {
@@ -36,11 +37,12 @@ func (w *warnings) add(field, reason string) {
 	w.list = append(w.list, config.Problem{Field: "spec." + field, Reason: reason, Severity: config.Warning})
 }
 
-func (w *warnings) httpRoute(path string, r *networking.HTTPRoute) {
+func (w *warnings) httpRoute(path string, vs *networking.VirtualService, r *networking.HTTPRoute) {
 	for i, m := range r.GetMatch() {
-		at := fmt.Sprintf("%s.match[%d]", path, i)
-		w.claims(at+".headers", m.GetHeaders())
-		w.claims(at+".withoutHeaders", m.GetWithoutHeaders())
+		if at := fmt.Sprintf("%s.match[%d]", path, i); !atGateways(vs, m) {
+			w.claims(at+".headers", m.GetHeaders(), "never")
+			w.claims(at+".withoutHeaders", m.GetWithoutHeaders(), "always")
+		}
 	}
 	w.headers(path+".headers", r.GetHeaders())
 	for i, d := range r.GetRoute() {
@@ -49,10 +51,19 @@ func (w *warnings) httpRoute(path string, r *networking.HTTPRoute) {
 	w.fault(path+".fault", r.GetFault())
 }
 
-func (w *warnings) claims(path string, headers map[string]*networking.StringMatch) {
+// atGateways says whether a match is for some gateway, where tokens are checked before requests are routed.
+func atGateways(vs *networking.VirtualService, m *networking.HTTPMatchRequest) bool {
+	gateways := vs.GetGateways()
+	if len(m.GetGateways()) > 0 {
+		gateways = m.GetGateways()
+	}
+	return slices.ContainsFunc(gateways, func(name string) bool { return name != snapshot.MeshGateway }) || len(vs.GetHosts()) == 0 // a delegate's root says
+}
+
+func (w *warnings) claims(path string, headers map[string]*networking.StringMatch, holds string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		if strings.HasPrefix(name, claimsPrefix) {
-			w.add(path+"["+name+"]", "requests are not authenticated by token yet: the match never holds")
+		if _, ok := token.RoutingClaim(name); ok {
+			w.add(path+"["+name+"]", "no token is checked where sidecars route what their workloads send, only at gateways: the match "+holds+" holds")
 		}
 	}
 }

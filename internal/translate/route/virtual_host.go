@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
@@ -20,9 +21,11 @@ type hostInput struct {
 	lost string
 	// routes are those of a VirtualService; nil stands for the one route that a service has by itself.
 	routes *routes
-	// retry and rule are for the latter: the mesh's default retry policy, and the DestinationRule if it hashes.
-	retry *networking.HTTPRetry
-	rule  *snapshot.DestinationRule
+	// retry, session and rule are for the latter: the mesh's default retry policy, how callers come back to the endpoint that they
+	// had, and the DestinationRule if it hashes.
+	retry   *networking.HTTPRetry
+	session mesh.Session
+	rule    *snapshot.DestinationRule
 	// attempts tells the upstream how often a request was tried (x-envoy-attempt-count).
 	attempts bool
 }

@@ -36,10 +36,10 @@ func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 		case n.Store == mesh.KubernetesSecret && n.Namespace != p.Namespace:
 		case n.Store == mesh.KubernetesSecret && !n.Trust:
 			if p.Keys {
-				d.Private = append(d.Private, keys(n)...)
+				d.Private = append(d.Private, keysIn(s, p.ClusterID, n)...)
 			}
 		case p.Keys && n.Namespace == p.Namespace && n.Store == mesh.KubernetesSecret, slices.ContainsFunc(keys(n), configured.to):
-			d.Objects = append(d.Objects, keys(n)...)
+			d.Objects = append(d.Objects, keysIn(s, p.ClusterID, n)...)
 		}
 	}
 	return d

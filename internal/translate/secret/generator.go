@@ -27,11 +27,12 @@ func NewGenerator(may Policy) *Generator {
 	return &Generator{may: may, secrets: memo.New[input, secret]()}
 }
 
-// Scope gives the part of a Key that policies go by: where the proxies are, whether that is known, and which Gateways they serve.
+// Scope gives the part of a Key that policies go by: where the proxies are, whether that is known, and which Gateways they serve; and
+// in which cluster their Secrets are looked for.
 // The Sidecar is only there so that the View has its services in common with others.
 func Scope(k view.Key) view.Key {
 	return view.Key{
-		Keys: k.Keys, Namespace: k.Namespace, Sidecar: k.Sidecar, Gateway: view.GatewayKey{Names: k.Gateway.Names},
+		Keys: k.Keys, Namespace: k.Namespace, Cluster: k.Cluster, Sidecar: k.Sidecar, Gateway: view.GatewayKey{Names: k.Gateway.Names},
 	}
 }
 
@@ -45,7 +46,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if err != nil || !g.may(v, n) {
 		return nil
 	}
-	object := find(v.Snapshot, n)
+	object := find(v.Snapshot, v.Key.Cluster, n)
 	if object == nil {
 		return nil
 	}
@@ -58,7 +59,7 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 		return true
 	}
 	for k := range d.Configs {
-		if k.Kind == api.Secret || k.Kind == api.ConfigMap || opens(v, k) {
+		if k.Kind == api.Secret || k.Kind == api.RemoteSecret || k.Kind == api.ConfigMap || opens(v, k) {
 			return true
 		}
 	}
@@ -85,7 +86,7 @@ func (g *Generator) Affected(_, v *view.View, d snapshot.Delta, names []string) 
 		if err != nil {
 			continue
 		}
-		if opened && n.Store == mesh.GatewaySecret || slices.ContainsFunc(keys(n), func(k config.Key) bool { _, changed := d.Configs[k]; return changed }) {
+		if opened && n.Store == mesh.GatewaySecret || slices.ContainsFunc(keysIn(v.Snapshot, v.Key.Cluster, n), func(k config.Key) bool { _, changed := d.Configs[k]; return changed }) {
 			affected = append(affected, name)
 		}
 	}
@@ -117,8 +118,27 @@ func keys(n mesh.SecretName) []config.Key {
 	return list
 }
 
-func find(s *snapshot.Snapshot, n mesh.SecretName) *config.Config {
-	for _, k := range keys(n) {
+// keysIn gives the objects that a name may stand for which a proxy of a cluster asks for: those of its own cluster count before those
+// of the config cluster, as in Istio.
+func keysIn(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) []config.Key {
+	list := keys(n)
+	if n.Store != mesh.KubernetesSecret || !remote(s, cluster) {
+		return list
+	}
+	var own []config.Key
+	for _, k := range list {
+		own = append(own, mesh.RemoteSecretKey(cluster, k.Namespace, k.Name))
+	}
+	return append(own, list...)
+}
+
+// remote says that a proxy's cluster is another one than that of the configuration.
+func remote(s *snapshot.Snapshot, cluster mesh.ClusterID) bool {
+	return cluster != "" && s.Settings.Cluster != "" && cluster != s.Settings.Cluster
+}
+
+func find(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) *config.Config {
+	for _, k := range keysIn(s, cluster, n) {
 		if c := s.Config(k); c != nil {
 			return c
 		}

@@ -42,7 +42,7 @@ func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Probl
 	note := func(c *config.Config, severity config.Severity, key, reason string) {
 		list = append(list, config.Problem{Key: c.Key, Field: "data[" + key + "]", Reason: reason, Severity: severity, Origin: c.Origin})
 	}
-	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.ConfigMap)) {
+	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {
 		if !credential(c) && !refs.to(c.Key) {
 			continue
 		}
@@ -80,9 +80,9 @@ func credential(c *config.Config) bool {
 func judge(c *config.Config) verdict {
 	data := dataOf(c)
 	begun := func(r row) bool { return r.begun(data) }
-	n, _ := mesh.CredentialName(c.Name)
+	n, _ := mesh.CredentialName(local(c.Key).Name)
 	trusts := n.Trust || c.Kind == api.ConfigMap || slices.ContainsFunc(trustRows(), begun)
-	pairs := c.Kind == api.Secret && slices.ContainsFunc(pairRows(), begun)
+	pairs := c.Kind != api.ConfigMap && slices.ContainsFunc(pairRows(), begun)
 	var v verdict
 	if pairs || !trusts {
 		p, faults := pairOf(c)

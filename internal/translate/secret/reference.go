@@ -31,15 +31,17 @@ type references struct {
 // to says whether some field may mean the object. A name without a namespace means an object of the proxies' namespace,
 // which fields do not know: it may be any.
 func (r references) to(k config.Key) bool {
+	k = local(k)
 	return r.keys[k] || r.keys[config.Key{Kind: k.Kind, Name: k.Name}]
 }
 
 // missing gives a Problem for each field that means no object at all.
 func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	there := map[config.Key]bool{}
-	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.ConfigMap)) {
-		there[c.Key] = true
-		there[config.Key{Kind: c.Kind, Name: c.Name}] = true
+	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {
+		k := local(c.Key)
+		there[k] = true
+		there[config.Key{Kind: k.Kind, Name: k.Name}] = true
 	}
 	var list []config.Problem
 	for _, x := range r.list {
@@ -97,4 +99,12 @@ func (r *references) add(c *config.Config, field, credential string) {
 	for _, k := range ref.keys() {
 		r.keys[k] = true
 	}
+}
+
+// local gives the key under which fields mean an object: they do not say in which cluster it is.
+func local(k config.Key) config.Key {
+	if k.Kind == api.RemoteSecret {
+		k.Kind, k.Name = api.Secret, mesh.RemoteSecretName(k.Name)
+	}
+	return k
 }

@@ -128,12 +128,20 @@ func (g *generated) inPlace(t *testing.T, f *listenerv3.Filter) {
 		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: e.GetTypedConfig()}
 	}
 	m := new(hcmv3.HttpConnectionManager)
-	if f.GetTypedConfig().UnmarshalTo(m) != nil || m.GetRds() == nil {
+	if f.GetTypedConfig().UnmarshalTo(m) != nil {
 		return
 	}
-	routes, _ := g.named(t, api.RouteType, m.GetRds().GetRouteConfigName()).(*routev3.RouteConfiguration)
-	routes.ValidateClusters = nil
-	m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
+	for _, h := range m.GetHttpFilters() {
+		if h.GetConfigDiscovery() != nil {
+			e, _ := g.named(t, api.ExtensionType, h.GetName()).(*corev3.TypedExtensionConfig)
+			h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: e.GetTypedConfig()}
+		}
+	}
+	if m.GetRds() != nil {
+		routes, _ := g.named(t, api.RouteType, m.GetRds().GetRouteConfigName()).(*routev3.RouteConfiguration)
+		routes.ValidateClusters = nil
+		m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
+	}
 	a, err := anypb.New(m)
 	if err != nil {
 		t.Fatal(err)

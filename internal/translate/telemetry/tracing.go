@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"fmt"
 
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -97,7 +98,7 @@ func (m *maker) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
 	sampling := proxy.GetSampling()
 	if sampling <= 0 || sampling > 100 {
-		sampling = defaultSampling
+		sampling = min(max(cmp.Or(m.settings.Features.TraceSampling, defaultSampling), 0), 100)
 	}
 	if c.sampling != nil {
 		sampling = min(max(*c.sampling, 0), 100)

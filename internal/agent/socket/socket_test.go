@@ -1,0 +1,63 @@
+package socket
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestListen: a socket that a process left behind is not a server, and is replaced; one that somebody serves is left alone.
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run", "socket")
+	if Live(path) {
+		t.Error("a socket that is not there is served")
+	}
+	left, err := Listen(path, Ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Live(path) {
+		t.Error("it is not served")
+	}
+	if _, err := Listen(path, Ours); err == nil || !strings.Contains(err.Error(), "another process serves it") {
+		t.Errorf("a second server: %v", err)
+	}
+	left.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // it is one
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(path); err != nil || Live(path) {
+		t.Errorf("what a process left: %v, served %v", err, Live(path))
+	}
+	l, err := Listen(path, Everyone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("the socket is %v, %v", info, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket stays when it is closed")
+	}
+}
+
+func TestListenErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, strings.Repeat("x", 108)): "and may have 107",
+		filepath.Join(file, "socket"):                "not a directory",
+	} {
+		if _, err := Listen(path, Ours); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want …%s…", path, err, want)
+		}
+	}
+}

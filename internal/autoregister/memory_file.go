@@ -1,0 +1,93 @@
+package autoregister
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// keptEntry is an entry as the file of a Memory has it.
+type keptEntry struct {
+	Namespace   string            `json:"namespace"`
+	Name        string            `json:"name"`
+	Created     time.Time         `json:"created"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Spec        json.RawMessage   `json:"spec"`
+	Conditions  []any             `json:"conditions,omitempty"`
+}
+
+// OpenMemory makes a Memory that outlives the process: its entries are in a file, which is made with the first of them. Without
+// it a control plane that comes back would have workloads lose their endpoints until they have come back, too.
+func OpenMemory(file string) (*Memory, error) {
+	m := NewMemory()
+	m.file = file
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read registered workloads: %w", err)
+	}
+	var list []keptEntry
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("read registered workloads: file %q: %w", file, err)
+	}
+	for _, k := range list {
+		e := &held{created: k.Created, Entry: Entry{
+			Namespace: k.Namespace, Name: k.Name, Labels: k.Labels, Annotations: k.Annotations, Conditions: k.Conditions, Spec: new(networking.WorkloadEntry),
+		}}
+		if err := protojson.Unmarshal(k.Spec, e.Spec); err != nil {
+			return nil, fmt.Errorf("read registered workloads: file %q: entry %s/%s: %w", file, k.Namespace, k.Name, err)
+		}
+		if e.Annotations == nil {
+			e.Annotations = map[string]string{}
+		}
+		m.set(entryKey{k.Namespace, k.Name}, e)
+	}
+	return m, nil
+}
+
+// save writes the file. Memory.mu is held.
+func (m *Memory) save() error {
+	if m.file == "" {
+		return nil
+	}
+	list := []keptEntry{}
+	byName := func(a, b entryKey) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(m.entries), byName) {
+		e := m.entries[key]
+		spec, err := protojson.Marshal(e.Spec)
+		if err != nil {
+			return fmt.Errorf("write registered workloads: %w", err)
+		}
+		list = append(list, keptEntry{
+			Namespace: e.Namespace, Name: e.Name, Created: e.created, Labels: e.Labels, Annotations: e.Annotations, Spec: spec, Conditions: e.Conditions,
+		})
+	}
+	text, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write registered workloads: %w", err)
+	}
+	next := m.file + ".new"
+	if err := errors.Join(os.MkdirAll(filepath.Dir(m.file), 0o700), os.WriteFile(next, text, 0o600)); err != nil {
+		return fmt.Errorf("write registered workloads: %w", err)
+	}
+	if err := os.Rename(next, m.file); err != nil {
+		return fmt.Errorf("write registered workloads: %w", err)
+	}
+	return nil
+}

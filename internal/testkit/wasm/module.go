@@ -1,0 +1,90 @@
+package wasm
+
+import "slices"
+
+// Opcodes and types that the modules use.
+const (
+	typeI32, typeFunction = 0x7f, 0x60
+	opEnd, opCall, opDrop = 0x0b, 0x10, 0x1a
+	opLocalGet            = 0x20
+	opGlobalGet           = 0x23
+	opGlobalSet           = 0x24
+	opConst, opAdd        = 0x41, 0x6a
+
+	exportFunction, exportMemory = 0, 2
+)
+
+const (
+	// responseHeaders is proxy-wasm's number for the map of a response's headers (MapType), and goOn for going on with it
+	// (FilterHeadersStatus.Continue).
+	responseHeaders, goOn = 2, 0
+	// textAt is where texts are in the module's memory, and heapAt where what the host asks room for begins.
+	textAt, heapAt = 1024, 4096
+)
+
+// AddsHeader gives a module that adds a header to each response.
+func AddsHeader(name, value string) []byte {
+	types := vector(function(0, 0), function(1, 1), function(3, 1), function(5, 1), function(2, 0))
+	const nothing, allocate, onHeaders, addHeader, onCreate = 0, 1, 2, 3, 4 // places in types
+	imports := vector(slices.Concat(text("env"), text("proxy_add_header_map_value"), []byte{exportFunction, addHeader}))
+	exports := vector(
+		slices.Concat(text("memory"), []byte{exportMemory, 0}),
+		// The imported function is number 0.
+		slices.Concat(text("proxy_abi_version_0_2_1"), []byte{exportFunction, 1}),
+		slices.Concat(text("proxy_on_memory_allocate"), []byte{exportFunction, 2}),
+		slices.Concat(text("proxy_on_response_headers"), []byte{exportFunction, 3}),
+		slices.Concat(text("proxy_on_context_create"), []byte{exportFunction, 4}),
+	)
+	code := vector(
+		body(),
+		body([]byte{opGlobalGet, 0, opGlobalGet, 0, opLocalGet, 0, opAdd, opGlobalSet, 0}), // what was the end is the begin of what is given
+		body(constant(responseHeaders), constant(textAt), constant(len(name)), constant(textAt+len(name)), constant(len(value)), []byte{opCall, 0, opDrop}, constant(goOn)),
+		body(),
+	)
+	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"),
+		section(1, types), section(2, imports), section(3, vector([]byte{nothing}, []byte{allocate}, []byte{onHeaders}, []byte{onCreate})),
+		section(5, vector([]byte{0, 1})), // a page of memory, and more if need be
+		section(6, vector(slices.Concat([]byte{typeI32, 1}, constant(heapAt), []byte{opEnd}))),
+		section(7, exports), section(10, code),
+		section(11, vector(slices.Concat([]byte{0}, constant(textAt), []byte{opEnd}, text(name+value)))),
+	)
+}
+
+func section(id byte, content []byte) []byte {
+	return slices.Concat([]byte{id}, number(len(content)), content)
+}
+
+func vector(items ...[]byte) []byte {
+	return slices.Concat(number(len(items)), slices.Concat(items...))
+}
+
+func text(s string) []byte { return slices.Concat(number(len(s)), []byte(s)) }
+
+// function is the type of one that takes and gives so many numbers.
+func function(takes, gives int) []byte {
+	return slices.Concat([]byte{typeFunction}, number(takes), slices.Repeat([]byte{typeI32}, takes), number(gives), slices.Repeat([]byte{typeI32}, gives))
+}
+
+// body is the code of a function without variables.
+func body(code ...[]byte) []byte {
+	b := slices.Concat([]byte{0}, slices.Concat(code...), []byte{opEnd})
+	return slices.Concat(number(len(b)), b)
+}
+
+func constant(n int) []byte { return append([]byte{opConst}, signed(n)...) }
+
+// number is n, which is not negative, in LEB128.
+func number(n int) (b []byte) {
+	for ; n >= 0x80; n >>= 7 {
+		b = append(b, byte(n)|0x80)
+	}
+	return append(b, byte(n))
+}
+
+// signed is the same with a sign, which is the highest bit of the last byte.
+func signed(n int) (b []byte) {
+	for ; n >= 0x40; n >>= 7 {
+		b = append(b, byte(n&0x7f)|0x80)
+	}
+	return append(b, byte(n))
+}

@@ -1,0 +1,103 @@
+package grpc
+
+import (
+	"slices"
+	"strconv"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// The filters that gRPC's clients have; names by which routes configure them.
+const (
+	faultFilter  = "envoy.filters.http.fault"
+	routerFilter = "envoy.filters.http.router"
+)
+
+// clientInput is all that the listener of a target depends on.
+type clientInput struct {
+	host    string // as the client writes it
+	port    uint32
+	service *mesh.Service
+	// leads is whose routes it has: those of the service itself, unless that stands for another.
+	leads mesh.Hostname
+}
+
+// Clients gives the listeners of targets: for each port of each service the View sees, by all names that applications know it by.
+func (g *Generator) Clients(v *view.View) []*resource.Resource {
+	var list []*resource.Resource
+	for _, svc := range v.Services {
+		leads := destination.Host(v, svc.Host)
+		if svc.Resolution == mesh.Alias && leads == svc.Host || svc.Host.IsWildcard() {
+			continue
+		}
+		names := namesOf(v, svc)
+		for i, p := range svc.Ports {
+			if !p.Protocol.Captured() || slices.ContainsFunc(svc.Ports[:i], func(o mesh.Port) bool { return o.Number == p.Number && o.Protocol.Captured() }) {
+				continue
+			}
+			for _, name := range names {
+				list = append(list, g.clients.Do(clientInput{host: name, port: p.Number, service: svc, leads: leads}, clientListener))
+			}
+		}
+	}
+	return list
+}
+
+// ClientsTouched says whether a change may alter the listeners of targets. Endpoints and rules do not.
+func ClientsTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+	return d.All || len(d.Services) > 0 || v.Sidecar != nil && d.ChangesVisibility()
+}
+
+// namesOf gives the names of a service: its own and, of those in Kubernetes, the shorter ones. A name that is another service's
+// own means that one.
+func namesOf(v *view.View, svc *mesh.Service) []string {
+	names := []string{string(svc.Host)}
+	short := svc.Name + "." + svc.Namespace
+	if svc.Provider != mesh.Kubernetes || string(svc.Host) != short+".svc."+v.Settings.Domain {
+		return names
+	}
+	more := []string{short, short + ".svc"}
+	if svc.Namespace == v.Key.Namespace {
+		more = append(more, svc.Name)
+	}
+	for _, n := range more {
+		if v.Service(mesh.Hostname(n)) == nil {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+func clientListener(in clientInput) *resource.Resource {
+	name := in.host + ":" + strconv.FormatUint(uint64(in.port), 10)
+	leads := mesh.ClusterName{Direction: mesh.Outbound, Port: in.port, Host: in.leads}
+	return encode(name, api.ListenerType, &listenerv3.Listener{
+		Name: name,
+		ApiListener: &listenerv3.ApiListener{ApiListener: packed(&hcmv3.HttpConnectionManager{
+			HttpFilters: []*hcmv3.HttpFilter{filter(faultFilter, new(faultv3.HTTPFault)), filter(routerFilter, new(routerv3.Router))},
+			RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
+				RouteConfigName: leads.String(),
+				ConfigSource: &corev3.ConfigSource{
+					ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)}, ResourceApiVersion: corev3.ApiVersion_V3,
+				},
+			}},
+		})},
+	}, in.service.AppendObjects(nil)...)
+}
+
+func filter(name string, m proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(m)}}
+}

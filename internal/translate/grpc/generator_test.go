@@ -1,0 +1,277 @@
+package grpc
+
+import (
+	"strings"
+	"testing"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/translate/cluster"
+	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/translate/route"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// read reads a message as YAML.
+func read[M proto.Message](t *testing.T, m M, text string) M {
+	t.Helper()
+	js, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = protojson.Unmarshal(js, m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestAssignment: gRPC refuses what has no locality, the same one or the same address twice, and gaps between priorities.
+func TestAssignment(t *testing.T) {
+	of := encode("c", api.EndpointType, read(t, new(endpointv3.ClusterLoadAssignment), `
+clusterName: c
+endpoints:
+- lbEndpoints:
+  - {endpoint: {address: {socketAddress: {address: 10.0.0.1, portValue: 80}}}, metadata: {filterMetadata: {istio: {}}}}
+  - {endpoint: {address: {socketAddress: {address: 10.0.0.2, portValue: 80}}}, loadBalancingWeight: 3, healthStatus: DRAINING}
+- lbEndpoints:
+  - {endpoint: {address: {socketAddress: {address: 10.0.0.1, portValue: 80}}}}
+  - {endpoint: {address: {pipe: {path: /a}}}}
+  - {endpoint: {address: {socketAddress: {address: 10.0.0.3, portValue: 80}}}}
+- {locality: {region: r}, priority: 4, loadBalancingWeight: 7, lbEndpoints: [{endpoint: {address: {socketAddress: {address: 10.0.0.4, portValue: 80}}}}]}
+- {locality: {region: s}, priority: 3}
+`))
+	want := read(t, new(endpointv3.ClusterLoadAssignment), `
+clusterName: c
+endpoints:
+- locality: {}
+  loadBalancingWeight: 5
+  lbEndpoints:
+  - {endpoint: {address: {socketAddress: {address: 10.0.0.1, portValue: 80}}}}
+  - {endpoint: {address: {socketAddress: {address: 10.0.0.2, portValue: 80}}}, loadBalancingWeight: 3, healthStatus: DRAINING}
+  - {endpoint: {address: {socketAddress: {address: 10.0.0.3, portValue: 80}}}}
+- {locality: {region: r}, priority: 1, loadBalancingWeight: 7, lbEndpoints: [{endpoint: {address: {socketAddress: {address: 10.0.0.4, portValue: 80}}}}]}
+`)
+	got := new(endpointv3.ClusterLoadAssignment)
+	decode(reduceAssignment(of).made, got)
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestPolicyFailsClosed: what gRPC does not know never lets in more. An ALLOW takes it as never true, a DENY as always, and both turn
+// around under a negation.
+func TestPolicyFailsClosed(t *testing.T) {
+	always, never := permission(true), permission(false)
+	template := read(t, new(rbacv3.Permission), "uriTemplate: {name: x}")
+	token := &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: new(rbacv3.SourcedMetadata)}}
+	not := func(p *rbacv3.Permission) *rbacv3.Permission {
+		return &rbacv3.Permission{Rule: &rbacv3.Permission_NotRule{NotRule: p}}
+	}
+	port := read(t, new(rbacv3.Permission), "destinationPort: 80")
+	scheme := read(t, new(rbacv3.Permission), "header: {name: ':Scheme', presentMatch: true}")
+	for name, test := range map[string]struct{ in, allow, deny *rbacv3.Permission }{
+		"known":        {port, port, port},
+		"unknown":      {template, never, always},
+		"its negation": {not(template), not(always), not(never)},
+		"of a token":   {token, never, never},
+		"no token":     {not(token), not(never), not(never)},
+		"a header that gRPC refuses": {
+			read(t, new(rbacv3.Permission), "andRules: {rules: [{destinationPort: 80}, {header: {name: grpc-timeout, presentMatch: true}}]}"),
+			&rbacv3.Permission{Rule: &rbacv3.Permission_AndRules{AndRules: &rbacv3.Permission_Set{Rules: []*rbacv3.Permission{port, never}}}},
+			&rbacv3.Permission{Rule: &rbacv3.Permission_AndRules{AndRules: &rbacv3.Permission_Set{Rules: []*rbacv3.Permission{port, always}}}},
+		},
+		"in any case": {scheme, never, always},
+	} {
+		for action, want := range map[rbacv3.RBAC_Action]*rbacv3.Permission{rbacv3.RBAC_ALLOW: test.allow, rbacv3.RBAC_DENY: test.deny} {
+			out := reduceRules(&rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{"p": {Permissions: []*rbacv3.Permission{test.in}}}})
+			if diff := cmp.Diff(want, out.GetPolicies()["p"].GetPermissions()[0], protocmp.Transform()); diff != "" {
+				t.Errorf("%s, %v (-want +got):\n%s", name, action, diff)
+			}
+		}
+	}
+}
+
+const world = `
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: default}
+spec: {clusterIP: 10.96.0.1, selector: {app: echo}, ports: [{name: grpc, port: 80, targetPort: 8080}, {name: tcp, port: 90, targetPort: 9090}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: other, namespace: elsewhere}
+spec: {clusterIP: 10.96.0.2, ports: [{name: grpc, port: 80}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: echo, namespace: default}
+spec: {host: echo, trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}, subsets: [{name: v1, labels: {version: v1}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: other, namespace: elsewhere}
+spec: {host: other, trafficPolicy: {tls: {mode: SIMPLE}}}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: echo, namespace: default}
+spec: {hosts: [echo], http: [{timeout: 3s, route: [{destination: {host: echo, subset: v1}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: default, namespace: default}
+spec: {selector: {matchLabels: {app: echo}}, portLevelMtls: {8080: {mode: STRICT}}}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: asks, namespace: default}
+spec: {action: CUSTOM, provider: {name: ask}, rules: [{to: [{operation: {ports: ["80"]}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: lets, namespace: default}
+spec: {rules: [{from: [{source: {principals: ["*"]}}]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: tries, namespace: default, annotations: {istio.io/dry-run: "true"}}
+spec: {action: DENY, rules: [{}]}
+`
+
+func newView(t *testing.T, proxy string) (*Generator, *view.View) {
+	t.Helper()
+	m := fixture.New(t, []byte(world), []byte("extensionProviders: [{name: ask, envoyExtAuthzGrpc: {service: other.elsewhere.svc.cluster.local, port: 80}}]"))
+	p := fixture.Proxy(t, []byte(proxy))
+	return NewGenerator(Envoy{cluster.NewGenerator(), endpoint.NewGenerator(), route.NewGenerator()}), m.View(p)
+}
+
+func named(t *testing.T, list []*resource.Resource, name string, into proto.Message) {
+	t.Helper()
+	for _, r := range list {
+		if r.Name == name {
+			decode(r, into)
+			return
+		}
+	}
+	t.Fatalf("there is no %s", name)
+}
+
+const application = "{namespace: default, labels: {app: echo}, identity: true, generator: grpc, addresses: [10.9.9.9]}"
+
+// TestClients: each name that applications know a service by is a target, and leads to the one route of the service.
+func TestClients(t *testing.T) {
+	g, v := newView(t, application)
+	var names []string
+	for _, r := range g.Clients(v) {
+		names = append(names, r.Name)
+	}
+	want := strings.Fields(`echo.default.svc.cluster.local:80 echo.default:80 echo.default.svc:80 echo:80
+		echo.default.svc.cluster.local:90 echo.default:90 echo.default.svc:90 echo:90
+		other.elsewhere.svc.cluster.local:80 other.elsewhere:80 other.elsewhere.svc:80`)
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	l, h := new(listenerv3.Listener), new(hcmv3.HttpConnectionManager)
+	named(t, g.Clients(v), "echo:80", l)
+	if err := l.GetApiListener().GetApiListener().UnmarshalTo(h); err != nil || h.GetRds().GetRouteConfigName() != "outbound|80||echo.default.svc.cluster.local" {
+		t.Errorf("it leads to %q, %v", h.GetRds().GetRouteConfigName(), err)
+	}
+	for name, cluster := range map[string]string{
+		"outbound|80||echo.default.svc.cluster.local":    "outbound|80|v1|echo.default.svc.cluster.local",
+		"outbound|90||echo.default.svc.cluster.local":    "outbound|90||echo.default.svc.cluster.local",
+		"outbound|80||other.elsewhere.svc.cluster.local": "outbound|80||other.elsewhere.svc.cluster.local",
+	} {
+		r := g.Route(v, name)
+		if r == nil {
+			t.Errorf("there is no route %s", name)
+			continue
+		}
+		c := new(routev3.RouteConfiguration)
+		decode(r, c)
+		if c.GetName() != name || len(c.GetVirtualHosts()) != 1 || !cmp.Equal(c.GetVirtualHosts()[0].GetDomains(), []string{"*"}) || !cmp.Equal(r.Refers(), []string{cluster}) {
+			t.Errorf("route %s is %v", name, c)
+		}
+	}
+	for _, name := range []string{"80", "outbound|81||echo.default.svc.cluster.local", "outbound|80|v1|echo.default.svc.cluster.local", "outbound|80||nobody", "inbound|80||", ""} {
+		if r := g.Route(v, name); r != nil {
+			t.Errorf("route %q is %v", name, r)
+		}
+	}
+}
+
+// TestClusters: with the mesh's certificates where a rule says so, and never in the clear what is to be called with TLS.
+func TestClusters(t *testing.T) {
+	g, v := newView(t, application)
+	for name, want := range map[string]string{
+		"outbound|80|v1|echo.default.svc.cluster.local":  "tlsCertificateProviderInstance",
+		"outbound|80||other.elsewhere.svc.cluster.local": "file-root:", // which gRPC refuses
+	} {
+		c := new(clusterv3.Cluster)
+		named(t, g.Clusters(v), name, c)
+		text, err := protojson.Marshal(c.GetTransportSocket())
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("the transport of %s is %s, %v; want %s", name, text, err, want)
+		}
+	}
+	for _, r := range g.Clusters(v) {
+		if !strings.HasPrefix(r.Name, "outbound|") {
+			t.Errorf("a cluster %s", r.Name)
+		}
+	}
+	again := g.Computed()
+	if g.Clusters(v); g.Computed() != again {
+		t.Error("clusters are made twice")
+	}
+}
+
+// TestServers: a listener for each address that a server may say it has, with the policies for who may call.
+func TestServers(t *testing.T) {
+	g, v := newView(t, application)
+	list := g.Servers(v)
+	if len(list) != 2*5 {
+		t.Errorf("%d listeners", len(list))
+	}
+	for port, mutual := range map[string]bool{"8080": true, "9090": false} {
+		l, h := new(listenerv3.Listener), new(hcmv3.HttpConnectionManager)
+		named(t, list, "xds.istio.io/grpc/lds/inbound/10.9.9.9:"+port, l)
+		named(t, list, "xds.istio.io/grpc/lds/inbound/[::]:"+port, new(listenerv3.Listener))
+		chain := l.GetFilterChains()[0]
+		if got := chain.GetTransportSocket() != nil; got != mutual {
+			t.Errorf("port %s: mutual TLS %v", port, got)
+		}
+		if err := chain.GetFilters()[0].GetTypedConfig().UnmarshalTo(h); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range h.GetHttpFilters() {
+			names = append(names, f.GetName())
+		}
+		// What somebody would be asked about is refused, and what is only tried is left out.
+		if diff := cmp.Diff([]string{"envoy.filters.http.rbac", "envoy.filters.http.rbac.2", "envoy.filters.http.router"}, names); diff != "" {
+			t.Errorf("port %s (-want +got):\n%s", port, diff)
+			continue
+		}
+		r := new(httprbacv3.RBAC)
+		if err := h.GetHttpFilters()[0].GetTypedConfig().UnmarshalTo(r); err != nil || r.GetRules().GetAction() != rbacv3.RBAC_DENY || r.GetShadowRules() != nil {
+			t.Errorf("the first filter is %v, %v", r, err)
+		}
+	}
+	g, v = newView(t, "{namespace: default, labels: {app: client}, generator: grpc}")
+	if list := g.Servers(v); list != nil {
+		t.Errorf("an application that serves nothing has %d listeners", len(list))
+	}
+}

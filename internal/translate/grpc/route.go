@@ -1,0 +1,98 @@
+package grpc
+
+import (
+	"slices"
+	"strconv"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// envoysName is what the generator for Envoy calls the routes of one service's port.
+func envoysName(n mesh.ClusterName) string {
+	return string(n.Host) + ":" + strconv.FormatUint(uint64(n.Port), 10)
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+type routeInput struct {
+	of   *resource.Resource
+	name mesh.ClusterName
+}
+
+// reduceRoute keeps of the routes of one service what gRPC reads (proposals A28, A31, A44).
+func reduceRoute(in routeInput) *reduced {
+	c := new(routev3.RouteConfiguration)
+	decode(in.of, c)
+	out := &routev3.RouteConfiguration{Name: in.name.String()}
+	if len(c.GetVirtualHosts()) > 0 { // there is one: the name is that of a service
+		h := c.GetVirtualHosts()[0]
+		host := &routev3.VirtualHost{Name: h.GetName(), Domains: []string{"*"}, TypedPerFilterConfig: faults(h.GetTypedPerFilterConfig())}
+		for _, r := range h.GetRoutes() {
+			host.Routes = append(host.Routes, reduceAction(r))
+		}
+		out.VirtualHosts = append(out.VirtualHosts, host)
+	}
+	made := encode(out.Name, in.of.TypeURL, out)
+	made.Refers = in.of.Refers
+	return keep(in.of, made)
+}
+
+// reduceAction gives a route with what gRPC does. Redirects and answers of the proxy's own stay: gRPC ends calls that match them.
+func reduceAction(r *routev3.Route) *routev3.Route {
+	out := &routev3.Route{
+		Name: r.GetName(), Match: r.GetMatch(), Action: r.GetAction(), Metadata: r.GetMetadata(), TypedPerFilterConfig: faults(r.GetTypedPerFilterConfig()),
+	}
+	a := r.GetRoute()
+	if a == nil {
+		return out
+	}
+	action := &routev3.RouteAction{ClusterSpecifier: a.GetClusterSpecifier(), HashPolicy: a.GetHashPolicy(), RetryPolicy: a.GetRetryPolicy(), MaxStreamDuration: a.GetMaxStreamDuration()}
+	for _, c := range action.GetWeightedClusters().GetClusters() {
+		c.TypedPerFilterConfig = faults(c.GetTypedPerFilterConfig())
+	}
+	if action.GetRetryPolicy().GetNumRetries() != nil && action.GetRetryPolicy().GetNumRetries().GetValue() == 0 {
+		action.RetryPolicy = nil
+	}
+	if t := a.GetTimeout(); t.AsDuration() > 0 && action.GetMaxStreamDuration().GetMaxStreamDuration() == nil {
+		// gRPC knows no other time limit, and has no use for one of none.
+		action.MaxStreamDuration = &routev3.RouteAction_MaxStreamDuration{MaxStreamDuration: t}
+	}
+	out.Action = &routev3.Route_Route{Route: action}
+	return out
+}
+
+// faults keeps the configuration of the one filter that clients have; gRPC refuses routes with those that it does not know.
+func faults(all map[string]*anypb.Any) map[string]*anypb.Any {
+	f, ok := all[faultFilter]
+	if !ok {
+		return nil
+	}
+	return map[string]*anypb.Any{faultFilter: f}
+}
+
+type directInput struct {
+	name mesh.ClusterName
+	from config.Key
+}
+
+// directRoute leads all calls to the service's own cluster.
+func directRoute(in directInput) *resource.Resource {
+	cluster := in.name.String()
+	r := encode(cluster, api.RouteType, &routev3.RouteConfiguration{Name: cluster, VirtualHosts: []*routev3.VirtualHost{{
+		Name: envoysName(in.name), Domains: []string{"*"}, Routes: []*routev3.Route{{
+			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{}},
+			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}},
+		}},
+	}}}, in.from)
+	r.Refers = func() []string { return []string{cluster} }
+	return r
+}

@@ -1,0 +1,114 @@
+package grpc
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	security "istio.io/api/security/v1beta1"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/authorization"
+	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// serverPrefix begins the names of servers' listeners, as the bootstrap's server_listener_resource_name_template has it.
+const serverPrefix = "xds.istio.io/grpc/lds/inbound/"
+
+// serverInput is all that the listener of a server depends on.
+type serverInput struct {
+	address netip.Addr
+	port    uint32
+	// mutual says that clients must have certificates of the mesh.
+	mutual bool
+	policy *authorization.Authorization
+	from   memo.List[config.Key]
+}
+
+// Servers gives the listeners of the ports that the applications serve, at each address where a server may say that it listens.
+//
+// Under PERMISSIVE a server takes what comes in the clear: gRPC cannot tell TLS from what is not, and clients call with TLS only who
+// says that it takes it.
+func (g *Generator) Servers(v *view.View) []*resource.Resource {
+	if len(v.Inbound) == 0 {
+		return nil
+	}
+	modes := snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}
+	if v.Key.Server != (mesh.Credentials{}) {
+		modes = v.Key.PeerModes(v.Snapshot)
+	}
+	policy := g.authorizations.For(v)
+	addresses := places(v)
+	var list []*resource.Resource
+	for i, in := range v.Inbound {
+		if i > 0 && v.Inbound[i-1].TargetPort == in.TargetPort {
+			continue // they are sorted by it, and the listener is the same
+		}
+		s := serverInput{port: in.TargetPort, policy: policy, mutual: modes.At(in.TargetPort) == security.PeerAuthentication_MutualTLS_STRICT}
+		s.from = memo.ListOf(append(in.Service.AppendObjects(nil), modes.From...))
+		for _, s.address = range addresses {
+			list = append(list, g.servers.Do(s, serverListener))
+		}
+	}
+	return list
+}
+
+// ServersTouched says whether a change may alter the listeners of servers.
+func (g *Generator) ServersTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
+	return v.TouchesInbound(d) || g.authorizations.Touched(v, s, d)
+}
+
+// places are the addresses that a server may listen at: all of them, loopback, and the workload's own.
+func places(v *view.View) []netip.Addr {
+	list := []netip.Addr{netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	for text := range strings.SplitSeq(v.Key.Addresses, ",") {
+		if a, err := netip.ParseAddr(text); err == nil && !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func serverListener(in serverInput) *resource.Resource {
+	name := serverPrefix + net.JoinHostPort(in.address.String(), strconv.FormatUint(uint64(in.port), 10))
+	chain := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{{
+		Name: "inbound-hcm" + strconv.FormatUint(uint64(in.port), 10),
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(&hcmv3.HttpConnectionManager{
+			HttpFilters: append(policies(in.policy.HTTP), filter(routerFilter, new(routerv3.Router))),
+			RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
+				Name: "inbound", VirtualHosts: []*routev3.VirtualHost{{Name: "inbound", Domains: []string{"*"}, Routes: []*routev3.Route{{
+					Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{}}, Action: new(routev3.Route_NonForwardingAction),
+				}}}},
+			}},
+		})},
+	}}}
+	if in.mutual {
+		chain.TransportSocket = socket(&tlsv3.DownstreamTlsContext{CommonTlsContext: certificates(), RequireClientCertificate: wrapperspb.Bool(true)})
+	}
+	from := append([]config.Key{}, in.policy.From...)
+	for k := range in.from.All {
+		from = append(from, k)
+	}
+	return encode(name, api.ListenerType, &listenerv3.Listener{
+		Name: name, TrafficDirection: corev3.TrafficDirection_INBOUND,
+		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+			Address: in.address.String(), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: in.port},
+		}}},
+		FilterChains: []*listenerv3.FilterChain{chain},
+	}, from...)
+}

@@ -1,0 +1,35 @@
+package route
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	sessionv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/stateful_session/v3"
+	cookiev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/stateful_session/cookie/v3"
+	headerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/stateful_session/header/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/type/http/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// sessionFilter is the HTTP filter of persistent sessions, which idles where no route configures it.
+const sessionFilter = "envoy.filters.http.stateful_session"
+
+// sessionOf gives how callers come back to the endpoints of a service, the zero Session if they do not.
+func sessionOf(v *view.View, svc *mesh.Service) mesh.Session {
+	if svc == nil || !v.Settings.Features.PersistentSessions {
+		return mesh.Session{}
+	}
+	return mesh.SessionOf(svc.Labels)
+}
+
+// sessionConfig is what a route says to the filter. A cookie has no time to live: it is the browser's, and ends with it.
+func sessionConfig(s mesh.Session) *sessionv3.StatefulSessionPerRoute {
+	name, state := "envoy.http.stateful_session.header", proto.Message(&headerv3.HeaderBasedSessionState{Name: s.Header})
+	if s.Cookie != "" {
+		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{Cookie: &httpv3.Cookie{Name: s.Cookie, Path: s.Path}}
+	}
+	return &sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{
+		StatefulSession: &sessionv3.StatefulSession{SessionState: &corev3.TypedExtensionConfig{Name: name, TypedConfig: packed(state)}},
+	}}
+}

@@ -1,0 +1,44 @@
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
+)
+
+// patience bounds every wait.
+const patience = 40 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
+
+// executable gives the path of a program, such as pilot-agent, that every user can run.
+func executable(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := program.Into(t.Context(), dir, "cmd/"+name); err != nil {
+		t.Fatal(err)
+	}
+	path, err := netns.Expose(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
