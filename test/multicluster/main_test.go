@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -142,6 +143,18 @@ func (p *controlPlane) until(what string, limit time.Duration, check func() erro
 	}
 	p.t.Fatalf("waited in vain until %s: %v", what, err)
 	return 0
+}
+
+// says gives a check that the control plane's log has a text.
+func (p *controlPlane) says(what string) func() error {
+	return func() error { return contains(p.log.String(), what) }
+}
+
+func contains(text, what string) error {
+	if !strings.Contains(text, what) {
+		return fmt.Errorf("there is no word of %q: %s", what, text)
+	}
+	return nil
 }
 
 // pushes gives how many responses of each type were sent.

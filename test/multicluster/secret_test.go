@@ -118,16 +118,21 @@ func (c certificates) serves(port int, want *pki.Pair) func() error {
 	}
 }
 
+// readSecrets lets a service account read the Secrets of its namespace.
 func readSecrets(t *testing.T, admin *kubernetes.Clientset, namespace, account string) (revoke func()) {
 	t.Helper()
-	meta := metav1.ObjectMeta{Name: "read-secrets"}
+	return readSecretsAs(t, admin, namespace, "read-secrets", cluster.ServiceAccount(namespace, account))
+}
+
+func readSecretsAs(t *testing.T, admin *kubernetes.Clientset, namespace, name string, who rbacv1.Subject) (revoke func()) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: name}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}}}}
 	if _, err := admin.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{cluster.ServiceAccount(namespace, account)},
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{who},
 	}
 	if _, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"cmp"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,8 @@ type Options struct {
 	Namespace string
 	// Domain is the DNS suffix of services (--domain); "cluster.local" if empty.
 	Domain string
+	// Moved, if set, is told when NodeAddresses gives others.
+	Moved func()
 }
 
 // name is the namespace and name of an object whose kind is clear from the context.
@@ -41,6 +44,9 @@ type Converter struct {
 	dirty      map[name]struct{}
 	dirtyHosts map[string]struct{}
 	said       said
+
+	nodes         gatewayNodes
+	nodeAddresses atomic.Pointer[[]string]
 }
 
 var _ registry.Converter = (*Converter)(nil)
@@ -59,6 +65,7 @@ func New(o Options) *Converter {
 		dirty:      map[name]struct{}{},
 		dirtyHosts: map[string]struct{}{},
 		said:       newSaid(),
+		nodes:      newGatewayNodes(),
 	}
 }
 
@@ -96,6 +103,10 @@ func (c *Converter) take(op mesh.Op, object *config.Config) {
 		c.setClass(k.Name, object)
 	case api.Service:
 		c.setService(k, object)
+	default:
+		if c.nodes.take(kind, k, c.options.Namespace, object) {
+			c.showNodes()
+		}
 	}
 }
 
@@ -104,6 +115,7 @@ func (c *Converter) setSettings(now settings) {
 		return
 	}
 	c.settings = now
+	c.showNodes()
 	for k := range c.ingresses {
 		c.dirty[k] = struct{}{}
 	}

@@ -37,6 +37,7 @@ func (c *Converter) setExport(k name, exported bool) {
 	if !c.options.ClusterSet.Exports || exported == c.exports.has(k) {
 		return
 	}
+	c.clusterSetOther = true
 	if exported {
 		c.exports.add(k)
 	} else {
@@ -57,6 +58,7 @@ func (c *Converter) setImport(k name, now *config.Config) {
 		c.imports[k] = now
 	}
 	c.dirtyImports.add(k)
+	c.clusterSetOther = true
 	if (old == nil) != (now == nil) {
 		c.dirtySlices.addAll(c.slicesOf.Of(k))
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -72,6 +73,9 @@ type Converter struct {
 
 	said    said
 	pending pending
+
+	clusterSet      atomic.Pointer[[]ClusterSetService]
+	clusterSetOther bool // it is to be made anew
 }
 
 var _ registry.Converter = (*Converter)(nil)
@@ -190,6 +194,10 @@ func (c *Converter) touchWorkloads() {
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	out = c.flushServices(out)
 	out = c.flushImports(out)
+	if c.clusterSetOther {
+		c.clusterSetOther = false
+		c.showClusterSet()
+	}
 	out = c.flushPods(out)
 	return c.flushSlices(out)
 }

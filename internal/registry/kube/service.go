@@ -22,6 +22,7 @@ func (c *Converter) setService(k name, now *config.Config) {
 		return
 	}
 	delete(c.onNodes, k)
+	c.clusterSetOther = c.clusterSetOther || c.exports.has(k)
 	if now == nil {
 		delete(c.services, k)
 		c.servicesIn.Remove(k.Namespace, k)

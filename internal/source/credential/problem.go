@@ -16,17 +16,25 @@ const serviceAccount api.Kind = "ServiceAccount"
 
 // problemNews gives what came to be wrong, or was mended. s.mu is held.
 func (s *Source) problemNews() mesh.Batch {
-	now := map[string][]config.Problem{}
+	now, origin := map[string][]config.Problem{}, ""
+	if s.o.Cluster != "" {
+		origin = "cluster " + string(s.o.Cluster)
+	}
+	needed := map[place]bool{}
+	for k, i := range s.kept {
+		p := s.placeOf(k)
+		needed[p] = needed[p] || !i.fallback
+	}
 	for a, r := range s.rights {
 		if reason := r.wrong(); reason != "" {
 			now["right of "+a.String()] = []config.Problem{{
-				Key: config.Key{Kind: serviceAccount, Namespace: a.Namespace, Name: a.Name}, Severity: config.Warning, Reason: reason,
+				Key: config.Key{Kind: serviceAccount, Namespace: a.Namespace, Name: a.Name}, Origin: origin, Severity: config.Warning, Reason: reason,
 			}}
 		}
 	}
 	for p, w := range s.watches {
-		if reason := w.wrong(p); reason != "" {
-			now["watch of "+config.Key(p).String()] = []config.Problem{{Key: config.Key(p), Severity: config.Error, Reason: reason}}
+		if reason := w.wrong(p); reason != "" && needed[p] {
+			now["watch of "+config.Key(p).String()+" "+origin] = []config.Problem{{Key: config.Key(p), Origin: origin, Severity: config.Error, Reason: reason}}
 		}
 	}
 	var batch mesh.Batch

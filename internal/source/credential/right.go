@@ -17,8 +17,8 @@ import (
 type right struct {
 	wanted, asked time.Time
 	known, may    bool
-	reason        string // the API server's, "" if it gives none
-	failure       error  // of asking, last time
+	doubted       int   // denials in a row of what was allowed
+	failure       error // of asking, last time
 }
 
 // allowed says that the account is known to have the right.
@@ -30,6 +30,11 @@ const (
 	reviewPatience = 5 * time.Second
 	reviewsAtOnce  = 8
 	reviewSpacing  = 20 * time.Millisecond
+	// denials is how often in a row an API server must deny what it has allowed: one that has just been started says no to
+	// everything until it has read its roles. The question is asked again after denialRecheck. Where it says itself that it could not
+	// evaluate all rules, it takes more of them.
+	denials, doubtfulDenials = 2, 10
+	denialRecheck            = time.Second
 )
 
 // review asks for rights until the context ends: for new ones at once, for the others again and again.
@@ -58,9 +63,16 @@ func (s *Source) review(ctx context.Context) {
 func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.client == nil {
+		return nil, s.progress, s.o.Recheck
+	}
 	now, every := s.o.Now(), max(s.o.Recheck, time.Duration(len(s.rights))*reviewSpacing)
 	pause = every
 	for a, r := range s.rights {
+		every := every
+		if r.doubted > 0 {
+			every = min(every, denialRecheck)
+		}
 		if rest := every - now.Sub(r.asked); rest > 0 {
 			pause = min(pause, rest)
 			continue
@@ -75,7 +87,10 @@ func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, paus
 func (s *Source) ask(ctx context.Context, a mesh.Account) {
 	limit, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
-	answer, err := s.o.Client.Kubernetes.AuthorizationV1().SubjectAccessReviews().Create(limit, &authorizationv1.SubjectAccessReview{
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	answer, err := client.Kubernetes.AuthorizationV1().SubjectAccessReviews().Create(limit, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               a.User(),
 			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"},
@@ -96,7 +111,21 @@ func (s *Source) ask(ctx context.Context, a mesh.Account) {
 		s.o.Failed()
 		return
 	}
-	r.known, r.may, r.reason = true, answer.Status.Allowed && !answer.Status.Denied, answer.Status.Reason
+	r.take(answer.Status)
+}
+
+// take takes an answer in.
+func (r *right) take(answer authorizationv1.SubjectAccessReviewStatus) {
+	may, needed := answer.Allowed && !answer.Denied, denials
+	if answer.EvaluationError != "" {
+		needed = doubtfulDenials
+	}
+	if r.allowed() && !may {
+		if r.doubted++; r.doubted < needed {
+			return
+		}
+	}
+	r.known, r.may, r.doubted = true, may, 0
 }
 
 // rightNews gives what is news about rights. s.mu is held.

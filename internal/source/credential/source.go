@@ -29,8 +29,10 @@ const (
 
 // Options say where to look, and how often.
 type Options struct {
-	// Client is of the API server that has the objects and the accounts.
+	// Client is of the API server that has the objects and the accounts; nil: nothing is read until there is one (Use).
 	Client *kube.Client
+	// Cluster is that of the API server, if it is not the one that config is read from: then Secrets are RemoteSecrets.
+	Cluster mesh.ClusterID
 	// Reach is Names if empty.
 	Reach Reach
 	// Recheck is how long an answer about an account's right is believed, as long as a proxy of it is connected: what is revoked is
@@ -49,9 +51,11 @@ type Source struct {
 	wake chan struct{} // holds one token when there may be something to do
 
 	mu       sync.Mutex
+	client   *kube.Client
+	outdated bool            // watches are by another client
 	wants    map[string]Want // by stream
 	expected []expectation
-	kept     map[config.Key]time.Time // what is followed, and when somebody last wanted it
+	kept     map[config.Key]interest // what is followed
 	watches  map[place]*watch
 	rights   map[mesh.Account]*right
 	said     said
@@ -63,6 +67,12 @@ type said struct {
 	objects  map[config.Key]*config.Config
 	rights   map[mesh.Account]bool
 	problems map[string][]config.Problem // by scope
+}
+
+// interest is when somebody last wanted an object, and whether as a fallback only.
+type interest struct {
+	last     time.Time
+	fallback bool
 }
 
 // expectation is what a proxy surely asks for soon.
@@ -87,14 +97,23 @@ func New(o Options) *Source {
 		o.Failed = func() {}
 	}
 	return &Source{
-		o: o, wake: make(chan struct{}, 1), progress: make(chan struct{}),
-		wants: map[string]Want{}, kept: map[config.Key]time.Time{}, watches: map[place]*watch{}, rights: map[mesh.Account]*right{},
+		o: o, client: o.Client, wake: make(chan struct{}, 1), progress: make(chan struct{}),
+		wants: map[string]Want{}, kept: map[config.Key]interest{}, watches: map[place]*watch{}, rights: map[mesh.Account]*right{},
 		said: said{objects: map[config.Key]*config.Config{}, rights: map[mesh.Account]bool{}, problems: map[string][]config.Problem{}},
 	}
 }
 
 // Name tells it from other sources.
 func (s *Source) Name() string { return "credentials" }
+
+// Use has another client used from now on. What was read by the one before stays until it is read again.
+func (s *Source) Use(client *kube.Client) {
+	s.mu.Lock()
+	s.outdated = s.client != nil && s.client != client
+	s.client = client
+	s.mu.Unlock()
+	s.rouse()
+}
 
 // Set replaces what a stream asks for; the zero Want: nothing any more.
 func (s *Source) Set(stream string, w Want) {
@@ -159,7 +178,9 @@ func (s *Source) step(ctx context.Context, running *sync.WaitGroup) mesh.Batch {
 	now := s.o.Now()
 	s.expected = slices.DeleteFunc(s.expected, func(e expectation) bool { return now.After(e.until) })
 	objects, accounts := s.desired()
-	s.keep(ctx, objects, now, running)
+	if s.client != nil {
+		s.keep(ctx, objects, now, running)
+	}
 	for a, r := range s.rights {
 		switch {
 		case accounts[a]:
@@ -178,18 +199,25 @@ func (s *Source) step(ctx context.Context, running *sync.WaitGroup) mesh.Batch {
 
 // keep has the watches that are needed, and no others. What nobody wants any more is kept for a time. s.mu is held.
 func (s *Source) keep(ctx context.Context, objects map[config.Key]bool, now time.Time, running *sync.WaitGroup) {
-	for k := range objects {
-		s.kept[k] = now
+	for k, needed := range objects {
+		s.kept[k] = interest{now, !needed}
 	}
 	needed := map[place]bool{}
 	for k, wanted := range s.kept {
-		if now.Sub(wanted) >= s.o.Linger {
+		if now.Sub(wanted.last) >= s.o.Linger {
 			delete(s.kept, k)
 			continue
 		}
 		p := s.placeOf(k)
 		if needed[p] = true; s.watches[p] == nil {
-			s.follow(ctx, p, running)
+			s.follow(ctx, p, nil, running)
+		}
+	}
+	if s.outdated {
+		s.outdated = false
+		for p, w := range s.watches {
+			w.stop()
+			s.follow(ctx, p, w, running)
 		}
 	}
 	for p, w := range s.watches {
@@ -204,13 +232,13 @@ func (s *Source) keep(ctx context.Context, objects map[config.Key]bool, now time
 func (s *Source) news() mesh.Batch {
 	batch := s.rightNews()
 	for k := range s.kept {
-		if now := s.watches[s.placeOf(k)].objects[k]; now != nil && !same(s.said.objects[k], now) {
+		if now := s.objectOf(k); now != nil && !same(s.said.objects[k], now) {
 			s.said.objects[k] = now
 			batch = append(batch, mesh.Event{Source: s.Name(), Config: now})
 		}
 	}
 	for k, was := range s.said.objects {
-		w := s.watches[s.placeOf(k)]
+		w := s.watches[s.placeOf(k)] // it is followed, if it is kept
 		_, kept := s.kept[k]
 		if !kept || w.synced && w.objects[k] == nil {
 			delete(s.said.objects, k)
@@ -218,6 +246,14 @@ func (s *Source) news() mesh.Batch {
 		}
 	}
 	return append(batch, s.problemNews()...)
+}
+
+// objectOf gives an object that is followed, nil if it is not there or not known. s.mu is held.
+func (s *Source) objectOf(k config.Key) *config.Config {
+	if w := s.watches[s.placeOf(k)]; w != nil {
+		return w.objects[k]
+	}
+	return nil
 }
 
 func same(a, b *config.Config) bool { return a != nil && a.Hash == b.Hash }

@@ -15,22 +15,26 @@ type Want struct {
 	// Objects may be followed for anybody who asks: they hold certificates to trust, or a Gateway names them. Private ones only
 	// for who may read Secrets.
 	Objects, Private []config.Key
+	// Fallback are objects that count where another cluster, whose the proxy is, has none. That they cannot be read is nobody's
+	// trouble.
+	Fallback []config.Key
 }
 
 func (w Want) empty() bool {
-	return w.Account == (mesh.Account{}) && len(w.Objects) == 0 && len(w.Private) == 0
+	return w.Account == (mesh.Account{}) && len(w.Objects) == 0 && len(w.Private) == 0 && len(w.Fallback) == 0
 }
 
 func (w Want) equal(o Want) bool {
-	return w.Account == o.Account && slices.Equal(w.Objects, o.Objects) && slices.Equal(w.Private, o.Private)
+	return w.Account == o.Account && slices.Equal(w.Objects, o.Objects) && slices.Equal(w.Private, o.Private) && slices.Equal(w.Fallback, o.Fallback)
 }
 
-// desired gives what is to be followed now, and the accounts whose rights are to be known. s.mu is held.
+// desired gives what is to be followed now, and whether for more than a fallback; and the accounts whose rights are to be known.
+// s.mu is held.
 func (s *Source) desired() (objects map[config.Key]bool, accounts map[mesh.Account]bool) {
 	objects, accounts = map[config.Key]bool{}, map[mesh.Account]bool{}
 	for w := range s.allWants() {
 		for _, k := range s.visible(w) {
-			objects[k] = true
+			objects[k] = objects[k] || !slices.Contains(w.Fallback, k)
 		}
 		if w.Account != (mesh.Account{}) {
 			accounts[w.Account] = true
@@ -58,7 +62,7 @@ func (s *Source) allWants() func(yield func(Want) bool) {
 // visible gives what of a Want may be followed. s.mu is held.
 func (s *Source) visible(w Want) []config.Key {
 	if w.Account == (mesh.Account{}) || s.rights[w.Account].allowed() {
-		return slices.Concat(w.Objects, w.Private)
+		return slices.Concat(w.Objects, w.Private, w.Fallback)
 	}
-	return w.Objects
+	return slices.Concat(w.Objects, w.Fallback)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // place is what one watch follows: an object, or all of a kind in a namespace, or anywhere.
@@ -31,10 +32,13 @@ type watch struct {
 	objects map[config.Key]*config.Config
 }
 
-// follow starts a watch. s.mu is held.
-func (s *Source) follow(ctx context.Context, p place, running *sync.WaitGroup) {
+// follow starts a watch, which knows what the one before it did. s.mu is held.
+func (s *Source) follow(ctx context.Context, p place, before *watch, running *sync.WaitGroup) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop, objects: map[config.Key]*config.Config{}}
+	if before != nil {
+		w.synced, w.objects = before.synced, maps.Clone(before.objects)
+	}
 	s.watches[p] = w
 	var expected runtime.Object = new(corev1.Secret)
 	if p.Kind == api.ConfigMap {
@@ -50,9 +54,9 @@ func (s *Source) follow(ctx context.Context, p place, running *sync.WaitGroup) {
 	})
 }
 
-// listerWatcher reads a place, and notes what becomes of it.
+// listerWatcher reads a place, and notes what becomes of it. s.mu is held.
 func (s *Source) listerWatcher(p place, w *watch) cache.ListerWatcher {
-	client := s.o.Client.Kubernetes.CoreV1()
+	client := s.client.Kubernetes.CoreV1()
 	selected := func(o metav1.ListOptions) metav1.ListOptions {
 		o.FieldSelector = selector(p).String()
 		return o
@@ -77,14 +81,14 @@ func (s *Source) listerWatcher(p place, w *watch) cache.ListerWatcher {
 			return stream, err
 		},
 	}
-	return cache.ToListWatcherWithWatchListSemantics(lw, s.o.Client.Kubernetes)
+	return cache.ToListWatcherWithWatchListSemantics(lw, s.client.Kubernetes)
 }
 
 // selector gives what of a place is read: the one object, or all that may be a credential. What Helm and service accounts keep is
 // none, and large.
 func selector(p place) fields.Selector {
 	if p.Name != "" {
-		return fields.OneTermEqualSelector(metav1.ObjectNameField, p.Name)
+		return fields.OneTermEqualSelector(metav1.ObjectNameField, mesh.RemoteSecretName(p.Name))
 	}
 	return fields.AndSelectors(
 		fields.OneTermNotEqualSelector("type", "helm.sh/release.v1"),
@@ -122,7 +126,7 @@ func (x *shelf) Add(o any) error { return x.Update(o) }
 
 // Update takes an object in.
 func (x *shelf) Update(o any) error {
-	c, err := convert(o)
+	c, err := x.s.convert(o)
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,7 @@ func (x *shelf) Update(o any) error {
 
 // Delete takes an object away.
 func (x *shelf) Delete(o any) error {
-	c, err := convert(o)
+	c, err := x.s.convert(o)
 	if err != nil {
 		return err
 	}
@@ -144,7 +148,7 @@ func (x *shelf) Delete(o any) error {
 func (x *shelf) Replace(list []any, _ string) error {
 	all := make(map[config.Key]*config.Config, len(list))
 	for _, o := range list {
-		c, err := convert(o)
+		c, err := x.s.convert(o)
 		if err != nil {
 			return err
 		}
@@ -169,7 +173,7 @@ func (x *shelf) change(f func()) {
 }
 
 // convert makes a Config of a Secret or ConfigMap, with nothing of it that is of no use here.
-func convert(o any) (*config.Config, error) {
+func (s *Source) convert(o any) (*config.Config, error) {
 	var (
 		meta   *metav1.ObjectMeta
 		kind   api.Kind
@@ -185,8 +189,12 @@ func convert(o any) (*config.Config, error) {
 	default:
 		return nil, fmt.Errorf("credentials: %T is neither a Secret nor a ConfigMap", o)
 	}
+	key := config.Key{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}
+	if s.o.Cluster != "" && kind == api.Secret {
+		key = mesh.RemoteSecretKey(s.o.Cluster, meta.Namespace, meta.Name)
+	}
 	return config.New(config.Meta{
-		Key:     config.Key{Kind: kind, Namespace: meta.Namespace, Name: meta.Name},
+		Key:     key,
 		Created: meta.CreationTimestamp.UTC(), ResourceVersion: meta.ResourceVersion, Generation: meta.Generation,
 	}, object)
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
 // follower runs the reflectors.
@@ -35,8 +34,7 @@ func newFollower(ctx context.Context, s *Source) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	logger := logr.FromSlogHandler(aside{s.o.Logger.Handler()})
-	return &follower{Source: s, reach: reach, ctx: klog.NewContext(ctx, logger), running: map[*shard]*reflection{}}, nil
+	return &follower{Source: s, reach: reach, ctx: kube.Quietly(ctx, s.o.Logger), running: map[*shard]*reflection{}}, nil
 }
 
 // begin follows the built-in kinds, and the definitions of the custom ones, which say when to follow those.
@@ -57,7 +55,8 @@ func (f *follower) begin() error {
 	}
 	if d := f.store.definitions; d != nil {
 		k := d.kind
-		f.start(d, f.reach.custom(k.Group, k.Versions[0], k.Plural, "", ""), newDefinitions(d, custom, f.defined))
+		lw := f.reach.discovering(f.reach.custom(k.Group, k.Versions[0], k.Plural, "", ""), custom, f.o.Logger)
+		f.start(d, lw, newDefinitions(d, custom, f.defined))
 	}
 	return nil
 }

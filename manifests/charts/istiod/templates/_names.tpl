@@ -45,7 +45,10 @@ istio: pilot
 
 {{- /* Where agents of this revision find the control plane. */}}
 {{- define "istiod.address" -}}
-{{- if .Values.global.remotePilotAddress }}{{ .Values.global.remotePilotAddress }}:15012{{ else -}}
 {{ include "istiod.name" . }}.{{ .Release.Namespace }}.svc:15012
 {{- end }}
+
+{{- /* Not empty where the configuration of the mesh is in this cluster: it has the control plane, or is what an external one reads. */}}
+{{- define "istiod.config" -}}
+{{- if or (not .Values.istiodRemote.enabled) .Values.global.configCluster }}true{{ end }}
 {{- end }}

@@ -9,7 +9,7 @@
     service:
       name: {{ include "istiod.name" $root }}
       namespace: {{ $root.Release.Namespace }}
-      path: /inject
+      path: {{ $root.Values.istiodRemote.injectionPath }}
       port: 443
     {{- end }}
     {{- with $root.Values.istiodRemote.injectionCABundle }}

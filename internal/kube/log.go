@@ -3,9 +3,18 @@ package kube
 import (
 	"context"
 	"log/slog"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
-// aside makes what client-go logs a detail: it reports every attempt that fails, and what counts of that is a Problem once.
+// Quietly gives a context in which client-go logs to log, as details. By itself it writes to stderr, and reports every attempt that
+// fails of every watch; what counts of that is a Problem, once.
+func Quietly(ctx context.Context, log *slog.Logger) context.Context {
+	return klog.NewContext(ctx, logr.FromSlogHandler(aside{log.Handler()}))
+}
+
+// aside makes all that is logged a detail.
 type aside struct{ slog.Handler }
 
 // Enabled says whether details are wanted.
@@ -13,8 +22,11 @@ func (a aside) Enabled(ctx context.Context, _ slog.Level) bool {
 	return a.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
-// Handle logs a detail.
+// Handle logs a detail. Of errors nobody asks first whether they are wanted.
 func (a aside) Handle(ctx context.Context, r slog.Record) error {
+	if !a.Enabled(ctx, r.Level) {
+		return nil
+	}
 	r.Level = slog.LevelDebug
 	return a.Handler.Handle(ctx, r)
 }

@@ -1,0 +1,51 @@
+package credential
+
+import (
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+// TestDenials: what was allowed is withdrawn when the API server has denied it several times in a row, and more of them if it could
+// not evaluate all rules. What was never allowed is denied at once, and what is allowed is that at once.
+func TestDenials(t *testing.T) {
+	yes := authorizationv1.SubjectAccessReviewStatus{Allowed: true}
+	no := authorizationv1.SubjectAccessReviewStatus{}
+	unsure := authorizationv1.SubjectAccessReviewStatus{EvaluationError: "a role is not there"}
+	type answers = []authorizationv1.SubjectAccessReviewStatus
+	many := func(n int, s authorizationv1.SubjectAccessReviewStatus) (list answers) {
+		for range n {
+			list = append(list, s)
+		}
+		return list
+	}
+	for name, tc := range map[string]struct {
+		answers answers
+		want    bool
+	}{
+		"allowed":                       {answers{yes}, true},
+		"never allowed":                 {answers{no}, false},
+		"never allowed, and unsure":     {answers{unsure}, false},
+		"denied and allowed":            {answers{answered(true, true)}, false},
+		"one denial":                    {answers{yes, no}, true},
+		"a second one":                  {answers{yes, no, no}, false},
+		"one, and another later":        {answers{yes, no, yes, no}, true},
+		"unsure for long":               {append(answers{yes}, many(doubtfulDenials-1, unsure)...), true},
+		"unsure for too long":           {append(answers{yes}, many(doubtfulDenials, unsure)...), false},
+		"allowed again at once":         {answers{yes, no, no, yes}, true},
+		"denied at once when withdrawn": {answers{yes, no, no, no}, false},
+	} {
+		r := new(right)
+		for _, a := range tc.answers {
+			r.take(a)
+		}
+		if !r.known || r.allowed() != tc.want {
+			t.Errorf("%s: allowed %v, want %v", name, r.allowed(), tc.want)
+		}
+	}
+}
+
+// answered is an answer that may say both.
+func answered(allowed, denied bool) authorizationv1.SubjectAccessReviewStatus {
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: allowed, Denied: denied}
+}
