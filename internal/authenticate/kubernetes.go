@@ -33,6 +33,9 @@ type KubernetesOptions struct {
 	// Remember is how long a token counts as good without another review; 0: ten seconds, less than 0: not at all. A pod that was
 	// deleted may be taken for one that lives for so long.
 	Remember time.Duration
+	// Refuse is how long a token counts as bad without another review; 0: two seconds, less than 0: not at all. Whoever tries the same
+	// one again and again costs the API server a question in that time.
+	Refuse time.Duration
 	// Timeout bounds a review; 0: five seconds.
 	Timeout time.Duration
 	Now     func() time.Time
@@ -41,7 +44,8 @@ type KubernetesOptions struct {
 // Kubernetes believes tokens of service accounts that an API server vouches for.
 type Kubernetes struct {
 	o        KubernetesOptions
-	reviewed *memory
+	reviewed *memory[Caller]
+	refused  *memory[error] // apart, so that bad tokens put no good ones out
 	flights  singleflight.Group
 	places   *semaphore.Weighted
 }
@@ -51,8 +55,9 @@ var _ Authenticator = (*Kubernetes)(nil)
 const (
 	// maxReviews bounds the reviews that are under way at once.
 	maxReviews = 64
-	// maxRemembered bounds the tokens that are remembered.
+	// maxRemembered bounds the good tokens that are remembered, maxRefused the bad ones.
 	maxRemembered = 50_000
+	maxRefused    = 10_000
 )
 
 // NewKubernetes makes a Kubernetes.
@@ -60,13 +65,19 @@ func NewKubernetes(o KubernetesOptions) *Kubernetes {
 	if o.Remember == 0 {
 		o.Remember = 10 * time.Second
 	}
+	if o.Refuse == 0 {
+		o.Refuse = 2 * time.Second
+	}
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Kubernetes{o: o, reviewed: newMemory(maxRemembered, o.Now), places: semaphore.NewWeighted(maxReviews)}
+	return &Kubernetes{
+		o: o, reviewed: newMemory[Caller](maxRemembered, o.Now), refused: newMemory[error](maxRefused, o.Now),
+		places: semaphore.NewWeighted(maxReviews),
+	}
 }
 
 // String names the kind.
@@ -90,13 +101,19 @@ func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error
 	if c, ok := k.reviewed.get(key); ok {
 		return c, nil
 	}
+	if err, ok := k.refused.get(key); ok {
+		return Caller{}, err
+	}
 	// The review outlives the call that began it, for others may wait for it.
 	flight := k.flights.DoChan(string(key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.o.Timeout)
 		defer cancel()
 		c, err := k.review(ctx, reviews, cluster, token)
-		if err == nil {
+		switch {
+		case err == nil:
 			k.reviewed.put(key, c, k.o.Remember)
+		case !errors.Is(err, ErrUnavailable): // the API server's own word
+			k.refused.put(key, err, k.o.Refuse)
 		}
 		return c, err
 	})

@@ -3,6 +3,7 @@ package authenticate
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,6 +121,67 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 	}
 	if known != nil || !errors.Is(unknown, ErrUnavailable) {
 		t.Errorf("while the API server does not answer: %v for a token that is remembered, %v for another", known, unknown)
+	}
+}
+
+// reviewer answers reviews as a test says.
+type reviewer func(token string) (*authenticationv1.TokenReview, error)
+
+func (r reviewer) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+	return r(review.Spec.Token)
+}
+
+// TestBadTokensAreRemembered: who shows a bad token again and again costs the API server a review every other second. However many bad
+// ones there are, they are forgotten, and put no good one out. That an API server does not answer is no word about a token.
+func TestBadTokensAreRemembered(t *testing.T) {
+	now, away := time.Unix(1_000_000, 0), false
+	reviews := &counted{TokenReviews: reviewer(func(token string) (*authenticationv1.TokenReview, error) {
+		if away {
+			return nil, errors.New("away")
+		}
+		return &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{
+			Authenticated: token == "good", Audiences: []string{"istio-ca"},
+			User: authenticationv1.UserInfo{Username: "system:serviceaccount:ns:sa", Groups: []string{"system:serviceaccounts"}},
+		}}, nil
+	})}
+	k := NewKubernetes(KubernetesOptions{
+		TrustDomains: domains, Audiences: []string{"istio-ca"}, Now: func() time.Time { return now },
+		Reviews: func(string) TokenReviews { return reviews },
+	})
+	shown := func(token string, times int) (cost int64, last error) {
+		before := reviews.n.Load()
+		for range times {
+			_, last = k.Authenticate(t.Context(), bearing(token))
+		}
+		return reviews.n.Load() - before, last
+	}
+	for i, step := range []struct {
+		token string
+		later time.Duration
+		cost  int64
+		good  bool
+	}{
+		{token: "bad", cost: 1}, {token: "bad", later: time.Second, cost: 0}, {token: "bad", later: time.Second, cost: 1},
+		{token: "good", cost: 1, good: true}, {token: "good", later: 9 * time.Second, good: true},
+	} {
+		now = now.Add(step.later)
+		cost, err := shown(step.token, 100)
+		if cost != step.cost || (err == nil) != step.good {
+			t.Errorf("step %d: %d reviews (%v), want %d", i, cost, err, step.cost)
+		}
+	}
+	for i := range 2 * maxRefused {
+		_, _ = shown("bad-"+strconv.Itoa(i), 1) // each is refused
+	}
+	if n := len(k.refused.known); n > maxRefused {
+		t.Errorf("%d bad tokens are remembered", n)
+	}
+	if cost, err := shown("good", 1); cost != 0 || err != nil {
+		t.Errorf("bad tokens have put a good one out: %d reviews, %v", cost, err)
+	}
+	away = true
+	if cost, err := shown("new", 3); cost != 3 || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("while the API server is away: %d reviews, %v", cost, err)
 	}
 }
 

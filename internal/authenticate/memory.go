@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// memory remembers callers for a short time, by the hash of what they have shown: tokens themselves are not kept. It is for use
-// by many goroutines.
-type memory struct {
+// memory remembers something of callers for a short time, by the hash of what they have shown: tokens themselves are not kept. It is
+// for use by many goroutines.
+type memory[V any] struct {
 	most int
 	now  func() time.Time
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]remembered
+	known map[[sha256.Size]byte]remembered[V]
 }
 
-type remembered struct {
-	caller Caller
-	until  time.Time
+type remembered[V any] struct {
+	what  V
+	until time.Time
 }
 
-func newMemory(most int, now func() time.Time) *memory {
-	return &memory{most: most, now: now, known: map[[sha256.Size]byte]remembered{}}
+func newMemory[V any](most int, now func() time.Time) *memory[V] {
+	return &memory[V]{most: most, now: now, known: map[[sha256.Size]byte]remembered[V]{}}
 }
 
-func (m *memory) get(key [sha256.Size]byte) (Caller, bool) {
+func (m *memory[V]) get(key [sha256.Size]byte) (what V, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.known[key]
 	if !ok || !m.now().Before(r.until) {
-		return Caller{}, false
+		return what, false
 	}
-	return r.caller, true
+	return r.what, true
 }
 
-// put remembers a caller. When there are too many, what is over is forgotten, and if that is nothing, everything: the price is
+// put remembers something. When there are too many, what is over is forgotten, and if that is nothing, everything: the price is
 // another review of each.
-func (m *memory) put(key [sha256.Size]byte, c Caller, d time.Duration) {
+func (m *memory[V]) put(key [sha256.Size]byte, what V, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -54,5 +54,5 @@ func (m *memory) put(key [sha256.Size]byte, c Caller, d time.Duration) {
 	if len(m.known) >= m.most {
 		clear(m.known)
 	}
-	m.known[key] = remembered{c, now.Add(d)}
+	m.known[key] = remembered[V]{what, now.Add(d)}
 }

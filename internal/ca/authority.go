@@ -120,6 +120,15 @@ func (a *Authority) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	return m.Roots, changed
 }
 
+// Revoked gives the lists of revoked certificates in PEM that go with the roots, nil for none. The channel of Roots tells of others.
+func (a *Authority) Revoked() []byte {
+	m, _ := a.Material()
+	if m == nil {
+		return nil
+	}
+	return m.Revoked
+}
+
 // Issue signs a workload's certificate: an X.509-SVID for the ID, with the public key of the request and nothing else of it.
 func (a *Authority) Issue(_ context.Context, r Request) (Issued, error) {
 	if r.Signer != "" {

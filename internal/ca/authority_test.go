@@ -123,10 +123,21 @@ func TestMaterial(t *testing.T) {
 	commented.Chain = append([]byte("# our chain\n"), commented.Chain...)
 	half := filesOfPairs(t, signing, all(between), root)
 	half.Roots = append(half.Roots, half.Roots[:100]...)
+	revoking := func(lists string) Files {
+		f := filesOfPairs(t, root, nil, root)
+		f.Revoked = []byte(lists)
+		return f
+	}
+	list := string(root.Revoke(leaf.Certificate.SerialNumber))
 	for name, tt := range map[string]struct {
 		files Files
 		above int // certificates that go with leaves; -1: refused
 	}{
+		"a list of what is revoked":    {revoking(list), 0},
+		"two lists":                    {revoking(list + "\n" + string(other.Revoke())), 0},
+		"half of a list":               {revoking(list[:len(list)/2]), -1},
+		"a list, and more":             {revoking(list + "more"), -1},
+		"a certificate as list":        {revoking(string(leaf.CertificatePEM())), -1},
 		"a root":                       {filesOfPairs(t, root, nil, root), 0},
 		"a root, without its file":     {filesOfPairs(t, root, nil), 0},
 		"a root, and its chain":        {filesOfPairs(t, root, all(root), root), 0},

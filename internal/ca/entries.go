@@ -11,6 +11,7 @@ const (
 	keyName         = "ca-key.pem"
 	chainName       = "cert-chain.pem"
 	rootsName       = "root-cert.pem"
+	revokedName     = "ca-crl.pem"
 
 	tlsCertificateName = "tls.crt"
 	tlsKeyName         = "tls.key"
@@ -22,10 +23,11 @@ var errNoAuthority = errors.New("there is no ca-key.pem and no tls.key")
 
 // filesOf takes an authority's files out of entries with the names of either set. errNoAuthority: there is no key.
 func filesOf(entry func(name string) []byte) (Files, error) {
-	if f := (Files{Certificate: entry(certificateName), Key: entry(keyName), Chain: entry(chainName), Roots: entry(rootsName)}); len(f.Key) > 0 {
+	f := Files{Certificate: entry(certificateName), Key: entry(keyName), Chain: entry(chainName), Roots: entry(rootsName), Revoked: entry(revokedName)}
+	if len(f.Key) > 0 {
 		return f, nil
 	}
-	f := Files{Certificate: entry(tlsCertificateName), Key: entry(tlsKeyName), Roots: entry(tlsRootsName)}
+	f = Files{Certificate: entry(tlsCertificateName), Key: entry(tlsKeyName), Roots: entry(tlsRootsName), Revoked: f.Revoked}
 	if len(f.Key) == 0 {
 		return Files{}, errNoAuthority
 	}
@@ -34,5 +36,9 @@ func filesOf(entry func(name string) []byte) (Files, error) {
 
 // entries gives the files under the names of the first set.
 func (f Files) entries() map[string][]byte {
-	return map[string][]byte{certificateName: f.Certificate, keyName: f.Key, chainName: f.Chain, rootsName: f.Roots}
+	list := map[string][]byte{certificateName: f.Certificate, keyName: f.Key, chainName: f.Chain, rootsName: f.Roots}
+	if len(f.Revoked) > 0 {
+		list[revokedName] = f.Revoked
+	}
+	return list
 }

@@ -37,11 +37,19 @@ var _ Home = Directory{}
 func (d Directory) String() string { return d.Path }
 
 // Load reads the files. The version is a hash of what is in them.
-func (d Directory) Load(context.Context) (Files, string, error) {
-	dir := d.Path
-	if to, err := os.Readlink(filepath.Join(dir, dataLink)); err == nil {
-		dir = filepath.Join(dir, to) // all of one version
+func (d Directory) Load(ctx context.Context) (Files, string, error) {
+	for {
+		before, _ := os.Readlink(filepath.Join(d.Path, dataLink)) // "": there is none
+		f, version, err := d.read(filepath.Join(d.Path, before))
+		// While it was read somebody may have made or turned the link: then some of the files were those, and some others.
+		if after, _ := os.Readlink(filepath.Join(d.Path, dataLink)); after == before || ctx.Err() != nil {
+			return f, version, err
+		}
 	}
+}
+
+// read reads the files of a directory.
+func (d Directory) read(dir string) (Files, string, error) {
 	var failed error
 	hash := sha256.New()
 	f, err := filesOf(func(name string) []byte {

@@ -29,8 +29,23 @@ import (
 type published struct {
 	mu      sync.Mutex
 	text    string
+	lists   string // of revoked certificates
 	team    string // "" selects all
 	changed chan struct{}
+}
+
+func (p *published) revoke(lists string) {
+	p.mu.Lock()
+	p.lists = lists
+	text, team := p.text, p.team
+	p.mu.Unlock()
+	p.set(text, team)
+}
+
+func (p *published) revoked() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return []byte(p.lists)
 }
 
 func (p *published) set(text, team string) {
@@ -66,7 +81,7 @@ func TestRootsArePublished(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- RootPublisher{Client: client, Roots: p.roots, Selected: p.selects, Selection: p.selection, Log: slog.New(slog.DiscardHandler)}.Run(ctx)
+		done <- RootPublisher{Client: client, Roots: p.roots, Revoked: p.revoked, Selected: p.selects, Selection: p.selection, Log: slog.New(slog.DiscardHandler)}.Run(ctx)
 	}()
 	defer func() {
 		cancel()
@@ -107,6 +122,20 @@ func TestRootsArePublished(t *testing.T) {
 	if m, err := maps.Get(t.Context(), RootConfigMap, metav1.GetOptions{}); err != nil || m.Data["mine"] != "kept" || m.Labels["istio.io/config"] != "true" {
 		t.Errorf("what others wrote is gone: %v %v %v", m.Data, m.Labels, err)
 	}
+
+	lists := func(namespace, text string) {
+		t.Helper()
+		eventually(t, namespace+" revokes "+text, func() bool {
+			m, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), RootConfigMap, metav1.GetOptions{})
+			there, has := m.Data["ca-crl.pem"]
+			return err == nil && there == text && has == (text != "") && m.Data["root-cert.pem"] == "one"
+		})
+	}
+	p.revoke("a list")
+	lists(early, "a list")
+	lists(late, "a list")
+	p.revoke("")
+	lists(early, "")
 
 	p.set("two", "a")
 	want(early, "two")

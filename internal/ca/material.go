@@ -20,6 +20,8 @@ type Files struct {
 	Chain []byte
 	// Roots are all that the mesh is to trust; empty: the certificate that signs, if it is a root.
 	Roots []byte
+	// Revoked are lists of what authorities of the mesh have signed and revoked; empty for none.
+	Revoked []byte
 }
 
 // Material is what an authority signs with, checked. It is immutable.
@@ -33,6 +35,8 @@ type Material struct {
 	// Anchor is the root that they lead to, Roots all that are trusted, Anchor among them, in the order of the files.
 	Anchor *x509.Certificate
 	Roots  []*x509.Certificate
+	// Revoked are the lists of revoked certificates in PEM, nil for none.
+	Revoked []byte
 	// NotAfter is when the first certificate of the chain ends.
 	NotAfter time.Time
 }
@@ -55,6 +59,9 @@ func (f Files) Load(now time.Time) (*Material, error) {
 	}
 	if m.Roots, err = f.roots(certificates[0]); err != nil {
 		return nil, err
+	}
+	if m.Revoked, err = parseRevoked(f.Revoked); err != nil {
+		return nil, fmt.Errorf("the lists of revoked certificates: %w", err)
 	}
 	above := certificates[1:]
 	if len(bytes.TrimSpace(f.Chain)) > 0 {
@@ -134,7 +141,7 @@ func (m *Material) RootsPEM() []byte { return EncodeCertificates(m.Roots...) }
 
 // sameAs says whether two sign alike and trust the same, in whatever order.
 func (m *Material) sameAs(other *Material) bool {
-	return m != nil && other != nil && m.Certificate.Equal(other.Certificate) && sameSet(m.Roots, other.Roots) && sameSet(m.Intermediates, other.Intermediates)
+	return m != nil && other != nil && m.Certificate.Equal(other.Certificate) && bytes.Equal(m.Revoked, other.Revoked) && sameSet(m.Roots, other.Roots) && sameSet(m.Intermediates, other.Intermediates)
 }
 
 func sameSet(a, b []*x509.Certificate) bool {

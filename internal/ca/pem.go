@@ -99,3 +99,23 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
+
+// parseRevoked reads lists of revoked certificates in PEM, and gives them without what is around them; nil for none. Envoy takes a
+// whole file or nothing of it, and so do we.
+func parseRevoked(text []byte) ([]byte, error) {
+	var lists []byte
+	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return nil, errors.New("there is something that is not PEM")
+		}
+		if block.Type != "X509 CRL" {
+			return nil, fmt.Errorf("there is a %s where a list of revoked certificates belongs", block.Type)
+		}
+		if _, err := x509.ParseRevocationList(block.Bytes); err != nil {
+			return nil, err
+		}
+		lists = append(lists, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+	}
+	return lists, nil
+}

@@ -20,10 +20,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// RootConfigMap is the ConfigMap that pods mount to know whom to trust, RootConfigMapKey the key of the roots in it.
+// RootConfigMap is the ConfigMap that pods mount to know whom to trust, RootConfigMapKey the key of the roots in it, and
+// RevokedConfigMapKey that of the lists of revoked certificates, if there are any.
 const (
-	RootConfigMap    = "istio-ca-root-cert"
-	RootConfigMapKey = rootsName
+	RootConfigMap       = "istio-ca-root-cert"
+	RootConfigMapKey    = rootsName
+	RevokedConfigMapKey = revokedName
 )
 
 // RootPublisher keeps a ConfigMap with the roots in every namespace of a cluster: in new ones, after edits, and when there are other roots.
@@ -32,6 +34,8 @@ type RootPublisher struct {
 	Client kubernetes.Interface
 	// Roots gives the roots in PEM, none while there are none, and a channel that is closed when there are others.
 	Roots func() ([]byte, <-chan struct{})
+	// Revoked gives the lists of revoked certificates that go with the roots, in PEM; nil: there never are any.
+	Revoked func() []byte
 	// Selected says whether a namespace is one of the mesh's (MeshConfig.discoverySelectors), and Selection gives a channel that
 	// is closed when it may say something else; nil: all are.
 	Selected  func(labels map[string]string) bool
@@ -143,31 +147,45 @@ func (p publishing) publish(ctx context.Context, namespace string) error {
 	if err != nil || len(roots) == 0 {
 		return err
 	}
+	data := p.data(roots)
 	old, err := p.maps.ConfigMaps(namespace).Get(RootConfigMap)
 	if apierrors.IsNotFound(err) {
 		_, err = p.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RootConfigMap, Labels: map[string]string{"istio.io/config": "true"}},
-			Data:       map[string]string{RootConfigMapKey: string(roots)},
+			Data:       data,
 		}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
 			return nil // the watch tells of it, or the namespace goes
 		}
 		return err
 	}
-	if err != nil || old.Data[RootConfigMapKey] == string(roots) {
+	if err != nil {
 		return err
 	}
 	next := old.DeepCopy()
-	next.Data = maps.Clone(next.Data)
+	delete(next.Data, RevokedConfigMapKey)
 	if next.Data == nil {
 		next.Data = map[string]string{}
 	}
-	next.Data[RootConfigMapKey] = string(roots)
+	if maps.Copy(next.Data, data); maps.Equal(next.Data, old.Data) {
+		return nil
+	}
 	_, err = p.Client.CoreV1().ConfigMaps(namespace).Update(ctx, next, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // the watch tells of it
 	}
 	return err
+}
+
+// data is what is ours in the ConfigMap.
+func (p publishing) data(roots []byte) map[string]string {
+	data := map[string]string{RootConfigMapKey: string(roots)}
+	if p.Revoked != nil {
+		if revoked := p.Revoked(); len(revoked) > 0 {
+			data[RevokedConfigMapKey] = string(revoked)
+		}
+	}
+	return data
 }
 
 func (p publishing) wanted(ns *corev1.Namespace) bool {

@@ -98,10 +98,17 @@ func (s *server) newServing(a *authority, local *ca.Authority) *ca.Serving {
 			Roots: "./var/run/secrets/istiod/ca/root-cert.pem",
 		}
 	case (provider == "" || provider == providerIstiod) && local != nil:
-		from := ca.AuthoritySource{Authority: local, Names: a.o.hosts(o.Namespace, o.Revision), KeyType: a.o.KeyType}
+		from := ca.AuthoritySource{Authority: local, KeyType: a.o.KeyType}
+		for _, host := range a.o.hosts(o.Namespace, o.Revision) {
+			if ip := net.ParseIP(host); ip != nil {
+				from.Addresses = append(from.Addresses, ip)
+			} else {
+				from.Names = append(from.Names, host)
+			}
+		}
 		if s.client == nil { // proxies and people of a laptop call the control plane by no Service's name
 			from.Names = append(from.Names, "localhost")
-			from.Addresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+			from.Addresses = append(from.Addresses, net.IPv4(127, 0, 0, 1), net.IPv6loopback)
 		}
 		source = from
 	default:

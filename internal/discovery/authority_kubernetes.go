@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -186,9 +185,6 @@ func (k kubernetesSource) News() <-chan struct{} {
 // leadRoots publishes the roots for as long as this replica is the one that does.
 func (s *server) leadRoots(ctx context.Context) {
 	err := s.lead(ctx, leader.RootCertificates, func(ctx context.Context) {
-		var remote sync.WaitGroup
-		defer remote.Wait()
-		remote.Go(func() { s.publishRemoteRoots(ctx) })
 		if err := s.publishRoots(ctx, s.client.Kubernetes); err != nil {
 			s.authority.log.Error("the roots are not published", "err", err)
 		}
@@ -208,7 +204,7 @@ func (s *server) publishRoots(ctx context.Context, client kubernetes.Interface) 
 			list, changed := a.issuer.Roots()
 			return ca.EncodeCertificates(list...), changed
 		},
-		Selection: s.settingsNews.changed,
+		Revoked: a.revoked, Selection: s.settingsNews.changed,
 	}.Run(ctx)
 }
 

@@ -3,7 +3,9 @@ package discovery
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	security "istio.io/api/security/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
@@ -136,6 +139,21 @@ func TestPluggedAuthority(t *testing.T) {
 	l.eventually("B serves", serves(b))
 	put(b, b)
 	l.eventually("B is published", published(1))
+	revoked := string(b.Revoke(b.Certificate.SerialNumber))
+	patch, err := json.Marshal(map[string]any{"stringData": map[string]string{"ca-crl.pem": revoked}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Patch(t.Context(), "cacerts", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually("what B has revoked is published", func() error {
+		m, err := client.CoreV1().ConfigMaps(control).Get(t.Context(), "istio-ca-root-cert", metav1.GetOptions{})
+		if err == nil && m.Data["ca-crl.pem"] != revoked {
+			err = fmt.Errorf("it has %q", m.Data["ca-crl.pem"])
+		}
+		return err
+	})
 	if _, err := secrets.Get(t.Context(), "istio-ca-secret", metav1.GetOptions{}); err == nil {
 		t.Error("a root was made though operators brought one")
 	}

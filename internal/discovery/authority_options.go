@@ -42,7 +42,7 @@ type AuthorityOptions struct {
 	// signer that one names, ExternalRoot the file with its roots. K8S_SIGNER, CERT_SIGNER_DOMAIN, ./etc/external-ca-cert/root-cert.pem.
 	External, ExternalSigner, SignerDomain, ExternalRoot string
 
-	// Hosts are further names that the control plane is called by. ISTIOD_CUSTOM_HOST.
+	// Hosts are further names that the control plane is called by, and addresses. ISTIOD_CUSTOM_HOST.
 	Hosts []string
 	// CertProvider is who signs the control plane's own certificate: istiod, which is its own authority, k8s.io/SIGNER, custom for files
 	// in ./var/run/secrets/istiod, or none. PILOT_CERT_PROVIDER.

@@ -8,16 +8,23 @@ import (
 )
 
 // roots is the feed of what proxies are to trust: the roots of the mesh's own authority.
-type roots struct{ batches chan mesh.Batch }
+type roots struct {
+	batches chan mesh.Batch
+	// coming says that there is an authority.
+	coming bool
+}
 
-func newRoots() *roots { return &roots{make(chan mesh.Batch)} }
+func newRoots() *roots { return &roots{batches: make(chan mesh.Batch)} }
 
 // Name is "roots".
 func (*roots) Name() string { return "roots" }
 
 // Run hands on what there is news of.
 func (r *roots) Run(ctx context.Context, out chan<- mesh.Batch) error {
-	first := mesh.Batch{{Op: mesh.Synced, Source: r.Name()}} // there may be no authority, and nobody is to wait for it
+	first := mesh.Batch{
+		{Source: r.Name(), Settings: &mesh.Settings{RootsComing: r.coming}},
+		{Op: mesh.Synced, Source: r.Name()}, // the authority needs the rest of the mesh's settings first
+	}
 	for next := first; ; {
 		select {
 		case <-ctx.Done():
@@ -51,4 +58,12 @@ func (s *server) followRoots(ctx context.Context, issuer ca.Issuer) {
 		case <-changed:
 		}
 	}
+}
+
+// revoked gives the lists of revoked certificates that operators brought with the authority, in PEM; nil for none.
+func (a *authority) revoked() []byte {
+	if local, ok := a.issuer.(*ca.Authority); ok {
+		return local.Revoked()
+	}
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -169,14 +168,15 @@ func (l *laptop) ask(ctx context.Context, own *tls.Certificate, n *corev3.Node, 
 	return st.Recv()
 }
 
-func TestCertificatesWithoutKubernetes(t *testing.T) {
-	l := startLaptop(t, func(*Options) {})
-	own, err := l.certificate(bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), nil, &security.IstioCertificateRequest{})
+func TestCertificates(t *testing.T) { inBothModes(t, testCertificates) }
+
+func testCertificates(t *testing.T, l *mode) {
+	own, err := l.certificate(bearing(t.Context(), l.token("web", "istio-ca")), nil, &security.IstioCertificateRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id, err := spiffe.Leaf(own.Leaf)
-	if err != nil || id.String() != "spiffe://cluster.local/ns/shop/sa/web" || len(own.Leaf.DNSNames) > 0 {
+	if err != nil || id.String() != "spiffe://cluster.local/ns/"+l.shop+"/sa/web" || len(own.Leaf.DNSNames) > 0 {
 		t.Errorf("the certificate is of %s (%v) %v", id, err, own.Leaf.DNSNames)
 	}
 	// The certificate is a proof too: that is how a workload renews it.
@@ -194,29 +194,34 @@ func TestCertificatesWithoutKubernetes(t *testing.T) {
 	}{
 		"nobody":                 {t.Context(), new(security.IstioCertificateRequest), codes.Unauthenticated},
 		"an empty token":         {bearing(t.Context(), ""), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"a token for others":     {bearing(t.Context(), l.token("shop", "web", time.Hour, "other")), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"a token that has ended": {bearing(t.Context(), l.token("shop", "web", -time.Hour, "istio-ca")), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"a token for others":     {bearing(t.Context(), l.token("web", "other")), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"a token that has ended": {bearing(t.Context(), l.ended), new(security.IstioCertificateRequest), codes.Unauthenticated},
 		"payload null":           {bearing(t.Context(), ".bnVsbM."), new(security.IstioCertificateRequest), codes.Unauthenticated},
-		"a token of no workload": {bearing(t.Context(), l.token("shop", "nobody", time.Hour, "istio-ca")), new(security.IstioCertificateRequest), codes.Unauthenticated},
+		"a token of no workload": {bearing(t.Context(), l.gone), new(security.IstioCertificateRequest), codes.Unauthenticated},
 		"two tokens": {
-			bearing(bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), l.token("shop", "api", time.Hour, "istio-ca")),
+			bearing(bearing(t.Context(), l.token("web", "istio-ca")), l.token("api", "istio-ca")),
 			new(security.IstioCertificateRequest), codes.Unauthenticated,
 		},
-		"a lifetime too long":       {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: 91 * 24 * 3600}, codes.InvalidArgument},
-		"a lifetime that runs over": {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: math.MaxInt64 / int64(time.Second) * 2}, codes.InvalidArgument},
-		"no request":                {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{Csr: "x"}, codes.InvalidArgument},
-		"somebody else": {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
-			Fields: map[string]*structpb.Value{"ImpersonatedIdentity": structpb.NewStringValue("spiffe://cluster.local/ns/shop/sa/api")},
+		"a lifetime too long":       {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: 91 * 24 * 3600}, codes.InvalidArgument},
+		"a lifetime below nothing":  {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: -91 * 24 * 3600}, codes.OK}, // as none is said
+		"a lifetime that runs over": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{ValidityDuration: math.MaxInt64 / int64(time.Second) * 2}, codes.InvalidArgument},
+		"no request":                {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Csr: "x"}, codes.InvalidArgument},
+		"somebody else": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
+			Fields: map[string]*structpb.Value{"ImpersonatedIdentity": structpb.NewStringValue("spiffe://cluster.local/ns/" + l.shop + "/sa/api")},
 		}}, codes.Unauthenticated},
-		"another signer": {bearing(t.Context(), l.token("shop", "web", time.Hour, "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
+		"another signer": {bearing(t.Context(), l.token("web", "istio-ca")), &security.IstioCertificateRequest{Metadata: &structpb.Struct{
 			Fields: map[string]*structpb.Value{"CertSigner": structpb.NewStringValue("x")},
 		}}, codes.InvalidArgument},
 	} {
-		if _, err := l.certificate(tt.ctx, nil, tt.ask); status.Code(err) != tt.want {
+		given, err := l.certificate(tt.ctx, nil, tt.ask)
+		if status.Code(err) != tt.want {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
+		if given != nil && time.Until(given.Leaf.NotAfter) > 24*time.Hour {
+			t.Errorf("%s: the certificate ends %v", name, given.Leaf.NotAfter)
+		}
 	}
-	if body, err := l.get("/metrics"); err != nil || !strings.Contains(body, "citadel_server_success_cert_issuance_count 2\n") ||
+	if body, err := l.get("/metrics"); err != nil || !strings.Contains(body, "citadel_server_success_cert_issuance_count 3\n") ||
 		!strings.Contains(body, "citadel_server_authentication_failure_count 8\n") || strings.Contains(body, "citadel_server_root_cert_expiry_timestamp 0\n") {
 		t.Errorf("the metrics do not say so: %v", grep(body, "citadel_"))
 	}
@@ -263,9 +268,10 @@ status: {phase: Running, podIP: 10.0.0.7, podIPs: [{ip: 10.0.0.7}]}
 }
 
 // TestStreamsAreOfTheirIdentity leaves out each field that a proxy says of itself. T-XDS-ID.
-func TestStreamsAreOfTheirIdentity(t *testing.T) {
-	l := startLaptop(t, func(*Options) {})
-	token := l.token("shop", "web", time.Hour, "istio-ca")
+func TestStreamsAreOfTheirIdentity(t *testing.T) { inBothModes(t, testStreamsAreOfTheirIdentity) }
+
+func testStreamsAreOfTheirIdentity(t *testing.T, l *mode) {
+	token := l.token("web", "istio-ca")
 	own, err := l.certificate(bearing(t.Context(), token), nil, &security.IstioCertificateRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -277,22 +283,25 @@ func TestStreamsAreOfTheirIdentity(t *testing.T) {
 		node *corev3.Node
 		want codes.Code
 	}{
-		"certificate":                    {none, own, node("shop", map[string]any{"NAMESPACE": "shop", "SERVICE_ACCOUNT": "web"}), codes.OK},
-		"token":                          {bearer, nil, node("shop", map[string]any{"NAMESPACE": "shop", "SERVICE_ACCOUNT": "web"}), codes.OK},
-		"no account":                     {bearer, nil, node("shop", map[string]any{"NAMESPACE": "shop"}), codes.OK},
-		"no namespace":                   {bearer, nil, node("shop", map[string]any{"SERVICE_ACCOUNT": "web"}), codes.OK},
-		"no metadata":                    {bearer, nil, node("shop", nil), codes.OK},
-		"nothing":                        {none, nil, node("shop", nil), codes.Unauthenticated},
-		"another namespace":              {bearer, nil, node("bank", map[string]any{"NAMESPACE": "bank", "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
-		"another namespace, certificate": {none, own, node("bank", map[string]any{"NAMESPACE": "bank", "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
-		"another in metadata alone":      {bearer, nil, node("shop", map[string]any{"NAMESPACE": "bank"}), codes.PermissionDenied},
-		"another in the ID alone":        {bearer, nil, node("bank", nil), codes.PermissionDenied},
-		"another account":                {bearer, nil, node("shop", map[string]any{"NAMESPACE": "shop", "SERVICE_ACCOUNT": "api"}), codes.PermissionDenied},
-		"the control plane's":            {bearer, nil, node("istio-system", map[string]any{"SERVICE_ACCOUNT": "istiod"}), codes.PermissionDenied},
-		"a namespace that begins alike":  {bearer, nil, node("shop-2", nil), codes.PermissionDenied},
-		"garbage as token":               {bearing(none, "x.y.z"), nil, node("shop", nil), codes.Unauthenticated},
-		"payload null":                   {bearing(none, ".bnVsbM."), nil, node("shop", nil), codes.Unauthenticated},
-		"64 KB of token":                 {bearing(none, strings.Repeat("a", 60<<10)), nil, node("shop", nil), codes.Unauthenticated},
+		"certificate":                    {none, own, node(l.shop, map[string]any{"NAMESPACE": l.shop, "SERVICE_ACCOUNT": "web"}), codes.OK},
+		"token":                          {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.shop, "SERVICE_ACCOUNT": "web"}), codes.OK},
+		"no account":                     {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.shop}), codes.OK},
+		"no namespace":                   {bearer, nil, node(l.shop, map[string]any{"SERVICE_ACCOUNT": "web"}), codes.OK},
+		"no metadata":                    {bearer, nil, node(l.shop, nil), codes.OK},
+		"nothing":                        {none, nil, node(l.shop, nil), codes.Unauthenticated},
+		"another namespace":              {bearer, nil, node(l.bank, map[string]any{"NAMESPACE": l.bank, "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
+		"another namespace, certificate": {none, own, node(l.bank, map[string]any{"NAMESPACE": l.bank, "SERVICE_ACCOUNT": "web"}), codes.PermissionDenied},
+		"another in metadata alone":      {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.bank}), codes.PermissionDenied},
+		"another in the ID alone":        {bearer, nil, node(l.bank, nil), codes.PermissionDenied},
+		"another account":                {bearer, nil, node(l.shop, map[string]any{"NAMESPACE": l.shop, "SERVICE_ACCOUNT": "api"}), codes.PermissionDenied},
+		"the control plane's":            {bearer, nil, node(l.control, map[string]any{"SERVICE_ACCOUNT": "istiod"}), codes.PermissionDenied},
+		"a namespace that begins alike":  {bearer, nil, node(l.shop+"-2", nil), codes.PermissionDenied},
+		"garbage as token":               {bearing(none, "x.y.z"), nil, node(l.shop, nil), codes.Unauthenticated},
+		"payload null":                   {bearing(none, ".bnVsbM."), nil, node(l.shop, nil), codes.Unauthenticated},
+		"a token that has ended":         {bearing(none, l.ended), nil, node(l.shop, nil), codes.Unauthenticated},
+		"a token of what is gone":        {bearing(none, l.gone), nil, node(l.shop, nil), codes.Unauthenticated},
+		"a token for others":             {bearing(none, l.token("web", "other")), nil, node(l.shop, nil), codes.Unauthenticated},
+		"64 KB of token":                 {bearing(none, strings.Repeat("a", 60<<10)), nil, node(l.shop, nil), codes.Unauthenticated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := l.ask(tt.ctx, tt.own, tt.node, api.ClusterType); status.Code(err) != tt.want {
@@ -300,16 +309,15 @@ func TestStreamsAreOfTheirIdentity(t *testing.T) {
 			}
 		})
 	}
-	roots, err := l.ask(bearer, nil, node("shop", nil), api.ProxyConfigType)
+	roots, err := l.ask(bearer, nil, node(l.shop, nil), api.ProxyConfigType)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := new(meshconfig.ProxyConfig)
-	file, err := os.ReadFile(filepath.Join(l.caDir, "root-cert.pem"))
-	if err := errors.Join(err, roots.Resources[0].UnmarshalTo(got)); err != nil {
+	if err := roots.Resources[0].UnmarshalTo(got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.CaCertificatesPem) != 1 || strings.TrimSpace(got.CaCertificatesPem[0]) != strings.TrimSpace(string(file)) {
+	if len(got.CaCertificatesPem) != 1 || strings.TrimSpace(got.CaCertificatesPem[0]) != strings.TrimSpace(l.root) {
 		t.Errorf("proxies are told to trust %q", got.CaCertificatesPem)
 	}
 }

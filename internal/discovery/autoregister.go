@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,7 +49,7 @@ func (s *server) newWorkloads() *workloads {
 	if s.client != nil && s.options.configFromCluster() {
 		store = autoregister.NewCluster(s.client.Dynamic, s.client.Metadata)
 	} else {
-		w.memory = autoregister.NewMemory()
+		w.memory = s.workloadMemory()
 		store = w.memory
 	}
 	w.Registrar = autoregister.New(autoregister.Options{
@@ -62,15 +63,34 @@ func (s *server) newWorkloads() *workloads {
 	return w
 }
 
+// workloadFile is where registered workloads are kept, in the directory of the mesh's authority.
+const workloadFile = "registered-workloads.json"
+
+// workloadMemory keeps entries where there is no API server: with the authority's directory they outlive the process. What cannot
+// be read there is no reason not to start, for workloads register anew.
+func (s *server) workloadMemory() *autoregister.Memory {
+	if s.options.Authority.Dir == "" {
+		return autoregister.NewMemory()
+	}
+	m, err := autoregister.OpenMemory(filepath.Join(s.options.Authority.Dir, workloadFile))
+	if err != nil {
+		s.logs.Scope("autoregister").Warn("workloads that were registered before are not known", "error", err)
+		return autoregister.NewMemory()
+	}
+	return m
+}
+
 // run keeps entries until the context ends.
 func (w *workloads) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { w.Run(ctx); return nil })
-	if w.memory == nil {
-		group.Go(func() error {
-			return w.s.lead(ctx, leader.Workloads, func(ctx context.Context) { w.Sweep(ctx, w.alive) })
-		})
-	}
+	group.Go(func() error {
+		if w.memory != nil { // there is no other replica
+			w.Sweep(ctx, nil)
+			return nil
+		}
+		return w.s.lead(ctx, leader.Workloads, func(ctx context.Context) { w.Sweep(ctx, w.alive) })
+	})
 	return group.Wait()
 }
 

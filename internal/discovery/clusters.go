@@ -4,14 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
+	"net/netip"
 	"time"
-
-	"istio.io/api/annotation"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshpilot/meshpilot/internal/debug"
 	"github.com/meshpilot/meshpilot/internal/kube"
@@ -37,8 +31,16 @@ type Remote struct {
 	// Namespace is where the Secrets are; empty: the control plane's. --clusterRegistriesNamespace.
 	Namespace string
 	// External says that this control plane is that of remote clusters too which name it in the annotation
-	// topology.istio.io/controlPlaneClusters of their system namespace: they are given the mesh's roots. EXTERNAL_ISTIOD.
+	// topology.istio.io/controlPlaneClusters of their system namespace: see lookAfterClusters. EXTERNAL_ISTIOD.
 	External bool
+	// NoCredentials reads no Secrets of remote clusters: gateways there have those of the config cluster.
+	// PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER=false.
+	NoCredentials bool
+	// KeepGatewayNames leaves out gateways of networks that are known by name. RESOLVE_HOSTNAME_GATEWAYS=false.
+	KeepGatewayNames bool
+	// Lookup resolves their names; nil: the machine's resolver. GatewayRefresh is how often it is asked; 0: every 30 s.
+	Lookup         func(ctx context.Context, name string) ([]netip.Addr, error)
+	GatewayRefresh time.Duration
 }
 
 // newClusters makes the part that reads remote clusters, nil where not even the one at hand is read.
@@ -73,13 +75,13 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 		Client: client, Name: "kubernetes/" + string(id), Kinds: append(kubesource.ServiceKinds(), kubesource.ClusterSetKinds()...),
 		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics,
 	})
-	return remote.Parts{Source: withRoots{source, s, id, client}, Converters: []registry.Converter{
+	return remote.Parts{Source: source, Converters: []registry.Converter{
 		namespaces.New(namespaces.Options{}),
-		kuberegistry.New(kuberegistry.Options{
+		s.clusterSets.note(id, kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
 			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
 			ClusterSet: o.Registry.ClusterSet,
-		}),
+		})),
 	}}
 }
 
@@ -108,39 +110,4 @@ func (s *server) remoteClusters() []debug.Cluster {
 		})
 	}
 	return list
-}
-
-// publishRemoteRoots keeps the mesh's roots in the namespaces of those remote clusters that have no control plane of their own.
-func (s *server) publishRemoteRoots(ctx context.Context) {
-	if s.clusters == nil || !s.options.Remote.External {
-		return
-	}
-	s.clusters.Each(ctx, func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
-		if !s.chosenBy(ctx, client) {
-			return
-		}
-		if err := s.publishRoots(ctx, client.Kubernetes); err != nil {
-			s.log.Error("the roots are not published in a remote cluster", "cluster", string(id), "err", err)
-		}
-	})
-}
-
-// chosenBy says whether a remote cluster has this control plane as its own. It asks until it is told.
-func (s *server) chosenBy(ctx context.Context, client *kube.Client) bool {
-	for pause := minAttempt; ; pause = min(2*pause, maxAttempt) {
-		ns, err := client.Kubernetes.CoreV1().Namespaces().Get(ctx, s.options.Namespace, metav1.GetOptions{})
-		switch {
-		case err == nil:
-			return slices.ContainsFunc(strings.Split(ns.Annotations[annotation.TopologyControlPlaneClusters.Name], ","), func(c string) bool {
-				return c == "*" || c == s.options.ClusterID
-			})
-		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-			return false
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(pause):
-		}
-	}
 }

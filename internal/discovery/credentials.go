@@ -2,9 +2,9 @@ package discovery
 
 import (
 	"context"
-	"slices"
 	"sync"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -15,10 +15,12 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// credentials has what proxies ask for by SDS read, from the API server of the cluster that config is read from.
+// credentials has what proxies ask for by SDS read, from the API server of the cluster that config is read from, and from that of
+// the proxies' own.
 type credentials struct {
 	*credential.Source
-	s *server
+	remote *credential.Clusters
+	s      *server
 
 	mu      sync.Mutex
 	arrival chan struct{} // is closed when there is a newer snapshot
@@ -26,12 +28,24 @@ type credentials struct {
 
 // newCredentials makes the part that reads Secrets of an API server.
 func (s *server) newCredentials(client *kube.Client) *credentials {
-	return &credentials{
-		s: s, arrival: make(chan struct{}),
-		Source: credential.New(credential.Options{
-			Client: client, Reach: s.options.SecretsScope, Log: s.logs.Scope("secrets"), Failed: s.metrics.m.Clusters.SecretErrors.Inc,
-		}),
+	o := credential.Options{
+		Client: client, Reach: s.options.SecretsScope, Log: s.logs.Scope("secrets"), Failed: s.metrics.m.Clusters.SecretErrors.Inc,
 	}
+	return &credentials{s: s, arrival: make(chan struct{}), Source: credential.New(o), remote: credential.NewClusters(o)}
+}
+
+// followClusters has the Secrets of remote clusters read for as long as those are known.
+func (s *server) followClusters(ctx context.Context) {
+	if s.clusters == nil || s.credentials == nil || s.options.Remote.NoCredentials {
+		return
+	}
+	s.clusters.Each(ctx, func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
+		s.credentials.remote.Set(id, client)
+		<-ctx.Done()
+		if s.clusters.Client(id) == nil {
+			s.credentials.remote.Remove(id, client)
+		}
+	})
 }
 
 // keys vouches for a proxy that connects. A gateway's certificates are read before it is served, if that does not take long: else it
@@ -39,6 +53,8 @@ func (s *server) newCredentials(client *kube.Client) *credentials {
 func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 	account, vouched := s.options.vouch(p, h)
 	if !vouched || s.credentials == nil {
+		account.Cluster = "" // there is no API server to ask about it
+		p.Account = account
 		return vouched
 	}
 	if account != (mesh.Account{}) && account.Cluster == "" {
@@ -48,28 +64,52 @@ func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 	ctx, cancel := credential.Patience(context.Background()) // of a stream that ends meanwhile nothing is left but this
 	defer cancel()
 	if now := s.current.Load(); p.Type == mesh.RouterProxy {
-		s.credentials.await(ctx, s.credentials.Await(ctx, s.credentials.want(now, p, secret.Expected(now, p))))
+		s.credentials.await(ctx, s.credentials.expect(ctx, now, p))
 	}
 	return true
 }
 
-// want gives what is to be read for a proxy that asks for those names. What only proxies of its own cluster may have is not read for
-// one of another.
-func (c *credentials) want(s *snapshot.Snapshot, p *mesh.Proxy, names []string) credential.Want {
-	if p.ClusterID != "" && p.ClusterID != mesh.ClusterID(c.s.options.ClusterID) {
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			n, err := mesh.ParseSecretName(name)
-			return err != nil || n.Store == mesh.KubernetesSecret
-		})
-		return credential.Want{Objects: secret.DemandOf(s, p, names).Objects}
+// expect has what a gateway will ask for read, and gives what of it is there.
+func (c *credentials) expect(ctx context.Context, s *snapshot.Snapshot, p *mesh.Proxy) []config.Key {
+	ours, theirs := c.want(s, p, secret.Expected(s, p))
+	var there []config.Key
+	if remote := c.remote.Of(p.ClusterID); remote != nil {
+		there = remote.Await(ctx, theirs)
 	}
+	return append(there, c.Await(ctx, ours)...)
+}
+
+// want gives what is to be read for a proxy that asks for those names: of the cluster that config is read from, and of its own if
+// that is another one. Who may have what is for the API server of the proxy's cluster to say.
+func (c *credentials) want(s *snapshot.Snapshot, p *mesh.Proxy, names []string) (ours, theirs credential.Want) {
 	d := secret.DemandOf(s, p, names)
-	w := credential.Want{Objects: d.Objects, Private: d.Private}
-	// A gateway whose account is refused is not served, and so asks for nothing; but it may be allowed again.
-	if len(d.Private) > 0 || p.Type == mesh.RouterProxy {
-		w.Account = p.Account
+	if p.ClusterID == "" || p.ClusterID == mesh.ClusterID(c.s.options.ClusterID) {
+		ours = credential.Want{Objects: d.Objects, Private: d.Private, Account: c.account(p, d)}
+		return ours, theirs
 	}
-	return w
+	split := func(list []config.Key) (own, other []config.Key) {
+		for _, k := range list {
+			if k.Kind == api.RemoteSecret {
+				own = append(own, k)
+			} else {
+				other = append(other, k)
+			}
+		}
+		return own, other
+	}
+	theirs.Objects, ours.Objects = split(d.Objects)
+	theirs.Private, ours.Fallback = split(d.Private)
+	theirs.Account = c.account(p, d)
+	return ours, theirs
+}
+
+// account gives whose right is to be known. A gateway whose account is refused is not served, and so asks for nothing; but it may
+// be allowed again.
+func (c *credentials) account(p *mesh.Proxy, d secret.Demand) mesh.Account {
+	if len(d.Private) > 0 || p.Type == mesh.RouterProxy {
+		return p.Account
+	}
+	return mesh.Account{}
 }
 
 // secretsAsked gives whom to tell which secrets streams ask for, nil for nobody.
@@ -82,11 +122,12 @@ func (s *server) secretsAsked() func(push.Subscription) {
 
 // subscribed is told which secrets a stream asks for.
 func (c *credentials) subscribed(x push.Subscription) {
-	if x.Ended {
-		c.Set(x.Stream, credential.Want{})
-		return
+	var ours, theirs credential.Want
+	if !x.Ended {
+		ours, theirs = c.want(c.s.current.Load(), x.Proxy, x.Names)
 	}
-	c.Set(x.Stream, c.want(c.s.current.Load(), x.Proxy, x.Names))
+	c.Set(x.Stream, ours)
+	c.remote.Want(x.Proxy.ClusterID, x.Stream, theirs)
 }
 
 // await waits until the newest snapshot has all of the objects.

@@ -21,7 +21,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
-const readHeaderTimeout = 10 * time.Second
+const (
+	// readHeaderTimeout is how long a client may take to say what it wants, and idleTimeout how long its connection is kept for the
+	// next request.
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	// maxHeader bounds what it may say in headers, in bytes. Tokens are some kilobytes.
+	maxHeader = 64 << 10
+)
 
 // readiness says whether the control plane can serve, and if not, why.
 type readiness struct {
@@ -127,7 +134,8 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
 		Snapshot: s.current.Load, Analysis: s.problems.current, Conflicts: s.table.Conflicts, Proxies: s.pusher, Push: s.pusher.PushAll,
-		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.notInSync, Clusters: s.remoteClusters, Profile: s.options.Profile,
+		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.notInSync, Clusters: s.remoteClusters, ClusterSet: s.exchanged, Profile: s.options.Profile,
+		Now: time.Now,
 		Scopes: func() []debug.Scope {
 			var list []debug.Scope
 			for _, x := range s.logs.Scopes() {
@@ -180,7 +188,7 @@ func (s *server) controlZPort() net.Listener {
 
 // serveHTTP serves on a listener until the context ends, then lets requests under way finish within the time given.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, shutdown time.Duration) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	select {

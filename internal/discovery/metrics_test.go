@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,9 +32,11 @@ func (c *controlPlane) series(lines ...string) error {
 // TestMetricsTellWhatHappened: each step shows in the metrics that operators chart.
 func TestMetricsTellWhatHappened(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(2), "rule.yaml": fmt.Sprintf(rule, "first")})
-	c.connect("client", "10.2.0.1")
-	c.connect("client-2", "10.2.0.2")
+	one, two := c.connect("client", "10.2.0.1"), c.connect("client-2", "10.2.0.2")
 	c.eventually("the start shows", func() error {
+		if one.version(api.RouteType, "80") == "" || two.version(api.RouteType, "80") == "" {
+			return errors.New("there are no routes yet that could change")
+		}
 		return c.series(
 			`pilot_services 2`, `pilot_virt_services 1`, `pilot_inbound_updates{type="svc"} 2`, `pilot_inbound_updates{type="config"} 1`,
 			`pilot_k8s_cfg_events{event="add",type="VirtualService"} 1`, `pilot_push_triggers{type="global"} 1`, `pilot_xds_pushes{type="cds"} 2`,

@@ -78,6 +78,8 @@ type Options struct {
 	Debug   Debug
 
 	Authority AuthorityOptions
+	// Issuers are how the keys of token issuers are fetched.
+	Issuers Issuers
 
 	// TLSCertFile, TLSKeyFile and CACertFile are what the TLS ports are served with; see server.CertificateFiles. They are
 	// not opened without.
@@ -142,6 +144,7 @@ func Defaults() Options {
 		Allocation: snapshot.DefaultAllocation(),
 		Remote:     Remote{Timeout: 30 * time.Second},
 		Authority:  defaultAuthority(),
+		Issuers:    defaultIssuers(),
 		Push:       Push{DebounceMax: 10 * time.Second},
 	}
 }

@@ -3,7 +3,6 @@ package discovery
 import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/registry"
-	"github.com/meshpilot/meshpilot/internal/registry/ingress"
 	"github.com/meshpilot/meshpilot/internal/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/registry/namespaces"
 	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
@@ -28,12 +27,13 @@ type Registry struct {
 
 // filters keep objects from everything behind them: those of namespaces that the mesh does not look at. Where there is an API server
 // its Namespaces say which of its own objects those are; where there are only files, theirs.
+// Rules about tokens wait there for the keys that they ask for.
 func (s *server) filters() []registry.Converter {
 	var o namespaces.Options
 	if s.options.fromCluster() {
 		o.Sources = []string{s.options.clusterName()}
 	}
-	return []registry.Converter{namespaces.New(o)}
+	return []registry.Converter{namespaces.New(o), s.issuers.hold}
 }
 
 // converters make services of objects. Ingresses need Services, and ServiceEntries Namespaces, which the last one takes out.
@@ -47,8 +47,9 @@ func (s *server) converters() []registry.Converter {
 		ClusterSet: o.ClusterSet,
 	})
 	s.health.await(services.PendingEndpoints)
+	s.clusterSets.note(id, services)
 	return []registry.Converter{
-		ingress.New(ingress.Options{Namespace: o.IngressNamespace, Domain: s.options.Domain}),
+		s.ingresses,
 		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods}),
 		services,
 	}

@@ -15,8 +15,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/registry/ingress"
 	"github.com/meshpilot/meshpilot/internal/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/source/hostname"
 	"github.com/meshpilot/meshpilot/internal/source/settings"
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
@@ -32,7 +34,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("create the control plane: %w", err)
 	}
-	if err := s.run(ctx); err != nil {
+	if err := s.run(kubeclient.Quietly(ctx, s.logs.Scope("kube"))); err != nil {
 		return fmt.Errorf("run the control plane: %w", err)
 	}
 	s.log.Info("stopped")
@@ -60,11 +62,15 @@ type server struct {
 	health   *health
 	current  atomic.Pointer[snapshot.Snapshot]
 
-	credentials *credentials      // nil without an API server
-	clusters    *remote.Clusters  // nil without an API server
+	credentials *credentials     // nil without an API server
+	clusters    *remote.Clusters // nil without an API server
+	names       *hostname.Source // nil if names are not resolved
+	clusterSets *clusterSets
+	ingresses   *ingress.Converter
 	elections   *leader.Elections // nil without an API server
 	status      *statusWriter     // nil without an API server
 	workloads   *workloads
+	issuers     *issuers
 
 	authority    *authority
 	webhooks     *webhooks // nil without an API server or certificate
@@ -84,8 +90,13 @@ func newServer(o Options) (*server, error) {
 		ready:    newReadiness(),
 		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features}),
 		table:    translate.NewTable(translate.Options{}),
-		problems: newProblems(logs.Scope("analysis")),
+		problems: newProblems(logs.Scope("analysis")), clusterSets: newClusterSets(),
 	}
+	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Moved: func() {
+		if s.status != nil {
+			s.status.book.Look()
+		}
+	}})
 	s.current.Store(s.builder.Current())
 	if s.client, err = o.newClient(); err != nil {
 		return nil, err
@@ -93,13 +104,16 @@ func newServer(o Options) (*server, error) {
 	s.elections = s.newElections()
 	if s.client != nil {
 		s.credentials = s.newCredentials(s.client)
-		s.feeds = append(s.feeds, s.credentials)
+		s.feeds = append(s.feeds, s.credentials, s.credentials.remote)
 	}
 	if s.clusters, err = s.newClusters(); err != nil {
 		return nil, err
 	}
 	if s.clusters != nil {
 		s.feeds = append(s.feeds, s.clusters)
+	}
+	if s.names = s.newNames(); s.names != nil {
+		s.feeds = append(s.feeds, s.names)
 	}
 	s.pusher = push.New(push.Options{
 		Generators: generators(s.table), Logger: logs.Scope("ads"), Metrics: s.metrics,
@@ -111,6 +125,7 @@ func newServer(o Options) (*server, error) {
 	if s.authority, err = s.newAuthority(); err != nil {
 		return nil, err
 	}
+	s.roots.coming = s.authority != nil && s.authority.issuer != nil
 	s.webhooks = s.newWebhooks()
 	s.problems.injects = s.webhooks != nil && s.webhooks.injector != nil
 	s.pages = s.debugPages()
@@ -120,6 +135,10 @@ func newServer(o Options) (*server, error) {
 	if s.status, err = s.newStatus(); err != nil {
 		return nil, err
 	}
+	if s.issuers, err = s.newIssuers(); err != nil {
+		return nil, err
+	}
+	s.feeds = append(s.feeds, s.issuers)
 	if s.workloads = s.newWorkloads(); s.workloads.memory != nil {
 		s.feeds = append(s.feeds, s.workloads.memory)
 	}
@@ -183,10 +202,12 @@ func (s *server) run(ctx context.Context) error {
 		}
 		return ingest.Run(ctx, ingest.Options{
 			Feeds: append(s.sources, s.feeds...), Filters: s.filters(), Converters: s.converters(), Builder: s.builder, Publish: s.publish,
-			Observe: s.observe, Waiting: s.ready.waitingFor, Log: s.logs.Scope("model"),
+			Observe: s.observe, Waiting: s.waitingFor, Log: s.logs.Scope("model"),
 		})
 	})
 	parts.Go(func() error { return s.authority.run(ctx, s) })
+	parts.Go(func() error { s.lookAfterClusters(ctx); return nil })
+	parts.Go(func() error { s.followClusters(ctx); return nil })
 	parts.Go(func() error { return s.serveXDS(ctx) })
 	parts.Go(func() error { return s.serveWebhooks(ctx) })
 	parts.Go(func() error { return s.workloads.run(ctx) })
@@ -228,8 +249,12 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	}
 	s.current.Store(next)
 	s.settingsNews.published(next.Settings)
+	s.issuers.published(next, delta)
 	if s.credentials != nil {
 		s.credentials.published()
+	}
+	if s.names != nil {
+		s.names.Want(next.NamesToResolve())
 	}
 	s.inputs.published(next, delta)
 	s.pusher.Publish(next, delta)

@@ -100,8 +100,8 @@ func (w *statusWriter) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// ingressAt gives the addresses at which an Ingress is found: those of the gateways' Service. Without one in the mesh nothing is
-// known.
+// ingressAt gives the addresses at which an Ingress is found: those of the gateways' Service, or of the nodes that they run on if the
+// mesh names none (MeshConfig.ingressService). Of a Service that is not there nothing is known.
 func (s *server) ingressAt(k config.Key) (list []networkingv1.IngressLoadBalancerIngress, known bool) {
 	current := s.current.Load()
 	object, m := current.Config(k), current.Settings.Mesh
@@ -115,10 +115,16 @@ func (s *server) ingressAt(k config.Key) (list []networkingv1.IngressLoadBalance
 			class = config.Spec[*networkingv1.IngressClass](c)
 		}
 	}
+	if !ingress.Ours(m, spec, class) {
+		return nil, false
+	}
 	namespace := cmp.Or(s.options.Registry.IngressNamespace, "istio-system")
-	service, ok := ingress.Service(m, namespace, s.options.Domain)
+	service, named := ingress.Service(m, namespace, s.options.Domain)
+	if !named {
+		return ingress.LoadBalancer(&mesh.Service{External: s.ingresses.NodeAddresses()}), true
+	}
 	svc := current.Service(service)
-	if !ok || svc == nil || !ingress.Ours(m, spec, class) {
+	if svc == nil {
 		return nil, false
 	}
 	return ingress.LoadBalancer(svc), true

@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -25,7 +26,11 @@ type WebhookOptions struct {
 	InjectionConfigs, ValidationConfigs bool
 	// NativeSidecars is true, false, or auto, which empty is: where all nodes can run them. ENABLE_NATIVE_SIDECARS.
 	NativeSidecars string
-	// Compliance is COMPLIANCE_POLICY, which proxies are told.
+	// OpenShift has proxies run as the users that their namespaces' annotations name, for others may not run there.
+	// PLATFORM=openshift.
+	OpenShift bool
+	// Compliance is COMPLIANCE_POLICY: how the ports with TLS are served, and what agents are told. What proxies speak among
+	// each other is MeshConfig's to say.
 	Compliance string
 	// Env is what the template function env looks up; nil: nothing.
 	Env func(string) string
@@ -35,7 +40,7 @@ func (o WebhookOptions) validate() error {
 	if _, err := strconv.ParseBool(o.NativeSidecars); err != nil && o.NativeSidecars != "" && o.NativeSidecars != "auto" {
 		return fmt.Errorf("ENABLE_NATIVE_SIDECARS %q: want auto, true or false", o.NativeSidecars)
 	}
-	return nil
+	return checkCompliance(o.Compliance)
 }
 
 // webhooks is port 15017 and what is behind it.
@@ -44,8 +49,10 @@ type webhooks struct {
 	injector  *webhook.Injector
 	configMap *webhook.ConfigMap
 	// nodes says where sidecars may be native; nil: that is settled.
-	nodes   *webhook.Nodes
-	configs *webhook.Configurations
+	nodes *webhook.Nodes
+	// namespaces says whom proxies run as; nil: as the usual user.
+	namespaces *webhook.Namespaces
+	configs    *webhook.Configurations
 	// looked is closed once the templates were looked for.
 	looked chan struct{}
 }
@@ -71,6 +78,10 @@ func (s *server) newWebhooks() *webhooks {
 			w.nodes = webhook.NewNodes(client)
 			w.injector.Native = w.nodes.Native
 		}
+		if o.OpenShift {
+			w.namespaces = webhook.NewNamespaces(client)
+			w.injector.Users = w.namespaces.Users
+		}
 		w.configMap = &webhook.ConfigMap{
 			Client: client, Namespace: s.options.Namespace, Name: "istio-sidecar-injector" + s.options.revisionSuffix(),
 			Env: o.Env, Set: w.injector.Configure, Looked: func() { close(w.looked) },
@@ -80,6 +91,7 @@ func (s *server) newWebhooks() *webhooks {
 	w.server = webhook.New(webhook.Options{
 		Injector: w.injector, Validator: &webhook.Validator{Warn: s.problems.unhonoured, Log: s.logs.Scope("validation")},
 		GetCertificate: serving.GetCertificate, MinVersion: s.options.tlsVersion(), CipherSuites: s.options.cipherSuites(),
+		Narrow:  func(c *tls.Config) { comply(o.Compliance, c) },
 		Metrics: s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"),
 	})
 	if o.InjectionConfigs || o.ValidationConfigs {
@@ -126,6 +138,9 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 	}
 	if w.nodes != nil {
 		parts.Go(func() error { return w.nodes.Run(ctx) })
+	}
+	if w.namespaces != nil {
+		parts.Go(func() error { return w.namespaces.Run(ctx) })
 	}
 	if w.configs != nil {
 		parts.Go(func() error { return w.configs.Run(ctx) })

@@ -32,6 +32,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 		return nil
 	case <-s.authority.opened:
 	}
+	s.issuers.await(ctx)
 	ports, err := s.xdsPorts()
 	if err != nil {
 		return err
@@ -132,7 +133,12 @@ func (s *server) secure() (*tls.Config, error) {
 	if s.authority.issuer != nil || o.TLSCertFile == "" {
 		config.Certificate, config.Roots = s.authority.serving.GetCertificate, s.authority.pool
 	}
-	return config.Config(s.log)
+	c, err := config.Config(s.log)
+	if err != nil {
+		return nil, err
+	}
+	comply(o.Webhooks.Compliance, c)
+	return c, nil
 }
 
 // maxAge gives the age at which connections are closed; the flag's default of about three hundred years is never.

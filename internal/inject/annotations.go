@@ -46,8 +46,8 @@ func annotationChecks() map[string]func(string) error {
 		annotation.SidecarComponentLogLevel.Name:                  printable,
 		annotation.SidecarAgentLogLevel.Name:                      printable,
 		annotation.SidecarBootstrapOverride.Name:                  configMapName,
-		annotation.SidecarUserVolume.Name:                         jsonObject,
-		annotation.SidecarUserVolumeMount.Name:                    jsonObject,
+		annotation.SidecarUserVolume.Name:                         namedObjects,
+		annotation.SidecarUserVolumeMount.Name:                    namedObjects,
 	}
 }
 
@@ -171,10 +171,20 @@ func configMapName(v string) error {
 	return nil
 }
 
-func jsonObject(v string) error {
-	var m map[string]map[string]any
-	if err := json.Unmarshal([]byte(v), &m); err != nil {
-		return errors.New("want a JSON object that has an object for each name")
+// namedObjects takes both forms that Istio does: a list of objects that have names, and an object that has one for each name.
+func namedObjects(v string) error {
+	var byName map[string]map[string]any
+	if json.Unmarshal([]byte(v), &byName) == nil {
+		return nil
+	}
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(v), &list); err != nil {
+		return errors.New("want a JSON list of objects with names, or an object that has one for each name")
+	}
+	for i, object := range list {
+		if name, ok := object["name"].(string); !ok || name == "" {
+			return fmt.Errorf("[%d].name: is missing", i)
+		}
 	}
 	return nil
 }

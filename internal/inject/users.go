@@ -45,17 +45,36 @@ func (j *job) uncaptured() []string {
 	return list
 }
 
+// Annotations in which OpenShift says which users and groups a namespace's pods may run as.
+const (
+	openShiftUsers  = "openshift.io/sa.scc.uid-range"
+	openShiftGroups = "openshift.io/sa.scc.supplemental-groups"
+)
+
+// UserAnnotations gives those of a namespace's annotations that [UsersOf] reads.
+func UserAnnotations(annotations map[string]string) map[string]string {
+	var list map[string]string
+	for _, name := range []string{openShiftUsers, openShiftGroups} {
+		if text, there := annotations[name]; there {
+			if list == nil {
+				list = map[string]string{}
+			}
+			list[name] = text
+		}
+	}
+	return list
+}
+
 // UsersOf gives the users that OpenShift has set aside for a namespace, by the namespace's annotations: the last of its range.
 // Elsewhere they are zero.
 func UsersOf(annotations map[string]string) Users {
-	const uids, groups = "openshift.io/sa.scc.uid-range", "openshift.io/sa.scc.supplemental-groups"
 	u := Users{}
-	if last, ok := lastOf(annotations[uids]); ok {
+	if last, ok := lastOf(annotations[openShiftUsers]); ok {
 		u.UID = last
 	}
-	text := annotations[groups]
+	text := annotations[openShiftGroups]
 	if text == "" {
-		text = annotations[uids]
+		text = annotations[openShiftUsers]
 	}
 	first, _, _ := strings.Cut(text, ",")
 	if last, ok := lastOf(first); ok {

@@ -64,14 +64,10 @@ func (s *Settings) workload(object map[string]any, o ManifestOptions) (changed b
 		warnings = append(warnings, head.String()+": "+w)
 	}
 	result.Pod.Namespace = pod.Namespace
-	if body, err = patched(body, pod, result.Pod); err != nil {
+	if err := patchWritten(part, pod, result.Pod); err != nil {
 		return false, nil, fmt.Errorf("%s: %w", head, err)
 	}
-	var after map[string]any
-	if err := json.Unmarshal(body, &after); err != nil {
-		return false, nil, fmt.Errorf("%s: %w", head, err)
-	}
-	template["metadata"], template["spec"] = after["metadata"], after["spec"]
+	template["metadata"], template["spec"] = part["metadata"], part["spec"]
 	return true, warnings, nil
 }
 
@@ -82,16 +78,39 @@ func (s *Settings) forced() *Config {
 	return &c
 }
 
-func patched(body []byte, from, to *corev1.Pod) ([]byte, error) {
+// patchWritten makes of an object as it was written what makes one pod of another, where the first is what it was decoded as.
+func patchWritten(written map[string]any, from, to *corev1.Pod) error {
 	text, err := Patch(from, to)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	patch, err := jsonpatch.DecodePatch(text)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return patch.Apply(body)
+	encoded, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	var decoded any
+	if err := json.Unmarshal(encoded, &decoded); err != nil {
+		return err
+	}
+	added := defaults{}
+	added.fill(written, decoded, "")
+	body, err := json.Marshal(written)
+	if err != nil {
+		return err
+	}
+	if body, err = patch.Apply(body); err != nil {
+		return err
+	}
+	clear(written)
+	if err := json.Unmarshal(body, &written); err != nil {
+		return err
+	}
+	added.drop(written, "")
+	return nil
 }
 
 // workloadHead is which object it is.

@@ -42,7 +42,7 @@ func (m *ConfigMap) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	factory.Start(ctx.Done())
+	factory.StartWithContext(ctx)
 	defer factory.Shutdown()
 	if cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) { // what was there has been taken
 		if len(informer.GetStore().List()) == 0 {

@@ -82,7 +82,7 @@ func (c *Configurations) Run(ctx context.Context) error {
 			return fmt.Errorf("watch webhook configurations: %w", err)
 		}
 	}
-	factory.Start(ctx.Done())
+	factory.StartWithContext(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		<-ctx.Done()

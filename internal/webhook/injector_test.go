@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/inject"
 )
@@ -89,6 +91,9 @@ func TestPodsAreInjected(t *testing.T) {
 			if len(got.Spec.Containers)+len(got.Spec.InitContainers) > 1 && got.Labels["topology.istio.io/network"] != "n1" {
 				t.Errorf("the network of the webhook's path did not come through: %v", got.Labels)
 			}
+			if diff := cmp.Diff(shape(offline(t, f, ns, pod(fmt.Sprintf("p%d", i), c.change))), shape(got)); diff != "" {
+				t.Errorf("differs from what a manifest becomes (-offline +webhook):\n%s", diff)
+			}
 		})
 	}
 	t.Run("one that cannot be", func(t *testing.T) {
@@ -110,6 +115,34 @@ func TestPodsAreInjected(t *testing.T) {
 			t.Errorf("labels %v, error %v", got.GetLabels(), err)
 		}
 	})
+}
+
+// offline gives a pod as it becomes without an API server.
+func offline(t *testing.T, f *fixture, namespace string, p *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	text, err := yaml.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, err = f.injector.settings().Manifest(text, inject.ManifestOptions{Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &corev1.Pod{}
+	if err := yaml.Unmarshal(text, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// shape is what of a pod neither the API server nor the webhook's path adds to.
+func shape(p *corev1.Pod) map[string]any {
+	shape := map[string]any{"status": p.Annotations["sidecar.istio.io/status"], "canonical": p.Labels["service.istio.io/canonical-name"]}
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		shape[c.Name] = []any{c.Image, c.Args, c.SecurityContext, c.Resources, c.RestartPolicy}
+	}
+	return shape
 }
 
 // TestWarningsReachTheUser sends a pod whose annotation is nearly one of Istio's.

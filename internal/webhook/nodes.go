@@ -34,7 +34,7 @@ func NewNodes(client kubernetes.Interface) *Nodes {
 
 // Run watches until the context ends.
 func (n *Nodes) Run(ctx context.Context) error {
-	n.factory.Start(ctx.Done())
+	n.factory.StartWithContext(ctx)
 	<-ctx.Done()
 	n.factory.Shutdown()
 	return nil

@@ -37,8 +37,10 @@ type Options struct {
 	// MinVersion is at least TLS 1.2, which 0 is.
 	MinVersion   uint16
 	CipherSuites []uint16
-	Metrics      *obs.WebhookMetrics
-	Log          *slog.Logger
+	// Narrow has the last word on how TLS is spoken; nil: nobody has.
+	Narrow  func(*tls.Config)
+	Metrics *obs.WebhookMetrics
+	Log     *slog.Logger
 }
 
 // Server serves /inject, /validate and /httpsReady over TLS.
@@ -74,14 +76,18 @@ func (s *Server) Handler() http.Handler {
 
 // Serve serves on a listener until the context ends, then lets requests under way finish within the time given.
 func (s *Server) Serve(ctx context.Context, l net.Listener, shutdown time.Duration) error {
+	config := &tls.Config{
+		GetCertificate: s.options.GetCertificate, MinVersion: max(tls.VersionTLS12, s.options.MinVersion), CipherSuites: s.options.CipherSuites,
+	}
+	if s.options.Narrow != nil {
+		s.options.Narrow(config)
+	}
 	h := &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: 2 * readTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
 		// Handshakes that fail are the client's business, and there may be many.
-		ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{
-			GetCertificate: s.options.GetCertificate, MinVersion: max(tls.VersionTLS12, s.options.MinVersion), CipherSuites: s.options.CipherSuites,
-		},
+		ErrorLog:  slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+		TLSConfig: config,
 	}
 	done := make(chan error, 1)
 	go func() { done <- h.ServeTLS(netutil.LimitListener(l, maxConnections), "", "") }()

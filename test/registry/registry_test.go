@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -144,6 +145,11 @@ metadata: {name: web, namespace: %s}
 spec:
   ingressClassName: %s
   rules: [{host: %s.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {name: http}}}}]}}]`, ns, ns, ns, ns, ns)
+	t.Cleanup(func() { // its port is one of the whole cluster
+		if err := c.Client(t).CoreV1().Services(ns).Delete(context.Background(), "gateway", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	m.eventually("no gateway", func(s *snapshot.Snapshot) error {
 		if s.Service(host("gateway", ns)) == nil || len(s.Networks().All()) != 0 {
 			return fmt.Errorf("gateways %v", s.Networks().All())

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"istio.io/api/annotation"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshpilot/meshpilot/internal/kube"
@@ -24,24 +26,23 @@ func TestWhoLooksAfterACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := withRoots{s: s, id: "west", client: client}
-	for annotation, want := range map[string]bool{"": false, "west": false, "east": true, "north, east": true, "*": true, "northeast": false} {
+	for said, want := range map[string]bool{"": false, "west": false, "east": true, "north, east": true, "*": true, "northeast": false} {
 		namespace, err := client.Kubernetes.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		namespace.Annotations = map[string]string{controlledBy: annotation}
+		namespace.Annotations = map[string]string{annotation.TopologyControlPlaneClusters.Name: said}
 		if _, err := client.Kubernetes.CoreV1().Namespaces().Update(t.Context(), namespace, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.controlled(t.Context()); got != want {
-			t.Errorf("%q: %v, want %v", annotation, got, want)
+		if got, err := s.chosenBy(t.Context(), client); err != nil || got != want {
+			t.Errorf("%q: %v (%v), want %v", said, got, err, want)
 		}
 	}
 	ended, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	<-ended.Done()
-	if w.controlled(ended) {
-		t.Error("a cluster that does not answer is looked after")
+	if _, err := s.chosenBy(ended, client); err == nil {
+		t.Error("a cluster that does not answer has said something")
 	}
 }

@@ -1,0 +1,96 @@
+package discovery
+
+import (
+	"context"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+// mode is one of the ways in which workloads prove who they are: by tokens that the control plane signs, or by those of an API server,
+// which it asks. What follows from it is the same.
+type mode struct {
+	*laptop
+	// control is the control plane's namespace. In shop are the accounts web and api; nobody is in bank, which is there.
+	control, shop, bank string
+	// token gives a token of an account of shop for an audience.
+	token func(account, audience string) string
+	// ended was a good one once, gone is of an account that is not there any more.
+	ended, gone string
+	// root is the mesh's root, in PEM.
+	root string
+}
+
+// inBothModes runs a test without Kubernetes and with it.
+func inBothModes(t *testing.T, test func(t *testing.T, m *mode)) {
+	t.Helper()
+	t.Run("workload tokens", func(t *testing.T) { test(t, workloadTokens(t)) })
+	t.Run("an API server's tokens", func(t *testing.T) { test(t, serviceAccountTokens(t)) })
+}
+
+func workloadTokens(t *testing.T) *mode {
+	t.Helper()
+	l := startLaptop(t, func(*Options) {})
+	root, err := os.ReadFile(filepath.Join(l.caDir, "root-cert.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &mode{
+		laptop: l, control: "istio-system", shop: "shop", bank: "bank", root: string(root),
+		token: func(account, audience string) string { return l.token("shop", account, time.Hour, audience) },
+		ended: l.token("shop", "web", -time.Hour, "istio-ca"),
+		gone:  l.token("shop", "nobody", time.Hour, "istio-ca"),
+	}
+}
+
+func serviceAccountTokens(t *testing.T) *mode {
+	t.Helper()
+	c := shared.Start(t)
+	client := c.Client(t)
+	m := &mode{control: c.Namespace(t, "istio-system", nil), shop: c.Namespace(t, "shop", nil), bank: c.Namespace(t, "bank", nil)}
+	accounts := client.CoreV1().ServiceAccounts(m.shop)
+	for _, name := range []string{"web", "api", "nobody"} {
+		if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.token = func(account, audience string) string { return c.Token(t, m.shop, account, audience) }
+
+	// The shortest life of a token is ten minutes, but one that is bound to a pod ends with it.
+	pod, err := client.CoreV1().Pods(m.shop).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-0"},
+		Spec:       corev1.PodSpec{ServiceAccountName: "web", Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.ended = c.TokenOf(t, m.shop, "web", authenticationv1.TokenRequestSpec{
+		Audiences: []string{"istio-ca"}, BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
+	})
+	now := int64(0)
+	if err := client.CoreV1().Pods(m.shop).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
+	m.gone = m.token("nobody", "istio-ca")
+	if err := accounts.Delete(t.Context(), "nobody", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	m.laptop = inCluster(t, c, m.control, func(*Options) {})
+	m.eventually("the root is published", func() error {
+		config, err := client.CoreV1().ConfigMaps(m.shop).Get(context.Background(), "istio-ca-root-cert", metav1.GetOptions{})
+		m.root = config.Data["root-cert.pem"]
+		return err
+	})
+	m.trust = x509.NewCertPool()
+	m.trust.AppendCertsFromPEM([]byte(strings.TrimSpace(m.root)))
+	return m
+}
