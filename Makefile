@@ -32,6 +32,16 @@ charts: ## complete the Helm charts of manifests/charts with the custom resource
 manifests: ## write the charts as plain manifests into bin/manifests (SET='--set tag=…')
 	@./hack/manifests.sh $(BIN)/manifests $(SET)
 
+ENGINE ?= $(notdir $(firstword $(foreach e,docker podman buildah,$(shell command -v $(e) 2>/dev/null))))
+HUB ?= meshpilot
+TAG ?= 0.6.0
+.PHONY: images
+images: ## build the container images $(HUB)/{pilot,proxyv2,install-cni}:$(TAG) (needs docker, podman or buildah, and the network)
+	@test -n "$(ENGINE)" || { echo "images: there is none of docker, podman and buildah" >&2; exit 1; }
+	@for image in pilot proxyv2 install-cni; do \
+	  $(ENGINE) build --file docker/Dockerfile --target $$image --tag $(HUB)/$$image:$(TAG) . || exit 1; \
+	done
+
 .PHONY: demo
 demo: build envoy ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
 	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)
@@ -87,6 +97,18 @@ bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 .PHONY: loss
 loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones (LOSS_FLAGS=-sotw)
 	$(GO) test ./test/loss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
+
+.PHONY: networks
+networks: envoy ## two clusters on two networks: gateways between them, remote and external control planes (root; 3 minutes)
+	$(GO) test ./test/networks -v -count=1 -timeout 20m -args -long
+
+.PHONY: identity
+identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second
+	$(GO) test ./test/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)
+
+.PHONY: garbage
+garbage: envoy programs ## send nonsense to every port of both programs for a while (DURATION=10m), and hold memory to what it was
+	MESHPILOT_GARBAGE=$(or $(DURATION),10m) $(GO) test ./test/garbage -v -count=1 -timeout 0
 
 .PHONY: lint
 lint: $(GOLANGCI) ## vet and lint

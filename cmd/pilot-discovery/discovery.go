@@ -33,6 +33,7 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	env := environment{lookup: lookup}
 	env.apply(&o)
 	env.authority(&o.Authority)
+	env.issuers(&o.Issuers, &o.Features)
 	if o.PodName == "" {
 		o.PodName, _ = os.Hostname() // without a name tools show proxies as connected to nobody
 	}
@@ -121,6 +122,8 @@ func (e *environment) apply(o *discovery.Options) {
 	}
 	o.Remote.External = e.boolean("EXTERNAL_ISTIOD", false)
 	o.Remote.LocalSecrets = e.boolean("LOCAL_CLUSTER_SECRET_WATCHER", false)
+	o.Remote.NoCredentials = !e.boolean("PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER", true)
+	o.Remote.KeepGatewayNames = !e.boolean("RESOLVE_HOSTNAME_GATEWAYS", true)
 	o.Allocation.OnlyAsked = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)
 	for i, name := range []string{"PILOT_IP_AUTOALLOCATE_IPV4_PREFIX", "PILOT_IP_AUTOALLOCATE_IPV6_PREFIX"} {
 		e.prefix(name, &o.Allocation.Ranges[i])
@@ -130,6 +133,13 @@ func (e *environment) apply(o *discovery.Options) {
 	o.Features.ScopeGateways = e.boolean("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
 	o.Features.QUICListeners = e.boolean("PILOT_ENABLE_QUIC_LISTENERS", false)
 	o.Features.AnyTrustDomain = e.boolean("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
+	o.Features.PersistentSessions = e.boolean("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
+	o.Features.TakeAnyServer = !e.boolean("VERIFY_CERTIFICATE_AT_CLIENT", true)
+	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {
+		if e.number("PILOT_TRACE_SAMPLING", &o.Features.TraceSampling); o.Features.TraceSampling == 0 {
+			o.Features.TraceSampling = -1 // none: what is not set means something else
+		}
+	}
 	o.Features.RedisFilter = e.boolean("PILOT_ENABLE_REDIS_FILTER", false)
 	if v, _ := e.lookup("PILOT_HTTP10"); v == "1" || v == "true" {
 		o.Features.HTTP10 = true

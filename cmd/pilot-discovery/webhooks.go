@@ -9,6 +9,9 @@ func (e *environment) webhooks(o *discovery.WebhookOptions) {
 	o.ValidationConfigs = e.named("VALIDATION_WEBHOOK_CONFIG_NAME")
 	e.text("ENABLE_NATIVE_SIDECARS", &o.NativeSidecars)
 	e.text("COMPLIANCE_POLICY", &o.Compliance)
+	platform := ""
+	e.text("PLATFORM", &platform)
+	o.OpenShift = platform == "openshift"
 	o.Env = func(name string) string {
 		v, _ := e.lookup(name)
 		return v

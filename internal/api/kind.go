@@ -57,6 +57,8 @@ const (
 	Namespace     Kind = "Namespace"
 	Node          Kind = "Node"
 	Secret        Kind = "Secret"
+	// RemoteSecret is a Secret of another cluster than the one that config is read from: its key has the name CLUSTER/NAME.
+	RemoteSecret Kind = "RemoteSecret"
 	ConfigMap     Kind = "ConfigMap"
 	Ingress       Kind = "Ingress"
 	IngressClass  Kind = "IngressClass"

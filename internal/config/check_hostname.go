@@ -13,6 +13,9 @@ const (
 	maxLabelLength  = 63
 )
 
+// IsHostname says that text is a DNS name, short or fully qualified, and no IP address.
+func IsHostname(text string) bool { return domainFault(text) == "" }
+
 // domainFault says what keeps name from being a DNS name, short or fully qualified; "" if nothing does.
 // A dot at the end is allowed. A last label of digits only is not: such names are IP addresses gone wrong (RFC 3696).
 func domainFault(name string) string {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	security "istio.io/api/security/v1beta1"
 )
@@ -26,6 +28,9 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 		}
 	}
 	r.maxItems(at.Child("spaceDelimitedClaims"), len(rule.GetSpaceDelimitedClaims()), 64)
+	if rule.GetIssuer() == "" && rule.GetJwksUri() == "" {
+		r.errorf(at.Child("issuer"), "is required, unless jwksUri is set")
+	}
 	if uri := rule.GetJwksUri(); uri != "" {
 		r.fault(at.Child("jwksUri"), httpURLFault(uri))
 		if rule.GetJwks() != "" {
@@ -33,20 +38,63 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 		}
 	}
 	if rule.GetJwks() != "" {
-		r.fault(at.Child("jwks"), keySetFault(rule.GetJwks()))
+		if fault := keySetFault(rule.GetJwks()); fault != "" {
+			r.fault(at.Child("jwks"), fault)
+		} else if hasPrivateHalf(rule.GetJwks()) {
+			r.warnf(at.Child("jwks"), "has the private half of a key: whoever can read this object can sign tokens; tokens are checked with the public one")
+		}
 	}
 	for i, header := range rule.GetFromHeaders() {
-		r.fault(at.Child("fromHeaders").Index(i).Child("name"), headerNameFault(header.GetName()))
+		here := at.Child("fromHeaders").Index(i)
+		r.fault(here.Child("name"), fieldNameFault(header.GetName()))
+		if strings.ContainsAny(header.GetPrefix(), "\x00\r\n") {
+			r.errorf(here.Child("prefix"), "is not what a header can begin with")
+		}
+	}
+	r.tokenOutputs(at, rule)
+	r.duration(at.Child("timeout"), rule.GetTimeout())
+}
+
+// tokenOutputs checks the headers that what is in tokens is put into: each is for one thing.
+func (r *report) tokenOutputs(at path, rule *security.JWTRule) {
+	taken := map[string]bool{}
+	output := func(here path, header string) {
+		r.fault(here, fieldNameFault(header))
+		if name := strings.ToLower(header); taken[name] {
+			r.warnf(here, "%q is set twice: which value it has is not defined", header)
+		} else {
+			taken[name] = true
+		}
 	}
 	if header := rule.GetOutputPayloadToHeader(); header != "" {
-		r.fault(at.Child("outputPayloadToHeader"), headerNameFault(header))
+		output(at.Child("outputPayloadToHeader"), header)
 	}
-	for i, output := range rule.GetOutputClaimToHeaders() {
+	for i, claim := range rule.GetOutputClaimToHeaders() {
 		here := at.Child("outputClaimToHeaders").Index(i)
-		r.fault(here.Child("header"), headerNameFault(output.GetHeader()))
-		r.required(here.Child("claim"), output.GetClaim())
+		output(here.Child("header"), claim.GetHeader())
+		r.required(here.Child("claim"), claim.GetClaim())
 	}
-	r.duration(at.Child("timeout"), rule.GetTimeout())
+}
+
+// fieldNameFault says why a header is none that a token can come in or be put into: the pseudo-headers of HTTP/2, and the host, say
+// where a request goes.
+func fieldNameFault(name string) string {
+	if strings.HasPrefix(name, ":") || strings.EqualFold(name, "host") {
+		return fmt.Sprintf("%q is not a header of its own", name)
+	}
+	return headerNameFault(name)
+}
+
+// hasPrivateHalf says whether some key of a set, or a single one, has its private half beside it (RFC 7518, section 6).
+func hasPrivateHalf(text string) bool {
+	var set struct {
+		Keys []map[string]any `json:"keys"`
+		D    any              `json:"d"`
+	}
+	if json.Unmarshal([]byte(text), &set) != nil {
+		return false
+	}
+	return set.D != nil || slices.ContainsFunc(set.Keys, func(k map[string]any) bool { return k["d"] != nil })
 }
 
 func httpURLFault(text string) string {

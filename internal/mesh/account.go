@@ -2,7 +2,8 @@ package mesh
 
 import "cmp"
 
-// Account is a service account of a cluster, as an authenticated caller has shown to be. The zero value is nobody.
+// Account is a service account of a cluster, as an authenticated caller has shown to be. The zero value is nobody;
+// one without a cluster is known to no API server.
 type Account struct {
 	Cluster         ClusterID
 	Namespace, Name string

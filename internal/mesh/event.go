@@ -35,6 +35,9 @@ type Event struct {
 	Settings *Settings
 	Problems *Problems
 	Right    *Right
+	KeySet   *KeySet
+	// Resolved is what a name stands for that Snapshot.NamesToResolve has.
+	Resolved *ResolvedName
 }
 
 // Settings is the mesh-wide configuration, as one immutable value. A nil field is the default.
@@ -43,6 +46,8 @@ type Settings struct {
 	Networks *meshconfig.MeshNetworks
 	// Roots are the certificates of the mesh's own authority that proxies are to trust, in PEM.
 	Roots []string
+	// RootsComing says that there is such an authority, and that its roots are not known yet.
+	RootsComing bool
 }
 
 // Problems replaces all that is known to be wrong about one origin (a file, or one object): an empty List mends it.

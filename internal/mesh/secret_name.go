@@ -3,6 +3,9 @@ package mesh
 import (
 	"fmt"
 	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
 )
 
 // SecretStore is where what an SDS name stands for is kept.
@@ -11,7 +14,8 @@ type SecretStore string
 // The stores that the control plane serves. Other names that Envoy asks for by SDS ("default", "ROOTCA", "file-root:…",
 // "file-cert:…", "sds://…") are the agent's, or those of a server beside it.
 const (
-	// KubernetesSecret is a Secret of the cluster that the proxy runs in, which the proxy's identity must have a right to.
+	// KubernetesSecret is a Secret of the cluster that the proxy runs in, or else of the one that config is read from, which the
+	// proxy's identity must have a right to.
 	KubernetesSecret SecretStore = "kubernetes"
 	// GatewaySecret is a Secret of the cluster that config is read from, as a Gateway API listener refers to it.
 	GatewaySecret SecretStore = "kubernetes-gateway"
@@ -34,6 +38,14 @@ type SecretName struct {
 // trustSuffix marks the names of trusted certificates: those of credential "x" are kept in the Secret "x-cacert", or else
 // beside the certificate in "x".
 const trustSuffix = "-cacert"
+
+// RemoteSecretKey gives the key of a Secret of another cluster than the one that config is read from.
+func RemoteSecretKey(cluster ClusterID, namespace, name string) config.Key {
+	return config.Key{Kind: api.RemoteSecret, Namespace: namespace, Name: string(cluster) + "/" + name}
+}
+
+// RemoteSecretName gives the name that a Secret has in its cluster, from the name of its RemoteSecretKey.
+func RemoteSecretName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // ParseSecretName reads an SDS name. Names that are the agent's, or nobody's, are errors.
 func ParseSecretName(text string) (SecretName, error) {

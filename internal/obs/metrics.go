@@ -61,6 +61,9 @@ type Metrics struct {
 	ConfigBytes *prometheus.GaugeVec
 	CacheSize   prometheus.Gauge
 
+	// KeyFetches and KeyFetchFailures count attempts to get the keys of token issuers.
+	KeyFetches, KeyFetchFailures prometheus.Counter
+
 	Clusters ClusterMetrics
 	Sources  SourceMetrics
 	Writes   WriteMetrics
@@ -107,6 +110,8 @@ func NewMetrics() *Metrics {
 	m.inputs(&m.table)
 	m.model(&m.table)
 	m.cost(&m.table)
+	m.KeyFetches = m.table.counter("pilot_jwks_resolver_network_fetch_success_total", "Times the keys of a token issuer were fetched.")
+	m.KeyFetchFailures = m.table.counter("pilot_jwks_resolver_network_fetch_fail_total", "Times the keys of a token issuer could not be fetched.")
 	m.Clusters.register(&m.table)
 	m.Sources.register(&m.table)
 	m.Writes.register(&m.table)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 )
 
 // helm runs Helm in the checkout's root and gives what it prints.
@@ -21,7 +22,7 @@ type helm struct {
 // newHelm completes the charts and finds Helm. kubeconfig may be empty for what needs no cluster.
 func newHelm(t *testing.T, kubeconfig string) helm {
 	t.Helper()
-	root, err := cluster.ModuleRoot()
+	root, err := program.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

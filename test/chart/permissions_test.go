@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 )
 
 const account = "system:serviceaccount:istio-system:istiod"
@@ -137,7 +138,7 @@ type ports struct{ http, secure string }
 // startControlPlane runs the Deployment's container as a process of this machine.
 func startControlPlane(t *testing.T, c *cluster.Cluster, d *appsv1.Deployment, name string) ports {
 	t.Helper()
-	program, err := c.Programs().Build(t.Context(), "./cmd/pilot-discovery")
+	program, err := program.Build(t.Context(), "cmd/pilot-discovery")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func valueSets() map[string][]string {
 		"istiod, replicas in number": {"autoscaleMin=2", "memory.targetAverageUtilization=70"},
 		"istiod, everything": {
 			"global.hub=registry.test/mesh", "global.tag=v1", "global.imagePullSecrets={pull}", "global.priorityClassName=system-cluster-critical",
-			"global.logAsJson=true", "global.meshID=mesh1", "global.network=net1", "global.multiCluster.clusterName=c1",
+			"global.logAsJson=true", "global.platform=openshift", "global.meshID=mesh1", "global.network=net1", "global.multiCluster.clusterName=c1",
 			"env.PILOT_DEBOUNCE_AFTER=1ms", "nodeSelector.disk=fast", "podAnnotations.a=b", "podLabels.c=d", "deploymentLabels.e=f",
 			"serviceAnnotations.g=h", "serviceAccountAnnotations.i=j", "ipFamilyPolicy=PreferDualStack", "extraContainerArgs={--profile=false}",
 			"tolerations[0].operator=Exists", "sidecarInjectorWebhook.enableNamespacesByDefault=true",
@@ -36,6 +36,12 @@ func valueSets() map[string][]string {
 		"gateway, no Service": {"service.type=None", "podDisruptionBudget.minAvailable=1", "serviceAccount.create=false"},
 		"gateway, networks":   {"networkGateway=net1", "revision=canary", "env.A=b", "service.externalTrafficPolicy=Local"},
 		"base":                nil,
+		"cni":                 nil,
+		"cni, everything": {
+			"hub=registry.test/mesh", "tag=v1", "pullPolicy=Always", "logging.level=default:debug", "cniConfFileName=10-net.conflist", "chained=false",
+			"excludeNamespaces={a,b}", "env.A=b", "podLabels.c=d", "podAnnotations.e=f", "nodeSelector.disk=fast", "global.imagePullSecrets={pull}",
+			"global.nativeNftables=true", "global.logAsJson=true", "cniBinDir=/home/kubernetes/bin", "repair.deletePods=false", "repair.labelPods=true",
+		},
 	}
 }
 

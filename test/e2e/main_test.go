@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 )
 
 const (
@@ -63,7 +63,7 @@ func bookinfoMesh(t *testing.T) *mesh.Mesh {
 			return
 		}
 		bin := filepath.Join(shared.dir, "bin")
-		if shared.err = build(bin); shared.err != nil {
+		if shared.err = meshtest.Build(bin); shared.err != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), startTime)
@@ -80,20 +80,6 @@ func bookinfoMesh(t *testing.T) *mesh.Mesh {
 		t.Fatal(shared.err)
 	}
 	return shared.mesh
-}
-
-// build makes the programs under test, so that `go test` needs no make before it.
-func build(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, args := range [][]string{{"-o", dir + "/", "../../cmd/..."}, {"-o", filepath.Join(dir, "bookinfo"), "../../samples/bookinfo/app"}} {
-		out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("go build %s: %w\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	return nil
 }
 
 // eventually waits until the check is content.

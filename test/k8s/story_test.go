@@ -13,11 +13,7 @@ import (
 func TestStory(t *testing.T) {
 	cluster.RequireNode(t)
 	envoy.Require(t)
-	programs, err := cluster.FindPrograms(t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	images, err := mesh.Images(t.Context(), programs)
+	images, err := mesh.Images(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ func rooms() map[string]string {
 		"patch":     "internal/translate/patch/testdata",
 		"route":     "internal/translate/route/testdata",
 		"telemetry": "internal/translate/telemetry/testdata", "authorization": "internal/translate/authorization/testdata",
+		"authentication": "internal/translate/authentication/testdata",
 	}
 }
 

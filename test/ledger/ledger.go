@@ -38,6 +38,7 @@ func Subjects() []Subject {
 		{"ProxyConfig", new(networkingv1beta1.ProxyConfig), api.ProxyConfig},
 		{"PeerAuthentication", new(security.PeerAuthentication), api.PeerAuthentication},
 		{"AuthorizationPolicy", new(security.AuthorizationPolicy), api.AuthorizationPolicy},
+		{"RequestAuthentication", new(security.RequestAuthentication), api.RequestAuthentication},
 		{"MeshConfig", new(meshconfig.MeshConfig), ""},
 		{"MeshConfig.defaultConfig", new(meshconfig.ProxyConfig), ""},
 		{"MeshNetworks", new(meshconfig.MeshNetworks), ""},

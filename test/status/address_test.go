@@ -3,11 +3,16 @@ package status
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
 )
@@ -120,5 +125,69 @@ spec: {rules: [{host: other.example.com, http: {paths: [{path: /, pathType: Pref
 	t.Logf("%v pushes before the second address, %v after", pushes, a.metric("pilot_push_triggers"))
 	if list, _, _ := unstructured.NestedSlice(l.get(theirs).Object, "status", "loadBalancer", "ingress"); len(list) != 0 {
 		t.Errorf("another one's Ingress has addresses: %v", list)
+	}
+}
+
+// TestNodeAddressesOfIngresses: where the mesh names no Service of the gateways, an Ingress is found at the nodes that run one.
+func TestNodeAddressesOfIngresses(t *testing.T) {
+	l := newLab(t)
+	file := t.TempDir() + "/mesh"
+	if err := os.WriteFile(file, []byte(`ingressService: ""`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.replica("pilot-a", func(o *discovery.Options) { o.Registry.IngressNamespace, o.MeshConfigFile = l.shop, file })
+	node := func(name, addresses string) {
+		l.Helper()
+		if _, err := l.client.Kubernetes.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		l.patchStatus("nodes", "", name, `{"status": {"addresses": [`+addresses+`]}}`)
+	}
+	node("edge-"+l.shop, `{"type": "ExternalIP", "address": "192.0.2.7"}, {"type": "InternalIP", "address": "10.0.0.7"}`)
+	node("other-"+l.shop, `{"type": "ExternalIP", "address": "192.0.2.8"}`)
+	ours := l.apply(`
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: ours, annotations: {kubernetes.io/ingress.class: istio}}
+spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}
+`)
+	gateway := func(name, node string) {
+		l.Helper()
+		l.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, labels: {istio: ingressgateway}}
+spec: {nodeName: %s, containers: [{name: proxy, image: proxy}]}
+`, name, node))
+		l.patchStatus("pods", l.shop, name, `{"status": {"phase": "Running"}}`)
+	}
+	found := func(want string) {
+		l.Helper()
+		l.eventually("addresses of the Ingress", func() error {
+			list, _, _ := unstructured.NestedSlice(l.get(ours).Object, "status", "loadBalancer", "ingress")
+			if got := fmt.Sprint(list); got != want {
+				return fmt.Errorf("there are %s, want %s", got, want)
+			}
+			return nil
+		})
+	}
+	gateway("gateway-1", "edge-"+l.shop)
+	found("[map[ip:192.0.2.7]]")
+	gateway("gateway-2", "other-"+l.shop)
+	found("[map[ip:192.0.2.7] map[ip:192.0.2.8]]")
+	l.patchStatus("pods", l.shop, "gateway-1", `{"status": {"phase": "Succeeded"}}`)
+	found("[map[ip:192.0.2.8]]")
+}
+
+// patchStatus changes the status of an object of the core API.
+func (l *lab) patchStatus(plural, namespace, name, patch string) {
+	l.Helper()
+	kind := schema.GroupVersionResource{Version: "v1", Resource: plural}
+	var of dynamic.ResourceInterface = l.client.Dynamic.Resource(kind)
+	if namespace != "" {
+		of = l.client.Dynamic.Resource(kind).Namespace(namespace)
+	}
+	if _, err := of.Patch(l.Context(), name, merge, []byte(patch), patchOptions, "status"); err != nil {
+		l.Fatal(err)
 	}
 }

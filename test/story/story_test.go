@@ -12,6 +12,8 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 )
 
 const (
@@ -76,13 +78,11 @@ func programs(t *testing.T, proxy string, as *syscall.Credential) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(bin) })
-	for _, args := range [][]string{
-		{"-o", bin + "/", "../../cmd/..."}, {"-o", filepath.Join(bin, "bookinfo"), "../../samples/bookinfo/app"},
-		{"-o", filepath.Join(bin, "demo"), "../../samples/bookinfo/demo"},
-	} {
-		if out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("go build %v: %v\n%s", args, err, out)
-		}
+	if err := meshtest.Build(bin); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Into(t.Context(), bin, "samples/bookinfo/demo"); err != nil {
+		t.Fatal(err)
 	}
 	if err := copyFile(proxy, filepath.Join(bin, "envoy")); err != nil { // the cache is its owner's
 		t.Fatal(err)

@@ -17,11 +17,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 )
 
 // crdFiles gives the files and directories of the kinds that are to be installed.
 func crdFiles(ctx context.Context, o Options) ([]string, error) {
-	root, err := ModuleRoot()
+	root, err := program.Root()
 	if err != nil {
 		return nil, err
 	}

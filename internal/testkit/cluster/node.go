@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/internal/testkit/thread"
 )
 
@@ -125,7 +126,7 @@ var coreDNS string
 const kubeletPort = "10250"
 
 func (c *Cluster) startKubelet(ctx context.Context) error {
-	path, err := c.programs.Build(ctx, "./test/cluster/cmd/meshkubelet")
+	path, err := program.Build(ctx, "test/cluster/cmd/meshkubelet")
 	if err != nil {
 		return err
 	}

@@ -13,19 +13,19 @@ import (
 	"runtime"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 )
 
-// program is one that a cluster is made of, or that tests of clusters use.
-type program struct {
+// upstream is a program that a cluster is made of, or that tests of clusters use.
+type upstream struct {
 	name string
 	// module is its directory below test/cluster/programs, pkg the package in it.
 	module, pkg string
 }
 
 // programs lists all of them.
-func programs() []program {
-	return []program{
+func programs() []upstream {
+	return []upstream{
 		{"etcd", kubernetesModule, "./etcd"},
 		{"kube-apiserver", kubernetesModule, "./kube-apiserver"},
 		{"kube-controller-manager", kubernetesModule, "./kube-controller-manager"},
@@ -49,7 +49,7 @@ type Programs struct {
 // FindPrograms says where the programs of this checkout are kept; it builds nothing. say is told of builds, which take
 // minutes; nil: nobody is.
 func FindPrograms(say func(format string, args ...any)) (*Programs, error) {
-	root, err := ModuleRoot()
+	root, err := program.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (p *Programs) Path(ctx context.Context, name string) (string, error) {
 }
 
 // path names the directory by all that a program is made of: another version is another directory.
-func (p *Programs) path(ctx context.Context, prog program) (string, error) {
+func (p *Programs) path(ctx context.Context, prog upstream) (string, error) {
 	hash, err := hashOf(filepath.Join(p.sources, prog.module))
 	if err != nil {
 		return "", err
@@ -123,11 +123,11 @@ func (p *Programs) path(ctx context.Context, prog program) (string, error) {
 	return path, p.build(ctx, prog, flags, path)
 }
 
-func (p *Programs) build(ctx context.Context, prog program, flags, path string) error {
+func (p *Programs) build(ctx context.Context, prog upstream, flags, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	unlock, err := lockFile(filepath.Join(filepath.Dir(path), ".lock"))
+	unlock, err := program.Lock(filepath.Join(filepath.Dir(path), ".lock"))
 	if err != nil {
 		return err
 	}
@@ -158,22 +158,6 @@ func versionFlags(version string) string {
 	return flags.String()
 }
 
-// lockFile takes an advisory lock, which other processes wait for; the kernel gives it back if we die.
-func lockFile(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return func() { f.Close() }, nil
-}
-
 // hashOf hashes the names and contents of all files below a directory, and what builds them.
 func hashOf(dir string) (string, error) {
 	h := sha256.New()
@@ -191,23 +175,6 @@ func hashOf(dir string) (string, error) {
 		return err
 	})
 	return fmt.Sprintf("%x", h.Sum(nil)[:6]), err
-}
-
-// ModuleRoot gives the root of the checkout that the working directory is in.
-func ModuleRoot() (string, error) {
-	start, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the module's root: %w", err)
-	}
-	for dir := start; ; dir = filepath.Dir(dir) {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && bytes.HasPrefix(text, []byte("module github.com/meshpilot/meshpilot\n")) {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("find the module's root: %s is in no checkout of it", start)
-		}
-	}
 }
 
 // moduleDir gives the directory of a module that this one depends on.

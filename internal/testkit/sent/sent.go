@@ -68,10 +68,42 @@ func Config(t testing.TB, list []*resource.Resource) envoy.Config {
 		for f := range filters(l) {
 			if f.GetConfigDiscovery() != nil {
 				f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: extensions[f.Name]}
+			} else {
+				putInside(t, f, extensions)
 			}
 		}
 	}
 	return c
+}
+
+// putInside puts extensions in the place of the HTTP filters of a connection manager that ask for them.
+func putInside(t testing.TB, f *listenerv3.Filter, extensions map[string]*anypb.Any) {
+	t.Helper()
+	m := manager(t, f)
+	if m == nil {
+		return
+	}
+	for _, h := range m.HttpFilters {
+		if h.GetConfigDiscovery() != nil {
+			h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: extensions[h.Name]}
+		}
+	}
+	if err := f.GetTypedConfig().MarshalFrom(m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// manager decodes a connection manager; nil if the filter is none.
+func manager(t testing.TB, f *listenerv3.Filter) *hcmv3.HttpConnectionManager {
+	t.Helper()
+	m := new(hcmv3.HttpConnectionManager)
+	if !f.GetTypedConfig().MessageIs(m) {
+		return nil
+	}
+	if err := f.GetTypedConfig().UnmarshalTo(m); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func whole(table *translate.Table, v *view.View, typeURL string) []*resource.Resource {
@@ -111,16 +143,16 @@ func assignment(c *clusterv3.Cluster) string {
 func asked(t testing.TB, l *listenerv3.Listener) (extensions, routes []string) {
 	t.Helper()
 	for f := range filters(l) {
-		m := new(hcmv3.HttpConnectionManager)
-		switch {
-		case f.GetConfigDiscovery() != nil:
+		if f.GetConfigDiscovery() != nil {
 			extensions = append(extensions, f.Name)
-		case f.GetTypedConfig().MessageIs(m):
-			if err := f.GetTypedConfig().UnmarshalTo(m); err != nil {
-				t.Fatal(err)
-			}
-			if name := m.GetRds().GetRouteConfigName(); name != "" {
-				routes = append(routes, name)
+		}
+		m := manager(t, f)
+		if name := m.GetRds().GetRouteConfigName(); name != "" {
+			routes = append(routes, name)
+		}
+		for _, h := range m.GetHttpFilters() {
+			if h.GetConfigDiscovery() != nil {
+				extensions = append(extensions, h.Name)
 			}
 		}
 	}

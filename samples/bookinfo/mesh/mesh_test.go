@@ -3,14 +3,13 @@ package mesh
 import (
 	"context"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 )
 
@@ -18,9 +17,8 @@ import (
 func buildApp(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", filepath.Join(bin, appImage), "../app").CombinedOutput()
-	if err != nil {
-		t.Fatalf("building the app: %v\n%s", err, out)
+	if err := program.Into(t.Context(), bin, "samples/bookinfo/app"); err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }

@@ -3,12 +3,11 @@ package scenario_test
 import (
 	"context"
 	"io"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/test/bench/report"
 	"github.com/meshpilot/meshpilot/test/bench/scenario"
 	"github.com/meshpilot/meshpilot/test/bench/target"
@@ -18,9 +17,9 @@ import (
 // plane builds a control plane.
 func plane(t *testing.T) target.Plane {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "pilot-discovery")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/pilot-discovery").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	binary, err := program.Build(t.Context(), "cmd/pilot-discovery")
+	if err != nil {
+		t.Fatal(err)
 	}
 	p, err := target.ParsePlane("meshpilot=" + binary)
 	if err != nil {

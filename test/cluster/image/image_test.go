@@ -8,15 +8,15 @@ import (
 )
 
 func TestFind(t *testing.T) {
-	m := Map{{Match: "proxyv2:*-debug", User: 1}, {Match: "proxyv2:*", User: 2}, {Match: "docker.io/istio/pilot:*", User: 3}, {Match: "pause", User: 4}}
+	m := Map{{Match: "proxyv2:*-debug", User: 1}, {Match: "proxyv2:*", User: 2}, {Match: "registry.example/istio/pilot:*", User: 3}, {Match: "pause", User: 4}}
 	for reference, want := range map[string]int64{
-		"proxyv2:1.2-debug":              1,
-		"proxyv2:1.2":                    2,
-		"docker.io/istio/proxyv2:1.2":    2,
-		"docker.io/istio/pilot:1.2":      3,
-		"pilot:1.2":                      0,
-		"example.com:5000/other/pause":   4,
-		"example.com:5000/other/pause:1": 0,
+		"proxyv2:1.2-debug":                  1,
+		"proxyv2:1.2":                        2,
+		"registry.example/istio/proxyv2:1.2": 2,
+		"registry.example/istio/pilot:1.2":   3,
+		"pilot:1.2":                          0,
+		"example.com:5000/other/pause":       4,
+		"example.com:5000/other/pause:1":     0,
 	} {
 		got, err := m.Find(reference)
 		switch {

@@ -73,7 +73,7 @@ spec:
 		`ls /sys/class/net | tr '\n' ' '`:                   "eth0 lo",
 	} {
 		if got := l.exec("content", script); got != want {
-			t.Errorf("%s says %q, want %q; again it says %q", script, got, want, l.exec("content", script))
+			t.Errorf("%s says %q, want %q", script, got, want)
 		}
 	}
 	claims := claimsOf(t, l.exec("content", "cat /all/token"))

@@ -41,6 +41,12 @@ type mount struct {
 // initFailure is the exit code of a container that could not become what it was to be; the reason is in its log.
 const initFailure = 128
 
+// File descriptors that Init is given: one that is closed when the container has become what it is to be, and its network.
+const (
+	becomingFile = 3
+	networkFile  = 4
+)
+
 // Init becomes the container that a file describes: this process was started in mount, PID, UTS and IPC namespaces of its own.
 // It does not return. The main function calls it when its first argument is [InitCommand].
 func Init(file string) {
@@ -59,12 +65,12 @@ func becomeContainer(file string) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
+	unix.CloseOnExec(becomingFile)
 	if s.Network {
-		const descriptor = 3
-		if err := unix.Setns(descriptor, unix.CLONE_NEWNET); err != nil {
+		if err := unix.Setns(networkFile, unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter the pod's network: %w", err)
 		}
-		if err := unix.Close(descriptor); err != nil {
+		if err := unix.Close(networkFile); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,18 +96,28 @@ func (c *container) start(spec *initSpec) (*process, error) {
 		return nil, err
 	}
 	defer log.Close()
+	became, becoming, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer became.Close()
 	cmd := exec.Command("/proc/self/exe", InitCommand, file)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{becoming} // becomingFile
 	if ns := c.pod.network.namespace; ns != nil {
-		cmd.ExtraFiles = []*os.File{ns}
+		cmd.ExtraFiles = append(cmd.ExtraFiles, ns) // networkFile
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		Setsid:     true,
 	}
-	if err := c.pod.k.thread.Start(cmd); err != nil {
+	err = c.pod.k.thread.Start(cmd)
+	becoming.Close()
+	if err != nil {
 		return nil, fmt.Errorf("start the container's first process: %w", err)
 	}
+	// It is no container before it has closed the other end, be it by its own end: who looked inside would see this machine.
+	_, _ = io.Copy(io.Discard, became)
 	p := &process{container: c, cmd: cmd, spec: spec, began: metav1.Now(), exited: make(chan struct{})}
 	go func() {
 		defer close(p.exited)

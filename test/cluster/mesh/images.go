@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/test/cluster/image"
 )
 
@@ -15,19 +15,19 @@ const proxyUser = 1337
 
 // Images builds what the images of meshpilot and of Bookinfo are made of, and gives them under the names that charts and
 // manifests have for them: Istio's names, of any registry and tag. Envoy must be there (`make envoy`).
-func Images(ctx context.Context, programs *cluster.Programs) (image.Map, error) {
+func Images(ctx context.Context) (image.Map, error) {
 	envoyPath, err := envoy.Binary()
 	if err != nil {
 		return nil, err
 	}
 	const bin = "/usr/local/bin/"
 	built := map[string]string{bin + "envoy": envoyPath}
-	for _, pkg := range []string{"./cmd/pilot-discovery", "./cmd/pilot-agent", "./cmd/pilotctl", "./samples/bookinfo/app"} {
-		path, err := programs.Build(ctx, pkg)
+	for _, pkg := range []string{"cmd/pilot-discovery", "cmd/pilot-agent", "cmd/pilotctl", "samples/bookinfo/app"} {
+		path, err := program.Build(ctx, pkg)
 		if err != nil {
 			return nil, err
 		}
-		built[bin+filepath.Base(pkg)] = path
+		built[bin+filepath.Base(path)] = path
 	}
 	files := func(names ...string) map[string]string {
 		some := map[string]string{}
@@ -41,10 +41,10 @@ func Images(ctx context.Context, programs *cluster.Programs) (image.Map, error) 
 		{Match: "proxyv2:*", Entrypoint: []string{bin + "pilot-agent"}, Files: files("pilot-agent", "envoy"), User: proxyUser},
 	}
 	for _, service := range []string{"productpage", "details", "ratings"} {
-		images = append(images, bookinfo(service, "v1", files("app")))
+		images = append(images, bookinfo(service, "v1", files("bookinfo")))
 	}
 	for _, version := range []string{"v1", "v2", "v3"} {
-		images = append(images, bookinfo("reviews", version, files("app")))
+		images = append(images, bookinfo("reviews", version, files("bookinfo")))
 	}
 	return images, nil
 }
@@ -54,7 +54,7 @@ func Images(ctx context.Context, programs *cluster.Programs) (image.Map, error) 
 func bookinfo(service, version string, files map[string]string) image.Image {
 	return image.Image{
 		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),
-		Entrypoint: []string{"/usr/local/bin/app", service, "--version=" + version},
+		Entrypoint: []string{"/usr/local/bin/bookinfo", service, "--version=" + version},
 		Files:      files,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 )
 
 // Chart is a release of one of the charts in manifests/charts.
@@ -54,7 +55,7 @@ type helm struct {
 }
 
 func newHelm(ctx context.Context, programs *cluster.Programs, kubeconfig string) (*helm, error) {
-	root, err := cluster.ModuleRoot()
+	root, err := program.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/test/cluster/mesh"
 )
 
@@ -44,7 +45,7 @@ type Stage struct {
 
 // NewStage makes a stage of a cluster with a node, without Istio's kinds.
 func NewStage(c *cluster.Cluster, a Audience) (*Stage, error) {
-	root, err := cluster.ModuleRoot()
+	root, err := program.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -3,14 +3,11 @@ package meshtest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
@@ -38,17 +35,8 @@ func Start(t *testing.T, o mesh.Options) *mesh.Mesh {
 	return m
 }
 
-// Build builds all programs that a mesh needs into a folder, as the go command finds them from within the module.
+// Build puts all programs that a mesh needs into a folder, built from this checkout.
 func Build(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	const module = "github.com/meshpilot/meshpilot/"
-	for _, args := range [][]string{{"-o", dir + "/", module + "cmd/..."}, {"-o", filepath.Join(dir, "bookinfo"), module + "samples/bookinfo/app"}} {
-		out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("go build %v: %w\n%s", args, err, out)
-		}
-	}
-	return nil
+	return program.Into(context.Background(), dir,
+		"cmd/pilot-discovery", "cmd/pilot-agent", "cmd/istio-iptables", "cmd/pilotctl", "samples/bookinfo/app")
 }

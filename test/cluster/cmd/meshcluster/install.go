@@ -40,7 +40,7 @@ func install(ctx context.Context, p place, set []string) error {
 		return err
 	}
 	// The paths of images are known to the kubelet: they are built anew where they are.
-	if _, err := mesh.Images(ctx, programs); err != nil {
+	if _, err := mesh.Images(ctx); err != nil {
 		return err
 	}
 	for _, chart := range mesh.Charts(set...) {

@@ -186,11 +186,7 @@ func serve(ctx context.Context, p place, s *settings) (err error) {
 	}
 	o.Dir = p.file("cluster")
 	if o.Tier == cluster.Node {
-		programs, err := cluster.FindPrograms(o.Output)
-		if err != nil {
-			return err
-		}
-		if o.Images, err = mesh.Images(ctx, programs); err != nil {
+		if o.Images, err = mesh.Images(ctx); err != nil {
 			return err
 		}
 	}

@@ -49,11 +49,8 @@ func play(ctx context.Context, keep bool) error {
 	screen := newScreen(os.Stdout)
 	o := cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Output: screen.Say}
 	screen.line(bold, "A Kubernetes cluster comes up: etcd, kube-apiserver, kube-controller-manager, a node")
-	programs, err := cluster.FindPrograms(o.Output)
-	if err != nil {
-		return err
-	}
-	if o.Images, err = mesh.Images(ctx, programs); err != nil {
+	var err error
+	if o.Images, err = mesh.Images(ctx); err != nil {
 		return err
 	}
 	c, err := cluster.Up(ctx, o)

@@ -1,0 +1,97 @@
+package program
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+)
+
+// Build builds a program and gives its path. It is called as its package; one in a folder "app" as the folder above.
+func Build(ctx context.Context, pkg string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	if err := touchSources(root); err != nil {
+		return "", err
+	}
+	dir, err := cacheDir(root)
+	if err != nil {
+		return "", err
+	}
+	name := path.Base(pkg)
+	if name == "app" {
+		name = path.Base(path.Dir(pkg))
+	}
+	file := filepath.Join(dir, name)
+	unlock, err := Lock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", file, "./"+pkg) // it does nothing if nothing has changed
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return file, nil
+}
+
+// Into builds programs and puts them into a directory, which is made if it is not there.
+func Into(ctx context.Context, dir string, pkgs ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, pkg := range pkgs {
+		file, err := Build(ctx, pkg)
+		if err != nil {
+			return err
+		}
+		if err := place(file, filepath.Join(dir, filepath.Base(file))); err != nil {
+			return fmt.Errorf("put %s into its place: %w", pkg, err)
+		}
+	}
+	return nil
+}
+
+// place makes a file another name, or where that cannot be a copy. A program that is built anew is another file.
+func place(from, to string) error {
+	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o755)
+}
+
+// cacheDir is where the programs of a checkout are kept: checkouts do not share what they build.
+func cacheDir(root string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache directory: %w", err)
+	}
+	sum := sha256.Sum256([]byte(root))
+	dir := filepath.Join(cache, "meshpilot", fmt.Sprintf("checkout-%x", sum[:6]))
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// touchSources looks at every folder that programs are made of. The go command notes what a test opened, a folder with the sizes and
+// times of what is in it, and takes no result from before when it differs.
+func touchSources(root string) error {
+	for _, top := range []string{"cmd", "internal", "manifests", "samples"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(_ string, _ os.DirEntry, err error) error { return err })
+		if err != nil {
+			return fmt.Errorf("read the sources: %w", err)
+		}
+	}
+	return nil
+}
