@@ -59,9 +59,9 @@ const (
 	Secret        Kind = "Secret"
 	// RemoteSecret is a Secret of another cluster than the one that config is read from: its key has the name CLUSTER/NAME.
 	RemoteSecret Kind = "RemoteSecret"
-	ConfigMap     Kind = "ConfigMap"
-	Ingress       Kind = "Ingress"
-	IngressClass  Kind = "IngressClass"
+	ConfigMap    Kind = "ConfigMap"
+	Ingress      Kind = "Ingress"
+	IngressClass Kind = "IngressClass"
 )
 
 // The kinds of the Multi-Cluster Services API.
