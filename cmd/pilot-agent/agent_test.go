@@ -19,6 +19,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
 	envoykit "github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // patience bounds every wait. Nothing takes a tenth of it on an idle machine.
@@ -118,7 +119,7 @@ func (a *agent) text() string {
 // awaitLog waits until the log has a text.
 func (a *agent) awaitLog(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%q in the log", text), func() error {
+	serving.Eventually(t, patience, fmt.Sprintf("%q in the log", text), func() error {
 		if !strings.Contains(a.text(), text) {
 			return fmt.Errorf("not there")
 		}
@@ -129,7 +130,7 @@ func (a *agent) awaitLog(t *testing.T, text string) {
 // awaitReady waits until the agent says that the proxy is ready.
 func (a *agent) awaitReady(t *testing.T) {
 	t.Helper()
-	eventually(t, "readiness", func() error { return want(get(a.status, "/healthz/ready"), 200, "") })
+	serving.Eventually(t, patience, "readiness", func() error { return want(get(a.status, "/healthz/ready"), 200, "") })
 }
 
 func (a *agent) signal(t *testing.T, s syscall.Signal) {
@@ -201,22 +202,6 @@ func ports(t *testing.T, n int) []int {
 		}
 	}
 	return list
-}
-
-// eventually waits for a condition, and fails the test with what it last said.
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // answer is of an HTTP request; status 0 if there was none.

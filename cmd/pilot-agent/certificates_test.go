@@ -21,6 +21,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/testkit/authority"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // leaf is the template of a workload's certificate: Envoy does not take one without a name.
@@ -32,7 +33,7 @@ func leaf() *x509.Certificate {
 func serves(t *testing.T, port int, client *pki.Pair, roots, want *pki.Pair) {
 	t.Helper()
 	serial := want.Certificate.SerialNumber
-	eventually(t, "the certificate "+serial.String(), func() error {
+	serving.Eventually(t, patience, "the certificate "+serial.String(), func() error {
 		shown, err := callSecured(port, client, roots.Pool())
 		if err == nil && shown.SerialNumber.Cmp(serial) != 0 {
 			err = fmt.Errorf("it shows %v", shown.SerialNumber)
@@ -160,7 +161,7 @@ func TestOutputCertificates(t *testing.T) {
 		return tls.LoadX509KeyPair(filepath.Join(output, "cert-chain.pem"), filepath.Join(output, "key.pem"))
 	}
 	var first tls.Certificate
-	eventually(t, "the first certificate", func() (err error) { first, err = read(); return err })
+	serving.Eventually(t, patience, "the first certificate", func() (err error) { first, err = read(); return err })
 	for _, name := range []string{"cert-chain.pem", "key.pem", "root-cert.pem"} {
 		if info, err := os.Stat(filepath.Join(output, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -169,7 +170,7 @@ func TestOutputCertificates(t *testing.T) {
 	if err := os.Remove(filepath.Join(m.dir, "var/run/secrets/tokens/istio-token")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the next certificate", func() error {
+	serving.Eventually(t, patience, "the next certificate", func() error {
 		next, err := read() // a pair that does not fit would be an error
 		if err == nil && next.Leaf.SerialNumber.Cmp(first.Leaf.SerialNumber) == 0 {
 			err = errors.New("it is still the first")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // controlPlane is a very small one: delta ADS that sends each stream all that it has of a type, once after each change.
@@ -105,7 +106,7 @@ func (c *controlPlane) setNames(table mesh.NameTable) {
 // awaitRejects waits until Envoy has refused so many answers.
 func (c *controlPlane) awaitRejects(n int) {
 	c.t.Helper()
-	eventually(c.t, fmt.Sprintf("%d refusals", n), func() error {
+	serving.Eventually(c.t, patience, fmt.Sprintf("%d refusals", n), func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.rejects) != n {

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // protocols are what the load speaks: how one call is made to an address, which takes a moment.
@@ -234,7 +236,7 @@ func drainUnderLoad(t *testing.T, env []string) {
 			return err
 		}
 	}
-	eventually(t, "calls in all protocols", everyone(0))
+	serving.Eventually(t, patience, "calls in all protocols", everyone(0))
 	begin := time.Now()
 	a.signal(t, syscall.SIGTERM)
 	time.AfterFunc(learn, func() { elsewhere.Store(true) })
@@ -244,7 +246,7 @@ func drainUnderLoad(t *testing.T, env []string) {
 	if took := time.Since(begin); took > 2*grace {
 		t.Errorf("it took %v to end", took)
 	}
-	eventually(t, "calls elsewhere", everyone(1))
+	serving.Eventually(t, patience, "calls elsewhere", everyone(1))
 	cancel()
 	all.Wait()
 }

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
-// serving is a ready sidecar with a request under way to the application behind it.
-type serving struct {
+// busy is a ready sidecar with a request under way to the application behind it.
+type busy struct {
 	*agent
 	service *service
 	// inbound and outbound are ports of listeners that lead to the application.
@@ -19,10 +21,10 @@ type serving struct {
 	underWay          <-chan answer
 }
 
-func startServing(t *testing.T, s settings) *serving {
+func startBusy(t *testing.T, s settings) *busy {
 	t.Helper()
 	p := ports(t, 2)
-	out := &serving{service: newService(t), inbound: p[0], outbound: p[1]}
+	out := &busy{service: newService(t), inbound: p[0], outbound: p[1]}
 	captured := listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", out.inbound, "in", "inbound|9080||")
 	captured.StatPrefix = "captured_15006" // it counts as the port that connections are captured to
 	address := localControlPlane(t,
@@ -44,16 +46,16 @@ func startServing(t *testing.T, s settings) *serving {
 }
 
 // finish lets the request under way finish, and checks that it was not cut off.
-func (s *serving) finish(t *testing.T) {
+func (s *busy) finish(t *testing.T) {
 	t.Helper()
 	close(s.service.release)
 	check(t, want(<-s.underWay, 200, "finished"))
 }
 
 // awaitDraining waits until inbound clients are told to go elsewhere, and checks that the others are not.
-func (s *serving) awaitDraining(t *testing.T) {
+func (s *busy) awaitDraining(t *testing.T) {
 	t.Helper()
-	eventually(t, "connection: close", func() error {
+	serving.Eventually(t, patience, "connection: close", func() error {
 		got := call(http.MethodGet, s.inbound, "/", nil)
 		if err := want(got, 200, "hello"); err != nil {
 			return err
@@ -72,7 +74,7 @@ func (s *serving) awaitDraining(t *testing.T) {
 // TestSIGTERMDrains: new clients are told to go elsewhere, requests under way finish, readiness is gone, Envoy ends.
 func TestSIGTERMDrains(t *testing.T) {
 	t.Parallel()
-	s := startServing(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
+	s := startBusy(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
 	s.signal(t, syscall.SIGTERM)
 	s.awaitDraining(t)
 	s.finish(t)
@@ -87,7 +89,7 @@ func TestSIGTERMDrains(t *testing.T) {
 // wait is 600 s here.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
-	s := startServing(t, settings{})
+	s := startBusy(t, settings{})
 	for _, await := range []func(){
 		func() { s.awaitDraining(t) },
 		func() { s.awaitLog(t, "asked a second time to end: draining no longer") },
@@ -105,7 +107,7 @@ func TestInterruptedTwice(t *testing.T) {
 // TestExitOnZeroActiveConnections: as long as it takes, and no longer.
 func TestExitOnZeroActiveConnections(t *testing.T) {
 	t.Parallel()
-	s := startServing(t, settings{env: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=50ms"}})
+	s := startBusy(t, settings{env: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=50ms"}})
 	s.signal(t, syscall.SIGTERM)
 	s.awaitDraining(t)
 	s.awaitLog(t, "still waiting for clients\tconnections=1\n")
@@ -123,7 +125,7 @@ func TestExitOnZeroActiveConnections(t *testing.T) {
 // and for nobody else.
 func TestDrainByRequest(t *testing.T) {
 	t.Parallel()
-	s := startServing(t, settings{})
+	s := startBusy(t, settings{})
 	check(t, want(call(http.MethodPost, s.status, "/drain", nil), 200, "OK"))
 	s.awaitDraining(t)
 	if !s.running() {
@@ -141,7 +143,7 @@ func TestDrainByRequest(t *testing.T) {
 // TestDrainWasLongEnough: what /drain began counts, whoever is connected.
 func TestDrainWasLongEnough(t *testing.T) {
 	t.Parallel()
-	s := startServing(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
+	s := startBusy(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
 	check(t, want(call(http.MethodPost, s.status, "/drain", nil), 200, "OK"))
 	s.awaitLog(t, "draining\n")
 	time.Sleep(time.Second) // the time that is asked for
@@ -159,7 +161,7 @@ func TestDrainWasLongEnough(t *testing.T) {
 func TestQuitByRequest(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{})
-	eventually(t, "Envoy", func() error { return want(get(a.admin, "/ready"), 503, "INITIALIZING") })
+	serving.Eventually(t, patience, "Envoy", func() error { return want(get(a.admin, "/ready"), 503, "INITIALIZING") })
 	check(t, want(get(a.status, "/quitquitquit"), 405, ""))
 	check(t, want(call(http.MethodPost, a.status, "/quitquitquit", nil), 200, "OK"))
 	if status := a.awaitExit(t); status != 0 {

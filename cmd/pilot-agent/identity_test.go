@@ -26,6 +26,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/authority"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // secureMesh is a control plane with its authority, behind TLS.
@@ -166,7 +167,7 @@ func TestIdentity(t *testing.T) {
 	}
 	client := m.root.Issue(&x509.Certificate{})
 	var first *x509.Certificate
-	eventually(t, "the first certificate", func() (err error) {
+	serving.Eventually(t, patience, "the first certificate", func() (err error) {
 		first, err = callSecured(port, client, m.root.Pool())
 		return err
 	})
@@ -183,7 +184,7 @@ func TestIdentity(t *testing.T) {
 		t.Error("while the authority is away:", err)
 	}
 	m.authority.Set(authority.Answer{Root: m.root})
-	eventually(t, "the second certificate", func() error {
+	serving.Eventually(t, patience, "the second certificate", func() error {
 		second, err := callSecured(port, client, m.root.Pool())
 		if err == nil && second.SerialNumber.Cmp(first.SerialNumber) == 0 {
 			err = fmt.Errorf("still the first")
@@ -197,7 +198,7 @@ func TestIdentity(t *testing.T) {
 	if a.envoyPID(t) != pid {
 		t.Error("it took another Envoy")
 	}
-	eventually(t, "metrics", func() error {
+	serving.Eventually(t, patience, "metrics", func() error {
 		return want(get(a.status, "/stats/prometheus"), 200, `istio_agent_cert_expiry_seconds{resource_name="default"}`)
 	})
 }

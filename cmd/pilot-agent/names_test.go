@@ -8,6 +8,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestNames: with DNS capture the proxy is ready once it knows the mesh's names, and answers for them as they change; kubelet's
@@ -31,7 +32,7 @@ func TestNames(t *testing.T) {
 	a.awaitLog(t, "the proxy is not ready: the DNS proxy has no name table from the control plane yet")
 	for _, ip := range []string{"10.96.0.1", "10.96.0.2"} {
 		plane.setNames(mesh.NameTable{"web.ns.svc.cluster.local": {IPs: []string{ip}, Registry: mesh.Kubernetes, ShortName: "web", Namespace: "ns"}})
-		eventually(t, "the name", func() error {
+		serving.Eventually(t, patience, "the name", func() error {
 			reply, err := dns.Exchange(new(dns.Msg).SetQuestion("web.", dns.TypeA), at)
 			if err != nil {
 				return err

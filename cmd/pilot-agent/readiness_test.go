@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestReadyWithTheFirstConfiguration: not ready without a control plane, nor with one whose configuration Envoy refuses;
@@ -16,7 +18,7 @@ func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": fmt.Sprintf("127.0.0.1:%d", controlPort)}})
 	unready := func(reason string) {
 		t.Helper()
-		eventually(t, reason, func() error { return want(get(a.status, "/healthz/ready"), 503, reason) })
+		serving.Eventually(t, patience, reason, func() error { return want(get(a.status, "/healthz/ready"), 503, reason) })
 	}
 	unready("config not received from the control plane: cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected")
 	if got := get(a.ready, "/healthz/ready"); got.err == nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestEnvoyIsKilled: the agent ends with Envoy's status and says why; whoever started the agent decides what comes next.
@@ -29,10 +31,10 @@ func TestAgentIsKilled(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{})
 	pid := a.envoyPID(t)
-	eventually(t, "Envoy", func() error { return want(get(a.admin, "/ready"), 503, "PRE_INITIALIZING") })
+	serving.Eventually(t, patience, "Envoy", func() error { return want(get(a.admin, "/ready"), 503, "PRE_INITIALIZING") })
 	a.signal(t, syscall.SIGKILL)
 	a.awaitExit(t)
-	eventually(t, "the end of Envoy", func() error {
+	serving.Eventually(t, patience, "the end of Envoy", func() error {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if _, rest, _ := strings.Cut(string(status), ") "); err == nil && !strings.HasPrefix(rest, "Z") {
 			return fmt.Errorf("process %d is there: %s", pid, status)

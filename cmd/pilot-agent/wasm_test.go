@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/testkit/wasm"
 )
 
@@ -162,7 +163,7 @@ func TestWasm(t *testing.T) {
 	})
 	a.awaitReady(t)
 	for i, test := range tests {
-		eventually(t, test.name, func() error {
+		serving.Eventually(t, patience, test.name, func() error {
 			got := get(p[i], "/")
 			if err := want(got, test.status, ""); err != nil {
 				return err

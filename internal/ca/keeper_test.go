@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const poll = 5 * time.Millisecond
@@ -53,15 +54,6 @@ func runs(t *testing.T, k *Keeper) {
 			t.Error(err)
 		}
 	})
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !holds(); time.Sleep(poll) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
 }
 
 // TestReplicasMakeOneRoot starts twenty at once.
@@ -118,7 +110,7 @@ func TestReplicasRenewOneRoot(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "all have one new root", func() bool {
+			serving.Until(t, limit, "all have one new root", func() bool {
 				first, _ := keepers[0].Authority.Material()
 				for _, k := range keepers {
 					if m, _ := k.Authority.Material(); m.sameAs(before) || !m.sameAs(first) {
@@ -238,13 +230,13 @@ func TestRotationByOperators(t *testing.T) {
 				mu.Unlock()
 				put(step.files)
 				if step.bad {
-					eventually(t, step.name+" is refused", func() bool {
+					serving.Until(t, limit, step.name+" is refused", func() bool {
 						mu.Lock()
 						defer mu.Unlock()
 						return failed > before
 					})
 				}
-				eventually(t, step.name, func() bool {
+				serving.Until(t, limit, step.name, func() bool {
 					m, _ := k.Authority.Material()
 					return m.Certificate.Equal(step.signing.Certificate) && len(m.Roots) == step.roots
 				})

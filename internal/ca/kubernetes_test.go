@@ -23,6 +23,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/authenticate"
 	"github.com/meshpilot/meshpilot/internal/spiffe"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // published is the roots that a publisher publishes, and what selects namespaces.
@@ -98,7 +99,7 @@ func TestRootsArePublished(t *testing.T) {
 	}
 	want := func(namespace, text string) {
 		t.Helper()
-		eventually(t, namespace+" has "+text, func() bool { return get(namespace) == text })
+		serving.Until(t, limit, namespace+" has "+text, func() bool { return get(namespace) == text })
 	}
 	p.set("one", "a") // until now there was nothing to publish
 	want(early, "one")
@@ -125,7 +126,7 @@ func TestRootsArePublished(t *testing.T) {
 
 	lists := func(namespace, text string) {
 		t.Helper()
-		eventually(t, namespace+" revokes "+text, func() bool {
+		serving.Until(t, limit, namespace+" revokes "+text, func() bool {
 			m, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), RootConfigMap, metav1.GetOptions{})
 			there, has := m.Data["ca-crl.pem"]
 			return err == nil && there == text && has == (text != "") && m.Data["root-cert.pem"] == "one"

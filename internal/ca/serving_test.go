@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // source gives certificates that a test made.
@@ -126,7 +127,7 @@ func TestServingFollowsTheAuthority(t *testing.T) {
 		return err == nil
 	}
 	roots, _ := a.Roots()
-	eventually(t, "the first", func() bool { return taken(roots, "istiod.istio-system.svc") && taken(roots, "127.0.0.1") })
+	serving.Until(t, limit, "the first", func() bool { return taken(roots, "istiod.istio-system.svc") && taken(roots, "127.0.0.1") })
 	if taken(roots, "evil.example.com") {
 		t.Error("it is for any name")
 	}
@@ -135,7 +136,7 @@ func TestServingFollowsTheAuthority(t *testing.T) {
 	if _, err := a.Use(filesOfPairs(t, under, nil, root)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the second", func() bool {
+	serving.Until(t, limit, "the second", func() bool {
 		bundle, _ := s.CABundle()
 		return taken([]*x509.Certificate{root.Certificate}, "istiod.istio-system.svc") && string(bundle) == string(root.CertificatePEM())
 	})
@@ -167,6 +168,6 @@ func TestServingFromFiles(t *testing.T) {
 			return err == nil && c.Leaf.Equal(want)
 		}
 	}
-	eventually(t, "the first", serves(first))
-	eventually(t, "the second", serves(put()))
+	serving.Until(t, limit, "the first", serves(first))
+	serving.Until(t, limit, "the second", serves(put()))
 }

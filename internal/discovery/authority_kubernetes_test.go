@@ -22,6 +22,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // inCluster runs a control plane that reads an API server.
@@ -33,7 +34,7 @@ func inCluster(t *testing.T, c *cluster.Cluster, namespace string, change func(*
 // inClusterWith has files besides: ".mesh" is the mesh configuration.
 func inClusterWith(t *testing.T, c *cluster.Cluster, namespace string, files map[string]string, change func(*Options)) *laptop {
 	t.Helper()
-	l := &laptop{secure: freeAddress(t)}
+	l := &laptop{secure: serving.FreeAddress(t)}
 	l.controlPlane = startWith(t, files, func(o *Options) {
 		o.ConfigDir, o.Registries, o.Kubernetes.Kubeconfig = "", []string{"Kubernetes"}, c.Kubeconfig()
 		o.Namespace, o.SecureGRPCAddr, o.PodName = namespace, l.secure, freePod()

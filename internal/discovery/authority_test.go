@@ -30,6 +30,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ca"
 	"github.com/meshpilot/meshpilot/internal/spiffe"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // laptop is a control plane without Kubernetes that has an authority.
@@ -42,7 +43,7 @@ type laptop struct {
 
 func startLaptop(t *testing.T, change func(*Options)) *laptop {
 	t.Helper()
-	l := &laptop{caDir: filepath.Join(t.TempDir(), "ca"), secure: freeAddress(t)}
+	l := &laptop{caDir: filepath.Join(t.TempDir(), "ca"), secure: serving.FreeAddress(t)}
 	l.controlPlane = startWith(t, map[string]string{"groups.yaml": groups("shop/web", "shop/api", "shop/w0", "shop/w1", "shop/w2", "shop/w3", "istio-system/istiod")}, func(o *Options) {
 		o.Authority.Dir, o.SecureGRPCAddr = l.caDir, l.secure
 		change(o)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const (
@@ -56,7 +58,7 @@ func TestConfigIsNotFedInPlainTextByDefault(t *testing.T) {
 	dir := t.TempDir()
 	(&controlPlane{t: t, dir: dir}).write(".mesh", "configSources: [{address: 'xds://"+upstream.grpc+"'}]")
 	o := testOptions(t, dir)
-	log := new(safeBuffer)
+	log := new(serving.Log)
 	o.Logs.Out = log
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -84,7 +86,7 @@ func TestBadConfigSourcesAreNamed(t *testing.T) {
 		dir := t.TempDir()
 		(&controlPlane{t: t, dir: dir}).write(".mesh", "configSources: [{address: 'xds://127.0.0.1:2'}, {"+source+"}]")
 		o := testOptions(t, dir)
-		o.Logs.Out = new(safeBuffer)
+		o.Logs.Out = new(serving.Log)
 		o.MeshConfigFile = filepath.Join(dir, ".mesh")
 		if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", source, err, want)

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,14 +15,11 @@ import (
 	"testing"
 	"time"
 
-	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
 )
 
 const patience = 20 * time.Second
@@ -34,42 +29,14 @@ type controlPlane struct {
 	t          *testing.T
 	dir        string
 	http, grpc string
-	log        *safeBuffer
+	log        *serving.Log
 	stop       func() error
-}
-
-// safeBuffer is a log that may be read while it is written.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func testOptions(t *testing.T, dir string) Options {
 	t.Helper()
 	o := Defaults()
-	o.GRPCAddr, o.HTTPAddr = freeAddress(t), freeAddress(t)
+	o.GRPCAddr, o.HTTPAddr = serving.FreeAddress(t), serving.FreeAddress(t)
 	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr, o.ControlZPort = "", "", "", 0
 	o.Registries, o.ConfigDir = nil, dir
 	o.MeshConfigFile, o.NetworksConfigFile = filepath.Join(dir, ".mesh"), ""
@@ -83,7 +50,7 @@ func start(t *testing.T, files map[string]string) *controlPlane {
 
 func startWith(t *testing.T, files map[string]string, change func(*Options)) *controlPlane {
 	t.Helper()
-	c := &controlPlane{t: t, dir: t.TempDir(), log: new(safeBuffer)}
+	c := &controlPlane{t: t, dir: t.TempDir(), log: new(serving.Log)}
 	for name, text := range files {
 		c.write(name, text)
 	}
@@ -128,32 +95,12 @@ func (c *controlPlane) write(name, text string) {
 }
 
 func (c *controlPlane) get(path string) (string, error) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := client.Get("http://" + c.http + path)
-	if err != nil {
-		return "", err
-	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, r.Status, body)
-	}
-	return string(body), err
+	return serving.Page("http://" + c.http + path)
 }
 
 func (c *controlPlane) eventually(what string, check func() error) {
 	c.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: %v\n%s", what, err, c.log)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	serving.Eventually(c.t, patience, what, check)
 }
 
 // translated reads how many resources were really translated, by type.
@@ -173,94 +120,10 @@ func (c *controlPlane) translated() map[string]string {
 	return out
 }
 
-// proxy is a simulated sidecar with one delta stream.
-type proxy struct {
-	t      *testing.T
-	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
-
-	mu   sync.Mutex
-	have map[string]map[string]*discoveryv3.Resource // by type and name
-}
-
-// connect connects a sidecar of the default namespace and subscribes as Envoy does.
-func (c *controlPlane) connect(name, ip string) *proxy {
+// connect connects a sidecar of the default namespace.
+func (c *controlPlane) connect(name, ip string) *sidecar.Proxy {
 	c.t.Helper()
-	conn, err := grpc.NewClient(c.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	st, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	p := &proxy{t: c.t, stream: st, have: map[string]map[string]*discoveryv3.Resource{}}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.receive()
-	}()
-	c.t.Cleanup(func() {
-		cancel()
-		<-done
-		conn.Close()
-	})
-	p.send(&discoveryv3.DeltaDiscoveryRequest{
-		Node:    &corev3.Node{Id: "sidecar~" + ip + "~" + name + ".default~default.svc.cluster.local"},
-		TypeUrl: api.ClusterType,
-	})
-	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
-	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.RouteType, ResourceNamesSubscribe: []string{"80"}})
-	return p
-}
-
-func (p *proxy) send(r *discoveryv3.DeltaDiscoveryRequest) {
-	if err := p.stream.Send(r); err != nil {
-		p.t.Errorf("send: %v", err)
-	}
-}
-
-func (p *proxy) receive() {
-	for {
-		r, err := p.stream.Recv()
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		if p.have[r.TypeUrl] == nil {
-			p.have[r.TypeUrl] = map[string]*discoveryv3.Resource{}
-		}
-		var waiting []string
-		for _, x := range r.Resources {
-			_, known := p.have[r.TypeUrl][x.Name]
-			p.have[r.TypeUrl][x.Name] = x
-			cluster := new(clusterv3.Cluster)
-			if r.TypeUrl == api.ClusterType && !known && x.Resource.UnmarshalTo(cluster) == nil && cluster.GetType() == clusterv3.Cluster_EDS {
-				waiting = append(waiting, x.Name)
-			}
-		}
-		for _, name := range r.RemovedResources {
-			delete(p.have[r.TypeUrl], name)
-		}
-		p.mu.Unlock()
-		p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.TypeUrl, ResponseNonce: r.Nonce})
-		if len(waiting) > 0 {
-			p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.EndpointType, ResourceNamesSubscribe: waiting})
-		}
-	}
-}
-
-// version gives the version of a resource that the proxy has, "" if it has none.
-func (p *proxy) version(typeURL, name string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.have[typeURL][name].GetVersion()
-}
-
-func (p *proxy) count(typeURL string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.have[typeURL])
+	return sidecar.Connect(c.t, c.grpc, sidecar.Node(name, "default", ip, nil))
 }
 
 // services is n services with an endpoint each, and the pods of a client Deployment.
@@ -298,11 +161,11 @@ spec:
 func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	const n = 20
 	c := start(t, map[string]string{"services.yaml": services(n), "rule.yaml": fmt.Sprintf(rule, "first")})
-	var proxies []*proxy
-	whole := func(p *proxy) func() error {
+	var proxies []*sidecar.Proxy
+	whole := func(p *sidecar.Proxy) func() error {
 		return func() error {
-			if p.count(api.EndpointType) != n || p.version(api.RouteType, "80") == "" || p.count(api.ListenerType) == 0 {
-				return fmt.Errorf("%d assignments, %d listeners, route %q", p.count(api.EndpointType), p.count(api.ListenerType), p.version(api.RouteType, "80"))
+			if len(p.Names(api.EndpointType)) != n || p.Version(api.RouteType, "80") == "" || len(p.Names(api.ListenerType)) == 0 {
+				return fmt.Errorf("%d assignments, %d listeners, route %q", len(p.Names(api.EndpointType)), len(p.Names(api.ListenerType)), p.Version(api.RouteType, "80"))
 			}
 			return nil
 		}
@@ -315,12 +178,12 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	edit := func(name string) map[string]string {
 		before := make([]string, len(proxies))
 		for i, p := range proxies {
-			before[i] = p.version(api.RouteType, "80")
+			before[i] = p.Version(api.RouteType, "80")
 		}
 		c.write("rule.yaml", fmt.Sprintf(rule, name))
 		c.eventually("the edit arrives everywhere", func() error {
 			for i, p := range proxies {
-				if p.version(api.RouteType, "80") == before[i] {
+				if p.Version(api.RouteType, "80") == before[i] {
 					return fmt.Errorf("proxy %d still has the old routes", i)
 				}
 			}
@@ -351,7 +214,7 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	}
 	versions := map[string]bool{}
 	for _, p := range proxies {
-		versions[p.version(api.RouteType, "80")] = true
+		versions[p.Version(api.RouteType, "80")] = true
 	}
 	if len(versions) != 1 {
 		t.Errorf("alike proxies have %d versions of one route configuration", len(versions))
@@ -362,7 +225,7 @@ func TestDebugPages(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(2), "rule.yaml": fmt.Sprintf(rule, "first")})
 	p := c.connect("client", "10.2.0.1")
 	c.eventually("the configuration is whole", func() error {
-		if p.count(api.EndpointType) != 2 || p.version(api.RouteType, "80") == "" {
+		if len(p.Names(api.EndpointType)) != 2 || p.Version(api.RouteType, "80") == "" {
 			return fmt.Errorf("not yet")
 		}
 		return nil
@@ -443,7 +306,7 @@ func TestNotReadyBeforeSourcesAreInSync(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.run(ctx) }()
-	c := &controlPlane{t: t, http: o.HTTPAddr, log: new(safeBuffer)}
+	c := &controlPlane{t: t, http: o.HTTPAddr, log: new(serving.Log)}
 	c.eventually("the reason", func() error {
 		_, err := c.get("/ready")
 		if err == nil {
@@ -476,11 +339,12 @@ func TestStopsWithinTheShutdownDuration(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(1)})
 	p := c.connect("client", "10.2.0.1")
 	c.eventually("clusters", func() error {
-		if p.count(api.ClusterType) == 0 {
+		if len(p.Names(api.ClusterType)) == 0 {
 			return fmt.Errorf("none yet")
 		}
 		return nil
 	})
+	p.Release()
 	begin := time.Now()
 	if err := c.stop(); err != nil {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/inject"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/manifests"
 )
 
@@ -27,7 +28,7 @@ func TestWebhooks(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := serving.FreeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
 	url := "https://localhost:" + port
 	labels := map[string]string{"istio.io/rev": revision}

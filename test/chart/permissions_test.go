@@ -22,6 +22,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/program"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const account = "system:serviceaccount:istio-system:istiod"
@@ -147,10 +148,10 @@ func startControlPlane(t *testing.T, c *cluster.Cluster, d *appsv1.Deployment, n
 	if _, err := c.Client(t).CoreV1().Pods("istio-system").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p := ports{http: freeAddress(t), secure: freeAddress(t)}
+	p := ports{http: serving.FreeAddress(t), secure: serving.FreeAddress(t)}
 	container := d.Spec.Template.Spec.Containers[0]
 	args := append(container.Args[:len(container.Args):len(container.Args)], "--httpAddr", p.http, "--secureGRPCAddr", p.secure,
-		"--monitoringAddr", freeAddress(t), "--grpcAddr", "", "--httpsAddr", freeAddress(t), "--ctrlz_port", "0")
+		"--monitoringAddr", serving.FreeAddress(t), "--grpcAddr", "", "--httpsAddr", serving.FreeAddress(t), "--ctrlz_port", "0")
 	//nolint:gosec // a program of this checkout
 	cmd := exec.Command(program, args...)
 	for _, e := range container.Env {

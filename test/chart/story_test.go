@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"testing"
 
@@ -223,14 +222,4 @@ func ask(ctx context.Context, t *testing.T, c *cluster.Cluster, p ports, namespa
 		return nil, err
 	}
 	return stream.Recv()
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	meshnames "github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
@@ -72,7 +73,7 @@ func TestControlPlaneMayBeKilled(t *testing.T) {
 	if err := m.ControlPlane.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all proxies come back", func() error {
+	serving.Eventually(t, settleTime, "all proxies come back", func() error {
 		var list []struct{ Proxy string }
 		debugPage(t, m, "/debug/syncz", &list)
 		if len(list) != len(m.Workloads) {
@@ -95,7 +96,7 @@ func TestApplicationEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := load.Tally().Sent
-	eventually(t, "many requests without it", func() error {
+	serving.Eventually(t, settleTime, "many requests without it", func() error {
 		if sent := load.Tally().Sent - before; sent < 200 {
 			return fmt.Errorf("%d were sent", sent)
 		}
@@ -120,7 +121,7 @@ func unretried(t *testing.T, m *mesh.Mesh) (a mesh.Answer) {
 	ruled(t, m, `{hosts: [reviews], http: [{retries: {attempts: 0}, route: [{destination: {host: reviews}}]}]}`)
 	caller := mesh.NewCaller(m.Workload("client").Node)
 	defer caller.Close()
-	eventually(t, "a request fails", func() error {
+	serving.Eventually(t, settleTime, "a request fails", func() error {
 		if a = caller.Get(t.Context(), mesh.Reviews); a.Status != http.StatusServiceUnavailable {
 			return fmt.Errorf("answered %s", a)
 		}
@@ -150,7 +151,7 @@ func TestApplicationIsKilled(t *testing.T) {
 	ruled(t, m, `{hosts: [ratings], http: [{fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}}, route: [{destination: {host: ratings}}]}]}`)
 	caller := mesh.NewCaller(m.Workload("client").Node)
 	defer caller.Close()
-	eventually(t, "reviews waits for ratings", func() error {
+	serving.Eventually(t, settleTime, "reviews waits for ratings", func() error {
 		if a := caller.Get(t.Context(), mesh.Reviews); a.Took < time.Second {
 			return fmt.Errorf("answered after %v: %s", a.Took, a)
 		}

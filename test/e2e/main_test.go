@@ -82,22 +82,6 @@ func bookinfoMesh(t *testing.T) *mesh.Mesh {
 	return shared.mesh
 }
 
-// eventually waits until the check is content.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(settleTime)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(poll)
-	}
-}
-
 // debugPage reads a page of the control plane as JSON.
 func debugPage(t *testing.T, m *mesh.Mesh, path string, into any) {
 	t.Helper()

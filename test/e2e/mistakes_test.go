@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
@@ -79,7 +80,7 @@ func TestMistakesAreNamedAndHurtNothingElse(t *testing.T) {
 		{"unknown-subset", "mistakes.yaml", "spec.http[0].route[0].destination.subset", `"v9"`},
 		{"", "broken.yaml", "", ""},
 	} {
-		eventually(t, "problem "+want.name+" of "+want.origin, func() error {
+		serving.Eventually(t, settleTime, "problem "+want.name+" of "+want.origin, func() error {
 			seen = nil
 			debugPage(t, m, "/debug/problemz", &seen)
 			for _, p := range seen {
@@ -101,7 +102,7 @@ func TestMistakesAreNamedAndHurtNothingElse(t *testing.T) {
 		}
 	}
 
-	eventually(t, "the good object", func() error {
+	serving.Eventually(t, settleTime, "the good object", func() error {
 		if a := caller.Get(t.Context(), "http://ratings:9080/good"); a.Status != 299 {
 			return fmt.Errorf("%s", a)
 		}
@@ -142,9 +143,9 @@ spec:
 		}
 	}
 	write(rule("  - directResponse: {status: 298}\n"))
-	eventually(t, "the first version", answer(298))
+	serving.Eventually(t, settleTime, "the first version", answer(298))
 	write(rule("  - directResponse: {status: 1000}\n"))
-	eventually(t, "the problem", func() error {
+	serving.Eventually(t, settleTime, "the problem", func() error {
 		var list []problem
 		debugPage(t, m, "/debug/problemz", &list)
 		for _, p := range list {
@@ -158,5 +159,5 @@ spec:
 		t.Errorf("after the broken edit: %v", err)
 	}
 	write(rule("  - directResponse: {status: 297}\n"))
-	eventually(t, "the mended version", answer(297))
+	serving.Eventually(t, settleTime, "the mended version", answer(297))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
@@ -151,7 +152,7 @@ spec:
 `, status)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another change", func() error {
+	serving.Eventually(t, settleTime, "another change", func() error {
 		if a := caller.Get(t.Context(), "http://ratings:9080/goes-on"); a.Status != status {
 			return fmt.Errorf("%s, want %d", a, status)
 		}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const (
@@ -47,7 +49,7 @@ func TestGarbage(t *testing.T) {
 	made := assault(t, length, append(plane.doors, agent.doors...))
 	for i, p := range programs {
 		p.working(t)
-		eventually(t, p.name+" has as many goroutines and open files as before", func() error {
+		serving.Eventually(t, patience, p.name+" has as many goroutines and open files as before", func() error {
 			if now := p.measure(t); now.goroutines > p.before.goroutines+slack || now.files > p.before.files+slack {
 				return fmt.Errorf("%d and %d open files, there were %d and %d", now.goroutines, now.files, p.before.goroutines, p.before.files)
 			}

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -25,6 +23,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	envoykit "github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // The test binary is both programs, too.
@@ -93,7 +92,7 @@ type measure struct{ memory, goroutines, files int64 }
 
 func (p *program) measure(t *testing.T) measure {
 	t.Helper()
-	text, err := get(p.metrics)
+	text, err := serving.Page(p.metrics)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +126,7 @@ func (p *program) resident() int64 {
 func (p *program) settle(t *testing.T) {
 	t.Helper()
 	last := int64(-1)
-	eventually(t, p.name+" comes to rest", func() error {
+	serving.Eventually(t, patience, p.name+" comes to rest", func() error {
 		now := p.measure(t).goroutines
 		was := last
 		last = now
@@ -171,7 +170,8 @@ func start(t *testing.T, name string, args, env []string, dir string) *envoy.Pro
 func startPlane(t *testing.T) *program {
 	t.Helper()
 	c := cluster.Start(t, cluster.Options{})
-	a := planeAddresses{GRPC: free(t), Secure: free(t), HTTP: free(t), HTTPS: free(t), Monitoring: free(t), Control: port(free(t)), Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t, "istio-system", nil)}
+	free := func() string { return serving.FreeAddress(t) }
+	a := planeAddresses{GRPC: free(), Secure: free(), HTTP: free(), HTTPS: free(), Monitoring: free(), Control: uint16(serving.FreePort(t)), Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t, "istio-system", nil)}
 	js, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -188,8 +188,8 @@ func startPlane(t *testing.T) *program {
 	p.process = start(t, p.name, nil, []string{planeVar + "=" + string(js), "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, t.TempDir())
 	p.working = func(t *testing.T) {
 		t.Helper()
-		eventually(t, "the control plane", func() error {
-			_, err := get("http://" + a.HTTP + "/ready")
+		serving.Eventually(t, patience, "the control plane", func() error {
+			_, err := serving.Page("http://" + a.HTTP + "/ready")
 			for _, d := range p.doors {
 				err = errors.Join(err, opens(d.address))
 			}
@@ -203,7 +203,8 @@ func startPlane(t *testing.T) *program {
 func startAgent(t *testing.T, plane *program) *program {
 	t.Helper()
 	binary, dir := envoykit.Require(t), t.TempDir()
-	status, admin, ready, prometheus, names, debug := free(t), free(t), free(t), free(t), free(t), free(t)
+	free := func() string { return serving.FreeAddress(t) }
+	status, admin, ready, prometheus, names, debug := free(), free(), free(), free(), free(), free()
 	config, err := json.Marshal(map[string]any{
 		"binaryPath": binary, "configPath": "proxy", "concurrency": 1, "discoveryAddress": plane.address["grpc"], "controlPlaneAuthPolicy": "NONE",
 		"proxyAdminPort": port(admin), "statusPort": port(status), "terminationDrainDuration": "0s",
@@ -227,10 +228,10 @@ func startAgent(t *testing.T, plane *program) *program {
 	}
 	p.working = func(t *testing.T) {
 		t.Helper()
-		eventually(t, "the agent", func() error {
-			_, err := get("http://" + status + "/healthz/ready")
-			_, through := get("http://" + ready + "/healthz/ready")
-			_, asked := get("http://" + debug + "/debug/syncz")
+		serving.Eventually(t, patience, "the agent", func() error {
+			_, err := serving.Page("http://" + status + "/healthz/ready")
+			_, through := serving.Page("http://" + ready + "/healthz/ready")
+			_, asked := serving.Page("http://" + debug + "/debug/syncz")
 			if asked != nil && strings.Contains(asked.Error(), "403") {
 				asked = nil // it is passed on, and the control plane wants to know who asks
 			}
@@ -260,46 +261,8 @@ func opens(address string) error {
 	return c.Close()
 }
 
-func get(url string) (string, error) {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s %.200s", url, answer.Status, body)
-	}
-	return string(body), err
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func port(address string) uint16 {
 	_, text, _ := net.SplitHostPort(address)
 	n, _ := strconv.ParseUint(text, 10, 16)
 	return uint16(n)
-}
-
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }

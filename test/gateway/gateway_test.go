@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // gatewayText is what a user writes: one Gateway with a server of each kind, and what is bound to it. The numbers are ports: of
@@ -79,7 +80,7 @@ spec: {hosts: [tcp.default.svc.cluster.local], location: MESH_INTERNAL, resoluti
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	e := edge.Start(t, edge.Options{Flags: []string{"--secretsPlainText", "loopback"}})
-	ports := edge.FreePorts(t, 5)
+	ports := serving.FreePorts(t, 5)
 	httpPort, httpsPort, tlsPort, tcpPort, redirectPort := ports[0], ports[1], ports[2], ports[3], ports[4]
 	web, wild, mutual, client := newPair(1, "web.example.com"), newPair(2, "*.wild.example.com"), newPair(3, "mutual.example.com"), newPair(4, "client")
 	behind := newPair(5, "pass.example.com")
@@ -149,7 +150,7 @@ spec: {hosts: [web.example.com], gateways: [istio-system/public], http: [{match:
 func TestKeysAreNotGivenToEverybody(t *testing.T) {
 	t.Parallel()
 	e := edge.Start(t, edge.Options{})
-	ports := edge.FreePorts(t, 5)
+	ports := serving.FreePorts(t, 5)
 	web := newPair(1, "web.example.com")
 	e.Write("web-cert.yaml", web.secret("web-cert"))
 	e.Write("gateway.yaml", fmt.Sprintf(gatewayText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), 1, 2, ports[4], t.TempDir()))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
 )
@@ -19,7 +20,7 @@ import (
 func TestHTTP3(t *testing.T) {
 	t.Parallel()
 	e := edge.Start(t, edge.Options{Flags: []string{"--secretsPlainText", "loopback"}, Env: []string{"PILOT_ENABLE_QUIC_LISTENERS=true"}})
-	ports := edge.FreePorts(t, 2)
+	ports := serving.FreePorts(t, 2)
 	web := newPair(1, "web.example.com")
 	e.Write("web-cert.yaml", web.secret("web-cert"))
 	e.Write("gateway.yaml", fmt.Sprintf(`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // sessionText is a Gateway at port %[1]d and the services behind it: one whose sessions are kept by a cookie, one by a header. %[2]s are
@@ -53,7 +54,7 @@ type sessions struct {
 }
 
 func startSessions(t *testing.T, env ...string) *sessions {
-	s := &sessions{T: t, edge: edge.Start(t, edge.Options{Env: env}), port: edge.FreePorts(t, 1)[0], ports: map[string]int{}}
+	s := &sessions{T: t, edge: edge.Start(t, edge.Options{Env: env}), port: serving.FreePort(t), ports: map[string]int{}}
 	for _, name := range []string{"a", "b", "c"} {
 		s.ports[name] = httpBackend(t, name)
 	}

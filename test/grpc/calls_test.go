@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/xds"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // service says who answers, and who was answered.
@@ -115,7 +117,7 @@ func (c caller) shares(n int, headers ...string) map[string]int {
 // only waits until all calls are answered by one.
 func (c caller) only(who string, headers ...string) {
 	c.t.Helper()
-	eventually(c.t, "all calls go to "+who, func() error {
+	serving.Eventually(c.t, patience, "all calls go to "+who, func() error {
 		if got := c.shares(20, headers...); got[who] != 20 {
 			return fmt.Errorf("calls went to %v", got)
 		}
@@ -126,7 +128,7 @@ func (c caller) only(who string, headers ...string) {
 // refused waits until calls end with a code.
 func (c caller) refused(code codes.Code, headers ...string) {
 	c.t.Helper()
-	eventually(c.t, "calls are refused", func() error {
+	serving.Eventually(c.t, patience, "calls are refused", func() error {
 		answer, err := c.call(headers...)
 		if status.Code(err) != code {
 			return fmt.Errorf("answer %v, error: %w", answer, err)
@@ -138,7 +140,7 @@ func (c caller) refused(code codes.Code, headers ...string) {
 // answered waits until a call is answered to somebody.
 func (c caller) answered(caller string, headers ...string) {
 	c.t.Helper()
-	eventually(c.t, "an answer to "+caller, func() error {
+	serving.Eventually(c.t, patience, "an answer to "+caller, func() error {
 		answer, err := c.call(headers...)
 		if err != nil || answer.GetUsername() != caller {
 			return fmt.Errorf("answer %v, error: %w", answer, err)

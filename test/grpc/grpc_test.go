@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const (
@@ -83,7 +85,7 @@ func TestProxyless(t *testing.T) {
 	t.Log("Calls go to all endpoints, by all names of the service.")
 	for _, name := range []string{target, "echo:28080", "echo.shop:28080", "echo.shop.svc:28080"} {
 		c := client.dial(t, name)
-		eventually(t, name, func() error {
+		serving.Eventually(t, patience, name, func() error {
 			if got := c.shares(20); got["v1"] != 10 || got["v2"] != 10 {
 				return fmt.Errorf("calls went to %v", got)
 			}
@@ -96,7 +98,7 @@ func TestProxyless(t *testing.T) {
 	m.apply("rules", rule("")+"---\n"+routes("  - route: [{destination: {host: echo, subset: v2}}]\n"))
 	c.only("v2")
 	m.apply("rules", rule("")+"---\n"+routes("  - route: [{destination: {host: echo, subset: v1}, weight: 80}, {destination: {host: echo, subset: v2}, weight: 20}]\n"))
-	eventually(t, "one in five goes to v2", func() error {
+	serving.Eventually(t, patience, "one in five goes to v2", func() error {
 		if got := c.shares(200); got["v1"]+got["v2"] != 200 || got["v2"] < 15 || got["v2"] > 70 {
 			return fmt.Errorf("calls went to %v", got)
 		}

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/command"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/testkit/plane"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/workload"
 )
 
@@ -42,74 +40,25 @@ type mesh struct {
 	config, ca   string // directories
 	http, secure string // addresses
 	stop         func()
-	log          logs
-}
-
-type logs struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func newMesh(t *testing.T) *mesh {
 	t.Helper()
-	m := &mesh{t: t, config: t.TempDir(), ca: filepath.Join(t.TempDir(), "ca"), http: freeAddress(t), secure: freeAddress(t)}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the log of the control plane:\n%s", m.log.text.String())
-		}
-	})
-	return m
+	return &mesh{t: t, config: t.TempDir(), ca: filepath.Join(t.TempDir(), "ca"), http: serving.FreeAddress(t), secure: serving.FreeAddress(t)}
 }
 
 // start starts the control plane.
 func (m *mesh) start() {
 	m.t.Helper()
-	o := discovery.Defaults()
-	o.GRPCAddr, o.HTTPSAddr, o.MonitoringAddr, o.ControlZPort = "", "", "", 0
-	o.HTTPAddr, o.SecureGRPCAddr = m.http, m.secure
-	o.MeshConfigFile, o.NetworksConfigFile, o.Registries = "", "", nil
-	o.ConfigDir, o.Authority.Dir = m.config, m.ca
+	o := plane.Options(m.t)
+	o.GRPCAddr, o.HTTPAddr, o.SecureGRPCAddr = "", m.http, m.secure
+	o.Registries, o.ConfigDir, o.Authority.Dir = nil, m.config, m.ca
 	o.Namespace, o.PodName, o.ShutdownDuration = "istio-system", "istiod", time.Second
-	o.Logs.Out = &m.log
-	if err := o.Validate(); err != nil {
-		m.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- discovery.Run(ctx, o) }()
-	m.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			m.t.Errorf("the control plane ended with %v", err)
-		}
-	})
-	m.t.Cleanup(m.stop)
-	eventually(m.t, "the control plane", func() error {
-		answer, err := http.Get("http://" + m.http + "/ready")
-		if err != nil {
-			return err
-		}
-		if answer.StatusCode != http.StatusOK {
-			err = errors.New(answer.Status)
-		}
-		_, rootErr := os.Stat(filepath.Join(m.ca, "root-cert.pem"))
-		return errors.Join(err, rootErr, answer.Body.Close())
+	p := plane.Launch(m.t, o)
+	m.stop = p.Stop
+	p.Eventually("the control plane", func() error {
+		_, err := os.Stat(filepath.Join(m.ca, "root-cert.pem"))
+		return errors.Join(p.Ready(), err)
 	})
 }
 
@@ -156,7 +105,7 @@ func (m *mesh) join(name, account, address string) *application {
 		}
 	}
 	_, port, _ := net.SplitHostPort(m.secure)
-	_, status, _ := net.SplitHostPort(freeAddress(m.t))
+	_, status, _ := net.SplitHostPort(serving.FreeAddress(m.t))
 	// Files are where injection has applications look for them.
 	file, output := filepath.Join(dir, "etc/istio/proxy/grpc-bootstrap.json"), filepath.Join(dir, "certs")
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -185,7 +134,7 @@ func (m *mesh) join(name, account, address string) *application {
 			m.t.Logf("the log of the agent of %s:\n%s", name, text)
 		}
 	})
-	eventually(m.t, "the agent's files", func() error {
+	serving.Eventually(m.t, patience, "the agent's files", func() error {
 		_, err := os.Stat(filepath.Join(output, "key.pem"))
 		if err == nil {
 			a.bootstrap, err = os.ReadFile(file)
@@ -193,18 +142,4 @@ func (m *mesh) join(name, account, address string) *application {
 		return err
 	})
 	return a
-}
-
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

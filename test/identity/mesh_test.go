@@ -18,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
@@ -31,7 +32,6 @@ const (
 	lifetime, reserve = 30 * time.Second, 0.8
 	// effectTime bounds how long anything may take to show.
 	effectTime = 30 * time.Second
-	poll       = 10 * time.Millisecond
 )
 
 // world is the running mesh with its server.
@@ -157,7 +157,7 @@ func (w *world) put(t *testing.T, name, text string) {
 func (w *world) peers(t *testing.T, mode string) {
 	t.Helper()
 	w.put(t, "peers", "apiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: default, namespace: default}\nspec: {mtls: {mode: "+mode+"}}\n")
-	eventually(t, "the server takes "+mode, func() error {
+	serving.Eventually(t, effectTime, "the server takes "+mode, func() error {
 		text, err := w.inbound(t.Context())
 		if err != nil {
 			return err
@@ -168,7 +168,7 @@ func (w *world) peers(t *testing.T, mode string) {
 		}
 		return nil
 	})
-	eventually(t, "the client calls by "+mode, func() error { // connections from before end with their next answer
+	serving.Eventually(t, effectTime, "the client calls by "+mode, func() error { // connections from before end with their next answer
 		if mutual := w.tell(t, "", "").Header.Get(clientCert) != ""; mutual != (mode != "DISABLE") {
 			return fmt.Errorf("mutual TLS %t", mutual)
 		}

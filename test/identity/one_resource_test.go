@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +18,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/testkit/plane"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
 )
 
@@ -82,41 +81,9 @@ status: {podIP: 10.1.0.3, phase: Running, conditions: [{type: Ready, status: "Tr
 func runDiscovery(t *testing.T, dir string) string {
 	t.Helper()
 	write(t, filepath.Join(dir, "workloads.yaml"), twoWorkloads)
-	o := discovery.Defaults()
-	o.GRPCAddr, o.HTTPAddr = freeAddress(t), freeAddress(t)
-	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr, o.ControlZPort = "", "", "", 0
-	o.MeshConfigFile, o.NetworksConfigFile, o.ConfigDir = "", "", dir
-	o.Logs.Out = t.Output()
-	if err := o.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- discovery.Run(ctx, o) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the control plane ended with %v", err)
-		}
-	})
-	eventually(t, "the control plane is ready", func() error {
-		resp, err := http.Get("http://" + o.HTTPAddr + "/ready")
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	})
-	return o.GRPCAddr
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	o := plane.Options(t)
+	o.ConfigDir = dir
+	return plane.Start(t, o).GRPC
 }
 
 // write puts a file into place at once.
@@ -200,7 +167,7 @@ func (f *follower) sent() []string {
 // settle waits until it has everything.
 func (f *follower) settle(t *testing.T) {
 	t.Helper()
-	eventually(t, "all that it asked for", func() error {
+	serving.Eventually(t, effectTime, "all that it asked for", func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, what := range []string{"CDS", "LDS", "ECDS " + policiesName} {
@@ -217,7 +184,7 @@ func (f *follower) settle(t *testing.T) {
 // want waits until one response has come, and that it is the only one.
 func (f *follower) want(t *testing.T, want string) {
 	t.Helper()
-	eventually(t, "a response", func() error {
+	serving.Eventually(t, effectTime, "a response", func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if len(f.list) == 0 {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
 )
 
@@ -52,10 +53,10 @@ func policies(t *testing.T, w *world) {
 				if slices.Contains(step.denied, path) {
 					want = http.StatusForbidden
 				}
-				eventually(t, step.name, func() error { return c.status(t.Context(), path, want) })
+				serving.Eventually(t, effectTime, step.name, func() error { return c.status(t.Context(), path, want) })
 			}
 		}
-		eventually(t, step.name, func() error { return open.calls(t.Context(), slices.Contains(step.denied, "/")) })
+		serving.Eventually(t, effectTime, step.name, func() error { return open.calls(t.Context(), slices.Contains(step.denied, "/")) })
 		if took := time.Since(began); took > holdsWithin {
 			t.Errorf("%s: held after %s", step.name, took)
 		} else {
@@ -121,7 +122,7 @@ func (w *world) openAll(t *testing.T) *opened {
 func (o *opened) call(t *testing.T) {
 	t.Helper()
 	for _, k := range o.http {
-		eventually(t, k.name, func() error { return k.status(t.Context(), "/", http.StatusOK) })
+		serving.Eventually(t, effectTime, k.name, func() error { return k.status(t.Context(), "/", http.StatusOK) })
 	}
 	o.long(t)
 }

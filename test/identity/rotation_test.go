@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
 	"github.com/meshpilot/meshpilot/test/loss/load"
 )
@@ -50,7 +51,7 @@ func rotation(t *testing.T, w *world) {
 				w.putAuthority(t, step.signing, step.roots...)
 			}
 			w.putRoots(t, step.roots)
-			eventually(t, step.name, func() error {
+			serving.Eventually(t, effectTime, step.name, func() error {
 				w.complaints(t)
 				return w.goBy(t, step.signing, step.roots)
 			})
@@ -96,7 +97,7 @@ func (w *world) away(t *testing.T, meanwhile func()) {
 	}
 	meanwhile()
 	before := w.complaints(t)
-	eventually(t, "a certificate is due while the authority is away", func() error {
+	serving.Eventually(t, effectTime, "a certificate is due while the authority is away", func() error {
 		if w.complaints(t) == before {
 			return errors.New("no agent has asked yet")
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // publisher is where an issuer's keys are: a discovery document, and what it leads to.
@@ -93,7 +94,7 @@ func openShop(t *testing.T) *shop {
 	t.Helper()
 	keys := newPublisher(t)
 	e := edge.Start(t, edge.Options{Env: []string{"MESHPILOT_JWKS_LOOPBACK=true", "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL=200ms"}})
-	s := &shop{Edge: e, port: edge.FreePorts(t, 1)[0], keys: keys}
+	s := &shop{Edge: e, port: serving.FreePort(t), keys: keys}
 	e.Write("shop.yaml", fmt.Sprintf(shopText, s.port, keys.URL))
 	return s
 }
@@ -387,7 +388,7 @@ func TestKeysThatProxiesFetch(t *testing.T) {
 	a, b := newIssuer(t, "a.example.com", "a"), newIssuer(t, "b.example.com", "b")
 	mine.publish(a.keys())
 	others.publish(b.keys())
-	s := &shop{port: edge.FreePorts(t, 1)[0], keys: mine}
+	s := &shop{port: serving.FreePort(t), keys: mine}
 	s.Edge = edge.Start(t, edge.Options{Env: []string{"MESHPILOT_JWKS_LOOPBACK=true", "PILOT_JWT_ENABLE_REMOTE_JWKS=hybrid"}})
 	s.Write("all.yaml", fmt.Sprintf(fetchedByProxiesText, mine.Listener.Addr().(*net.TCPAddr).Port, others.URL, s.port)) //nolint:forcetypeassert // it listens on TCP
 	s.eventually(t, "/", "200 all", "x-token: "+b.token(nil))

@@ -60,17 +60,17 @@ func TestFaults(t *testing.T) {
 			m.must(m.rule("stays", "1s"))
 			f := front.New(t, c.Config())
 			p := launch(t, c, f.Config(), func(o *discovery.Options) { o.Kubernetes.AppNamespace = m.namespace })
-			p.eventually("ready", p.ready)
+			p.Eventually("ready", p.Ready)
 			x := p.connect(m.namespace, "10.2.0.1")
-			p.eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
-			p.eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
-			p.eventually("endpoints", x.endpoints(m.outbound("goes"), "10.1.0.3"))
-			p.eventually("a route", x.has(api.RouteType, "80", true))
+			p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
+			p.Eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
+			p.Eventually("endpoints", x.endpoints(m.outbound("goes"), "10.1.0.3"))
+			p.Eventually("a route", x.has(api.RouteType, "80", true))
 			x.keep(m.outbound("stays"))
 			x.keep(m.outbound("scales"))
 			x.look()
 
-			log := len(p.log.String())
+			log := len(p.Logged())
 			fault.begin(t, f)
 			if !fault.short {
 				p.says(log, "cannot be read")
@@ -84,9 +84,9 @@ func TestFaults(t *testing.T) {
 				}
 				f.Set(nil)
 			}
-			p.eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))
-			p.eventually("the end of a service", x.has(api.ClusterType, m.outbound("goes"), false))
-			p.eventually("that it is whole again", func() error {
+			p.Eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))
+			p.Eventually("the end of a service", x.has(api.ClusterType, m.outbound("goes"), false))
+			p.Eventually("that it is whole again", func() error {
 				age, err := p.age()
 				if err == nil && age != 0 {
 					err = fmt.Errorf("the age of what is known is %v s", age)
@@ -106,14 +106,14 @@ func TestFaults(t *testing.T) {
 }
 
 // lasts has a fault last for a while, in which the control plane is ready, and says how old what it knows may be.
-func (p *plane) lasts(d time.Duration) {
+func (p *controlPlane) lasts(d time.Duration) {
 	p.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if err := p.ready(); err != nil {
+		if err := p.Ready(); err != nil {
 			p.t.Errorf("while it lasts: %v", err)
 		}
 	}
-	p.eventually("an age", func() error {
+	p.Eventually("an age", func() error {
 		age, err := p.age()
 		if err == nil && age == 0 {
 			err = errors.New("what is known seems to be new")
@@ -129,27 +129,27 @@ func TestAPIServerStops(t *testing.T) {
 	m.service("stays", "10.1.0.1")
 	m.service("scales", "10.1.0.2")
 	p := launch(t, c, c.Config(), func(o *discovery.Options) { o.Kubernetes.AppNamespace = m.namespace })
-	p.eventually("ready", p.ready)
+	p.Eventually("ready", p.Ready)
 	x := p.connect(m.namespace, "10.2.0.1")
-	p.eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
-	p.eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
-	p.eventually("a route", x.has(api.RouteType, "80", true))
+	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
+	p.Eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
+	p.Eventually("a route", x.has(api.RouteType, "80", true))
 	x.keep(m.outbound("stays"))
 	x.look()
-	log := len(p.log.String())
+	log := len(p.Logged())
 	c.StopAPIServer()
 	p.says(log, "the API server cannot be read: ")
 	p.lasts(2 * time.Second)
 	late := p.connect(m.namespace, "10.2.0.2")
-	p.eventually("a proxy that comes meanwhile has its endpoints", late.endpoints(m.outbound("scales"), "10.1.0.2"))
+	p.Eventually("a proxy that comes meanwhile has its endpoints", late.endpoints(m.outbound("scales"), "10.1.0.2"))
 	m.must(c.StartAPIServer(t.Context()))
 	m.scale("scales", "10.1.0.2", "10.1.0.20")
-	p.eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))
+	p.Eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))
 	p.says(log, "mended: kubernetes/Kubernetes: the API server cannot be read")
 	if diff := cmp.Diff([]string{"EDS " + m.outbound("scales")}, x.look()); diff != "" {
 		t.Errorf("sent in all (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(p.log.String()[log:], "cannot be read: "); n > 6 {
+	if n := strings.Count(p.Logged()[log:], "cannot be read: "); n > 6 {
 		t.Errorf("the outage is %d lines in the log", n)
 	}
 }
@@ -163,8 +163,8 @@ func TestStartWithoutAPIServer(t *testing.T) {
 	f := front.New(t, c.Config())
 	f.Set(front.Refuse(503))
 	p := launch(t, c, f.Config(), nil)
-	p.eventually("an answer", func() error {
-		if err := p.ready(); err == nil || !strings.Contains(err.Error(), "503") {
+	p.Eventually("an answer", func() error {
+		if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "503") {
 			return fmt.Errorf("ready: %w", err)
 		}
 		return nil
@@ -172,16 +172,16 @@ func TestStartWithoutAPIServer(t *testing.T) {
 	f.Set(func(w http.ResponseWriter, r *http.Request) bool {
 		return strings.HasSuffix(r.URL.Path, "/endpointslices") && front.Refuse(403)(w, r)
 	})
-	p.eventually("why", func() error {
-		if err := p.ready(); err == nil || !strings.Contains(err.Error(), "EndpointSlice (the test says 403") {
+	p.Eventually("why", func() error {
+		if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "EndpointSlice (the test says 403") {
 			return fmt.Errorf("ready: %w", err)
 		}
 		return nil
 	})
 	f.Set(nil)
-	p.eventually("ready", p.ready)
+	p.Eventually("ready", p.Ready)
 	x := p.connect(m.namespace, "10.2.0.1")
-	p.eventually("endpoints", x.endpoints(m.outbound("a"), "10.1.0.1"))
+	p.Eventually("endpoints", x.endpoints(m.outbound("a"), "10.1.0.1"))
 }
 
 // TestRightsAreLost takes the right to read Services away, and that to read rules. Both stay as they are, the rest goes on.
@@ -197,10 +197,10 @@ func TestRightsAreLost(t *testing.T) {
 	f := front.New(t, c.UserConfig(user))
 	p := start(t, c, f.Config())
 	x := p.connect(m.namespace, "10.2.0.1")
-	p.eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
-	p.eventually("a route", x.has(api.RouteType, "80", true))
+	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
+	p.Eventually("a route", x.has(api.RouteType, "80", true))
 	x.keep(m.outbound("stays"))
-	log := len(p.log.String())
+	log := len(p.Logged())
 
 	set := func(rules ...rbacv1.PolicyRule) {
 		t.Helper()
@@ -214,14 +214,14 @@ func TestRightsAreLost(t *testing.T) {
 	f.Cut()
 	p.says(log, "Service cannot be read: services is forbidden")
 	m.scale("stays", "10.1.0.1", "10.1.0.10")
-	p.eventually("endpoints go on", x.endpoints(m.outbound("stays"), "10.1.0.1", "10.1.0.10"))
+	p.Eventually("endpoints go on", x.endpoints(m.outbound("stays"), "10.1.0.1", "10.1.0.10"))
 	m.service("new", "10.1.0.2")
 	p.lasts(time.Second)
 	if err := x.has(api.ClusterType, m.outbound("new"), false)(); err != nil {
 		t.Error(err)
 	}
 	set(services)
-	p.eventually("the new service", x.endpoints(m.outbound("new"), "10.1.0.2"))
+	p.Eventually("the new service", x.endpoints(m.outbound("new"), "10.1.0.2"))
 	p.says(log, "mended: kubernetes/Kubernetes: Service cannot be read")
 }
 
@@ -242,22 +242,22 @@ func TestDefinitionIsRemoved(t *testing.T) {
 			return nil
 		}
 	}
-	p.eventually("the rule", ruled(true))
-	p.eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
+	p.Eventually("the rule", ruled(true))
+	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
 	x.keep(m.outbound("stays"))
 	const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualservices.networking.istio.io"
 	m.must(m.kube.RESTClient().Delete().AbsPath(definition).Do(t.Context()).Error())
-	p.eventually("the end of the rule", ruled(false))
-	p.eventually("the end of the definition", func() error {
+	p.Eventually("the end of the rule", ruled(false))
+	p.Eventually("the end of the definition", func() error {
 		if m.kube.RESTClient().Get().AbsPath(definition).Do(t.Context()).Error() == nil {
 			return errors.New("it is there")
 		}
 		return nil
 	})
-	m.must(p.ready())
+	m.must(p.Ready())
 	m.must(own.InstallCRDs(t.Context(), istioCRDs(t)))
-	p.eventually("a new rule", func() error { return m.rule("stays", "2s") })
-	p.eventually("the new rule in force", ruled(true))
+	p.Eventually("a new rule", func() error { return m.rule("stays", "2s") })
+	p.Eventually("the new rule in force", ruled(true))
 }
 
 // TestMeshConfigMap changes the mesh configuration in the API server at run time, breaks it, and mends it.
@@ -272,33 +272,33 @@ func TestMeshConfigMap(t *testing.T) {
 	}
 	config("connectTimeout: 3s")
 	p := launch(t, c, c.Config(), func(o *discovery.Options) { o.Namespace = m.namespace })
-	p.eventually("ready", p.ready)
+	p.Eventually("ready", p.Ready)
 	x := p.connect(m.namespace, "10.2.0.1")
 	timeout := func(want time.Duration) func() error {
 		return func() error {
-			page, err := p.get("/debug/mesh")
+			page, err := p.Get("/debug/mesh")
 			if err == nil && !strings.Contains(page, fmt.Sprintf(`"connectTimeout":"%gs"`, want.Seconds())) {
 				err = errors.New(page)
 			}
 			return err
 		}
 	}
-	p.eventually("the cluster", x.has(api.ClusterType, m.outbound("a"), true))
-	p.eventually("the timeout", timeout(3*time.Second))
+	p.Eventually("the cluster", x.has(api.ClusterType, m.outbound("a"), true))
+	p.Eventually("the timeout", timeout(3*time.Second))
 	x.look()
 	config("connectTimeout: 4s")
-	p.eventually("another timeout", timeout(4*time.Second))
-	p.eventually("the cluster again", func() error {
+	p.Eventually("another timeout", timeout(4*time.Second))
+	p.Eventually("the cluster again", func() error {
 		if !slices.Contains(x.look(), "CDS "+m.outbound("a")) {
 			return errors.New("it was not sent")
 		}
 		return nil
 	})
-	log := len(p.log.String())
+	log := len(p.Logged())
 	config("conectTimeout: 5s")
 	p.says(log, "conectTimeout")
 	m.must(timeout(4 * time.Second)())
 	config("connectTimeout: 5s")
 	p.says(log, "mended: ConfigMap/"+m.namespace+"/istio, key mesh")
-	p.eventually("the timeout", timeout(5*time.Second))
+	p.Eventually("the timeout", timeout(5*time.Second))
 }

@@ -31,9 +31,9 @@ type proxy struct {
 }
 
 // connect connects a sidecar of a namespace and subscribes as Envoy does.
-func (p *plane) connect(namespace, ip string) *proxy {
+func (p *controlPlane) connect(namespace, ip string) *proxy {
 	p.t.Helper()
-	conn, err := grpc.NewClient(p.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(p.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -3,13 +3,12 @@ package loss
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const (
@@ -23,20 +22,7 @@ const (
 func admin(ctx context.Context, node *netns.Node, path string) (string, error) {
 	c := node.Client(adminTime)
 	defer c.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:15000"+path, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", path, resp.Status)
-	}
-	return string(body), err
+	return serving.Ask(ctx, c, "http://127.0.0.1:15000"+path)
 }
 
 // cluster is what /clusters says of one that is in use.

@@ -26,6 +26,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // site is one cluster with the service "web" in it.
@@ -241,7 +242,7 @@ func (w *watcher) end(t *testing.T) {
 
 // status gives the state of a remote cluster, as the debug page has it.
 func (p *controlPlane) status(id string) string {
-	text, err := p.get("/debug/clusterz")
+	text, err := p.Get("/debug/clusterz")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -286,7 +287,7 @@ func TestRemoteCluster(t *testing.T) {
 	}
 	first, second := reader(t, c2, "reader-1-"+shop), reader(t, c2, "reader-2-"+shop)
 	dead := c2.Config()
-	dead.Host = "https://" + freeAddress(t)
+	dead.Host = "https://" + serving.FreeAddress(t)
 	register(t, one.admin, system, "dead", kubeconfigOf(t, c2, dead))
 	register(t, one.admin, system, "two", first)
 
@@ -319,7 +320,7 @@ func TestRemoteCluster(t *testing.T) {
 
 	c2.StopAPIServer()
 	p.until("the failure is known", patience, func() error {
-		text, err := p.get("/debug/problemz")
+		text, err := p.Get("/debug/problemz")
 		if err == nil {
 			err = contains(text, "kubernetes/two")
 		}

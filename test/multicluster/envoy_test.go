@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // proxy says who an Envoy is.
@@ -20,8 +21,8 @@ type proxy struct {
 // run starts the Envoy, and gives the address of its administration.
 func (x proxy) run(t *testing.T, p *controlPlane) string {
 	t.Helper()
-	host, port, _ := net.SplitHostPort(p.xds)
-	admin := envoy.FreeAddress(t)
+	host, port, _ := net.SplitHostPort(p.Secure)
+	admin := serving.FreeAddress(t)
 	adminHost, adminPort, _ := net.SplitHostPort(admin)
 	more := "MESHPILOT_IDENTITY: none"
 	if x.more != "" {

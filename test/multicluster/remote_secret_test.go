@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // credentialReader is a kubeconfig of an account that may also read Secrets of a namespace, and ask who may.
@@ -37,7 +38,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 	theirs := certificates{t, two.admin, ours.issuer}
 	namesake := ours.put(shop, "cert") // theirs counts
 	first, fallback := theirs.put(shop, "cert"), ours.put(shop, "common")
-	port, common, refused := freePort(t), freePort(t), freePort(t)
+	port, common, refused := serving.FreePort(t), serving.FreePort(t), serving.FreePort(t)
 	o.create(gatewayOf(shop, "own", "remote-good", port, "cert"))
 	o.create(gatewayOf(shop, "common", "remote-good", common, "common"))
 	o.create(gatewayOf(shop, "refused", "remote-bad", refused, "cert"))
@@ -77,7 +78,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 
 	c2.StopAPIServer()
 	p.until("the failure is known", patience, func() error {
-		text, err := p.get("/debug/problemz")
+		text, err := p.Get("/debug/problemz")
 		if err == nil {
 			err = contains(text, "kubernetes/two")
 		}

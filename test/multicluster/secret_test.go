@@ -26,6 +26,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // objects writes custom objects into a cluster.
@@ -166,7 +167,7 @@ func TestGatewaySecret(t *testing.T) {
 	certs := certificates{t, admin, pki.Authority("shop")}
 	first := certs.put(shop, "cert")
 	theirs := certs.put(vault, "theirs")
-	own, refused, granted, foreign := freePort(t), freePort(t), freePort(t), freePort(t)
+	own, refused, granted, foreign := serving.FreePort(t), serving.FreePort(t), serving.FreePort(t), serving.FreePort(t)
 	o.create(gatewayOf(shop, "own", "good", own, "cert"))
 	o.create(gatewayOf(shop, "refused", "bad", refused, "cert"))
 	o.create(gatewayOf(shop, "granted", "good", granted, "kubernetes-gateway://"+vault+"/theirs"))
@@ -219,7 +220,7 @@ spec:
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if text, err := p.get("/debug/nackz"); err != nil || strings.Contains(text, "resource") {
+	if text, err := p.Get("/debug/nackz"); err != nil || strings.Contains(text, "resource") {
 		t.Errorf("proxies refused %s (%v)", text, err)
 	}
 }

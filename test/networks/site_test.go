@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/cluster/mesh"
 )
 
@@ -25,7 +26,6 @@ const (
 	// system is the namespace of the control plane and of gateways.
 	system   = "istio-system"
 	patience = 60 * time.Second
-	poll     = 50 * time.Millisecond
 )
 
 // site is a cluster, with the name that the mesh has for it.
@@ -230,17 +230,8 @@ func (s site) debug(namespace, page, text string) func() error {
 func until(t *testing.T, what string, check func() error) {
 	t.Helper()
 	began := time.Now()
-	for {
-		err := check()
-		if err == nil {
-			t.Logf("%5.1fs %s", time.Since(began).Seconds(), what)
-			return
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("waited in vain for %s: %v", what, err)
-		}
-		time.Sleep(poll)
-	}
+	serving.Eventually(t, patience, what, check)
+	t.Logf("%5.1fs %s", time.Since(began).Seconds(), what)
 }
 
 // hosts gives what a proxy says of the hosts of one of its clusters: a number (cx_total, rq_total, …) by their addresses.

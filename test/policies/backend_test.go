@@ -13,7 +13,7 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // serve starts what clusters lead to, until the test ends.
@@ -28,7 +28,7 @@ func serve(t testing.TB) servers {
 	t.Cleanup(server.Stop)
 	return servers{
 		http: accept(t, answerRequests), bytes: accept(t, echo), httpAuthorizer: at(web), grpcAuthorizer: at(calls),
-		nobody: netip.MustParseAddrPort(envoy.FreeAddress(t)),
+		nobody: netip.MustParseAddrPort(serving.FreeAddress(t)),
 	}
 }
 

@@ -1,128 +1,44 @@
 package registry
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/plane"
 	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
 )
 
-// plane is a whole control plane at the cluster, in the test's process, and the namespace that the test is about.
-type plane struct {
+// controlPlane is a whole one at the cluster, in the test's process, and the namespace that the test is about.
+type controlPlane struct {
 	*testing.T
-	cluster    *cluster.Cluster
-	http, grpc string
-	namespace  string // of the test's objects
-	system     string // of the control plane
-	log        *syncBuffer
-}
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	*plane.Plane
+	cluster   *cluster.Cluster
+	namespace string // of the test's objects
+	system    string // of the control plane
 }
 
 // launch starts a control plane with this mesh configuration in its ConfigMap, and waits until it is ready.
-func launch(t *testing.T, meshConfig string) *plane {
+func launch(t *testing.T, meshConfig string) *controlPlane {
 	t.Helper()
 	c := shared.Start(t)
-	p := &plane{T: t, cluster: c, http: freeAddress(t), grpc: freeAddress(t), log: new(syncBuffer),
-		namespace: c.Namespace(t, "wire", nil), system: c.Namespace(t, "istio-system", nil)}
+	p := &controlPlane{T: t, cluster: c, namespace: c.Namespace(t, "wire", nil), system: c.Namespace(t, "istio-system", nil)}
 	p.choose(meshConfig)
-	o := discovery.Defaults()
-	o.GRPCAddr, o.HTTPAddr = p.grpc, p.http
-	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr, o.ControlZPort = "", "", "", 0
-	o.MeshConfigFile, o.NetworksConfigFile = "", ""
+	o := plane.Options(t)
 	o.Kubernetes.Kubeconfig = c.Kubeconfig()
 	o.Namespace, o.PodName = p.system, "istiod-"+p.system
 	o.Revision, o.Authority.Off = "default", true
-	o.Logs.Out = p.log
-	if err := o.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- discovery.Run(ctx, o) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the control plane ended with %v", err)
-		}
-		if t.Failed() {
-			t.Logf("its log:\n%s", p.log)
-		}
-	})
-	p.eventually("ready", func() error { _, err := p.get("/ready"); return err })
+	p.Plane = plane.Start(t, o)
 	return p
 }
 
-func (p *plane) get(path string) (string, error) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := client.Get("http://" + p.http + path)
-	if err != nil {
-		return "", err
-	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, r.Status, body)
-	}
-	return string(body), err
-}
-
-// eventually tries until there is no error.
-func (p *plane) eventually(what string, try func() error) {
-	p.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			p.Fatalf("%s: %v", what, err)
-		}
-	}
-}
-
 // page checks that a page has all these texts in it.
-func (p *plane) page(path string, texts ...string) func() error {
+func (p *controlPlane) page(path string, texts ...string) func() error {
 	return func() error {
-		page, err := p.get(path)
+		page, err := p.Get(path)
 		if err != nil {
 			return err
 		}
@@ -136,7 +52,7 @@ func (p *plane) page(path string, texts ...string) func() error {
 }
 
 // apply makes or changes objects; $NS stands for the test's namespace.
-func (p *plane) apply(manifests string) {
+func (p *controlPlane) apply(manifests string) {
 	p.Helper()
 	if err := p.cluster.Apply(p.Context(), strings.ReplaceAll(manifests, "$NS", p.namespace)); err != nil {
 		p.Fatal(err)
@@ -144,19 +60,19 @@ func (p *plane) apply(manifests string) {
 }
 
 // choose writes the mesh's ConfigMap.
-func (p *plane) choose(meshConfig string) {
+func (p *controlPlane) choose(meshConfig string) {
 	p.Helper()
 	p.apply(fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: istio, namespace: %s}, data: {mesh: %q}}", p.system, meshConfig))
 }
 
 // connect connects a sidecar of the test's namespace, or of another.
-func (p *plane) connect(name, namespace, ip string) *sidecar.Proxy {
+func (p *controlPlane) connect(name, namespace, ip string) *sidecar.Proxy {
 	p.Helper()
-	return sidecar.Connect(p, p.grpc, sidecar.Node(name, namespace, ip, map[string]any{"CLUSTER_ID": "Kubernetes", "NAMESPACE": namespace, "ISTIO_VERSION": "1.29.0"}))
+	return sidecar.Connect(p, p.GRPC, sidecar.Node(name, namespace, ip, map[string]any{"CLUSTER_ID": "Kubernetes", "NAMESPACE": namespace, "ISTIO_VERSION": "1.29.0"}))
 }
 
 // outbound names the cluster of a service's port.
-func (p *plane) outbound(port int, name string) string {
+func (p *controlPlane) outbound(port int, name string) string {
 	return fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", port, name, p.namespace)
 }
 

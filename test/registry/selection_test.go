@@ -29,9 +29,9 @@ func TestSelectionOnTheWire(t *testing.T) {
 	p.apply(both)
 	x := p.connect("client", p.namespace, "10.9.0.1")
 	web, entry := p.outbound(80, "web"), "outbound|80||both.example.com"
-	p.eventually("clusters", all(has(x, api.EndpointType, web, true), has(x, api.EndpointType, entry, true), has(x, api.RouteType, "80", true)))
+	p.Eventually("clusters", all(has(x, api.EndpointType, web, true), has(x, api.EndpointType, entry, true), has(x, api.RouteType, "80", true)))
 	p.pod("web-1", "app: web, team: a", "10.4.0.1", "True")
-	p.eventually("a pod of both", all(addresses(x, web, "10.4.0.1"), addresses(x, entry, "10.4.0.1")))
+	p.Eventually("a pod of both", all(addresses(x, web, "10.4.0.1"), addresses(x, entry, "10.4.0.1")))
 
 	vm := func(labels, address string) func() { return p.apply1(fmt.Sprintf(vmEntry, labels, address)) }
 	eds := func(clusters ...string) []string {
@@ -55,20 +55,20 @@ func TestSelectionOnTheWire(t *testing.T) {
 			p.label("web-1", `{"team": "b"}`)
 		}, addresses(x, entry, "192.0.2.2"), accounts},
 	})
-	p.eventually("whose services they are", p.page("/debug/registryz", `"both.example.com"`, `"External"`, `"Kubernetes"`))
+	p.Eventually("whose services they are", p.page("/debug/registryz", `"both.example.com"`, `"External"`, `"Kubernetes"`))
 	p.pending(x)
 }
 
 // pending makes a slice whose endpoint refers to a pod that is made after it: callers are told of it when it is known who it is.
-func (p *plane) pending(x *sidecar.Proxy) {
+func (p *controlPlane) pending(x *sidecar.Proxy) {
 	p.Helper()
 	late := p.outbound(80, "late")
 	p.apply(`{apiVersion: v1, kind: Service, metadata: {name: late, namespace: $NS}, spec: {ports: [{name: http, port: 80}]}}`)
 	p.apply(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: late-1, namespace: $NS, labels: {kubernetes.io/service-name: late}}, addressType: IPv4,
   ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.4.0.9], targetRef: {kind: Pod, name: late-1, namespace: $NS}}]}`)
-	p.eventually("the endpoint waits", all(has(x, api.EndpointType, late, true), addresses(x, late)))
+	p.Eventually("the endpoint waits", all(has(x, api.EndpointType, late, true), addresses(x, late)))
 	p.pod("late-1", "app: late, security.istio.io/tlsMode: istio", "10.4.0.9", "True")
-	p.eventually("its pod comes", all(addresses(x, late, "10.4.0.9"), func() error {
+	p.Eventually("its pod comes", all(addresses(x, late, "10.4.0.9"), func() error {
 		c := new(clusterv3.Cluster)
 		if x.Read(api.ClusterType, late, c); !strings.Contains(c.String(), "/ns/"+p.namespace+"/sa/"+account) {
 			return fmt.Errorf("the cluster does not want the pod's account")
@@ -89,18 +89,18 @@ func TestProxiesOfPodsOnTheWire(t *testing.T) {
 	p.apply(slice("manual-1", "manual", "7070", "10.5.0.1"))
 	x := p.connect("app-1", p.namespace, "10.5.0.1")
 	for _, port := range []string{"8080", "9090", "7070"} {
-		p.eventually("inbound", has(x, api.ClusterType, "inbound|"+port+"||", true))
+		p.Eventually("inbound", has(x, api.ClusterType, "inbound|"+port+"||", true))
 	}
-	p.eventually("everybody is known", func() error {
-		if page, err := p.get("/debug/push_status"); err != nil || strings.Contains(page, "pilot_no_ip") {
+	p.Eventually("everybody is known", func() error {
+		if page, err := p.Get("/debug/push_status"); err != nil || strings.Contains(page, "pilot_no_ip") {
 			return fmt.Errorf("%w\n%s", err, page)
 		}
 		return nil
 	})
 	p.connect("nobody", p.namespace, "10.5.0.250")
-	p.eventually("a proxy at nobody's address", p.page("/debug/push_status", "pilot_no_ip", "nobody."+p.namespace))
+	p.Eventually("a proxy at nobody's address", p.page("/debug/push_status", "pilot_no_ip", "nobody."+p.namespace))
 	p.removeService("second")
-	p.eventually("one of the services goes", all(has(x, api.ClusterType, "inbound|9090||", false), has(x, api.ClusterType, "inbound|8080||", true)))
+	p.Eventually("one of the services goes", all(has(x, api.ClusterType, "inbound|9090||", false), has(x, api.ClusterType, "inbound|8080||", true)))
 }
 
 // TestKindsOfServicesOnTheWire: headless Services, names for others, declared protocols, and who may see a Service.
@@ -121,16 +121,16 @@ func TestKindsOfServicesOnTheWire(t *testing.T) {
 	seen := []string{p.outbound(5432, "db"), p.outbound(8000, "api"), p.outbound(8001, "api")}
 	hidden := []string{p.outbound(80, "mine"), "outbound|443||ours.example.com"}
 	for _, name := range seen {
-		p.eventually("all see", all(has(x, api.ClusterType, name, true), has(other, api.ClusterType, name, true)))
+		p.Eventually("all see", all(has(x, api.ClusterType, name, true), has(other, api.ClusterType, name, true)))
 	}
 	for _, name := range hidden {
-		p.eventually("only its namespace sees", all(has(x, api.ClusterType, name, true), has(other, api.ClusterType, name, false)))
+		p.Eventually("only its namespace sees", all(has(x, api.ClusterType, name, true), has(other, api.ClusterType, name, false)))
 	}
 	c := new(clusterv3.Cluster)
 	if x.Read(api.ClusterType, seen[0], c); c.GetType() != clusterv3.Cluster_ORIGINAL_DST {
 		t.Errorf("a headless Service's cluster is %s", c.GetType())
 	}
-	p.eventually("the other name is a domain of the first", all(has(x, api.RouteType, "8000", true), func() error {
+	p.Eventually("the other name is a domain of the first", all(has(x, api.RouteType, "8000", true), func() error {
 		r := new(routev3.RouteConfiguration)
 		if x.Read(api.RouteType, "8000", r); !strings.Contains(r.String(), `"alias.`+p.namespace+`.svc.cluster.local"`) {
 			return fmt.Errorf("routes %v", r)
@@ -160,9 +160,9 @@ func TestSettingsOnTheWire(t *testing.T) {
 			return nil
 		}
 	}
-	p.eventually("seen", all(has(x, api.ClusterType, web, true), timeout(10)))
+	p.Eventually("seen", all(has(x, api.ClusterType, web, true), timeout(10)))
 	p.choose("connectTimeout: 7s")
-	p.eventually("another timeout", timeout(7))
+	p.Eventually("another timeout", timeout(7))
 	p.apply(`{apiVersion: v1, kind: Node, metadata: {name: node-$NS}}`)
 	p.apply(`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: $NS}, spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}}`)
 	p.pod("web-1", "app: web, security.istio.io/tlsMode: istio", "10.6.0.1", "True")
@@ -175,19 +175,19 @@ func TestSettingsOnTheWire(t *testing.T) {
 			return nil
 		}
 	}
-	p.eventually("who may answer", answers("cluster.local"))
+	p.Eventually("who may answer", answers("cluster.local"))
 	p.choose("trustDomain: example.org")
-	p.eventually("another trust domain", answers("example.org"))
+	p.Eventually("another trust domain", answers("example.org"))
 	p.choose("discoverySelectors: [{matchLabels: {kubernetes.io/metadata.name: other}}]")
-	p.eventually("not chosen", has(x, api.ClusterType, web, false))
+	p.Eventually("not chosen", has(x, api.ClusterType, web, false))
 	p.choose("discoverySelectors: [{matchLabels: {kubernetes.io/metadata.name: " + p.namespace + "}}]")
-	p.eventually("chosen, though nobody touched it", has(x, api.ClusterType, web, true))
+	p.Eventually("chosen, though nobody touched it", has(x, api.ClusterType, web, true))
 	p.choose("{discoverySelectors: [{matchLabels: {team: red}}]}")
-	p.eventually("not chosen", has(x, api.ClusterType, web, false))
+	p.Eventually("not chosen", has(x, api.ClusterType, web, false))
 	p.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: $NS, labels: {team: red}}}`)
-	p.eventually("the namespace gets the label", has(x, api.ClusterType, web, true))
+	p.Eventually("the namespace gets the label", has(x, api.ClusterType, web, true))
 	p.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: $NS, labels: {team: blue}}}`)
-	p.eventually("and another one", has(x, api.ClusterType, web, false))
+	p.Eventually("and another one", has(x, api.ClusterType, web, false))
 }
 
 // TestRulesOnTheWire: a wrong rule changes nothing, one of another revision neither, one that concerns gateways is no news for a
@@ -196,7 +196,7 @@ func TestRulesOnTheWire(t *testing.T) {
 	p := launch(t, "{}")
 	p.apply(`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: $NS}, spec: {ports: [{name: http, port: 80}]}}`)
 	x := p.connect("client", p.namespace, "10.9.0.1")
-	p.eventually("routes", has(x, api.RouteType, "80", true))
+	p.Eventually("routes", has(x, api.RouteType, "80", true))
 	rule := func(name, host, more, timeout string) string {
 		return fmt.Sprintf(`{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: %s, namespace: $NS, %s}, spec: {hosts: ["%s"], http: [{timeout: %s, route: [{destination: {host: web}}]}]}}`, name, more, host, timeout)
 	}
@@ -223,6 +223,6 @@ func TestRulesOnTheWire(t *testing.T) {
 			p.apply(rule("web", "web", "annotations: {note: more}", "2s"))
 		}, timeout("seconds:2"), []string{"RDS 80"}},
 	})
-	p.eventually("all that is known", p.page("/debug/configz", `"web"`, `"edge"`))
-	p.eventually("what is wrong", p.page("/debug/problemz", "wrong", "hosts"))
+	p.Eventually("all that is known", p.page("/debug/configz", `"web"`, `"edge"`))
+	p.Eventually("what is wrong", p.page("/debug/problemz", "wrong", "hosts"))
 }

@@ -27,13 +27,13 @@ type step struct {
 }
 
 // follow makes the changes one after the other, and checks what they cost on the wire. What comes late counts for the next one.
-func (p *plane) follow(x *sidecar.Proxy, steps []step) {
+func (p *controlPlane) follow(x *sidecar.Proxy, steps []step) {
 	p.Helper()
 	x.Sent()
 	for _, s := range steps {
 		s.change()
 		var sent []string
-		p.eventually(s.name, func() error {
+		p.Eventually(s.name, func() error {
 			sent = append(sent, x.Sent()...)
 			slices.Sort(sent)
 			sent = slices.Compact(sent)
@@ -45,7 +45,9 @@ func (p *plane) follow(x *sidecar.Proxy, steps []step) {
 	}
 }
 
-func (p *plane) apply1(manifests string) func() { return func() { p.Helper(); p.apply(manifests) } }
+func (p *controlPlane) apply1(manifests string) func() {
+	return func() { p.Helper(); p.apply(manifests) }
+}
 
 const reviewsService = `{apiVersion: v1, kind: Service, metadata: {name: reviews, namespace: $NS, annotations: {note: "%s"}},
   spec: {selector: {app: reviews}, ports: [{name: http, port: 80, targetPort: %s}]}}`
@@ -64,8 +66,8 @@ func TestChangesOnTheWire(t *testing.T) {
 	p.apply(`{apiVersion: v1, kind: Service, metadata: {name: manual, namespace: $NS}, spec: {ports: [{name: http, port: 80}]}}`)
 	p.apply(slice("manual-1", "manual", "8080", "10.3.0.1"))
 	x := p.connect("client", p.namespace, "10.9.0.1")
-	p.eventually("a service without a selector", addresses(x, p.outbound(80, "manual"), "10.3.0.1"))
-	p.eventually("routes", has(x, api.RouteType, "80", true))
+	p.Eventually("a service without a selector", addresses(x, p.outbound(80, "manual"), "10.3.0.1"))
+	p.Eventually("routes", has(x, api.RouteType, "80", true))
 
 	pod := func(name, ip, ready string) {
 		t.Helper()
@@ -112,21 +114,21 @@ func TestChangesOnTheWire(t *testing.T) {
 		{"a Service goes", func() { p.removeService("unborn") }, has(x, api.ClusterType, p.outbound(80, "unborn"), false),
 			[]string{"CDS -" + p.outbound(80, "unborn"), "RDS 80"}},
 	})
-	p.eventually("what an endpoint is", p.endpointIs(x, reviews))
-	p.eventually("debug pages", all(
+	p.Eventually("what an endpoint is", p.endpointIs(x, reviews))
+	p.Eventually("debug pages", all(
 		p.page("/debug/registryz", `"reviews.`+p.namespace+`.svc.cluster.local"`),
 		p.page("/debug/endpointShardz", "Kubernetes/Kubernetes", "reviews."+p.namespace),
 	))
-	p.eventually("no shard of a Service that went", func() error {
-		if page, err := p.get("/debug/endpointShardz"); err != nil || strings.Contains(page, "unborn") {
+	p.Eventually("no shard of a Service that went", func() error {
+		if page, err := p.Get("/debug/endpointShardz"); err != nil || strings.Contains(page, "unborn") {
 			return fmt.Errorf("%w\n%s", err, page)
 		}
 		return nil
 	})
-	p.eventually("metrics", p.page("/metrics", `pilot_push_triggers{type="service"}`, `pilot_push_triggers{type="endpoint"}`,
+	p.Eventually("metrics", p.page("/metrics", `pilot_push_triggers{type="service"}`, `pilot_push_triggers{type="endpoint"}`,
 		`pilot_k8s_reg_events{event="add",type="Services"}`, `pilot_k8s_reg_events{event="update",type="EndpointSlice"}`, "pilot_k8s_endpoints_pending_pod 0"))
-	p.eventually("the size of requests", func() error {
-		page, err := p.get("/metrics")
+	p.Eventually("the size of requests", func() error {
+		page, err := p.Get("/metrics")
 		if err == nil && (!strings.Contains(page, "\npilot_xds_recv_max ") || strings.Contains(page, "\npilot_xds_recv_max 0\n")) {
 			err = errors.New("pilot_xds_recv_max says nothing")
 		}
@@ -135,7 +137,7 @@ func TestChangesOnTheWire(t *testing.T) {
 }
 
 // endpointIs checks all that callers are told of a pod: what it runs, where it is, who it is, and that it speaks mutual TLS.
-func (p *plane) endpointIs(x *sidecar.Proxy, cluster string) func() error {
+func (p *controlPlane) endpointIs(x *sidecar.Proxy, cluster string) func() error {
 	return func() error {
 		a, c := new(endpointv3.ClusterLoadAssignment), new(clusterv3.Cluster)
 		if !x.Read(api.EndpointType, cluster, a) || !x.Read(api.ClusterType, cluster, c) || len(a.Endpoints) != 1 || len(a.Endpoints[0].LbEndpoints) != 1 {
@@ -190,46 +192,46 @@ func ports(x *sidecar.Proxy, cluster string, want uint32) func() error {
 const account = "of-pods"
 
 // pod makes a pod on the test's node that nobody runs, and says how it is.
-func (p *plane) pod(name, labels, ip, ready string) {
+func (p *controlPlane) pod(name, labels, ip, ready string) {
 	p.Helper()
 	p.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: " + account + ", namespace: $NS}}")
 	p.apply(fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: $NS, labels: {%s}}, spec: {nodeName: node-$NS, serviceAccountName: %s, containers: [{name: app, image: app, ports: [{name: web, containerPort: 8080}]}]}}", name, labels, account))
 	p.podIs(name, ip, ready)
 }
 
-func (p *plane) podIs(name, ip, ready string) {
+func (p *controlPlane) podIs(name, ip, ready string) {
 	p.Helper()
 	status := fmt.Sprintf(`{"status": {"phase": "Running", "podIP": %q, "podIPs": [{"ip": %q}], "conditions": [{"type": "Ready", "status": %q}]}}`, ip, ip, ready)
 	p.must(p.cluster.Client(p).CoreV1().Pods(p.namespace).Patch(p.Context(), name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"))
 }
 
-func (p *plane) label(pod, labels string) {
+func (p *controlPlane) label(pod, labels string) {
 	p.Helper()
 	p.must(p.cluster.Client(p).CoreV1().Pods(p.namespace).Patch(p.Context(), pod, types.MergePatchType, []byte(`{"metadata": {"labels": `+labels+`}}`), metav1.PatchOptions{}))
 }
 
-func (p *plane) annotate(slice string) {
+func (p *controlPlane) annotate(slice string) {
 	p.Helper()
 	p.must(p.cluster.Client(p).DiscoveryV1().EndpointSlices(p.namespace).Patch(p.Context(), slice, types.MergePatchType, []byte(`{"metadata": {"annotations": {"note": "again"}}}`), metav1.PatchOptions{}))
 }
 
-func (p *plane) remove(pod string) {
+func (p *controlPlane) remove(pod string) {
 	p.Helper()
 	now := int64(0)
 	p.must(nil, p.cluster.Client(p).CoreV1().Pods(p.namespace).Delete(p.Context(), pod, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 }
 
-func (p *plane) removeSlice(name string) {
+func (p *controlPlane) removeSlice(name string) {
 	p.Helper()
 	p.must(nil, p.cluster.Client(p).DiscoveryV1().EndpointSlices(p.namespace).Delete(p.Context(), name, metav1.DeleteOptions{}))
 }
 
-func (p *plane) removeService(name string) {
+func (p *controlPlane) removeService(name string) {
 	p.Helper()
 	p.must(nil, p.cluster.Client(p).CoreV1().Services(p.namespace).Delete(p.Context(), name, metav1.DeleteOptions{}))
 }
 
-func (p *plane) must(_ any, err error) {
+func (p *controlPlane) must(_ any, err error) {
 	p.Helper()
 	if err != nil {
 		p.Fatal(err)

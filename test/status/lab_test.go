@@ -1,15 +1,9 @@
 package status
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/plane"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 var shared = cluster.NewShared(cluster.Options{})
@@ -53,98 +49,30 @@ func newLab(t *testing.T) *lab {
 
 // replica is a control plane in this process.
 type replica struct {
-	l          *lab
-	http, grpc string
-	log        *safeBuffer
-	stop       func()
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	*plane.Plane
+	l *lab
 }
 
 // replica starts a control plane and waits until it is ready.
 func (l *lab) replica(name string, change func(*discovery.Options)) *replica {
 	l.Helper()
-	r := &replica{l: l, log: new(safeBuffer)}
-	o := discovery.Defaults()
-	o.GRPCAddr, o.HTTPAddr = freeAddress(l.T), freeAddress(l.T)
-	o.SecureGRPCAddr, o.HTTPSAddr, o.MonitoringAddr, o.ControlZPort = "", "", "", 0
-	o.MeshConfigFile, o.NetworksConfigFile = "", ""
+	o := plane.Options(l)
 	o.Namespace, o.PodName = l.system, name
 	if l.cluster != nil {
 		o.Kubernetes.Kubeconfig = l.cluster.Kubeconfig()
 	}
 	o.Authority.Off = true
 	o.ShutdownDuration = time.Second
-	o.Logs.Out = r.log
 	if change != nil {
 		change(&o)
 	}
-	r.http, r.grpc = o.HTTPAddr, o.GRPCAddr
-	if err := o.Validate(); err != nil {
-		l.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- discovery.Run(ctx, o) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			l.Errorf("the control plane ended with %v", err)
-		}
-	})
-	l.Cleanup(func() {
-		r.stop()
-		if l.Failed() {
-			l.Logf("the log of %s:\n%s", name, r.log)
-		}
-	})
-	l.eventually("ready", func() error { _, err := r.get("/ready"); return err })
-	return r
-}
-
-func (r *replica) get(path string) (string, error) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	a, err := client.Get("http://" + r.http + path)
-	if err != nil {
-		return "", err
-	}
-	defer a.Body.Close()
-	body, err := io.ReadAll(a.Body)
-	if err == nil && a.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, a.Status, body)
-	}
-	return string(body), err
+	return &replica{plane.Start(l, o), l}
 }
 
 // metric gives the sum of a metric's values.
 func (r *replica) metric(name string) (sum float64) {
 	r.l.Helper()
-	text, err := r.get("/metrics")
+	text, err := r.Get("/metrics")
 	if err != nil {
 		r.l.Fatal(err)
 	}
@@ -161,16 +89,7 @@ func (r *replica) metric(name string) (sum float64) {
 
 func (l *lab) eventually(what string, check func() error) {
 	l.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			l.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	serving.Eventually(l, patience, what, check)
 }
 
 func resource(l *lab, kind string) schema.GroupVersionResource {

@@ -35,7 +35,7 @@ type proxy struct {
 // connect connects a sidecar and subscribes as Envoy does.
 func (r *replica) connect(name, ip string, metadata map[string]any) *proxy {
 	r.l.Helper()
-	conn, err := grpc.NewClient(r.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(r.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		r.l.Fatal(err)
 	}

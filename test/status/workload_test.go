@@ -47,7 +47,7 @@ func unauthenticated(o *discovery.Options) { o.Workloads.AnyIdentity, o.Workload
 // endpoints gives what a control plane serves for the service of the group: "address health".
 func (r *replica) endpoints() string {
 	r.l.Helper()
-	text, err := r.get("/debug/endpointz")
+	text, err := r.Get("/debug/endpointz")
 	if err != nil {
 		r.l.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWorkloadRegistersItself(t *testing.T) {
 		}
 		return err
 	})
-	a.stop() // of which it must not matter what it remembers
+	a.Stop() // of which it must not matter what it remembers
 	time.Sleep(grace + time.Second)
 	if e, err := l.workloadEntry(); err != nil || e.GetUID() != uid {
 		t.Fatalf("it has another entry, or none: %v", err)

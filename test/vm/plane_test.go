@@ -18,6 +18,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const meshSettings = "{trustDomain: cluster.local}"
@@ -48,7 +49,7 @@ func (p *plane) start() {
 		p.t.Fatalf("%v\n%s", err, p.process.Tail(30))
 	}
 	if p.published != nil {
-		eventually(p.t, "the mesh's roots", p.published)
+		serving.Eventually(p.t, patience, "the mesh's roots", p.published)
 	}
 }
 

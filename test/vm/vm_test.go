@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // The shop is a workload that somebody listed; machines of the group vms register themselves.
@@ -113,8 +114,8 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	vm.join(p, machines, "--autoregister")
 
 	t.Log("It registers itself, and is called, and calls, with certificates.")
-	eventually(t, "the machine is called", func() error { return shop.call(vmsAddress, vmsHost, 200, ofShop) })
-	eventually(t, "the machine calls", func() error { return vm.call(shopAddress, shopHost, 200, ofMachine) })
+	serving.Eventually(t, patience, "the machine is called", func() error { return shop.call(vmsAddress, vmsHost, 200, ofShop) })
+	serving.Eventually(t, patience, "the machine calls", func() error { return vm.call(shopAddress, shopHost, 200, ofMachine) })
 	// The shop itself is none of those that it lets in, nor is anybody without a certificate.
 	if err := shop.call("10.66.1.1:8080", shopHost, 200, "shop called by"); err != nil {
 		t.Errorf("the shop asks itself: %v", err)
@@ -128,9 +129,9 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 
 	t.Log("It is taken out while it is not well.")
 	vm.ill.Store(true)
-	eventually(t, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "") })
+	serving.Eventually(t, patience, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "") })
 	vm.ill.Store(false)
-	eventually(t, "it is called again", func() error { return shop.call(vmsAddress, vmsHost, 200, "machine called") })
+	serving.Eventually(t, patience, "it is called again", func() error { return shop.call(vmsAddress, vmsHost, 200, "machine called") })
 
 	t.Log("The control plane is restarted.")
 	load := startLoad(func() error {
@@ -139,7 +140,7 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	p.stop()
 	p.start()
 	for _, m := range []*machine{shop, vm} {
-		eventually(t, "it is connected", func() error { return m.connected(2) })
+		serving.Eventually(t, patience, "it is connected", func() error { return m.connected(2) })
 	}
 	if made, failed, first := load(); failed > 0 || made < 10 {
 		t.Errorf("of %d rounds %d failed: %v", made, failed, first)
@@ -151,12 +152,12 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	}
 	vm.stop()
 	vm.start()
-	eventually(t, "the machine is called", func() error { return shop.call(vmsAddress, vmsHost, 200, ofShop) })
-	eventually(t, "the machine calls", func() error { return vm.call(shopAddress, shopHost, 200, ofMachine) })
+	serving.Eventually(t, patience, "the machine is called", func() error { return shop.call(vmsAddress, vmsHost, 200, ofShop) })
+	serving.Eventually(t, patience, "the machine calls", func() error { return vm.call(shopAddress, shopHost, 200, ofMachine) })
 
 	t.Log("It is switched off.")
 	vm.stop()
-	eventually(t, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "no healthy upstream") })
+	serving.Eventually(t, patience, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "no healthy upstream") })
 }
 
 // outsider calls from a node that has no part in the mesh.

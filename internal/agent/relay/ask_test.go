@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestAsk: questions go out on Envoy's stream, and the answers come back to whoever asked, in turn.
@@ -34,7 +35,7 @@ func TestAsk(t *testing.T) {
 		u.recv(t)
 		late, cancel := context.WithCancel(t.Context())
 		cancel()
-		eventually(t, "a question that is given up", func() error {
+		serving.Eventually(t, patience, "a question that is given up", func() error {
 			if _, err := w.Ask(late, debugType, "never"); !errors.Is(err, context.Canceled) {
 				return err
 			}
@@ -113,7 +114,7 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	}()
-	eventually(t, "a page", func() error {
+	serving.Eventually(t, patience, "a page", func() error {
 		if code, text := page("/debug/edsz?proxyID=a.b"); code != http.StatusOK || text != "{}" {
 			return fmt.Errorf("page: %d %s", code, text)
 		}

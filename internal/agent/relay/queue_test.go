@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestBothEndsBlock: both ends write as fast as they can and read slowly, through small windows. Neither waits for ever, and
@@ -51,7 +52,7 @@ func TestBothEndsBlock(t *testing.T) {
 				wrote[1].Add(1)
 			}
 		}()
-		eventually(t, "envoy to have written everything", func() error {
+		serving.Eventually(t, patience, "envoy to have written everything", func() error {
 			if n := wrote[0].Load(); n < messages {
 				return fmt.Errorf("wrote %d", n)
 			}

@@ -1,12 +1,10 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // patience bounds every wait.
@@ -124,24 +123,12 @@ func wire(t *testing.T, m proto.Message) frame {
 type world struct {
 	*Relay
 	path string
-	log  *lockedBuffer
-}
-
-// lockedBuffer is a log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
+	log  *serving.Log
 }
 
 func startRelay(t *testing.T, o Options, addresses ...string) *world {
 	t.Helper()
-	w := &world{path: filepath.Join(t.TempDir(), "XDS"), log: &lockedBuffer{}}
+	w := &world{path: filepath.Join(t.TempDir(), "XDS"), log: new(serving.Log)}
 	o.Target.Addresses, o.Target.Plaintext, o.Log = addresses, true, slog.New(slog.NewTextHandler(w.log, nil))
 	w.Relay = New(o)
 	l, err := socket.Listen(w.path, socket.Ours)
@@ -157,7 +144,7 @@ func startRelay(t *testing.T, o Options, addresses ...string) *world {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(w.log.b.String())
+			t.Log(w.log)
 		}
 	})
 	return w
@@ -246,20 +233,4 @@ func typeOf(t *testing.T, f form, request frame) string {
 		t.Fatal(err)
 	}
 	return typeURL
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestEnvoyTurnsTheRevokedAway has a real Envoy take its certificate and the mesh's roots from here, and a caller whose certificate
@@ -57,7 +58,7 @@ func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
 	store.Set(secret.Workload, chain)
 	store.Set(secret.Roots, trust)
 
-	address := envoy.FreeAddress(t)
+	address := serving.FreeAddress(t)
 	_, port, _ := strings.Cut(address, ":")
 	envoy.Start(t, envoy.Options{Bootstrap: []byte(strings.NewReplacer("$PORT", port, "$SOCKET", path).Replace(peerBootstrap)), Ready: envoy.Listening("tcp", address)})
 	good, bad := root.Issue(&x509.Certificate{}), root.Issue(&x509.Certificate{})

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/meshpilot/meshpilot/internal/cni"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,16 +97,7 @@ func (h *host) run() (stop func()) {
 
 func (h *host) eventually(what string, check func() error) {
 	h.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			h.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	serving.Eventually(h.t, 10*time.Second, what, check)
 }
 
 // chained holds if a file is a list that ends with our entry.

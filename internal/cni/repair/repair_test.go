@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
@@ -91,16 +92,7 @@ func (b *bench) run(o Options, since func() (time.Time, bool)) {
 
 func (b *bench) eventually(what string, check func() error) {
 	b.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	serving.Eventually(b.t, 15*time.Second, what, check)
 }
 
 func (b *bench) gone(name string) func() error {

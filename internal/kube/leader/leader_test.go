@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
@@ -57,16 +58,6 @@ func goes(t *testing.T, e *Elections, task string, do func(context.Context)) (st
 	return stop
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatal(what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func newElections(t *testing.T, c kubernetes.Interface, namespace, name string) *Elections {
 	t.Helper()
 	return New(Options{Client: c.CoordinationV1(), Namespace: namespace, Identity: name, LeaseDuration: 2 * time.Second})
@@ -83,7 +74,7 @@ func TestOneOfThreeReplicas(t *testing.T) {
 	other := stage{}
 	goes(t, newElections(t, client, namespace, "pilot-9"), Ingress, other.do)
 	for i := range stops {
-		eventually(t, "nobody leads", func() bool { return s.doing.Load() == 1 && s.times.Load() == int32(i+1) })
+		serving.Until(t, 20*time.Second, "one leads", func() bool { return s.doing.Load() == 1 && s.times.Load() == int32(i+1) })
 		holder := ""
 		lease, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), Status, metav1.GetOptions{})
 		if err == nil && lease.Spec.HolderIdentity != nil {
@@ -95,7 +86,7 @@ func TestOneOfThreeReplicas(t *testing.T) {
 		began := time.Now()
 		stops[int(holder[len(holder)-1]-'0')]()
 		if i < 2 {
-			eventually(t, "nobody takes over", func() bool { return s.doing.Load() == 1 })
+			serving.Until(t, 20*time.Second, "another takes over", func() bool { return s.doing.Load() == 1 })
 			if took := time.Since(began); took > 1900*time.Millisecond {
 				t.Errorf("it took %v to take over from a replica that said goodbye: no less than from one that did not", took)
 			}
@@ -118,11 +109,11 @@ func TestLeaderThatCannotRenewStops(t *testing.T) {
 	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
 	var s stage
 	goes(t, newElections(t, client, namespace, "pilot-0"), Status, s.do)
-	eventually(t, "nobody leads", func() bool { return s.doing.Load() == 1 })
+	serving.Until(t, 20*time.Second, "one leads", func() bool { return s.doing.Load() == 1 })
 	c.PauseAPIServer()
-	eventually(t, "it goes on leading", func() bool { return s.doing.Load() == 0 })
+	serving.Until(t, 20*time.Second, "it leads no more", func() bool { return s.doing.Load() == 0 })
 	c.ResumeAPIServer()
-	eventually(t, "it does not lead again", func() bool { return s.doing.Load() == 1 && s.times.Load() == 2 })
+	serving.Until(t, 20*time.Second, "it leads again", func() bool { return s.doing.Load() == 1 && s.times.Load() == 2 })
 }
 
 // F15: nothing stays of a leadership that was lost.
@@ -137,7 +128,7 @@ func TestThousandTerms(t *testing.T) {
 	before := 0
 	for i := range 1000 {
 		stop := goes(t, elections(fmt.Sprint("pilot-", i%3)), Status, s.do)
-		eventually(t, "nobody leads", func() bool { return s.doing.Load() == 1 })
+		serving.Until(t, 20*time.Second, "one leads", func() bool { return s.doing.Load() == 1 })
 		stop()
 		if s.doing.Load() != 0 {
 			t.Fatal("it goes on after the end")

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +20,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/front"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 func createServices(t *testing.T, c *kubernetes.Clientset, ns string, names ...string) {
@@ -393,7 +393,7 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 		}
 		export := custom(api.ServiceExport, "a", nil, nil)
 		export.SetAPIVersion("multicluster.x-k8s.io/v1alpha1")
-		eventually(t, "the kind to be served", func() error {
+		serving.Eventually(t, patience, "the kind to be served", func() error {
 			_, err := exports.Create(t.Context(), export, metav1.CreateOptions{})
 			return err
 		})
@@ -402,13 +402,13 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.await("the end of the object", func() bool { return r.get(api.ServiceExport, ns, "a") == nil })
-		eventually(t, "the end of the kind", func() error {
+		serving.Eventually(t, patience, "the end of the kind", func() error {
 			if slices.ContainsFunc(r.source.Health(), func(h Health) bool { return h.Kind == api.ServiceExport && h.Installed }) {
 				return errors.New("it is followed")
 			}
 			return nil
 		})
-		eventually(t, "the definition to be gone", func() error {
+		serving.Eventually(t, patience, "the definition to be gone", func() error {
 			_, err := definitions.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), name, metav1.GetOptions{})
 			if err == nil {
 				return errors.New("it is there")
@@ -418,23 +418,5 @@ func TestDefinitionsComeAndGo(t *testing.T) {
 	}
 	if problems := r.all(); len(problems) > 0 {
 		t.Errorf("problems: %v", problems)
-	}
-}
-
-// eventually tries until there is no error.
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-time.After(20 * time.Millisecond):
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	mcp "istio.io/api/mcp/v1alpha1"
 
@@ -218,19 +217,4 @@ func versionOf(any *anypb.Any) string {
 	var r mcp.Resource
 	_ = any.UnmarshalTo(&r)
 	return r.GetMetadata().GetVersion()
-}
-
-// eventually waits for a condition.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("in vain: %s", what)
-		}
-	}
 }

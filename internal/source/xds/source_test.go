@@ -22,6 +22,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const (
@@ -183,7 +184,7 @@ func comeAndGo(t *testing.T, parameter string) {
 	if len(r.problems) > 0 {
 		t.Errorf("problems %v", r.problems)
 	}
-	eventually(t, "everything is acknowledged", func() bool {
+	serving.Until(t, 10*time.Second, "everything is acknowledged", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.acked[destinationRules] == fmt.Sprint(s.nonces)

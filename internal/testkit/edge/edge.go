@@ -2,8 +2,6 @@ package edge
 
 import (
 	"encoding/json"
-	"errors"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,13 +11,11 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
-const (
-	// settleTime bounds how long a change may take to show.
-	settleTime = 30 * time.Second
-	poll       = 20 * time.Millisecond
-)
+// settleTime bounds how long a change may take to show.
+const settleTime = 30 * time.Second
 
 // Options are what the control plane has beside what a test needs.
 type Options struct{ Flags, Env []string }
@@ -41,7 +37,7 @@ func Start(t testing.TB, o Options) *Edge {
 	t.Helper()
 	proxy := envoy.Require(t)
 	bin, dir := programs(t), t.TempDir()
-	ports := FreePorts(t, 6)
+	ports := serving.FreePorts(t, 6)
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
 	e := &Edge{t: t, Dir: filepath.Join(dir, "config"), Admin: at(2), Pages: at(1)}
 	if err := os.Mkdir(e.Dir, 0o755); err != nil {
@@ -80,15 +76,8 @@ func (e *Edge) Restart() {
 }
 
 func ok(url string) error {
-	r, err := http.Get(url) //nolint:noctx // of this machine
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		return errors.New(r.Status)
-	}
-	return nil
+	_, err := serving.Page(url)
+	return err
 }
 
 // Write puts a file into the control plane's folder, whole or not at all.
@@ -106,17 +95,7 @@ func (e *Edge) Write(name, text string) {
 // Eventually waits until the check is content.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(settleTime)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(poll)
-	}
+	serving.Eventually(t, settleTime, what, check)
 }
 
 // process is a program that runs until its test ends, at the latest.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -20,6 +21,8 @@ import (
 type Proxy struct {
 	t      testing.TB
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	// released says that the stream may end.
+	released atomic.Bool
 
 	mu     sync.Mutex
 	have   map[string]map[string]*discoveryv3.Resource // by type URL and name
@@ -38,7 +41,7 @@ func Node(name, namespace, ip string, metadata map[string]any) *corev3.Node {
 	return node
 }
 
-// Connect connects a sidecar until the test ends. A stream that ends before fails the test.
+// Connect connects a sidecar until the test ends. A stream that ends before fails the test, unless it was released.
 func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -67,6 +70,9 @@ func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 	return p
 }
 
+// Release says that the control plane may end the stream from now on.
+func (p *Proxy) Release() { p.released.Store(true) }
+
 func (p *Proxy) send(r *discoveryv3.DeltaDiscoveryRequest) {
 	if err := p.stream.Send(r); err != nil {
 		p.t.Errorf("send: %v", err)
@@ -77,7 +83,7 @@ func (p *Proxy) receive(ctx context.Context) {
 	for {
 		r, err := p.stream.Recv()
 		if err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil && !p.released.Load() {
 				p.t.Errorf("the stream ended: %v", err)
 			}
 			return
@@ -133,6 +139,13 @@ func (p *Proxy) Read(typeURL, name string, into proto.Message) bool {
 		p.t.Errorf("%s %s: %v", api.ShortType(typeURL), name, err)
 	}
 	return true
+}
+
+// Version gives the version of a resource that the sidecar has, "" if it has none.
+func (p *Proxy) Version(typeURL, name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.have[typeURL][name].GetVersion()
 }
 
 // Names gives the names of the resources of a type that the sidecar has, sorted.

@@ -18,8 +18,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // entry is a ServiceEntry NAME.lab of one HTTP port, with endpoints "ip:port", and the policy of a DestinationRule for it.
@@ -78,7 +78,7 @@ func TestEnvoyBalances(t *testing.T) {
 		entry("errors", ejects("consecutive5xxErrors: 1"), a, broken)+
 		entry("gateway-errors", ejects("consecutive5xxErrors: 0, consecutiveGatewayErrors: 1"), a, broken)+
 		entry("codes", ejects("consecutive5xxErrors: 1, outlierDetectionHttpErrorCodes: [503, 429]"), a, broken)+
-		entry("local", ejects("consecutive5xxErrors: 0, splitExternalLocalOriginErrors: true, consecutiveLocalOriginFailures: 1"), a, envoy.FreeAddress(t))+
+		entry("local", ejects("consecutive5xxErrors: 0, splitExternalLocalOriginErrors: true, consecutiveLocalOriginFailures: 1"), a, serving.FreeAddress(t))+
 		entry("all-broken", ejects("consecutive5xxErrors: 1"), broken)+
 		entry("all-broken-panic", ejects("consecutive5xxErrors: 1, minHealthPercent: 100"), broken)+
 		entry("slow", pool("tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}"), slow)+

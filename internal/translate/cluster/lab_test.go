@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -41,7 +42,7 @@ func newLab(t *testing.T, config string, certificate [3]string, meshConfig ...st
 	envoy.Require(t)
 	l := &lab{t: t, pusher: push.New(push.Options{Generators: labGenerators()})}
 	l.pusher.Publish(fixture.New(t, []byte(config), []byte(strings.Join(meshConfig, "\n"))).Snapshot(), snapshot.Delta{All: true})
-	address := envoy.FreeAddress(t)
+	address := serving.FreeAddress(t)
 	l.client = &http.Client{Timeout: patience, Transport: &http.Transport{
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("tcp", address) },
 		DisableKeepAlives: true,

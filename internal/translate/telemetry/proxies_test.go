@@ -31,6 +31,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
@@ -159,7 +160,7 @@ func addressOf(at string) *corev3.Address {
 // start runs Envoy with the clusters of a View and some listeners.
 func (g *generated) start(t *testing.T, environ []string, listeners ...*listenerv3.Listener) *proxy {
 	t.Helper()
-	p := &proxy{dir: t.TempDir(), admin: netip.MustParseAddrPort(envoy.FreeAddress(t))}
+	p := &proxy{dir: t.TempDir(), admin: netip.MustParseAddrPort(serving.FreeAddress(t))}
 	b := &bootstrapv3.Bootstrap{
 		Node:               &corev3.Node{Id: "test", Cluster: "cluster-of-node"},
 		Admin:              &bootstrapv3.Admin{Address: addressOf(p.admin.String())},

@@ -17,8 +17,8 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // objects is a mesh in which "shop" calls "web", by HTTP and TCP. The ports of web's proxy, and of the sinks, are filled in.
@@ -112,8 +112,8 @@ func newPair(t *testing.T, telemetries string) *pair {
 		_, _ = io.WriteString(w, "hello")
 	}))
 	t.Cleanup(app.Close)
-	p := &pair{sink: newSink(t), http: envoy.FreeAddress(t), tcp: envoy.FreeAddress(t)}
-	serverHTTP, serverTCP := envoy.FreeAddress(t), envoy.FreeAddress(t)
+	p := &pair{sink: newSink(t), http: serving.FreeAddress(t), tcp: serving.FreeAddress(t)}
+	serverHTTP, serverTCP := serving.FreeAddress(t), serving.FreeAddress(t)
 	text := strings.NewReplacer("targetPort: HTTP", "targetPort: "+portOf(serverHTTP), "targetPort: TCP", "targetPort: "+portOf(serverTCP),
 		"grpc: GRPC", "grpc: "+p.sink.grpcPort, "http: ZIPKIN", "http: "+p.sink.httpPort).Replace(objects) + telemetries
 	m := fixture.New(t, []byte(text), []byte(meshConfig))

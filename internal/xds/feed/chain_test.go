@@ -22,6 +22,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/source/xds"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // downstream is a control plane that reads its config from a Feed.
@@ -171,7 +172,7 @@ func TestRestartOfTheFeed(t *testing.T) {
 			listen(t, again, at, nil)
 			d.want("delete vs")
 			d.compare(list[1:])
-			eventually(t, "every type is answered", func() bool { return counts.types() == len(kinds()) })
+			serving.Until(t, 10*time.Second, "every type is answered", func() bool { return counts.types() == len(kinds()) })
 			if n := counts.total(); mode == "delta" && n != 0 {
 				t.Errorf("%d resources were sent again to a client that had them", n)
 			}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // dial opens a connection to a Feed.
@@ -120,7 +121,7 @@ func TestNothingIsSentBeforeThereIsASnapshot(t *testing.T) {
 	if err := st.Send(&discoveryv3.DiscoveryRequest{TypeUrl: "networking.istio.io/v1/Sidecar"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the client is there", func() bool {
+	serving.Until(t, 10*time.Second, "the client is there", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.clients == 1
@@ -152,7 +153,7 @@ func TestLibraryIsDroppedWithTheLastClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	eventually(t, "the library is dropped", func() bool {
+	serving.Until(t, 10*time.Second, "the library is dropped", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.library == nil && f.clients == 0

@@ -27,7 +27,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
@@ -56,7 +56,7 @@ type labState struct {
 }
 
 func newLab(t *testing.T) *lab {
-	l := &lab{t: t, addr: envoy.FreeAddress(t), listen: envoy.FreeAddress(t)}
+	l := &lab{t: t, addr: serving.FreeAddress(t), listen: serving.FreeAddress(t)}
 	for range 2 {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }))
 		t.Cleanup(s.Close)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -47,14 +46,14 @@ type secured struct {
 	ca    *pki.Pair
 	first *pki.Pair // what it serves at first
 	files CertificateFiles
-	log   *safeBuffer
+	log   *serving.Log
 	echo  *echo
 }
 
 func serveTLS(t *testing.T, settings TLS) *secured {
 	t.Helper()
 	dir := t.TempDir()
-	s := &secured{ca: pki.Authority("test"), log: new(safeBuffer), echo: newEcho(), files: CertificateFiles{
+	s := &secured{ca: pki.Authority("test"), log: new(serving.Log), echo: newEcho(), files: CertificateFiles{
 		Certificate: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), Roots: filepath.Join(dir, "roots.pem"),
 	}}
 	s.first = serverPair(s.ca)
@@ -68,24 +67,6 @@ func serveTLS(t *testing.T, settings TLS) *secured {
 	}
 	s.harness = serveOver(t, 1, Options{Generators: map[string]Handler{"api": s.echo}}, Transport{TLS: config})
 	return s
-}
-
-// safeBuffer is a log that may be read while it is written.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // write puts a file in the place of the one before, as whoever rotates certificates should.

@@ -5,10 +5,11 @@ import (
 	"os"
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
 
 // keep tells how to use the mesh from other terminals and waits for the end.
-func keep(ctx context.Context, stop func(), scr *screen, m *mesh.Mesh, dir string) error {
+func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, dir string) error {
 	d, err := openDoor(dir, m.Network, stop)
 	if err != nil {
 		return err
@@ -18,8 +19,8 @@ func keep(ctx context.Context, stop func(), scr *screen, m *mesh.Mesh, dir strin
 	if err != nil {
 		return err
 	}
-	scr.line(plain, "")
-	scr.line(bold, "The mesh stays up. From another terminal:")
+	scr.Line(screen.Plain, "")
+	scr.Line(screen.Bold, "The mesh stays up. From another terminal:")
 	in := func(pod, command string) string { return self + " exec --dir " + dir + " " + pod + " -- " + command }
 	for _, use := range []struct{ what, command string }{
 		{"call it", in("client", "curl -s http://productpage:9080/api/v1/products/0/reviews")},
@@ -33,13 +34,13 @@ func keep(ctx context.Context, stop func(), scr *screen, m *mesh.Mesh, dir strin
 		{"logs", "ls " + dir + "/*/*.log"},
 		{"end it", "Ctrl-C here, or " + self + " stop --dir " + dir},
 	} {
-		scr.line(plain, "  %-22s %s", use.what, use.command)
+		scr.Line(screen.Plain, "  %-22s %s", use.what, use.command)
 	}
-	scr.line(dim, "  pods:")
+	scr.Line(screen.Dim, "  pods:")
 	for _, w := range m.Workloads {
-		scr.line(dim, "    %-16s %s", w.Pod.Name, w.Pod.Status.PodIP)
+		scr.Line(screen.Dim, "    %-16s %s", w.Pod.Name, w.Pod.Status.PodIP)
 	}
-	scr.line(dim, "    %-16s %s", m.ControlPlane.Node.Name(), m.ControlPlane.Node.Addr())
+	scr.Line(screen.Dim, "    %-16s %s", m.ControlPlane.Node.Name(), m.ControlPlane.Node.Addr())
 	<-ctx.Done()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
 
 // tailLines is how much of a log is shown when its process failed.
@@ -20,43 +21,43 @@ const tailLines = 25
 
 // run is the whole demo, in its world. It returns the exit status.
 func run(opts options) int {
-	scr := newScreen(os.Stdout, os.Getenv("NO_COLOR") != "")
+	scr := screen.Terminal(os.Stdout, os.Getenv("NO_COLOR") != "")
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	dir, err := makeDir(opts.dir)
 	if err != nil {
-		scr.line(red, "demo: %v", err)
+		scr.Line(screen.Red, "demo: %v", err)
 		return 1
 	}
 	begin := time.Now()
 	code := runIn(ctx, stop, scr, dir, opts)
 	if code == 0 && opts.dir == "" {
 		if err := os.RemoveAll(dir); err != nil {
-			scr.line(red, "demo: %v", err)
+			scr.Line(screen.Red, "demo: %v", err)
 			code = 1
 		}
 	} else {
-		scr.line(plain, "Logs and configuration are in %s", dir)
+		scr.Line(screen.Plain, "Logs and configuration are in %s", dir)
 	}
-	scr.line(dim, "The demo took %s.", time.Since(begin).Round(100*time.Millisecond))
+	scr.Line(screen.Dim, "The demo took %s.", time.Since(begin).Round(100*time.Millisecond))
 	return code
 }
 
 // runIn starts the mesh, plays, and closes the mesh whatever happened.
-func runIn(ctx context.Context, stop func(), scr *screen, dir string, opts options) int {
-	scr.line(bold, "Bringing up a mesh, logs in %s", dir)
+func runIn(ctx context.Context, stop func(), scr *screen.Screen, dir string, opts options) int {
+	scr.Line(screen.Bold, "Bringing up a mesh, logs in %s", dir)
 	begin := time.Now()
 	m, err := mesh.Start(ctx, mesh.Options{
-		Binaries: opts.binaries, Envoy: opts.envoy, Dir: dir, Manifests: bookinfo.Platform(), Progress: scr.say,
+		Binaries: opts.binaries, Envoy: opts.envoy, Dir: dir, Manifests: bookinfo.Platform(), Progress: scr.Say,
 	})
 	if err != nil {
 		showFailure(scr, err)
 		return 1
 	}
-	scr.say("all is ready after %s", time.Since(begin).Round(10*time.Millisecond))
+	scr.Say("all is ready after %s", time.Since(begin).Round(10*time.Millisecond))
 
 	code := perform(ctx, stop, scr, m, dir, opts)
-	scr.line(plain, "Ending the mesh.")
+	scr.Line(screen.Plain, "Ending the mesh.")
 	if err := m.Close(); err != nil {
 		showFailure(scr, err)
 		code = max(code, 1)
@@ -64,20 +65,20 @@ func runIn(ctx context.Context, stop func(), scr *screen, dir string, opts optio
 	return code
 }
 
-func perform(ctx context.Context, stop func(), scr *screen, m *mesh.Mesh, dir string, opts options) int {
+func perform(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, dir string, opts options) int {
 	client := mesh.NewCaller(m.Workload("client").Node)
 	defer client.Close()
 	s := &stage{mesh: m, client: client, screen: scr}
 	if err := s.tell(ctx, story()); err != nil {
-		scr.line(red, "The story was broken off: %v", err)
+		scr.Line(screen.Red, "The story was broken off: %v", err)
 		return 1
 	}
 	code := 0
 	if s.failed > 0 {
-		scr.line(red, "%d things were not as expected.", s.failed)
+		scr.Line(screen.Red, "%d things were not as expected.", s.failed)
 		code = 1
 	} else {
-		scr.line(green, "All was as expected.")
+		scr.Line(screen.Green, "All was as expected.")
 	}
 	if opts.keep {
 		if err := keep(ctx, stop, scr, m, dir); err != nil {
@@ -89,14 +90,14 @@ func perform(ctx context.Context, stop func(), scr *screen, m *mesh.Mesh, dir st
 }
 
 // showFailure tells an error, and what the log of a process that caused it says last.
-func showFailure(scr *screen, err error) {
-	scr.line(red, "demo: %v", err)
+func showFailure(scr *screen.Screen, err error) {
+	scr.Line(screen.Red, "demo: %v", err)
 	var failed *netns.ProcessError
 	if !errors.As(err, &failed) {
 		return
 	}
-	scr.line(plain, "The end of %s:", failed.Log)
-	scr.line(dim, "%s", failed.Tail(tailLines))
+	scr.Line(screen.Plain, "The end of %s:", failed.Log)
+	scr.Line(screen.Dim, "%s", failed.Tail(tailLines))
 }
 
 // makeDir makes the demo's directory, open to all: sidecars run as another user.

@@ -19,7 +19,7 @@ const (
 
 func playRestart(ctx context.Context, s *stage) error {
 	s.expectNoRejects(ctx)
-	s.screen.say("kill -TERM of pilot-discovery")
+	s.screen.Say("kill -TERM of pilot-discovery")
 	begin := time.Now()
 	err := s.mesh.ControlPlane.Stop()
 	s.expect(err == nil, "the control plane", "ends with status 0", orNil(err, "ended with status 0 after %s", time.Since(begin).Round(time.Millisecond)))
@@ -38,7 +38,7 @@ func playRestart(ctx context.Context, s *stage) error {
 	if err := s.mesh.ControlPlane.Start(ctx); err != nil {
 		return err
 	}
-	s.screen.say("started again, ready after %s", time.Since(begin).Round(time.Millisecond))
+	s.screen.Say("started again, ready after %s", time.Since(begin).Round(time.Millisecond))
 	if err := s.apply("virtual-service-reviews-v3"); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 type stage struct {
 	mesh   *mesh.Mesh
 	client *mesh.Caller // requests from the pod "client", through its sidecar
-	screen *screen
+	screen *screen.Screen
 	failed int // verdicts that were not as expected
 }
 
@@ -37,7 +38,7 @@ func (s *stage) expect(ok bool, what, expected, saw string) {
 	if !ok {
 		s.failed++
 	}
-	s.screen.verdict(ok, what, expected, saw)
+	s.screen.Verdict(ok, what, expected, saw)
 }
 
 // apply applies a rule of the sample, and shows it.
@@ -46,13 +47,14 @@ func (s *stage) apply(name string) error {
 	if err != nil {
 		return err
 	}
-	s.screen.say("kubectl apply -f samples/bookinfo/%s", bookinfo.RulePath(name))
-	s.screen.yaml(text)
+	s.screen.Say("kubectl apply -f samples/bookinfo/%s", bookinfo.RulePath(name))
+	shown, left := excerpt(text)
+	s.screen.Quote(shown, left, "more like it")
 	return s.mesh.Rules.Apply(text)
 }
 
 func (s *stage) remove(kind, name string) error {
-	s.screen.say("kubectl delete %s %s", strings.ToLower(kind), name)
+	s.screen.Say("kubectl delete %s %s", strings.ToLower(kind), name)
 	return s.mesh.Rules.Delete(kind, name)
 }
 
@@ -89,7 +91,7 @@ func (s *stage) settle(ctx context.Context, within time.Duration, p probe) error
 		row = 0
 		pause(ctx, pollEvery)
 	}
-	s.screen.say("in effect after %s", since.Round(time.Millisecond))
+	s.screen.Say("in effect after %s", since.Round(time.Millisecond))
 	return nil
 }
 
@@ -132,7 +134,7 @@ func (s *stage) count(ctx context.Context, n int, url string, header ...string) 
 	}
 	workers.Wait()
 	if sample != "" {
-		s.screen.say("an answer that was not one of reviews: %s", sample)
+		s.screen.Say("an answer that was not one of reviews: %s", sample)
 	}
 	return seen, ctx.Err()
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
 
 func TestCounts(t *testing.T) {
@@ -30,7 +32,7 @@ func TestExcerpt(t *testing.T) {
 
 func TestVerdictsAreCounted(t *testing.T) {
 	var out bytes.Buffer
-	s := &stage{screen: &screen{out: &out}}
+	s := &stage{screen: screen.Plainly(&out)}
 	s.expect(true, "60 requests", "v1", "v1 60")
 	s.expect(false, "60 requests", "v1", "v2 60")
 	const want = "   ✓ 60 requests: v1 60  (expected: v1)\n   ✗ 60 requests: v2 60  (expected: v1)\n"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
 
 const (
@@ -43,7 +44,7 @@ func story() []scene {
 func (s *stage) tell(ctx context.Context, scenes []scene) error {
 	var sent, lost int
 	for i, scene := range scenes {
-		s.screen.title(i+1, len(scenes), scene.title)
+		s.screen.Scene(i+1, len(scenes), scene.title)
 		tally, err := s.playOne(ctx, scene)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -53,8 +54,8 @@ func (s *stage) tell(ctx context.Context, scenes []scene) error {
 		}
 		sent, lost = sent+tally.Sent, lost+tally.Failed
 	}
-	s.screen.line(plain, "")
-	s.screen.line(bold, "Summary")
+	s.screen.Line(screen.Plain, "")
+	s.screen.Line(screen.Bold, "Summary")
 	s.expect(lost == 0, "requests while traffic was changed", "0 failed", fmt.Sprintf("%d sent, %d failed", sent, lost))
 	return nil
 }
@@ -72,7 +73,7 @@ func (s *stage) playOne(ctx context.Context, scene scene) (mesh.Tally, error) {
 		fmt.Sprintf("0 failed, at %d a second or more", loadLeast),
 		fmt.Sprintf("%d failed of %d, at %.0f a second", tally.Failed, tally.Sent, tally.Rate()))
 	for _, failure := range tally.Failures {
-		s.screen.say("failed %s", failure)
+		s.screen.Say("failed %s", failure)
 	}
 	return tally, err
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 var shared = cluster.NewShared(cluster.Options{Tier: cluster.Node, NoIstioKinds: true})
@@ -45,13 +46,7 @@ func newLab(t *testing.T) *lab {
 
 func (l *lab) await(what string, holds func() error) {
 	l.t.Helper()
-	deadline := time.Now().Add(patience)
-	for err := holds(); err != nil; err = holds() {
-		if time.Now().After(deadline) {
-			l.t.Fatalf("wait for %s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	serving.Eventually(l.t, patience, what, holds)
 }
 
 // apply makes objects in the namespace.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
 	"github.com/meshpilot/meshpilot/test/loss/load"
 )
@@ -235,15 +236,5 @@ func (l *lab) counter(names string) int {
 // until waits for a condition.
 func (l *lab) until(what string, check func() error) {
 	l.t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			l.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	serving.Eventually(l.t, limit, what, check)
 }

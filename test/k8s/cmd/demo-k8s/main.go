@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 	"github.com/meshpilot/meshpilot/test/cluster/mesh"
 	"github.com/meshpilot/meshpilot/test/k8s/story"
 )
@@ -46,9 +47,9 @@ func command() *cobra.Command {
 }
 
 func play(ctx context.Context, keep bool) error {
-	screen := newScreen(os.Stdout)
-	o := cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Output: screen.Say}
-	screen.line(bold, "A Kubernetes cluster comes up: etcd, kube-apiserver, kube-controller-manager, a node")
+	watching := audience{screen.Terminal(os.Stdout, false)}
+	o := cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Output: watching.Say}
+	watching.Line(screen.Bold, "A Kubernetes cluster comes up: etcd, kube-apiserver, kube-controller-manager, a node")
 	var err error
 	if o.Images, err = mesh.Images(ctx); err != nil {
 		return err
@@ -62,14 +63,14 @@ func play(ctx context.Context, keep bool) error {
 			fmt.Fprintln(os.Stderr, "demo-k8s:", err)
 		}
 	}()
-	stage, err := story.NewStage(c, screen)
+	stage, err := story.NewStage(c, watching)
 	if err != nil {
 		return err
 	}
 	defer stage.Close()
 	played := stage.Play(ctx)
 	if keep && ctx.Err() == nil {
-		if err := stay(ctx, screen, c, stage.Gateway()); err != nil {
+		if err := stay(ctx, watching, c, stage.Gateway()); err != nil {
 			return err
 		}
 	}
@@ -77,15 +78,15 @@ func play(ctx context.Context, keep bool) error {
 }
 
 // stay leaves the cluster to people until ctx ends.
-func stay(ctx context.Context, screen *screen, c *cluster.Cluster, gateway string) error {
-	screen.line(bold, "\nThe cluster stays until Ctrl-C")
-	screen.Say("export KUBECONFIG=%s", c.Kubeconfig())
+func stay(ctx context.Context, watching audience, c *cluster.Cluster, gateway string) error {
+	watching.Line(screen.Bold, "\nThe cluster stays until Ctrl-C")
+	watching.Say("export KUBECONFIG=%s", c.Kubeconfig())
 	if gateway != "" {
 		door, err := c.Expose(gateway + ":80")
 		if err != nil {
 			return err
 		}
-		screen.Say("http://%s/productpage", door)
+		watching.Say("http://%s/productpage", door)
 	}
 	<-ctx.Done()
 	return nil

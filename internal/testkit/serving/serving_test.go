@@ -1,0 +1,85 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// failing is a test that may fail without failing the one that is about it.
+type failing struct {
+	testing.TB
+	said string
+}
+
+var errOver = errors.New("over")
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.said = fmt.Sprintf(format, args...)
+	panic(errOver)
+}
+
+// fails gives what a test that fails says, "" if it does not fail.
+func fails(t *testing.T, run func(testing.TB)) string {
+	t.Helper()
+	f := &failing{TB: t}
+	func() {
+		defer func() {
+			if r := recover(); r != nil && r != any(errOver) {
+				panic(r)
+			}
+		}()
+		run(f)
+	}()
+	return f.said
+}
+
+func TestEventuallySaysWhatWasLastWrong(t *testing.T) {
+	asked := 0
+	said := fails(t, func(t testing.TB) {
+		Eventually(t, 10*time.Millisecond, "a thing", func() error { asked++; return fmt.Errorf("error %d", asked) })
+	})
+	if want := fmt.Sprintf("a thing: not within 10ms: error %d", asked); said != want || asked < 2 {
+		t.Errorf("it says %q, want %q", said, want)
+	}
+	if said := fails(t, func(t testing.TB) { Until(t, 0, "a thing", func() bool { return false }) }); !strings.HasPrefix(said, "a thing: ") {
+		t.Errorf("it says %q", said)
+	}
+	left := 3
+	if said := fails(t, func(t testing.TB) { Until(t, time.Minute, "a thing", func() bool { left--; return left == 0 }) }); said != "" || left != 0 {
+		t.Errorf("it says %q, and did not ask %d times", said, left)
+	}
+}
+
+func TestFreePortsAreGivenOnce(t *testing.T) {
+	seen := map[int]bool{}
+	for _, port := range FreePorts(t, 200) {
+		if seen[port] {
+			t.Fatalf("%d was given twice", port)
+		}
+		seen[port] = true
+	}
+}
+
+func TestPage(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		io.WriteString(w, "the text")
+	}))
+	defer server.Close()
+	if text, err := Page(server.URL + "/"); text != "the text" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := Page(server.URL + "/busy?a=b"); err == nil || err.Error() != "/busy?a=b: 503 Service Unavailable: the text" {
+		t.Errorf("error %v", err)
+	}
+}
