@@ -361,20 +361,22 @@ func (s *shop) rotate(t *testing.T, a issuer) issuer {
 }
 
 const fetchedByProxiesText = `
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: fetched, namespace: istio-system}
+spec: {jwtRules: [{issuer: a.example.com, jwksUri: "http://keys.example.com:8000/keys"}, {issuer: b.example.com, jwksUri: "%s/keys", fromHeaders: [{name: x-token}]}]}
+`
+
+const keysAsServiceText = `
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: keys, namespace: istio-system}
 spec: {hosts: [keys.example.com], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: http, number: 8000, protocol: HTTP, targetPort: %[1]d}], endpoints: [{address: 127.0.0.1}]}
 ---
-apiVersion: security.istio.io/v1
-kind: RequestAuthentication
-metadata: {name: fetched, namespace: istio-system}
-spec: {jwtRules: [{issuer: a.example.com, jwksUri: "http://keys.example.com:8000/keys"}, {issuer: b.example.com, jwksUri: "%[2]s/keys", fromHeaders: [{name: x-token}]}]}
----
 apiVersion: networking.istio.io/v1
 kind: Gateway
 metadata: {name: public, namespace: istio-system}
-spec: {selector: {istio: ingressgateway}, servers: [{port: {number: %[3]d, name: http, protocol: HTTP}, hosts: ["*"]}]}
+spec: {selector: {istio: ingressgateway}, servers: [{port: {number: %[2]d, name: http, protocol: HTTP}, hosts: ["*"]}]}
 ---
 apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -390,7 +392,10 @@ func TestKeysThatProxiesFetch(t *testing.T) {
 	others.publish(b.keys())
 	s := &shop{port: serving.FreePort(t), keys: mine}
 	s.Edge = edge.Start(t, edge.Options{Env: []string{"MESHPILOT_JWKS_LOOPBACK=true", "PILOT_JWT_ENABLE_REMOTE_JWKS=hybrid"}})
-	s.Write("all.yaml", fmt.Sprintf(fetchedByProxiesText, mine.Listener.Addr().(*net.TCPAddr).Port, others.URL, s.port)) //nolint:forcetypeassert // it listens on TCP
+	s.Write("services.yaml", fmt.Sprintf(keysAsServiceText, mine.Listener.Addr().(*net.TCPAddr).Port, s.port)) //nolint:forcetypeassert // it listens on TCP
+	s.eventually(t, "/", "200 all")
+	s.Write("rules.yaml", fmt.Sprintf(fetchedByProxiesText, others.URL))
+	s.eventually(t, "/", "401", "x-token: "+newIssuer(t, b.name, b.kid).token(nil)) // the rules are in force
 	s.eventually(t, "/", "200 all", "x-token: "+b.token(nil))
 	if n := mine.hits.Load(); n != 0 {
 		t.Errorf("keys that Envoy is to fetch were fetched %d times before there was a token", n)
