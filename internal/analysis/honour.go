@@ -8,8 +8,6 @@ import (
 // notInForce are kinds that are read, checked and shown, but shape no proxy yet.
 func notInForce(kind api.Kind) string {
 	switch kind {
-	case api.WasmPlugin, api.TrafficExtension:
-		return "this kind has no effect yet"
 	case api.GatewayClass, api.KubernetesGateway, api.HTTPRoute, api.GRPCRoute, api.TLSRoute, api.TCPRoute, api.UDPRoute,
 		api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy:
 		return "the Gateway API is not followed yet"

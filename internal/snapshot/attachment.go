@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	extensions "istio.io/api/extensions/v1alpha1"
 	security "istio.io/api/security/v1beta1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
 	typev1beta1 "istio.io/api/type/v1beta1"
@@ -19,6 +20,11 @@ type attached interface {
 	GetTargetRefs() []*typev1beta1.PolicyTargetReference
 }
 
+// trafficExtension is a spec of a kind that never had the older field for one reference.
+type trafficExtension struct{ *extensions.TrafficExtension }
+
+func (trafficExtension) GetTargetRef() *typev1beta1.PolicyTargetReference { return nil }
+
 // attachment gives whom an object is for. Both are empty where it is for everybody in its namespace.
 func attachment(c *config.Config) (labels map[string]string, refs []*typev1beta1.PolicyTargetReference) {
 	var a attached
@@ -29,6 +35,10 @@ func attachment(c *config.Config) (labels map[string]string, refs []*typev1beta1
 		a = config.Spec[*security.AuthorizationPolicy](c)
 	case api.RequestAuthentication:
 		a = config.Spec[*security.RequestAuthentication](c)
+	case api.WasmPlugin:
+		a = config.Spec[*extensions.WasmPlugin](c)
+	case api.TrafficExtension:
+		a = trafficExtension{config.Spec[*extensions.TrafficExtension](c)}
 	default:
 		panic(fmt.Sprintf("snapshot: %s is not attached to anything", c.Key)) // a bug of the caller
 	}

@@ -23,6 +23,10 @@ func (n PolicyNames) Has(k config.Key) bool {
 	default:
 		return false
 	}
+	return named(list, k)
+}
+
+func named(list string, k config.Key) bool {
 	name := k.Namespace + "/" + k.Name + ";"
 	return strings.HasPrefix(list, name) || strings.Contains(list, ";"+name)
 }
@@ -36,7 +40,7 @@ func (s *Snapshot) PolicyNames(p Patched) PolicyNames {
 	return PolicyNames{s.policies[api.AuthorizationPolicy].names(p), s.policies[api.RequestAuthentication].names(p)}
 }
 
-// Policies gives the objects of one kind of PolicyNames in their order. Those that are gone since are left out.
+// Policies gives the objects of one kind of PolicyNames or PluginNames in their order. Those that are gone since are left out.
 func (s *Snapshot) Policies(kind api.Kind, names string) []*config.Config {
 	var list []*config.Config
 	for one := range strings.SplitSeq(strings.TrimSuffix(names, ";"), ";") {
@@ -55,7 +59,9 @@ type policies struct {
 }
 
 // policyKinds are the kinds that have such an index.
-func policyKinds() []api.Kind { return []api.Kind{api.AuthorizationPolicy, api.RequestAuthentication} }
+func policyKinds() []api.Kind {
+	return []api.Kind{api.AuthorizationPolicy, api.RequestAuthentication, api.WasmPlugin, api.TrafficExtension}
+}
 
 // indexPolicies brings the indexes of changed kinds up to date.
 func (e *edit) indexPolicies(changed map[api.Kind]bool) {

@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/translate/patch"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/translate/route"
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
@@ -34,6 +35,8 @@ func Unhonoured(c *config.Config) []config.Problem {
 		return patch.Check(config.Spec[*networking.EnvoyFilter](c))
 	case api.Telemetry:
 		return telemetry.Unhonoured(config.Spec[*telemetryapi.Telemetry](c))
+	case api.WasmPlugin, api.TrafficExtension:
+		return plugin.Unhonoured(c)
 	case api.Sidecar:
 		return listener.UnhonouredSidecar(config.Spec[*networking.Sidecar](c))
 	case api.WorkloadGroup:

@@ -108,7 +108,11 @@ var names = func() []string {
 		"http.80", "http.8080", "http.9080", "https.443.https.a.default", "https.443.https.b.other", "https.443.https.a.other",
 		"0.0.0.0_443_dns.example.com", "0.0.0.0_443", "0.0.0.0_443_*.example.com",
 		"0.0.0.0_9080_tcp", "10.96.0.9_9080_tcp", "10.9.0.1_9080_tcp", "0.0.0.0_80_dns.example.com", "10.1.0.1_9080_tcp",
-		listener.PoliciesExtension,
+		listener.PoliciesExtension, "meshpilot.authentication", "meshpilot.authorization",
+	}
+	for _, plugin := range []string{"default.a", "default.b", "istio-system.a", "istio-system.b"} {
+		plugin = "extensions.istio.io/trafficextension/" + plugin
+		list = append(list, plugin, plugin+"~istio-translated-wasmplugin")
 	}
 	for _, host := range []string{"static.default.svc.cluster.local", "a.default.svc.cluster.local", "b.other.svc.cluster.local", "dns.example.com", "one.example.com", "x.example.com"} {
 		for _, port := range []uint32{80, 9080} {
@@ -231,7 +235,7 @@ func randomEdit(r *rand.Rand) string {
 	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
 	session := pick(meta, meta, fmt.Sprintf("metadata: {name: %s, namespace: %s, labels: {%s}}\n", name, namespace, pick("istio.io/persistent-session: 'sid:/a'", "istio.io/persistent-session-header: x-session")))
-	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "RequestAuthentication", "Ingress", "Namespace")) {
+	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "RequestAuthentication", "WasmPlugin", "TrafficExtension", "Ingress", "Namespace")) {
 	case api.Ingress:
 		return "kind: Ingress\n" + meta + fmt.Sprintf("spec: {%srules: [{host: %s, http: {paths: [{path: %s, pathType: %s, backend: {service: {name: %s, port: {%s}}}}]}}]}\n",
 			pick("", "", "defaultBackend: {service: {name: static, port: {number: 80}}}, ", "tls: [{hosts: [dns.example.com], secretName: cert}], ", "ingressClassName: theirs, "),
@@ -321,6 +325,13 @@ func randomEdit(r *rand.Rand) string {
 				"", "{issuer: a, jwks: '{\"kty\": \"oct\", \"k\": \"YQ\"}'}", "{issuer: 'https://dns.example.com'}, {issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys'}",
 				"{issuer: b, jwksUri: 'https://dns.example.com:80/keys', timeout: 3s}", "{issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys', outputPayloadToHeader: x}",
 			))
+	case api.WasmPlugin, api.TrafficExtension:
+		selected := strings.Replace(meta, "namespace: other", "namespace: istio-system", 1) + "spec: {" + pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {istio: ingressgateway}}, ") +
+			pick("", "", "phase: AUTHN, ", "phase: AUTHZ, ", "priority: 3, ") + pick("", "", "match: [{mode: SERVER}], ", "match: [{mode: CLIENT, ports: [{number: 80}]}, {mode: SERVER, ports: [{number: 9080}]}], ")
+		if r.IntN(2) == 0 {
+			return "kind: TrafficExtension\n" + selected + pick("lua: {inlineCode: a}", "lua: {inlineCode: b}", "wasm: {url: example.com/a}", "wasm: {url: example.com/a, type: NETWORK}") + "}\n"
+		}
+		return "kind: WasmPlugin\n" + selected + "url: " + pick("example.com/a", "http://example.com/b", "file:///c") + pick("", "", ", type: NETWORK") + pick("", ", pluginConfig: {a: b}", ", failStrategy: FAIL_OPEN") + "}\n"
 	case api.PeerAuthentication:
 		return "kind: PeerAuthentication\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",
 			pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {app: a}}, portLevelMtls: {80: {mode: DISABLE}}, "), pick("STRICT", "PERMISSIVE", "DISABLE", "UNSET"))

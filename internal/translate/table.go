@@ -14,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/translate/nametable"
 	"github.com/meshpilot/meshpilot/internal/translate/patch"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/translate/route"
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
@@ -73,6 +74,7 @@ func NewTable(o Options) *Table {
 	}
 	clusters, endpoints := cluster.NewGenerator(), endpoint.NewGenerator()
 	listeners, routes := listener.NewGenerator(), route.NewGenerator()
+	plugins := plugin.NewGenerator()
 	secrets, names, proxyConfigs := secret.NewGenerator(o.Secrets), nametable.NewGenerator(), proxyconfig.NewGenerator()
 	p := patching{patch.New(), clusters, listeners, routes}
 	ofClusters := func(g Generator) Generator { return p.all(g, clusterPatches, p.Clusters) }
@@ -87,6 +89,7 @@ func NewTable(o Options) *Table {
 		{TypeURL: api.ExtensionType, Named: listeners.Extension, Touched: listeners.OutboundTouched, Scope: extensionScope},
 		p.extensions(),
 		{TypeURL: api.ExtensionType, Named: listeners.Policies, Touched: listeners.PoliciesTouched, Inbound: true, Scope: policyScope},
+		{TypeURL: api.ExtensionType, Named: plugins.Named, Touched: plugin.Touched, Scope: plugin.Scope},
 		ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Own, Touched: listeners.OwnTouched, Inbound: true}),
 		ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Outbound, Touched: listeners.OutboundTouched, Scope: listenerScope}),
 		ofListeners(Generator{TypeURL: api.ListenerType, All: listeners.Gateway, Touched: listeners.GatewayTouched, Scope: gatewayScope}),
@@ -109,7 +112,7 @@ func NewTable(o Options) *Table {
 		Computed: map[string]func() uint64{
 			api.ClusterType:     clusters.Computed,
 			api.EndpointType:    endpoints.Computed,
-			api.ExtensionType:   listeners.ComputedExtensions,
+			api.ExtensionType:   func() uint64 { return listeners.ComputedExtensions() + plugins.Computed() },
 			api.ListenerType:    listeners.Computed,
 			api.RouteType:       routes.Computed,
 			api.SecretType:      secrets.Computed,
@@ -157,6 +160,7 @@ func listenerScope(k view.Key) view.Key {
 	return view.Key{
 		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
 		Interception: k.Interception, Client: k.Client, Allocated: k.Allocated, Home: k.Home, Telemetry: k.Telemetry, LogService: k.LogService, Own: k.Own,
+		Plugins: k.Plugins,
 	}
 }
 

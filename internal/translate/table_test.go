@@ -156,6 +156,10 @@ kind: AuthorizationPolicy
 metadata: {name: who}
 spec: {action: DENY, rules: [{to: [{operation: {paths: [/admin]}}]}]}
 ---
+kind: WasmPlugin
+metadata: {name: module}
+spec: {url: oci://example.com/a}
+---
 kind: ConfigMap
 metadata: {name: roots}
 data:
@@ -169,6 +173,7 @@ data:
 	patched := full
 	patched.Patches = m.Snapshot().PatchNames(snapshot.Patched{Type: full.Type, Namespace: full.Namespace})
 	patched.Policies = snapshot.PolicyNames{Authorization: "default/who;"}
+	patched.Plugins = snapshot.PluginNames{Wasm: "default/module;"}
 	router := full
 	router.Type, router.Inbound = mesh.RouterProxy, ""
 	router.Gateway = view.GatewayKey{
@@ -203,6 +208,7 @@ func everything(g Generator, v *view.View) []*resource.Resource {
 	for _, name := range []string{
 		"80", "http.8080", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
 		"10.9.0.1_9080_tcp", "configmap://default/roots", "added", listener.PoliciesExtension,
+		"extensions.istio.io/trafficextension/default.module~istio-translated-wasmplugin",
 	} {
 		list = append(list, g.Named(v, name))
 	}

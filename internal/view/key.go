@@ -67,6 +67,8 @@ type Key struct {
 	Policies snapshot.PolicyNames
 	// PoliciesInside says that the proxy has its policies for requests inside its listeners, rather than by ECDS.
 	PoliciesInside bool
+	// Plugins are the WasmPlugins and TrafficExtensions that hold for the proxy.
+	Plugins snapshot.PluginNames
 	// LogService says that the proxy's own ProxyConfig has an access log service, and the mesh has proxies log to it
 	// (enableEnvoyAccessLogService).
 	LogService bool
@@ -105,7 +107,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
 	}
 	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
-	k.Policies = s.PolicyNames(patched)
+	k.Policies, k.Plugins = s.PolicyNames(patched), s.PluginNames(patched)
 	k.PoliciesInside = s.SeekPolicies(k.Patches.Listeners) || !hasFilterChain(p)
 	own, logService := ownConfig(s.Settings, p)
 	k.Own, k.LogService = own, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
@@ -142,10 +144,11 @@ func hasFilterChain(p *mesh.Proxy) bool {
 // generatorGRPC is what Istio's agent has gRPC applications say of themselves.
 const generatorGRPC = "grpc"
 
-// proxyless makes the Key that of a gRPC application, of which patches of Envoy's configuration and telemetry are no matter.
+// proxyless makes the Key that of a gRPC application, of which patches of Envoy's configuration, plugins and telemetry are no matter.
 func (k *Key) proxyless(p *mesh.Proxy) {
 	k.Proxyless = true
 	k.Patches, k.Telemetry, k.Own, k.LogService = snapshot.PatchNames{}, snapshot.TelemetryKeys{}, "", false
+	k.Plugins = snapshot.PluginNames{}
 	var list []string
 	for _, a := range p.Addresses {
 		list = append(list, a.String())
@@ -176,8 +179,9 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 		if k.Kind == api.DestinationRule && old != nil && !old.SameRuleSelectors(now, k.Namespace) {
 			namespaces[k.Namespace] = true
 		}
-		if k.Kind == api.Sidecar || k.Kind == api.EnvoyFilter || k.Kind == api.Telemetry || k.Kind == api.PeerAuthentication ||
-			k.Kind == api.AuthorizationPolicy || k.Kind == api.RequestAuthentication {
+		switch k.Kind {
+		case api.Sidecar, api.EnvoyFilter, api.Telemetry, api.PeerAuthentication, api.AuthorizationPolicy, api.RequestAuthentication,
+			api.WasmPlugin, api.TrafficExtension:
 			namespaces[k.Namespace] = true
 			everybody = everybody || k.Namespace == now.Settings.RootNamespace
 		}

@@ -110,6 +110,8 @@ func (v *View) TouchedBy(k config.Key) bool {
 		return v.Key.Peers.Has(k)
 	case api.AuthorizationPolicy, api.RequestAuthentication:
 		return v.Key.Policies.Has(k)
+	case api.WasmPlugin, api.TrafficExtension:
+		return v.Key.Plugins.Has(k)
 	case api.Gateway:
 		return v.touchesGateway(k)
 	case api.Sidecar:

@@ -28,6 +28,7 @@ func rooms() map[string]string {
 		"listener":  "internal/translate/listener/testdata",
 		"nametable": "internal/translate/nametable/testdata",
 		"patch":     "internal/translate/patch/testdata",
+		"plugin":    "internal/translate/plugin/testdata",
 		"route":     "internal/translate/route/testdata",
 		"telemetry": "internal/translate/telemetry/testdata", "authorization": "internal/translate/authorization/testdata",
 		"authentication": "internal/translate/authentication/testdata",

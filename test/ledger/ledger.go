@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	extensions "istio.io/api/extensions/v1alpha1"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
@@ -39,6 +40,8 @@ func Subjects() []Subject {
 		{"PeerAuthentication", new(security.PeerAuthentication), api.PeerAuthentication},
 		{"AuthorizationPolicy", new(security.AuthorizationPolicy), api.AuthorizationPolicy},
 		{"RequestAuthentication", new(security.RequestAuthentication), api.RequestAuthentication},
+		{"WasmPlugin", new(extensions.WasmPlugin), api.WasmPlugin},
+		{"TrafficExtension", new(extensions.TrafficExtension), api.TrafficExtension},
 		{"MeshConfig", new(meshconfig.MeshConfig), ""},
 		{"MeshConfig.defaultConfig", new(meshconfig.ProxyConfig), ""},
 		{"MeshNetworks", new(meshconfig.MeshNetworks), ""},

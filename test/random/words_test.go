@@ -13,7 +13,7 @@ func kinds(seed uint64) []api.Kind {
 	list := []api.Kind{
 		api.VirtualService, api.VirtualService, api.VirtualService, api.DestinationRule, api.DestinationRule, api.ServiceEntry,
 		api.ServiceEntry, api.WorkloadEntry, api.WorkloadGroup, api.Gateway, api.Gateway, api.ProxyConfig, api.Telemetry,
-		api.PeerAuthentication, api.AuthorizationPolicy, api.RequestAuthentication,
+		api.PeerAuthentication, api.AuthorizationPolicy, api.RequestAuthentication, api.WasmPlugin, api.TrafficExtension,
 	}
 	if seed%4 == 0 {
 		list = append(list, api.Sidecar)
@@ -63,6 +63,7 @@ func words() map[string][]string {
 			`{"kty": "EC", "alg": "ES384", "crv": "P-256", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}`,
 			`{"kty": "OKP", "alg": "RS256", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`,
 		},
+		"url": {"oci://registry.example.com/a:v1", "registry.example.com/a", "https://a.example.com/a.wasm"}, "inlineCode": {"function envoy_on_request(r) r:headers():add('x', 'y') end", "a = 1"},
 		"issuer": {"https://a.example.com", "a"}, "Condition.key": {"request.headers[x-a]", "source.ip"},
 		"ipBlocks": {"10.0.0.0/8"}, "notIpBlocks": {"10.0.0.1"}, "remoteIpBlocks": {"10.0.0.0/8"}, "notRemoteIpBlocks": {"2001:db8::/32"},
 		"Operation.ports": {"80", "9080"}, "notPorts": {"443"}, "targetRef.kind": {"Gateway"}, "kind": {"Gateway", "Service"}, "group": {"gateway.networking.k8s.io", ""},

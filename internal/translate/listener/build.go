@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
 
@@ -39,12 +40,23 @@ func newCommon(a around) *common {
 	return c
 }
 
+// filtersOf gives the filters of a connection manager. They are one list for all, unless there are plugins.
+func (c *common) filtersOf(of filterSet) []*hcmv3.HttpFilter {
+	if c.plugins != (plugin.Places{}) {
+		return c.around.httpFilters(of)
+	}
+	of.port = 0
+	return c.httpFilters[of]
+}
+
 // builder writes the parts of one listener.
 type builder struct {
 	*common
 	inbound, edge, quic bool
 	// ports are those that chains of the listener are for, sorted: connections to them come by no other chain.
 	ports []uint32
+	// port is that of all chains but those for ports of their own; 0: they are for any.
+	port uint32
 }
 
 // side is what is told of the listener's traffic.
@@ -57,7 +69,10 @@ func (b builder) side() *telemetry.Side {
 
 // build writes a Spec as Envoy's listener.
 func build(s *Spec, c *common) *listenerv3.Listener {
-	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC, ports: s.ports()}
+	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC, ports: s.ports(), port: s.Port}
+	if s.Name == virtualInbound || s.Name == virtualOutbound {
+		b.port = 0
+	}
 	l := &listenerv3.Listener{
 		Name:               s.Name,
 		Address:            address(s.Address, s.Port),

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/translate/authorization"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
 // httpALPNs are what the HTTP inspector says of a connection that carries HTTP in the clear. HTTP/1.0 is forwarded unread where
@@ -37,11 +38,15 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 		out.TransportSocketConnectTimeout = durationpb.New(handshakeTimeout)
 	}
 	if c.HTTP != nil {
-		out.Filters = []*listenerv3.Filter{filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP))}
+		out.Filters = append(b.connectionPlugins(c, everyPhase()...), filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP, b.portOf(c))))
 		return out
 	}
-	if b.guard != nil && (b.inbound || b.edge) && !c.TCP.ends() {
-		out.Filters = append(out.Filters, b.guarded(c.Match.DestinationPort)...)
+	if !c.TCP.ends() {
+		out.Filters = append(out.Filters, b.connectionPlugins(c, plugin.BeforeAuthentication, plugin.BeforeAuthorization)...)
+		if b.guard != nil && (b.inbound || b.edge) {
+			out.Filters = append(out.Filters, b.guarded(c.Match.DestinationPort)...)
+		}
+		out.Filters = append(out.Filters, b.connectionPlugins(c, plugin.AfterAuthorization, plugin.Last)...)
 	}
 	if c.TCP.Redis {
 		out.Filters = append(out.Filters, filter("envoy.filters.network.redis_proxy", redisProxy(c.TCP)))

@@ -15,11 +15,11 @@ import (
 )
 
 // connectionManager writes an HTTP connection manager.
-func (b builder) connectionManager(h *HTTP) *hcmv3.HttpConnectionManager {
+func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:        h.StatPrefix,
 		CodecType:         hcmv3.HttpConnectionManager_AUTO,
-		HttpFilters:       b.httpFilters[filterSet{calledFrom: b.inbound || b.edge, callsOn: !b.inbound, grpcWeb: h.GRPCWeb}],
+		HttpFilters:       b.filtersOf(filterSet{calledFrom: b.inbound || b.edge, callsOn: !b.inbound, grpcWeb: h.GRPCWeb, port: port}),
 		AccessLog:         b.side().HTTPLogs,
 		Tracing:           b.side().Tracing,
 		UseRemoteAddress:  wrapperspb.Bool(false),

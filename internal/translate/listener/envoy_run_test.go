@@ -24,6 +24,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -59,6 +60,9 @@ func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listene
 // extensionNamed gives an extension of a View; nil if there is none of the name.
 func extensionNamed(g *Generator, v *view.View, name string) *resource.Resource {
 	if r := g.Policies(v, name); r != nil {
+		return r
+	}
+	if r := plugin.NewGenerator().Named(v, name); r != nil {
 		return r
 	}
 	return g.Extension(v, name)

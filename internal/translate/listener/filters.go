@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
 // filterSet is what decides which HTTP filters a connection manager has.
@@ -21,6 +22,20 @@ type filterSet struct {
 	// calledFrom is set where callers come to the proxy, callsOn where it sends requests on to others; a gateway does both.
 	calledFrom, callsOn bool
 	grpcWeb             bool
+	// port is where plugins are told apart by.
+	port uint32
+}
+
+// side is whose listeners those are.
+func (of filterSet) side() plugin.Side {
+	switch {
+	case !of.calledFrom:
+		return plugin.Outbound
+	case of.callsOn:
+		return plugin.Edge
+	default:
+		return plugin.Inbound
+	}
 }
 
 // httpFilters is the HTTP filters of a connection manager, in the order in which requests pass them.
@@ -32,9 +47,17 @@ func (a around) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	if of.grpcWeb {
 		add("envoy.filters.http.grpc_web", new(grpcwebv3.GrpcWeb)) // first: whatever comes after sees gRPC
 	}
+	run := func(phase plugin.Phase) { list = append(list, a.requestPlugins(phase, of.side(), of.port)...) }
+	by := new(guard)
 	if of.calledFrom && a.guard != nil {
-		list = append(list, a.guard.requests...) // before anything is done for the caller
+		by = a.guard
 	}
+	run(plugin.BeforeAuthentication)
+	list = append(list, by.callers...) // before anything is done for the caller
+	run(plugin.BeforeAuthorization)
+	list = append(list, by.requests...)
+	run(plugin.AfterAuthorization)
+	run(plugin.Last)
 	add("envoy.filters.http.fault", new(faultv3.HTTPFault)) // before what the upstream does: a fault stands for all of it
 	add("envoy.filters.http.cors", new(corsv3.Cors))        // answers preflights itself; routes configure it
 	if of.callsOn && a.peers {

@@ -15,6 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/authentication"
 	"github.com/meshpilot/meshpilot/internal/translate/authorization"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
@@ -29,7 +30,7 @@ type Generator struct {
 	authorizations  *authorization.Table
 	guards          *memo.Table[guardInput, *guard]
 	// policyExtensions are the policies that come by ECDS.
-	policyExtensions *memo.Table[policySet, *resource.Resource]
+	policyExtensions *memo.Table[policyExtension, *resource.Resource]
 	// newest are the outbound listeners of classes as they are now: what a change of them is made from.
 	newest *memo.Latest[class, outbound]
 
@@ -50,22 +51,24 @@ type around struct {
 	peers bool
 	// guard is who may call; nil: listeners by which the workload itself calls.
 	guard *guard
+	// plugins are where users' code is.
+	plugins plugin.Places
 }
 
 func (g *Generator) around(v *view.View) around {
-	return around{settings: v.Settings, telemetry: g.telemetry.For(v), peers: v.Key.Client != mesh.Credentials{}}
+	return around{settings: v.Settings, telemetry: g.telemetry.For(v), peers: v.Key.Client != mesh.Credentials{}, plugins: plugin.Of(v)}
 }
 
 // guarded is around for what is called.
 func (g *Generator) guarded(v *view.View) around {
 	a := g.around(v)
-	a.guard = g.guard(v)
+	a.guard = g.guard(v, a.plugins)
 	return a
 }
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), authentications: authentication.NewTable(), authorizations: authorization.NewTable(), guards: memo.New[guardInput, guard](), policyExtensions: memo.New[policySet, resource.Resource](), newest: memo.NewLatest[class, outbound]()}
+	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), authentications: authentication.NewTable(), authorizations: authorization.NewTable(), guards: memo.New[guardInput, guard](), policyExtensions: memo.New[policyExtension, resource.Resource](), newest: memo.NewLatest[class, outbound]()}
 }
 
 // All gives the listeners of a View: those of its own, then those that all Views of its class have, or those of a gateway.
@@ -83,7 +86,7 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 
 // OwnTouched says whether a change may alter what Own gives; s is the snapshot after it.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d)
+	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) || plugin.Touched(v, s, d)
 }
 
 // Outbound gives the listeners by which services are called.
@@ -237,7 +240,7 @@ func (g *Generator) encode(s *Spec, a around) *resource.Resource {
 	if a.guard != nil && (s.Inbound || s.Gateway) {
 		from, clusters = append(from, a.guard.from...), append(clusters, a.guard.clusters...)
 	}
-	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), from...)
+	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), append(from, a.pluginsOf(s)...)...)
 	if err != nil {
 		panic(fmt.Sprintf("listener %q: %v", s.Name, err)) // messages of our own making always encode
 	}

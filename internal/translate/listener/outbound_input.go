@@ -36,7 +36,8 @@ type class struct {
 	telemetry  snapshot.TelemetryKeys
 	logService bool
 	// peers proxies call others with mutual TLS.
-	peers bool
+	peers   bool
+	plugins snapshot.PluginNames
 }
 
 func classOf(k view.Key) class {
@@ -44,6 +45,7 @@ func classOf(k view.Key) class {
 		namespace: k.Namespace, labels: k.Labels, own: k.Own, sidecar: k.Sidecar, rules: k.Rules, ipv4: k.IPv4, ipv6: k.IPv6,
 		allocated: k.Allocated, home: k.Home, direct: k.Interception == noInterception, inline: k.Patches.Listeners != "",
 		telemetry: k.Telemetry, logService: k.LogService, peers: k.Client != mesh.Credentials{},
+		plugins: k.Plugins,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/authentication"
 	"github.com/meshpilot/meshpilot/internal/translate/authorization"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -25,10 +26,19 @@ import (
 // all name it, whether there are policies or not: so a policy that comes, changes or goes is no matter of any listener.
 const PoliciesExtension = "meshpilot.policies"
 
+// Where a plugin is between finding out who asks and deciding what they may (phase AUTHZ), there is an extension on either side of it
+// instead.
+const (
+	authenticationExtension = "meshpilot.authentication"
+	authorizationExtension  = "meshpilot.authorization"
+)
+
 // guard is what listeners that are called have inside of policies. Equal ones have one pointer.
 type guard struct {
-	// requests is the slot for the extension, or where policies are inside all their filters.
-	requests    []*hcmv3.HttpFilter
+	// callers and requests are the slots for extensions, or where policies are inside all their filters: callers what goes before
+	// plugins of phase AUTHZ, requests the rest.
+	callers, requests []*hcmv3.HttpFilter
+
 	connections []*listenerv3.Filter
 	clusters    []string
 	from        []config.Key
@@ -37,7 +47,9 @@ type guard struct {
 // guardInput is all that a guard depends on: the policies where they are inside, or else only what the filters of connections say.
 // So most edits of policies leave it as it was.
 type guardInput struct {
-	inside            bool
+	inside bool
+	// split says that there is something between authentication and authorization.
+	split             bool
 	policies          policySet
 	connections, from string
 }
@@ -109,20 +121,25 @@ func (p policySet) clusters() (list []string) {
 	return list
 }
 
-// guard gives the guard of a View.
-func (g *Generator) guard(v *view.View) *guard {
+// guard gives the guard of a View that has plugins in those places.
+func (g *Generator) guard(v *view.View, plugins plugin.Places) *guard {
 	p := g.policies(v)
 	if v.Key.PoliciesInside {
 		return g.guards.Do(guardInput{inside: true, policies: p}, func(guardInput) *guard {
-			return &guard{requests: p.filters(), connections: p.connections(), clusters: p.clusters(), from: p.from()}
+			who, what := p.halves()
+			return &guard{callers: who.filters(), requests: what.filters(), connections: p.connections(), clusters: p.clusters(), from: p.from()}
 		})
 	}
-	var in guardInput
+	in := guardInput{split: betweenPolicies(plugins)}
 	if list := p.connections(); len(list) > 0 {
 		in.connections, in.from = textOf(list), fmt.Sprint(p.from(), p.clusters())
 	}
 	return g.guards.Do(in, func(in guardInput) *guard {
-		out := &guard{requests: []*hcmv3.HttpFilter{discoveredPolicies()}}
+		out := &guard{requests: []*hcmv3.HttpFilter{discoveredPolicies(PoliciesExtension)}}
+		if in.split {
+			out.callers = []*hcmv3.HttpFilter{discoveredPolicies(authenticationExtension)}
+			out.requests = []*hcmv3.HttpFilter{discoveredPolicies(authorizationExtension)}
+		}
 		if in.connections != "" {
 			out.connections, out.clusters, out.from = p.connections(), p.clusters(), p.from()
 		}
@@ -145,8 +162,8 @@ func textOf(filters []*listenerv3.Filter) string {
 }
 
 // discoveredPolicies is the filter whose place policies take. The listener waits for them: nobody gets in before.
-func discoveredPolicies() *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: PoliciesExtension, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+func discoveredPolicies(name string) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
 		ConfigSource: &corev3.ConfigSource{
 			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
 			ResourceApiVersion:    corev3.ApiVersion_V3,
@@ -156,12 +173,31 @@ func discoveredPolicies() *hcmv3.HttpFilter {
 	}}}
 }
 
-// Policies gives the extension PoliciesExtension of a View; nil for other names.
+// halves gives who asks and what they may apart.
+func (p policySet) halves() (who, what policySet) {
+	return policySet{authentication: p.authentication}, policySet{authorization: p.authorization}
+}
+
+// policyExtension is all that an extension of policies depends on.
+type policyExtension struct {
+	name     string
+	policies policySet
+}
+
+// Policies gives the extension of that name if it is PoliciesExtension or a half of it.
 func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
-	if name != PoliciesExtension {
+	in := policyExtension{name: name}
+	switch name {
+	case PoliciesExtension:
+		in.policies = g.policies(v)
+	case authenticationExtension:
+		in.policies, _ = g.policies(v).halves()
+	case authorizationExtension:
+		_, in.policies = g.policies(v).halves()
+	default:
 		return nil
 	}
-	return g.policyExtensions.Do(g.policies(v), encodePolicies)
+	return g.policyExtensions.Do(in, encodePolicies)
 }
 
 // PoliciesTouched says whether a change may alter what Policies gives; s is the snapshot after it.
@@ -171,7 +207,8 @@ func (g *Generator) PoliciesTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 
 // encodePolicies makes a chain of filters inside one, since how many there are differs. Envoy puts them in the place of that one,
 // where they do what they would do in the listener.
-func encodePolicies(p policySet) *resource.Resource {
+func encodePolicies(in policyExtension) *resource.Resource {
+	p := in.policies
 	chain := new(filterchainv3.FilterChainConfig)
 	for _, f := range p.filters() {
 		if chain.DefaultFilterChain == nil {
@@ -179,9 +216,9 @@ func encodePolicies(p policySet) *resource.Resource {
 		}
 		chain.DefaultFilterChain.Filters = append(chain.DefaultFilterChain.Filters, &corev3.TypedExtensionConfig{Name: f.GetName(), TypedConfig: f.GetTypedConfig()})
 	}
-	r, err := resource.Encode(PoliciesExtension, api.ExtensionType, &corev3.TypedExtensionConfig{Name: PoliciesExtension, TypedConfig: packed(chain)}, p.from()...)
+	r, err := resource.Encode(in.name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: in.name, TypedConfig: packed(chain)}, p.from()...)
 	if err != nil {
-		panic(fmt.Sprintf("extension %q: %v", PoliciesExtension, err)) // messages of our own making always encode
+		panic(fmt.Sprintf("extension %q: %v", in.name, err)) // messages of our own making always encode
 	}
 	if clusters := p.clusters(); len(clusters) > 0 {
 		r.Refers = func() []string { return clusters }

@@ -1,0 +1,99 @@
+package listener
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
+	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
+	httpwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/wasm/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	networkrbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+	networkwasmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/wasm/v3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
+)
+
+// everyPhase gives where plugins may be, in order.
+func everyPhase() []plugin.Phase {
+	return []plugin.Phase{plugin.BeforeAuthentication, plugin.BeforeAuthorization, plugin.AfterAuthorization, plugin.Last}
+}
+
+// betweenPolicies says whether there is a plugin between the authentication and the authorization of requests.
+func betweenPolicies(plugins plugin.Places) bool {
+	for p := range plugins.All {
+		if !p.Connections && p.Phase == plugin.BeforeAuthorization && (p.Within(plugin.Inbound) || p.Within(plugin.Edge)) {
+			return true
+		}
+	}
+	return false
+}
+
+// requestPlugins gives the filters whose place plugins of a phase take, for requests.
+func (a around) requestPlugins(phase plugin.Phase, side plugin.Side, port uint32) (list []*hcmv3.HttpFilter) {
+	for p := range a.plugins.All {
+		if p.Connections || p.Phase != phase || !p.Takes(side, port) {
+			continue
+		}
+		source := pluginSource(new(httpwasmv3.Wasm), new(httprbacv3.RBAC))
+		if p.Language == plugin.Lua {
+			source = pluginSource(new(luav3.Lua))
+		}
+		list = append(list, &hcmv3.HttpFilter{Name: p.Name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: source}})
+	}
+	return list
+}
+
+// connectionPlugins gives the same of some phases for the connections of a chain. Those by QUIC are nothing that plugins know.
+func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*listenerv3.Filter) {
+	if b.quic {
+		return nil
+	}
+	side := filterSet{calledFrom: b.inbound || b.edge, callsOn: !b.inbound}.side()
+	for _, phase := range phases {
+		for p := range b.plugins.All {
+			if p.Connections && p.Phase == phase && p.Takes(side, b.portOf(c)) {
+				list = append(list, &listenerv3.Filter{Name: p.Name, ConfigType: &listenerv3.Filter_ConfigDiscovery{
+					ConfigDiscovery: pluginSource(new(networkwasmv3.Wasm), new(networkrbacv3.RBAC)),
+				}})
+			}
+		}
+	}
+	return list
+}
+
+// portOf is the port of a chain's connections, by which plugins are told apart; 0 where it may be any.
+func (b builder) portOf(c *Chain) uint32 {
+	if port := c.Match.DestinationPort; port != 0 {
+		return port
+	}
+	return b.port
+}
+
+// pluginSource is where a plugin comes from: the plugin itself, or what an agent that cannot have its module puts in its place. The
+// listener waits, since a plugin may guard it, but not for ever: what has none then answers no request.
+func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
+	source := &corev3.ExtensionConfigSource{ConfigSource: &corev3.ConfigSource{
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		InitialFetchTimeout:   durationpb.New(plugin.FetchTimeout),
+	}}
+	for _, m := range types {
+		source.TypeUrls = append(source.TypeUrls, packed(m).TypeUrl)
+	}
+	return source
+}
+
+// pluginsOf gives the plugins that a listener may have places for.
+func (a around) pluginsOf(s *Spec) (list []config.Key) {
+	side := filterSet{calledFrom: s.Inbound || s.Gateway, callsOn: !s.Inbound}.side()
+	for p := range a.plugins.All {
+		if p.Within(side) {
+			list = append(list, p.Object)
+		}
+	}
+	return list
+}

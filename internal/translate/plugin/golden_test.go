@@ -1,0 +1,68 @@
+package plugin
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+)
+
+const cases = "testdata/*.txtar"
+
+// TestGolden runs every case: what a user wrote is in config.yaml, the proxy in proxy.yaml. "places" is where the proxy has plugins, in
+// their order, "extensions" what it is sent of them, and "problems" what users are told.
+func TestGolden(t *testing.T) {
+	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
+		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
+		g := NewGenerator()
+		var places, problems bytes.Buffer
+		var extensions []*resource.Resource
+		for p := range Of(v).All {
+			fmt.Fprintln(&places, placeText(p))
+			r := g.Named(v, p.Name)
+			if r == nil {
+				t.Fatalf("%s is not there", p.Name)
+			}
+			extensions = append(extensions, r)
+			for _, problem := range Unhonoured(v.Snapshot.Config(p.Object)) {
+				problem.Key = p.Object
+				fmt.Fprintf(&problems, "%s: %s\n", problem.Severity, problem)
+			}
+		}
+		c.Compare(t, "places", places.Bytes())
+		c.Compare(t, "problems", problems.Bytes())
+		if c.Has("extensions") {
+			c.Compare(t, "extensions", golden.Resources(t, extensions))
+		}
+		if name := nameOf(config.Key{Kind: "WasmPlugin", Namespace: "nowhere", Name: "x"}); g.Named(v, name) != nil {
+			t.Error("a plugin that nobody has is given")
+		}
+	})
+}
+
+// placeText says of a place all that listeners go by. Ports are tried: none, and two that cases name.
+func placeText(p Place) string {
+	s := fmt.Sprintf("%s %s", p.Object, []string{"before authentication", "before authorization", "after authorization", "last"}[p.Phase])
+	if p.Connections {
+		s += ", of connections"
+	}
+	if p.Language == Lua {
+		s += ", in Lua"
+	}
+	for side, name := range []string{"inbound", "outbound", "at a gateway"} {
+		if !p.Within(Side(side)) {
+			continue
+		}
+		s += ", " + name
+		for _, port := range []uint32{0, 80, 8080} {
+			if p.Takes(Side(side), port) {
+				s += fmt.Sprintf(" %d", port)
+			}
+		}
+	}
+	return s
+}

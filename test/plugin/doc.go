@@ -1,0 +1,4 @@
+// Package plugin has a real gateway run modules that WasmPlugins and scripts that TrafficExtensions name: control plane, agent and Envoy.
+//
+// Start with TestWasmPlugin in plugin_test.go.
+package plugin
