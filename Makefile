@@ -65,12 +65,12 @@ programs: ## build what test clusters are made of into the user's cache, if it i
 	@$(GO) run ./test/cluster/cmd/meshcluster build
 
 .PHONY: test
-test: envoy build programs ## run every test
-	$(GO) test ./...
+test: envoy build programs ## run every test (`go test ./...` leaves out those that take a minute)
+	MESHPILOT_LONG=true $(GO) test ./...
 
 .PHONY: race
 race: envoy build programs ## run every test with the race detector
-	$(GO) test -race ./...
+	MESHPILOT_LONG=true $(GO) test -race ./...
 
 .PHONY: golden
 golden: envoy ## rewrite the expected sections of golden files; read the diff
@@ -96,11 +96,11 @@ bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 
 .PHONY: loss
 loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones (LOSS_FLAGS=-sotw)
-	$(GO) test ./test/loss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
+	MESHPILOT_LONG=true $(GO) test ./test/loss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
 
 .PHONY: networks
 networks: envoy ## two clusters on two networks: gateways between them, remote and external control planes (root; 3 minutes)
-	$(GO) test ./test/networks -v -count=1 -timeout 20m -args -long
+	MESHPILOT_LONG=true $(GO) test ./test/networks -v -count=1 -timeout 20m
 
 .PHONY: identity
 identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second

@@ -10,10 +10,12 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 )
 
 // TestInstall installs the charts as a new user would, upgrades them with all values, and uninstalls them.
 func TestInstall(t *testing.T) {
+	long.Test(t)
 	c := cluster.Start(t, cluster.Options{NoIstioKinds: true})
 	h := newHelm(t, c.Kubeconfig())
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
@@ -31,6 +32,7 @@ const account = "system:serviceaccount:istio-system:istiod"
 // and has it do all that it does with an API server. Nothing that it asks for is refused, and without any one of its permissions
 // something would be.
 func TestPermissions(t *testing.T) {
+	long.Test(t)
 	flags, log := auditing(t)
 	c := cluster.Start(t, cluster.Options{GatewayAPI: cluster.Standard, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags})
 	h := newHelm(t, c.Kubeconfig())

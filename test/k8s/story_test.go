@@ -5,12 +5,14 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/test/cluster/mesh"
 	"github.com/meshpilot/meshpilot/test/k8s/story"
 )
 
 // TestStory is the first day of a user: nothing of it may fail, and no call may be lost.
 func TestStory(t *testing.T) {
+	long.Test(t)
 	cluster.RequireNode(t)
 	envoy.Require(t)
 	images, err := mesh.Images(t.Context())

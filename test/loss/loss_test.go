@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/test/loss/load"
 )
 
@@ -25,6 +26,7 @@ const (
 
 // TestNoRequestIsLost goes through all events while requests run.
 func TestNoRequestIsLost(t *testing.T) {
+	long.Test(t)
 	list := chosen(t)
 	w := startWorld(t)
 	s := &stage{world: w, load: load.Start(w.lanes()), took: map[string][]time.Duration{}, churn: map[string]churn{}, kept: w.client()}

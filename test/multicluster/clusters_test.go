@@ -25,6 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
@@ -270,6 +271,7 @@ func (p *controlPlane) is(id, status string) func() error {
 // TestRemoteCluster: endpoints of a remote cluster come, stay while its kubeconfig is rotated and while its API server is away, and
 // go when its Secret does; and what another cluster has is there all the time. A cluster that is not there holds nobody up (F25).
 func TestRemoteCluster(t *testing.T) {
+	long.Test(t)
 	envoy.Require(t)
 	c1, c2 := shared.Start(t), other.Start(t)
 	one, two := site{t, "one", c1.Client(t)}, site{t, "two", c2.Client(t)}
@@ -346,6 +348,7 @@ func TestRemoteCluster(t *testing.T) {
 // TestNetworks: of endpoints in another network a proxy knows the gateway that leads there, found by its label in the remote cluster;
 // where a service is local to its cluster it knows none of them.
 func TestNetworks(t *testing.T) {
+	long.Test(t)
 	envoy.Require(t)
 	c1, c2 := shared.Start(t), other.Start(t)
 	one, two := site{t, "one", c1.Client(t)}, site{t, "two", c2.Client(t)}

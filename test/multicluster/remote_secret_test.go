@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
@@ -27,6 +28,7 @@ func credentialReader(t *testing.T, c *cluster.Cluster, name, namespace string) 
 // config cluster where it has none. They follow what is written there, survive a kubeconfig that is rotated and an API server that is
 // away, and a cluster that goes and comes back.
 func TestRemoteGatewaySecret(t *testing.T) {
+	long.Test(t)
 	envoy.Require(t)
 	c1, c2 := shared.Start(t), other.Start(t)
 	o := newObjects(t, c1)

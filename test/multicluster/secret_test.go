@@ -25,6 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
@@ -160,6 +161,7 @@ spec:
 // TestGatewaySecret (T-GW-SECRET): who is in a Secret's namespace and whose account may read Secrets there is given the private key,
 // nobody else, and not any longer than that is so; of another namespace it takes a ReferenceGrant.
 func TestGatewaySecret(t *testing.T) {
+	long.Test(t)
 	envoy.Require(t)
 	c := shared.Start(t)
 	admin, o := c.Client(t), newObjects(t, c)

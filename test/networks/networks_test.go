@@ -1,10 +1,9 @@
 package networks
 
 import (
-	"flag"
-	"os"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/test/cluster/mesh"
 )
 
@@ -69,13 +68,9 @@ func eastwest(network string) mesh.Chart {
 	}}
 }
 
-var long = flag.Bool("long", false, "run what takes minutes")
-
 // TestClusters has the two clusters of all tests.
 func TestClusters(t *testing.T) {
-	if !*long && os.Getenv("CI") != "true" {
-		t.Skip("it takes minutes: run `make networks`")
-	}
+	long.Test(t)
 	sites := startSites(t, "one", "two")
 	for _, story := range []struct {
 		name string

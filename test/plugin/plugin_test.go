@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/testkit/wasm"
 )
 
@@ -103,7 +104,7 @@ func TestWasmPlugin(t *testing.T) {
 		_, _ = w.Write(wasm.AddsHeader("x-wasm", r.URL.Path[1:]))
 	}))
 	defer modules.Close()
-	g := &gateway{Edge: edge.Start(t, edge.Options{}), port: edge.FreePorts(t, 1)[0], client: http.Client{Transport: new(http.Transport)}}
+	g := &gateway{Edge: edge.Start(t, edge.Options{}), port: serving.FreePort(t), client: http.Client{Transport: new(http.Transport)}}
 	defer g.client.CloseIdleConnections()
 	g.Write("routes.yaml", fmt.Sprintf(routes, g.port))
 	plugin := func(name, spec string) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
@@ -37,11 +38,13 @@ func TestMain(m *testing.M) {
 
 // TestStory plays the demo as whoever runs the test.
 func TestStory(t *testing.T) {
+	long.Test(t)
 	play(t, nil)
 }
 
 // TestStoryWithoutRoot plays it as a user without rights, in a user namespace, with capture by mark and over netlink.
 func TestStoryWithoutRoot(t *testing.T) {
+	long.Test(t)
 	if os.Geteuid() != 0 {
 		t.Skip("the tests run without root: TestStory has shown it")
 	}

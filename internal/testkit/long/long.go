@@ -1,0 +1,18 @@
+// Package long is for tests that take a minute: `go test ./...` leaves them out, `make test` does not.
+package long
+
+import (
+	"os"
+	"testing"
+)
+
+// Variable is the environment variable that has such tests run, by the value "true". They also run where CI is "true".
+const Variable = "MESHPILOT_LONG"
+
+// Test skips a test unless long ones are to be run.
+func Test(t testing.TB) {
+	t.Helper()
+	if os.Getenv(Variable) != "true" && os.Getenv("CI") != "true" {
+		t.Skip("it takes a minute: `make test` runs it, and so does " + Variable + "=true")
+	}
+}
