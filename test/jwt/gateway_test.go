@@ -153,6 +153,7 @@ func (s *shop) problem(t *testing.T, text string) {
 // under makes calls with good tokens, in a header, while something happens, and counts those that fail.
 func (s *shop) under(t *testing.T, header func() string, happens func()) {
 	t.Helper()
+	const enough, patience = 20, 10 * time.Second // calls, and how long they may take
 	var sent, failed atomic.Int64
 	var last atomic.Pointer[string]
 	stop := make(chan struct{})
@@ -177,12 +178,15 @@ func (s *shop) under(t *testing.T, header func() string, happens func()) {
 		})
 	}
 	happens()
+	for end := time.Now().Add(patience); sent.Load() < enough && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // it may have happened in no time
+	}
 	close(stop)
 	callers.Wait()
 	if text := last.Load(); text != nil {
 		t.Errorf("of %d calls with good tokens %d failed, the last one with: %s", sent.Load(), failed.Load(), *text)
 	}
-	if sent.Load() < 20 {
+	if sent.Load() < enough {
 		t.Errorf("only %d calls were made", sent.Load())
 	}
 	t.Logf("%d calls with good tokens, %d failed", sent.Load(), failed.Load())
