@@ -47,12 +47,7 @@ var (
 // TestWhoCalls has a pod called from outside the mesh, calls from it, and calls of it to itself.
 func TestWhoCalls(t *testing.T) {
 	netns.Require(t)
-	if !netns.MapsUID(1337) {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("must run as root")
-		}
-		t.Skip("the agent must run as a user of its own, which takes root")
-	}
+	netns.RequireUID(t, 1337)
 	b := build(t)
 	for _, c := range []struct {
 		name, mode string

@@ -134,16 +134,11 @@ func (s *shop) eventually(t *testing.T, path, want string, headers ...string) {
 func (s *shop) problem(t *testing.T, text string) {
 	t.Helper()
 	edge.Eventually(t, "problems", func() error {
-		r, err := http.Get("http://" + s.Pages + "/debug/problemz")
+		body, err := serving.Page("http://" + s.Pages + "/debug/problemz")
 		if err != nil {
 			return err
 		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return err
-		}
-		if !strings.Contains(string(body), text) || text == "" && strings.Contains(string(body), "RequestAuthentication") {
+		if !strings.Contains(body, text) || text == "" && strings.Contains(body, "RequestAuthentication") {
 			return fmt.Errorf("%s; want %q", body, text)
 		}
 		return nil
@@ -196,16 +191,11 @@ func (s *shop) under(t *testing.T, header func() string, happens func()) {
 func (s *shop) synced(t *testing.T) {
 	t.Helper()
 	edge.Eventually(t, "the gateway is in sync", func() error {
-		r, err := http.Get("http://" + s.Pages + "/debug/syncz")
+		text, err := serving.Page("http://" + s.Pages + "/debug/syncz")
 		if err != nil {
 			return err
 		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return err
-		}
-		if text := string(body); !strings.Contains(text, "gateway") || strings.Contains(text, "STALE") || strings.Contains(text, "NOT_SENT") {
+		if !strings.Contains(text, "gateway") || strings.Contains(text, "STALE") || strings.Contains(text, "NOT_SENT") {
 			return errors.New(text)
 		}
 		return nil

@@ -84,9 +84,7 @@ func TestWithKubernetes(t *testing.T) { story(t, kubernetesPlane) }
 func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	netns.Require(t)
 	t.Parallel()
-	if !netns.MapsUID(proxyUID) {
-		t.Skip("the agent must run as a user of its own, which takes root")
-	}
+	netns.RequireUID(t, proxyUID)
 	network, err := netns.New(netns.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -58,6 +58,18 @@ func Require(t TB) {
 	}
 }
 
+// RequireUID skips a test in a world where no process can run as uid, or as [Require] fails it.
+func RequireUID(t TB, uid int) {
+	t.Helper()
+	switch {
+	case MapsUID(uid):
+	case os.Getenv("CI") == "true":
+		t.Fatal("must run as root")
+	default:
+		t.Skip("the agent must run as a user of its own, which takes root")
+	}
+}
+
 // MapsUID reports whether a process of this world can run as uid: in a user namespace made without help only 0 is.
 func MapsUID(uid int) bool {
 	return mapsUID(readFile("/proc/self/uid_map"), uid)

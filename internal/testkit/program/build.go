@@ -12,33 +12,11 @@ import (
 
 // Build builds a program and gives its path. It is called as its package; one in a folder "app" as the folder above.
 func Build(ctx context.Context, pkg string) (string, error) {
-	root, err := Root()
+	files, err := build(ctx, pkg)
 	if err != nil {
 		return "", err
 	}
-	if err := touchSources(root); err != nil {
-		return "", err
-	}
-	dir, err := cacheDir(root)
-	if err != nil {
-		return "", err
-	}
-	name := path.Base(pkg)
-	if name == "app" {
-		name = path.Base(path.Dir(pkg))
-	}
-	file := filepath.Join(dir, name)
-	unlock, err := Lock(filepath.Join(dir, ".lock"))
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", file, "./"+pkg) // it does nothing if nothing has changed
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
-	}
-	return file, nil
+	return files[0], nil
 }
 
 // Into builds programs and puts them into a directory, which is made if it is not there.
@@ -46,16 +24,51 @@ func Into(ctx context.Context, dir string, pkgs ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, pkg := range pkgs {
-		file, err := Build(ctx, pkg)
-		if err != nil {
-			return err
-		}
+	files, err := build(ctx, pkgs...)
+	if err != nil {
+		return err
+	}
+	for i, file := range files {
 		if err := place(file, filepath.Join(dir, filepath.Base(file))); err != nil {
-			return fmt.Errorf("put %s into its place: %w", pkg, err)
+			return fmt.Errorf("put %s into its place: %w", pkgs[i], err)
 		}
 	}
 	return nil
+}
+
+// build builds programs and gives their paths, in the order of the packages.
+func build(ctx context.Context, pkgs ...string) ([]string, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	if err := touchSources(root); err != nil {
+		return nil, err
+	}
+	dir, err := cacheDir(root)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := Lock(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var files []string
+	for _, pkg := range pkgs {
+		name := path.Base(pkg)
+		if name == "app" {
+			name = path.Base(path.Dir(pkg))
+		}
+		file := filepath.Join(dir, name)
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", file, "./"+pkg) // it does nothing if nothing has changed
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+		}
+		files = append(files, file)
+	}
+	return files, nil
 }
 
 // place makes a file another name, or where that cannot be a copy. A program that is built anew is another file.
