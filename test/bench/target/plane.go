@@ -85,6 +85,7 @@ func (p Plane) command(s Settings) (args, environment []string, err error) {
 		args = append(args, "--registries="+registries, "--ctrlz_port", "0", "--ctrlz_address", "127.0.0.1")
 		environment = append(environment, "ENABLE_CA_SERVER=false")
 	default:
+		environment = append(environment, "KUBECONFIG=") // the shell's own cluster has no part in it
 		registries := ""
 		if s.Kubeconfig != "" && s.ConfigDir == "" && s.ConfigSource == "" {
 			registries = "Kubernetes"
