@@ -51,6 +51,9 @@ func (t Target) Connect(address string, more ...grpc.DialOption) (*grpc.ClientCo
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}),
+		// Else gRPC asks name servers for a TXT record of its own before it connects, for as long as those take to answer: a machine
+		// that has the name in /etc/hosts may have none at all.
+		grpc.WithDisableServiceConfig(),
 		// Of several replicas behind one name not always the first.
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": true}}]}`),
 	}
