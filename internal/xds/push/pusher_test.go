@@ -71,8 +71,11 @@ type proxy struct {
 	took    map[string]bool // by content
 }
 
-func (f *fixture) connect(who *mesh.Proxy) *proxy {
-	x := &proxy{f: f, who: who, c: f.p.Connect(who, stream.Delta, "test"), has: map[string]map[string]string{}}
+func (f *fixture) connect(who *mesh.Proxy) *proxy { return f.join(who, "") }
+
+// join is connect for a proxy that refuses responses of a type.
+func (f *fixture) join(who *mesh.Proxy, nak string) *proxy {
+	x := &proxy{f: f, who: who, c: f.p.Connect(who, stream.Delta, "test"), has: map[string]map[string]string{}, nak: nak}
 	x.c.Request(stream.Request{TypeURL: api.ClusterType})
 	x.read()
 	x.watch()

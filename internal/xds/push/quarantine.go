@@ -117,12 +117,25 @@ func (p *Pusher) proven(c *Client, w *stream.World, types []string) {
 	if c.class == nil || c.class.world != w {
 		return
 	}
+	lifted := false
 	for _, pr := range c.class.producers {
 		if pr.trial.open() && slices.Contains(types, pr.gen.TypeURL) {
 			pr.trial.first, pr.trial.before = false, nil
 			p.count.trials.Add(-1)
+			lifted = pr.trial.lift() || lifted
 		}
 	}
+	if lifted {
+		p.metrics.Quarantined(len(p.quarantined()))
+	}
+}
+
+// lift ends the quarantine of what goes on being served, for a proxy has taken it: whoever refused it had reasons of its own. It
+// says whether there was any.
+func (t *trial) lift() bool {
+	before := len(t.kept)
+	maps.DeleteFunc(t.kept, func(_ string, q Quarantined) bool { return !q.Replaced && !q.Withheld })
+	return len(t.kept) < before
 }
 
 // keep puts what a client refused into quarantine, or else the EnvoyFilters that shaped it.

@@ -154,6 +154,23 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 	})
 }
 
+func TestWhatTheFirstRefusedAndTheNextTookIsNotInQuarantine(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		odd := f.join(pushtest.Proxy(0, "default"), "RDS")
+		if kept := f.p.Quarantine(); len(kept) != 1 {
+			t.Fatalf("in quarantine is %+v, want what the only proxy refuses", kept)
+		}
+		f.connect(pushtest.Proxy(1, "default"))
+		if kept := f.p.Quarantine(); len(kept) != 0 {
+			t.Errorf("in quarantine is %+v, which a proxy has taken", kept)
+		}
+		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
+			t.Errorf("nacks %+v, want one that stands", n)
+		}
+		f.want(odd.read())
+	})
+}
+
 func TestWhatIsGivenUpIsNotRefusedAnyMore(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, other := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
