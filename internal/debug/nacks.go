@@ -118,7 +118,7 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 }
 
 func (g nackGroups) note(n push.Nack, r push.Refused) {
-	e := g.entry(nackKey{n.TypeURL, r.Name, r.Version, n.Message}, n.Time, r.From)
+	e := g.entry(nackKey{n.TypeURL, r.Name, r.Version, n.Of(r.Name)}, n.Time, r.From)
 	e.proxies[name(n.Proxy)] = true
 	e.Times++
 	e.Standing = e.Standing || n.Standing

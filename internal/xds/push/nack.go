@@ -2,6 +2,7 @@ package push
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +59,21 @@ func (n *Nack) blamed() []Refused {
 		return n.Resources
 	}
 	return n.candidates
+}
+
+// Of gives what the message says of a resource. Envoy refuses several listeners with a line for each: "Error adding/updating
+// listener(s) NAME: why", then "NAME: why". A message of another form is about all that it names.
+func (n *Nack) Of(name string) string {
+	_, lines, ok := strings.Cut(n.Message, "listener(s) ")
+	if !ok {
+		return n.Message
+	}
+	for line := range strings.Lines(lines) {
+		if why, ok := strings.CutPrefix(line, name+": "); ok {
+			return strings.TrimSpace(why)
+		}
+	}
+	return n.Message
 }
 
 // nackLog keeps the last refusals.

@@ -24,7 +24,7 @@ type Quarantined struct {
 	TypeURL, Name, Version string
 	// Scope is the proxies that it was made for: the part of their Key that the generator asks about.
 	Scope view.Key
-	// Message is the error of the proxy that refused it first, verbatim, Since when that was.
+	// Message is what the proxy that refused it first said of it, Since when that was.
 	Message string
 	Since   time.Time
 	// Replaced says that they are served the version before it, Withheld that they are served none, for there was none.
@@ -168,11 +168,11 @@ func (p *Pusher) keep(c *Client, n Nack) {
 				pr.trial.kept = map[string]Quarantined{}
 			}
 			pr.trial.kept[r.Name] = Quarantined{
-				TypeURL: n.TypeURL, Name: r.Name, Version: r.Version, Scope: pr.scope, Message: n.Message, Since: n.Time,
+				TypeURL: n.TypeURL, Name: r.Name, Version: r.Version, Scope: pr.scope, Message: n.Of(r.Name), Since: n.Time,
 				Replaced: before != nil, Withheld: known && before == nil, From: r.From, instead: before,
 			}
 			kept = true
-			p.log.Warn("in quarantine: "+api.ShortType(n.TypeURL)+" "+r.Name, "from", r.From, "scope", pr.scope, "message", n.Message)
+			p.log.Warn("in quarantine: "+api.ShortType(n.TypeURL)+" "+r.Name, "from", r.From, "proxies", cl.key.Type, "namespace", cl.key.Namespace, "message", n.Of(r.Name))
 		}
 		if kept {
 			changed = true

@@ -50,9 +50,9 @@ func (p *Pusher) suspend(cl *class, n Nack, r Refused) bool {
 		}
 		p.suspended[x] = Quarantined{
 			TypeURL: n.TypeURL, Name: r.Name, Version: r.Version, Scope: view.Key{Type: x.proxies, Namespace: x.namespace},
-			Message: n.Message, Since: n.Time, Replaced: true, From: []config.Key{k},
+			Message: n.Of(r.Name), Since: n.Time, Replaced: true, From: []config.Key{k},
 		}
-		p.log.Warn("suspended: "+k.String(), "proxies", x.proxies, "namespace", x.namespace, "resource", r.Name, "message", n.Message)
+		p.log.Warn("suspended: "+k.String(), "proxies", x.proxies, "namespace", x.namespace, "resource", r.Name, "message", n.Of(r.Name))
 	}
 	return found
 }
