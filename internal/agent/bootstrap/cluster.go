@@ -16,6 +16,21 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
+// oneEndpoint is a STATIC cluster of one endpoint.
+func oneEndpoint(name string, address *corev3.Address) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:                 name,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		ConnectTimeout:       durationpb.New(time.Second),
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{
+			ClusterName: name,
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: address}},
+			}}}},
+		},
+	}
+}
+
 // clusterAt is a cluster of one address, host:port: STATIC if the host is an IP address, else resolved.
 func clusterAt(name, address string, f family) (*clusterv3.Cluster, error) {
 	host, text, err := net.SplitHostPort(address)
@@ -26,17 +41,7 @@ func clusterAt(name, address string, f family) (*clusterv3.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q: %q is not a port", address, text)
 	}
-	c := &clusterv3.Cluster{
-		Name:                 name,
-		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
-		ConnectTimeout:       durationpb.New(time.Second),
-		LoadAssignment: &endpointv3.ClusterLoadAssignment{
-			ClusterName: name,
-			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socketAddress(host, uint32(port))}},
-			}}}},
-		},
-	}
+	c := oneEndpoint(name, socketAddress(host, uint32(port)))
 	if _, err := netip.ParseAddr(host); err != nil {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
 		c.DnsLookupFamily = f.lookup
@@ -58,19 +63,7 @@ func localCluster(name string, port uint32, f family) *clusterv3.Cluster {
 
 // socketCluster is a cluster of gRPC at a Unix socket of the agent, or of another server beside Envoy.
 func socketCluster(name, path string) *clusterv3.Cluster {
-	c := &clusterv3.Cluster{
-		Name:                 name,
-		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
-		ConnectTimeout:       durationpb.New(time.Second),
-		LoadAssignment: &endpointv3.ClusterLoadAssignment{
-			ClusterName: name,
-			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: &corev3.Address{
-					Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}},
-				}}},
-			}}}},
-		},
-	}
+	c := oneEndpoint(name, &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}})
 	http2(c, nil, &corev3.Http2ProtocolOptions{})
 	return c
 }

@@ -4,5 +4,6 @@
 // Law: a name of which there is no secret is not answered. Envoy waits for it; an answer without it would have Envoy serve
 // without certificate.
 //
-// Start with [Server] in server.go; sotw.go and delta.go are the two forms of a stream, envoy.go is what is sent.
+// Start with [Server] and its serve in server.go; sotw.go and delta.go have what the two forms of a stream do differently, envoy.go what is
+// sent.
 package sds

@@ -1,14 +1,9 @@
 package sds
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -17,16 +12,6 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 )
-
-func sorted(have subscription) []string { return slices.Sorted(maps.Keys(have)) }
-
-// ended is how a stream ends whose client is gone.
-func ended(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
 
 // versionOf tells secrets apart. It is the same after a restart of the agent, when Envoy says what it still has.
 func versionOf(s secret.Secret) string {

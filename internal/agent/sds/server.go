@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
+	"strconv"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	secretv3 "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
@@ -57,6 +61,54 @@ func (s *Server) FetchSecrets(context.Context, *discoveryv3.DiscoveryRequest) (*
 	return nil, status.Error(codes.Unimplemented, "secrets are served as streams")
 }
 
+// stream is what a gRPC stream of either form can do: Q are its requests, R its responses.
+type stream[Q, R any] interface {
+	Context() context.Context
+	Recv() (Q, error)
+	Send(R) error
+}
+
+// form is what the two forms of a stream do each in its own way.
+type form[Q, R any] struct {
+	// take notes what a request says; nonce is that of the latest response, "" before the first.
+	take func(ctx context.Context, have subscription, request Q, nonce string) error
+	// response makes a response of secrets.
+	response func(secrets []*discoveryv3.Resource, nonce string) R
+}
+
+// serve answers a stream until its client is gone: with the secrets that it asks for, and with each of them that changes.
+func serve[Q, R any](s *Server, st stream[Q, R], f form[Q, R]) error {
+	ctx := st.Context()
+	requests, failed := received(ctx, st.Recv)
+	have := subscription{}
+	nonce, number := "", 0
+	for {
+		changed := s.o.Store.Changed() // before what is due is looked up: a change in between is seen in the next round
+		secrets, err := s.due(have)
+		if err != nil {
+			return err
+		}
+		if len(secrets) > 0 {
+			number++
+			nonce = strconv.Itoa(number)
+			if err := st.Send(f.response(secrets, nonce)); err != nil {
+				return err
+			}
+		}
+		select {
+		case r := <-requests:
+			if err := f.take(ctx, have, r, nonce); err != nil {
+				return err
+			}
+		case <-changed:
+		case err := <-failed:
+			return ended(err)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // received turns a stream's Recv into a channel, for as long as the context lasts. The error is the last thing that comes.
 func received[R any](ctx context.Context, recv func() (R, error)) (<-chan R, <-chan error) {
 	requests, failed := make(chan R), make(chan error, 1)
@@ -77,8 +129,18 @@ func received[R any](ctx context.Context, recv func() (R, error)) (<-chan R, <-c
 	return requests, failed
 }
 
+// ended is how a stream ends whose client is gone.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
 // subscription is what a stream has asked for: the version sent of each name, "" if none was yet.
 type subscription map[string]string
+
+func (have subscription) names() []string { return slices.Sorted(maps.Keys(have)) }
 
 func (s *Server) add(ctx context.Context, have subscription, name string) error {
 	if _, there := have[name]; !there && len(have) == maxNames {
@@ -92,7 +154,7 @@ func (s *Server) add(ctx context.Context, have subscription, name string) error 
 // due gives the secrets of the subscription that are others than those sent, and notes them as sent.
 func (s *Server) due(have subscription) ([]*discoveryv3.Resource, error) {
 	var list []*discoveryv3.Resource
-	for _, name := range sorted(have) {
+	for _, name := range have.names() {
 		v, ok := s.o.Store.Get(name)
 		if !ok {
 			continue
@@ -117,7 +179,7 @@ func (s *Server) due(have subscription) ([]*discoveryv3.Resource, error) {
 
 // refused notes that Envoy would not take what it was sent.
 func (s *Server) refused(have subscription, message string) {
-	names := sorted(have)
+	names := have.names()
 	if s.o.Failed != nil {
 		for _, name := range names {
 			s.o.Failed(name)
