@@ -7,6 +7,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestReplicasAgree runs several keepers of the same roots: one write is enough for all, and what others wrote meanwhile stays.
@@ -55,7 +57,7 @@ func TestAQuarrelIsSlow(t *testing.T) {
 		}
 		return m.Generation
 	}
-	within(t, func() error { // both have had their first writes
+	serving.Eventually(t, patience, "first writes", func() error { // both have had their first writes
 		if g := generation(); g < 2*writesAtOnce {
 			return fmt.Errorf("generation %d", g)
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/inject"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 func pod(name string, change func(*corev1.Pod)) *corev1.Pod {
@@ -50,7 +51,7 @@ func TestPodsAreInjected(t *testing.T) {
 		// The API server reads webhook configurations from a cache of its own.
 		var out *corev1.Pod
 		var err error
-		within(t, func() error {
+		serving.Eventually(t, patience, "injection answers", func() error {
 			out, err = f.client.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})
 			if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
 				return err
@@ -159,7 +160,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within(t, func() error {
+	serving.Eventually(t, patience, "a pod is admitted", func() error {
 		p := pod("typo", func(p *corev1.Pod) {
 			p.Annotations = map[string]string{"sidecar.istio.io/proxycpu": "1", "proxy.istio.io/config": "{concurency: 2, concurrency: 3}"}
 		})

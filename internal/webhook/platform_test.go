@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshpilot/meshpilot/internal/inject"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // TestUsersOfNamespaces has pods created where OpenShift says who may run there: the proxy runs as the last of the range, and what
@@ -44,7 +45,7 @@ func TestUsersOfNamespaces(t *testing.T) {
 			f.injection(t, ns, ns, "/inject")
 			f.trusted(t, ns)
 			var got *corev1.Pod
-			within(t, func() (err error) { // the API server trusts it a little later
+			serving.Eventually(t, patience, "a pod is admitted", func() (err error) { // the API server trusts it a little later
 				got, err = f.client.CoreV1().Pods(ns).Create(t.Context(), pod("p", nil), metav1.CreateOptions{})
 				return err
 			})
@@ -93,7 +94,7 @@ func TestNodesSayWhetherSidecarsAreNative(t *testing.T) {
 	}
 	says := func(name string, want bool) {
 		t.Helper()
-		within(t, func() error {
+		serving.Eventually(t, patience, "what the nodes can", func() error {
 			if got := n.Native(name); got != want {
 				return fmt.Errorf("%q: native %v", name, got)
 			}

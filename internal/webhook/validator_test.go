@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 func virtualServices() schema.GroupVersionResource {
@@ -104,7 +106,7 @@ func TestObjectsAreValidated(t *testing.T) {
 	})
 	t.Run("another certificate", func(t *testing.T) {
 		f.roots.rotate()
-		within(t, func() error {
+		serving.Eventually(t, patience, "the API server believes the new certificate", func() error {
 			u := object(t, strings.Replace(goodVirtualService, "good", "rotated", 1))
 			_, err := objects.Create(context.Background(), u, metav1.CreateOptions{})
 			return err

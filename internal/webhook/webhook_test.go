@@ -24,6 +24,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/obs"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/manifests"
 )
 
@@ -33,22 +34,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
 // patience bounds every wait for the API server.
 const patience = 15 * time.Second
-
-// within waits until something holds.
-func within(t *testing.T, holds func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %v", patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
 
 // roots are those of a certificate that changes.
 type roots struct {
@@ -193,7 +178,7 @@ func (f *fixture) injection(t *testing.T, name, namespace, path string) {
 // trusted waits until the API server trusts the current certificate for injection.
 func (f *fixture) trusted(t *testing.T, name string) {
 	t.Helper()
-	within(t, func() error {
+	serving.Eventually(t, patience, "the caBundle of the webhooks", func() error {
 		m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -234,7 +219,7 @@ func (f *fixture) validation(t *testing.T, name, namespace string) {
 // closed waits until validation fails closed.
 func (f *fixture) closed(t *testing.T, name string) {
 	t.Helper()
-	within(t, func() error {
+	serving.Eventually(t, patience, "validation fails closed", func() error {
 		v, err := f.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err

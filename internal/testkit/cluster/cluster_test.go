@@ -19,24 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/cluster/image"
 )
 
 var shared = NewShared(Options{})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
-
-// within asks until something holds.
-func within(t *testing.T, patience time.Duration, holds func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for err := holds(); err != nil; err = holds() {
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
 
 func TestRolesAreEnforced(t *testing.T) {
 	c := shared.Start(t)
@@ -65,7 +54,7 @@ func TestRolesAreEnforced(t *testing.T) {
 			t.Errorf("%s without rights lists pods: %v", name, err)
 		}
 		c.Grant(t, who.subject, list)
-		within(t, 5*time.Second, pods)
+		serving.Eventually(t, 5*time.Second, name+" with rights lists pods", pods)
 	}
 }
 
@@ -134,7 +123,7 @@ func TestFaults(t *testing.T) {
 	if err := c.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*time.Second, func() error { return ask(5 * time.Second) })
+	serving.Eventually(t, 10*time.Second, "the API server after its end", func() error { return ask(5 * time.Second) })
 	if err := c.PauseAPIServer(); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +133,7 @@ func TestFaults(t *testing.T) {
 	if err := c.ResumeAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*time.Second, func() error { return ask(5 * time.Second) })
+	serving.Eventually(t, 10*time.Second, "the API server after its pause", func() error { return ask(5 * time.Second) })
 }
 
 // What a program says when it cannot start is in the error, and nothing is left.
@@ -180,7 +169,7 @@ func running(t *testing.T) []string {
 func TestControllers(t *testing.T) {
 	c := Start(t, Options{Tier: Controllers, NoIstioKinds: true})
 	ns := c.Namespace(t, "controlled", nil)
-	within(t, 10*time.Second, func() error {
+	serving.Eventually(t, 10*time.Second, "the roots of a namespace", func() error {
 		_, err := c.Client(t).CoreV1().ConfigMaps(ns).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		return err
 	})
@@ -189,7 +178,7 @@ func TestControllers(t *testing.T) {
 	if err := namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 20*time.Second, func() error {
+	serving.Eventually(t, 20*time.Second, "the end of a namespace", func() error {
 		if _, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the namespace is still there (%w)", err)
 		}
@@ -231,7 +220,7 @@ spec:
 	}
 	var webs [2]*corev1.Pod
 	for i, c := range both {
-		within(t, 30*time.Second, func() (err error) {
+		serving.Eventually(t, 30*time.Second, "a Pod that is ready", func() (err error) {
 			webs[i], err = c.Client(t).CoreV1().Pods("default").Get(t.Context(), "web", metav1.GetOptions{})
 			if err == nil && (len(webs[i].Status.ContainerStatuses) == 0 || !webs[i].Status.ContainerStatuses[0].Ready) {
 				err = errors.New("the pod is not ready")

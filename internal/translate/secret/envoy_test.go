@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/server"
@@ -122,12 +124,8 @@ func newLab(t *testing.T, config string) *lab {
 // serve adds a listener that echoes, with the secrets of those names.
 func (l *lab) serve(name, certificate, trust string) {
 	l.t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	free.Close()
-	l.address[name] = free.Addr().String()
+	port := serving.FreePort(l.t)
+	l.address[name] = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	bySDS := func(name string) *tlsv3.SdsSecretConfig {
 		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)}, ResourceApiVersion: corev3.ApiVersion_V3,
@@ -140,7 +138,7 @@ func (l *lab) serve(name, certificate, trust string) {
 	}
 	r, err := resource.Encode(name, api.ListenerType, &listenerv3.Listener{
 		Name: name, Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(free.Addr().(*net.TCPAddr).Port)},
+			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{
 			TransportSocket: &corev3.TransportSocket{Name: "tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: l.packed(c)}},
