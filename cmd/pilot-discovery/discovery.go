@@ -122,6 +122,7 @@ func (e *environment) apply(o *discovery.Options) {
 	}
 	o.Remote.External = e.boolean("EXTERNAL_ISTIOD", false)
 	o.Remote.LocalSecrets = e.boolean("LOCAL_CLUSTER_SECRET_WATCHER", false)
+	o.Remote.IgnoreWorkloadEntries = !e.boolean("PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY", true)
 	o.Remote.NoCredentials = !e.boolean("PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER", true)
 	o.Remote.KeepGatewayNames = !e.boolean("RESOLVE_HOSTNAME_GATEWAYS", true)
 	o.Allocation.OnlyAsked = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/debug"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -15,6 +17,7 @@ import (
 	kuberegistry "github.com/meshpilot/meshpilot/internal/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/registry/namespaces"
 	"github.com/meshpilot/meshpilot/internal/registry/remote"
+	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
 	kubesource "github.com/meshpilot/meshpilot/internal/source/kube"
 )
 
@@ -30,6 +33,8 @@ type Remote struct {
 	LocalSecrets bool
 	// Namespace is where the Secrets are; empty: the control plane's. --clusterRegistriesNamespace.
 	Namespace string
+	// IgnoreWorkloadEntries has WorkloadEntries of remote clusters not read. PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY=false.
+	IgnoreWorkloadEntries bool
 	// External says that this control plane is that of remote clusters too which name it in the annotation
 	// topology.istio.io/controlPlaneClusters of their system namespace: see lookAfterClusters. EXTERNAL_ISTIOD.
 	External bool
@@ -68,15 +73,21 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 	return c, nil
 }
 
-// openCluster makes what reads a remote cluster: its services and workloads, and no rules.
+// openCluster makes what reads a remote cluster: its services and workloads, and no rules. Its WorkloadEntries are workloads. Roles by
+// which clusters were read before those were may not allow it: a cluster is in sync without them too.
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
+	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
+	if !o.Remote.IgnoreWorkloadEntries && !o.Registry.IgnoreWorkloadEntries {
+		kinds = append(kinds, api.WorkloadEntry)
+	}
 	source := kubesource.New(kubesource.Options{
-		Client: client, Name: "kubernetes/" + string(id), Kinds: append(kubesource.ServiceKinds(), kubesource.ClusterSetKinds()...),
+		Client: client, Name: "kubernetes/" + string(id), Kinds: kinds, Dispensable: []api.Kind{api.WorkloadEntry},
 		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics,
 	})
 	return remote.Parts{Source: source, Converters: []registry.Converter{
 		namespaces.New(namespaces.Options{}),
+		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace}),
 		s.clusterSets.note(id, kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
 			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,

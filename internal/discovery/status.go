@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/registry/ingress"
+	"github.com/meshpilot/meshpilot/internal/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/status"
 )
@@ -166,10 +167,11 @@ func (w *statusWriter) published(next *snapshot.Snapshot, d snapshot.Delta) {
 func (s *server) inUse(k config.Key) *config.Config { return s.current.Load().Config(k) }
 
 // problems gives everything that is known to be wrong with objects but for what proxies refuse, as of the snapshot that was looked
-// through last.
+// through last. Objects of other clusters are not written to, nor those that are named like them.
 func (w *statusWriter) problems() (snapshot uint64, list []config.Problem) {
 	snapshot = w.s.problems.seen.Load()
-	return snapshot, slices.Concat(w.s.problems.current(), w.s.current.Load().Problems(), w.inViews())
+	list = slices.Concat(w.s.problems.current(), w.s.current.Load().Problems(), w.inViews())
+	return snapshot, slices.DeleteFunc(list, remote.Elsewhere)
 }
 
 // inViews gives what comes up in Views of proxies. It is looked for anew once something has changed, and no more than a

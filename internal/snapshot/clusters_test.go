@@ -2,6 +2,7 @@ package snapshot_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -133,5 +134,59 @@ func TestGatewaysByName(t *testing.T) {
 	}
 	if s, _ := b.Apply(resolved(mesh.Upsert, "elb.example.com", "192.0.2.5")); !slices.Contains(s.Networks().All(), gateway("east", "east", "192.0.2.5", 15443)) {
 		t.Errorf("what is resolved again: %v", s.Networks().All())
+	}
+}
+
+// TestSelectionByCluster: a Kubernetes Service that several clusters have selects in each of them the WorkloadEntries that are there, by
+// that cluster's own definition, under the ports of the one that counts; a ServiceEntry selects those of all clusters.
+func TestSelectionByCluster(t *testing.T) {
+	key := mesh.ServiceKey{Namespace: "shop", Host: "web.shop.svc.cluster.local"}
+	entry := mesh.ServiceKey{Namespace: "shop", Host: "vms.example.com"}
+	service := func(cluster, app string, port mesh.Port) mesh.Event {
+		return mesh.Event{Service: mesh.Service{
+			ServiceKey: key, Provider: mesh.Kubernetes, Cluster: mesh.ClusterID(cluster), Resolution: mesh.Static, Ports: []mesh.Port{port},
+			Selector: map[string]string{"app": app}, SelectsWorkloadEntries: true,
+		}.Sealed()}
+	}
+	vm := func(cluster, app, address string) mesh.Event {
+		return mesh.Event{Workload: mesh.Workload{
+			Provider: mesh.External, Cluster: mesh.ClusterID(cluster), Namespace: "shop", Name: "vm-" + app, Addresses: []string{address},
+			Labels: map[string]string{"app": app, "vm": "yes"}, Ready: true,
+		}.Sealed()}
+	}
+	without := func(e mesh.Event) mesh.Event {
+		e.Op = mesh.Delete
+		return e
+	}
+	b := snapshot.NewBuilder(snapshot.Options{Cluster: "local"})
+	here, there := service("local", "web", mesh.Port{Name: "http", Number: 80, Target: 8080}), service("remote", "shop", mesh.Port{Name: "http", Number: 80, Target: 9090})
+	b.Apply(mesh.Event{Service: mesh.Service{
+		ServiceKey: entry, Provider: mesh.External, Cluster: "local", Resolution: mesh.Static, Ports: []mesh.Port{{Name: "tcp", Number: 7000}},
+		Selector: map[string]string{"vm": "yes"}, SelectsWorkloadEntries: true,
+	}.Sealed()})
+	for _, step := range []struct {
+		what  string
+		event mesh.Event
+		// endpoints of the Service and of the ServiceEntry
+		service, entry string
+	}{
+		{"only one cluster has it", here, "", ""},
+		{"a remote one that it would select", vm("remote", "web", "192.0.2.1"), "", "192.0.2.1:7000"},
+		{"one of its own", vm("local", "web", "192.0.2.2"), "http=192.0.2.2:8080", "192.0.2.1:7000 192.0.2.2:7000"},
+		{"the other cluster has it too", there, "http=192.0.2.2:8080", "192.0.2.1:7000 192.0.2.2:7000"},
+		{"one that is selected there", vm("remote", "shop", "192.0.2.3"), "http=192.0.2.2:8080 http=192.0.2.3:9090", "192.0.2.1:7000 192.0.2.2:7000 192.0.2.3:7000"},
+		{"the other definition selects others", service("remote", "web", mesh.Port{Name: "http", Number: 80}), "http=192.0.2.1:80 http=192.0.2.2:8080", "192.0.2.1:7000 192.0.2.2:7000 192.0.2.3:7000"},
+		{"the one that counts goes", without(here), "http=192.0.2.1:80", "192.0.2.1:7000 192.0.2.2:7000 192.0.2.3:7000"},
+		{"a workload goes", without(vm("remote", "web", "192.0.2.1")), "", "192.0.2.2:7000 192.0.2.3:7000"},
+	} {
+		s, _ := b.Apply(step.event)
+		_, _, endpoints, _ := outline(s, key)
+		if endpoints != step.service {
+			t.Errorf("%s: the Service has %q, want %q", step.what, endpoints, step.service)
+		}
+		_, _, endpoints, _ = outline(s, entry)
+		if endpoints = strings.ReplaceAll(endpoints, "tcp=", ""); endpoints != step.entry {
+			t.Errorf("%s: the ServiceEntry has %q, want %q", step.what, endpoints, step.entry)
+		}
 	}
 }

@@ -98,7 +98,7 @@ func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
 		}
 	}
 	all = append(all, e.entryEndpoints(svc)...)
-	all = append(all, e.workloads.endpoints(svc)...)
+	all = append(all, e.selectedEndpoints(svc)...)
 	if len(all) == 0 {
 		return nil
 	}
@@ -112,6 +112,24 @@ func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	networked := slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.Network != "" })
 	confined := slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.Confined })
 	return &EndpointSet{Service: k, Endpoints: all, Networked: networked, Confined: confined, Hash: mesh.HashEndpoints(all)}
+}
+
+// selectedEndpoints gives the workloads that a service selects by label. Where several clusters have a Kubernetes Service, each
+// of them selects its own.
+func (e *edit) selectedEndpoints(svc *mesh.Service) []*mesh.Endpoint {
+	if svc.Provider != mesh.Kubernetes {
+		return e.workloads.endpoints(svc)
+	}
+	var all []*mesh.Endpoint
+	for _, part := range e.claims.byKey[svc.ServiceKey] {
+		if part.Provider != mesh.Kubernetes {
+			continue
+		}
+		if list := e.workloads.endpoints(part); len(list) > 0 {
+			all = append(all, renamed(list, portNames(part, svc), svc)...)
+		}
+	}
+	return all
 }
 
 func compareEndpoints(a, b *mesh.Endpoint) int {

@@ -68,8 +68,12 @@ func (ws workloads) set(k workloadKey, w *mesh.Workload) {
 	ns[k] = w
 }
 
-// selects says whether the workload is an endpoint of the service by label.
+// selects says whether the workload is an endpoint of the service by label. A Kubernetes Service is the same in all clusters that have
+// it, and in each of them it selects what is there.
 func selects(s *mesh.Service, w *mesh.Workload) bool {
+	if s.Provider == mesh.Kubernetes && s.Cluster != w.Cluster {
+		return false
+	}
 	if w.Provider == mesh.Kubernetes && !s.SelectsPods || w.Provider != mesh.Kubernetes && !s.SelectsWorkloadEntries {
 		return false
 	}

@@ -141,8 +141,8 @@ func register(t *testing.T, in *kubernetes.Clientset, namespace, id string, kube
 func reader(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	c.Grant(t, cluster.ServiceAccount("default", name), rbacv1.PolicyRule{
-		APIGroups: []string{"", "discovery.k8s.io", "apiextensions.k8s.io", "multicluster.x-k8s.io"}, Verbs: []string{"get", "list", "watch"},
-		Resources: []string{"services", "pods", "nodes", "namespaces", "endpointslices", "customresourcedefinitions", "serviceexports", "serviceimports"},
+		APIGroups: []string{"", "discovery.k8s.io", "apiextensions.k8s.io", "multicluster.x-k8s.io", "networking.istio.io"}, Verbs: []string{"get", "list", "watch"},
+		Resources: []string{"services", "pods", "nodes", "namespaces", "endpointslices", "customresourcedefinitions", "serviceexports", "serviceimports", "workloadentries"},
 	}, rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
 	return kubeconfigOf(t, c, c.ServiceAccountConfig(t, "default", name))
 }

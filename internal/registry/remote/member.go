@@ -3,9 +3,11 @@ package remote
 import (
 	"context"
 	"crypto/sha256"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/registry"
@@ -113,6 +115,12 @@ func (m *member) convert(batch mesh.Batch) utterance {
 	return u
 }
 
+// originPrefix begins the Origin of Problems of remote clusters' objects.
+const originPrefix = "cluster "
+
+// Elsewhere says whether a Problem is one of an object of a remote cluster. Its Key may be that of an object of the config cluster too.
+func Elsewhere(p config.Problem) bool { return strings.HasPrefix(p.Origin, originPrefix) }
+
 // origin has Problems say which cluster they are of: their objects are not those of the config cluster.
 func (m *member) origin(e mesh.Event) mesh.Event {
 	if e.Problems == nil {
@@ -122,7 +130,7 @@ func (m *member) origin(e mesh.Event) mesh.Event {
 	told.List = nil
 	for _, p := range e.Problems.List {
 		if p.Origin == "" {
-			p.Origin = "cluster " + string(m.id)
+			p.Origin = originPrefix + string(m.id)
 		}
 		told.List = append(told.List, p)
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"istio.io/api/annotation"
+	"istio.io/api/label"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -25,6 +26,9 @@ type Options struct {
 	// TrustDomain is the first part of workload identities until Settings name another (MeshConfig.trustDomain);
 	// "cluster.local" if empty.
 	TrustDomain string
+	// SystemNamespace is the namespace whose label topology.istio.io/network names the network of what says none itself. It is empty
+	// for the cluster that config is read from: as in Istio, only in others do WorkloadEntries follow their cluster.
+	SystemNamespace string
 	// IgnorePods has ServiceEntries not select pods (PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
 	IgnorePods bool
 }
@@ -36,6 +40,7 @@ type Converter struct {
 	trustDomain string
 
 	mesh          *meshconfig.MeshConfig
+	network       mesh.Network // of the whole cluster, from the system namespace
 	networks      mesh.NetworkPlan
 	distributions map[string]string            // annotation networking.istio.io/traffic-distribution by namespace
 	namespaces    map[string]map[string]string // labels by namespace
@@ -170,6 +175,10 @@ func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.C
 	distribution, labels := "", map[string]string(nil)
 	if op == mesh.Upsert {
 		distribution, labels = namespace.Annotations[annotation.NetworkingTrafficDistribution.Name], namespace.Labels
+	}
+	if namespace.Name == c.options.SystemNamespace && c.network != mesh.Network(labels[label.TopologyNetwork.Name]) {
+		c.network = mesh.Network(labels[label.TopologyNetwork.Name])
+		out = c.again(out, func(config.Key) bool { return true })
 	}
 	changed := put(c.distributions, namespace.Name, distribution, distribution == "", distribution == c.distributions[namespace.Name])
 	relabelled := put(c.namespaces, namespace.Name, labels, len(labels) == 0, maps.Equal(labels, c.namespaces[namespace.Name]))

@@ -96,7 +96,7 @@ func (r *reader) usable(field string, entry *networking.WorkloadEntry, resolutio
 func (r *reader) endpoint(entry *networking.WorkloadEntry, labels map[string]string) mesh.Endpoint {
 	locality := localityOf(entry.GetLocality(), labels)
 	address := entry.GetAddress()
-	network := cmp.Or(mesh.Network(cmp.Or(entry.GetNetwork(), labels[label.TopologyNetwork.Name])), r.networks.Of(address))
+	network := cmp.Or(mesh.Network(cmp.Or(entry.GetNetwork(), labels[label.TopologyNetwork.Name])), r.network, r.networks.Of(address))
 	if ip, err := netip.ParseAddr(address); err == nil {
 		address = ip.String()
 	}

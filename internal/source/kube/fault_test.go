@@ -280,17 +280,21 @@ func TestFirstListRefused(t *testing.T) {
 	ns := c.Namespace(t, "refused", nil)
 	createServices(t, c.Client(t), ns, "a")
 	for _, test := range []struct {
-		refused string
-		kinds   []api.Kind
-		starts  bool
-	}{{"nodes", []api.Kind{api.Service, api.Node}, true}, {"services", []api.Kind{api.Service, api.Node}, false}} {
-		t.Run(test.refused, func(t *testing.T) {
+		name, refused      string
+		kinds, dispensable []api.Kind
+		starts             bool
+	}{
+		{"nodes", "nodes", []api.Kind{api.Service, api.Node}, nil, true},
+		{"pods, which are said to be dispensable", "pods", []api.Kind{api.Service, api.Pod}, []api.Kind{api.Pod}, true},
+		{"services", "services", []api.Kind{api.Service, api.Node}, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
 			f := front.New(t, c.Config())
 			f.Set(func(w http.ResponseWriter, r *http.Request) bool {
 				return strings.HasSuffix(r.URL.Path, "/"+test.refused) && front.Refuse(403)(w, r)
 			})
 			r := read(t, Options{
-				Client: newClient(t, f.Config()), Kinds: test.kinds, Namespaces: []string{ns}, Patience: 300 * time.Millisecond,
+				Client: newClient(t, f.Config()), Kinds: test.kinds, Dispensable: test.dispensable, Namespaces: []string{ns}, Patience: 300 * time.Millisecond,
 				Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
 			})
 			r.await("a Problem", func() bool { return r.has("the test says 403", "nothing was read yet") })

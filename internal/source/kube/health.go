@@ -64,7 +64,7 @@ func (s *store) waiting(impatient bool) []*shard {
 		case x.kind.Custom:
 			waits = x.installed && waits && !undefined // which kinds there are is not known before that
 		}
-		if waits && !(impatient && dispensable(x.kind.Kind)) {
+		if waits && !(impatient && (dispensable(x.kind.Kind) || slices.Contains(s.dispensable, x.kind.Kind))) {
 			list = append(list, x)
 		}
 	})

@@ -28,6 +28,8 @@ type Options struct {
 	// Patience is how long Synced waits for kinds without which a control plane may start; 20 s if zero. For the others it waits
 	// as long as it takes.
 	Patience time.Duration
+	// Dispensable are further kinds without which Synced may be said.
+	Dispensable []api.Kind
 	// Grace is how long a kind may fail before that is a Problem and logged; 3 s if zero. An API server that refuses is named at once.
 	Grace time.Duration
 	// Backoff and MaxBackoff bound the time between attempts; 200 ms and 10 s if zero.

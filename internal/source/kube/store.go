@@ -23,6 +23,8 @@ type store struct {
 	metrics  Metrics
 	clock    Clock
 	log      *slog.Logger
+	// dispensable are kinds that need not be waited for besides those that never need be.
+	dispensable []api.Kind
 
 	mu     sync.Mutex
 	shards []*shard // in the order of the table of kinds
@@ -41,7 +43,7 @@ type place struct {
 
 func newStore(o Options) *store {
 	s := &store{
-		name: o.Name, revision: o.Revision, doubt: o.Doubt, metrics: o.Metrics, clock: o.Clock, log: o.Logger,
+		name: o.Name, revision: o.Revision, doubt: o.Doubt, metrics: o.Metrics, clock: o.Clock, log: o.Logger, dispensable: o.Dispensable,
 		dirty: map[place]bool{}, changed: make(chan struct{}, 1),
 	}
 	all := func(list []string) []string {
