@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -66,7 +67,7 @@ func (s *server) newIssuers() (*issuers, error) {
 			Client: fetch.NewClient(fetch.Options{
 				Timeout: jwks.MaxTimeout, Loopback: o.Loopback, Blocked: o.Blocked, Roots: roots, Unverified: o.Unverified,
 			}),
-			Refresh: o.Refresh, Random: rand.Float64, Log: log,
+			Refresh: o.Refresh, Random: rand.Float64, Log: log, Memory: s.keyMemory(),
 			Fetched: func(err error) {
 				if err != nil {
 					m.KeyFetchFailures.Inc()
@@ -78,6 +79,21 @@ func (s *server) newIssuers() (*issuers, error) {
 	}
 	i.hold = jwks.NewHold(s.keySources, i.ask)
 	return i, nil
+}
+
+// issuerKeys names what has the keys of token issuers for the next run: a ConfigMap, or a file beside the authority's.
+const issuerKeys = "meshpilot-issuer-keys"
+
+// keyMemory gives where keys are kept; nil: nowhere.
+func (s *server) keyMemory() jwks.Memory {
+	switch dir := s.options.Authority.Dir; {
+	case s.client != nil:
+		return jwks.ConfigMap{Client: s.client.Kubernetes, Namespace: s.options.Namespace, Name: issuerKeys}
+	case dir != "":
+		return jwks.File{Path: filepath.Join(dir, issuerKeys+".json")}
+	default:
+		return nil
+	}
 }
 
 // keySources gives where an object asks for keys, nil if it is of another kind than those that do.

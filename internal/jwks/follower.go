@@ -19,6 +19,7 @@ type followers struct {
 	*Source
 	running *sync.WaitGroup
 	of      map[mesh.KeySource]*follower
+	before  map[mesh.KeySource]kept // what was got in a run before, and was not asked for yet
 }
 
 // follower keeps the keys of one place up to date.
@@ -27,6 +28,7 @@ type follower struct {
 	timeout atomic.Int64 // of an attempt, in nanoseconds; 0: as usual
 	stop    context.CancelFunc
 	set     mesh.KeySet // what was said of it, for whoever has followers
+	before  string      // keys of a run before, which are used if there are none now
 	idle    bool        // nobody asked for it at the last sweep
 }
 
@@ -48,6 +50,10 @@ func (f followers) follow(ctx context.Context) mesh.Batch {
 		}
 		followed, stop := context.WithCancel(ctx)
 		one := &follower{place: place, stop: stop, set: mesh.KeySet{Source: place}}
+		if k := f.before[place]; time.Since(k.At) < keepFor {
+			one.before = k.Text
+		}
+		delete(f.before, place)
 		one.timeout.Store(int64(wants[place]))
 		f.of[place] = one
 		f.running.Go(func() { f.run(followed, one) })
@@ -63,6 +69,9 @@ func comparePlaces(a, b mesh.KeySource) int {
 func (f followers) take(r result) mesh.Batch {
 	if f.of[r.of.place] != r.of {
 		return nil // swept meanwhile
+	}
+	if !r.at.IsZero() {
+		f.keeper.got(r.of.place, r.set.Text, r.at)
 	}
 	if r.of.set == r.set {
 		return nil
@@ -90,6 +99,7 @@ func (f followers) sweep(ctx context.Context) mesh.Batch {
 		if !wanted && one.idle {
 			one.stop()
 			delete(f.of, place)
+			f.keeper.forget(place)
 			batch = append(batch, gone(f.Name(), place))
 		}
 		one.idle = !wanted
@@ -104,11 +114,11 @@ func gone(from string, place mesh.KeySource) mesh.Event {
 // run fetches again and again until the context ends.
 func (s *Source) run(ctx context.Context, f *follower) {
 	at := reader{client: s.o.Client}
-	known, failures := mesh.KeySet{Source: f.place}, 0
+	known, failures := mesh.KeySet{Source: f.place, Text: f.before}, 0
 	told := make(chan struct{})
 	late := time.AfterFunc(firstWord, func() {
 		defer close(told)
-		s.send(ctx, result{f, mesh.KeySet{Source: f.place, Fault: "the keys have not been fetched yet"}})
+		s.send(ctx, result{of: f, set: mesh.KeySet{Source: f.place, Text: f.before, Fault: "the keys have not been fetched yet"}})
 	})
 	for {
 		text, err := s.attempt(ctx, f, &at)
@@ -119,8 +129,9 @@ func (s *Source) run(ctx context.Context, f *follower) {
 		if ctx.Err() != nil {
 			return
 		}
+		var got time.Time
 		if s.o.Fetched(err); err == nil {
-			known.Text, known.Fault, failures = text, "", 0
+			known.Text, known.Fault, failures, got = text, "", 0, time.Now()
 		} else {
 			level := slog.LevelDebug // one line for each sort of failure, however often it is tried again
 			if failures++; known.Fault != fault(err) {
@@ -129,7 +140,7 @@ func (s *Source) run(ctx context.Context, f *follower) {
 			known.Fault = fault(err)
 			s.o.Log.Log(ctx, level, "the keys of a token issuer could not be fetched", "from", f.place.String(), "failures", failures, "inUse", known.Text != "", "err", err)
 		}
-		s.send(ctx, result{f, known})
+		s.send(ctx, result{f, known, got})
 		select {
 		case <-time.After(s.pause(failures)):
 		case <-ctx.Done():

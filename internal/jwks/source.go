@@ -22,6 +22,8 @@ type Options struct {
 	// Random gives numbers in [0, 1), by which replicas and places are kept apart in time.
 	Random func() float64
 	Log    *slog.Logger
+	// Memory, if set, has the keys from before, for places that cannot be reached when this begins.
+	Memory Memory
 	// Fetched, if set, is told of each attempt.
 	Fetched func(err error)
 }
@@ -51,6 +53,7 @@ type Source struct {
 	wake    chan struct{} // holds one token when Set was called
 	results chan result
 	slots   chan struct{} // one for each attempt under way
+	keeper  *keeper
 
 	mu    sync.Mutex
 	wants map[mesh.KeySource]time.Duration
@@ -62,6 +65,7 @@ type Source struct {
 type result struct {
 	of  *follower
 	set mesh.KeySet
+	at  time.Time // when the keys were got, zero if they were not
 }
 
 var _ source.Source = (*Source)(nil)
@@ -79,7 +83,7 @@ func New(o Options) *Source {
 	}
 	return &Source{
 		o: o, wake: make(chan struct{}, 1), results: make(chan result), slots: make(chan struct{}, atOnce),
-		known: map[mesh.KeySource]*mesh.KeySet{}, sent: make(chan struct{}),
+		known: map[mesh.KeySource]*mesh.KeySet{}, sent: make(chan struct{}), keeper: newKeeper(o.Memory, o.Log),
 	}
 }
 
@@ -103,7 +107,8 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	f := followers{Source: s, running: &running, of: map[mesh.KeySource]*follower{}}
+	f := followers{Source: s, running: &running, of: map[mesh.KeySource]*follower{}, before: s.keeper.load(ctx)}
+	running.Go(func() { s.keeper.run(ctx) })
 	sweep := time.NewTicker(linger)
 	defer sweep.Stop()
 	batch := mesh.Batch{{Op: mesh.Synced, Source: s.Name()}}

@@ -84,9 +84,16 @@ type world struct {
 
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
+	inWorldWith(t, nil, func() {}, test)
+}
+
+// inWorldWith has a Memory too, which is filled on the clock of the test.
+func inWorldWith(t *testing.T, m Memory, before func(), test func(t *testing.T, w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		before()
 		w := &world{server: &server{pages: map[string]string{}, began: time.Now()}, said: map[mesh.KeySource]mesh.KeySet{}}
-		w.Source = New(Options{Client: &http.Client{Transport: w.server}, Random: func() float64 { return 0 }})
+		w.Source = New(Options{Client: &http.Client{Transport: w.server}, Random: func() float64 { return 0 }, Memory: m})
 		ctx, cancel := context.WithCancel(t.Context())
 		out, done := make(chan mesh.Batch), make(chan error)
 		go func() { done <- w.Run(ctx, out) }()

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +61,7 @@ type shop struct {
 	*edge.Edge
 	port int
 	keys *publisher
+	kept string // the file that has keys for the next control plane
 }
 
 const shopText = `
@@ -93,8 +96,9 @@ spec: {selector: {matchLabels: {istio: ingressgateway}}, jwtRules: [{issuer: a.e
 func openShop(t *testing.T) *shop {
 	t.Helper()
 	keys := newPublisher(t)
-	e := edge.Start(t, edge.Options{Env: []string{"MESHPILOT_JWKS_LOOPBACK=true", "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL=200ms"}})
-	s := &shop{Edge: e, port: serving.FreePort(t), keys: keys}
+	kept := t.TempDir()
+	e := edge.Start(t, edge.Options{Flags: []string{"--caDir", kept}, Env: []string{"MESHPILOT_JWKS_LOOPBACK=true", "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL=200ms"}})
+	s := &shop{Edge: e, port: serving.FreePort(t), keys: keys, kept: filepath.Join(kept, "meshpilot-issuer-keys.json")}
 	e.Write("shop.yaml", fmt.Sprintf(shopText, s.port, keys.URL))
 	return s
 }
@@ -308,6 +312,22 @@ func TestKeysOverTime(t *testing.T) {
 		s.under(t, func() string { return bearer(good)[0] }, func() {
 			s.problem(t, "the server cannot be reached, or must not be: the last good keys stay in use")
 		})
+	})
+	t.Run("the control plane is started anew meanwhile", func(t *testing.T) {
+		edge.Eventually(t, "keys are kept", func() error {
+			if text, err := os.ReadFile(s.kept); err != nil || !strings.Contains(string(text), a.kid) {
+				return fmt.Errorf("%s, %w", text, err)
+			}
+			return nil
+		})
+		s.under(t, func() string { return bearer(good)[0] }, func() {
+			s.Restart()
+			s.synced(t)
+			s.problem(t, "the server cannot be reached, or must not be: the last good keys stay in use")
+		})
+		if err := s.says(http.DefaultClient, "/", "401", bearer(newIssuer(t, a.name, a.kid).token(nil))...); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
