@@ -26,7 +26,9 @@ type Options struct {
 	Analysis func() []config.Problem
 	// Conflicts gives what services and rules do not get in one View because others have it; nil: nothing.
 	Conflicts func(v *view.View) []config.Problem
-	Proxies   Proxies
+	// Unserved gives what a proxy of a View does not get of what objects ask, by the names that it has asked for of a type; nil: nothing.
+	Unserved func(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem
+	Proxies  Proxies
 	// Push asks for a push to all proxies of all they have (adsz?push=true).
 	Push func()
 	// Disconnect ends a stream by its ID, and says whether there was one. nil: there is no such page

@@ -47,7 +47,10 @@ func (p *Pages) problemz(q question) (answer, error) {
 }
 
 // FoundInViews gives what comes up in the Views of connected proxies, sorted. It builds each of them: that takes its time.
-func (p *Pages) FoundInViews() []config.Problem { return p.conflicts(p.Proxies.Connections()) }
+func (p *Pages) FoundInViews() []config.Problem {
+	list := p.Proxies.Connections()
+	return slices.Concat(p.conflicts(list), p.unserved(list))
+}
 
 // Refusals gives what proxies refuse now, as Problems of the objects that the resources came from.
 func (p *Pages) Refusals() []config.Problem { return p.refusals() }
@@ -61,7 +64,7 @@ type problems struct {
 
 func (p *Pages) problems(list []push.Connection) problems {
 	conflicts := p.conflicts(list)
-	all := slices.Concat(p.Snapshot().Problems(), conflicts, p.refusals())
+	all := slices.Concat(p.Snapshot().Problems(), conflicts, p.unserved(list), p.refusals())
 	if p.Analysis != nil {
 		all = append(all, p.Analysis()...)
 	}
@@ -85,6 +88,22 @@ func (p *Pages) conflicts(list []push.Connection) []config.Problem {
 		if !seen[k] {
 			seen[k] = true
 			out = append(out, p.Conflicts(view.Build(s, k))...)
+		}
+	}
+	slices.SortFunc(out, config.Problem.Compare)
+	return slices.Compact(out)
+}
+
+// unserved gives what connected proxies do not get of what objects ask, sorted, each once.
+func (p *Pages) unserved(list []push.Connection) []config.Problem {
+	if p.Unserved == nil {
+		return nil
+	}
+	s := p.Snapshot()
+	var out []config.Problem
+	for _, c := range list {
+		if k := view.KeyFor(s, c.Proxy); k.Proxyless {
+			out = append(out, p.Unserved(view.Build(s, k), c.Proxy, c.Asked)...)
 		}
 	}
 	slices.SortFunc(out, config.Problem.Compare)

@@ -59,6 +59,9 @@ type Table struct {
 	Computed map[string]func() uint64
 	// Conflicts gives what services and rules do not get in one View because others have it.
 	Conflicts func(v *view.View) []config.Problem
+	// Unserved gives what a gRPC application without a proxy does not get of what objects ask, by its View and the names that it has
+	// asked for of a type; nothing for others.
+	Unserved func(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem
 }
 
 // Options are how generators work.
@@ -108,6 +111,7 @@ func NewTable(o Options) *Table {
 	}
 	return &Table{
 		Generators: slices.Concat(forEnvoy, proxyless(applications, e), forAgents),
+		Unserved:   applications.Problems,
 		Conflicts:  func(v *view.View) []config.Problem { return append(listeners.Problems(v), p.problems(v)...) },
 		Computed: map[string]func() uint64{
 			api.ClusterType:     clusters.Computed,

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"istio.io/api/label"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/api"
@@ -82,6 +83,8 @@ type Key struct {
 	// by commas: it names what its servers are configured by after them.
 	Proxyless bool
 	Addresses string
+	// CalledWithTLS says that proxies call such an application with mutual TLS: its workload has the label that says so.
+	CalledWithTLS bool
 }
 
 // KeyFor gives the Key of a proxy. It costs little: no services are listed but the selecting ones of one namespace.
@@ -121,7 +124,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		}
 	}
 	if p.Metadata.Generator == generatorGRPC {
-		k.proxyless(p)
+		k.proxyless(p, labels)
 	}
 	if p.Type == mesh.RouterProxy {
 		k.Gateway = gatewayKeyFor(s, p, labels)
@@ -145,8 +148,8 @@ func hasFilterChain(p *mesh.Proxy) bool {
 const generatorGRPC = "grpc"
 
 // proxyless makes the Key that of a gRPC application, of which patches of Envoy's configuration, plugins and telemetry are no matter.
-func (k *Key) proxyless(p *mesh.Proxy) {
-	k.Proxyless = true
+func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
+	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
 	k.Patches, k.Telemetry, k.Own, k.LogService = snapshot.PatchNames{}, snapshot.TelemetryKeys{}, "", false
 	k.Plugins = snapshot.PluginNames{}
 	var list []string

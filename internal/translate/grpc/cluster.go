@@ -24,8 +24,12 @@ func reduceCluster(of *resource.Resource) *reduced {
 		// Of Envoy's policies all implementations of gRPC have two.
 		LbPolicy: clusterv3.Cluster_ROUND_ROBIN, TransportSocket: reduceTransport(c.GetTransportSocket()),
 	}
-	if c.GetLbPolicy() == clusterv3.Cluster_RING_HASH {
+	switch c.GetLbPolicy() {
+	case clusterv3.Cluster_RING_HASH:
 		out.LbPolicy, out.LbConfig = c.GetLbPolicy(), c.GetLbConfig()
+	case clusterv3.Cluster_MAGLEV: // what is hashed by is the same
+		out.LbPolicy = clusterv3.Cluster_RING_HASH
+	default:
 	}
 	return keep(of, encode(out.Name, of.TypeURL, out))
 }

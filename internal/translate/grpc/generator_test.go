@@ -77,18 +77,17 @@ endpoints:
 func TestPolicyFailsClosed(t *testing.T) {
 	always, never := permission(true), permission(false)
 	template := read(t, new(rbacv3.Permission), "uriTemplate: {name: x}")
-	token := &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: new(rbacv3.SourcedMetadata)}}
+	others := &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: new(rbacv3.SourcedMetadata)}}
 	not := func(p *rbacv3.Permission) *rbacv3.Permission {
 		return &rbacv3.Permission{Rule: &rbacv3.Permission_NotRule{NotRule: p}}
 	}
 	port := read(t, new(rbacv3.Permission), "destinationPort: 80")
 	scheme := read(t, new(rbacv3.Permission), "header: {name: ':Scheme', presentMatch: true}")
 	for name, test := range map[string]struct{ in, allow, deny *rbacv3.Permission }{
-		"known":        {port, port, port},
-		"unknown":      {template, never, always},
-		"its negation": {not(template), not(always), not(never)},
-		"of a token":   {token, never, never},
-		"no token":     {not(token), not(never), not(never)},
+		"known":                         {port, port, port},
+		"unknown":                       {template, never, always},
+		"its negation":                  {not(template), not(always), not(never)},
+		"of a filter that is not there": {others, never, always},
 		"a header that gRPC refuses": {
 			read(t, new(rbacv3.Permission), "andRules: {rules: [{destinationPort: 80}, {header: {name: grpc-timeout, presentMatch: true}}]}"),
 			&rbacv3.Permission{Rule: &rbacv3.Permission_AndRules{AndRules: &rbacv3.Permission_Set{Rules: []*rbacv3.Permission{port, never}}}},
@@ -97,10 +96,65 @@ func TestPolicyFailsClosed(t *testing.T) {
 		"in any case": {scheme, never, always},
 	} {
 		for action, want := range map[rbacv3.RBAC_Action]*rbacv3.Permission{rbacv3.RBAC_ALLOW: test.allow, rbacv3.RBAC_DENY: test.deny} {
-			out := reduceRules(&rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{"p": {Permissions: []*rbacv3.Permission{test.in}}}})
+			out := reduceRules(&rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{"p": {Permissions: []*rbacv3.Permission{test.in}}}}, false)
 			if diff := cmp.Diff(want, out.GetPolicies()["p"].GetPermissions()[0], protocmp.Transform()); diff != "" {
 				t.Errorf("%s, %v (-want +got):\n%s", name, action, diff)
 			}
+		}
+	}
+}
+
+// TestTokensFailClosed: where a RequestAuthentication would have tokens read, what is said of them is not known; else there are none.
+func TestTokensFailClosed(t *testing.T) {
+	always, never := principal(true), principal(false)
+	token := &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: new(rbacv3.SourcedMetadata)}}
+	not := func(p *rbacv3.Principal) *rbacv3.Principal {
+		return &rbacv3.Principal{Identifier: &rbacv3.Principal_NotId{NotId: p}}
+	}
+	for name, test := range map[string]struct {
+		in          *rbacv3.Principal
+		tokens      bool
+		allow, deny *rbacv3.Principal
+	}{
+		"a token":             {token, true, never, always},
+		"no token":            {not(token), true, not(always), not(never)},
+		"a token, none read":  {token, false, never, never},
+		"no token, none read": {not(token), false, not(never), not(never)},
+	} {
+		for action, want := range map[rbacv3.RBAC_Action]*rbacv3.Principal{rbacv3.RBAC_ALLOW: test.allow, rbacv3.RBAC_DENY: test.deny} {
+			out := reduceRules(&rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{"p": {Principals: []*rbacv3.Principal{test.in}}}}, test.tokens)
+			if diff := cmp.Diff(want, out.GetPolicies()["p"].GetPrincipals()[0], protocmp.Transform()); diff != "" {
+				t.Errorf("%s, %v (-want +got):\n%s", name, action, diff)
+			}
+		}
+	}
+}
+
+// TestMatch: what all calls of gRPC share is decided, what a proxy would have found out is not taken for met.
+func TestMatch(t *testing.T) {
+	for in, want := range map[string]string{
+		"{prefix: /, headers: [{name: a, stringMatch: {exact: b}}]}":                                              "{prefix: /, headers: [{name: a, stringMatch: {exact: b}}]}",
+		"{prefix: /, headers: [{name: ':method', stringMatch: {exact: POST}}]}":                                   "{prefix: /}",
+		"{prefix: /, headers: [{name: ':Method', stringMatch: {prefix: po, ignoreCase: true}}]}":                  "{prefix: /}",
+		"{prefix: /, headers: [{name: ':method', stringMatch: {safeRegex: {regex: 'P.*'}}}]}":                     "{prefix: /}",
+		"{prefix: /, headers: [{name: ':method', stringMatch: {safeRegex: {regex: P}}}]}":                         "",
+		"{prefix: /, headers: [{name: ':method', stringMatch: {exact: GET}}]}":                                    "",
+		"{prefix: /, headers: [{name: ':method', stringMatch: {exact: GET}, invertMatch: true}]}":                 "{prefix: /}",
+		"{prefix: /, headers: [{name: ':scheme', presentMatch: true}]}":                                           "{prefix: /}",
+		"{prefix: /, headers: [{name: ':scheme', stringMatch: {exact: https}}]}":                                  "",
+		"{path: /a, queryParameters: [{name: a, presentMatch: true}]}":                                            "",
+		"{path: /a, dynamicMetadata: [{filter: a, path: [{key: b}], value: {presentMatch: true}}]}":               "",
+		"{path: /a, dynamicMetadata: [{filter: a, path: [{key: b}], value: {presentMatch: true}, invert: true}]}": "{path: /a}",
+	} {
+		got := reduceMatch(read(t, new(routev3.RouteMatch), in))
+		if want == "" {
+			if got != nil {
+				t.Errorf("%s became %v", in, got)
+			}
+			continue
+		}
+		if diff := cmp.Diff(read(t, new(routev3.RouteMatch), want), got, protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", in, diff)
 		}
 	}
 }
@@ -269,6 +323,11 @@ func TestServers(t *testing.T) {
 		if err := h.GetHttpFilters()[0].GetTypedConfig().UnmarshalTo(r); err != nil || r.GetRules().GetAction() != rbacv3.RBAC_DENY || r.GetShadowRules() != nil {
 			t.Errorf("the first filter is %v, %v", r, err)
 		}
+	}
+	g, v = newView(t, strings.Replace(application, "app: echo", "app: echo, security.istio.io/tlsMode: istio", 1))
+	l := new(listenerv3.Listener)
+	if named(t, g.Servers(v), "xds.istio.io/grpc/lds/inbound/10.9.9.9:9090", l); l.GetFilterChains()[0].GetTransportSocket() == nil {
+		t.Error("proxies call with TLS whom the label says to take it, and it does not")
 	}
 	g, v = newView(t, "{namespace: default, labels: {app: client}, generator: grpc}")
 	if list := g.Servers(v); list != nil {

@@ -37,7 +37,9 @@ func reduceRoute(in routeInput) *reduced {
 		h := c.GetVirtualHosts()[0]
 		host := &routev3.VirtualHost{Name: h.GetName(), Domains: []string{"*"}, TypedPerFilterConfig: faults(h.GetTypedPerFilterConfig())}
 		for _, r := range h.GetRoutes() {
-			host.Routes = append(host.Routes, reduceAction(r))
+			if m := reduceMatch(r.GetMatch()); m != nil {
+				host.Routes = append(host.Routes, reduceAction(r, m))
+			}
 		}
 		out.VirtualHosts = append(out.VirtualHosts, host)
 	}
@@ -47,9 +49,9 @@ func reduceRoute(in routeInput) *reduced {
 }
 
 // reduceAction gives a route with what gRPC does. Redirects and answers of the proxy's own stay: gRPC ends calls that match them.
-func reduceAction(r *routev3.Route) *routev3.Route {
+func reduceAction(r *routev3.Route, m *routev3.RouteMatch) *routev3.Route {
 	out := &routev3.Route{
-		Name: r.GetName(), Match: r.GetMatch(), Action: r.GetAction(), Metadata: r.GetMetadata(), TypedPerFilterConfig: faults(r.GetTypedPerFilterConfig()),
+		Name: r.GetName(), Match: m, Action: r.GetAction(), Metadata: r.GetMetadata(), TypedPerFilterConfig: faults(r.GetTypedPerFilterConfig()),
 	}
 	a := r.GetRoute()
 	if a == nil {

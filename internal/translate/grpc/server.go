@@ -37,13 +37,15 @@ type serverInput struct {
 	// mutual says that clients must have certificates of the mesh.
 	mutual bool
 	policy *authorization.Authorization
+	// tokens says that tokens of requests are to be read, which they are not.
+	tokens bool
 	from   memo.List[config.Key]
 }
 
 // Servers gives the listeners of the ports that the applications serve, at each address where a server may say that it listens.
 //
-// Under PERMISSIVE a server takes what comes in the clear: gRPC cannot tell TLS from what is not, and clients call with TLS only who
-// says that it takes it.
+// gRPC's servers cannot take both TLS and what comes in the clear. Under PERMISSIVE they take the one that proxies call them with, as
+// the workload's label security.istio.io/tlsMode says.
 func (g *Generator) Servers(v *view.View) []*resource.Resource {
 	if len(v.Inbound) == 0 {
 		return nil
@@ -59,7 +61,9 @@ func (g *Generator) Servers(v *view.View) []*resource.Resource {
 		if i > 0 && v.Inbound[i-1].TargetPort == in.TargetPort {
 			continue // they are sorted by it, and the listener is the same
 		}
-		s := serverInput{port: in.TargetPort, policy: policy, mutual: modes.At(in.TargetPort) == security.PeerAuthentication_MutualTLS_STRICT}
+		mode := modes.At(in.TargetPort)
+		s := serverInput{port: in.TargetPort, policy: policy, tokens: v.Key.Policies.Authentication != "", mutual: mode == security.PeerAuthentication_MutualTLS_STRICT ||
+			mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.CalledWithTLS}
 		s.from = memo.ListOf(append(in.Service.AppendObjects(nil), modes.From...))
 		for _, s.address = range addresses {
 			list = append(list, g.servers.Do(s, serverListener))
@@ -89,7 +93,7 @@ func serverListener(in serverInput) *resource.Resource {
 	chain := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{{
 		Name: "inbound-hcm" + strconv.FormatUint(uint64(in.port), 10),
 		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(&hcmv3.HttpConnectionManager{
-			HttpFilters: append(policies(in.policy.HTTP), filter(routerFilter, new(routerv3.Router))),
+			HttpFilters: append(policies(in.policy.HTTP, in.tokens), filter(routerFilter, new(routerv3.Router))),
 			RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
 				Name: "inbound", VirtualHosts: []*routev3.VirtualHost{{Name: "inbound", Domains: []string{"*"}, Routes: []*routev3.Route{{
 					Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{}}, Action: new(routev3.Route_NonForwardingAction),

@@ -51,6 +51,16 @@ func (w Watch) Resources() []*resource.Resource {
 	return list
 }
 
+// Asked gives the names of a type that the stream has asked for, sorted. The list must not be changed.
+func (c Connection) Asked(typeURL string) []string {
+	for _, w := range c.Types {
+		if w.TypeURL == typeURL {
+			return w.Names
+		}
+	}
+	return nil
+}
+
 // Connections gives the state of every open stream, sorted by ID.
 func (p *Pusher) Connections() []Connection {
 	p.mu.Lock()

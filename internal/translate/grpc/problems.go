@@ -1,0 +1,117 @@
+package grpc
+
+import (
+	"slices"
+
+	extensions "istio.io/api/extensions/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+	telemetryapi "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// Problems gives what an application does not get of the objects that it is given anything of, sorted, as Warnings without Origin. asked
+// gives the names of a type that it has asked for: of rules for others' calls nothing is told.
+func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem {
+	if !v.Key.Proxyless {
+		return nil
+	}
+	var list []config.Problem
+	for k := range g.shaping(v, asked) {
+		c := v.Snapshot.Config(k)
+		if c == nil {
+			continue
+		}
+		switch k.Kind {
+		case api.VirtualService:
+			list = append(list, unservedRoutes(k, config.Spec[*networking.VirtualService](c))...)
+		case api.DestinationRule:
+			list = append(list, unservedDestination(k, config.Spec[*networking.DestinationRule](c))...)
+		}
+	}
+	if len(v.Inbound) > 0 {
+		list = slices.Concat(list, policyProblems(v), g.authorizations.For(v).Problems)
+	}
+	list = append(list, selecting(v, p)...)
+	slices.SortFunc(list, config.Problem.Compare)
+	return slices.Compact(list)
+}
+
+// shaping gives the objects that the application's routes and clusters are of.
+func (g *Generator) shaping(v *view.View, asked func(typeURL string) []string) map[config.Key]bool {
+	keys := map[config.Key]bool{}
+	note := func(r *resource.Resource) {
+		if r != nil {
+			for _, k := range r.From {
+				keys[k] = true
+			}
+		}
+	}
+	for _, name := range asked(api.RouteType) {
+		note(g.Route(v, name))
+	}
+	names := asked(api.ClusterType)
+	if len(names) == 0 {
+		return keys
+	}
+	for _, r := range g.Clusters(v) {
+		if slices.Contains(names, r.Name) {
+			note(r)
+		}
+	}
+	return keys
+}
+
+// policyProblems tells of policies for who may call.
+func policyProblems(v *view.View) []config.Problem {
+	var list []config.Problem
+	names := v.Key.Policies
+	for _, c := range v.Snapshot.Policies(api.RequestAuthentication, names.Authentication) {
+		r := &report{key: c.Key}
+		r.add("spec", "they read no tokens: none is refused for being wrong, and what policies say of tokens is not known")
+		list = append(list, r.list...)
+	}
+	for _, c := range v.Snapshot.Policies(api.AuthorizationPolicy, names.Authorization) {
+		list = append(list, unservedPolicy(c, names.Authentication != "")...)
+	}
+	return list
+}
+
+// selecting tells of objects for proxies that choose the application by its labels. Of those for the whole mesh or a namespace, which
+// has others too, nothing is told.
+func selecting(v *view.View, p *mesh.Proxy) []config.Problem {
+	s := v.Snapshot
+	patched := snapshot.Patched{
+		Type: p.Type, Namespace: p.Namespace, Labels: view.Labels(s, p), Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
+	}
+	var list []config.Problem
+	tell := func(c *config.Config, field string, selects bool) {
+		if r := (&report{key: c.Key}); selects {
+			r.add(field, "it selects some, and does nothing for them: there is no Envoy")
+			list = append(list, r.list...)
+		}
+	}
+	patches := s.PatchNames(patched)
+	for _, c := range s.Configs(api.EnvoyFilter) {
+		if patches.Has(c.Key) {
+			f := config.Spec[*networking.EnvoyFilter](c)
+			tell(c, "spec.workloadSelector", len(f.GetWorkloadSelector().GetLabels()) > 0)
+		}
+	}
+	if c := s.Config(s.TelemetryKeys(patched).Workload); c != nil {
+		tell(c, "spec.selector", len(config.Spec[*telemetryapi.Telemetry](c).GetSelector().GetMatchLabels()) > 0)
+	}
+	for _, c := range s.Plugins(s.PluginNames(patched)) {
+		if c.Kind == api.WasmPlugin {
+			tell(c, "spec.selector", len(config.Spec[*extensions.WasmPlugin](c).GetSelector().GetMatchLabels()) > 0)
+			continue
+		}
+		tell(c, "spec.selector", len(config.Spec[*extensions.TrafficExtension](c).GetSelector().GetMatchLabels()) > 0)
+	}
+	return list
+}

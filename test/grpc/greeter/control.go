@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	xdscreds "google.golang.org/grpc/credentials/xds"
+)
+
+// controller takes requests for calls:
+//
+//	GET  /ready                          200 once the server serves
+//	POST /calls?target=T&count=N         makes N calls, one after the other; header=NAME:VALUE goes with each
+//	POST /load?target=T&rate=R           calls R times a second from now on
+//	GET  /load?target=T                  says what became of these calls until now
+//	POST /load?target=T&rate=0           ends that, and says it
+type controller struct {
+	xds   bool
+	ready atomic.Bool
+
+	mu      sync.Mutex
+	clients map[string]*grpc.ClientConn // by target
+	loads   map[string]*load            // by target
+}
+
+func newController(xds bool) *controller {
+	return &controller{xds: xds, clients: map[string]*grpc.ClientConn{}, loads: map[string]*load{}}
+}
+
+func (c *controller) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.loads {
+		l.stop()
+	}
+	for _, client := range c.clients {
+		_ = client.Close()
+	}
+}
+
+func (c *controller) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
+		if !c.ready.Load() {
+			http.Error(w, "it does not serve yet", http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("POST /calls", answering(c.calls))
+	mux.HandleFunc("POST /load", answering(c.setLoad))
+	mux.HandleFunc("GET /load", answering(c.getLoad))
+	return mux
+}
+
+func answering(f func(*http.Request) (Tally, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		tally, err := f(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(tally)
+	}
+}
+
+// client gives the one client of a target.
+func (c *controller) client(target string) (*grpc.ClientConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if there := c.clients[target]; there != nil {
+		return there, nil
+	}
+	creds := insecure.NewCredentials()
+	if c.xds {
+		var err error
+		if creds, err = xdscreds.NewClientCredentials(xdscreds.ClientOptions{FallbackCreds: insecure.NewCredentials()}); err != nil {
+			return nil, err
+		}
+	}
+	// Without retries, so that what is lost is seen.
+	made, err := grpc.NewClient(target, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry())
+	if err == nil {
+		c.clients[target] = made
+	}
+	return made, err
+}
+
+func (c *controller) calls(r *http.Request) (Tally, error) {
+	client, err := c.client(r.FormValue("target"))
+	if err != nil {
+		return Tally{}, err
+	}
+	count, err := strconv.Atoi(r.FormValue("count"))
+	if err != nil {
+		return Tally{}, err
+	}
+	var headers []string
+	for _, h := range r.Form["header"] {
+		name, value, _ := strings.Cut(h, ":")
+		headers = append(headers, name, value)
+	}
+	tally := newTally()
+	for range count {
+		tally.add(call(r.Context(), client, headers...))
+	}
+	return tally, nil
+}
+
+func (c *controller) setLoad(r *http.Request) (Tally, error) {
+	target := r.FormValue("target")
+	rate, err := strconv.Atoi(r.FormValue("rate"))
+	if err != nil || rate < 0 {
+		return Tally{}, fmt.Errorf("rate %q: %v", r.FormValue("rate"), err)
+	}
+	if rate > 0 {
+		client, err := c.client(target)
+		if err != nil {
+			return Tally{}, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.loads[target] != nil {
+			return Tally{}, fmt.Errorf("there is load on %s already", target)
+		}
+		c.loads[target] = startLoad(client, rate)
+		return newTally(), nil
+	}
+	c.mu.Lock()
+	l := c.loads[target]
+	delete(c.loads, target)
+	c.mu.Unlock()
+	if l == nil {
+		return Tally{}, fmt.Errorf("there is no load on %s", target)
+	}
+	l.stop()
+	return l.tally(), nil
+}
+
+func (c *controller) getLoad(r *http.Request) (Tally, error) {
+	c.mu.Lock()
+	l := c.loads[r.FormValue("target")]
+	c.mu.Unlock()
+	if l == nil {
+		return Tally{}, fmt.Errorf("there is no load on %s", r.FormValue("target"))
+	}
+	return l.tally(), nil
+}

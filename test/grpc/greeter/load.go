@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// callTime bounds a call: one that takes longer is lost.
+const callTime = 5 * time.Second
+
+// Tally is what became of calls.
+type Tally struct {
+	Sent int
+	// Answers is how many were answered by whom, Callers who was answered so often.
+	Answers, Callers map[string]int
+	// Failed is how many ended with a code, by its name; Failures are the first of them, in words.
+	Failed   map[string]int
+	Failures []string
+}
+
+// mostFailures bounds how many are kept in words.
+const mostFailures = 5
+
+func newTally() Tally {
+	return Tally{Answers: map[string]int{}, Callers: map[string]int{}, Failed: map[string]int{}}
+}
+
+func (t *Tally) add(answer *testpb.SimpleResponse, err error) {
+	t.Sent++
+	if err == nil {
+		t.Answers[answer.GetServerId()]++
+		t.Callers[answer.GetUsername()]++
+		return
+	}
+	t.Failed[status.Code(err).String()]++
+	if len(t.Failures) < mostFailures {
+		t.Failures = append(t.Failures, time.Now().UTC().Format("15:04:05.000 ")+err.Error())
+	}
+}
+
+// call makes one call, with metadata as pairs of names and values.
+func call(ctx context.Context, client *grpc.ClientConn, headers ...string) (*testpb.SimpleResponse, error) {
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, headers...), callTime)
+	defer cancel()
+	return testpb.NewTestServiceClient(client).UnaryCall(ctx, new(testpb.SimpleRequest))
+}
+
+// load calls at a steady rate, each call on its own whatever the others do.
+type load struct {
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	seen Tally
+}
+
+func startLoad(client *grpc.ClientConn, rate int) *load {
+	ctx, end := context.WithCancel(context.Background())
+	l := &load{end: end, seen: newTally()}
+	l.running.Go(func() {
+		tick := time.NewTicker(time.Second / time.Duration(rate))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			l.running.Go(func() {
+				answer, err := call(context.WithoutCancel(ctx), client) // what was sent is waited for
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.seen.add(answer, err)
+			})
+		}
+	})
+	return l
+}
+
+// stop ends the load when all calls have ended.
+func (l *load) stop() {
+	l.end()
+	l.running.Wait()
+}
+
+func (l *load) tally() Tally {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.seen
+	t.Answers, t.Callers, t.Failed = maps.Clone(t.Answers), maps.Clone(t.Callers), maps.Clone(t.Failed)
+	t.Failures = append([]string{}, t.Failures...)
+	return t
+}

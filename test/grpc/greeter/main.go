@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.name, "name", "", "who answers")
+	flag.StringVar(&o.serve, "serve", "", "address to serve gRPC at; empty: it serves nothing")
+	flag.StringVar(&o.control, "control", ":8081", "address to take requests for calls at")
+	flag.Parse()
+	o.xds = os.Getenv("GRPC_XDS_BOOTSTRAP") != ""
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	name, serve, control string
+	xds                  bool
+}
+
+// linger is how long the control port stays after the server has gone, at most: its requests are short.
+const linger = 2 * time.Second
+
+func run(ctx context.Context, o options) error {
+	c := newController(o.xds)
+	defer c.close()
+	control := &http.Server{Addr: o.control, Handler: c.handler(), ReadHeaderTimeout: linger}
+	failed := make(chan error, 1)
+	go func() { failed <- control.ListenAndServe() }()
+	if o.serve != "" {
+		end, err := serve(o, c, failed)
+		if err != nil {
+			return err
+		}
+		defer end()
+	} else {
+		c.ready.Store(true)
+	}
+	defer func() {
+		last, cancel := context.WithTimeout(context.Background(), linger)
+		defer cancel()
+		_ = control.Shutdown(last)
+	}()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return err
+	}
+}
