@@ -8,18 +8,15 @@ import (
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
 	// The messages that listeners and clusters hold inside Any are shown in full only if their types are linked in.
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -71,7 +68,8 @@ func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	return written(q, map[string]any{"configs": configs})
 }
 
-// ConfigDump gives what a proxy was sent as the messages of Envoy's config_dump, in its order. Private keys are left out.
+// ConfigDump gives what a proxy was sent as the messages of Envoy's config_dump, in its order. Private keys and pull secrets are
+// left out.
 // Endpoints are among them only if asked for, as in Envoy.
 func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 	clusters, listeners := new(adminv3.ClustersConfigDump), new(adminv3.ListenersConfigDump)
@@ -118,40 +116,6 @@ func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 		list = append(list, a)
 	}
 	return list, nil
-}
-
-// shown gives a resource as it may be shown: private keys are left out, and a secret that cannot be read is not shown.
-func shown(r *resource.Resource) *anypb.Any {
-	a := &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}
-	if r.TypeURL != api.SecretType {
-		return a
-	}
-	s := new(tlsv3.Secret)
-	if err := proto.Unmarshal(r.Body, s); err != nil {
-		return &anypb.Any{TypeUrl: r.TypeURL}
-	}
-	hidden := &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: []byte("[redacted]")}}
-	switch t := s.Type.(type) {
-	case *tlsv3.Secret_TlsCertificate:
-		if t.TlsCertificate.PrivateKey != nil {
-			t.TlsCertificate.PrivateKey = hidden
-		}
-		if t.TlsCertificate.Pkcs12 != nil {
-			t.TlsCertificate.Pkcs12 = hidden
-		}
-		if t.TlsCertificate.Password != nil {
-			t.TlsCertificate.Password = hidden
-		}
-	case *tlsv3.Secret_SessionTicketKeys:
-		t.SessionTicketKeys.Keys = []*corev3.DataSource{hidden}
-	case *tlsv3.Secret_GenericSecret:
-		t.GenericSecret = &tlsv3.GenericSecret{Secret: hidden}
-	}
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(s)
-	if err != nil {
-		b = nil
-	}
-	return &anypb.Any{TypeUrl: r.TypeURL, Value: b}
 }
 
 // anyJSON gives a message as JSON. One that holds a type unknown to this program, as an EnvoyFilter may bring, is given

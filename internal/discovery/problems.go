@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
 )
 
@@ -114,7 +115,7 @@ func newLook(p *problems) *look {
 // at looks through a snapshot, and gives how long that took.
 func (l *look) at(s *snapshot.Snapshot) time.Duration {
 	began := time.Now()
-	list := slices.Concat(l.analyzer.Analyze(s), l.certificates.Problems(s, began))
+	list := slices.Concat(l.analyzer.Analyze(s), l.certificates.Problems(s, began), plugin.Problems(s))
 	slices.SortFunc(list, config.Problem.Compare)
 	list = slices.Compact(list)
 	last := l.list.Swap(&list)

@@ -27,13 +27,17 @@ type Registry struct {
 
 // filters keep objects from everything behind them: those of namespaces that the mesh does not look at. Where there is an API server
 // its Namespaces say which of its own objects those are; where there are only files, theirs.
-// Rules about tokens wait there for the keys that they ask for.
+// Rules about tokens wait there for the keys that they ask for, and plugins for the Secrets that they name.
 func (s *server) filters() []registry.Converter {
 	var o namespaces.Options
 	if s.options.fromCluster() {
 		o.Sources = []string{s.options.clusterName()}
 	}
-	return []registry.Converter{namespaces.New(o), s.issuers.hold}
+	list := []registry.Converter{namespaces.New(o), s.issuers.hold}
+	if s.pullSecrets != nil {
+		list = append(list, s.pullSecrets.hold)
+	}
+	return list
 }
 
 // converters make services of objects. Ingresses need Services, and ServiceEntries Namespaces, which the last one takes out.

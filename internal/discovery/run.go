@@ -63,6 +63,7 @@ type server struct {
 	current  atomic.Pointer[snapshot.Snapshot]
 
 	credentials *credentials     // nil without an API server
+	pullSecrets *pullSecrets     // nil without an API server
 	clusters    *remote.Clusters // nil without an API server
 	names       *hostname.Source // nil if names are not resolved
 	clusterSets *clusterSets
@@ -104,7 +105,8 @@ func newServer(o Options) (*server, error) {
 	s.elections = s.newElections()
 	if s.client != nil {
 		s.credentials = s.newCredentials(s.client)
-		s.feeds = append(s.feeds, s.credentials, s.credentials.remote)
+		s.pullSecrets = newPullSecrets(s.credentials)
+		s.feeds = append(s.feeds, s.credentials, s.credentials.remote, s.pullSecrets)
 	}
 	if s.clusters, err = s.newClusters(); err != nil {
 		return nil, err
@@ -252,6 +254,7 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.issuers.published(next, delta)
 	if s.credentials != nil {
 		s.credentials.published()
+		s.pullSecrets.hold.Close() // the first is that of the start
 	}
 	if s.names != nil {
 		s.names.Want(next.NamesToResolve())

@@ -33,6 +33,9 @@ func (s *server) serveXDS(ctx context.Context) error {
 	case <-s.authority.opened:
 	}
 	s.issuers.await(ctx)
+	if s.pullSecrets != nil {
+		s.pullSecrets.await(ctx)
+	}
 	ports, err := s.xdsPorts()
 	if err != nil {
 		return err

@@ -235,11 +235,13 @@ func randomEdit(r *rand.Rand) string {
 	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
 	session := pick(meta, meta, fmt.Sprintf("metadata: {name: %s, namespace: %s, labels: {%s}}\n", name, namespace, pick("istio.io/persistent-session: 'sid:/a'", "istio.io/persistent-session-header: x-session")))
-	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "RequestAuthentication", "WasmPlugin", "TrafficExtension", "Ingress", "Namespace")) {
+	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "RequestAuthentication", "WasmPlugin", "TrafficExtension", "Ingress", "Namespace", "Secret")) {
 	case api.Ingress:
 		return "kind: Ingress\n" + meta + fmt.Sprintf("spec: {%srules: [{host: %s, http: {paths: [{path: %s, pathType: %s, backend: {service: {name: %s, port: {%s}}}}]}}]}\n",
 			pick("", "", "defaultBackend: {service: {name: static, port: {number: 80}}}, ", "tls: [{hosts: [dns.example.com], secretName: cert}], ", "ingressClassName: theirs, "),
 			pick("dns.example.com", "x.example.com", `"*.example.com"`, `""`), pick("/", "/a"), pick("Prefix", "Exact"), pick("static", "a"), pick("number: 80", "name: http"))
+	case api.Secret: // what images of plugins are pulled with
+		return "kind: Secret\n" + strings.Replace(meta, "namespace: other", "namespace: istio-system", 1) + "type: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " + pick("e30K", "W10K", "YQo=") + "}\n"
 	case api.Namespace:
 		return fmt.Sprintf("kind: Namespace\nmetadata: {name: %s, labels: {%s}}\n", namespace, pick("x: z", "x: z", "hidden: 'yes'"))
 	case api.VirtualService:
@@ -329,9 +331,9 @@ func randomEdit(r *rand.Rand) string {
 		selected := strings.Replace(meta, "namespace: other", "namespace: istio-system", 1) + "spec: {" + pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {istio: ingressgateway}}, ") +
 			pick("", "", "phase: AUTHN, ", "phase: AUTHZ, ", "priority: 3, ") + pick("", "", "match: [{mode: SERVER}], ", "match: [{mode: CLIENT, ports: [{number: 80}]}, {mode: SERVER, ports: [{number: 9080}]}], ")
 		if r.IntN(2) == 0 {
-			return "kind: TrafficExtension\n" + selected + pick("lua: {inlineCode: a}", "lua: {inlineCode: b}", "wasm: {url: example.com/a}", "wasm: {url: example.com/a, type: NETWORK}") + "}\n"
+			return "kind: TrafficExtension\n" + selected + pick("lua: {inlineCode: a}", "lua: {inlineCode: b}", "wasm: {url: example.com/a}", "wasm: {url: example.com/a, type: NETWORK}", "wasm: {url: example.com/a, imagePullSecret: a}") + "}\n"
 		}
-		return "kind: WasmPlugin\n" + selected + "url: " + pick("example.com/a", "http://example.com/b", "file:///c") + pick("", "", ", type: NETWORK") + pick("", ", pluginConfig: {a: b}", ", failStrategy: FAIL_OPEN") + "}\n"
+		return "kind: WasmPlugin\n" + selected + "url: " + pick("example.com/a", "http://example.com/b", "file:///c") + pick("", "", ", type: NETWORK") + pick("", ", pluginConfig: {a: b}", ", failStrategy: FAIL_OPEN", ", imagePullSecret: b") + "}\n"
 	case api.PeerAuthentication:
 		return "kind: PeerAuthentication\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",
 			pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {app: a}}, portLevelMtls: {80: {mode: DISABLE}}, "), pick("STRICT", "PERMISSIVE", "DISABLE", "UNSET"))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/plane"
 	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
@@ -22,7 +23,7 @@ type controlPlane struct {
 }
 
 // launch starts a control plane with this mesh configuration in its ConfigMap, and waits until it is ready.
-func launch(t *testing.T, meshConfig string) *controlPlane {
+func launch(t *testing.T, meshConfig string, change ...func(*discovery.Options)) *controlPlane {
 	t.Helper()
 	c := shared.Start(t)
 	p := &controlPlane{T: t, cluster: c, namespace: c.Namespace(t, "wire", nil), system: c.Namespace(t, "istio-system", nil)}
@@ -31,6 +32,9 @@ func launch(t *testing.T, meshConfig string) *controlPlane {
 	o.Kubernetes.Kubeconfig = c.Kubeconfig()
 	o.Namespace, o.PodName = p.system, "istiod-"+p.system
 	o.Revision, o.Authority.Off = "default", true
+	for _, c := range change {
+		c(&o)
+	}
 	p.Plane = plane.Start(t, o)
 	return p
 }

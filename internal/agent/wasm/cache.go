@@ -72,7 +72,11 @@ type Cache struct {
 
 	mu    sync.Mutex
 	files map[string]*entry // by key
+	last  map[string]used   // by extension
 }
+
+// used is which file an extension was last given, and for what.
+type used struct{ url, checksum, path string }
 
 // entry is a file of the cache.
 type entry struct {
@@ -97,7 +101,7 @@ func NewCache(o Options) *Cache {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	c := &Cache{o: o, files: map[string]*entry{}, fetch: fetcher{transport: transport(o.Dialer), retries: o.Retries, insecure: map[string]bool{}, limit: maxModule}}
+	c := &Cache{o: o, files: map[string]*entry{}, last: map[string]used{}, fetch: fetcher{transport: transport(o.Dialer), retries: o.Retries, insecure: map[string]bool{}, limit: maxModule}}
 	for _, host := range o.Insecure {
 		c.fetch.insecure[host] = true
 	}
@@ -111,6 +115,28 @@ func (m Module) key() string {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// note remembers what an extension was given.
+func (c *Cache) note(extension string, m Module, path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last[extension] = used{m.URL, m.Checksum, path}
+}
+
+// before gives the file that an extension had for the same address and checksum, "" if there is none: when it cannot be fetched again, for
+// a pull secret that was changed or a policy that asks each time, what is there is as good as it was.
+func (c *Cache) before(extension string, m Module) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.last[extension]
+	if u.url != m.URL || u.checksum != m.Checksum {
+		return ""
+	}
+	if _, err := os.Stat(u.path); err != nil {
+		return ""
+	}
+	return u.path
 }
 
 // File gives the path of a module's file, and fetches it if need be. Several that ask for one at a time wait for one fetch.

@@ -64,7 +64,7 @@ func (c *Cache) Convert(ctx context.Context, r *discoveryv3.Resource) error {
 		return nil
 	}
 	var out proto.Message = f
-	if err := c.localise(ctx, vm); err != nil {
+	if err := c.localise(ctx, extension.GetName(), vm); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -120,8 +120,10 @@ func failsOpen(p *wasmv3.PluginConfig) bool {
 	return p.GetFailOpen() //nolint:staticcheck // control planes still say it that way
 }
 
-// localise fetches the module of a virtual machine. What is in its environment for the agent is taken out of it.
-func (c *Cache) localise(ctx context.Context, vm *wasmv3.VmConfig) error {
+var errNoSecret = errors.New("the control plane gave no pull secret for it: there is none, or this proxy has not shown it who it is")
+
+// localise fetches the module of an extension's virtual machine. What is in its environment for the agent is taken out of it.
+func (c *Cache) localise(ctx context.Context, name string, vm *wasmv3.VmConfig) error {
 	remote := vm.GetCode().GetRemote()
 	m := Module{URL: remote.GetHttpUri().GetUri(), Checksum: remote.GetSha256(), Timeout: remote.GetHttpUri().GetTimeout().AsDuration()}
 	if m.Checksum == anyChecksum {
@@ -129,9 +131,6 @@ func (c *Cache) localise(ctx context.Context, vm *wasmv3.VmConfig) error {
 	}
 	variables := vm.GetEnvironmentVariables().GetKeyValues()
 	secret, hasSecret := variables[secretVariable]
-	if hasSecret && secret == "" {
-		return errors.New("the control plane has no pull secret for it")
-	}
 	m.PullSecret, m.Fresh, m.Version = []byte(secret), variables[policyVariable] == "Always", variables[versionVariable]
 	for name := range variables {
 		if strings.HasPrefix(name, forAgent) {
@@ -141,9 +140,17 @@ func (c *Cache) localise(ctx context.Context, vm *wasmv3.VmConfig) error {
 	if len(variables) == 0 && len(vm.GetEnvironmentVariables().GetHostEnvKeys()) == 0 {
 		vm.EnvironmentVariables = nil
 	}
-	path, err := c.File(ctx, m)
-	if err != nil {
+	var path string
+	err := errNoSecret
+	if !hasSecret || secret != "" {
+		path, err = c.File(ctx, m)
+	}
+	if err == nil {
+		c.note(name, m, path)
+	} else if path = c.before(name, m); path == "" || ctx.Err() != nil {
 		return err
+	} else {
+		c.o.Log.Warn("a Wasm module could not be fetched anew, and stays as it is", "plugin", name, "error", err)
 	}
 	vm.Code = &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Local{
 		Local: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,5 +119,53 @@ func TestConvert(t *testing.T) {
 	cancel()
 	if err := c.Convert(gone, resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL+"/m2", nil)})); err == nil {
 		t.Error("an extension is converted for nobody")
+	}
+}
+
+// TestWhatIsThereStays: a module that an extension has is not taken from it because it cannot be fetched again. Another one is not put in
+// its place, and no other extension gets it.
+func TestWhatIsThereStays(t *testing.T) {
+	var away atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(module())
+	}))
+	defer server.Close()
+	c := newCache(t)
+	runs := func(change func(*wasmv3.PluginConfig)) bool {
+		t.Helper()
+		r := resourceOf(t, &httpwasmv3.Wasm{Config: plugin(server.URL, change)})
+		if err := c.Convert(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		var e corev3.TypedExtensionConfig
+		if err := r.GetResource().UnmarshalTo(&e); err != nil {
+			t.Fatal(err)
+		}
+		return e.GetTypedConfig().MessageIs((*httpwasmv3.Wasm)(nil))
+	}
+	say := func(name, value string) func(*wasmv3.PluginConfig) {
+		return func(p *wasmv3.PluginConfig) { p.GetVmConfig().EnvironmentVariables.KeyValues[name] = value }
+	}
+	if !runs(nil) {
+		t.Fatal("the module is not fetched")
+	}
+	away.Store(true)
+	for name, change := range map[string]func(*wasmv3.PluginConfig){
+		"asked for anew": say(versionVariable, "8"), "another pull secret": say(secretVariable, "{}"), "no pull secret any more": say(secretVariable, ""),
+	} {
+		if !runs(change) {
+			t.Errorf("%s: what is there goes", name)
+		}
+	}
+	if runs(func(p *wasmv3.PluginConfig) { p.GetVmConfig().GetCode().GetRemote().Sha256 = sumOf(nil) }) {
+		t.Error("another checksum: what is there stays")
+	}
+	c.last = map[string]used{"another": c.last["ns.plugin"]}
+	if runs(say(versionVariable, "9")) {
+		t.Error("an extension has what another was given")
 	}
 }

@@ -23,6 +23,7 @@ type Proxy struct {
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
 	// released says that the stream may end.
 	released atomic.Bool
+	sending  sync.Mutex // a stream is sent to by one at a time
 
 	mu     sync.Mutex
 	have   map[string]map[string]*discoveryv3.Resource // by type URL and name
@@ -73,7 +74,14 @@ func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 // Release says that the control plane may end the stream from now on.
 func (p *Proxy) Release() { p.released.Store(true) }
 
+// Subscribe asks for resources by name, beside those that what the sidecar has leads to.
+func (p *Proxy) Subscribe(typeURL string, names ...string) {
+	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesSubscribe: names})
+}
+
 func (p *Proxy) send(r *discoveryv3.DeltaDiscoveryRequest) {
+	p.sending.Lock()
+	defer p.sending.Unlock()
 	if err := p.stream.Send(r); err != nil {
 		p.t.Errorf("send: %v", err)
 	}
@@ -125,6 +133,18 @@ func (p *Proxy) Sent() []string {
 	p.record = nil
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// Count is how often something was sent since Sent was last asked for what.
+func (p *Proxy) Count(sent string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.record {
+		if one == sent {
+			n++
+		}
+	}
+	return n
 }
 
 // Read decodes a resource that the sidecar has, and says whether it has it.

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 )
 
@@ -49,6 +48,7 @@ type code interface {
 	GetSha256() string
 	GetImagePullPolicy() extensions.PullPolicy
 	GetImagePullSecret() string
+	GetVerificationKey() string
 	GetPluginConfig() *structpb.Struct
 	GetPluginName() string
 	GetFailStrategy() extensions.FailStrategy
@@ -56,21 +56,16 @@ type code interface {
 	GetType() extensions.PluginType
 }
 
-func filterOf(c *config.Config) proto.Message {
-	if c.Kind == api.WasmPlugin {
-		return wasmFilter(c, config.Spec[*extensions.WasmPlugin](c))
+func filterOf(in input) proto.Message {
+	c := in.object
+	spec := wasmOf(c)
+	if spec == nil {
+		text := config.Spec[*extensions.TrafficExtension](c).GetLua().GetInlineCode()
+		return &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: text}}}
 	}
-	spec := config.Spec[*extensions.TrafficExtension](c)
-	if lua := spec.GetLua(); lua != nil {
-		return &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: lua.GetInlineCode()}}}
-	}
-	return wasmFilter(c, spec.GetWasm())
-}
-
-func wasmFilter(c *config.Config, spec code) proto.Message {
 	p := &wasmv3.PluginConfig{
 		Name: c.Namespace + "." + c.Name, RootId: spec.GetPluginName(), FailurePolicy: failurePolicy(spec.GetFailStrategy()),
-		Vm: &wasmv3.PluginConfig_VmConfig{VmConfig: machine(c, spec)},
+		Vm: &wasmv3.PluginConfig_VmConfig{VmConfig: machine(in, spec)},
 	}
 	if fields := spec.GetPluginConfig(); len(fields.GetFields()) > 0 {
 		p.Configuration = packed(wrapperspb.String(textOf(c, fields)))
@@ -104,7 +99,7 @@ func failurePolicy(s extensions.FailStrategy) wasmv3.FailurePolicy {
 }
 
 // machine is what runs the module.
-func machine(c *config.Config, spec code) *wasmv3.VmConfig {
+func machine(in input, spec code) *wasmv3.VmConfig {
 	vm := &wasmv3.VmConfig{Runtime: "envoy.wasm.runtime.v8"}
 	env := &wasmv3.EnvironmentVariables{KeyValues: map[string]string{}}
 	for _, v := range spec.GetVmConfig().GetEnv() {
@@ -120,7 +115,7 @@ func machine(c *config.Config, spec code) *wasmv3.VmConfig {
 		}}
 	} else {
 		vm.Code = remote(spec)
-		tellAgent(env.KeyValues, c, spec)
+		tellAgent(env.KeyValues, in, spec)
 	}
 	if len(env.KeyValues)+len(env.HostEnvKeys) > 0 {
 		vm.EnvironmentVariables = env
@@ -149,15 +144,18 @@ func address(spec code) string {
 	return "oci://" + spec.GetUrl()
 }
 
-// tellAgent has the agent know how to fetch. What a pull secret holds is not known here: the agent finds it empty, and does as when a
-// module cannot be had.
-func tellAgent(variables map[string]string, c *config.Config, spec code) {
-	if spec.GetImagePullSecret() != "" {
+// tellAgent has the agent know how to fetch. A pull secret that is not there, or is not for these proxies, is empty: the agent then does
+// as when a module cannot be had.
+func tellAgent(variables map[string]string, in input, spec code) {
+	if _, named := PullSecret(in.object); named {
 		variables[secretVariable] = ""
+		if in.secret != nil {
+			variables[secretVariable], _ = login(in.secret)
+		}
 	}
 	if fresh(spec) {
 		variables[policyVariable] = extensions.PullPolicy_Always.String()
-		variables[versionVariable] = fmt.Sprintf("%016x", c.Hash)
+		variables[versionVariable] = fmt.Sprintf("%016x", in.object.Hash)
 	}
 }
 

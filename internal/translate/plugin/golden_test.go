@@ -33,6 +33,9 @@ func TestGolden(t *testing.T) {
 				fmt.Fprintf(&problems, "%s: %s\n", problem.Severity, problem)
 			}
 		}
+		for _, problem := range Problems(v.Snapshot) {
+			fmt.Fprintf(&problems, "%s: %s\n", problem.Severity, problem)
+		}
 		c.Compare(t, "places", places.Bytes())
 		c.Compare(t, "problems", problems.Bytes())
 		if c.Has("extensions") {

@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	extensions "istio.io/api/extensions/v1alpha1"
-
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 )
@@ -13,27 +11,18 @@ func Unhonoured(c *config.Config) []config.Problem {
 	warn := func(field, reason string) {
 		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
 	}
-	if c.Kind == api.WasmPlugin {
-		spec := config.Spec[*extensions.WasmPlugin](c)
-		if spec.GetVerificationKey() != "" {
-			warn("spec.verificationKey", notVerified)
-		}
-		if spec.GetImagePullSecret() != "" {
-			warn("spec.imagePullSecret", noSecret)
-		}
-		return found
+	spec, at := wasmOf(c), "spec."
+	if c.Kind == api.TrafficExtension {
+		at += "wasm."
 	}
-	wasm := config.Spec[*extensions.TrafficExtension](c).GetWasm()
-	if wasm.GetVerificationKey() != "" {
-		warn("spec.wasm.verificationKey", notVerified)
+	if spec == nil {
+		return nil
 	}
-	if wasm.GetImagePullSecret() != "" {
-		warn("spec.wasm.imagePullSecret", noSecret)
+	if spec.GetVerificationKey() != "" {
+		warn(at+"verificationKey", "has no effect, as in Istio, whose API does not say yet how modules are signed; give the checksum (sha256)")
+	}
+	if spec.GetImagePullSecret() != "" && !ofImage(spec) {
+		warn(at+"imagePullSecret", "has no effect: it is for images of registries (oci://)")
 	}
 	return found
 }
-
-const (
-	notVerified = "has no effect: signatures are not looked at; give the checksum (sha256)"
-	noSecret    = "pull secrets are not passed on yet: proxies do as when the module cannot be had (failStrategy)"
-)
