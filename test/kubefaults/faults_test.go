@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,9 +69,9 @@ func TestFaults(t *testing.T) {
 			p.Eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
 			p.Eventually("endpoints", x.endpoints(m.outbound("goes"), "10.1.0.3"))
 			p.Eventually("a route", x.has(api.RouteType, "80", true))
-			x.keep(m.outbound("stays"))
-			x.keep(m.outbound("scales"))
-			x.look()
+			x.Keep(m.outbound("stays"))
+			x.Keep(m.outbound("scales"))
+			x.Sent()
 
 			log := len(p.Logged())
 			fault.begin(t, f)
@@ -81,7 +82,7 @@ func TestFaults(t *testing.T) {
 			m.remove("goes")
 			if !fault.short {
 				p.lasts(time.Second)
-				if sent := x.look(); sent != nil {
+				if sent := x.Sent(); sent != nil {
 					t.Errorf("while it lasts the proxy is sent %v", sent)
 				}
 				f.Set(nil)
@@ -99,7 +100,7 @@ func TestFaults(t *testing.T) {
 				p.says(log, "mended: ")
 			}
 			want := []string{"CDS -" + m.outbound("goes"), "EDS " + m.outbound("scales"), "RDS 80"}
-			sent := slices.DeleteFunc(x.look(), func(s string) bool { return s == "EDS "+m.outbound("goes") }) // if its slice goes first
+			sent := slices.DeleteFunc(x.Sent(), func(s string) bool { return s == "EDS "+m.outbound("goes") }) // if its slice goes first
 			if diff := cmp.Diff(want, sent); diff != "" {
 				t.Errorf("sent in all (-want +got):\n%s", diff)
 			}
@@ -137,8 +138,8 @@ func TestAPIServerStops(t *testing.T) {
 	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
 	p.Eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
 	p.Eventually("a route", x.has(api.RouteType, "80", true))
-	x.keep(m.outbound("stays"))
-	x.look()
+	x.Keep(m.outbound("stays"))
+	x.Sent()
 	log := len(p.Logged())
 	c.StopAPIServer()
 	p.says(log, "the API server cannot be read: ")
@@ -149,7 +150,7 @@ func TestAPIServerStops(t *testing.T) {
 	m.scale("scales", "10.1.0.2", "10.1.0.20")
 	p.Eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))
 	p.says(log, "mended: kubernetes/Kubernetes: the API server cannot be read")
-	if diff := cmp.Diff([]string{"EDS " + m.outbound("scales")}, x.look()); diff != "" {
+	if diff := cmp.Diff([]string{"EDS " + m.outbound("scales")}, x.Sent()); diff != "" {
 		t.Errorf("sent in all (-want +got):\n%s", diff)
 	}
 	if n := strings.Count(p.Logged()[log:], "cannot be read: "); n > 6 {
@@ -204,7 +205,7 @@ func TestRightsAreLost(t *testing.T) {
 	x := p.connect(m.namespace, "10.2.0.1")
 	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
 	p.Eventually("a route", x.has(api.RouteType, "80", true))
-	x.keep(m.outbound("stays"))
+	x.Keep(m.outbound("stays"))
 	log := len(p.Logged())
 
 	set := func(rules ...rbacv1.PolicyRule) {
@@ -242,7 +243,9 @@ func TestDefinitionIsRemoved(t *testing.T) {
 	x := p.connect(m.namespace, "10.2.0.1")
 	ruled := func(want bool) func() error {
 		return func() error {
-			if got := strings.Contains(x.content(api.RouteType, "80"), "rule-of-stays"); got != want {
+			routes := new(routev3.RouteConfiguration)
+			x.Read(api.RouteType, "80", routes)
+			if got := strings.Contains(routes.String(), "rule-of-stays"); got != want {
 				return fmt.Errorf("the rule is in force: %v", got)
 			}
 			return nil
@@ -250,7 +253,7 @@ func TestDefinitionIsRemoved(t *testing.T) {
 	}
 	p.Eventually("the rule", ruled(true))
 	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
-	x.keep(m.outbound("stays"))
+	x.Keep(m.outbound("stays"))
 	const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualservices.networking.istio.io"
 	m.must(m.kube.RESTClient().Delete().AbsPath(definition).Do(t.Context()).Error())
 	p.Eventually("the end of the rule", ruled(false))
@@ -292,11 +295,11 @@ func TestMeshConfigMap(t *testing.T) {
 	}
 	p.Eventually("the cluster", x.has(api.ClusterType, m.outbound("a"), true))
 	p.Eventually("the timeout", timeout(3*time.Second))
-	x.look()
+	x.Sent()
 	config("connectTimeout: 4s")
 	p.Eventually("another timeout", timeout(4*time.Second))
 	p.Eventually("the cluster again", func() error {
-		if !slices.Contains(x.look(), "CDS "+m.outbound("a")) {
+		if !slices.Contains(x.Sent(), "CDS "+m.outbound("a")) {
 			return errors.New("it was not sent")
 		}
 		return nil

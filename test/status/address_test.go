@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/discovery"
 )
 
@@ -59,8 +60,8 @@ func TestAddressesOfServiceEntries(t *testing.T) {
 	t.Logf("a condition after %v", time.Since(began))
 	at := l.get(se).GetResourceVersion()
 	p := a.connect("one", "10.1.0.1", nil)
-	l.eventually("a proxy is served", func() error { return served(p) })
-	p.leave()
+	l.eventually("a proxy is served", func() error { return served([]string{api.ClusterType, api.ListenerType}, p) })
+	p.Leave()
 
 	t.Log("A host is added, with an address that another control plane has given it; the others stay.")
 	if _, err := l.client.Dynamic.Resource(resource(l, "ServiceEntry")).Namespace(l.shop).Patch(t.Context(), "db", merge,

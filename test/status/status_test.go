@@ -35,7 +35,7 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	l.apply(service)
 	a, b := l.replica("pilot-a", nil), l.replica("pilot-b", nil)
 	p1, p2, p3 := a.connect("one", "10.1.0.1", nil), a.connect("two", "10.1.0.2", nil), b.connect("three", "10.1.0.3", nil)
-	l.eventually("proxies are served", func() error { return served(p1, p2, p3) })
+	l.eventually("proxies are served", func() error { return served([]string{api.ClusterType, api.ListenerType, api.RouteType}, p1, p2, p3) })
 	l.eventually("the other replica is known", func() error {
 		_, err := l.client.Kubernetes.CoreV1().ConfigMaps(l.system).Get(t.Context(), "pilot-b-distribution", metav1.GetOptions{})
 		return err
@@ -46,28 +46,28 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	}
 
 	t.Log("One of the replica that does not lead does not answer.")
-	p3.silence(true)
-	p1.silence(true)
+	p3.Silence(true)
+	p1.Silence(true)
 	vs = l.apply(virtualService("", "2s"))
 	if said := l.waitFor(vs, "Unknown"); said != "Distributing: 1/3 proxies up to date." {
 		t.Errorf("it says %q", said)
 	}
-	p1.silence(false)
-	p3.silence(false)
+	p1.Silence(false)
+	p3.Silence(false)
 	if said := l.waitFor(vs, "True"); said != "UpToDate: 3/3 proxies up to date." {
 		t.Errorf("it says %q", said)
 	}
 
 	t.Log("A status causes no push.")
-	before, pushes := p1.count(), a.metric("pilot_xds_pushes")
+	before, pushes := p1.Responses(), a.metric("pilot_xds_pushes")
 	wrong := l.apply(virtualService(", subset: v9", "2s")) // no such subset
 	said := l.waitFor(wrong, "True")
 	if !strings.Contains(said, "spec.http[0].route[0].destination.subset") {
 		t.Errorf("it says %q, and names no field", said)
 	}
-	after := p1.count()
+	after := p1.Responses()
 	time.Sleep(500 * time.Millisecond) // that nothing more comes takes time
-	if now := p1.count(); now != after || now == before {
+	if now := p1.Responses(); now != after || now == before {
 		t.Errorf("%d responses before the edit, %d after, %d after its status", before, after, now)
 	}
 	if now := a.metric("pilot_xds_pushes"); now == pushes {
@@ -81,26 +81,11 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	}
 
 	t.Log("Refused by a proxy, before any other one has taken it.")
-	p1.silence(true)
-	p2.refuse(api.RouteType)
+	p1.Silence(true)
+	p2.Refuse(api.RouteType)
 	vs = l.apply(virtualService("", "4s"))
 	said = l.waitFor(vs, "False")
 	if !strings.HasPrefix(said, "RefusedByProxies: ") {
 		t.Errorf("it says %q", said)
 	}
 }
-
-func served(list ...*proxy) error {
-	for _, p := range list {
-		if p.count() < 3 {
-			return errNotServed
-		}
-	}
-	return nil
-}
-
-var errNotServed = errorText("it has not been sent clusters, listeners and routes")
-
-type errorText string
-
-func (e errorText) Error() string { return string(e) }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
 )
 
 const group = `
@@ -84,9 +85,9 @@ func TestWorkloadRegistersItself(t *testing.T) {
 		}
 		return nil
 	}
-	vm.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "type.googleapis.com/istio.v1.HealthInformation"})
+	vm.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "type.googleapis.com/istio.v1.HealthInformation"})
 	l.eventually("the endpoint of a healthy workload", func() error { return errors.Join(served(a), served(b)) })
-	vm.send(&discoveryv3.DeltaDiscoveryRequest{
+	vm.Send(&discoveryv3.DeltaDiscoveryRequest{
 		TypeUrl: "type.googleapis.com/istio.v1.HealthInformation", ErrorDetail: &rpcstatus.Status{Message: "connection refused"},
 	})
 	l.eventually("what is told of its health", func() error {
@@ -102,7 +103,7 @@ func TestWorkloadRegistersItself(t *testing.T) {
 	})
 
 	t.Log("It moves to the other replica within the grace period.")
-	vm.leave()
+	vm.Leave()
 	l.eventually("that it has left", func() error {
 		e, err := l.workloadEntry()
 		if err == nil && e.GetAnnotations()["istio.io/disconnectedAt"] == "" {
@@ -111,7 +112,7 @@ func TestWorkloadRegistersItself(t *testing.T) {
 		return err
 	})
 	vm = b.connect("vm-7", "10.9.0.7", metadata)
-	vm.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "type.googleapis.com/istio.v1.HealthInformation"})
+	vm.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "type.googleapis.com/istio.v1.HealthInformation"})
 	l.eventually("that it is here", func() error {
 		e, err := l.workloadEntry()
 		if err == nil && (e.GetAnnotations()["istio.io/disconnectedAt"] != "" || e.GetAnnotations()["istio.io/workloadController"] != "pilot-b") {
@@ -127,7 +128,7 @@ func TestWorkloadRegistersItself(t *testing.T) {
 	l.eventually("the endpoint", func() error { return served(b) })
 
 	t.Log("It leaves for good.")
-	vm.leave()
+	vm.Leave()
 	l.eventually("that its entry goes", func() error {
 		_, err := l.workloadEntry()
 		if apierrors.IsNotFound(err) {
@@ -147,10 +148,9 @@ func TestWhoIsNotAuthenticatedDoesNotRegister(t *testing.T) {
 	l := newLab(t)
 	l.apply(group)
 	a := l.replica("pilot-a", nil)
-	vm := a.connect("vm-7", "10.9.0.7", map[string]any{"AUTO_REGISTER_GROUP": "vms"})
-	<-vm.ended
-	if status.Code(vm.err) != codes.PermissionDenied {
-		t.Errorf("the stream ended with %v", vm.err)
+	vm := sidecar.Node("vm-7", l.shop, "10.9.0.7", map[string]any{"AUTO_REGISTER_GROUP": "vms"})
+	if err := sidecar.Rejected(t, a.GRPC, vm); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("the stream ended with %v", err)
 	}
 	if _, err := l.workloadEntry(); !apierrors.IsNotFound(err) {
 		t.Errorf("the entry is there, error %v", err)
@@ -175,7 +175,7 @@ func TestWorkloadRegistersItselfWithoutAnAPIServer(t *testing.T) {
 		}
 		return nil
 	})
-	vm.leave()
+	vm.Leave()
 	l.eventually("that the endpoint goes", func() error {
 		if strings.Contains(a.endpoints(), "10.9.0.7") {
 			return errors.New("it is there")

@@ -69,8 +69,15 @@ func without(list, others []string) []string {
 
 // Endpoints gives the endpoints that the sidecar has of a cluster, in the order in which they were sent.
 func (p *Proxy) Endpoints(cluster string) []*endpointv3.LbEndpoint {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.endpoints(cluster)
+}
+
+// endpoints is Endpoints of a proxy that is locked.
+func (p *Proxy) endpoints(cluster string) []*endpointv3.LbEndpoint {
 	a := new(endpointv3.ClusterLoadAssignment)
-	p.Read(api.EndpointType, cluster, a)
+	p.read(api.EndpointType, cluster, a)
 	var list []*endpointv3.LbEndpoint
 	for _, locality := range a.Endpoints {
 		list = append(list, locality.LbEndpoints...)

@@ -2,6 +2,8 @@ package sidecar
 
 import (
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,13 +23,19 @@ import (
 type Proxy struct {
 	t      testing.TB
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	// leave ends the stream and waits for that; ended is closed when nothing more is received, for the reason in err.
+	leave func()
+	ended chan struct{}
+	err   error
 	// released says that the stream may end.
 	released atomic.Bool
-	sending  sync.Mutex // a stream is sent to by one at a time
+
+	sending sync.Mutex // of the stream
 
 	mu     sync.Mutex
 	have   map[string]map[string]*discoveryv3.Resource // by type URL and name
 	record []string
+	conduct
 }
 
 // Node is the Node of a sidecar as pilot-agent sends it: "sidecar~IP~NAME.NAMESPACE~NAMESPACE.svc.cluster.local".
@@ -45,6 +53,23 @@ func Node(name, namespace, ip string, metadata map[string]any) *corev3.Node {
 // Connect connects a sidecar until the test ends. A stream that ends before fails the test, unless it was released.
 func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 	t.Helper()
+	p := dial(t, address)
+	p.begin(node)
+	return p
+}
+
+// Rejected connects a sidecar that the control plane is to turn away, and gives the reason that it gives.
+func Rejected(t testing.TB, address string, node *corev3.Node) error {
+	t.Helper()
+	p := dial(t, address)
+	p.Release()
+	p.begin(node)
+	<-p.ended
+	return p.err
+}
+
+func dial(t testing.TB, address string) *Proxy {
+	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -55,20 +80,22 @@ func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 		cancel()
 		t.Fatal(err)
 	}
-	p := &Proxy{t: t, stream: stream, have: map[string]map[string]*discoveryv3.Resource{}}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.receive(ctx)
-	}()
-	t.Cleanup(func() {
+	p := &Proxy{t: t, stream: stream, ended: make(chan struct{}), have: map[string]map[string]*discoveryv3.Resource{}}
+	p.leave = sync.OnceFunc(func() {
+		p.Release()
 		cancel()
-		<-done
+		<-p.ended
 		_ = conn.Close() // its stream has ended
 	})
-	p.send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: api.ClusterType})
-	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
 	return p
+}
+
+// begin begins to receive, and subscribes to what Envoy begins with.
+func (p *Proxy) begin(node *corev3.Node) {
+	go p.receive()
+	p.t.Cleanup(p.leave)
+	p.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: api.ClusterType})
+	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
 }
 
 // Release says that the control plane may end the stream from now on.
@@ -76,30 +103,34 @@ func (p *Proxy) Release() { p.released.Store(true) }
 
 // Subscribe asks for resources by name, beside those that what the sidecar has leads to.
 func (p *Proxy) Subscribe(typeURL string, names ...string) {
-	p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesSubscribe: names})
+	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesSubscribe: names})
 }
 
-func (p *Proxy) send(r *discoveryv3.DeltaDiscoveryRequest) {
+// Leave ends the stream, as a sidecar that is stopped does.
+func (p *Proxy) Leave() { p.leave() }
+
+// Send sends a request that a sidecar would not make by itself. One on a stream that has ended is not sent.
+func (p *Proxy) Send(r *discoveryv3.DeltaDiscoveryRequest) {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	if err := p.stream.Send(r); err != nil {
+	if err := p.stream.Send(r); err != nil && !errors.Is(err, io.EOF) && !p.released.Load() { // of an io.EOF Recv has the reason
 		p.t.Errorf("send: %v", err)
 	}
 }
 
-func (p *Proxy) receive(ctx context.Context) {
+func (p *Proxy) receive() {
+	defer close(p.ended)
 	for {
 		r, err := p.stream.Recv()
 		if err != nil {
-			if ctx.Err() == nil && !p.released.Load() {
+			p.err = err
+			if !p.released.Load() {
 				p.t.Errorf("the stream ended: %v", err)
 			}
 			return
 		}
-		next := p.take(r)
-		p.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.TypeUrl, ResponseNonce: r.Nonce})
-		for _, request := range next {
-			p.send(request)
+		for _, request := range p.take(r) {
+			p.Send(request)
 		}
 	}
 }
@@ -108,6 +139,7 @@ func (p *Proxy) receive(ctx context.Context) {
 func (p *Proxy) take(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	answers := p.answer(r)
 	short := api.ShortType(r.TypeUrl)
 	if p.have[r.TypeUrl] == nil {
 		p.have[r.TypeUrl] = map[string]*discoveryv3.Resource{}
@@ -121,7 +153,8 @@ func (p *Proxy) take(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.Delta
 		delete(p.have[r.TypeUrl], name)
 		p.record = append(p.record, short+" -"+name)
 	}
-	return subscriptions(before, p.wanted(r.TypeUrl))
+	p.checkKept(r)
+	return append(answers, subscriptions(before, p.wanted(r.TypeUrl))...)
 }
 
 // Sent gives what was sent since it was last asked for, sorted and each once: "CDS outbound|80||a", and "CDS -outbound|80||a" for what
@@ -151,6 +184,11 @@ func (p *Proxy) Count(sent string) (n int) {
 func (p *Proxy) Read(typeURL, name string, into proto.Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.read(typeURL, name, into)
+}
+
+// read is Read of a proxy that is locked.
+func (p *Proxy) read(typeURL, name string, into proto.Message) bool {
 	resource := p.have[typeURL][name]
 	if resource == nil {
 		return false
