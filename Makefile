@@ -108,7 +108,7 @@ identity: envoy ## rotate the mesh's root and take its authority away ROUNDS tim
 
 .PHONY: garbage
 garbage: envoy programs ## send nonsense to every port of both programs for a while (DURATION=10m), and hold memory to what it was
-	MESHPILOT_GARBAGE=$(or $(DURATION),10m) $(GO) test ./test/garbage -v -count=1 -timeout 0
+	MESHPILOT_LONG=true MESHPILOT_GARBAGE=$(or $(DURATION),10m) $(GO) test ./test/garbage -v -count=1 -timeout 0
 
 .PHONY: lint
 lint: $(GOLANGCI) ## vet and lint

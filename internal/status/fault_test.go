@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 )
 
 // journal is every version of the VirtualServices of a namespace, as a watch shows them.
@@ -115,6 +116,7 @@ func TestWritesAreNeverDoubled(t *testing.T) {
 }
 
 func TestOutageOfTheAPIServer(t *testing.T) {
+	long.Test(t)
 	l := newLab(t)
 	c := shared.Start(t)
 	vs := l.virtualService("reviews", "1s")
@@ -136,6 +138,7 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 }
 
 func TestManyObjectsAtOnceKeepToTheRate(t *testing.T) {
+	long.Test(t)
 	l := newLab(t)
 	seen := l.journal()
 	const objects, qps, burst = 500, 300, 50

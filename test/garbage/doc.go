@@ -2,5 +2,6 @@
 // Envoy, all at once: noise, half handshakes, slow clients, huge headers and bodies, HTTP/2 that is reset, flooded or continued for
 // ever, gRPC of nonsense, DNS of nonsense. Afterwards memory and goroutines are as before, and both serve.
 //
-// The everyday run lasts some seconds. MESHPILOT_GARBAGE=10m makes it last, and then holds that memory does not grow either.
+// `make test` has it last some seconds. MESHPILOT_GARBAGE=10m (`make garbage`) makes it longer, and then holds that memory does not grow
+// either.
 package garbage

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const (
-	everyday = 4 * time.Second
+	usual = 4 * time.Second
 	// slack is how many goroutines and open files there may be more than before: those of timers and kept connections.
 	slack = 25
 	// room is what a program may have grown by, in MiB. Go gives memory back slowly, and keeps for later what it had at a time.
@@ -26,7 +27,7 @@ const (
 func duration(t *testing.T) time.Duration {
 	text := os.Getenv("MESHPILOT_GARBAGE")
 	if text == "" {
-		return everyday
+		return usual
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -36,6 +37,7 @@ func duration(t *testing.T) time.Duration {
 }
 
 func TestGarbage(t *testing.T) {
+	long.Test(t)
 	plane := startPlane(t)
 	agent := startAgent(t, plane)
 	programs := []*program{plane, agent}

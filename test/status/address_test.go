@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 )
 
 const entry = `
@@ -81,6 +82,7 @@ func TestAddressesOfServiceEntries(t *testing.T) {
 }
 
 func TestAddressesOfIngresses(t *testing.T) {
+	long.Test(t)
 	l := newLab(t)
 	a := l.replica("pilot-a", func(o *discovery.Options) { o.Registry.IngressNamespace = l.shop })
 	gateway := l.apply(`
@@ -131,6 +133,7 @@ spec: {rules: [{host: other.example.com, http: {paths: [{path: /, pathType: Pref
 
 // TestNodeAddressesOfIngresses: where the mesh names no Service of the gateways, an Ingress is found at the nodes that run one.
 func TestNodeAddressesOfIngresses(t *testing.T) {
+	long.Test(t)
 	l := newLab(t)
 	file := t.TempDir() + "/mesh"
 	if err := os.WriteFile(file, []byte(`ingressService: ""`), 0o600); err != nil {

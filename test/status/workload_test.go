@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
 )
 
@@ -60,6 +61,7 @@ func (l *lab) workloadEntry() (*unstructured.Unstructured, error) {
 }
 
 func TestWorkloadRegistersItself(t *testing.T) {
+	long.Test(t)
 	l := newLab(t)
 	l.apply(group)
 	a, b := l.replica("pilot-a", unauthenticated), l.replica("pilot-b", unauthenticated)

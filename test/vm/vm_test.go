@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
@@ -79,7 +80,10 @@ const (
 
 func TestWithoutKubernetes(t *testing.T) { story(t, filePlane) }
 
-func TestWithKubernetes(t *testing.T) { story(t, kubernetesPlane) }
+func TestWithKubernetes(t *testing.T) {
+	long.Test(t)
+	story(t, kubernetesPlane)
+}
 
 func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	netns.Require(t)

@@ -20,6 +20,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/front"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -184,6 +185,7 @@ func TestDuplicates(t *testing.T) {
 
 // TestAPIServerThatIsAway kills the API server, and one that hangs.
 func TestAPIServerThatIsAway(t *testing.T) {
+	long.Test(t)
 	c := shared.Start(t)
 	ns := c.Namespace(t, "away", nil)
 	client := c.Client(t)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/cluster/image"
 )
@@ -102,7 +103,7 @@ func TestKindsAreServed(t *testing.T) {
 
 // The API server can be killed, and paused, and comes back at the same address with what it had.
 func TestFaults(t *testing.T) {
-	c := Start(t, Options{NoIstioKinds: true})
+	c := shared.Start(t)
 	ns := c.Namespace(t, "faults", nil)
 	client := c.Client(t)
 	ask := func(patience time.Duration) error {
@@ -167,6 +168,7 @@ func running(t *testing.T) []string {
 }
 
 func TestControllers(t *testing.T) {
+	long.Test(t)
 	c := Start(t, Options{Tier: Controllers, NoIstioKinds: true})
 	ns := c.Namespace(t, "controlled", nil)
 	serving.Eventually(t, 10*time.Second, "the roots of a namespace", func() error {
@@ -188,6 +190,7 @@ func TestControllers(t *testing.T) {
 
 // Two clusters with nodes, joined by a cable: their Pods call each other by IPv4 and IPv6.
 func TestConnectedClusters(t *testing.T) {
+	long.Test(t)
 	RequireNode(t)
 	_, err := os.Stat("/proc/net/if_inet6")
 	hasIPv6 := err == nil
