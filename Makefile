@@ -104,7 +104,7 @@ networks: envoy ## two clusters on two networks: gateways between them, remote a
 
 .PHONY: identity
 identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second
-	$(GO) test ./test/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)
+	MESHPILOT_LONG=true $(GO) test ./test/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)
 
 .PHONY: garbage
 garbage: envoy programs ## send nonsense to every port of both programs for a while (DURATION=10m), and hold memory to what it was

@@ -20,6 +20,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 )
 
 var shared = cluster.NewShared(cluster.Options{})
@@ -35,18 +36,23 @@ type lab struct {
 	group     *config.Config
 }
 
-// inStores runs a test with each kind of Store.
+// inStores runs a test with each kind of Store; in everyday runs without the one that needs an API server.
 func inStores(t *testing.T, test func(*lab)) {
 	t.Parallel()
+	inMemory(t, test)
+	t.Run("cluster", func(t *testing.T) {
+		long.Test(t)
+		t.Parallel()
+		test(newClusterLab(t))
+	})
+}
+
+func inMemory(t *testing.T, test func(*lab)) {
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		l := &lab{T: t, store: NewMemory(), namespace: "vms"}
 		l.group = l.newGroup()
 		test(l)
-	})
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		test(newClusterLab(t))
 	})
 }
 

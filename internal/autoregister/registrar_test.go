@@ -21,7 +21,8 @@ import (
 )
 
 func TestEntryIsMadeFromTheGroup(t *testing.T) {
-	inStores(t, func(l *lab) {
+	t.Parallel()
+	test := func(l *lab) {
 		x := l.replica("a")
 		x.connects(l.vm())
 		e := l.get(vmName)
@@ -50,6 +51,11 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 				l.Errorf("error %v, owners %v", err, u.GetOwnerReferences())
 			}
 		}
+	}
+	inMemory(t, test)
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		test(newClusterLab(t))
 	})
 }
 

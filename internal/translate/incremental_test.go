@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
@@ -28,7 +29,8 @@ extensionProviders:
 // TestChangesAddUpToTheWhole follows random edits as push does, asking each generator only for what it says that a change
 // alters, and holds the sum against what new generators make of the whole mesh.
 func TestChangesAddUpToTheWhole(t *testing.T) {
-	const meshes, edits = 12, 40
+	const edits = 40
+	meshes := long.Rounds(6, 12)
 	saved := 0
 	for seed := range uint64(meshes) {
 		random := rand.New(rand.NewPCG(seed, 7))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	meshnames "github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
@@ -19,6 +20,7 @@ import (
 
 // TestAgentEndsWithEnvoysStatus kills one Envoy the hard way.
 func TestAgentEndsWithEnvoysStatus(t *testing.T) {
+	long.Test(t)
 	m := bookinfoMesh(t)
 	w := m.Workload("reviews-v3")
 	if err := syscall.Kill(childOf(t, w.Agent.PID()), syscall.SIGKILL); err != nil {
@@ -146,6 +148,7 @@ func ruled(t *testing.T, m *mesh.Mesh, spec string) {
 
 // TestApplicationIsKilled kills an application while it works on requests: those that may be repeated are answered by others.
 func TestApplicationIsKilled(t *testing.T) {
+	long.Test(t)
 	m := bookinfoMesh(t)
 	// Some versions of reviews ask ratings, and so have requests in hand for a second.
 	ruled(t, m, `{hosts: [ratings], http: [{fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}}, route: [{destination: {host: ratings}}]}]}`)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
@@ -77,6 +78,7 @@ func (r refusal) of(name string) bool {
 // TestPoison: whatever an EnvoyFilter makes Envoy refuse, requests go on, other changes too, and other proxies never notice;
 // the object is named with Envoy's own words; and all is well within five seconds of the mend.
 func TestPoison(t *testing.T) {
+	long.Test(t)
 	m := bookinfoMesh(t)
 	files, err := filepath.Glob(poisons)
 	if err != nil || len(files) < fewPoisons {

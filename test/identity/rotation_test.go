@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
@@ -26,6 +27,7 @@ const requestTime = 10 * time.Second
 // rotation changes the mesh's root as operators do, A, A and B, B, while every request of some lanes shakes hands anew, and takes the
 // authority away while certificates are due to be renewed: no request is lost.
 func rotation(t *testing.T, w *world) {
+	long.Test(t)
 	l := load.Start(w.lanes())
 	defer l.Stop()
 	from, signing := w.root, w.signing

@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/random"
 	"github.com/meshpilot/meshpilot/internal/testkit/sent"
 	"github.com/meshpilot/meshpilot/internal/translate"
@@ -26,7 +27,7 @@ import (
 
 // Flags of the test binary, which must exist before the testing package parses them.
 var (
-	meshes = flag.Int("meshes", 50, "how many meshes to make")
+	meshes = flag.Int("meshes", long.Rounds(10, 50), "how many meshes to make")
 	seed   = flag.Uint64("seed", 1, "of the first mesh; the next one has the next")
 )
 

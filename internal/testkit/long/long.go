@@ -12,7 +12,18 @@ const Variable = "MESHPILOT_LONG"
 // Test skips a test unless long ones are to be run.
 func Test(t testing.TB) {
 	t.Helper()
-	if os.Getenv(Variable) != "true" && os.Getenv("CI") != "true" {
+	if !wanted() {
 		t.Skip("it takes a minute: `make test` runs it, and so does " + Variable + "=true")
 	}
 }
+
+// Rounds gives how often a test is to do again what shows more the more often it is done: few times, or, where long tests are to be run,
+// many.
+func Rounds(few, many int) int {
+	if wanted() {
+		return many
+	}
+	return few
+}
+
+func wanted() bool { return os.Getenv(Variable) == "true" || os.Getenv("CI") == "true" }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 )
 
 // TestEnvoyTakesRandomListeners makes meshes of services, routes and Sidecars that compete for few addresses, ports and
@@ -29,7 +30,7 @@ func TestEnvoyTakesRandomListeners(t *testing.T) {
 			r.Fatalf("of this mesh:\n%s", text)
 		}
 	}
-	for range 5 {
+	for range long.Rounds(1, 5) {
 		rapid.Check(t, check)
 	}
 	t.Logf("%d listeners, %d problems", len(all.listeners), problems)

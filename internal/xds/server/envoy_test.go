@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -23,7 +24,7 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 			lab.apply(change)
 			lab.acked()
 		}
-		for i := range 20 {
+		for i := range long.Rounds(5, 20) {
 			edit(func(s *labState) { // use a new cluster and drop the one before
 				delete(s.clusters, s.route)
 				s.route = fmt.Sprint("v", i)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -33,6 +34,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
+	long.Test(t)
 	cluster.RequireNode(t)
 	t.Parallel()
 	c := shared.Start(t)

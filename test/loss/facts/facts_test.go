@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
 	"github.com/meshpilot/meshpilot/test/loss/load"
@@ -77,6 +78,7 @@ func second(c *config) string { return "127.1.2." + c.IP[len("127.1.0."):] }
 
 // TestWhichChangesLoseRequests makes each change a few times under load.
 func TestWhichChangesLoseRequests(t *testing.T) {
+	long.Test(t)
 	netns.Require(t)
 	serve(t, "127.0.0.1", "local")
 	for number, f := range facts() {
