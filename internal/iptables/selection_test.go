@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/iptables"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 )
 
 // selections are what options leave alone, and what they do not. The listener at 9999 is the application's second.
@@ -77,6 +78,9 @@ func ports(numbers ...uint16) iptables.Selection[uint16] {
 func TestSelections(t *testing.T) {
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {
+			if manner != "nftables" { // that all manners do the same is what the truth table shows
+				long.Test(t)
+			}
 			pod, outside := transparentPod(t)
 			requireManner(t, options)
 			if options.ProxyMark != 0 {
