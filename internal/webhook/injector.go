@@ -172,10 +172,8 @@ func nameOf(pod *corev1.Pod) string {
 }
 
 // refusal is the answer that keeps an object out, with the reason.
-func refusal(code int32, message string, causes []metav1.StatusCause) *admissionv1.AdmissionResponse {
-	status := &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInvalid, Message: message}
-	if len(causes) > 0 {
-		status.Details = &metav1.StatusDetails{Causes: causes}
-	}
-	return &admissionv1.AdmissionResponse{Result: status}
+func refusal(code int32, message string, details *metav1.StatusDetails) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInvalid, Message: message, Details: details,
+	}}
 }

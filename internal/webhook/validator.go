@@ -65,7 +65,7 @@ func (s *Server) validation(v *Validator) http.Handler {
 			v.Log.Info("an object was refused", "kind", r.Kind.Kind, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
 				"err", text(found.faults))
 		}
-		out := refusal(http.StatusUnprocessableEntity, "configuration is invalid: "+text(found.faults), causes(found.faults))
+		out := refusal(http.StatusUnprocessableEntity, "configuration is invalid: "+text(found.faults), details(r, found.faults))
 		out.Warnings = found.warnings
 		return out, nil
 	}, func(code int) { m.HTTPErrors.WithLabelValues(strconv.Itoa(code)).Inc() })
@@ -193,11 +193,12 @@ func line(p config.Problem) string {
 	return p.Field + ": " + p.Reason
 }
 
-// causes are the faults for programs.
-func causes(faults []config.Problem) []metav1.StatusCause {
-	list := make([]metav1.StatusCause, len(faults))
-	for i, p := range faults {
-		list[i] = metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: p.Field, Message: p.Reason}
+// details are the faults for programs, and the object that they are about. kubectl prints them in place of the message, and names
+// the object only if they do: of a file with many objects, who applies it would not know which is meant.
+func details(r *admissionv1.AdmissionRequest, faults []config.Problem) *metav1.StatusDetails {
+	out := &metav1.StatusDetails{Name: r.Name, Group: r.Kind.Group, Kind: r.Kind.Kind}
+	for _, p := range faults {
+		out.Causes = append(out.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: p.Field, Message: p.Reason})
 	}
-	return list
+	return out
 }

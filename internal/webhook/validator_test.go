@@ -71,8 +71,15 @@ func TestObjectsAreValidated(t *testing.T) {
 				t.Errorf("%q does not name %s", err, c.field)
 			}
 			// Where the API server's own schema does not refuse it before, fields are there for programs, too.
-			if strings.Contains(err.Error(), "denied the request") && (len(status.ErrStatus.Details.Causes) == 0 || status.ErrStatus.Details.Causes[0].Field != c.field) {
-				t.Errorf("details %+v", status.ErrStatus.Details)
+			if !strings.Contains(err.Error(), "denied the request") {
+				return
+			}
+			details := status.ErrStatus.Details
+			if len(details.Causes) == 0 || details.Causes[0].Field != c.field {
+				t.Errorf("details %+v", details)
+			}
+			if details.Kind != "VirtualService" || !strings.HasPrefix(details.Name, "bad-") {
+				t.Errorf("the refusal is about %s %q; want VirtualService bad-…", details.Kind, details.Name)
 			}
 		})
 	}
