@@ -148,7 +148,8 @@ func (a *agent) live(ctx, serving context.Context, group *errgroup.Group, l net.
 	defer context.AfterFunc(serving, end)() // without a part of it the agent is of no use
 	handler := status.New(status.Options{
 		Envoy: a.asked(), Readiness: a.readiness, Metrics: a.metrics, Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
-		Quit: request(a.quitNow), Drain: request(a.drainNow),
+		ForLocalhost: a.Environment.MetricsForLocalhost,
+		Quit:         request(a.quitNow), Drain: request(a.drainNow),
 		Names:  a.nameTable,
 		Probes: &probe.Handler{Prober: a.prober(), Probes: a.Probes, Log: a.Log},
 	})

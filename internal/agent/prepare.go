@@ -59,7 +59,8 @@ func configFile(ctx context.Context, o Options) (string, error) {
 	}
 	b, err := bootstrap.Build(bootstrap.Input{
 		Node: o.Node, Config: o.Config, StatusPort: o.Environment.EnvoyStatusPort, PrometheusPort: o.Environment.EnvoyPrometheusPort,
-		SocketMark: o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
+		MetricsForLocalhost: o.Environment.MetricsForLocalhost,
+		SocketMark:          o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
 		StateOfTheWorld: !o.Environment.DeltaXDS,
 		DiscoverySocket: o.discoverySocket(), IdentitySocket: o.identitySocket(), FileSocket: o.fileSocket,
 		CountConnections: o.Environment.ExitOnZeroActiveConnections, LogJSON: o.LogJSON, OutlierLogPath: o.OutlierLogPath,

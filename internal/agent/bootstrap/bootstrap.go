@@ -17,6 +17,8 @@ type Input struct {
 	Config *meshconfig.ProxyConfig
 	// StatusPort and PrometheusPort are where Envoy serves readiness and metrics (15021, 15090).
 	StatusPort, PrometheusPort uint32
+	// MetricsForLocalhost has the latter on loopback alone.
+	MetricsForLocalhost bool
 	// SocketMark is the SO_MARK of every connection that Envoy opens, 0 for none.
 	SocketMark uint32
 	// HostIP replaces $(HOST_IP) in addresses.

@@ -32,6 +32,19 @@ func familyOf(addresses []netip.Addr) family {
 	}
 }
 
+// loopbacks are the addresses of this host alone, in the order of wildcards.
+func (f family) loopbacks() []string {
+	var list []string
+	for _, w := range f.wildcards {
+		if w == "::" {
+			list = append(list, "::1")
+		} else {
+			list = append(list, "127.0.0.1")
+		}
+	}
+	return list
+}
+
 // Localhost is the loopback address on which Envoy and the agent talk to each other.
 func Localhost(addresses []netip.Addr) netip.Addr {
 	return netip.MustParseAddr(familyOf(addresses).localhost)

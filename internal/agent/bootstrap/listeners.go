@@ -12,15 +12,19 @@ import (
 // staticListeners are the ports that kubelet and Prometheus use. Capture leaves both alone. Each serves one path: what
 // is behind them, the admin interface above all, is not for the network.
 func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
+	forMetrics := f.wildcards
+	if in.MetricsForLocalhost {
+		forMetrics = f.loopbacks()
+	}
 	return []*listenerv3.Listener{
-		onePath(f, in.PrometheusPort, "stats", "/stats/prometheus", "/stats/envoy", prometheusCluster, compressors),
-		onePath(f, in.StatusPort, "agent", "/healthz/ready", "", agentCluster, nil),
+		onePath(forMetrics, in.PrometheusPort, "stats", "/stats/prometheus", "/stats/envoy", prometheusCluster, compressors),
+		onePath(f.wildcards, in.StatusPort, "agent", "/healthz/ready", "", agentCluster, nil),
 	}
 }
 
-// onePath is a listener on all interfaces that passes one path on to a cluster; everything else is 404. The match is
+// onePath is a listener on the addresses that passes one path on to a cluster; everything else is 404. The match is
 // exact, query aside: with a prefix, "/stats/prometheus/../../config_dump" would be Envoy's to normalise.
-func onePath(f family, port uint32, statPrefix, path, rewritten, cluster string, filters []*hcmv3.HttpFilter) *listenerv3.Listener {
+func onePath(addresses []string, port uint32, statPrefix, path, rewritten, cluster string, filters []*hcmv3.HttpFilter) *listenerv3.Listener {
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: statPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
@@ -43,7 +47,7 @@ func onePath(f family, port uint32, statPrefix, path, rewritten, cluster string,
 	l := &listenerv3.Listener{
 		// For config dumps; no listener of a control plane is called so.
 		Name:    "static_" + statPrefix,
-		Address: socketAddress(f.wildcards[0], port),
+		Address: socketAddress(addresses[0], port),
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name:       "envoy.filters.network.http_connection_manager",
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(manager)},
@@ -51,9 +55,9 @@ func onePath(f family, port uint32, statPrefix, path, rewritten, cluster string,
 		// A proxy at its limit is not a broken one: kubelet must not be refused.
 		IgnoreGlobalConnLimit: true,
 	}
-	for _, more := range f.wildcards[1:] {
+	for _, more := range addresses[1:] {
 		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: socketAddress(more, port)})
 	}
-	l.StatPrefix = f.wildcards[0] + "_" + strconv.FormatUint(uint64(port), 10)
+	l.StatPrefix = addresses[0] + "_" + strconv.FormatUint(uint64(port), 10)
 	return l
 }

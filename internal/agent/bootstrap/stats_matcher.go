@@ -10,9 +10,15 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// requiredStats begin the names of what readiness, operators and this package's promises need.
+// requiredStats begin the names of what readiness, operators, authors of Wasm plugins and this package's promises need.
 func requiredStats() []string {
-	return []string{"cluster_manager", "listener_manager", "server.", "control_plane.", "cluster." + xdsCluster, "istio_"}
+	return []string{"cluster_manager", "listener_manager", "server.", "control_plane.", "cluster." + xdsCluster, "istio_", "wasm"}
+}
+
+// policyStats end the names of how many calls policies let pass, and would, those with the annotation istio.io/dry-run: to see that
+// is what it is for.
+func policyStats() []string {
+	return []string{"rbac.allowed", "rbac.denied", "shadow_allowed", "shadow_denied"}
 }
 
 const (
@@ -29,7 +35,7 @@ const (
 func statsMatcher(in Input) (*metricsv3.StatsMatcher, error) {
 	chosen := in.Config.GetProxyStatsMatcher()
 	prefixes := slices.Concat(requiredStats(), chosen.GetInclusionPrefixes(), listed(in, "statsInclusionPrefixes"))
-	suffixes := slices.Concat([]string{capturedStats}, chosen.GetInclusionSuffixes(), listed(in, "statsInclusionSuffixes"))
+	suffixes := slices.Concat([]string{capturedStats}, policyStats(), chosen.GetInclusionSuffixes(), listed(in, "statsInclusionSuffixes"))
 	regexps := slices.Concat([]string{routeStats}, chosen.GetInclusionRegexps(), listed(in, "statsInclusionRegexps"))
 	if in.CountConnections {
 		regexps = append(regexps, connectionStats)

@@ -24,7 +24,10 @@ func tagRules() []tagRule {
 	return []tagRule{
 		{"cluster_name", `^cluster\.(([^;]+);\.)`}, // Istio's control plane ends alt_stat_name so
 		{"cluster_name", `^cluster\.(([^;]+?)\.)(?:` + strings.Join(clusterStats(), "|") + `)$`},
-		{"tcp_prefix", `^tcp\.((.+?);?\.)\w+$`},
+		{"tcp_prefix", `^tcp\.((.+?);?\.)(?:downstream|early|idle|max|on|upstream)_\w+$`}, // not those of RBAC, which have no prefix
+		{"authz_enforce_result", `\.rbac(\.(allowed|denied))$`},
+		{"authz_dry_run_action", `\.rbac(\.istio_dry_run_(allow|deny)_)\.shadow_\w+$`},
+		{"authz_dry_run_result", `\.rbac\.istio_dry_run_\w+(\.shadow_(allowed|denied))$`},
 		{"response_code", `_rq(_(\d{3}))$`},
 		{"response_code_class", `_rq(_(\dxx))$`},
 		{"http_conn_manager_listener_prefix", `^listener\..+?\.http\.` + managerName},

@@ -80,6 +80,12 @@ func TestTagRules(t *testing.T) {
 		{"http.inbound_[__]_9080;.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "inbound_[__]_9080"}},
 		{"http.outbound_fd00__1_9080;.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "outbound_fd00__1_9080"}},
 		{"http.InboundPassthroughCluster.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "InboundPassthroughCluster"}},
+		{"http.inbound_0.0.0.0_8000;.rbac.denied", "http.rbac", map[string]string{"http_conn_manager_prefix": "inbound_0.0.0.0_8000", "authz_enforce_result": "denied"}},
+		{"http.inbound_0.0.0.0_8000;.rbac.istio_dry_run_deny_.shadow_allowed", "http.rbac", map[string]string{
+			"http_conn_manager_prefix": "inbound_0.0.0.0_8000", "authz_dry_run_action": "deny", "authz_dry_run_result": "allowed",
+		}},
+		{"tcp.rbac.allowed", "tcp.rbac", map[string]string{"authz_enforce_result": "allowed"}},
+		{"tcp.rbac.istio_dry_run_allow_.shadow_denied", "tcp.rbac", map[string]string{"authz_dry_run_action": "allow", "authz_dry_run_result": "denied"}},
 		{"http.stats.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "stats"}},
 
 		{"listener.0.0.0.0_15006.downstream_cx_total", "listener.downstream_cx_total", map[string]string{"listener_address": "0.0.0.0_15006"}},

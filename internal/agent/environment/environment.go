@@ -47,6 +47,8 @@ type Environment struct {
 	// EnvoyStatusPort and EnvoyPrometheusPort are where Envoy serves readiness and metrics (ENVOY_STATUS_PORT, 15021;
 	// ENVOY_PROMETHEUS_PORT, 15090).
 	EnvoyStatusPort, EnvoyPrometheusPort uint32
+	// MetricsForLocalhost has metrics of the agent and of Envoy told to nobody but this host (METRICS_LOCALHOST_ACCESS_ONLY).
+	MetricsForLocalhost bool
 	// Application is where the application serves metrics, from the pod's prometheus.io annotations as the injector
 	// found them (ISTIO_PROMETHEUS_ANNOTATIONS); nil if it serves none.
 	Application *Application
@@ -95,6 +97,7 @@ func Parse(vars Variables) (Environment, error) {
 		SocketMark:          r.number("MESHPILOT_SOCKET_MARK", 0),
 		EnvoyStatusPort:     r.port("ENVOY_STATUS_PORT", 15021),
 		EnvoyPrometheusPort: r.port("ENVOY_PROMETHEUS_PORT", 15090),
+		MetricsForLocalhost: r.boolean("METRICS_LOCALHOST_ACCESS_ONLY", false),
 		Application:         r.application("ISTIO_PROMETHEUS_ANNOTATIONS"),
 		Probes:              r.vars["ISTIO_KUBE_APP_PROBERS"],
 		ProbeLocalhost:      r.boolean("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", false),

@@ -104,6 +104,7 @@ func TestParse(t *testing.T) {
 			e.Security.XDSHeaders, e.Security.CAHeaders = map[string]string{"A": "1"}, map[string]string{"b": "2"}
 		}},
 		{"straight to the control plane", []string{"PROXY_XDS_VIA_AGENT=false", "PROXY_XDS_DEBUG_VIA_AGENT=false"}, func(e *Environment) { e.XDS.ViaAgent, e.XDS.DebugPort = false, 0 }},
+		{"metrics for this host alone", []string{"METRICS_LOCALHOST_ACCESS_ONLY=true"}, func(e *Environment) { e.MetricsForLocalhost = true }},
 		{"the last of several counts", []string{"POD_NAME=a", "POD_NAME=b", "not a variable"}, func(e *Environment) { e.PodName = "b" }},
 	}
 	for _, test := range tests {

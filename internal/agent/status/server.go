@@ -34,6 +34,8 @@ type Options struct {
 	Workload node.Workload
 	// Application is where the application serves metrics; nil: nowhere, or they are not to be merged.
 	Application *environment.Application
+	// ForLocalhost has metrics told to nobody but this host.
+	ForLocalhost bool
 	// Quit ends the agent without draining: for jobs, whose pods would else never end. Drain begins to drain, and the
 	// agent goes on. Both return at once.
 	Quit, Drain func()
@@ -59,9 +61,9 @@ func New(o Options) http.Handler {
 		w.WriteHeader(http.StatusOK)
 	})
 	merger := newMerger(o)
-	mux.Handle("GET /stats/prometheus", merger)
-	mux.HandleFunc("GET "+EnvoyPath, merger.serveEnvoy)
-	mux.Handle("GET /metrics", o.Metrics.handler())
+	mux.Handle("GET /stats/prometheus", o.metrics(merger))
+	mux.Handle("GET "+EnvoyPath, o.metrics(http.HandlerFunc(merger.serveEnvoy)))
+	mux.Handle("GET /metrics", o.metrics(o.Metrics.handler()))
 	mux.HandleFunc("GET /debug/ndsz", o.serveNames)
 	mux.HandleFunc("/quitquitquit", fromHere(o.Log, o.Quit))
 	mux.HandleFunc("/drain", fromHere(o.Log, o.Drain))
@@ -70,6 +72,18 @@ func New(o Options) http.Handler {
 		mux.Handle("/app-lifecycle/", o.Probes)
 	}
 	return mux
+}
+
+// metrics guards a handler of metrics.
+func (o Options) metrics(h http.Handler) http.Handler {
+	if !o.ForLocalhost {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isHere(w, r) {
+			h.ServeHTTP(w, r)
+		}
+	})
 }
 
 // serveNames shows what the DNS proxy answers from. Which hosts there are is nobody's business but this one's.

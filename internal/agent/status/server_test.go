@@ -65,6 +65,24 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// TestMetricsForLocalhost is METRICS_LOCALHOST_ACCESS_ONLY; kubelet asks for readiness all the same.
+func TestMetricsForLocalhost(t *testing.T) {
+	envoy := &fakeEnvoy{}
+	envoy.set("LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 1})
+	h := New(options(envoy, func(o *Options) { o.ForLocalhost = true }))
+	for _, path := range []string{"/stats/prometheus", EnvoyPath, "/metrics"} {
+		if w := call(h, "GET", path, "10.0.0.9:4000"); w.Code != 403 {
+			t.Errorf("GET %s from elsewhere: %d, want 403", path, w.Code)
+		}
+		if w := call(h, "GET", path, "[::1]:4000"); w.Code == 403 {
+			t.Errorf("GET %s from here: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w := call(h, "GET", "/healthz/ready", "10.0.0.9:4000"); w.Code != 200 {
+		t.Errorf("ready: %d %s, want 200", w.Code, w.Body)
+	}
+}
+
 // TestEndingIsForLocalhost: whoever can reach the pod must not be able to end its proxy.
 func TestEndingIsForLocalhost(t *testing.T) {
 	var quits, drains int
