@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -27,12 +28,16 @@ type merger struct {
 	client *http.Client
 	// limit is maxScrape, or less in tests.
 	limit int64
+
+	mu sync.Mutex
+	// missing are the sources that the last answer was without.
+	missing map[string]bool
 }
 
 func newMerger(o Options) *merger {
 	// The environment's HTTP_PROXY must not come between the agent and the application beside it.
 	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{Proxy: nil, MaxIdleConns: 1, IdleConnTimeout: time.Minute}}
-	return &merger{Options: o, client: client, limit: maxScrape}
+	return &merger{Options: o, client: client, limit: maxScrape, missing: map[string]bool{}}
 }
 
 // source is one part of the merged metrics.
@@ -62,9 +67,9 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
 		text, err := s.read(ctx, r)
 		cancel()
+		m.tell(s.name, err)
 		if err != nil {
 			m.Metrics.failures.WithLabelValues(s.name).Inc()
-			m.Log.Debug("merging metrics without one source", "source", s.name, "error", err)
 			continue
 		}
 		if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
@@ -73,6 +78,20 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if _, err := w.Write(text); err != nil {
 			return // the client went away
 		}
+	}
+}
+
+// tell logs that a source is missing, and that it is back: once, and not with every scrape.
+func (m *merger) tell(source string, err error) {
+	m.mu.Lock()
+	was := m.missing[source]
+	m.missing[source] = err != nil
+	m.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		m.Log.Warn("metrics are merged without those of one source", "source", source, "error", err)
+	case err == nil && was:
+		m.Log.Info("metrics are merged with those of all sources again", "source", source)
 	}
 }
 
@@ -139,8 +158,9 @@ func (m *merger) application(ctx context.Context, asked *http.Request) ([]byte, 
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answered %s", url, answer.Status)
 	}
-	// OpenMetrics among plain text makes Prometheus drop everything.
-	if kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type")); err == nil && kind == expfmt.OpenMetricsType {
+	// What is no plain text makes Prometheus drop everything. Some plain text says of itself that it is something else, or nothing at all.
+	switch kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind {
+	case expfmt.OpenMetricsType, "text/html", "application/json":
 		return nil, fmt.Errorf("%s answers in %s only, which cannot be merged", url, kind)
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, m.limit+1))

@@ -1,12 +1,15 @@
 package status
 
 import (
+	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +142,9 @@ func TestMergeLeavesOutWhatFails(t *testing.T) {
 			w.Header().Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
 			_, _ = io.WriteString(w, "app_total 1 # {trace_id=\"a\"} 1\n# EOF\n")
 		}), nil, map[string]int{"application": 1}},
+		{"an application that answers with a page", envoyMetrics, application(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>please log in</html>") // net/http says what it is
+		}), nil, map[string]int{"application": 1}},
 		{"no Envoy", "", nil, nil, map[string]int{"envoy": 1}},
 	}
 	for _, test := range tests {
@@ -173,4 +179,33 @@ func closedPort(t *testing.T) uint32 {
 		t.Fatal(err)
 	}
 	return uint32(port)
+}
+
+// TestASourceThatIsMissingIsLoggedOnce: scrapes come every few seconds, and mostly nobody looks.
+func TestASourceThatIsMissingIsLoggedOnce(t *testing.T) {
+	var well atomic.Bool
+	app := application(t, func(w http.ResponseWriter, _ *http.Request) {
+		if !well.Load() {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	})
+	var log bytes.Buffer
+	m := newMerger(options(&fakeEnvoy{metrics: envoyMetrics}, func(o *Options) {
+		o.Application, o.Log = app, slog.New(slog.NewTextHandler(&log, nil))
+	}))
+	t.Cleanup(m.client.CloseIdleConnections)
+	for range 3 {
+		m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil))
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "418") {
+		t.Errorf("three scrapes without the application log\n%s", got)
+	}
+	log.Reset()
+	well.Store(true)
+	for range 3 {
+		m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil))
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "again") {
+		t.Errorf("three scrapes with it log\n%s", got)
+	}
 }
