@@ -86,15 +86,51 @@ func place(from, to string) error {
 	return os.WriteFile(to, content, 0o755)
 }
 
-// cacheDir is where the programs of a checkout are kept: checkouts do not share what they build.
+// originFile has the path of the checkout that a directory of the cache belongs to.
+const originFile = ".checkout"
+
+// cacheDir is where the programs of a checkout are kept: checkouts do not share what they build. A new one takes the place of those that
+// are gone.
 func cacheDir(root string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the cache directory: %w", err)
 	}
+	cache = filepath.Join(cache, "meshpilot")
 	sum := sha256.Sum256([]byte(root))
-	dir := filepath.Join(cache, "meshpilot", fmt.Sprintf("checkout-%x", sum[:6]))
-	return dir, os.MkdirAll(dir, 0o755)
+	dir := filepath.Join(cache, fmt.Sprintf("checkout-%x", sum[:6]))
+	origin := filepath.Join(dir, originFile)
+	if _, err := os.Stat(origin); err == nil {
+		return dir, nil
+	}
+	if err := sweep(cache); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(origin, []byte(root), 0o644)
+}
+
+// sweep removes the programs of checkouts that are not there any more.
+func sweep(cache string) error {
+	origins, err := filepath.Glob(filepath.Join(cache, "checkout-*", originFile))
+	if err != nil {
+		return err
+	}
+	for _, origin := range origins {
+		root, err := os.ReadFile(origin)
+		if err != nil {
+			continue // somebody else sweeps too
+		}
+		if _, err := os.Stat(string(root)); !os.IsNotExist(err) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Dir(origin)); err != nil {
+			return fmt.Errorf("remove the programs of %s, which is gone: %w", root, err)
+		}
+	}
+	return nil
 }
 
 // touchSources looks at every folder that programs are made of. The go command notes what a test opened, a folder with the sizes and

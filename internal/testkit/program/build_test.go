@@ -38,3 +38,31 @@ func TestInto(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestProgramsOfCheckoutsThatAreGone(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	first, second := filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")
+	var dirs []string
+	for _, root := range []string{first, second} {
+		if err := os.Mkdir(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		dir, err := cacheDir(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs = append(dirs, dir)
+	}
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cacheDir(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dirs[0]); !os.IsNotExist(err) {
+		t.Errorf("%v: the programs of a checkout that is gone are still there", err)
+	}
+	if _, err := os.Stat(dirs[1]); err != nil {
+		t.Errorf("%v: the programs of a checkout that is there are gone", err)
+	}
+}
