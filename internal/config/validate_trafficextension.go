@@ -15,11 +15,24 @@ func (r *report) trafficExtension(at path, extension *extensions.TrafficExtensio
 		r.required(code, filter.Lua.GetInlineCode())
 		if size := len(filter.Lua.GetInlineCode()); size > maxCode {
 			r.errorf(code, "has %d bytes, at most %d are allowed", size, maxCode)
+			break
 		}
+		r.lua(code, filter.Lua.GetInlineCode())
 	default:
 		r.errorf(at, "one of wasm and lua is required")
 	}
 	for i, match := range extension.GetMatch() {
 		r.portSelectors(at.Child("match").Index(i).Child("ports"), match.GetPorts())
+	}
+}
+
+// lua checks the syntax of a script. Envoy would refuse it, and then answer 500 to whatever passes the plugin.
+func (r *report) lua(at path, text string) {
+	switch fault, sure := luaFault(text); {
+	case fault == nil:
+	case sure:
+		r.errorf(at, "is not Lua: %v", fault)
+	default:
+		r.warnf(at, "may not be Lua: %v", fault)
 	}
 }

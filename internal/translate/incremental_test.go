@@ -333,7 +333,7 @@ func randomEdit(r *rand.Rand) string {
 		selected := strings.Replace(meta, "namespace: other", "namespace: istio-system", 1) + "spec: {" + pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {istio: ingressgateway}}, ") +
 			pick("", "", "phase: AUTHN, ", "phase: AUTHZ, ", "priority: 3, ") + pick("", "", "match: [{mode: SERVER}], ", "match: [{mode: CLIENT, ports: [{number: 80}]}, {mode: SERVER, ports: [{number: 9080}]}], ")
 		if r.IntN(2) == 0 {
-			return "kind: TrafficExtension\n" + selected + pick("lua: {inlineCode: a}", "lua: {inlineCode: b}", "wasm: {url: example.com/a}", "wasm: {url: example.com/a, type: NETWORK}", "wasm: {url: example.com/a, imagePullSecret: a}") + "}\n"
+			return "kind: TrafficExtension\n" + selected + pick("lua: {inlineCode: a = 1}", "lua: {inlineCode: b = 1}", "wasm: {url: example.com/a}", "wasm: {url: example.com/a, type: NETWORK}", "wasm: {url: example.com/a, imagePullSecret: a}") + "}\n"
 		}
 		return "kind: WasmPlugin\n" + selected + "url: " + pick("example.com/a", "http://example.com/b", "file:///c") + pick("", "", ", type: NETWORK") + pick("", ", pluginConfig: {a: b}", ", failStrategy: FAIL_OPEN", ", imagePullSecret: b") + "}\n"
 	case api.PeerAuthentication:
