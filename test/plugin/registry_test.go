@@ -18,7 +18,7 @@ import (
 // changed gets to the agent; and nobody else sees it.
 func TestPrivateRegistry(t *testing.T) {
 	const first, second, wrong = "first-password", "second-password", "wrong-password"
-	images := wasm.StartRegistry(t, first)
+	images := wasm.StartRegistry(t, nil, first)
 	images.Push("/shop/filter:v1", wasm.AddsHeader("x-wasm", "one"))
 	g := &gateway{Edge: edge.Start(t, edge.Options{Flags: []string{"--secretsPlainText", "loopback"}}), port: serving.FreePort(t), client: http.Client{Transport: new(http.Transport)}}
 	defer g.client.CloseIdleConnections()

@@ -15,15 +15,25 @@ const (
 )
 
 const (
-	// responseHeaders is proxy-wasm's number for the map of a response's headers (MapType), and goOn for going on with it
+	// requestHeaders and responseHeaders are proxy-wasm's numbers for those maps (MapType), and goOn is for going on with them
 	// (FilterHeadersStatus.Continue).
-	responseHeaders, goOn = 2, 0
+	requestHeaders, responseHeaders, goOn = 0, 2, 0
 	// textAt is where texts are in the module's memory, and heapAt where what the host asks room for begins.
 	textAt, heapAt = 1024, 4096
 )
 
 // AddsHeader gives a module that adds a header to each response.
 func AddsHeader(name, value string) []byte {
+	return adds(responseHeaders, "proxy_on_response_headers", name, value)
+}
+
+// AddsRequestHeader gives a module that adds a header to each request.
+func AddsRequestHeader(name, value string) []byte {
+	return adds(requestHeaders, "proxy_on_request_headers", name, value)
+}
+
+// adds gives a module that adds a header to a map when it is called by that name.
+func adds(to int, when, name, value string) []byte {
 	types := vector(function(0, 0), function(1, 1), function(3, 1), function(5, 1), function(2, 0))
 	const nothing, allocate, onHeaders, addHeader, onCreate = 0, 1, 2, 3, 4 // places in types
 	imports := vector(slices.Concat(text("env"), text("proxy_add_header_map_value"), []byte{exportFunction, addHeader}))
@@ -32,13 +42,13 @@ func AddsHeader(name, value string) []byte {
 		// The imported function is number 0.
 		slices.Concat(text("proxy_abi_version_0_2_1"), []byte{exportFunction, 1}),
 		slices.Concat(text("proxy_on_memory_allocate"), []byte{exportFunction, 2}),
-		slices.Concat(text("proxy_on_response_headers"), []byte{exportFunction, 3}),
+		slices.Concat(text(when), []byte{exportFunction, 3}),
 		slices.Concat(text("proxy_on_context_create"), []byte{exportFunction, 4}),
 	)
 	code := vector(
 		body(),
 		body([]byte{opGlobalGet, 0, opGlobalGet, 0, opLocalGet, 0, opAdd, opGlobalSet, 0}), // what was the end is the begin of what is given
-		body(constant(responseHeaders), constant(textAt), constant(len(name)), constant(textAt+len(name)), constant(len(value)), []byte{opCall, 0, opDrop}, constant(goOn)),
+		body(constant(to), constant(textAt), constant(len(name)), constant(textAt+len(name)), constant(len(value)), []byte{opCall, 0, opDrop}, constant(goOn)),
 		body(),
 	)
 	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"),

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -22,12 +22,14 @@ import (
 // moduleLayer is the media type of an image's layer that is a module.
 const moduleLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
-// Registry is a registry of images on a loopback address that asks everybody for a name and a password (HTTP's Basic scheme).
+// Registry is a registry of images that asks everybody for a name and a password (HTTP's Basic scheme).
 type Registry struct {
 	// Host is its address, "127.0.0.1:5000".
 	Host string
 
-	t  testing.TB
+	t      testing.TB
+	images http.Handler
+
 	mu sync.Mutex
 	// password is of the user "puller".
 	password string
@@ -36,11 +38,10 @@ type Registry struct {
 
 const user = "puller"
 
-// StartRegistry starts one, which ends with the test.
-func StartRegistry(t testing.TB, password string) *Registry {
-	r := &Registry{t: t, password: password}
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+// StartRegistry starts one, which ends with the test; nil listens on a loopback address.
+func StartRegistry(t testing.TB, l net.Listener, password string) *Registry {
+	r := &Registry{t: t, password: password, images: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		who, secret, ok := q.BasicAuth()
 		r.mu.Lock()
 		in := ok && who == user && secret == r.password
@@ -53,8 +54,13 @@ func StartRegistry(t testing.TB, password string) *Registry {
 			http.Error(w, `{"errors": [{"code": "UNAUTHORIZED"}]}`, http.StatusUnauthorized)
 			return
 		}
-		images.ServeHTTP(w, q)
+		r.images.ServeHTTP(w, q)
 	}))
+	if l != nil {
+		_ = server.Listener.Close() // nothing was served on it
+		server.Listener = l
+	}
+	server.Start()
 	t.Cleanup(server.Close)
 	r.Host = strings.TrimPrefix(server.URL, "http://")
 	return r
@@ -94,12 +100,7 @@ func (r *Registry) Push(path string, module []byte) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.mu.Lock()
-	login := &authn.Basic{Username: user, Password: r.password}
-	r.mu.Unlock()
-	transport := new(http.Transport)
-	defer transport.CloseIdleConnections()
-	if err := remote.Write(to, image, remote.WithAuth(login), remote.WithTransport(transport)); err != nil {
+	if err := remote.Write(to, image, remote.WithTransport(directly{r.images})); err != nil {
 		r.t.Fatal(err)
 	}
 	digest, err := image.Digest()
@@ -107,4 +108,18 @@ func (r *Registry) Push(path string, module []byte) string {
 		r.t.Fatal(err)
 	}
 	return digest.Hex
+}
+
+// directly has requests answered by a handler, wherever they are for.
+type directly struct{ http.Handler }
+
+func (d directly) RoundTrip(q *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if q.Body == nil {
+		q.Body = http.NoBody // as servers have it
+	}
+	d.ServeHTTP(w, q)
+	answer := w.Result()
+	answer.Request = q
+	return answer, nil
 }

@@ -1,0 +1,93 @@
+package sidecars
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// phases: what a plugin adds to requests is seen by the policies behind it, and not by those before it. AUTHN is before tokens are
+// looked at, AUTHZ between that and who may call, STATS and the rest behind both (WasmPlugin.phase).
+func phases(t *testing.T, w *world) {
+	const policy = `
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: %s, namespace: default}
+spec: {selector: {matchLabels: {app: server}}, action: DENY, rules: [{%s}]}
+`
+	w.put(t, "roles", fmt.Sprintf(policy, "roles", `when: [{key: "request.headers[x-role]", values: [guest]}]`))
+	for _, c := range []struct {
+		phase string
+		want  int
+	}{{"phase: AUTHN, ", http.StatusForbidden}, {"phase: STATS, ", http.StatusOK}, {"phase: AUTHZ, ", http.StatusForbidden}, {"", http.StatusOK}} {
+		// The other header says that the plugin is there.
+		w.plugin(t, "role", "server", c.phase+"url: URL/requests/x-role/guest")
+		w.plugin(t, "mark", "server", c.phase+"priority: 1, url: URL/answers/x-wasm/"+mark(c.phase))
+		w.eventually(t, "a DENY by a header, added in "+c.phase, c.want, mark(c.phase))
+	}
+
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, "tokens", `
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: tokens, namespace: default}
+spec: {selector: {matchLabels: {app: server}}, jwtRules: [{issuer: mesh, forwardOriginalToken: true, jwks: '`+keys(t, key)+`'}]}
+`)
+	w.put(t, "roles", fmt.Sprintf(policy, "roles", `from: [{source: {notRequestPrincipals: ["mesh/caller"]}}]`))
+	for _, c := range []struct {
+		phase string
+		want  int
+	}{{"phase: AUTHN, ", http.StatusOK}, {"phase: AUTHZ, ", http.StatusForbidden}, {"phase: STATS, ", http.StatusForbidden}} {
+		w.plugin(t, "role", "server", c.phase+"url: URL/requests/authorization/Bearer+"+token(t, key))
+		w.plugin(t, "mark", "server", c.phase+"priority: 1, url: URL/answers/x-wasm/"+mark(c.phase))
+		var marks []string
+		if c.phase != "phase: STATS, " { // which answers of policies do not pass
+			marks = []string{mark(c.phase)}
+		}
+		w.eventually(t, "a token, added in "+c.phase, c.want, marks...)
+	}
+	for _, name := range []string{"role", "mark", "roles", "tokens"} {
+		w.put(t, name, "")
+	}
+	w.eventually(t, "without plugins again", http.StatusOK)
+}
+
+func mark(phase string) string {
+	if phase == "" {
+		return "last"
+	}
+	return phase[len("phase: ") : len(phase)-len(", ")]
+}
+
+func keys(t *testing.T, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	text, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func token(t *testing.T, key *ecdsa.PrivateKey) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: "mesh", Subject: "caller", Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
