@@ -134,6 +134,7 @@ func (e *environment) apply(o *discovery.Options) {
 	o.Features.ScopeGateways = e.boolean("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
 	o.Features.QUICListeners = e.boolean("PILOT_ENABLE_QUIC_LISTENERS", false)
 	o.Features.AnyTrustDomain = e.boolean("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
+	o.Features.SendUnhealthy = e.boolean("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
 	o.Features.PersistentSessions = e.boolean("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
 	o.Features.TakeAnyServer = !e.boolean("VERIFY_CERTIFICATE_AT_CLIENT", true)
 	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {

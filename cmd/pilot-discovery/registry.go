@@ -1,15 +1,33 @@
 package main
 
-import "github.com/meshpilot/meshpilot/internal/discovery"
+import (
+	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
 
 // registry reads how services are made of objects.
 func (e *environment) registry(o *discovery.Registry) {
 	e.text("K8S_INGRESS_NS", &o.IngressNamespace)
-	o.ReadyOnly = !e.boolean("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", true)
+	o.ReadyOnly = !e.boolean("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", true) && !e.boolean("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
+	e.label("PILOT_PERSISTENT_SESSION_LABEL", &o.Labels.Session)
+	e.label("PILOT_PERSISTENT_SESSION_HEADER_LABEL", &o.Labels.SessionHeader)
+	e.label("PILOT_DRAINING_LABEL", &o.Labels.Draining)
 	o.DualStack = e.boolean("ISTIO_DUAL_STACK", false)
 	o.IgnoreWorkloadEntries = !e.boolean("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", true)
 	o.ClusterSet.Exports = e.boolean("ENABLE_MCS_SERVICE_DISCOVERY", false)
 	o.ClusterSet.Hosts = e.boolean("ENABLE_MCS_HOST", false)
 	o.ClusterSet.Local = e.boolean("ENABLE_MCS_CLUSTER_LOCAL", false)
 	o.IgnorePods = !e.boolean("PILOT_ENABLE_SERVICEENTRY_SELECT_PODS", true)
+}
+
+// label reads the name of a label. One that is set to nothing switches off what the label is for.
+func (e *environment) label(name string, to *string) {
+	v, ok := e.lookup(name)
+	if !ok {
+		return
+	}
+	if v == "" {
+		v = mesh.NoLabel
+	}
+	*to = v
 }

@@ -87,11 +87,11 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 	})
 	return remote.Parts{Source: source, Converters: []registry.Converter{
 		namespaces.New(namespaces.Options{}),
-		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace}),
+		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels}),
 		s.clusterSets.note(id, kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
 			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
-			ClusterSet: o.Registry.ClusterSet,
+			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels,
 		})),
 	}}
 }

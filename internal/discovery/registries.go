@@ -15,6 +15,8 @@ type Registry struct {
 	// ReadyOnly leaves out endpoints that are not ready, which callers otherwise know as unhealthy.
 	// PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false.
 	ReadyOnly bool
+	// Labels are the names of labels of services with sessions, and of workloads that drain.
+	Labels mesh.Labels
 	// DualStack makes one endpoint of a pod's addresses of both families. ISTIO_DUAL_STACK.
 	DualStack bool
 	// IgnoreWorkloadEntries has Kubernetes Services not select WorkloadEntries. PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false.
@@ -48,13 +50,13 @@ func (s *server) converters() []registry.Converter {
 		// Nobody makes EndpointSlices of the pods in a folder, so that is done here. An API server has controllers for it.
 		EndpointsFromPods: !s.options.fromCluster(),
 		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, IgnoreWorkloadEntries: o.IgnoreWorkloadEntries,
-		ClusterSet: o.ClusterSet,
+		ClusterSet: o.ClusterSet, Labels: o.Labels,
 	})
 	s.health.await(services.PendingEndpoints)
 	s.clusterSets.note(id, services)
 	return []registry.Converter{
 		s.ingresses,
-		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods}),
+		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods, Labels: o.Labels}),
 		services,
 	}
 }

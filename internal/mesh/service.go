@@ -107,6 +107,8 @@ type Service struct {
 	NodeLocal bool
 	// PublishNotReady says that endpoints count although not ready.
 	PublishNotReady bool
+	// Session is how callers come back to the endpoint that they had.
+	Session Session
 	// TrafficDistribution is PreferClose and its kin (spec.trafficDistribution, networking.istio.io/traffic-distribution).
 	TrafficDistribution string
 	// From is the object that the service was read from.

@@ -43,9 +43,12 @@ type Features struct {
 	// RedisFilter has sidecars read the commands that are sent to services that speak Redis, each of which goes to the
 	// endpoint that its key belongs to, rather than all of a connection to one. PILOT_ENABLE_REDIS_FILTER.
 	RedisFilter bool
-	// PersistentSessions has callers of services with the label istio.io/persistent-session or istio.io/persistent-session-header
-	// come back to the endpoint that they had. PILOT_ENABLE_PERSISTENT_SESSION_FILTER.
+	// PersistentSessions has callers of services with sessions (mesh.Service.Session) come back to the endpoint that they had.
+	// PILOT_ENABLE_PERSISTENT_SESSION_FILTER.
 	PersistentSessions bool
+	// SendUnhealthy has callers know of endpoints that are not ready also where a rule has a minHealthPercent, and Envoy never call them:
+	// it panics no more. PILOT_SEND_UNHEALTHY_ENDPOINTS.
+	SendUnhealthy bool
 	// TraceSampling is the percentage of requests that are traced where nothing else says so; 0: 1. None is less than 0.
 	// PILOT_TRACE_SAMPLING.
 	TraceSampling float64

@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
-// sessionText is a Gateway at port %[1]d and the services behind it: one whose sessions are kept by a cookie, one by a header. %[2]s are
-// their endpoints.
+// sessionText is a Gateway at port %[1]d and the services behind it: one whose sessions are kept by a cookie, one by a header, for which
+// there is a label of another name. %[2]s are their endpoints.
 const sessionText = `
 apiVersion: networking.istio.io/v1
 kind: Gateway
@@ -41,7 +41,7 @@ spec: {hosts: [cookie.default.svc.cluster.local], location: MESH_INTERNAL, resol
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
-metadata: {name: header, namespace: default, labels: {istio.io/persistent-session-header: x-session}}
+metadata: {name: header, namespace: default, labels: {example.com/session: x-session}}
 spec: {hosts: [header.default.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP}], endpoints: [%[2]s]}
 `
 
@@ -71,7 +71,7 @@ func (s *sessions) serve(draining []string, names ...string) {
 	for _, name := range names {
 		labels := ""
 		if slices.Contains(draining, name) {
-			labels = `istio.io/draining: "true"`
+			labels = `example.com/leaving: "true"`
 		}
 		list = append(list, fmt.Sprintf("{address: 127.0.0.1, ports: {http: %d}, labels: {%s}}", s.ports[name], labels))
 	}
@@ -125,7 +125,8 @@ func only(name string) func([]string) bool {
 // sent on when it is gone.
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	s := startSessions(t, "PILOT_ENABLE_PERSISTENT_SESSION_FILTER=true")
+	s := startSessions(t, "PILOT_ENABLE_PERSISTENT_SESSION_FILTER=true",
+		"PILOT_PERSISTENT_SESSION_HEADER_LABEL=example.com/session", "PILOT_DRAINING_LABEL=example.com/leaving")
 	for _, kind := range []struct {
 		path  string
 		begun func(*http.Response) http.Header // how the session is told

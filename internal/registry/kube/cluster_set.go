@@ -102,7 +102,7 @@ func (c *Converter) importedService(k name, object *config.Config, wrong *proble
 	slices.Sort(addresses)
 	s := mesh.Service{
 		Provider: mesh.Kubernetes, Cluster: c.options.Cluster, Name: k.Name, Ports: importedPorts(spec.Ports, wrong), Resolution: mesh.Static,
-		Labels: object.Labels, Created: object.Created.UTC(),
+		Labels: object.Labels, Created: object.Created.UTC(), Session: c.options.Labels.SessionOf(object.Labels),
 		NodeLocal: spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 	}
 	if own := c.said.services[k]; own != nil && own.Resolution == mesh.Static {

@@ -29,9 +29,11 @@ type Options struct {
 	// there, so a Service that has a selector and no EndpointSlice takes its endpoints from the ready pods that it
 	// selects, and a pod that says nothing about its readiness is ready.
 	EndpointsFromPods bool
-	// ReadyOnly leaves out endpoints that are not ready, which callers otherwise know as unhealthy
-	// (PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false).
+	// ReadyOnly leaves out endpoints that are not ready, which callers otherwise know as unhealthy; but for services whose callers prefer
+	// near ones, and must know when those are too few (PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false).
 	ReadyOnly bool
+	// Labels are the names of labels of services with sessions, and of pods that drain.
+	Labels mesh.Labels
 	// DualStack makes one endpoint of a pod's addresses of both families, where its Service has both (ISTIO_DUAL_STACK).
 	// Otherwise they are two.
 	DualStack bool

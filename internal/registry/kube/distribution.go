@@ -28,7 +28,12 @@ func (c *Converter) setNamespace(namespace string, now *config.Config) {
 		} else {
 			c.distributions[namespace] = distribution
 		}
-		c.dirtyServices.addAll(c.servicesIn.Of(namespace))
+		for k := range c.servicesIn.Of(namespace) {
+			c.dirtyServices.add(k)
+			if c.options.ReadyOnly {
+				c.dirtySlices.addAll(c.slicesOf.Of(k))
+			}
+		}
 	}
 	if namespace == c.options.SystemNamespace && network != c.network {
 		c.network = network

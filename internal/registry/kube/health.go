@@ -12,7 +12,7 @@ import (
 type sliceRules struct {
 	// notReady: conditions are to be disregarded (Service.spec.publishNotReadyAddresses).
 	notReady bool
-	// readyOnly: see Options.ReadyOnly.
+	// readyOnly: endpoints that are not ready are left out. See Options.ReadyOnly.
 	readyOnly bool
 	// sessions: endpoints that are going keep the sessions that they have.
 	sessions bool
@@ -28,7 +28,8 @@ func (c *Converter) sliceRules(service *config.Config) sliceRules {
 	}
 	spec := &config.Spec[*corev1.Service](service).Spec
 	rules.notReady = spec.PublishNotReadyAddresses
-	rules.sessions = mesh.KeepsSessions(service.Labels)
+	rules.readyOnly = rules.readyOnly && c.trafficDistribution(service.Namespace, spec, service.Annotations, new(problems)) == ""
+	rules.sessions = c.options.Labels.SessionOf(service.Labels).Kept()
 	rules.dualStack = c.options.DualStack && len(spec.ClusterIPs) > 1
 	return rules
 }

@@ -259,7 +259,7 @@ func (c *Converter) workload(k name, p *pod) *mesh.Workload {
 		Node:           p.node,
 		Locality:       locality,
 		Network:        network,
-		Health:         mesh.HealthOf(p.labels),
+		Health:         c.options.Labels.HealthOf(p.labels),
 		TLS:            p.labels[label.SecurityTlsMode.Name] == "istio",
 		Ready:          p.ready,
 		From:           config.Key{Kind: api.Pod, Namespace: k.Namespace, Name: k.Name},

@@ -77,6 +77,7 @@ func (c *Converter) service(k name, object *config.Config, wrong *problems) *mes
 		Created:             object.Created.UTC(),
 		NodeLocal:           spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 		PublishNotReady:     spec.PublishNotReadyAddresses,
+		Session:             c.options.Labels.SessionOf(object.Labels),
 		TrafficDistribution: c.trafficDistribution(k.Namespace, spec, object.Annotations, wrong),
 		From:                object.Key,
 	}

@@ -45,6 +45,9 @@ func TestEndpointConditions(t *testing.T) {
 	const ready = "{ready: true, serving: true, terminating: false}"
 	notReadyToo := edit(t, reviewsService, "spec:", "spec:\n  publishNotReadyAddresses: true")
 	sessions := edit(t, reviewsService, "labels: {", "labels: {istio.io/persistent-session: cookie, ")
+	near := edit(t, reviewsService, "spec:", "spec:\n  trafficDistribution: PreferClose")
+	sticky := edit(t, reviewsService, "labels: {", "labels: {example.com/sticky: cookie, ")
+	ownNames := mesh.Labels{Session: "example.com/sticky", Draining: "example.com/leaving"}
 	for _, c := range []struct {
 		conditions                           string
 		usual, readyOnly, published, session mesh.Health
@@ -65,8 +68,12 @@ func TestEndpointConditions(t *testing.T) {
 		}{
 			{"usual", reviewsService, kube.Options{}, c.usual},
 			{"ready only", reviewsService, kube.Options{ReadyOnly: true}, c.readyOnly},
+			{"ready only, but callers prefer near ones", near, kube.Options{ReadyOnly: true}, c.usual},
 			{"publishNotReadyAddresses", notReadyToo, kube.Options{}, c.published},
 			{"persistent sessions", sessions, kube.Options{}, c.session},
+			{"persistent sessions by another label", sticky, kube.Options{Labels: ownNames}, c.session},
+			{"the label has another name", sessions, kube.Options{Labels: ownNames}, c.usual},
+			{"the label has none", sessions, kube.Options{Labels: mesh.Labels{Session: mesh.NoLabel}}, c.usual},
 		} {
 			state := converted(t, o.options, o.service, reviewsPod, edit(t, reviewsSlice, ready, c.conditions))
 			got := absent
@@ -76,6 +83,31 @@ func TestEndpointConditions(t *testing.T) {
 			if got != o.want {
 				t.Errorf("%s, %s: %q, want %q", o.name, c.conditions, got, o.want)
 			}
+		}
+	}
+}
+
+// Endpoints that are not ready are known where callers prefer near ones, which a namespace may come to say of its Services.
+func TestUnreadyByDistribution(t *testing.T) {
+	c, state := kube.New(kube.Options{ReadyOnly: true}), conform.NewState()
+	unready := edit(t, reviewsSlice, "{ready: true, serving: true, terminating: false}", "{ready: false, serving: false, terminating: false}")
+	for _, step := range []struct {
+		objects []string
+		want    bool
+	}{
+		{[]string{reviewsService, reviewsPod, unready}, false},
+		{[]string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: default, annotations: {networking.istio.io/traffic-distribution: PreferClose}}"}, true},
+		{[]string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: default}"}, false},
+	} {
+		var batch mesh.Batch
+		for _, text := range step.objects {
+			batch = append(batch, mesh.Event{Config: object(t, text)})
+		}
+		if err := state.Apply(c.Convert(batch)); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := endpoints(state, reviewsHost)["10.244.0.5:9080/http"]; there != step.want {
+			t.Errorf("the endpoint is there: %t, want %t", there, step.want)
 		}
 	}
 }

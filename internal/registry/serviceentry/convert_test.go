@@ -117,6 +117,46 @@ func TestIgnorePods(t *testing.T) {
 	}
 }
 
+// The labels of sessions and of what drains may have other names.
+func TestNamesOfLabels(t *testing.T) {
+	entry := object(t, `
+kind: ServiceEntry
+metadata: {name: db, namespace: default, labels: {istio.io/persistent-session: a, example.com/session: "b:/c", istio.io/persistent-session-header: d, example.com/header: e}}
+spec:
+  hosts: [db.example.com]
+  resolution: STATIC
+  ports: [{number: 80, name: http}]
+  endpoints: [{address: 192.0.2.1, labels: {istio.io/draining: "true"}}, {address: 192.0.2.2, labels: {example.com/leaving: "1"}}]`)
+	for name, test := range map[string]struct {
+		labels   mesh.Labels
+		session  mesh.Session
+		draining string
+	}{
+		"Istio's":   {mesh.Labels{}, mesh.Session{Cookie: "a", Path: "/"}, "192.0.2.1"},
+		"others":    {mesh.Labels{Session: "example.com/session", SessionHeader: "example.com/header", Draining: "example.com/leaving"}, mesh.Session{Cookie: "b", Path: "/c"}, "192.0.2.2"},
+		"no cookie": {mesh.Labels{Session: mesh.NoLabel}, mesh.Session{Header: "d"}, "192.0.2.1"},
+		"a header":  {mesh.Labels{Session: mesh.NoLabel, SessionHeader: "example.com/header"}, mesh.Session{Header: "e"}, "192.0.2.1"},
+		"none":      {mesh.Labels{Session: mesh.NoLabel, SessionHeader: mesh.NoLabel, Draining: mesh.NoLabel}, mesh.Session{}, ""},
+	} {
+		state := conform.NewState()
+		if err := state.Apply(serviceentry.New(serviceentry.Options{Labels: test.labels}).Convert(upserts(entry))); err != nil {
+			t.Fatal(err)
+		}
+		if s := service(t, state, "db.example.com"); s.Session != test.session {
+			t.Errorf("%s: session %+v", name, s.Session)
+		}
+		list := endpoints(state, "db.example.com")
+		for _, e := range list {
+			if drains := e.Health == mesh.Draining; drains != (e.Address == test.draining) {
+				t.Errorf("%s: %s drains: %t", name, e.Address, drains)
+			}
+		}
+		if len(list) != 2 {
+			t.Errorf("%s: %d endpoints", name, len(list))
+		}
+	}
+}
+
 // A workload, or an endpoint, that is labelled as draining gets nothing new.
 func TestDraining(t *testing.T) {
 	w := converted(t, object(t, "kind: WorkloadEntry\nmetadata: {name: w, namespace: default, labels: {istio.io/draining: \"true\"}}\nspec: {address: 192.0.2.1}"))

@@ -29,6 +29,8 @@ type Options struct {
 	// SystemNamespace is the namespace whose label topology.istio.io/network names the network of what says none itself. It is empty
 	// for the cluster that config is read from: as in Istio, only in others do WorkloadEntries follow their cluster.
 	SystemNamespace string
+	// Labels are the names of labels of services with sessions, and of workloads that drain.
+	Labels mesh.Labels
 	// IgnorePods has ServiceEntries not select pods (PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
 	IgnorePods bool
 }

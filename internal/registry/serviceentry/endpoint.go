@@ -109,7 +109,7 @@ func (r *reader) endpoint(entry *networking.WorkloadEntry, labels map[string]str
 		Network:   network,
 		Cluster:   r.options.Cluster,
 		Weight:    entry.GetWeight(),
-		Health:    mesh.HealthOf(labels),
+		Health:    r.options.Labels.HealthOf(labels),
 		TLS:       takesMutualTLS(entry.GetServiceAccount(), labels),
 	}
 }

@@ -39,6 +39,7 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 		ExportTo:            r.exportTo(spec),
 		Accounts:            spec.GetSubjectAltNames(),
 		Labels:              r.object.Labels,
+		Session:             r.options.Labels.SessionOf(r.object.Labels),
 		Created:             r.object.Created.UTC(),
 		TrafficDistribution: r.trafficDistribution(),
 		From:                r.object.Key,

@@ -57,7 +57,7 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 	}
 	in.discover(c, port, p)
 	applyConnectionPool(c, mesh, p.GetConnectionPool(), p.GetRetryBudget())
-	applyOutlierDetection(c, p.GetOutlierDetection())
+	applyOutlierDetection(c, p.GetOutlierDetection(), in.Settings.Features.SendUnhealthy)
 	applySessions(c, in.Service)
 	if c.GetType() == clusterv3.Cluster_ORIGINAL_DST {
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED

@@ -12,9 +12,14 @@ import (
 // endpoints and traffic than a sidecar sees.
 //
 // Envoy's fallback to all endpoints when half of them are unhealthy (panic) is off unless minHealthPercent asks for it:
-// services of a mesh have few endpoints, and unready ones must not be called.
-func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection) {
-	c.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{Value: float64(max(o.GetMinHealthPercent(), 0))}
+// services of a mesh have few endpoints, and unready ones must not be called. So it is off in any case if unready ones are sent in any
+// case, which is what Features.SendUnhealthy is.
+func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection, sendUnhealthy bool) {
+	panicAt := max(o.GetMinHealthPercent(), 0)
+	if sendUnhealthy {
+		panicAt = 0
+	}
+	c.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{Value: float64(panicAt)}
 	if o == nil {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 // applySessions lets persistent sessions lead to endpoints that drain. Envoy sends them nothing else: without this it would drop
 // the session too (CommonLbConfig.override_host_status).
 func applySessions(c *clusterv3.Cluster, svc *mesh.Service) {
-	if !mesh.KeepsSessions(svc.Labels) {
+	if !svc.Session.Kept() {
 		return
 	}
 	c.CommonLbConfig.OverrideHostStatus = &corev3.HealthStatusSet{Statuses: []corev3.HealthStatus{

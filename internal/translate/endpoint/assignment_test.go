@@ -24,7 +24,6 @@ func TestHealth(t *testing.T) {
 		Cluster:   mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host},
 		Service:   &mesh.Service{ServiceKey: mesh.ServiceKey{Host: host}, Resolution: mesh.Static, Ports: []mesh.Port{{Name: "http", Number: 80}}},
 		Endpoints: endpoints,
-		Settings:  &snapshot.Settings{Mesh: new(meshconfig.MeshConfig)},
 	}
 	rule := func(minHealth int32) *snapshot.DestinationRule {
 		return &snapshot.DestinationRule{Spec: &networking.DestinationRule{TrafficPolicy: &networking.TrafficPolicy{
@@ -34,14 +33,17 @@ func TestHealth(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		rule *snapshot.DestinationRule
+		all  bool // Features.SendUnhealthy
 		want map[string]corev3.HealthStatus
 	}{
-		{"draining ones are left out, and names", nil, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
-		{"without panic routing", rule(0), map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
-		{"with panic routing only healthy ones", rule(10), map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN}},
+		{"draining ones are left out, and names", nil, false, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
+		{"without panic routing", rule(0), false, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
+		{"with panic routing only healthy ones", rule(10), false, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN}},
+		{"others too where they are always sent", rule(10), true, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in.Rule = tc.rule
+			in.Settings = &snapshot.Settings{Mesh: new(meshconfig.MeshConfig), Features: snapshot.Features{SendUnhealthy: tc.all}}
 			got := map[string]corev3.HealthStatus{}
 			for _, l := range Assignment(in).GetEndpoints() {
 				for _, e := range l.GetLbEndpoints() {

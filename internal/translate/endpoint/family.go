@@ -87,7 +87,7 @@ func newMember(svc *mesh.Service, rule *networking.DestinationRule, s *snapshot.
 	p := policy.Of(s.Mesh, rule, cluster.Subset, port.Number)
 	m := member{
 		name: cluster.String(), port: port,
-		healthyOnly: p.GetOutlierDetection().GetMinHealthPercent() > 0,
+		healthyOnly: p.GetOutlierDetection().GetMinHealthPercent() > 0 && !s.Features.SendUnhealthy,
 		locality:    policy.LocalityOf(s.Mesh, p, svc),
 		tls:         p.GetTls(),
 	}

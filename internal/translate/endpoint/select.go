@@ -12,7 +12,7 @@ const unixPrefix = "unix://"
 // selected gives the endpoints that serve the cluster's port and are of its subset, in the order of the set.
 func (in Input) selected(m member) []*mesh.Endpoint {
 	resolved, name := in.resolved(), in.portName(m.port)
-	sessions := mesh.KeepsSessions(in.Service.Labels) // lead to endpoints that drain, to which Envoy sends nothing else
+	sessions := in.Service.Session.Kept() // lead to endpoints that drain, to which Envoy sends nothing else
 	var list []*mesh.Endpoint
 	for _, e := range in.Endpoints.Endpoints {
 		switch {

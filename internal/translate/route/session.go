@@ -20,7 +20,7 @@ func sessionOf(v *view.View, svc *mesh.Service) mesh.Session {
 	if svc == nil || !v.Settings.Features.PersistentSessions {
 		return mesh.Session{}
 	}
-	return mesh.SessionOf(svc.Labels)
+	return svc.Session
 }
 
 // sessionConfig is what a route says to the filter. A cookie has no time to live: it is the browser's, and ends with it.
