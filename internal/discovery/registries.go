@@ -23,6 +23,8 @@ type Registry struct {
 	IgnoreWorkloadEntries bool
 	// IgnorePods has ServiceEntries not select pods. PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false.
 	IgnorePods bool
+	// Export makes a ServiceExport of every Service that is not cluster-local. ENABLE_MCS_AUTO_EXPORT.
+	Export bool
 	// ClusterSet is how much of the Multi-Cluster Services API is followed.
 	ClusterSet kube.ClusterSet
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshpilot/meshpilot/internal/debug"
+	"github.com/meshpilot/meshpilot/internal/export"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	kubeclient "github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
@@ -70,6 +71,7 @@ type server struct {
 	ingresses   *ingress.Converter
 	elections   *leader.Elections // nil without an API server
 	status      *statusWriter     // nil without an API server
+	exporter    *export.Exporter  // nil if services are not exported
 	workloads   *workloads
 	issuers     *issuers
 
@@ -135,6 +137,9 @@ func newServer(o Options) (*server, error) {
 	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}
 	s.metrics.counters(s.table, s.pusher)
 	if s.status, err = s.newStatus(); err != nil {
+		return nil, err
+	}
+	if s.exporter, err = s.newExporter(); err != nil {
 		return nil, err
 	}
 	if s.issuers, err = s.newIssuers(); err != nil {
@@ -213,6 +218,7 @@ func (s *server) run(ctx context.Context) error {
 	parts.Go(func() error { return s.serveXDS(ctx) })
 	parts.Go(func() error { return s.serveWebhooks(ctx) })
 	parts.Go(func() error { return s.workloads.run(ctx) })
+	parts.Go(func() error { return s.runExports(ctx) })
 	if s.status != nil {
 		parts.Go(func() error { return s.status.run(ctx) })
 	}
@@ -250,6 +256,7 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 		s.status.published(next, delta)
 	}
 	s.current.Store(next)
+	s.lookAtExports(delta)
 	s.settingsNews.published(next.Settings)
 	s.issuers.published(next, delta)
 	if s.credentials != nil {

@@ -35,6 +35,7 @@ func allowed() map[string][]string {
 		"internal/inject":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
 		"internal/webhook":      {"internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs"},
 		"internal/status":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
+		"internal/export":       {"internal/kube"},
 		"internal/autoregister": {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
 
 		"internal/source":                {"internal/mesh"},

@@ -156,3 +156,29 @@ func objects(t *testing.T, manifest string) []*unstructured.Unstructured {
 	}
 	return list
 }
+
+// TestExportPermission: whoever does not want services exported gives the control plane no permission to do so.
+func TestExportPermission(t *testing.T) {
+	h := newHelm(t, "")
+	for value, want := range map[string]bool{"PILOT_HTTP10=true": false, "ENABLE_MCS_AUTO_EXPORT=false": false, "ENABLE_MCS_AUTO_EXPORT=true": true} {
+		may := false
+		for _, o := range objects(t, h.run(t, "template", "istiod", chart("istiod"), "-n", "istio-system", "--set-string", "env."+value)) {
+			if o.GetKind() != "ClusterRole" {
+				continue
+			}
+			rules, _, err := unstructured.NestedSlice(o.Object, "rules")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range rules {
+				rule, _ := r.(map[string]any)
+				resources, _, _ := unstructured.NestedStringSlice(rule, "resources") // what is not there has none
+				verbs, _, _ := unstructured.NestedStringSlice(rule, "verbs")
+				may = may || slices.Contains(resources, "serviceexports") && slices.Contains(verbs, "create")
+			}
+		}
+		if may != want {
+			t.Errorf("%s: it may export services: %t", value, may)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func (m member) mutual(e *mesh.Endpoint) bool {
 }
 
 func newFamily(k familyKey) *family {
-	f := &family{local: clusterLocal(k.settings, k.service.Host)}
+	f := &family{local: k.settings.ClusterLocal(k.service.Host)}
 	if !ByEDS(k.service, k.proxy) {
 		return f
 	}

@@ -183,7 +183,7 @@ func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
 	if port, ok := svc.Port(cluster.Port); ok {
 		near = newMember(svc, in.rule(), in.Settings, cluster, port).locality.Shapes()
 	}
-	in.Caller = in.caller(v, near, clusterLocal(in.Settings, svc.Host))
+	in.Caller = in.caller(v, near, in.Settings.ClusterLocal(svc.Host))
 	return in
 }
 
