@@ -1,0 +1,221 @@
+package discovery
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	security "istio.io/api/security/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/spiffe"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+)
+
+// TestHostileSigningRequests sends them to the port that workloads send theirs to, with tokens that are good. What is signed is the
+// caller's identity and key, and nothing that the request asks for.
+func TestHostileSigningRequests(t *testing.T) { inBothModes(t, testHostileSigningRequests) }
+
+func testHostileSigningRequests(t *testing.T, l *mode) {
+	t.Setenv("GODEBUG", "rsa1024min=0") // to make what others may send
+	small, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := func(text string) *url.URL {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	authority, err := asn1.Marshal(struct{ IsCA bool }{true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := &x509.CertificateRequest{}
+	for i := range 100 {
+		many.DNSNames = append(many.DNSNames, fmt.Sprintf("host-%d.example.com", i))
+	}
+	huge := []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: make([]byte, 64<<10)}}
+	for name, tt := range map[string]struct {
+		ask  *x509.CertificateRequest
+		key  crypto.Signer
+		spin func(der []byte) []byte
+		want codes.Code
+	}{
+		"another identity":   {ask: &x509.CertificateRequest{URIs: []*url.URL{uri("spiffe://cluster.local/ns/istio-system/sa/istiod")}}},
+		"two identities":     {ask: &x509.CertificateRequest{URIs: []*url.URL{uri("spiffe://cluster.local/ns/a/sa/b"), uri("spiffe://evil/ns/a/sa/b")}}},
+		"DNS names":          {ask: &x509.CertificateRequest{DNSNames: []string{"istiod.istio-system.svc", "*"}, Subject: pkix.Name{CommonName: "istiod", Organization: []string{"system:masters"}}}},
+		"addresses":          {ask: &x509.CertificateRequest{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}},
+		"to be an authority": {ask: &x509.CertificateRequest{ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: authority}}}},
+		"100 names":          {ask: many},
+		"a tiny key":         {key: small, want: codes.InvalidArgument},
+		"an odd curve":       {key: odd, want: codes.InvalidArgument},
+		"a bad signature":    {spin: func(der []byte) []byte { der[len(der)-5] ^= 1; return der }, want: codes.InvalidArgument},
+		"cut off":            {spin: func(der []byte) []byte { return der[:len(der)/2] }, want: codes.InvalidArgument},
+		"too much":           {ask: &x509.CertificateRequest{ExtraExtensions: huge}, want: codes.InvalidArgument},
+	} {
+		if tt.ask == nil {
+			tt.ask = &x509.CertificateRequest{}
+		}
+		if tt.key == nil {
+			tt.key = pki.NewKey()
+		}
+		der, err := x509.CreateCertificateRequest(rand.Reader, tt.ask, tt.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.spin != nil {
+			der = tt.spin(der)
+		}
+		csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+		own, err := l.certificateFor(bearing(t.Context(), l.token("web", "istio-ca")), nil, tt.key, &security.IstioCertificateRequest{Csr: csr})
+		if status.Code(err) != tt.want {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		if err != nil {
+			continue
+		}
+		leaf := own.Leaf
+		id, err := spiffe.Leaf(leaf)
+		if err != nil || id.String() != "spiffe://cluster.local/ns/"+l.shop+"/sa/web" || leaf.IsCA || leaf.KeyUsage&x509.KeyUsageCertSign != 0 ||
+			len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses)+len(leaf.Subject.Names) > 0 || len(leaf.URIs) != 1 {
+			t.Errorf("%s: a certificate of %s (%v), CA %v, of %v %v %v %v", name, id, err, leaf.IsCA, leaf.DNSNames, leaf.IPAddresses, leaf.URIs, leaf.Subject)
+		}
+	}
+}
+
+// TestHostileTokens sends tokens that are none to both services of the port, before anybody is known: CVE-2022-23635 was a payload of null.
+func TestHostileTokens(t *testing.T) { inBothModes(t, testHostileTokens) }
+
+func testHostileTokens(t *testing.T, l *mode) {
+	encode := base64.RawURLEncoding.EncodeToString
+	good := strings.Split(l.token("web", "istio-ca"), ".")
+	var tokens []string
+	for _, payload := range []string{"null", "[]", "1", `""`, "{}", strings.Repeat("[", 3000), `{"iss":null,"sub":{"a":1},"aud":[[]],"exp":"x"}`, `{"sub":":::"}`, "\x00\xff"} {
+		tokens = append(tokens, good[0]+"."+encode([]byte(payload))+"."+good[2], "."+encode([]byte(payload))+".", encode([]byte(`{"alg":"none"}`))+"."+encode([]byte(payload))+".")
+	}
+	tokens = append(tokens, l.ended, l.gone, l.token("web", "other"), good[0]+"."+good[1]+".", "..", ".", "x", strings.Repeat("a", 15<<10), strings.Repeat("a.", 10_000), strings.Repeat("a", 60<<10))
+	for _, token := range tokens {
+		if _, err := l.certificate(bearing(t.Context(), token), nil, new(security.IstioCertificateRequest)); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("a certificate for the token %.60q: %v", token, err)
+		}
+		if _, err := l.ask(bearing(t.Context(), token), nil, node(l.shop, nil), api.ClusterType); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("a stream for the token %.60q: %v", token, err)
+		}
+	}
+	if _, err := l.certificate(bearing(t.Context(), l.token("web", "istio-ca")), nil, new(security.IstioCertificateRequest)); err != nil {
+		t.Errorf("and afterwards, for a good one: %v", err)
+	}
+}
+
+// TestHostileNodes: what a proxy says of itself may be as deep, long and wide as it likes. Nobody who is not known has a stream, and of who
+// is, it is the stream that ends, at most. T-XDS-DEPTH.
+func TestHostileNodes(t *testing.T) {
+	l := startLaptop(t, func(*Options) {})
+	bearer := bearing(t.Context(), l.token("shop", "web", 3600e9, "istio-ca"))
+	deep := structpb.NewNullValue()
+	for range 20_000 { // beyond what protobuf reads
+		deep = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"a": deep}})
+	}
+	wide := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	for i := range 100_000 {
+		wide.Fields[fmt.Sprint(i)] = structpb.NewNumberValue(float64(i))
+	}
+	for name, md := range map[string]*structpb.Struct{
+		"deep": {Fields: map[string]*structpb.Value{"LABELS": deep}}, "wide": wide, "wide labels": {Fields: map[string]*structpb.Value{"LABELS": structpb.NewStructValue(wide)}},
+		"3 MB":        {Fields: map[string]*structpb.Value{"NAME": structpb.NewStringValue(strings.Repeat("x", 3<<20))}},
+		"wrong types": {Fields: map[string]*structpb.Value{"LABELS": structpb.NewStringValue("x"), "INSTANCE_IPS": structpb.NewBoolValue(true), "PROXY_CONFIG": structpb.NewListValue(nil)}},
+	} {
+		n := node("shop", nil)
+		n.Metadata = md
+		if _, err := l.ask(t.Context(), nil, n, api.ClusterType); status.Code(err) == codes.OK {
+			t.Errorf("%s: nobody has a stream", name)
+		}
+		if _, err := l.ask(bearer, nil, n, api.ClusterType); name == "deep" && status.Code(err) == codes.OK {
+			t.Errorf("%s: it was read", name)
+		}
+		if _, err := l.ask(bearer, nil, node("shop", nil), api.ClusterType); err != nil {
+			t.Errorf("after one that is %s: %v", name, err)
+		}
+	}
+}
+
+// TestSecretsOfOtherNamespaces: a gateway asks for keys by all names that secrets of its namespace, and of another, can be called by. It gets
+// those of its own. T-GW-SECRET, T-SDS-CACHE.
+func TestSecretsOfOtherNamespaces(t *testing.T) {
+	mine, others := pki.Authority("mine"), pki.Authority("others")
+	l := startLaptop(t, func(*Options) {})
+	secret := func(namespace, name string, p *pki.Pair) string {
+		encode := base64.StdEncoding.EncodeToString
+		return fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n---\n", name, namespace, encode(p.CertificatePEM()), encode(p.KeyPEM()))
+	}
+	l.write("secrets.yaml", secret("shop", "web-cert", mine)+secret("shop", "same", mine)+secret("bank", "same", others)+secret("bank", "bank-cert", others)+secret("istio-system", "bank-cert", others))
+	get := func(namespace, account string, names ...string) string {
+		t.Helper()
+		var got []string
+		l.eventually("secrets of "+namespace, func() error {
+			ctx, cancel := context.WithTimeout(bearing(t.Context(), l.token(namespace, account, 3600e9, "istio-ca")), patience)
+			defer cancel()
+			st, err := discoveryv3.NewAggregatedDiscoveryServiceClient(l.dial(nil)).StreamAggregatedResources(ctx)
+			if err != nil {
+				return err
+			}
+			n := node(namespace, nil)
+			n.Id = "router~10.0.0.1~gw." + namespace + "~" + namespace + ".svc.cluster.local"
+			_ = st.Send(&discoveryv3.DiscoveryRequest{Node: n, TypeUrl: api.SecretType, ResourceNames: names}) // what became of it Recv says
+			answer, err := st.Recv()
+			if err != nil {
+				return err
+			}
+			if len(answer.Resources) == 0 {
+				return fmt.Errorf("no secrets of %v", names)
+			}
+			got = nil
+			for _, r := range answer.Resources {
+				got = append(got, string(r.Value))
+			}
+			return nil
+		})
+		return strings.Join(got, "\n")
+	}
+	names := []string{
+		"kubernetes://web-cert", "kubernetes://same", "kubernetes://bank-cert", "kubernetes://bank/bank-cert", "kubernetes://bank/same", "kubernetes-gateway://bank/bank-cert", "kubernetes-gateway://bank/same",
+		"kubernetes://istio-system/bank-cert", "kubernetes://../bank/bank-cert", "kubernetes://shop/../bank/bank-cert", "bank-cert", "bank/bank-cert", "kubernetes://bank/bank-cert-cacert", "configmap://bank/bank-cert",
+	}
+	for range 2 { // whoever asks first, nothing of it is there for the next
+		text := get("shop", "web", names...)
+		if !strings.Contains(text, string(mine.KeyPEM())) {
+			t.Error("a gateway does not get its own key")
+		}
+		if strings.Contains(text, string(others.KeyPEM())) || strings.Contains(text, string(others.CertificatePEM())) {
+			t.Error("a gateway gets secrets of another namespace")
+		}
+		text = get("istio-system", "istiod", names...)
+		if !strings.Contains(text, string(others.KeyPEM())) || strings.Contains(text, string(mine.KeyPEM())) {
+			t.Error("another gateway gets not just its own")
+		}
+	}
+}
