@@ -63,7 +63,11 @@ func accept(t testing.TB, serve func(net.Conn)) netip.AddrPort {
 	return at(l)
 }
 
-// answerRequests answers every request with its path, just as it came: an HTTP library would refuse some of them.
+// forged is in the values of headers that nobody must see.
+const forged = "forged"
+
+// answerRequests answers every request with its path, just as it came: an HTTP library would refuse some of them. Of the headers it tells the
+// names of those that are forged.
 func answerRequests(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -71,9 +75,13 @@ func answerRequests(c net.Conn) {
 		if err != nil {
 			return
 		}
+		var seen []string
 		for header := ""; header != "\r\n"; {
 			if header, err = in.ReadString('\n'); err != nil {
 				return
+			}
+			if name, value, _ := strings.Cut(header, ":"); strings.Contains(value, forged) {
+				seen = append(seen, strings.ToLower(name))
 			}
 		}
 		method, rest, _ := strings.Cut(line, " ")
@@ -81,7 +89,7 @@ func answerRequests(c net.Conn) {
 		if method == http.MethodHead {
 			path = ""
 		}
-		if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s", len(path), path); err != nil {
+		if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n%s: %s\r\ncontent-length: %d\r\n\r\n%s", seenHeader, strings.Join(seen, ","), len(path), path); err != nil {
 			return
 		}
 	}

@@ -18,6 +18,8 @@ import (
 
 const (
 	idHeader = "x-case-id"
+	// seenHeader has the names of forged headers that the application saw.
+	seenHeader = "x-seen"
 	// callTime bounds a call.
 	callTime = 10 * time.Second
 )
@@ -27,6 +29,7 @@ type outcome struct {
 	status int // 0: no HTTP
 	grpc   string
 	body   string
+	seen   string
 	// ended says why there was no answer.
 	ended error
 	// caller is from where to where it called, by which access logs know connections without HTTP.
@@ -137,5 +140,5 @@ func read(resp *http.Response, err error) outcome {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return outcome{status: resp.StatusCode, grpc: resp.Header.Get("Grpc-Status"), body: string(body), ended: err}
+	return outcome{status: resp.StatusCode, grpc: resp.Header.Get("Grpc-Status"), body: string(body), seen: resp.Header.Get(seenHeader), ended: err}
 }
