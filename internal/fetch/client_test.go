@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -157,5 +158,56 @@ func TestBlockedNetworks(t *testing.T) {
 		if err := o.check(address); (err != nil) != blocked {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestFailuresLeaveNothingOpen: a server that fails in every way costs no file, however often it is asked. T-FD.
+func TestFailuresLeaveNothingOpen(t *testing.T) {
+	s, _ := counting(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ill":
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "ill") // the test looks at files alone
+		case "/cut":
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "half")
+			panic(http.ErrAbortHandler)
+		case "/long":
+			_, _ = io.WriteString(w, strings.Repeat("a", 2000))
+		case "/away":
+			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
+		}
+	})
+	files := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("only where there is /proc: ", err)
+		}
+		return len(list)
+	}
+	c := NewClient(Options{Loopback: true, Timeout: 5 * time.Second, MaxBytes: 1000})
+	ask := func(n int) {
+		for i := range n {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+[]string{"/ill", "/cut", "/long", "/away"}[i%4], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := c.Do(r)
+			if err != nil {
+				continue
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+		}
+		c.CloseIdleConnections()
+	}
+	ask(40)
+	before := files()
+	ask(2000)
+	for end := time.Now().Add(5 * time.Second); files() > before+5 && time.Now().Before(end); { // the server closes its side when it learns of it
+		time.Sleep(10 * time.Millisecond)
+	}
+	if after := files(); after > before+5 {
+		t.Errorf("%d files are open, %d before", after, before)
 	}
 }
