@@ -110,6 +110,15 @@ identity: envoy ## rotate the mesh's root and take its authority away ROUNDS tim
 garbage: envoy programs ## send nonsense to every port of both programs for a while (DURATION=10m), and hold memory to what it was
 	MESHPILOT_LONG=true MESHPILOT_GARBAGE=$(or $(DURATION),10m) $(GO) test ./test/garbage -v -count=1 -timeout 0
 
+.PHONY: fuzz
+fuzz: ## look for input that breaks parsers, each for a while (FUZZTIME=10s; FUZZ=regexp of targets); what is found is kept as a test
+	@set -e; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' internal test); do \
+	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]*)\(.*/\1/p' $$f | grep -E '$(or $(FUZZ),.)'); do \
+	    echo "$$(dirname $$f) $$target"; \
+	    $(GO) test ./$$(dirname $$f) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) -fuzzminimizetime 5s; \
+	  done; \
+	done
+
 .PHONY: lint
 lint: $(GOLANGCI) ## vet and lint
 	$(GO) vet ./...

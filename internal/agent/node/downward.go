@@ -37,7 +37,7 @@ func ParseDownward(text string) (map[string]string, error) {
 			continue
 		}
 		key, quoted, ok := strings.Cut(line, "=")
-		if !ok {
+		if !ok || key == "" {
 			return nil, fmt.Errorf("line %d: want key=\"value\"", number)
 		}
 		value, err := strconv.Unquote(quoted)
