@@ -40,7 +40,7 @@ func TestGarbage(t *testing.T) {
 	long.Test(t)
 	plane := startPlane(t)
 	agent := startAgent(t, plane)
-	programs := []*program{plane, agent}
+	programs := []*victim{plane, agent}
 	for _, p := range programs {
 		p.settle(t)
 		p.before = p.measure(t)
@@ -107,7 +107,7 @@ func assault(t *testing.T, length time.Duration, doors []door) int64 {
 }
 
 // watch notes the most memory that programs have, in the first half and in the second.
-func watch(t *testing.T, length time.Duration, programs []*program) [][2]*atomic.Int64 {
+func watch(t *testing.T, length time.Duration, programs []*victim) [][2]*atomic.Int64 {
 	peaks := make([][2]*atomic.Int64, len(programs))
 	for i, p := range programs {
 		peaks[i] = [2]*atomic.Int64{new(atomic.Int64), new(atomic.Int64)}

@@ -1,82 +1,29 @@
 package garbage
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 
-	"github.com/meshpilot/meshpilot/internal/agent/command"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	envoykit "github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
-// The test binary is both programs, too.
-const (
-	agentVar = "MESHPILOT_TEST_AGENT"
-	planeVar = "MESHPILOT_TEST_PLANE"
-)
-
-func TestMain(m *testing.M) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	var err error
-	switch {
-	case os.Getenv(planeVar) != "":
-		err = runPlane(ctx)
-	case os.Getenv(agentVar) != "":
-		err = command.New(command.Options{Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr}).ExecuteContext(ctx)
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// planeAddresses are the ports of a control plane.
-type planeAddresses struct {
-	GRPC, Secure, HTTP, HTTPS, Monitoring string
-	Control                               uint16
-	Kubeconfig, Namespace                 string
-}
-
-func runPlane(ctx context.Context) error {
-	var a planeAddresses
-	if err := json.Unmarshal([]byte(os.Getenv(planeVar)), &a); err != nil {
-		return err
-	}
-	o := discovery.Defaults()
-	o.GRPCAddr, o.SecureGRPCAddr, o.HTTPAddr, o.HTTPSAddr, o.MonitoringAddr = a.GRPC, a.Secure, a.HTTP, a.HTTPS, a.Monitoring
-	o.ControlZHost, o.ControlZPort = "127.0.0.1", a.Control
-	o.MeshConfigFile, o.NetworksConfigFile = "", ""
-	o.Kubernetes.Kubeconfig = a.Kubeconfig
-	o.Namespace, o.PodName = a.Namespace, "istiod"
-	o.Logs.Out = os.Stdout
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	return discovery.Run(ctx, o)
-}
-
-// program is one that is attacked.
-type program struct {
+// victim is a program that is attacked.
+type victim struct {
 	name    string
 	process *envoy.Process
 	doors   []door
@@ -90,7 +37,7 @@ type program struct {
 // measure is what a program has: memory in MiB.
 type measure struct{ memory, goroutines, files int64 }
 
-func (p *program) measure(t *testing.T) measure {
+func (p *victim) measure(t *testing.T) measure {
 	t.Helper()
 	text, err := serving.Page(p.metrics)
 	if err != nil {
@@ -109,7 +56,7 @@ func (p *program) measure(t *testing.T) measure {
 }
 
 // resident is the program's memory in MiB, 0 if it is gone.
-func (p *program) resident() int64 {
+func (p *victim) resident() int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.process.PID()))
 	if err != nil {
 		return 0
@@ -123,7 +70,7 @@ func (p *program) resident() int64 {
 }
 
 // settle waits until the number of goroutines stays as it is.
-func (p *program) settle(t *testing.T) {
+func (p *victim) settle(t *testing.T) {
 	t.Helper()
 	last := int64(-1)
 	serving.Eventually(t, patience, p.name+" comes to rest", func() error {
@@ -138,15 +85,20 @@ func (p *program) settle(t *testing.T) {
 	})
 }
 
+// start builds a program of ours and runs it until the test ends.
 func start(t *testing.T, name string, args, env []string, dir string) *envoy.Process {
 	t.Helper()
+	binary, err := program.Build(t.Context(), "cmd/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "log")
 	log, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p, err := envoy.Start(envoy.Command{Path: os.Args[0], Args: args, Env: env, Dir: dir, Stdout: log, Stderr: log})
+	p, err := envoy.Start(envoy.Command{Path: binary, Args: args, Env: env, Dir: dir, Stdout: log, Stderr: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,29 +119,28 @@ func start(t *testing.T, name string, args, env []string, dir string) *envoy.Pro
 	return p
 }
 
-func startPlane(t *testing.T) *program {
+func startPlane(t *testing.T) *victim {
 	t.Helper()
 	c := cluster.Start(t, cluster.Options{})
 	free := func() string { return serving.FreeAddress(t) }
-	a := planeAddresses{GRPC: free(), Secure: free(), HTTP: free(), HTTPS: free(), Monitoring: free(), Control: uint16(serving.FreePort(t)), Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t, "istio-system", nil)}
-	js, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	control := fmt.Sprintf("127.0.0.1:%d", a.Control)
-	p := &program{name: "pilot-discovery", metrics: "http://" + a.Monitoring + "/metrics", address: map[string]string{"grpc": a.GRPC}}
+	grpc, secure, web, hooks, monitoring, control := free(), free(), free(), free(), free(), free()
+	p := &victim{name: "pilot-discovery", metrics: "http://" + monitoring + "/metrics", address: map[string]string{"grpc": grpc}}
 	p.doors = []door{
-		{name: "15010", network: "tcp", address: a.GRPC}, {name: "15012", network: "tcp", address: a.Secure, tls: true},
-		{name: "8080", network: "tcp", address: a.HTTP, paths: []string{"/ready", "/debug/configz", "/debug/push_status"}},
-		{name: "15014", network: "tcp", address: a.Monitoring, paths: []string{"/metrics", "/debug/syncz"}},
-		{name: "15017", network: "tcp", address: a.HTTPS, tls: true, paths: []string{"/inject", "/validate", "/inject/cluster/a/net/b"}},
+		{name: "15010", network: "tcp", address: grpc}, {name: "15012", network: "tcp", address: secure, tls: true},
+		{name: "8080", network: "tcp", address: web, paths: []string{"/ready", "/debug/configz", "/debug/push_status"}},
+		{name: "15014", network: "tcp", address: monitoring, paths: []string{"/metrics", "/debug/syncz"}},
+		{name: "15017", network: "tcp", address: hooks, tls: true, paths: []string{"/inject", "/validate", "/inject/cluster/a/net/b"}},
 		{name: "9876", network: "tcp", address: control, paths: []string{"/scopej/", "/scopez/"}},
 	}
-	p.process = start(t, p.name, nil, []string{planeVar + "=" + string(js), "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, t.TempDir())
+	p.process = start(t, p.name, []string{
+		"discovery", "--kubeconfig", c.Kubeconfig(), "--namespace", c.Namespace(t, "istio-system", nil), "--meshConfig=", "--networksConfig=",
+		"--grpcAddr", grpc, "--secureGRPCAddr", secure, "--httpAddr", web, "--httpsAddr", hooks, "--monitoringAddr", monitoring,
+		"--ctrlz_address=127.0.0.1", fmt.Sprintf("--ctrlz_port=%d", port(control)),
+	}, []string{"POD_NAME=istiod"}, t.TempDir())
 	p.working = func(t *testing.T) {
 		t.Helper()
 		serving.Eventually(t, patience, "the control plane", func() error {
-			_, err := serving.Page("http://" + a.HTTP + "/ready")
+			_, err := serving.Page("http://" + web + "/ready")
 			for _, d := range p.doors {
 				err = errors.Join(err, opens(d.address))
 			}
@@ -200,7 +151,7 @@ func startPlane(t *testing.T) *program {
 	return p
 }
 
-func startAgent(t *testing.T, plane *program) *program {
+func startAgent(t *testing.T, plane *victim) *victim {
 	t.Helper()
 	binary, dir := envoykit.Require(t), t.TempDir()
 	free := func() string { return serving.FreeAddress(t) }
@@ -212,9 +163,9 @@ func startAgent(t *testing.T, plane *program) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{name: "pilot-agent", metrics: "http://" + status + "/metrics"}
+	p := &victim{name: "pilot-agent", metrics: "http://" + status + "/metrics"}
 	p.process = start(t, p.name, []string{"proxy", "sidecar"}, []string{
-		agentVar + "=1", "PATH=" + os.Getenv("PATH"), "POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IPS=127.0.0.1", "PROXY_CONFIG=" + string(config),
+		"PATH=" + os.Getenv("PATH"), "POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IPS=127.0.0.1", "PROXY_CONFIG=" + string(config),
 		fmt.Sprintf("ENVOY_STATUS_PORT=%d", port(ready)), fmt.Sprintf("ENVOY_PROMETHEUS_PORT=%d", port(prometheus)),
 		"ISTIO_META_DNS_CAPTURE=true", "DNS_PROXY_ADDR=" + names, fmt.Sprintf("PROXY_XDS_DEBUG_VIA_AGENT_PORT=%d", port(debug)),
 	}, dir)
