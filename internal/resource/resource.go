@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 )
@@ -43,6 +44,16 @@ func FromBytes(name, typeURL string, body []byte, from ...config.Key) *Resource 
 	from = slices.Clone(from)
 	slices.SortFunc(from, config.Key.Compare)
 	return &Resource{Name: name, TypeURL: typeURL, Version: hash(body), Body: body, From: slices.Compact(from)}
+}
+
+// Pack encodes a message canonically into an Any, such as the configuration of a filter. It panics where the message cannot be encoded,
+// as no message can be that is of our own making: strings in it are UTF-8, and required fields set.
+func Pack(m proto.Message) *anypb.Any {
+	out := new(anypb.Any)
+	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		panic(fmt.Sprintf("pack %s: %v", m.ProtoReflect().Descriptor().FullName(), err))
+	}
+	return out
 }
 
 // AppendAny appends the resource as a google.protobuf.Any to b (field 1 the type URL, field 2 the value).

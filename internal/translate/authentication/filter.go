@@ -12,11 +12,10 @@ import (
 
 	security "istio.io/api/security/v1beta1"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
@@ -40,7 +39,7 @@ func filters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
 	for i, r := range rules {
 		check.Providers[providerName(i)] = provider(r, routes)
 	}
-	return []*hcmv3.HttpFilter{{Name: token.Filter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(check)}}}
+	return []*hcmv3.HttpFilter{{Name: token.Filter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(check)}}}
 }
 
 // providerName is istiod's: EnvoyFilters may look for it.
@@ -108,12 +107,4 @@ func spaceDelimited(r *security.JWTRule) []string {
 	list := append([]string{"permission", "scope"}, r.GetSpaceDelimitedClaims()...)
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-func packed(m proto.Message) *anypb.Any {
-	a := new(anypb.Any)
-	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
-		panic("authentication: pack " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error()) // of our own making
-	}
-	return a
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
@@ -81,7 +82,7 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 }
 
 func listenerWith(n int, a *Authentication) *listenerv3.Listener {
-	router := &hcmv3.HttpFilter{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(new(routerv3.Router))}}
+	router := &hcmv3.HttpFilter{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))}}
 	http := &hcmv3.HttpConnectionManager{
 		StatPrefix: "x", HttpFilters: append(a.HTTP[:len(a.HTTP):len(a.HTTP)], router),
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: new(routev3.RouteConfiguration)},
@@ -92,7 +93,7 @@ func listenerWith(n int, a *Authentication) *listenerv3.Listener {
 			Address: fmt.Sprintf("127.1.%d.%d", n/256, n%256), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{
-			Filters: []*listenerv3.Filter{{Name: "hcm", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(http)}}},
+			Filters: []*listenerv3.Filter{{Name: "hcm", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(http)}}},
 		}},
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
@@ -105,7 +106,7 @@ func (a authorizer) http(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
 		return []*hcmv3.HttpFilter{decision{enforced: rules}.http(security.AuthorizationPolicy_DENY)}
 	}
 	filter := func(name string, m proto.Message) *hcmv3.HttpFilter {
-		return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(m)}}
+		return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(m)}}
 	}
 	return []*hcmv3.HttpFilter{
 		filter(httpFilter, &httprbacv3.RBAC{ShadowRules: rules, ShadowRulesStatPrefix: a.prefix()}),
@@ -120,7 +121,7 @@ func (a authorizer) tcp(rules *rbacv3.RBAC) []*listenerv3.Filter {
 		return []*listenerv3.Filter{decision{enforced: rules}.tcp(security.AuthorizationPolicy_DENY)}
 	}
 	filter := func(name string, m proto.Message) *listenerv3.Filter {
-		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(m)}}
+		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}}
 	}
 	return []*listenerv3.Filter{
 		filter(tcpFilter, &tcprbacv3.RBAC{ShadowRules: rules, ShadowRulesStatPrefix: a.prefix(), StatPrefix: tcpStatPrefix}),

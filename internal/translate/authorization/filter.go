@@ -11,10 +11,8 @@ import (
 
 	security "istio.io/api/security/v1beta1"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
-
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // Names of the filters, which users' EnvoyFilters look for.
@@ -86,7 +84,7 @@ func (d decision) http(a security.AuthorizationPolicy_Action) *hcmv3.HttpFilter 
 	if d.tried != nil {
 		f.ShadowRulesStatPrefix = dryRunPrefix(a)
 	}
-	return &hcmv3.HttpFilter{Name: httpFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(f)}}
+	return &hcmv3.HttpFilter{Name: httpFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(f)}}
 }
 
 func (d decision) tcp(a security.AuthorizationPolicy_Action) *listenerv3.Filter {
@@ -94,13 +92,5 @@ func (d decision) tcp(a security.AuthorizationPolicy_Action) *listenerv3.Filter 
 	if d.tried != nil {
 		f.ShadowRulesStatPrefix = dryRunPrefix(a)
 	}
-	return &listenerv3.Filter{Name: tcpFilter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(f)}}
-}
-
-func packed(m proto.Message) *anypb.Any {
-	a := new(anypb.Any)
-	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
-		panic("authorization: pack " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error()) // of our own making
-	}
-	return a
+	return &listenerv3.Filter{Name: tcpFilter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(f)}}
 }

@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
@@ -86,12 +87,12 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 // listenerWith is a listener that has the filters in both of its chains.
 func listenerWith(t testing.TB, n int, a *Authorization) *listenerv3.Listener {
 	t.Helper()
-	router := &hcmv3.HttpFilter{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(new(routerv3.Router))}}
+	router := &hcmv3.HttpFilter{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))}}
 	http := &hcmv3.HttpConnectionManager{StatPrefix: "x", HttpFilters: append(a.HTTP[:len(a.HTTP):len(a.HTTP)], router),
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: new(routev3.RouteConfiguration)}}
 	tcp := &tcpv3.TcpProxy{StatPrefix: "x", ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: "x"}}
 	filter := func(name string, m proto.Message) *listenerv3.Filter {
-		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(m)}}
+		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}}
 	}
 	return &listenerv3.Listener{
 		Name: fmt.Sprint(n), Address: listenAddress(fmt.Sprintf("127.1.%d.%d", n/256, n%256)),

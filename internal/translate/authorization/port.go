@@ -4,6 +4,8 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // At gives what of the filters of connections matters where only connections to some ports come by: rules about other ports are left
@@ -25,7 +27,7 @@ func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv
 		}
 		rules.Rules, rules.ShadowRules = rulesAt(rules.Rules, comes), rulesAt(rules.ShadowRules, comes)
 		if silent = rules.Rules == nil && rules.ShadowRules == nil; !silent {
-			list = append(list, &listenerv3.Filter{Name: tcpFilter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(rules)}})
+			list = append(list, &listenerv3.Filter{Name: tcpFilter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(rules)}})
 		}
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
@@ -27,7 +28,7 @@ func (in OutboundInput) resolve(c *clusterv3.Cluster) {
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positive(in.Settings.Mesh.GetDnsRefreshRate())
 	c.RespectDnsTtl = true //nolint:staticcheck // as above
-	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: packed(resolver())}
+	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: resource.Pack(resolver())}
 }
 
 // resolver bounds how long Envoy waits for an answer.

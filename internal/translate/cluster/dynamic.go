@@ -4,6 +4,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	dfpclusterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dynamic_forward_proxy/v3"
 
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
@@ -15,7 +16,7 @@ func applyDynamic(c *clusterv3.Cluster, p Proxy, http *httpProtocol) {
 	checked := http.options.GetUpstreamHttpProtocolOptions()
 	c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
 		Name: "envoy.clusters.dynamic_forward_proxy",
-		TypedConfig: packed(&dfpclusterv3.ClusterConfig{
+		TypedConfig: resource.Pack(&dfpclusterv3.ClusterConfig{
 			ClusterImplementationSpecifier: &dfpclusterv3.ClusterConfig_DnsCacheConfig{DnsCacheConfig: destination.DNSCache(p.IPv4, p.IPv6)},
 			AllowInsecureClusterOptions:    !checked.GetAutoSni() || !checked.GetAutoSanValidation(),
 		}),

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"strconv"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -14,11 +13,11 @@ import (
 	preservecasev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/header_formatters/preserve_case/v3"
 	upstreamsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	typematcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // httpOptions is the key and the type of a cluster's HTTP options (Cluster.typed_extension_protocol_options).
@@ -65,7 +64,7 @@ func newHTTPProtocol(port mesh.Port, config *meshconfig.MeshConfig) *httpProtoco
 	}
 	h.set, h.http1 = true, &corev3.Http1ProtocolOptions{HeaderKeyFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat{
 		HeaderFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat_StatefulFormatter{StatefulFormatter: &corev3.TypedExtensionConfig{
-			Name: "preserve_case", TypedConfig: packed(new(preservecasev3.PreserveCaseFormatterConfig)),
+			Name: "preserve_case", TypedConfig: resource.Pack(new(preservecasev3.PreserveCaseFormatterConfig)),
 		}},
 	}}
 	return h
@@ -176,14 +175,5 @@ func (h *httpProtocol) put(c *clusterv3.Cluster) {
 			},
 		}
 	}
-	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptions: packed(&h.options)}
-}
-
-// packed puts a message into an Any, canonically.
-func packed(m proto.Message) *anypb.Any {
-	out := new(anypb.Any)
-	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil {
-		panic(fmt.Sprintf("cluster: pack %T: %v", m, err)) // messages of our own making always encode
-	}
-	return out
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{httpOptions: resource.Pack(&h.options)}
 }

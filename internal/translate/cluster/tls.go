@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
@@ -86,7 +87,7 @@ func plain() *corev3.TransportSocket {
 }
 
 func socket(name string, m proto.Message) *corev3.TransportSocket {
-	return &corev3.TransportSocket{Name: name, ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(m)}}
+	return &corev3.TransportSocket{Name: name, ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: resource.Pack(m)}}
 }
 
 // originated makes the client side of TLS as the user has it (modes SIMPLE and MUTUAL).

@@ -12,6 +12,7 @@ import (
 	xdscore "github.com/cncf/xds/go/xds/core/v3"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
@@ -81,7 +82,7 @@ func byRequest() *matcherxds.Matcher {
 func by(input proto.Message, value string, equal, otherwise *matcherxds.Matcher_OnMatch) *matcherxds.Matcher {
 	return &matcherxds.Matcher{
 		MatcherType: &matcherxds.Matcher_MatcherTree_{MatcherTree: &matcherxds.Matcher_MatcherTree{
-			Input: &xdscore.TypedExtensionConfig{Name: "input", TypedConfig: packed(input)},
+			Input: &xdscore.TypedExtensionConfig{Name: "input", TypedConfig: resource.Pack(input)},
 			TreeType: &matcherxds.Matcher_MatcherTree_ExactMatchMap{ExactMatchMap: &matcherxds.Matcher_MatcherTree_MatchMap{
 				Map: map[string]*matcherxds.Matcher_OnMatch{value: equal},
 			}},
@@ -92,6 +93,6 @@ func by(input proto.Message, value string, equal, otherwise *matcherxds.Matcher_
 
 func take(name string) *matcherxds.Matcher_OnMatch {
 	return &matcherxds.Matcher_OnMatch{OnMatch: &matcherxds.Matcher_OnMatch_Action{Action: &xdscore.TypedExtensionConfig{
-		Name: name, TypedConfig: packed(&socketinputsv3.TransportSocketNameAction{Name: name}),
+		Name: name, TypedConfig: resource.Pack(&socketinputsv3.TransportSocketNameAction{Name: name}),
 	}}}
 }

@@ -24,10 +24,4 @@ func encode(name, typeURL string, m proto.Message, from ...config.Key) *resource
 	return r
 }
 
-func packed(m proto.Message) *anypb.Any {
-	a := new(anypb.Any)
-	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
-		panic("grpc: pack " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error())
-	}
-	return a
-}
+func packed(m proto.Message) *anypb.Any { return resource.Pack(m) }

@@ -9,8 +9,6 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -118,12 +116,4 @@ func address(at string, port uint32) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: at, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
 	}}}
-}
-
-func packed(m proto.Message) *anypb.Any {
-	a := new(anypb.Any)
-	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
-		panic("listener: pack " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error()) // of our own making
-	}
-	return a
 }

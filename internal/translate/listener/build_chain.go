@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/authorization"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
@@ -89,12 +90,12 @@ func discovered(name string) *listenerv3.Filter {
 			ResourceApiVersion:    corev3.ApiVersion_V3,
 			InitialFetchTimeout:   durationpb.New(0), // wait: there is nothing to do without it
 		},
-		TypeUrls: []string{packed(new(tcpv3.TcpProxy)).TypeUrl},
+		TypeUrls: []string{resource.Pack(new(tcpv3.TcpProxy)).TypeUrl},
 	}}}
 }
 
 func filter(name string, config proto.Message) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(config)}}
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(config)}}
 }
 
 // redisTimeout is how long a command may take.

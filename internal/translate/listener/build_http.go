@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // connectionManager writes an HTTP connection manager.
@@ -27,7 +28,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
 	if b.side().IgnoreRequestID {
-		m.RequestIdExtension = &hcmv3.RequestIDExtension{TypedConfig: packed(&uuidv3.UuidRequestIdConfig{
+		m.RequestIdExtension = &hcmv3.RequestIDExtension{TypedConfig: resource.Pack(&uuidv3.UuidRequestIdConfig{
 			UseRequestIdForTraceSampling: wrapperspb.Bool(false),
 		})}
 	}

@@ -12,6 +12,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // listenerFilters is the listener filters in the order in which they run: where a connection was going is known before
@@ -19,7 +21,7 @@ import (
 func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 	var list []*listenerv3.ListenerFilter
 	add := func(name string, config proto.Message) *listenerv3.ListenerFilter {
-		f := &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: packed(config)}}
+		f := &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: resource.Pack(config)}}
 		list = append(list, f)
 		return f
 	}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
@@ -24,7 +25,7 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 		common.ValidationContextType = certificate.Checked(t.Trust, clientValidation(t))
 	}
 	return &corev3.TransportSocket{Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{
-		TypedConfig: packed(&tlsv3.DownstreamTlsContext{CommonTlsContext: common, RequireClientCertificate: wrapperspb.Bool(t.Required)}),
+		TypedConfig: resource.Pack(&tlsv3.DownstreamTlsContext{CommonTlsContext: common, RequireClientCertificate: wrapperspb.Bool(t.Required)}),
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
@@ -54,7 +55,7 @@ func lookupRequests(list []*hcmv3.HttpFilter, l Lookup) []*hcmv3.HttpFilter {
 	last := len(list) - 1
 	return append(append([]*hcmv3.HttpFilter(nil), list[:last]...), &hcmv3.HttpFilter{
 		Name: "envoy.filters.http.dynamic_forward_proxy",
-		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(&httpdfpv3.FilterConfig{
+		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(&httpdfpv3.FilterConfig{
 			ImplementationSpecifier: &httpdfpv3.FilterConfig_DnsCacheConfig{DnsCacheConfig: destination.DNSCache(l.IPv4, l.IPv6)},
 		})},
 	}, list[last])

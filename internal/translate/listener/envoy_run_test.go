@@ -48,7 +48,7 @@ func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listene
 							h.ConfigType = &hcmv3.HttpFilter_TypedConfig{TypedConfig: extensionOf(t, g, v, h.GetName())}
 						}
 					}
-					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed(m)}
+					f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}
 				}
 			}
 		}
@@ -136,7 +136,7 @@ func (s *stage) listener(l *listenerv3.Listener) *listenerv3.Listener {
 	}
 	if l.GetName() == virtualInbound || l.GetName() == virtualOutbound {
 		told := &listenerv3.ListenerFilter{Name: "envoy.filters.listener.proxy_protocol", ConfigType: &listenerv3.ListenerFilter_TypedConfig{
-			TypedConfig: packed(new(proxyprotocolv3.ProxyProtocol)),
+			TypedConfig: resource.Pack(new(proxyprotocolv3.ProxyProtocol)),
 		}}
 		rest := l.GetListenerFilters()
 		if len(rest) > 0 && rest[0].GetName() == "envoy.filters.listener.original_dst" {
@@ -170,7 +170,7 @@ func (s *stage) tls(socket *corev3.TransportSocket) {
 		v.GetDefaultValidationContext().Crl = nil // the test revokes nothing
 		s.secret(v.GetValidationContextSdsSecretConfig(), s.authority.isTrusted())
 	}
-	socket.ConfigType = &corev3.TransportSocket_TypedConfig{TypedConfig: packed(context)}
+	socket.ConfigType = &corev3.TransportSocket_TypedConfig{TypedConfig: resource.Pack(context)}
 }
 
 func (s *stage) secret(c *tlsv3.SdsSecretConfig, m *tlsv3.Secret) {
@@ -210,7 +210,7 @@ func (s *stage) filter(f *listenerv3.Filter) {
 				}}},
 			}}}},
 		}}
-		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed(m)}
+		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}
 	}
 }
 

@@ -55,7 +55,7 @@ func (g *Generator) extensionsOf(specs []Spec, a around) map[string]*resource.Re
 func (g *Generator) encodeExtension(c *Chain, from []config.Key, a around) *resource.Resource {
 	common := g.commons.Do(a, newCommon)
 	b := builder{common: common}
-	r, err := resource.Encode(c.Name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: c.Name, TypedConfig: packed(b.tcpProxy(c.TCP))}, slices.Concat(from, a.telemetry.From)...)
+	r, err := resource.Encode(c.Name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: c.Name, TypedConfig: resource.Pack(b.tcpProxy(c.TCP))}, slices.Concat(from, a.telemetry.From)...)
 	if err != nil {
 		panic(fmt.Sprintf("extension %q: %v", c.Name, err)) // messages of our own making always encode
 	}

@@ -12,6 +12,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -101,7 +102,7 @@ func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 		panic("listener: unpack TLS: " + err.Error()) // of our own making
 	}
 	return &corev3.TransportSocket{Name: "envoy.transport_sockets.quic", ConfigType: &corev3.TransportSocket_TypedConfig{
-		TypedConfig: packed(&quicv3.QuicDownstreamTransport{DownstreamTlsContext: context}),
+		TypedConfig: resource.Pack(&quicv3.QuicDownstreamTransport{DownstreamTlsContext: context}),
 	}}
 }
 

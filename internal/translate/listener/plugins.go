@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
@@ -82,7 +83,7 @@ func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
 		InitialFetchTimeout:   durationpb.New(plugin.FetchTimeout),
 	}}
 	for _, m := range types {
-		source.TypeUrls = append(source.TypeUrls, packed(m).TypeUrl)
+		source.TypeUrls = append(source.TypeUrls, resource.Pack(m).TypeUrl)
 	}
 	return source
 }

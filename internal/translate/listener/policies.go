@@ -169,7 +169,7 @@ func discoveredPolicies(name string) *hcmv3.HttpFilter {
 			ResourceApiVersion:    corev3.ApiVersion_V3,
 			InitialFetchTimeout:   durationpb.New(0),
 		},
-		TypeUrls: []string{packed(new(filterchainv3.FilterChainConfig)).TypeUrl},
+		TypeUrls: []string{resource.Pack(new(filterchainv3.FilterChainConfig)).TypeUrl},
 	}}}
 }
 
@@ -216,7 +216,7 @@ func encodePolicies(in policyExtension) *resource.Resource {
 		}
 		chain.DefaultFilterChain.Filters = append(chain.DefaultFilterChain.Filters, &corev3.TypedExtensionConfig{Name: f.GetName(), TypedConfig: f.GetTypedConfig()})
 	}
-	r, err := resource.Encode(in.name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: in.name, TypedConfig: packed(chain)}, p.from()...)
+	r, err := resource.Encode(in.name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: in.name, TypedConfig: resource.Pack(chain)}, p.from()...)
 	if err != nil {
 		panic(fmt.Sprintf("extension %q: %v", in.name, err)) // messages of our own making always encode
 	}

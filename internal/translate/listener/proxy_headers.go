@@ -8,6 +8,8 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // serverName is what responses of workloads say in "server", so that people see that they came through the mesh.
@@ -23,7 +25,7 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	if h.GetPreserveHttp1HeaderCase().GetValue() {
 		http1Options(m).HeaderKeyFormat = &corev3.Http1ProtocolOptions_HeaderKeyFormat{
 			HeaderFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat_StatefulFormatter{StatefulFormatter: &corev3.TypedExtensionConfig{
-				Name: "preserve_case", TypedConfig: packed(new(preservecasev3.PreserveCaseFormatterConfig)),
+				Name: "preserve_case", TypedConfig: resource.Pack(new(preservecasev3.PreserveCaseFormatterConfig)),
 			}},
 		}
 	}

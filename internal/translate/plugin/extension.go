@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // What agents read and take out before Envoy sees it, and what else they know istiod by.
@@ -173,10 +174,4 @@ func fresh(spec code) bool {
 	return !tagged || tag == "latest"
 }
 
-func packed(m proto.Message) *anypb.Any {
-	a := new(anypb.Any)
-	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
-		panic("plugin: pack " + string(m.ProtoReflect().Descriptor().FullName()) + ": " + err.Error()) // of our own making
-	}
-	return a
-}
+func packed(m proto.Message) *anypb.Any { return resource.Pack(m) }

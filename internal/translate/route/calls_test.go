@@ -124,11 +124,11 @@ func answering(path string, c *routev3.RouteConfiguration) *listenerv3.Listener 
 			}
 		}
 	}
-	hcm := packed(&hcmv3.HttpConnectionManager{
+	hcm := resource.Pack(&hcmv3.HttpConnectionManager{
 		StatPrefix:     "routes",
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: c},
 		HttpFilters: []*hcmv3.HttpFilter{{
-			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(new(routerv3.Router))},
+			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))},
 		}},
 	})
 	return &listenerv3.Listener{

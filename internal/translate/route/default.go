@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -29,7 +30,7 @@ func serviceRoute(in hostInput) *routev3.Route {
 		Decorator: &routev3.Decorator{Operation: operation(string(in.names.host), in.names.port) + "/*"},
 	}
 	if in.session != (mesh.Session{}) {
-		r.TypedPerFilterConfig = map[string]*anypb.Any{sessionFilter: packed(sessionConfig(in.session))}
+		r.TypedPerFilterConfig = map[string]*anypb.Any{sessionFilter: resource.Pack(sessionConfig(in.session))}
 	}
 	return r
 }

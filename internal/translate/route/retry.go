@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 const (
@@ -51,7 +52,7 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 			out.RetryPriority = &routev3.RetryPolicy_RetryPriority{
 				Name: "envoy.retry_priorities.previous_priorities",
 				ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{
-					TypedConfig: packed(&previousprioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: priorityFrequency}),
+					TypedConfig: resource.Pack(&previousprioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: priorityFrequency}),
 				},
 			}
 		}
@@ -67,7 +68,7 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 		out.RetryHostPredicate = []*routev3.RetryPolicy_RetryHostPredicate{{
 			Name: "envoy.retry_host_predicates.previous_hosts",
 			ConfigType: &routev3.RetryPolicy_RetryHostPredicate_TypedConfig{
-				TypedConfig: packed(new(previoushostsv3.PreviousHostsPredicate)),
+				TypedConfig: resource.Pack(new(previoushostsv3.PreviousHostsPredicate)),
 			},
 		}}
 	}

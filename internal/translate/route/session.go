@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -30,6 +31,6 @@ func sessionConfig(s mesh.Session) *sessionv3.StatefulSessionPerRoute {
 		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{Cookie: &httpv3.Cookie{Name: s.Cookie, Path: s.Path}}
 	}
 	return &sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{
-		StatefulSession: &sessionv3.StatefulSession{SessionState: &corev3.TypedExtensionConfig{Name: name, TypedConfig: packed(state)}},
+		StatefulSession: &sessionv3.StatefulSession{SessionState: &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(state)}},
 	}}
 }

@@ -13,6 +13,8 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // logChoice is a provider that is to log, and what.
@@ -110,7 +112,7 @@ func (m *maker) service(n named, p *provider) (service, bool) {
 func accessLog(name string, config proto.Message, condition string) *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name: name, Filter: conditionFilter(condition),
-		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(config)},
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: resource.Pack(config)},
 	}
 }
 
@@ -122,7 +124,7 @@ func conditionFilter(condition string) *accesslogv3.AccessLogFilter {
 		ExtensionFilter: &accesslogv3.ExtensionFilter{
 			Name: "envoy.access_loggers.extension_filters.cel",
 			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{
-				TypedConfig: packed(&celv3.ExpressionFilter{Expression: condition}),
+				TypedConfig: resource.Pack(&celv3.ExpressionFilter{Expression: condition}),
 			},
 		},
 	}}

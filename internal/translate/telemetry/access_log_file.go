@@ -14,6 +14,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // fileLog is the name of Envoy's logger to files.
@@ -139,6 +140,6 @@ func formatters(format string) []*corev3.TypedExtensionConfig {
 		return nil
 	}
 	return []*corev3.TypedExtensionConfig{{
-		Name: "envoy.formatter.req_without_query", TypedConfig: packed(new(reqwithoutqueryv3.ReqWithoutQuery)),
+		Name: "envoy.formatter.req_without_query", TypedConfig: resource.Pack(new(reqwithoutqueryv3.ReqWithoutQuery)),
 	}}
 }

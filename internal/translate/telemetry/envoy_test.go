@@ -13,6 +13,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // listenerOf makes a listener with a connection manager and a TCP proxy that tell what a side tells.
@@ -21,7 +23,7 @@ func listenerOf(n int, s *Side) *listenerv3.Listener {
 		StatPrefix: "http", AccessLog: s.HTTPLogs, Tracing: s.Tracing,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: new(routev3.RouteConfiguration)},
 		HttpFilters: []*hcmv3.HttpFilter{{
-			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(new(routerv3.Router))},
+			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))},
 		}},
 	}
 	proxy := &tcpv3.TcpProxy{
@@ -42,7 +44,7 @@ func listenerOf(n int, s *Side) *listenerv3.Listener {
 }
 
 func networkFilter(name string, config proto.Message) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(config)}}
+	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(config)}}
 }
 
 // clustersOf makes clusters of the names, and those that bootstraps and all proxies have.

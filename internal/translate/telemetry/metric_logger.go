@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 const (
@@ -157,6 +159,6 @@ func (c stats) log(filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
 		c.StatsScope.MaxHistograms = wrapperspb.UInt32(maxSeries)
 	}
 	return &accesslogv3.AccessLog{
-		Name: statsLog, Filter: filter, ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(c.Config)},
+		Name: statsLog, Filter: filter, ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: resource.Pack(c.Config)},
 	}
 }

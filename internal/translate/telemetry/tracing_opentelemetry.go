@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
 // openTelemetry sends spans by OTLP, over HTTP if the provider says so, else gRPC. It names no service: the name comes from
@@ -70,5 +72,5 @@ func (m *maker) sampler(n named, p *provider) (config *corev3.TypedExtensionConf
 const defaultSamplingPath = "/api/v2/samplingConfiguration"
 
 func extension(name string, config proto.Message) *corev3.TypedExtensionConfig {
-	return &corev3.TypedExtensionConfig{Name: name, TypedConfig: packed(config)}
+	return &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(config)}
 }
