@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -180,7 +181,12 @@ func TestNothingIsLostOnSIGTERM(t *testing.T) {
 		"in a fixed time":           nil,
 		"until nobody is connected": {"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=1s"},
 	} {
-		t.Run(name, func(t *testing.T) { drainUnderLoad(t, env) })
+		t.Run(name, func(t *testing.T) {
+			if env != nil {
+				long.Test(t)
+			}
+			drainUnderLoad(t, env)
+		})
 	}
 }
 

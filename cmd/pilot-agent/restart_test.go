@@ -14,10 +14,9 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-)
 
-// rounds of hot restart: what the documents show once, often.
-const rounds = 20
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
+)
 
 // load makes requests without pause, on connections that are kept and on new ones, until it is ended.
 type load struct {
@@ -84,6 +83,7 @@ func (l *load) stop(t *testing.T) {
 // TestHotRestart: Envoy is replaced again and again under load, and no request is lost. One that dies before it takes over costs
 // nothing either.
 func TestHotRestart(t *testing.T) {
+	rounds := long.Rounds(3, 20) // what the documents show once, often
 	app := newService(t)
 	inbound := ports(t, 1)[0]
 	plane := localControlPlane(t,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
@@ -18,6 +19,7 @@ import (
 // TestHTTP3 asks a gateway for HTTP/3, by way of an Envoy that takes requests of HTTP/1.1 and makes them of HTTP/3: Go's library has
 // no client for it.
 func TestHTTP3(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	e := edge.Start(t, edge.Options{Flags: []string{"--secretsPlainText", "loopback"}, Env: []string{"PILOT_ENABLE_QUIC_LISTENERS=true"}})
 	ports := serving.FreePorts(t, 2)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -124,6 +125,7 @@ func only(name string) func([]string) bool {
 // TestSessions: a caller comes back to the endpoint that it had, also while that drains, when others are sent there no more; and is
 // sent on when it is gone.
 func TestSessions(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := startSessions(t, "PILOT_ENABLE_PERSISTENT_SESSION_FILTER=true",
 		"PILOT_PERSISTENT_SESSION_HEADER_LABEL=example.com/session", "PILOT_DRAINING_LABEL=example.com/leaving")
@@ -181,6 +183,7 @@ func TestSessions(t *testing.T) {
 
 // TestNoSessions: without PILOT_ENABLE_PERSISTENT_SESSION_FILTER the labels begin none.
 func TestNoSessions(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := startSessions(t)
 	for _, path := range []string{"/shop", "/header"} {
