@@ -77,9 +77,10 @@ func trimPod(p *corev1.Pod) {
 	if len(p.Annotations) == 0 {
 		p.Annotations = nil
 	}
+	controller := metav1.GetControllerOfNoCopy(p)
 	p.OwnerReferences = nil
-	if c := metav1.GetControllerOfNoCopy(p); c != nil {
-		p.OwnerReferences = []metav1.OwnerReference{*c}
+	if controller != nil {
+		p.OwnerReferences = []metav1.OwnerReference{*controller}
 	}
 	spec, status := &p.Spec, &p.Status
 	p.Spec = corev1.PodSpec{
