@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/config/decode"
 )
 
@@ -64,7 +65,8 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 }
 
 // ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it: what one does not say stays as it
-// was, and what it says of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors.
+// was, and what it says of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors, and so is what
+// would break the mesh (config.ValidateMesh).
 func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	m := DefaultMeshConfig()
 	for _, text := range texts {
@@ -81,6 +83,9 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 		within(said, proxy, given.DefaultConfig, "defaultConfig", "default_config")
 		within(said, providers, given.DefaultProviders, "defaultProviders", "default_providers")
 		m.DefaultConfig, m.DefaultProviders = proxy, providers
+	}
+	if err := faults(config.ValidateMesh(m)); err != nil {
+		return nil, fmt.Errorf("mesh config: %w", err)
 	}
 	return m, nil
 }
@@ -116,11 +121,16 @@ func parse[M proto.Message](text []byte) (M, error) {
 		m, _ = read.(M) // as NewSpec made it
 		return m, nil
 	}
-	faults := make([]error, 0, len(problems))
-	for _, p := range problems {
-		faults = append(faults, fmt.Errorf("%s: %s", strings.TrimPrefix(p.Field, "spec."), p.Reason))
+	return m, faults(problems)
+}
+
+// faults is an error that says all problems, or nil.
+func faults(problems []config.Problem) error {
+	list := make([]error, len(problems))
+	for i, p := range problems {
+		list[i] = fmt.Errorf("%s: %s", strings.TrimPrefix(p.Field, "spec."), p.Reason)
 	}
-	return m, errors.Join(faults...)
+	return errors.Join(list...)
 }
 
 // within replaces what is said below one of the names.
