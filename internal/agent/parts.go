@@ -192,17 +192,26 @@ func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *ide
 		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64, Asked: a.metrics.Asked, Log: a.Log,
 	}
 	if s.Output != "" {
-		who := identity.Owner
-		if a.Environment.XDS.GRPCBootstrap != "" {
-			who = identity.Group // the application is another user
-		}
 		o.Written = func(chain, key, roots []byte) {
-			if err := identity.Output(s.Output, who, time.Now(), chain, key, roots); err != nil {
+			if err := identity.Output(s.Output, a.readers(), time.Now(), chain, key, roots); err != nil {
 				a.Log.Error("OUTPUT_CERTS: "+err.Error()+"; the proxy has the new certificate all the same", "dir", s.Output)
 			}
 		}
 	}
 	return identity.NewRenewer(o)
+}
+
+// readers are whom OUTPUT_CERTS is for. In a pod its directory is a volume, mounted into containers whose users the agent does not
+// know; the template for gRPC sees to a common group.
+func (a *agent) readers() identity.Readers {
+	switch {
+	case a.Environment.XDS.GRPCBootstrap != "":
+		return identity.Group
+	case a.Environment.InPod:
+		return identity.Everybody
+	default:
+		return identity.Owner
+	}
 }
 
 // openRelay has Envoy's ADS stream come to the agent.

@@ -23,10 +23,12 @@ const (
 // Readers are who may read what Output writes.
 type Readers fs.FileMode
 
-// Owner is the agent's user alone, Group its group too: applications of other users, which share the directory with it.
+// Owner is the agent's user alone, Group its group too: applications of other users, which share the directory with it. Everybody is
+// whoever has the directory mounted: Prometheus beside the agent, with a user and groups of its own.
 const (
-	Owner Readers = 0o600
-	Group Readers = 0o640
+	Owner     Readers = 0o600
+	Group     Readers = 0o640
+	Everybody Readers = 0o644
 )
 
 // Output writes a certificate, its key and the roots into a directory, as kubelet writes what it mounts: all of it is switched

@@ -62,12 +62,14 @@ func TestOutput(t *testing.T) {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, chainFile), filepath.Join(dir, keyFile)); err != nil {
 		t.Error(err)
 	}
-	if err := Output(dir, Group, time.Now(), nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]os.FileMode{keyFile: 0o640, current: 0o750} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
-			t.Errorf("for the group, %s: %v, %v", name, info.Mode(), err)
+	for who, want := range map[Readers][2]os.FileMode{Group: {0o640, 0o750}, Everybody: {0o644, 0o755}} {
+		if err := Output(dir, who, time.Now(), nil, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{keyFile, current} {
+			if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want[i] {
+				t.Errorf("for %o, %s: %v, %v", who, name, info.Mode(), err)
+			}
 		}
 	}
 	if err := Output(filepath.Join(dir, keyFile, "x"), Owner, time.Now(), nil, nil, nil); err == nil {
