@@ -179,6 +179,17 @@ func TestWait(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the proxy is not ready after 0 s: ") {
 		t.Errorf("error %v", err)
 	}
+	asked.Store(0)
+	late := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			<-r.Context().Done()
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	_, _, err = execute(t, nil, "wait", "--url", "http://localhost:"+late, "--periodMillis", "1", "--requestTimeoutMillis", "9000", "--timeoutSeconds", "1")
+	if err == nil || !strings.Contains(err.Error(), "404 Not Found") {
+		t.Errorf("error %v, want the answer that there was", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	root := New(Options{Stdout: io.Discard, Stderr: io.Discard})

@@ -21,6 +21,7 @@ func waitCommand() *cobra.Command {
 			client := &http.Client{Timeout: time.Duration(requestTimeoutMillis) * time.Millisecond, Transport: &http.Transport{Proxy: nil}}
 			tick := time.NewTicker(time.Duration(max(periodMillis, 1)) * time.Millisecond)
 			defer tick.Stop()
+			var last error // what it said before the time was up
 			for {
 				err := ready(ctx, client, url)
 				if err == nil {
@@ -30,10 +31,13 @@ func waitCommand() *cobra.Command {
 				if c.Context().Err() != nil { // asked to end
 					return fmt.Errorf("wait for the proxy: %w", c.Context().Err())
 				}
+				if last == nil || ctx.Err() == nil {
+					last = err
+				}
 				select {
 				case <-tick.C:
 				case <-ctx.Done():
-					return fmt.Errorf("the proxy is not ready after %d s: %w", timeoutSeconds, err)
+					return fmt.Errorf("the proxy is not ready after %d s: %w", timeoutSeconds, last)
 				}
 			}
 		},
