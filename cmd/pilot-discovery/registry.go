@@ -14,6 +14,7 @@ func (e *environment) registry(o *discovery.Registry) {
 	e.label("PILOT_DRAINING_LABEL", &o.Labels.Draining)
 	o.DualStack = e.boolean("ISTIO_DUAL_STACK", false)
 	o.IgnoreWorkloadEntries = !e.boolean("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", true)
+	o.IgnoreGateways = !e.boolean("PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API", true)
 	o.Export = e.boolean("ENABLE_MCS_AUTO_EXPORT", false)
 	o.ClusterSet.Exports = e.boolean("ENABLE_MCS_SERVICE_DISCOVERY", false)
 	o.ClusterSet.Hosts = e.boolean("ENABLE_MCS_HOST", false)

@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"istio.io/api/label"
+
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 )
@@ -23,6 +25,9 @@ func (a *analyzer) honour(unhonoured func(*config.Config) []config.Problem) {
 	for _, kind := range api.Kinds() {
 		for _, c := range a.s.Configs(kind.Kind) {
 			if reason := notInForce(kind.Kind); reason != "" {
+				if kind.Kind == api.KubernetesGateway && c.Labels[label.TopologyNetwork.Name] != "" {
+					reason = "is a gateway of its network to other networks, and nothing else: " + reason
+				}
 				a.warn(c, "", reason)
 				continue
 			}

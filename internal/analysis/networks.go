@@ -81,8 +81,8 @@ func (a *analyzer) networkGateway(field string, of *meshconfig.Network, g *meshc
 }
 
 func (a *analyzer) gatewayAddress(field, address string) {
-	if _, err := netip.ParseAddr(address); err != nil {
-		a.network(field, fmt.Sprintf("%q is not an IP address: names are not resolved, and the gateway is not used", address))
+	if _, err := netip.ParseAddr(address); err != nil && !config.IsHostname(address) {
+		a.network(field, fmt.Sprintf("%q is neither an IP address nor a name: the gateway is not used", address))
 	}
 }
 
@@ -131,9 +131,8 @@ func (a *analyzer) labelledGateways() {
 		if _, there := s.Port(port); !there {
 			a.warn(object, "metadata.labels["+label.TopologyNetwork.Name+"]", fmt.Sprintf("the service has no port %d, so it is no gateway of network %q", port, network))
 		}
-		names := slices.DeleteFunc(slices.Clone(s.External), func(address string) bool { _, err := netip.ParseAddr(address); return err == nil })
-		if len(names) == len(s.External) {
-			a.warn(object, "status.loadBalancer", fmt.Sprintf("the service is a gateway of network %q but has no IP address: names such as %s are not resolved", network, strings.Join(names, ", ")))
+		if a.s.Networks().Unknown(mesh.Network(network)) {
+			a.warn(object, "status.loadBalancer", fmt.Sprintf("no address of a gateway of network %q is known, which nobody reaches: %s was not resolved", network, strings.Join(s.External, ", ")))
 		}
 	}
 }

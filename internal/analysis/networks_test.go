@@ -45,11 +45,11 @@ networks:
 			want: []string{`networks[n2].endpoints[0].fromRegistry: registry "a" is in network "n1" already, and stays there`}},
 		"a gateway of nothing": {networks: `networks: {n1: {gateways: [{port: 15443}]}}`,
 			want: []string{"networks[n1].gateways[0]: says neither an address nor the name of a service: the gateway is not used"}},
-		"a name, no port, and a locality": {networks: `networks: {n1: {gateways: [{address: gw.example.com, locality: r/z}]}}`,
+		"a name, no port, and a locality": {networks: `networks: {n1: {gateways: [{address: gw.example.com, locality: r/z}, {address: "no name", port: 1}]}}`,
 			want: []string{
-				`networks[n1].gateways[0].address: "gw.example.com" is not an IP address: names are not resolved, and the gateway is not used`,
 				"networks[n1].gateways[0].locality: has no effect, as in Istio: a gateway is in the locality of what is reached through it",
 				"networks[n1].gateways[0].port: 0 is not a port number: the gateway is not used",
+				`networks[n1].gateways[1].address: "no name" is neither an IP address nor a name: the gateway is not used`,
 			}},
 		"an unknown service": {networks: `networks: {n1: {gateways: [{registryServiceName: nobody.example.com, port: 1}]}}`,
 			want: []string{`networks[n1].gateways[0].registryServiceName: there is no service "nobody.example.com": the gateway is not used`}},
@@ -67,8 +67,13 @@ status: {loadBalancer: {ingress: [{hostname: gw.example.com}]}}`,
 			want: []string{
 				`metadata.labels[networking.istio.io/gatewayPort]: "many" is not a port number: 15443 is taken`,
 				`metadata.labels[topology.istio.io/network]: the service has no port 15443, so it is no gateway of network "n1"`,
-				`status.loadBalancer: the service is a gateway of network "n1" but has no IP address: names such as gw.example.com are not resolved`,
 			}},
+		"a name that was not resolved": {object: `
+kind: Service
+metadata: {name: x, namespace: istio-system, labels: {topology.istio.io/network: n8}}
+spec: {clusterIP: 10.96.0.9, ports: [{name: tls, port: 15443}]}
+status: {loadBalancer: {ingress: [{hostname: gw.example.com}]}}`,
+			want: []string{`status.loadBalancer: no address of a gateway of network "n8" is known, which nobody reaches: gw.example.com was not resolved`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := fixture.New(t, []byte(gatewayServices+tt.object), nil)

@@ -73,13 +73,17 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 	return c, nil
 }
 
-// openCluster makes what reads a remote cluster: its services and workloads, and no rules. Its WorkloadEntries are workloads. Roles by
-// which clusters were read before those were may not allow it: a cluster is in sync without them too.
+// openCluster makes what reads a remote cluster: its services and workloads, and no rules. Its WorkloadEntries are workloads, and its
+// Gateways of the Gateway API may lead into its network. Roles by which clusters were read before those were may not allow it: a
+// cluster is in sync without them too.
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
 	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
 	if !o.Remote.IgnoreWorkloadEntries && !o.Registry.IgnoreWorkloadEntries {
 		kinds = append(kinds, api.WorkloadEntry)
+	}
+	if !o.Registry.IgnoreGateways {
+		kinds = append(kinds, api.KubernetesGateway)
 	}
 	source := kubesource.New(kubesource.Options{
 		Client: client, Name: "kubernetes/" + string(id), Kinds: kinds, Dispensable: []api.Kind{api.WorkloadEntry},
@@ -91,7 +95,7 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 		s.clusterSets.note(id, kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
 			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
-			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels,
+			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels, IgnoreGateways: o.Registry.IgnoreGateways, Remote: true,
 		})),
 	}}
 }

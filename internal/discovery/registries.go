@@ -23,6 +23,8 @@ type Registry struct {
 	IgnoreWorkloadEntries bool
 	// IgnorePods has ServiceEntries not select pods. PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false.
 	IgnorePods bool
+	// IgnoreGateways has Gateways of the Gateway API not lead into networks. PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API=false.
+	IgnoreGateways bool
 	// Export makes a ServiceExport of every Service that is not cluster-local. ENABLE_MCS_AUTO_EXPORT.
 	Export bool
 	// ClusterSet is how much of the Multi-Cluster Services API is followed.
@@ -52,7 +54,7 @@ func (s *server) converters() []registry.Converter {
 		// Nobody makes EndpointSlices of the pods in a folder, so that is done here. An API server has controllers for it.
 		EndpointsFromPods: !s.options.fromCluster(),
 		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, IgnoreWorkloadEntries: o.IgnoreWorkloadEntries,
-		ClusterSet: o.ClusterSet, Labels: o.Labels,
+		ClusterSet: o.ClusterSet, Labels: o.Labels, IgnoreGateways: o.IgnoreGateways,
 	})
 	s.health.await(services.PendingEndpoints)
 	s.clusterSets.note(id, services)

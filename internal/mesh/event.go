@@ -36,6 +36,7 @@ type Event struct {
 	Problems *Problems
 	Right    *Right
 	KeySet   *KeySet
+	Gateways *GatewayObject
 	// Resolved is what a name stands for that Snapshot.NamesToResolve has.
 	Resolved *ResolvedName
 }

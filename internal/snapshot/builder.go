@@ -33,6 +33,7 @@ type Builder struct {
 	claims      claims
 	addressPlan addressPlan
 	workloads   workloads
+	gateways    map[gatewayObjectKey]*mesh.GatewayObject
 	problems    map[problemScope][]config.Problem
 }
 
@@ -61,6 +62,7 @@ func NewBuilder(o Options) *Builder {
 		claims:      newClaims(),
 		addressPlan: newAddressPlan(o.Allocation),
 		workloads:   newWorkloads(),
+		gateways:    map[gatewayObjectKey]*mesh.GatewayObject{},
 		problems:    map[problemScope][]config.Problem{},
 	}
 	if len(o.Allocation.Ranges) > 0 {
@@ -97,7 +99,7 @@ type edit struct {
 
 	objects  map[config.Key]struct{}      // config objects that changed, also those that are no part of the delta
 	rejoin   map[mesh.ServiceKey]struct{} // services whose endpoints are to be joined again
-	outside  bool                         // a service changed that is, or was, reached from outside its cluster
+	outside  bool                         // gateways of networks may be others: something changed that is, or was, reached from outside its cluster
 	problems bool
 }
 
@@ -135,6 +137,8 @@ func (e *edit) event(ev *mesh.Event) {
 		e.right(ev.Op, ev.Right)
 	case ev.KeySet != nil:
 		e.keySet(ev.Op, ev.KeySet)
+	case ev.Gateways != nil:
+		e.gatewayObject(ev.Op, ev.Gateways)
 	case ev.Resolved != nil:
 		e.resolve(ev.Op, ev.Resolved)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -40,6 +41,49 @@ func TestGatewaysOfOneName(t *testing.T) {
 		s, d := b.Apply(step.event)
 		if diff := cmp.Diff(step.want, s.Networks().All()); diff != "" || !d.All {
 			t.Errorf("step %d: gateways (-want +got):\n%s\ndelta %+v", i, diff, d)
+		}
+	}
+}
+
+// TestGatewaysOfObjects: gateways that objects other than Services stand for count beside those of Services, in each cluster, for as long as
+// they are there; their names are resolved.
+func TestGatewaysOfObjects(t *testing.T) {
+	from := config.Key{Kind: "Gateway.gateway.networking.k8s.io", Namespace: "istio-system", Name: "eastwest"}
+	object := func(op mesh.Op, cluster mesh.ClusterID, addresses ...string) mesh.Event {
+		o := &mesh.GatewayObject{Cluster: cluster, From: from}
+		for _, a := range addresses {
+			o.Gateways = append(o.Gateways, mesh.NetworkGateway{Network: mesh.Network("of-" + cluster), Cluster: cluster, Address: a, Port: 15443})
+		}
+		return mesh.Event{Op: op, Gateways: o}
+	}
+	service := mesh.Event{Service: mesh.Service{
+		ServiceKey: mesh.ServiceKey{Namespace: "istio-system", Host: "eastwest.istio-system.svc.cluster.local"}, Provider: mesh.Kubernetes, Cluster: "east",
+		Resolution: mesh.Static, External: []string{"198.51.100.1"}, Labels: map[string]string{"topology.istio.io/network": "of-east"},
+		Ports: []mesh.Port{{Name: "tls", Number: 15443}},
+	}.Sealed()}
+	b := snapshot.NewBuilder(snapshot.Options{Cluster: "east"})
+	for _, step := range []struct {
+		what    string
+		event   mesh.Event
+		want    string
+		changes bool
+	}{
+		{"one", object(mesh.Upsert, "east", "198.51.100.1"), "of-east/198.51.100.1", true},
+		{"the same by a Service", service, "of-east/198.51.100.1", true}, // the service is news, the gateway is not
+		{"it is said again", object(mesh.Upsert, "east", "198.51.100.1"), "of-east/198.51.100.1", false},
+		{"of that name in another cluster", object(mesh.Upsert, "west", "198.51.100.2", "elb.example.com"), "of-east/198.51.100.1 of-west/198.51.100.2", true},
+		{"a name is resolved", mesh.Event{Resolved: &mesh.ResolvedName{Name: "elb.example.com", Addresses: []string{"198.51.100.3"}}}, "of-east/198.51.100.1 of-west/198.51.100.2 of-west/198.51.100.3", true},
+		{"another address", object(mesh.Upsert, "west", "198.51.100.4"), "of-east/198.51.100.1 of-west/198.51.100.4", true},
+		{"it goes", object(mesh.Delete, "west"), "of-east/198.51.100.1", true},
+		{"the first one goes, and the Service stays", object(mesh.Delete, "east"), "of-east/198.51.100.1", false},
+	} {
+		s, d := b.Apply(step.event)
+		var got []string
+		for _, g := range s.Networks().All() {
+			got = append(got, string(g.Network)+"/"+g.Address)
+		}
+		if text := strings.Join(got, " "); text != step.want || d.Empty() == step.changes {
+			t.Errorf("%s: gateways %q, want %q; delta %+v", step.what, text, step.want, d)
 		}
 	}
 }

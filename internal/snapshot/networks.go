@@ -6,6 +6,7 @@ import (
 
 	"istio.io/api/label"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -106,7 +107,7 @@ func (e *edit) joinNetworks() {
 	if !e.delta.All && !e.outside {
 		return
 	}
-	now := networkGateways(e.next.Settings, e.claims.outside(), e.next.resolved).indexed()
+	now := networkGateways(e.next.Settings, e.claims.outside(), e.Builder.gateways, e.next.resolved).indexed()
 	if now.equal(e.next.networks) {
 		return
 	}
@@ -115,9 +116,9 @@ func (e *edit) joinNetworks() {
 }
 
 // networkGateways gives all gateways, sorted, each once: those with addresses of their own in MeshNetworks, and the external
-// addresses of services that are named there or have the label of a network. services are what each cluster says of its own: in each
+// addresses of services that are named there or have the label of a network, and those of other objects. services are what each cluster says of its own: in each
 // a gateway of one name may lead to another network. Names count as the addresses that they stand for: EDS takes no names.
-func networkGateways(settings *Settings, services []*mesh.Service, resolved map[string]*mesh.ResolvedName) *NetworkGateways {
+func networkGateways(settings *Settings, services []*mesh.Service, objects map[gatewayObjectKey]*mesh.GatewayObject, resolved map[string]*mesh.ResolvedName) *NetworkGateways {
 	g := newGatewayList(resolved)
 	add := g.add
 	type named struct {
@@ -156,7 +157,29 @@ func networkGateways(settings *Settings, services []*mesh.Service, resolved map[
 			}
 		}
 	}
+	for _, o := range objects {
+		for _, gw := range o.Gateways {
+			add(gw)
+		}
+	}
 	return g.sorted()
+}
+
+// gatewayObjectKey is an object of a cluster that says which gateways lead into a network.
+type gatewayObjectKey struct {
+	cluster mesh.ClusterID
+	from    config.Key
+}
+
+// gatewayObject takes up what an object says of gateways.
+func (e *edit) gatewayObject(op mesh.Op, g *mesh.GatewayObject) {
+	k := gatewayObjectKey{g.Cluster, g.From}
+	if op == mesh.Delete {
+		delete(e.Builder.gateways, k)
+	} else {
+		e.Builder.gateways[k] = g
+	}
+	e.outside = true
 }
 
 // outside gives the port at a service's external addresses that leads to one of its own.

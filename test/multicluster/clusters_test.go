@@ -19,6 +19,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -141,8 +143,8 @@ func register(t *testing.T, in *kubernetes.Clientset, namespace, id string, kube
 func reader(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	c.Grant(t, cluster.ServiceAccount("default", name), rbacv1.PolicyRule{
-		APIGroups: []string{"", "discovery.k8s.io", "apiextensions.k8s.io", "multicluster.x-k8s.io", "networking.istio.io"}, Verbs: []string{"get", "list", "watch"},
-		Resources: []string{"services", "pods", "nodes", "namespaces", "endpointslices", "customresourcedefinitions", "serviceexports", "serviceimports", "workloadentries"},
+		APIGroups: []string{"", "discovery.k8s.io", "apiextensions.k8s.io", "multicluster.x-k8s.io", "networking.istio.io", "gateway.networking.k8s.io"}, Verbs: []string{"get", "list", "watch"},
+		Resources: []string{"services", "pods", "nodes", "namespaces", "endpointslices", "customresourcedefinitions", "serviceexports", "serviceimports", "workloadentries", "gateways"},
 	}, rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
 	return kubeconfigOf(t, c, c.ServiceAccountConfig(t, "default", name))
 }
@@ -403,4 +405,28 @@ func TestNetworks(t *testing.T) {
 	far := run("far", "two", c2) // with a token of its own cluster, which that one has to vouch for
 	p.until("the far client knows the gateway of the near network", patience, has(far, name("web"), "10.0.1.1:80", "198.51.100.1:15443"))
 	p.until("what is local to clusters is that for it too", patience, has(far, name("own"), "10.0.1.1:80"))
+
+	// The far gateway comes to be one of the Gateway API. One of the class for places that nobody reads counts where config is.
+	sameKind(t, c1, c2, "gateways.gateway.networking.k8s.io")
+	const gateway = `{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}},
+  spec: {gatewayClassName: %s, addresses: [{type: IPAddress, value: %s}], listeners: [{name: tls, port: 15443, protocol: TLS, tls: {mode: Passthrough}}]}}`
+	p.until("the kind is served", patience, func() error {
+		return c2.Apply(t.Context(), fmt.Sprintf(gateway, "eastwest", system, "istio", "198.51.100.3"))
+	})
+	if err := c2.Apply(t.Context(), fmt.Sprintf(gateway, "nobody", system, "istio-remote", "198.51.100.5")); err != nil {
+		t.Fatal(err)
+	}
+	p.until("both lead there", patience, has(near, name("web"), "10.0.1.1:80", "198.51.100.2:15443", "198.51.100.3:15443"))
+	if err := two.admin.CoreV1().Services(system).Delete(t.Context(), "eastwest", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.until("the Gateway alone does", patience, has(near, name("web"), "10.0.1.1:80", "198.51.100.3:15443"))
+	gateways := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
+	if err := dynamic.NewForConfigOrDie(c2.Config()).Resource(gateways).Namespace(system).Delete(t.Context(), "eastwest", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c1.Apply(t.Context(), fmt.Sprintf(gateway, "far", system, "istio-remote", "198.51.100.4")); err != nil {
+		t.Fatal(err)
+	}
+	p.until("one that was written down here does", patience, has(near, name("web"), "10.0.1.1:80", "198.51.100.4:15443"))
 }

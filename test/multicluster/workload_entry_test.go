@@ -37,9 +37,10 @@ func sameKind(t *testing.T, from, to *cluster.Cluster, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind = &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": kind.GetAPIVersion(), "kind": kind.GetKind(), "metadata": map[string]any{"name": name}, "spec": kind.Object["spec"],
-	}}
+	annotations := kind.GetAnnotations() // groups of Kubernetes' own need one
+	kind = &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.GetAPIVersion(), "kind": kind.GetKind(), "spec": kind.Object["spec"]}}
+	kind.SetName(name)
+	kind.SetAnnotations(annotations)
 	if _, err := crds(to).Create(t.Context(), kind, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}

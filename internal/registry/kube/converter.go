@@ -39,6 +39,9 @@ type Options struct {
 	DualStack bool
 	// IgnoreWorkloadEntries has Services not select WorkloadEntries (PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false).
 	IgnoreWorkloadEntries bool
+	// Remote says that config is read from another cluster. IgnoreGateways has Gateways of the Gateway API not lead into networks
+	// (PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API=false).
+	Remote, IgnoreGateways bool
 	// ClusterSet is how much of the Multi-Cluster Services API is followed.
 	ClusterSet ClusterSet
 }
@@ -113,8 +116,8 @@ func New(o Options) *Converter {
 // Name is the source of the events that the Converter makes: "Kubernetes/cluster1".
 func (c *Converter) Name() string { return c.source }
 
-// Convert takes Service, EndpointSlice, Pod, Node, Namespace, ServiceExport and ServiceImport events out of the batch. What follows from all of them
-// together is at the end of the batch, or before Synced if that is in it: services, then workloads, then shards, each
+// Convert takes Service, EndpointSlice, Pod, Node, Namespace, ServiceExport and ServiceImport events out of the batch, and says which
+// Gateways of the Gateway API, which it leaves there, lead into networks. What follows from all of them together is at the end of the batch, or before Synced if that is in it: services, then workloads, then shards, each
 // sorted by namespace and name.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
@@ -122,6 +125,12 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 		switch {
 		case e.Config != nil && c.take(e.Op, e.Config):
 			continue
+		case e.Config != nil && e.Config.Kind == api.KubernetesGateway:
+			object := e.Config
+			if e.Op == mesh.Delete {
+				object = nil
+			}
+			out = c.setGateway(out, name{Namespace: e.Config.Namespace, Name: e.Config.Name}, e.Config.Key, object)
 		case e.Settings != nil:
 			c.setSettings(e.Settings)
 		case e.Op == mesh.Synced:

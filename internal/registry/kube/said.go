@@ -14,6 +14,7 @@ type said struct {
 	workloads  map[name]*mesh.Workload
 	shards     map[name]*mesh.Shard // by EndpointSlice
 	clusterSet map[name]*mesh.Shard // and those of the services of ServiceImports
+	gateways   map[name]*mesh.GatewayObject
 	problems   map[config.Key][]config.Problem
 }
 
@@ -24,6 +25,7 @@ func newSaid() said {
 		clusterSet: map[name]*mesh.Shard{},
 		workloads:  map[name]*mesh.Workload{},
 		shards:     map[name]*mesh.Shard{},
+		gateways:   map[name]*mesh.GatewayObject{},
 		problems:   map[config.Key][]config.Problem{},
 	}
 }

@@ -23,7 +23,8 @@ type subject struct {
 	from      config.Key      // of a service
 	shard     mesh.ShardKey
 	workload  config.Key
-	source    string // of problems
+	gateway   config.Key // of a GatewayObject
+	source    string     // of problems
 	scope     string
 	provider  mesh.Provider
 	isProblem bool
@@ -38,6 +39,8 @@ func subjectOf(e *mesh.Event) (subject, bool) {
 		return subject{service: e.Shard.Service, shard: e.Shard.Key}, true
 	case e.Workload != nil:
 		return subject{cluster: e.Workload.Cluster, workload: config.Key{Namespace: e.Workload.Namespace, Name: e.Workload.Name}, provider: e.Workload.Provider}, true
+	case e.Gateways != nil:
+		return subject{cluster: e.Gateways.Cluster, gateway: e.Gateways.From}, true
 	case e.Problems != nil:
 		return subject{source: e.Source, scope: e.Problems.Scope, isProblem: true}, true
 	default:
@@ -50,6 +53,7 @@ const (
 	shards = iota
 	workloads
 	services
+	gateways
 	mistakes
 	ranks
 )
@@ -62,6 +66,8 @@ func (s subject) rank() int {
 		return workloads
 	case s.service != (mesh.ServiceKey{}):
 		return services
+	case s.gateway != (config.Key{}):
+		return gateways
 	default:
 		return mistakes
 	}
@@ -133,6 +139,8 @@ func sameEvent(a, b *mesh.Event) bool {
 		return a.Shard.Hash == b.Shard.Hash
 	case a.Workload != nil && b.Workload != nil:
 		return a.Workload.Hash == b.Workload.Hash
+	case a.Gateways != nil && b.Gateways != nil:
+		return a.Gateways.Equal(b.Gateways)
 	default:
 		return false
 	}

@@ -18,7 +18,7 @@ func anyEvent(t *rapid.T) mesh.Event {
 	op := mesh.Op(rapid.IntRange(0, 1).Draw(t, "op"))
 	key := mesh.ServiceKey{Namespace: "ns", Host: mesh.Hostname(name)}
 	from := config.Key{Kind: "Service", Namespace: "ns", Name: name}
-	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		return mesh.Event{Op: op, Service: mesh.Service{ServiceKey: key, Provider: mesh.Kubernetes, Cluster: "c", From: from, Name: fmt.Sprint(content)}.Sealed()}
 	case 1:
@@ -27,6 +27,8 @@ func anyEvent(t *rapid.T) mesh.Event {
 		}.Sealed()}
 	case 2:
 		return mesh.Event{Op: op, Workload: mesh.Workload{Provider: mesh.Kubernetes, Cluster: "c", Namespace: "ns", Name: name, Node: fmt.Sprint(content)}.Sealed()}
+	case 3:
+		return mesh.Event{Op: op, Gateways: &mesh.GatewayObject{Cluster: "c", From: from, Gateways: []mesh.NetworkGateway{{Port: uint32(content)}}}}
 	default:
 		var list []config.Problem
 		for range content {
