@@ -219,3 +219,19 @@ func TestSecretsOfOtherNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigIsForControlPlanes: a workload that asks for the mesh's configuration as another control plane would gets none of it, in either
+// form of asking, nor does who proves nothing. T-MCP-AUTHZ.
+func TestConfigIsForControlPlanes(t *testing.T) {
+	l := startLaptop(t, func(*Options) {})
+	workload := bearing(t.Context(), l.token("shop", "web", 3600e9, "istio-ca"))
+	for _, typeURL := range []string{"networking.istio.io/v1/VirtualService", "networking.istio.io/v1alpha3/WorkloadGroup", "core/v1alpha1/MeshConfig", "security.istio.io/v1/AuthorizationPolicy"} {
+		n := node("shop", map[string]any{"GENERATOR": "api"})
+		if answer, err := l.ask(workload, nil, n, typeURL); status.Code(err) != codes.PermissionDenied {
+			t.Errorf("a workload asks for %s: %d objects, %v", typeURL, len(answer.GetResources()), err)
+		}
+		if answer, err := l.ask(t.Context(), nil, n, typeURL); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("nobody asks for %s: %d objects, %v", typeURL, len(answer.GetResources()), err)
+		}
+	}
+}

@@ -112,6 +112,8 @@ func passedOn(a, b issuer) []scene {
 	forged := []string{"x-sub: root", "x-n: 9", "x-group: admin", "x-payload: forged", "x-b: forged", "x-other: kept"}
 	output := "outputPayloadToHeader: x-payload, outputClaimToHeaders: [{header: x-sub, claim: sub}, {header: x-n, claim: 'n'}, {header: x-yes, claim: 'yes'}, {header: x-group, claim: realm.group}, {header: x-list, claim: list}, {header: x-none, claim: none}]"
 	names := []string{"x-sub", "x-n", "x-group", "x-payload", "x-b"}
+	places := "{jwtRules: [" + rule(a, `outputClaimToHeaders: [{header: x-sub, claim: sub}], outputPayloadToHeader: x-payload, fromHeaders: [{name: x-t, prefix: "T "}], fromParams: [token], fromCookies: [session]`) + "]}"
+	copies := []string{"x-sub: root", "X-Sub: admin", "x-payload: forged"}
 	two := "{jwtRules: [" + rule(a, output) + "," + rule(b, "outputClaimToHeaders: [{header: x-b, claim: sub}], fromHeaders: [{name: x-token}]") + "]}"
 	return []scene{
 		{name: "claims to headers", rules: two, calls: []call{
@@ -124,6 +126,14 @@ func passedOn(a, b issuer) []scene {
 			{name: "forged, with a token", headers: append(bearer(full), forged...), seen: []string{"x-sub: alice", "x-n: 3", "x-group: dev"}, hidden: []string{"x-b"}},
 			{name: "forged, with another issuer's token", headers: append([]string{"x-token: " + b.token(nil)}, forged...), seen: []string{"x-b: alice"}, hidden: []string{"x-sub", "x-n", "x-group", "x-payload"}},
 			{name: "forged, in a preflight", method: http.MethodOptions, headers: append([]string{"Origin: http://a", "Access-Control-Request-Method: GET"}, forged...), hidden: names},
+		}},
+		{name: "claims to headers, from anywhere", rules: places, calls: []call{
+			{name: "forged, without a token", headers: copies, hidden: []string{"x-sub", "x-payload"}},
+			{name: "forged, with a token elsewhere", headers: append(bearer(full), copies...), hidden: []string{"x-sub", "x-payload"}},
+			{name: "forged, with a header", headers: append([]string{"x-t: T " + full}, copies...), only: []string{"x-sub: alice"}},
+			{name: "forged, with a parameter", path: "/?token=" + full, headers: copies, only: []string{"x-sub: alice"}},
+			{name: "forged, with a cookie", headers: append([]string{"Cookie: session=" + full}, copies...), only: []string{"x-sub: alice"}},
+			{name: "forged, with a bad cookie", headers: append([]string{"Cookie: session=x"}, copies...), status: denied},
 		}},
 	}
 }

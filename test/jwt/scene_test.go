@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/internal/translate/authentication"
 	"github.com/meshpilot/meshpilot/internal/translate/authorization"
 )
@@ -48,6 +50,8 @@ type call struct {
 	status int
 	// seen are lines that the workload sees, hidden the names of headers that it does not.
 	seen, hidden []string
+	// only are lines that the workload sees, and no others of these headers.
+	only []string
 	// body is part of what the caller reads.
 	body string
 }
@@ -73,16 +77,9 @@ func start(t *testing.T, scenes []scene) []string {
 	t.Helper()
 	var listeners []*listenerv3.Listener
 	var addresses []string
-	for i, s := range scenes {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
-		defer l.Close()
-		listeners = append(listeners, s.listener(t, i, port))
-		addresses = append(addresses, l.Addr().String())
-		_ = l.Close() // Envoy listens there next
+	for i, port := range serving.FreePorts(t, len(scenes)) {
+		listeners = append(listeners, scenes[i].listener(t, i, port))
+		addresses = append(addresses, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	var list []string
 	for _, l := range listeners {
@@ -180,7 +177,7 @@ func (c call) make(t *testing.T, client *http.Client, at string) {
 		t.Errorf("%d %q; want %d, %q", status, body, want, c.body)
 	}
 	var lines []string
-	if len(c.seen)+len(c.hidden) > 0 {
+	if len(c.seen)+len(c.hidden)+len(c.only) > 0 {
 		if err := json.Unmarshal([]byte(body), &lines); err != nil {
 			t.Fatalf("%v: %s", err, body)
 		}
@@ -192,6 +189,18 @@ func (c call) make(t *testing.T, client *http.Client, at string) {
 		}
 		if !found {
 			t.Errorf("the workload does not see %q, but\n%s", l, strings.Join(lines, "\n"))
+		}
+	}
+	for _, l := range c.only {
+		name, _, _ := strings.Cut(l, ":")
+		var all []string
+		for _, line := range lines {
+			if strings.HasPrefix(line, name+":") {
+				all = append(all, line)
+			}
+		}
+		if len(all) != 1 || all[0] != l {
+			t.Errorf("the workload sees %q, want %q alone", all, l)
 		}
 	}
 	for _, name := range c.hidden {
