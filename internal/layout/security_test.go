@@ -1,0 +1,67 @@
+package layout
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestSecurityDocument: the tests that docs/SECURITY.md names are there, in the packages that it names, and the Envoy that is fetched is the
+// floor that it gives, or newer.
+func TestSecurityDocument(t *testing.T) {
+	text, err := os.ReadFile("../../docs/SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := regexp.MustCompile(`\[((?:Test|Fuzz)\w+)\]\(\.\./([\w/]+)\)`).FindAllStringSubmatch(string(text), -1)
+	if len(links) < 70 {
+		t.Fatalf("only %d tests are named", len(links))
+	}
+	sources := map[string]string{}
+	for _, l := range links {
+		name, pkg := l[1], l[2]
+		if _, read := sources[pkg]; !read {
+			files, err := filepath.Glob("../../" + pkg + "/*_test.go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				b, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sources[pkg] += string(b)
+			}
+		}
+		if !strings.Contains(sources[pkg], "func "+name+"(") {
+			t.Errorf("docs/SECURITY.md: there is no %s in %s", name, pkg)
+		}
+	}
+	for _, row := range regexp.MustCompile(`(?m)^\|.*\|$`).FindAllString(string(text), -1) {
+		if !strings.HasPrefix(row, "|---") && !strings.HasPrefix(row, "| what went wrong") && !strings.Contains(row, "](../") {
+			t.Errorf("docs/SECURITY.md: no test is named in %s", row)
+		}
+	}
+	floor := regexp.MustCompile(`Floor: Envoy (\d+\.\d+\.\d+)`).FindStringSubmatch(string(text))
+	fetched, err := os.ReadFile("../../hack/envoy.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^version=(\d+\.\d+\.\d+)`).FindStringSubmatch(string(fetched))
+	if floor == nil || version == nil || older(version[1], floor[1]) {
+		t.Errorf("the Envoy that is fetched is %q, the floor %q", version, floor)
+	}
+}
+
+// older compares versions of three numbers of few digits.
+func older(a, b string) bool {
+	padded := func(v string) (out string) {
+		for part := range strings.SplitSeq(v, ".") {
+			out += strings.Repeat("0", 6-len(part)) + part
+		}
+		return out
+	}
+	return padded(a) < padded(b)
+}
