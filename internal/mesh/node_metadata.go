@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -51,6 +52,8 @@ type NodeMetadata struct {
 	SocketMark StringInt `json:"MESHPILOT_SOCKET_MARK,omitempty"`
 	// Identity is ours: "none" where the agent has no certificates of the mesh for its proxy.
 	Identity string `json:"MESHPILOT_IDENTITY,omitempty"`
+	// PodPorts are the ports that the pod's containers say that they have.
+	PodPorts PortList `json:"POD_PORTS,omitempty"`
 	// AutoRegisterGroup is the WorkloadGroup that the workload is to be registered with, WorkloadEntry the entry that it has
 	// already.
 	AutoRegisterGroup string `json:"AUTO_REGISTER_GROUP,omitempty"`
@@ -61,6 +64,41 @@ type NodeMetadata struct {
 	// Strings are all entries whose values are strings, known or not: what an EnvoyFilter's match.proxy.metadata is held
 	// against.
 	Strings map[string]string `json:"-"`
+}
+
+// PortList is the numbers of container ports, which Istio writes as they stand in pods: a list of objects, or that as a string.
+type PortList []uint32
+
+// UnmarshalJSON reads [{"containerPort": 8080}], also inside of a string. What is no such list is none.
+func (l *PortList) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		b = []byte(text)
+	}
+	var ports []struct {
+		Port uint32 `json:"containerPort"`
+	}
+	if json.Unmarshal(b, &ports) != nil {
+		return nil //nolint:nilerr // nothing depends on it but a port that no service has
+	}
+	for _, p := range ports {
+		if p.Port > 0 && p.Port <= math.MaxUint16 {
+			*l = append(*l, p.Port)
+		}
+	}
+	return nil
+}
+
+// MarshalJSON writes a list of objects.
+func (l PortList) MarshalJSON() ([]byte, error) {
+	type port struct {
+		Port uint32 `json:"containerPort"`
+	}
+	list := make([]port, 0, len(l))
+	for _, p := range l {
+		list = append(list, port{p})
+	}
+	return json.Marshal(list)
 }
 
 // StringList is a list that Istio writes as one comma-separated string.

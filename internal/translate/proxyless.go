@@ -101,6 +101,6 @@ func clientScope(k view.Key) view.Key {
 func serverScope(k view.Key) view.Key {
 	scope := clusterScope(k)
 	scope.Inbound, scope.Peers, scope.Policies, scope.Server, scope.Addresses = k.Inbound, k.Peers, k.Policies, k.Server, k.Addresses
-	scope.CalledWithTLS = k.CalledWithTLS
+	scope.CalledWithTLS, scope.Ports = k.CalledWithTLS, k.Ports
 	return scope
 }

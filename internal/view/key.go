@@ -3,6 +3,7 @@ package view
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,9 +81,10 @@ type Key struct {
 	// Gateway is what a gateway serves.
 	Gateway GatewayKey
 	// Proxyless says that there is no Envoy: gRPC itself asks (node metadata GENERATOR "grpc"). Addresses are then its own, joined
-	// by commas: it names what its servers are configured by after them.
-	Proxyless bool
-	Addresses string
+	// by commas, and Ports those of its containers, sorted: it names what its servers are configured by after them, whether they
+	// are of a service or not.
+	Proxyless        bool
+	Addresses, Ports string
 	// CalledWithTLS says that proxies call such an application with mutual TLS: its workload has the label that says so.
 	CalledWithTLS bool
 }
@@ -147,6 +149,9 @@ func hasFilterChain(p *mesh.Proxy) bool {
 // generatorGRPC is what Istio's agent has gRPC applications say of themselves.
 const generatorGRPC = "grpc"
 
+// mostPorts bounds how many ports a pod may say that it has: each costs a listener for each address.
+const mostPorts = 64
+
 // proxyless makes the Key that of a gRPC application, of which patches of Envoy's configuration, plugins and telemetry are no matter.
 func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
@@ -157,6 +162,12 @@ func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
 		list = append(list, a.String())
 	}
 	k.Addresses = strings.Join(list, ",")
+	ports := slices.Compact(slices.Sorted(slices.Values(p.Metadata.PodPorts)))
+	list = nil
+	for _, port := range ports[:min(len(ports), mostPorts)] {
+		list = append(list, strconv.FormatUint(uint64(port), 10))
+	}
+	k.Ports = strings.Join(list, ",")
 }
 
 // binds says whether a Sidecar has inbound listeners that connections are not handed to by capture.

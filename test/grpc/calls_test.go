@@ -70,7 +70,7 @@ type caller struct {
 }
 
 // dial gives a client of the application for an xds:/// target.
-func (a *application) dial(t *testing.T, target string) caller {
+func (a *application) dial(t *testing.T, target string, more ...grpc.DialOption) caller {
 	t.Helper()
 	builder, err := xds.NewXDSResolverWithConfigForTesting(a.bootstrap)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *application) dial(t *testing.T, target string) caller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dial(t, "xds:///"+target, grpc.WithResolvers(builder), grpc.WithTransportCredentials(creds))
+	return dial(t, "xds:///"+target, append(more, grpc.WithResolvers(builder), grpc.WithTransportCredentials(creds))...)
 }
 
 func dial(t *testing.T, target string, options ...grpc.DialOption) caller {

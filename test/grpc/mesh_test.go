@@ -118,7 +118,7 @@ func (m *mesh) join(name, account, address string) *application {
 		Path: os.Args[0], Args: []string{"proxy", "sidecar"}, Dir: dir, Stdout: log, Stderr: log,
 		Env: []string{
 			agentVar + "=1", "DISABLE_ENVOY=true", "ISTIO_META_GENERATOR=grpc", "OUTPUT_CERTS=" + output, "PROXY_XDS_DEBUG_VIA_AGENT=false",
-			"POD_NAME=" + name, "POD_NAMESPACE=shop", "SERVICE_ACCOUNT=" + account, "INSTANCE_IP=" + address, "ISTIO_META_CLUSTER_ID=Kubernetes",
+			`ISTIO_META_POD_PORTS=[{"containerPort":28080}]`, "POD_NAME=" + name, "POD_NAMESPACE=shop", "SERVICE_ACCOUNT=" + account, "INSTANCE_IP=" + address, "ISTIO_META_CLUSTER_ID=Kubernetes",
 			fmt.Sprintf(`PROXY_CONFIG={"discoveryAddress":"localhost:%s","statusPort":%s,"configPath":"proxy"}`, port, status),
 		},
 	})

@@ -36,6 +36,9 @@ func (d deployment) String() string {
 	if d.serves {
 		args += ", --serve=:8080"
 	}
+	if d.inject != sidecar {
+		args += ", --xds"
+	}
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment

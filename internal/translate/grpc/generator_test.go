@@ -329,6 +329,11 @@ func TestServers(t *testing.T) {
 	if named(t, g.Servers(v), "xds.istio.io/grpc/lds/inbound/10.9.9.9:9090", l); l.GetFilterChains()[0].GetTransportSocket() == nil {
 		t.Error("proxies call with TLS whom the label says to take it, and it does not")
 	}
+	g, v = newView(t, "{namespace: default, labels: {app: client}, identity: true, generator: grpc, ports: [7070, 7071, 7070]}")
+	if list := g.Servers(v); len(list) != 2*5 {
+		t.Errorf("an application that no service selects, with two ports, has %d listeners", len(list))
+	}
+	named(t, g.Servers(v), "xds.istio.io/grpc/lds/inbound/[::]:7071", new(listenerv3.Listener))
 	g, v = newView(t, "{namespace: default, labels: {app: client}, generator: grpc}")
 	if list := g.Servers(v); list != nil {
 		t.Errorf("an application that serves nothing has %d listeners", len(list))

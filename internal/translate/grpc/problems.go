@@ -2,6 +2,7 @@ package grpc
 
 import (
 	"slices"
+	"strings"
 
 	extensions "istio.io/api/extensions/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -34,7 +35,7 @@ func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL str
 			list = append(list, unservedDestination(k, config.Spec[*networking.DestinationRule](c))...)
 		}
 	}
-	if len(v.Inbound) > 0 {
+	if slices.ContainsFunc(asked(api.ListenerType), func(name string) bool { return strings.HasPrefix(name, serverPrefix) }) {
 		list = slices.Concat(list, policyProblems(v), g.authorizations.For(v).Problems)
 	}
 	list = append(list, selecting(v, p)...)

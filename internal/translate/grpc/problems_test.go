@@ -107,6 +107,8 @@ func TestProblems(t *testing.T) {
 	asked := map[string][]string{
 		api.RouteType:   {"outbound|80||echo.default.svc.cluster.local"},
 		api.ClusterType: {"outbound|80|v1|echo.default.svc.cluster.local"},
+		// It serves, too.
+		api.ListenerType: {"echo:80", "xds.istio.io/grpc/lds/inbound/[::]:8080"},
 	}
 	var got []string
 	for _, x := range g.Problems(v, p, func(typeURL string) []string { return asked[typeURL] }) {
@@ -143,8 +145,8 @@ VirtualService/echo spec.http[1].redirect`), "\n")
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, x := range g.Problems(v, p, func(string) []string { return nil }) {
-		if x.Key.Kind == api.VirtualService || x.Key.Kind == api.DestinationRule {
-			t.Errorf("of calls that are never made is told: %v", x)
+		if x.Key.Kind != api.Telemetry && x.Key.Kind != api.EnvoyFilter {
+			t.Errorf("of calls that are never made or served is told: %v", x)
 		}
 	}
 	sidecar := fixture.Proxy(t, []byte(strings.Replace(application, ", generator: grpc", "", 1)))

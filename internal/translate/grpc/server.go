@@ -42,12 +42,14 @@ type serverInput struct {
 	from   memo.List[config.Key]
 }
 
-// Servers gives the listeners of the ports that the applications serve, at each address where a server may say that it listens.
+// Servers gives the listeners of the ports that the applications serve, at each address where a server may say that it listens. A
+// port that a container says that it has needs no service: a server must not lose its listener when a service selects others.
 //
 // gRPC's servers cannot take both TLS and what comes in the clear. Under PERMISSIVE they take the one that proxies call them with, as
 // the workload's label security.istio.io/tlsMode says.
 func (g *Generator) Servers(v *view.View) []*resource.Resource {
-	if len(v.Inbound) == 0 {
+	ports := served(v)
+	if len(ports) == 0 {
 		return nil
 	}
 	modes := snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}
@@ -57,16 +59,37 @@ func (g *Generator) Servers(v *view.View) []*resource.Resource {
 	policy := g.authorizations.For(v)
 	addresses := places(v)
 	var list []*resource.Resource
+	for _, port := range ports {
+		mode := modes.At(port.number)
+		s := serverInput{port: port.number, policy: policy, tokens: v.Key.Policies.Authentication != "", mutual: mode == security.PeerAuthentication_MutualTLS_STRICT ||
+			mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.CalledWithTLS}
+		s.from = memo.ListOf(append(port.from, modes.From...))
+		for _, s.address = range addresses {
+			list = append(list, g.servers.Do(s, serverListener))
+		}
+	}
+	return list
+}
+
+// servedPort is a port that applications serve, and the objects of the service whose it is.
+type servedPort struct {
+	number uint32
+	from   []config.Key
+}
+
+// served gives the ports of services, and those of containers that are of none.
+func served(v *view.View) []servedPort {
+	var list []servedPort
 	for i, in := range v.Inbound {
 		if i > 0 && v.Inbound[i-1].TargetPort == in.TargetPort {
 			continue // they are sorted by it, and the listener is the same
 		}
-		mode := modes.At(in.TargetPort)
-		s := serverInput{port: in.TargetPort, policy: policy, tokens: v.Key.Policies.Authentication != "", mutual: mode == security.PeerAuthentication_MutualTLS_STRICT ||
-			mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.CalledWithTLS}
-		s.from = memo.ListOf(append(in.Service.AppendObjects(nil), modes.From...))
-		for _, s.address = range addresses {
-			list = append(list, g.servers.Do(s, serverListener))
+		list = append(list, servedPort{in.TargetPort, in.Service.AppendObjects(nil)})
+	}
+	for text := range strings.SplitSeq(v.Key.Ports, ",") {
+		number, err := strconv.ParseUint(text, 10, 16)
+		if err == nil && !slices.ContainsFunc(list, func(p servedPort) bool { return p.number == uint32(number) }) {
+			list = append(list, servedPort{number: uint32(number)})
 		}
 	}
 	return list

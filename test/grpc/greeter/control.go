@@ -115,8 +115,8 @@ func (c *controller) calls(r *http.Request) (Tally, error) {
 func (c *controller) setLoad(r *http.Request) (Tally, error) {
 	target := r.FormValue("target")
 	rate, err := strconv.Atoi(r.FormValue("rate"))
-	if err != nil || rate < 0 {
-		return Tally{}, fmt.Errorf("rate %q: %v", r.FormValue("rate"), err)
+	if err != nil {
+		return Tally{}, err
 	}
 	if rate > 0 {
 		client, err := c.client(target)

@@ -1,5 +1,5 @@
 // Command greeter is a gRPC application of a mesh: a server that says who answers and who called, and a client that calls where it is
-// told to. It is configured by xDS where there is a bootstrap for gRPC (GRPC_XDS_BOOTSTRAP), and else is as if there were no mesh.
+// told to. With --xds both are configured by xDS; without, it is as if there were no mesh.
 //
 // In: flags, and requests to its control port, which begin calls (control.go). Out: what became of them, a [Tally].
 package main

@@ -17,8 +17,8 @@ func main() {
 	flag.StringVar(&o.name, "name", "", "who answers")
 	flag.StringVar(&o.serve, "serve", "", "address to serve gRPC at; empty: it serves nothing")
 	flag.StringVar(&o.control, "control", ":8081", "address to take requests for calls at")
+	flag.BoolVar(&o.xds, "xds", false, "configured by xDS, as the bootstrap of gRPC says (GRPC_XDS_BOOTSTRAP)")
 	flag.Parse()
-	o.xds = os.Getenv("GRPC_XDS_BOOTSTRAP") != ""
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
