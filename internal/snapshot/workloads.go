@@ -166,14 +166,25 @@ func newAddresses() *cow.Map[netip.Addr, *Address] { return cow.New[netip.Addr, 
 // At gives what lives at an IP, nil if nothing known does.
 func (s *Snapshot) At(a netip.Addr) *Address { return s.byAddress.Get(a) }
 
+// Workloads gives all workloads that have an address with each of their addresses.
+func (s *Snapshot) Workloads() iter.Seq2[netip.Addr, *mesh.Workload] {
+	return func(yield func(netip.Addr, *mesh.Workload) bool) {
+		for ip, a := range s.byAddress.All() {
+			for _, w := range a.Workloads {
+				if !yield(ip, w) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // WorkloadAccounts gives the SPIFFE IDs of all workloads that have an address, some of them more than once.
 func (s *Snapshot) WorkloadAccounts() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, a := range s.byAddress.All() {
-			for _, w := range a.Workloads {
-				if w.Account != "" && !yield(w.Account) {
-					return
-				}
+		for _, w := range s.Workloads() {
+			if w.Account != "" && !yield(w.Account) {
+				return
 			}
 		}
 	}

@@ -2,8 +2,12 @@ package loss
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"syscall"
 	"time"
+
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
 
 // event is something that happens while requests run.
@@ -28,12 +32,12 @@ func events() []event {
 		{name: "add a policy", seen: policySeen, still: true, ours: true, do: edit(func(s *state) { s.Denied = "/first" })},
 		{name: "edit a policy", seen: policySeen, still: true, ours: true, do: edit(func(s *state) { s.Denied = "/second" })},
 		{name: "remove a policy", seen: policySeen, still: true, ours: true, do: edit(func(s *state) { s.Denied = "" })},
-		{name: "PERMISSIVE to STRICT", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "STRICT" })},
-		{name: "STRICT to DISABLE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "DISABLE" })},
-		{name: "DISABLE to STRICT", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "STRICT" })},
-		{name: "STRICT to PERMISSIVE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "" })},
-		{name: "PERMISSIVE to DISABLE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "DISABLE" })},
-		{name: "DISABLE to PERMISSIVE", seen: peersSeen, ours: true, do: edit(func(s *state) { s.Peers = "" })},
+		{name: "PERMISSIVE to STRICT", seen: peersSeen, ours: true, do: mode("STRICT")},
+		{name: "STRICT to DISABLE", seen: peersSeen, ours: true, do: mode("DISABLE")},
+		{name: "DISABLE to STRICT", seen: peersSeen, ours: true, do: mode("STRICT")},
+		{name: "STRICT to PERMISSIVE", seen: peersSeen, ours: true, do: mode("")},
+		{name: "PERMISSIVE to DISABLE", seen: peersSeen, ours: true, do: mode("DISABLE")},
+		{name: "DISABLE to PERMISSIVE", seen: peersSeen, ours: true, do: mode("")},
 		{name: "rename a port", seen: generationSeen,
 			do: edit(func(s *state) { s.Suffix = toggled(s.Suffix) })},
 		{name: "rename a Kubernetes port", seen: generationOf("kube"), do: renameKube},
@@ -89,6 +93,29 @@ func edit(change func(*state)) func(context.Context, *stage) error {
 		return s.apply()
 	}
 }
+
+// mode changes how the servers take mutual TLS; "" is as ever, PERMISSIVE.
+func mode(to string) func(context.Context, *stage) error {
+	change := edit(func(s *state) { s.Peers = to })
+	return func(ctx context.Context, s *stage) error {
+		if *stalled == 0 {
+			return change(ctx, s)
+		}
+		process := slices.Concat([]*mesh.ControlPlane{s.ControlPlane}, s.Others)[*stalled-1].Process()
+		if err := process.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		err := change(ctx, s)
+		select {
+		case <-time.After(stallTime):
+		case <-ctx.Done():
+		}
+		return errors.Join(err, process.Signal(syscall.SIGCONT))
+	}
+}
+
+// stallTime is how long a control plane stands still.
+const stallTime = 2 * time.Second
 
 // restart ends the control plane, edits the rules while it is away, and starts it again.
 func restart(end func(*stage) error) func(context.Context, *stage) error {

@@ -54,7 +54,7 @@ func startWorld(t *testing.T) *world {
 	}
 	w.writeMeshConfig(t)
 	w.Mesh = meshtest.Start(t, mesh.Options{
-		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf,
+		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf, Replicas: *replicas,
 		AgentEnv: []string{fmt.Sprint("ISTIO_DELTA_XDS=", !*wholeState)},
 	})
 	w.startServers(t)

@@ -10,8 +10,10 @@ import (
 
 // A change of how servers are to be called (PeerAuthentication) has three steps: servers take what was before and what is to come
 // (view.Key.Easing), and acknowledge that; callers are told; and when those have acknowledged, or after moveLimit, servers take only
-// what is to come. Between them lie pauses: what proxies acknowledge reaches their threads a little later, and other replicas of the
-// control plane, which know nothing of these steps of ours, go through theirs at about the same time.
+// what is to come. Between them lie pauses: what proxies acknowledge reaches their threads a little later.
+//
+// Other control planes, which know nothing of these steps of ours, go through theirs at about the same time. Where some of the servers
+// or callers are theirs, and calls change, each step takes as long as it may: one of them may be late by gateLimit.
 //
 // What one control plane has not seen change it does not ease: one that starts finds what is, and serves that.
 
@@ -26,8 +28,9 @@ const (
 type easing struct {
 	// servers are all of them.
 	servers map[*Client]struct{}
-	// calls says that some of them are to be called in another way.
-	calls bool
+	// calls says that some of them are to be called in another way, elsewhere that there may be callers that other control planes
+	// tell.
+	calls, elsewhere bool
 	// told says that callers have been told, since when; behind are those that have not acknowledged it yet.
 	told   bool
 	since  time.Time
@@ -83,7 +86,7 @@ func (p *Pusher) tighten(now time.Time) {
 		p.easing.told, p.easing.since, p.easing.behind = true, now, p.behind()
 	}
 	age := now.Sub(p.easing.since)
-	if len(p.easing.behind) > 0 && age < moveLimit || p.easing.calls && age < movePause {
+	if (len(p.easing.behind) > 0 || p.easing.elsewhere) && age < moveLimit || p.easing.calls && age < movePause {
 		return
 	}
 	if n := len(p.easing.behind); n > 0 {

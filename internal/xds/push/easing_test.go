@@ -143,6 +143,47 @@ func TestCallersThatLeaveAreNotWaitedFor(t *testing.T) {
 	})
 }
 
+// TestOthersAreGivenTime: where proxies of other control planes are called in another way, each step takes as long as it may.
+func TestOthersAreGivenTime(t *testing.T) {
+	withPeers(t, strict, func(p *peers) {
+		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
+		p.mesh.SetPeers(disable)
+		time.Sleep(900 * time.Millisecond)
+		p.takes(permissive)
+		p.want(p.client.read()) // others may not take both yet
+		time.Sleep(200 * time.Millisecond)
+		p.want(p.client.read(), "EDS +1 -0")
+		time.Sleep(2800 * time.Millisecond)
+		p.takes(permissive) // others' callers may not know yet
+		time.Sleep(300 * time.Millisecond)
+		p.takes(disable)
+		p.want(p.client.read())
+	})
+	// Calls stay as they are: nobody is waited for.
+	withPeers(t, permissive, func(p *peers) {
+		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
+		p.settle()
+		p.mesh.SetPeers(strict)
+		time.Sleep(150 * time.Millisecond)
+		p.takes(permissive)
+		time.Sleep(150 * time.Millisecond)
+		p.takes(strict)
+	})
+}
+
+// TestCallersOfOthersWait: who has callers only waits for servers that other control planes tell.
+func TestCallersOfOthersWait(t *testing.T) {
+	withPeers(t, strict, func(p *peers) {
+		p.server.c.Close()
+		p.mesh.SetWorkload("s0", pushtest.Proxy(0, "default").Addresses[0].String())
+		p.mesh.SetPeers(disable)
+		time.Sleep(900 * time.Millisecond)
+		p.want(p.client.read())
+		time.Sleep(200 * time.Millisecond)
+		p.want(p.client.read(), "EDS +1 -0")
+	})
+}
+
 // TestChangesOfMindEnd: whatever comes while servers take both, they end with what was said last, and other changes do not make it
 // take longer.
 func TestChangesOfMindEnd(t *testing.T) {

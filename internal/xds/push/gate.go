@@ -23,8 +23,9 @@ const (
 type gate struct {
 	closed bool
 	since  time.Time
-	// calls says that servers will be called in another way: endpoints wait too.
-	calls bool
+	// calls says that servers will be called in another way: endpoints wait too. elsewhere says that some of these servers are
+	// served by other control planes.
+	calls, elsewhere bool
 	// making are the producers that may come out with a change of what is served.
 	making map[*producer]struct{}
 	// servers have not acknowledged yet what they are to serve.
@@ -110,7 +111,7 @@ func (p *Pusher) relax(now time.Time) {
 
 func (p *Pusher) open(now time.Time) {
 	waiting, age := len(p.gate.making)+len(p.gate.servers), now.Sub(p.gate.since)
-	if !p.gate.closed || waiting > 0 && age < gateLimit || p.gate.calls && age < servePause {
+	if !p.gate.closed || waiting > 0 && age < gateLimit || p.gate.calls && age < servePause || p.gate.elsewhere && age < gateLimit {
 		return
 	}
 	if waiting > 0 {

@@ -62,6 +62,11 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 	p.forgive()
 	done := make(chan struct{})
 	p.turn = turn{changed: in.first, pending: 1, done: done, last: p.turn.last}
+	others := p.others(old, in.delta)
+	if others.called {
+		p.shut(true)
+		p.gate.elsewhere = true
+	}
 	for _, c := range p.concerned(in.delta, moves) {
 		k, known := keys[c]
 		if !known {
@@ -73,6 +78,7 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 		}
 		p.place(c, p.eased(c, old, k))
 	}
+	p.easing.elsewhere = p.easing.calls && (p.easing.elsewhere || others.some)
 	for _, pr := range p.producers {
 		p.mark(pr, in.delta)
 	}

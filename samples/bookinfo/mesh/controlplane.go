@@ -25,8 +25,9 @@ type ControlPlane struct {
 	process *netns.Process
 }
 
-func addControlPlane(network *netns.Network, addr netip.Addr, binaries, configDir, caDir, domain string) (*ControlPlane, error) {
-	node, err := network.AddNode(netns.NodeOptions{Name: "istiod", Addrs: []netip.Addr{addr}})
+// addControlPlane adds a replica. All of them read the same rules, and sign with one authority.
+func addControlPlane(network *netns.Network, name string, addr netip.Addr, binaries, configDir, caDir, domain string) (*ControlPlane, error) {
+	node, err := network.AddNode(netns.NodeOptions{Name: name, Addrs: []netip.Addr{addr}})
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func addControlPlane(network *netns.Network, addr netip.Addr, binaries, configDi
 			"--grpcAddr", ":15010", "--httpAddr", ":8080", "--monitoringAddr", ":15014",
 			"--httpsAddr", "", "--secureGRPCAddr", ":15012", "--caDir", caDir,
 		},
-		Env: []string{"POD_NAME=istiod", "POD_NAMESPACE=istio-system"},
+		Env: []string{"POD_NAME=" + name, "POD_NAMESPACE=istio-system"},
 	}}, nil
 }
 

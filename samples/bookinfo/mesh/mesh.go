@@ -30,6 +30,8 @@ type Options struct {
 	WithoutSidecars bool
 	// Hosts are more names that every pod resolves, besides those of services.
 	Hosts map[string]netip.Addr
+	// Replicas is how many control planes there are, to which the pods are dealt out in turn; 0 is 1.
+	Replicas int
 	// ControlPlaneArgs are more flags of pilot-discovery.
 	ControlPlaneArgs []string
 	// AgentEnv is more variables for every agent, "NAME=value".
@@ -45,8 +47,10 @@ const domain = "cluster.local"
 type Mesh struct {
 	Network      *netns.Network
 	ControlPlane *ControlPlane // nil without sidecars
-	Rules        *Rules
-	Workloads    []*Workload // in the order of the manifests
+	// Others are the further replicas of the control plane.
+	Others    []*ControlPlane
+	Rules     *Rules
+	Workloads []*Workload // in the order of the manifests
 
 	dir string
 }
@@ -116,14 +120,8 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if opts.WithoutSidecars {
 		return nil
 	}
-	opts.Progress("starting the control plane at %s", discovery())
 	ca := authority{dir: filepath.Join(opts.Dir, "ca"), pilotctl: filepath.Join(opts.Binaries, "pilotctl")}
-	m.ControlPlane, err = addControlPlane(m.Network, discovery(), opts.Binaries, configDir, ca.dir, domain)
-	if err != nil {
-		return err
-	}
-	m.ControlPlane.command.Args = append(m.ControlPlane.command.Args, opts.ControlPlaneArgs...)
-	if err := m.ControlPlane.Start(ctx); err != nil {
+	if err := m.startControlPlanes(ctx, opts, configDir, ca); err != nil {
 		return err
 	}
 	s, err := newSidecar(opts, ca)
@@ -140,8 +138,33 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	})
 }
 
-// discovery is the address of the control plane.
-func discovery() netip.Addr { return netip.AddrFrom4([4]byte{10, 66, 0, 2}) }
+// startControlPlanes starts all replicas of the control plane, one after the other: the first makes the authority.
+func (m *Mesh) startControlPlanes(ctx context.Context, opts Options, configDir string, ca authority) error {
+	for i := range max(opts.Replicas, 1) {
+		name := "istiod"
+		if i > 0 {
+			name += fmt.Sprint("-", i+1)
+		}
+		opts.Progress("starting the control plane at %s", discovery(i))
+		c, err := addControlPlane(m.Network, name, discovery(i), opts.Binaries, configDir, ca.dir, domain)
+		if err != nil {
+			return err
+		}
+		c.command.Args = append(c.command.Args, opts.ControlPlaneArgs...)
+		if i == 0 {
+			m.ControlPlane = c
+		} else {
+			m.Others = append(m.Others, c)
+		}
+		if err := c.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discovery is the address of a replica of the control plane.
+func discovery(replica int) netip.Addr { return netip.AddrFrom4([4]byte{10, 66, 0, byte(2 + replica)}) }
 
 func newSidecar(o Options, ca authority) (*sidecar, error) {
 	_, err := exec.LookPath("iptables-restore")
@@ -169,12 +192,12 @@ func (m *Mesh) addWorkloads(platform *platform, opts Options) error {
 	if opts.WithoutSidecars {
 		address = platform.firstEndpoint
 	}
-	for _, pod := range platform.pods {
+	for i, pod := range platform.pods {
 		hosts, err := platform.hosts(pod.Namespace, domain, address)
 		if err != nil {
 			return err
 		}
-		hosts[controlPlaneHost] = discovery()
+		hosts[controlPlaneHost] = discovery(i % max(opts.Replicas, 1))
 		maps.Copy(hosts, opts.Hosts)
 		w, err := addWorkload(m.Network, pod, hosts)
 		if err != nil {
@@ -210,6 +233,9 @@ func (m *Mesh) Close() error {
 	errs := []error{m.each(context.Background(), func(_ context.Context, w *Workload) error { return w.stop() })}
 	if m.ControlPlane != nil {
 		errs = append(errs, m.ControlPlane.Stop())
+	}
+	for _, c := range m.Others {
+		errs = append(errs, c.Stop())
 	}
 	errs = append(errs, m.Network.Close(), os.RemoveAll(filepath.Join(m.dir, "staging")))
 	return errors.Join(errs...)

@@ -89,6 +89,12 @@ func (m *Mesh) SetMutualTLS(name string, addresses ...string) {
 	m.Apply(mesh.Event{Shard: s.Sealed()})
 }
 
+// SetWorkload makes a workload of the default namespace that takes mutual TLS.
+func (m *Mesh) SetWorkload(name, address string) {
+	w := mesh.Workload{Provider: mesh.Kubernetes, Namespace: "default", Name: name, Addresses: []string{address}, TLS: true}
+	m.Apply(mesh.Event{Workload: w.Sealed()})
+}
+
 // SetPeers has the workloads of the default namespace take mutual TLS so.
 func (m *Mesh) SetPeers(mode security.PeerAuthentication_MutualTLS_Mode) {
 	c, err := config.New(config.Meta{

@@ -1,0 +1,52 @@
+package push
+
+import (
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// elsewhere is what is known of proxies that other control planes serve: replicas of this one, or those of other clusters. They go
+// through the steps of a change by themselves, a little earlier or later; what they have reached is not known here.
+type elsewhere struct {
+	// some are there, and may be called or call.
+	some bool
+	// called says that some of them are to be called in another way.
+	called bool
+}
+
+// others looks for workloads that take mutual TLS and are not connected here, where a change may say how they are to be called.
+// Pusher.mu is held.
+func (p *Pusher) others(old *snapshot.Snapshot, d snapshot.Delta) elsewhere {
+	if old == nil || !d.All && !touchesPeers(d) {
+		return elsewhere{}
+	}
+	type change struct{ was, is snapshot.Peers }
+	alike := map[change]bool{}
+	var out elsewhere
+	for ip, w := range p.snapshot.Workloads() {
+		if !w.TLS || len(p.addresses[ip]) > 0 {
+			continue
+		}
+		out.some = true
+		c := change{old.Peers(w.Namespace, w.Labels), p.snapshot.Peers(w.Namespace, w.Labels)}
+		same, known := alike[c]
+		if !known {
+			same = old.PeerModes(c.was).CalledAlike(p.snapshot.PeerModes(c.is))
+			alike[c] = same
+		}
+		if !same {
+			out.called = true
+			return out
+		}
+	}
+	return out
+}
+
+func touchesPeers(d snapshot.Delta) bool {
+	for k := range d.Configs {
+		if k.Kind == api.PeerAuthentication {
+			return true
+		}
+	}
+	return false
+}
