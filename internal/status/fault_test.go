@@ -89,7 +89,8 @@ func TestWritesAreNeverDoubled(t *testing.T) {
 	}
 	defer killers.Wait()
 	defer close(stop)
-	const objects, rounds = 15, 10
+	const objects = 15
+	rounds := long.Rounds(3, 10)
 	for round := range rounds {
 		var list []*unstructured.Unstructured
 		for i := range objects {
