@@ -94,6 +94,7 @@ func newServer(o Options) (*server, error) {
 		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features}),
 		table:    translate.NewTable(translate.Options{}),
 		problems: newProblems(logs.Scope("analysis")), clusterSets: newClusterSets(),
+		roots: newRoots(), settingsNews: newSettingsNews(),
 	}
 	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Moved: func() {
 		if s.status != nil {
@@ -101,33 +102,40 @@ func newServer(o Options) (*server, error) {
 		}
 	}})
 	s.current.Store(s.builder.Current())
-	if s.client, err = o.newClient(); err != nil {
-		return nil, err
+	for _, part := range []func() error{s.makeReaders, s.makeServers, s.makeWriters, s.openSources} { // each may use those before it
+		if err := part(); err != nil {
+			return nil, err
+		}
+	}
+	s.feeds = s.otherFeeds()
+	return s, nil
+}
+
+// makeReaders makes what follows API servers, and the names of gateways.
+func (s *server) makeReaders() (err error) {
+	if s.client, err = s.options.newClient(); err != nil {
+		return err
 	}
 	s.elections = s.newElections()
 	if s.client != nil {
 		s.credentials = s.newCredentials(s.client)
 		s.pullSecrets = newPullSecrets(s.credentials)
-		s.feeds = append(s.feeds, s.credentials, s.credentials.remote, s.pullSecrets)
 	}
-	if s.clusters, err = s.newClusters(); err != nil {
-		return nil, err
-	}
-	if s.clusters != nil {
-		s.feeds = append(s.feeds, s.clusters)
-	}
-	if s.names = s.newNames(); s.names != nil {
-		s.feeds = append(s.feeds, s.names)
-	}
+	s.names = s.newNames()
+	s.clusters, err = s.newClusters()
+	return err
+}
+
+// makeServers makes what proxies, API servers and people ask.
+func (s *server) makeServers() (err error) {
+	o := s.options.Push
 	s.pusher = push.New(push.Options{
-		Generators: generators(s.table), Logger: logs.Scope("ads"), Metrics: s.metrics,
+		Generators: generators(s.table), Logger: s.logs.Scope("ads"), Metrics: s.metrics,
 		Secrets:  s.secretsAsked(),
-		Debounce: push.Debounce{After: o.Push.DebounceAfter, Max: o.Push.DebounceMax, EndpointsAtOnce: o.Push.EndpointsAtOnce},
+		Debounce: push.Debounce{After: o.DebounceAfter, Max: o.DebounceMax, EndpointsAtOnce: o.EndpointsAtOnce},
 	})
-	s.roots, s.settingsNews = newRoots(), newSettingsNews()
-	s.feeds = append(s.feeds, s.roots)
 	if s.authority, err = s.newAuthority(); err != nil {
-		return nil, err
+		return err
 	}
 	s.roots.coming = s.authority != nil && s.authority.issuer != nil
 	s.webhooks = s.newWebhooks()
@@ -136,20 +144,40 @@ func newServer(o Options) (*server, error) {
 	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
 	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}
 	s.metrics.counters(s.table, s.pusher)
+	return nil
+}
+
+// makeWriters makes what keeps something outside: conditions, exported services, keys of issuers, workloads that come by themselves.
+func (s *server) makeWriters() (err error) {
 	if s.status, err = s.newStatus(); err != nil {
-		return nil, err
+		return err
 	}
 	if s.exporter, err = s.newExporter(); err != nil {
-		return nil, err
+		return err
 	}
 	if s.issuers, err = s.newIssuers(); err != nil {
-		return nil, err
+		return err
 	}
-	s.feeds = append(s.feeds, s.issuers)
-	if s.workloads = s.newWorkloads(); s.workloads.memory != nil {
-		s.feeds = append(s.feeds, s.workloads.memory)
+	s.workloads = s.newWorkloads()
+	return nil
+}
+
+// otherFeeds gives the feeds of the parts: all but those of settings, config and services (sources).
+func (s *server) otherFeeds() []ingest.Feed {
+	list := []ingest.Feed{s.roots, s.issuers}
+	if s.client != nil {
+		list = append(list, s.credentials, s.credentials.remote, s.pullSecrets)
 	}
-	return s, s.openSources()
+	if s.clusters != nil {
+		list = append(list, s.clusters)
+	}
+	if s.names != nil {
+		list = append(list, s.names)
+	}
+	if s.workloads.memory != nil {
+		list = append(list, s.workloads.memory)
+	}
+	return list
 }
 
 // openSources makes the sources if all that it takes is in files. Else they are made when the API server has been asked.
