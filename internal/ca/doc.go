@@ -9,7 +9,7 @@
 //	directory, Secret, self-signed ─> Material ─> Authority ─┐
 //	                    CertificateSigningRequests ─> Registration ┴─ Issuer ─> Service (gRPC), Serving (the ports of the control plane)
 //
-// Start with [Authority] in authority.go; material.go is what signs and csr.go what is asked of requests. store_*.go are where
-// material is kept, rotation.go how a self-signed root is renewed, service.go the gRPC service, serving.go the control plane's
+// Start with [Authority] in authority.go; material.go is what signs and csr.go what is asked of requests. home*.go are where
+// material is kept, keeper.go renews a self-signed root (selfsigned.go), service.go is the gRPC service, serving.go the control plane's
 // own certificate, and root_publisher.go the ConfigMap with the roots in every namespace.
 package ca

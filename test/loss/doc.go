@@ -10,11 +10,11 @@
 // The host echo.mesh is served by both versions, and called with mutual TLS; dual.mesh by addresses that nobody has declared to
 // their own sidecar, which passes bytes on as they come: so a DestinationRule may turn TLS on and off.
 //
-// `go test` goes through the events a few times; `make loss` does so 200 times and prints who sent how many, and how many
+// `make test` goes through the events a few times; `make loss` does so 200 times and prints who sent how many, and how many
 // of those were lost. With -pilot-discovery the control plane is another program, one that takes pilot-discovery's flags,
 // reads the same objects from --configDir, and answers at /ready of its --httpAddr: everything here but the detail of
 // problems, and the events of policies and modes, which are seen in what sidecars have, is independent of whose it is.
 //
-// Start reading at events_test.go; state_test.go is what the events change, mesh_test.go where it runs. facts_test.go keeps
+// Start reading at events_test.go; state_test.go is what the events change, mesh_test.go where it runs. Package facts keeps
 // what was learned about Envoy alone, which the order of pushes relies on.
 package loss

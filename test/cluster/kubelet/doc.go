@@ -11,7 +11,7 @@
 //	balancer.go    LoadBalancer addresses                  container.go   a container and its restarts
 //	server.go      exec, port-forward                      process.go     one run of it: prepare.go says what, init.go becomes it
 //	logs.go        logs                                    probe.go       startup, readiness, liveness; check.go asks
-//	volumes.go     what Pods mount; token.go, files.go     environment.go variables; field.go, resource.go
+//	volumes.go     what Pods mount; token.go, files.go     environment.go variables; field.go
 //
 // # Law
 //

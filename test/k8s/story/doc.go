@@ -4,5 +4,5 @@
 //
 // In: a cluster with a node. Out: expectations, each held or not, told to an [Audience]: a test, or a terminal.
 //
-// Start with [Scenes] in scenes.go.
+// Start with [Stage.Play] in scenes.go; stage.go is where the scenes play.
 package story
