@@ -120,7 +120,7 @@ func (s *Cluster) SetConditions(ctx context.Context, e *Entry, conditions []any)
 	}, "status")
 }
 
-// patch changes an entry that is as it was read.
+// patch edits an entry; ErrConflict if it is not as the caller has read it any more.
 func (s *Cluster) patch(ctx context.Context, e *Entry, patch map[string]any, subresources ...string) error {
 	body, err := json.Marshal(patch)
 	if err == nil {
@@ -135,7 +135,7 @@ func (s *Cluster) patch(ctx context.Context, e *Entry, patch map[string]any, sub
 	return nil
 }
 
-// Delete takes an entry away that is as it was read.
+// Delete takes an entry away; ErrConflict if it is not as the caller has read it any more.
 func (s *Cluster) Delete(ctx context.Context, e *Entry) error {
 	err := s.entries.Namespace(e.Namespace).Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.Version}})
 	switch {

@@ -15,7 +15,7 @@ type Health struct {
 // healthyCondition is the type of the condition, as Istio has it.
 const healthyCondition = "Healthy"
 
-// in gives the conditions with what is said of the health, and whether that differs.
+// in gives a list of conditions with the one of this health in it, and says whether that changed the list.
 func (h *Health) in(list []any) ([]any, bool) {
 	status := "False"
 	if h.Healthy {

@@ -72,7 +72,7 @@ func (m *Memory) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// take gives what has changed.
+// take gives the events of the entries that changed since it was last called.
 func (m *Memory) take() (mesh.Batch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,7 +147,7 @@ func (m *Memory) Create(_ context.Context, e *Entry) error {
 	return m.save()
 }
 
-// change changes an entry that is as it was read.
+// change edits an entry; ErrConflict if it is not as the caller has read it any more.
 func (m *Memory) change(e *Entry, f func(*held) *held) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,7 +179,7 @@ func (m *Memory) SetConditions(_ context.Context, e *Entry, conditions []any) er
 	return m.change(e, func(is *held) *held { is.Conditions = conditions; return is })
 }
 
-// Delete takes an entry away that is as it was read.
+// Delete takes an entry away; ErrConflict if it is not as the caller has read it any more.
 func (m *Memory) Delete(_ context.Context, e *Entry) error {
 	return m.change(e, func(*held) *held { return nil })
 }

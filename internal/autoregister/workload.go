@@ -171,7 +171,7 @@ func (w *workload) connected(ctx context.Context, want wanted, e *Entry) error {
 	return nil
 }
 
-// take says in the entry that its workload is connected here.
+// take claims the entry for this replica: it says that the workload is connected here.
 func (w *workload) take(ctx context.Context, want wanted, e *Entry) error {
 	claim := want.since
 	for _, last := range []time.Time{e.at(connectedAnnotation), e.at(disconnectedAnnotation)} {

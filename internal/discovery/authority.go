@@ -265,7 +265,7 @@ func accountOf(identity string) (spiffe.Account, bool) {
 	return id.Account()
 }
 
-// reader gives the namespace of whoever asks for a debug page.
+// reader gives the namespace of the service account that asks for a debug page.
 func (a *authority) reader(r *http.Request) (string, error) {
 	caller, err := a.Authenticate(r.Context(), authenticate.FromHTTP(r))
 	if err != nil {

@@ -22,7 +22,7 @@ type knownAccounts struct {
 	set map[string]bool // made when somebody asks, once for each snapshot
 }
 
-// has says whether there is one.
+// has says whether any workload, or the control plane itself, runs as a service account.
 func (k *knownAccounts) has(a spiffe.Account) bool {
 	if a.Namespace == k.system {
 		return true

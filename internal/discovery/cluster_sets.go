@@ -18,7 +18,7 @@ type clusterSets struct {
 
 func newClusterSets() *clusterSets { return &clusterSets{of: map[mesh.ClusterID]*kube.Converter{}} }
 
-// note has the registry of a cluster asked from now on.
+// note registers the converter of a cluster, which exchanged asks from now on, and gives it back.
 func (c *clusterSets) note(id mesh.ClusterID, k *kube.Converter) *kube.Converter {
 	c.mu.Lock()
 	defer c.mu.Unlock()

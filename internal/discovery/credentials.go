@@ -69,7 +69,7 @@ func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 	return true
 }
 
-// expect has what a gateway will ask for read, and gives what of it is there.
+// expect reads ahead the Secrets that a gateway will ask for, and gives those that there are.
 func (c *credentials) expect(ctx context.Context, s *snapshot.Snapshot, p *mesh.Proxy) []config.Key {
 	ours, theirs := c.want(s, p, secret.Expected(s, p))
 	var there []config.Key

@@ -37,14 +37,14 @@ func (h *health) before(next http.Handler) http.Handler {
 	})
 }
 
-// watch has the health of a source shown.
+// watch adds a source whose health is counted.
 func (h *health) watch(f *kubesource.Source) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sources = append(h.sources, f)
 }
 
-// await has the number of endpoints that wait for their pods shown.
+// await adds a count of endpoints that wait for their pods.
 func (h *health) await(waiting func() int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -42,7 +42,7 @@ type readiness struct {
 
 func newReadiness() *readiness { return &readiness{reason: "starting", synced: make(chan struct{})} }
 
-// why has a feed that is waited for say what it waits for itself.
+// why registers what tells the reason that a feed is not in sync yet; the readiness page shows it.
 func (r *readiness) why(feed string, reason func() string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *readiness) why(feed string, reason func() string) {
 	r.reasons[feed] = reason
 }
 
-// details is what the feeds that are waited for wait for.
+// details gives those reasons, of all feeds that are not in sync yet.
 func (r *readiness) details() string {
 	r.mu.Lock()
 	reasons := map[string]func() string{}

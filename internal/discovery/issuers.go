@@ -104,7 +104,7 @@ func (s *server) keySources(c *config.Config) map[mesh.KeySource]time.Duration {
 	return authentication.Sources(c, s.options.Features.KeyFetching)
 }
 
-// ask has keys fetched for rules that are held.
+// ask wants the keys of rules that are held back until their keys are known, beside those of the newest snapshot.
 func (i *issuers) ask(held map[mesh.KeySource]time.Duration) {
 	i.mu.Lock()
 	i.held = held
@@ -144,7 +144,7 @@ func rootsWith(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// published has fetched what the rules of a snapshot ask for.
+// published wants the keys that the rules of a snapshot name.
 func (i *issuers) published(s *snapshot.Snapshot, d snapshot.Delta) {
 	i.hold.Close() // the first is that of the start
 	concerns := d.All

@@ -32,7 +32,7 @@ type Status struct {
 	Limits status.Limits
 }
 
-// statusWriter tells objects what became of them. All of it is nil without an API server.
+// statusWriter writes into the status of objects what became of them.
 type statusWriter struct {
 	s      *server
 	book   *status.Book

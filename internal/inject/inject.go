@@ -238,7 +238,7 @@ func (j *job) data() render.Data {
 
 func (j *job) port() string { return strconv.Itoa(int(j.statusPort)) }
 
-// finish does what no template can say.
+// finish makes those changes of the injected pod that depend on other containers, and so are beyond templates.
 func (j *job) finish(pod, injected *corev1.Pod) error {
 	if proxy := findAny(pod, proxyContainer); proxy != nil {
 		setEnv(proxy, j.env)

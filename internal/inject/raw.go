@@ -11,7 +11,7 @@ import (
 // by names, for what is in lists may move.
 type defaults map[string]any
 
-// fill puts into an object as it was written what it has when it was decoded and encoded.
+// fill adds to an object, as the user wrote it, the defaults that decoding and encoding it gave, and remembers each by its place.
 func (d defaults) fill(written, encoded any, place string) {
 	switch w := written.(type) {
 	case map[string]any:
@@ -32,7 +32,7 @@ func (d defaults) fill(written, encoded any, place string) {
 	}
 }
 
-// drop takes out of an object what was put in and is still the same.
+// drop takes those defaults out again which are still as fill put them in.
 func (d defaults) drop(object any, place string) {
 	switch o := object.(type) {
 	case map[string]any:
@@ -51,7 +51,7 @@ func (d defaults) drop(object any, place string) {
 	}
 }
 
-// known is what an element of a list is called: by its name, or else by its index.
+// known gives the part of a place that names an element of a list: its name, or its index if it has none.
 func known(element any, index int) string {
 	if m, ok := element.(map[string]any); ok && m["name"] != nil {
 		return fmt.Sprintf("[%v]", m["name"])

@@ -10,7 +10,7 @@ import (
 // defaultUser is whom the proxy runs as, and whose traffic is not captured.
 const defaultUser = 1337
 
-// Users are whom a proxy runs as.
+// Users are the user and group IDs that a proxy runs as.
 type Users struct{ UID, GID int64 }
 
 func (u Users) orDefault() Users {

@@ -13,13 +13,13 @@ import (
 const (
 	// memoryTime bounds an attempt to read or write a Memory.
 	memoryTime = 5 * time.Second
-	// settle is how long news are gathered before they are written, again after a failure.
+	// settle is how long news are gathered before they are written, and again how long is waited after a write that failed.
 	settle, again = time.Second, 10 * time.Second
-	// renewal is after what time it is written down that keys are still the same.
+	// renewal is how often keys that stay the same are written with a new time: they are forgotten by their age.
 	renewal = time.Hour
 )
 
-// keeper writes down what was got.
+// keeper writes fetched keys into a Memory, from which the next run has them.
 type keeper struct {
 	memory Memory // nil: nothing is kept
 	log    *slog.Logger
@@ -54,7 +54,7 @@ func (k *keeper) load(ctx context.Context) map[mesh.KeySource]kept {
 	return nil
 }
 
-// got takes up what was fetched.
+// got notes keys that were fetched, to be written if they are news.
 func (k *keeper) got(place mesh.KeySource, text string, at time.Time) {
 	if k.memory == nil {
 		return
@@ -103,7 +103,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// write says whether it is done.
+// write writes the news. When it fails they stay news, and it gives false.
 func (k *keeper) write(ctx context.Context) bool {
 	k.mu.Lock()
 	news := k.news

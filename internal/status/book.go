@@ -136,7 +136,7 @@ func (b *Book) news() (news <-chan struct{}, end func()) {
 	}
 }
 
-// settle notes that everything that came is in the newest snapshot, and says whether anything did. Book.mu is held.
+// settle notes for all objects that waited that they are in the newest snapshot, and says whether any did. Book.mu is held.
 func (b *Book) settle() (some bool) {
 	for k := range b.waiting {
 		if e, ok := b.objects[k]; ok {
@@ -149,7 +149,7 @@ func (b *Book) settle() (some bool) {
 	return some
 }
 
-// rouse has all look who listen. Book.mu is held.
+// rouse wakes everybody who listens (news). Book.mu is held.
 func (b *Book) rouse() {
 	for c := range b.listeners {
 		select {
@@ -159,7 +159,7 @@ func (b *Book) rouse() {
 	}
 }
 
-// Look has all look who listen: something may have changed that the Book knows nothing of.
+// Look wakes everybody who listens, as if something had come: what their verdict depends on changed, but the Book knows nothing of that.
 func (b *Book) Look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// reportFor is how long it goes on saying that something has come everywhere, reportUntil how long it says that it has not.
+	// reportFor is how long an object that all proxies have stays in the report, reportUntil how long one that they do not have.
 	reportFor   = time.Minute
 	reportUntil = 10 * time.Minute
 	// maxReported bounds the objects in a report, which must not become larger than an API server takes.
@@ -55,10 +55,11 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// goodbye bounds how long the end of a replica may take that cannot take its report away.
+// goodbye bounds how long a replica that ends tries to take its report away.
 const goodbye = 2 * time.Second
 
-// turn says what is new.
+// turn writes the report if it differs from the last one, or if that would soon count as one of a replica that is gone. A replica that
+// has come to lead takes its report away.
 func (r *reporter) turn(ctx context.Context) error {
 	switch {
 	case !r.Book.begun():
@@ -85,7 +86,8 @@ func (r *reporter) turn(ctx context.Context) error {
 	return nil
 }
 
-// count gives how far what came of late has come.
+// count gives, for each object that changed lately, how many of this replica's proxies have acknowledged it. What was reported as done for
+// long enough is left out.
 func (r *reporter) count() map[string]reached {
 	now := r.now()
 	recent := r.Book.recent(now.Add(-reportUntil))

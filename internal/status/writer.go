@@ -44,7 +44,7 @@ type Metrics interface {
 	Written(kind api.Kind, outcome string)
 }
 
-// fieldManager is who wrote what, in managedFields.
+// fieldManager names the control plane as the writer of a field (metadata.managedFields).
 const fieldManager = "pilot-discovery"
 
 // edit is a change of an object's status that is due.
@@ -55,7 +55,7 @@ type edit struct {
 	since time.Time
 }
 
-// judge says what is to be written.
+// judge decides what is to be written into the status of objects.
 type judge interface {
 	// kinds gives the kinds that it writes about.
 	kinds() map[api.Kind]struct{}
@@ -85,7 +85,7 @@ type failure struct {
 	at   time.Time
 }
 
-// sayAgain is how often one failure is logged.
+// sayAgain is how long the same failure is not logged again.
 const sayAgain = time.Minute
 
 // written is a write: the object that it was worked out from, and what came of it; nil if that is not known.

@@ -76,7 +76,7 @@ func (i *Injector) settings() *inject.Settings {
 	return s
 }
 
-// injection serves an Injector.
+// injection answers reviews of new pods by an Injector.
 func (s *Server) injection(i *Injector) http.Handler {
 	m := s.options.Metrics
 	return s.review(maxPodValues, func(_ context.Context, path string, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {

@@ -26,10 +26,10 @@ const (
 // errNoNetwork says that the node has no network configuration yet.
 var errNoNetwork = errors.New("the node has no network configuration yet")
 
-// configuration is one file, as JSON that nobody else has an opinion on.
+// configuration is a CNI configuration file as it was read: its fields belong to other plugins too, and those unknown here must stay.
 type configuration map[string]any
 
-// plugins are those of a list.
+// plugins gives the entries of a configuration list.
 func (c configuration) plugins() ([]any, error) {
 	list, ok := c["plugins"].([]any)
 	if !ok {
@@ -153,7 +153,7 @@ func (o Options) configPath() (string, error) {
 	return "", errNoNetwork
 }
 
-// existing finds a file by its name, or by that which it was given when it became a list.
+// existing finds a configuration file under its name or, since asList renames one of a single plugin, with the other extension.
 func existing(path string) (string, error) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(path, listExtension), ".conf")
 	for _, p := range []string{path, stem + listExtension, stem + ".conf"} {

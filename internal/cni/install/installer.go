@@ -30,7 +30,7 @@ type Installer struct {
 	config  string                    // the file that our entry was put into
 }
 
-// New does nothing yet.
+// New makes an Installer. Nothing is touched before Run.
 func New(o Options, log *slog.Logger) (*Installer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (w *walk) tree(c call) {
 	w.list(scope{tree: t, root: c.dot, dot: c.dot}, t.Root)
 }
 
-// scope is what $ and the dot are.
+// scope says where the values of $ and of the dot come from, at one place in a template.
 type scope struct {
 	tree      *parse.Tree
 	root, dot source

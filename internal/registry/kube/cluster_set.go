@@ -25,7 +25,7 @@ type ClusterSet struct {
 	Local bool
 }
 
-// resolved gives what holds of it: each needs those before it.
+// resolved turns off what needs something that is off: Hosts needs Exports, and Local needs Hosts.
 func (s ClusterSet) resolved() ClusterSet {
 	s.Hosts = s.Hosts && s.Exports
 	s.Local = s.Local && s.Hosts
