@@ -35,7 +35,8 @@ func (r references) to(k config.Key) bool {
 	return r.keys[k] || r.keys[config.Key{Kind: k.Kind, Name: k.Name}]
 }
 
-// missing gives a Problem for each field that means no object at all.
+// missing gives a Problem for each field that means no object at all. Objects that no proxy may have are not read (source/credential),
+// so they may be there.
 func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	there := map[config.Key]bool{}
 	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {
@@ -47,9 +48,9 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	for _, x := range r.list {
 		if !slices.ContainsFunc(x.keys(), func(k config.Key) bool { return there[k] }) {
 			want := x.keys()[0]
-			where := "namespace " + want.Namespace
+			where := fmt.Sprintf("the namespace %s, or none that proxies may have", want.Namespace)
 			if want.Namespace == "" {
-				where = "any namespace"
+				where = "the namespace of the proxies that this is for, or none that they may have" // often it was put into that of the Gateway
 			}
 			list = append(list, config.Problem{
 				Key: x.from.Key, Field: x.field, Severity: config.Warning, Origin: x.from.Origin,
