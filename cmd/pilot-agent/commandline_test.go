@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/obs"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
 )
 
@@ -36,13 +37,13 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{"help", "--help", nil, 0, "istio-iptables", ""},
 		{"help of proxy", "proxy --help", nil, 0, "proxy [sidecar|router]", ""},
-		{"version", "version --short", nil, 0, "0.1.0\n", ""},
+		{"version", "version --short", nil, 0, obs.Version + "\n", ""},
 		{"version for programs", "version -o json", nil, 0, `"clientVersion"`, ""},
 		{"a bad role", "proxy ztunnel", good, 1, "", "pilot-agent: proxy \"ztunnel\": want sidecar or router\n"},
 		{"a bad log level", "proxy --log_output_level=loud", good, 1, "", "pilot-agent: log level \"loud\": unknown level \"loud\" (want none, error, warn, info or debug)\n"},
 		{"no environment", "proxy sidecar", nil, 1, "", "pilot-agent: environment variable POD_NAME: must be set"},
 		{"an unknown command", "prox", nil, 1, "", "pilot-agent: unknown command \"prox\" for \"pilot-agent\"\n"},
-		{"an unknown flag", "version --short --bogus value", nil, 0, "0.1.0\n", "warning: unknown flag --bogus is ignored\n"},
+		{"an unknown flag", "version --short --bogus value", nil, 0, obs.Version + "\n", "warning: unknown flag --bogus is ignored\n"},
 		{"nobody to ask", "request GET /stats --debug-port 1", nil, 1, "", "connection refused"},
 		{"nobody to wait for", "wait --timeoutSeconds 0 --url http://127.0.0.1:1/", nil, 1, "", "pilot-agent: the proxy is not ready after 0 s: "},
 		{"completion", "completion bash", nil, 0, "__start_pilot-agent", ""},

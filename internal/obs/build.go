@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// Version is the release that this source is of. Proxies and operators see it as the control plane's version.
-const Version = "0.1.0"
+// Version is the release that this source is of: the charts' version. Proxies and operators see it as the control plane's.
+const Version = "0.6.0"
 
 // Build is what a binary knows about how it was made.
 type Build struct {
@@ -16,6 +16,9 @@ type Build struct {
 	BuildStatus   string `json:"status"`
 	GitTag        string `json:"tag"`
 }
+
+// String is what /version says, in Istio's form, which istioctl reads: version, revision and status.
+func (b Build) String() string { return b.Version + "-" + b.GitRevision + "-" + b.BuildStatus }
 
 // ReadBuild reads the build information that the Go tool chain put into the binary.
 func ReadBuild() Build {

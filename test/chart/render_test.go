@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
 // valueSets are ways in which people install the charts.
@@ -125,6 +127,39 @@ func TestGatewayIsSelectedAsUsersKnowIt(t *testing.T) {
 		return
 	}
 	t.Error("there is no Deployment")
+}
+
+// TestInjectorsAreKnownToIstioctl holds the labels by which istioctl finds the injectors of revisions and tags (istioctl tag list,
+// istioctl experimental injector list).
+func TestInjectorsAreKnownToIstioctl(t *testing.T) {
+	h := newHelm(t, "")
+	found := map[string]string{}
+	for _, o := range objects(t, h.run(t, "template", "x", chart("istiod"), "-n", "istio-system", "--set", "revision=canary,revisionTags={prod}")) {
+		if o.GetKind() == "MutatingWebhookConfiguration" {
+			l := o.GetLabels()
+			found[o.GetName()] = l["app"] + " " + l["istio.io/rev"] + " " + l["istio.io/tag"]
+		}
+	}
+	want := map[string]string{
+		"istio-sidecar-injector-canary-istio-system": "sidecar-injector canary ",
+		"istio-revision-tag-prod-istio-system":       "sidecar-injector canary prod",
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestChartsAreOfThisRelease holds that charts, their images and programs call themselves alike.
+func TestChartsAreOfThisRelease(t *testing.T) {
+	h := newHelm(t, "")
+	for _, name := range []string{"base", "istiod", "gateway", "cni"} {
+		text := h.run(t, "show", "chart", chart(name))
+		for _, want := range []string{"version: " + obs.Version + "\n", "appVersion: " + obs.Version + "\n"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the chart %s lacks %q:\n%s", name, want, text)
+			}
+		}
+	}
 }
 
 func unstructuredOf(o map[string]any) *unstructured.Unstructured {

@@ -25,6 +25,16 @@ istiod{{ include "istiod.suffix" . }}
 
 {{- define "istiod.labels" -}}
 app: istiod
+{{ include "istiod.labels.common" . }}
+{{- end }}
+
+{{- /* Of the injecting webhooks: istioctl knows them by the app. */}}
+{{- define "istiod.labels.injector" -}}
+app: sidecar-injector
+{{ include "istiod.labels.common" . }}
+{{- end }}
+
+{{- define "istiod.labels.common" -}}
 app.kubernetes.io/name: istiod
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
