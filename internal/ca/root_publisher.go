@@ -82,7 +82,7 @@ func (p RootPublisher) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), configMaps.Informer().HasSynced, namespaces.Informer().HasSynced) {
 		return nil
 	}
-	work := publishing{p, configMaps.Lister(), namespaces.Lister(), queue}
+	work := publishing{p, configMaps.Lister(), namespaces.Lister(), queue, &contest{now: time.Now, written: map[string]*writing{}}}
 	go work.again(ctx)
 	return work.run(ctx)
 }
@@ -93,6 +93,7 @@ type publishing struct {
 	maps       corelisters.ConfigMapLister
 	namespaces corelisters.NamespaceLister
 	queue      workqueue.TypedRateLimitingInterface[string]
+	contest    *contest // of run's goroutine
 }
 
 // again looks at all namespaces when there are other roots, or other namespaces are of the mesh.
@@ -169,6 +170,15 @@ func (p publishing) publish(ctx context.Context, namespace string) error {
 	}
 	if maps.Copy(next.Data, data); maps.Equal(next.Data, old.Data) {
 		return nil
+	}
+	wait, contested := p.contest.pause(namespace, data)
+	if wait > 0 {
+		p.queue.AddAfter(namespace, wait)
+		return nil
+	}
+	if contested {
+		p.Log.Warn("another program keeps writing other roots where the mesh's are published, perhaps a second control plane with an authority of its own;"+
+			" workloads get now these and now those", "for_instance", "ConfigMap "+namespace+"/"+RootConfigMap)
 	}
 	_, err = p.Client.CoreV1().ConfigMaps(namespace).Update(ctx, next, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
