@@ -44,6 +44,9 @@ type Options struct {
 	Environ        []string
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
+	// Scope gives the logger of a part, whose level can be set by name: xdsproxy, sds, cache (certificates), dns, wasm, healthcheck,
+	// as Istio's agent has them. Nil: Log is of all.
+	Scope func(name string) *slog.Logger
 	// Hurry is closed when somebody asks a second time to end: draining is cut short.
 	Hurry <-chan struct{}
 	// Hangup is sent to for each SIGHUP: with hot restart it replaces Envoy, without it ends the agent.
@@ -159,6 +162,14 @@ func (a *agent) live(ctx, serving context.Context, group *errgroup.Group, l net.
 		return nil
 	})
 	return a.watch(watched)
+}
+
+// scope is the logger of a part.
+func (o Options) scope(name string) *slog.Logger {
+	if o.Scope == nil {
+		return o.Log
+	}
+	return o.Scope(name)
 }
 
 // request gives a function that sends a request without waiting; one that is under way already is enough.

@@ -35,7 +35,7 @@ func (a *agent) openNames(p *parts) error {
 	o := dns.Options{
 		Addresses: []string{d.Address}, Names: dns.NamesOf(a.Node.Metadata.Namespace, a.Node.Domain), ResolvConf: resolvConf,
 		EarlyUpstream: port == dnsPort, Timeout: d.Timeout, Parallel: d.Parallel,
-		Dialer: outbound.Dialer(a.Environment.SocketMark), Metrics: a.metrics.Registerer(), Log: a.Log,
+		Dialer: outbound.Dialer(a.Environment.SocketMark), Metrics: a.metrics.Registerer(), Log: a.scope("dns"),
 	}
 	if host == "localhost" {
 		o.Addresses = loopbacks(port)
@@ -49,7 +49,7 @@ func (a *agent) openNames(p *parts) error {
 	}
 	p.close = append(p.close, a.names.Close)
 	p.run = append(p.run, a.names.Run)
-	a.Log.Info("answering DNS queries", "at", a.names.Bound())
+	a.scope("dns").Info("answering DNS queries", "at", a.names.Bound())
 	return nil
 }
 

@@ -96,7 +96,7 @@ func (a *agent) openSecrets(p *parts) error {
 	store := secret.NewStore()
 	a.metrics.Expiries(store.Expiries)
 	files := &secret.Files{
-		Store: store, Revoked: revokedFiles(), Log: a.Log, Failed: a.metrics.FileSecretFailed,
+		Store: store, Revoked: revokedFiles(), Log: a.scope("cache"), Failed: a.metrics.FileSecretFailed,
 		Watch: watch.Options{Settle: a.Environment.Security.FileSettle, Logger: a.Log},
 	}
 	path := a.identitySocket()
@@ -110,7 +110,7 @@ func (a *agent) openSecrets(p *parts) error {
 	if err != nil {
 		return err
 	}
-	server := sds.New(sds.Options{Store: store, Want: files.Want, Log: a.Log})
+	server := sds.New(sds.Options{Store: store, Want: files.Want, Log: a.scope("sds")})
 	var named []secret.Named
 	if a.fileSocket == "" {
 		if named, err = a.openIdentity(p, store); err != nil {
@@ -189,7 +189,7 @@ func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *ide
 		Name:     identity.Name(s.TrustDomain, m.Namespace, m.ServiceAccount),
 		Keys:     identity.KeyOptions{RSABits: s.RSABits, Curve: s.Curve, PKCS8: s.PKCS8},
 		Lifetime: s.Lifetime, GraceRatio: s.GraceRatio, GraceJitter: s.GraceJitter,
-		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64, Asked: a.metrics.Asked, Log: a.Log,
+		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64, Asked: a.metrics.Asked, Log: a.scope("cache"),
 	}
 	if s.Output != "" {
 		o.Written = func(chain, key, roots []byte) {
@@ -236,7 +236,7 @@ func (a *agent) openRelay(p *parts) error {
 	}
 	p.relay = relay.New(relay.Options{
 		Target: target, Streams: a.streams(), Own: a.ownTypes(), Convert: a.openModules(p),
-		Metrics: relay.NewMetrics(a.metrics.Registerer()), Log: a.Log,
+		Metrics: relay.NewMetrics(a.metrics.Registerer()), Log: a.scope("xdsproxy"),
 	})
 	p.run = append(p.run, func(ctx context.Context) error { return p.relay.Serve(ctx, l) })
 	a.openQuestions(p)
@@ -251,7 +251,7 @@ func (a *agent) openModules(p *parts) func(context.Context, *discoveryv3.Resourc
 	w := a.Environment.Wasm
 	cache := wasm.NewCache(wasm.Options{
 		Dir: modules, Expiry: w.Expiry, Purge: w.Purge, Retries: w.Retries, Timeout: w.Timeout, Insecure: w.Insecure,
-		Dialer: outbound.Dialer(a.Environment.SocketMark), Metrics: wasm.NewMetrics(a.metrics.Registerer()), Log: a.Log,
+		Dialer: outbound.Dialer(a.Environment.SocketMark), Metrics: wasm.NewMetrics(a.metrics.Registerer()), Log: a.scope("wasm"),
 	})
 	p.run = append(p.run, cache.Run)
 	return cache.Convert
@@ -316,7 +316,7 @@ func (a *agent) openMonitor(p *parts) error {
 	if err != nil {
 		return fmt.Errorf("proxy configuration field %q: %w", "readinessProbe", err)
 	}
-	monitor.Prober, monitor.Proxy, monitor.Tell, monitor.Log = a.prober(), a.readiness.Check, p.relay.SetHealth, a.Log
+	monitor.Prober, monitor.Proxy, monitor.Tell, monitor.Log = a.prober(), a.readiness.Check, p.relay.SetHealth, a.scope("healthcheck")
 	p.run = append(p.run, monitor.Run)
 	return nil
 }

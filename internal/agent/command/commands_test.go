@@ -198,3 +198,22 @@ func TestWait(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
+
+// TestScopes: one part of the agent can be listened to without the others, as annotation sidecar.istio.io/agentLogLevel has it.
+func TestScopes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var out bytes.Buffer
+	root := newRoot(Options{Environ: good(), Stdout: &out, Stderr: &out}, func(_ context.Context, o agent.Options) error {
+		o.Log.Info("quiet")
+		o.Scope("dns").Debug("heard")
+		o.Scope("sds").Info("quiet")
+		return nil
+	})
+	root.SetArgs([]string{"proxy", "--log_output_level", "default:error,dns:debug"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.HasSuffix(got, "\tdebug\tdns\theard\n") || strings.Count(got, "\n") != 1 {
+		t.Errorf("logged:\n%s", got)
+	}
+}

@@ -49,7 +49,7 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 			if err != nil {
 				return err
 			}
-			options.Log, options.LogJSON = l.Scope(obs.DefaultScope), logs.JSON
+			options.Log, options.Scope, options.LogJSON = l.Scope(obs.DefaultScope), l.Scope, logs.JSON
 			if err := announce(options); err != nil {
 				return err
 			}
