@@ -156,6 +156,7 @@ func (s *session) sendRequests(ctx context.Context) error {
 			}
 		}
 		s.relay.o.Metrics.requests.Inc()
+		s.relay.o.Log.Debug("request", "type", api.ShortType(r.typeURL), "stream", s.number, "bytes", len(r.body))
 		if err := s.up.SendMsg(&r.body); err != nil && !errors.Is(err, io.EOF) { // why it ended, the reader learns
 			return gone(errControlPlaneGone, err)
 		}
@@ -182,6 +183,7 @@ func (s *session) responded(ctx context.Context, f frame) error {
 	if err != nil {
 		return fmt.Errorf("%w: its message: %w", errControlPlaneGone, err)
 	}
+	s.relay.o.Log.Debug("response", "type", api.ShortType(typeURL), "stream", s.number, "bytes", len(f))
 	for _, own := range s.relay.o.Own {
 		if own.TypeURL == typeURL {
 			return s.useOwn(own, f)
