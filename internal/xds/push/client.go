@@ -295,6 +295,9 @@ func (c *Client) note(a stream.Action) {
 	case stream.Ack:
 		p.metrics.Acked(a.TypeURL)
 		p.nacks.mended(c.id, a.TypeURL, p.metrics)
+		if p.count.quarantined.Load() > 0 {
+			p.lift(c, a)
+		}
 	case stream.Nack:
 		n := c.refusal(a)
 		p.nacks.add(n)

@@ -145,6 +145,7 @@ type counts struct {
 	snapshot, turns, panics atomic.Uint64
 	gated                   atomic.Bool  // the gate is closed
 	trials                  atomic.Int64 // producers with resources that no proxy has taken yet
+	quarantined             atomic.Int64
 
 	mu        sync.Mutex
 	generated map[string]uint64

@@ -16,8 +16,8 @@ import (
 // A resource that a proxy refuses, and that no proxy has taken yet, is kept from all proxies that it was made for: they are
 // served the one before it, or none if there was none, until it comes out different. Where nothing is known of what was
 // before, as after a restart, it goes on being served: a proxy that has an older one keeps that, and to be told that there is
-// none would take it away. One that other proxies have taken stays too: then it is for a reason of its own that a proxy
-// refuses it, such as a port that is in use there.
+// none would take it away. One that other proxies have taken, before or after, is not kept from anybody: then it is for a reason of
+// its own that a proxy refuses it, such as a port that is in use there.
 
 // Quarantined is a resource that is kept from the proxies that it was made for.
 type Quarantined struct {
@@ -81,7 +81,7 @@ func (p *Pusher) try(pr *producer, next *product) {
 	next.changed, pr.ancestor = nil, nil
 	if before := len(pr.trial.kept); before > 0 {
 		if next.shelf = pr.vetted(next.set, next.shelf); len(pr.trial.kept) < before {
-			p.metrics.Quarantined(len(p.quarantined()))
+			p.countQuarantined()
 		}
 	}
 }
@@ -117,25 +117,51 @@ func (p *Pusher) proven(c *Client, w *stream.World, types []string) {
 	if c.class == nil || c.class.world != w {
 		return
 	}
-	lifted := false
 	for _, pr := range c.class.producers {
 		if pr.trial.open() && slices.Contains(types, pr.gen.TypeURL) {
 			pr.trial.first, pr.trial.before = false, nil
 			p.count.trials.Add(-1)
-			lifted = pr.trial.lift() || lifted
 		}
-	}
-	if lifted {
-		p.metrics.Quarantined(len(p.quarantined()))
 	}
 }
 
-// lift ends the quarantine of what goes on being served, for a proxy has taken it: whoever refused it had reasons of its own. It
-// says whether there was any.
-func (t *trial) lift() bool {
-	before := len(t.kept)
-	maps.DeleteFunc(t.kept, func(_ string, q Quarantined) bool { return !q.Replaced && !q.Withheld })
-	return len(t.kept) < before
+// lift ends the quarantine of what a client has taken, which was on its way to it when another one refused it: whoever did had reasons
+// of its own. Else one proxy could keep a policy from all its like by being the first to answer.
+func (p *Pusher) lift(c *Client, a stream.Ack) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.class == nil {
+		return
+	}
+	changed := false
+	for _, pr := range c.class.producers {
+		if pr.gen.TypeURL != a.TypeURL || !pr.trial.vindicate(a.Parts) {
+			continue
+		}
+		changed = true
+		pr.shelf = pr.vetted(pr.set, pr.shelf)
+		for cl := range pr.classes {
+			p.settle(cl)
+		}
+	}
+	if changed {
+		p.countQuarantined()
+	}
+}
+
+// vindicate takes what is in parts out of quarantine, and off trial. It says whether there was any.
+func (t *trial) vindicate(parts []*stream.Payload) bool {
+	lifted := false
+	for _, p := range parts {
+		for _, r := range p.Resources() {
+			if q, ok := t.kept[r.Name]; ok && q.Version == r.Version {
+				delete(t.kept, r.Name)
+				delete(t.before, r.Name)
+				lifted = true
+			}
+		}
+	}
+	return lifted
 }
 
 // keep puts what a client refused into quarantine, or else the EnvoyFilters that shaped it.
@@ -186,8 +212,15 @@ func (p *Pusher) keep(c *Client, n Nack) {
 		p.resettle(cl.key.Type, cl.key.Namespace)
 	}
 	if changed || suspended {
-		p.metrics.Quarantined(len(p.quarantined()))
+		p.countQuarantined()
 	}
+}
+
+// countQuarantined notes how much is in quarantine. Pusher.mu is held.
+func (p *Pusher) countQuarantined() {
+	n := len(p.quarantined())
+	p.count.quarantined.Store(int64(n))
+	p.metrics.Quarantined(n)
 }
 
 // quarantined gives what is kept from proxies that are there. Pusher.mu is held.
@@ -204,7 +237,7 @@ func (p *Pusher) quarantined() []Quarantined {
 // tellQuarantine tells how much is in quarantine, if the producers of a class have anything there. Pusher.mu is held.
 func (p *Pusher) tellQuarantine(cl *class) {
 	if slices.ContainsFunc(cl.producers, func(pr *producer) bool { return len(pr.trial.kept) > 0 }) {
-		p.metrics.Quarantined(len(p.quarantined()))
+		p.countQuarantined()
 	}
 }
 

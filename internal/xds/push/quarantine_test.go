@@ -1,6 +1,7 @@
 package push_test
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -150,6 +151,45 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 		}
 		if kept := f.p.Quarantine(); len(kept) != 1 || kept[0].Replaced || kept[0].Withheld {
 			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", kept)
+		}
+	})
+}
+
+// TestTheFirstToAnswerDoesNotDecide: a proxy that refuses before the others have answered does not keep it from them.
+func TestTheFirstToAnswerDoesNotDecide(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x, odd, late := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
+		odd.nak = "RDS"
+		f.mesh.EditRoutes()
+		f.settle()
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		sent, err := x.c.Next(now) // it is on its way
+		if err != nil {
+			t.Fatal(err)
+		}
+		odd.read()
+		if kept := f.p.Quarantine(); len(kept) != 1 {
+			t.Fatalf("in quarantine is %+v, want what is refused and nobody has taken yet", kept)
+		}
+		x.take(sent)
+		x.c.Sent(sent, 1, 0)
+		x.c.Request(stream.Request{TypeURL: sent.TypeURL, Nonce: sent.Nonce})
+		f.settle()
+		if kept := f.p.Quarantine(); len(kept) != 0 {
+			t.Errorf("in quarantine is %+v, which a proxy has taken", kept)
+		}
+		x.read()
+		late.read()
+		if got, want := late.has[api.RouteType]["80"], string(sent.Parts[0].Resources()[0].Body); got != want || x.has[api.RouteType]["80"] != want {
+			t.Error("the others do not have what the first of them took")
+		}
+		odd.read()
+		f.settle()
+		f.want(odd.read())
+		f.want(x.read())
+		if kept := f.p.Quarantine(); len(kept) != 0 {
+			t.Errorf("in quarantine is %+v again", kept)
 		}
 	})
 }

@@ -75,6 +75,6 @@ func (p *Pusher) forgive() {
 		}
 	}
 	if len(p.suspended) != before {
-		p.metrics.Quarantined(len(p.quarantined()))
+		p.countQuarantined()
 	}
 }

@@ -30,7 +30,11 @@ func (s *Send) Resources() int {
 }
 
 // Ack records that the client took a response.
-type Ack struct{ TypeURL, Nonce, Version string }
+type Ack struct {
+	TypeURL, Nonce, Version string
+	// Parts are what the response had.
+	Parts []*Payload
+}
 
 // Nack records that the client refused something.
 type Nack struct {

@@ -104,7 +104,7 @@ func (m *Machine) accept(s *subscription, f flight) {
 	s.mend(f)
 	s.acked, s.message = f.exchange, ""
 	m.taken(s, f)
-	m.do(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version})
+	m.do(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version, Parts: f.parts})
 }
 
 // mend forgets that resources were refused before which the client has now taken, or need not have any more.
