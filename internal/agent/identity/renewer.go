@@ -3,6 +3,8 @@ package identity
 import (
 	"context"
 	"crypto"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -81,6 +83,8 @@ func (r *Renewer) trusted() []byte {
 type state struct {
 	chain, key []byte
 	expires    time.Time
+	// name is what the certificate says who the workload is.
+	name string
 	// issuer is the root that came with the certificate.
 	issuer []byte
 }
@@ -107,7 +111,7 @@ func (r *Renewer) Run(ctx context.Context) error {
 				failures, s = 0, next
 				r.publish(s)
 				wait := r.untilRenewal(s.expires)
-				r.o.Log.Info("workload certificate issued", "name", r.o.Name.String(), "expires", s.expires, "renewal_in", wait.Round(time.Second))
+				r.o.Log.Info("workload certificate issued", "name", s.name, "expires", s.expires, "renewal_in", wait.Round(time.Second))
 				due = r.o.Clock.After(wait)
 			}
 		}
@@ -174,7 +178,21 @@ func (r *Renewer) taken(key crypto.Signer, chain []string) (state, error) {
 	if _, err := secret.Trust(issuer); err != nil {
 		return state{}, fmt.Errorf("root: %w", err)
 	}
-	return state{chain: leaf, key: encoded, expires: pair.Expires, issuer: issuer}, nil
+	return state{chain: leaf, key: encoded, expires: pair.Expires, name: nameIn(leaf), issuer: issuer}, nil
+}
+
+// nameIn is the SPIFFE ID of a certificate in PEM, "" if it has none. It is the authority's to say: the mesh may have another trust
+// domain than the agent was told of.
+func nameIn(leaf []byte) string {
+	block, _ := pem.Decode(leaf)
+	if block == nil {
+		return ""
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || len(c.URIs) == 0 {
+		return ""
+	}
+	return c.URIs[0].String()
 }
 
 // joined puts parts of PEM together. They need not end with a line's end.

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -293,4 +294,31 @@ func TestName(t *testing.T) {
 	if got := Name("td.example", "n", "s").String(); !strings.HasPrefix(got, "spiffe://td.example/ns/n/sa/s") {
 		t.Error(got)
 	}
+}
+
+// TestTheNameIsTheCertificates: a mesh may have another trust domain than the agent was told of.
+func TestTheNameIsTheCertificates(t *testing.T) {
+	logged := make(chan string, 4)
+	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(lines(logged), nil)) })
+	other := Name("other.example", "ns", "sa")
+	w.answer(func(key crypto.PublicKey) ([]string, error) {
+		leaf := w.root.Sign(key, &x509.Certificate{NotAfter: w.clock.Now().Add(24 * time.Hour), URIs: []*url.URL{other}})
+		return []string{string(leaf), string(w.root.CertificatePEM())}, nil
+	})
+	w.clock.next(t)
+	select {
+	case line := <-logged:
+		if !strings.Contains(line, "name=spiffe://other.example/ns/ns/sa/sa ") {
+			t.Error(line)
+		}
+	case <-time.After(patience):
+		t.Error("nothing is logged")
+	}
+}
+
+type lines chan<- string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
