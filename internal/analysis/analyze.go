@@ -39,6 +39,7 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a.networks()
 	a.peerAuthentications()
 	a.authorizationPolicies()
+	a.policyPorts()
 	a.honour(z.unhonoured.Object)
 	z.known = a.known
 	for _, p := range z.unhonoured.Mesh(s.Settings.Mesh) {

@@ -51,3 +51,42 @@ func TestPoliciesByIdentity(t *testing.T) {
 		})
 	}
 }
+
+// TestPortsOfPolicies: what a rule at a gateway says of a port that only its Service has holds for nothing. T-UPGRADE-PORT.
+func TestPortsOfPolicies(t *testing.T) {
+	const (
+		gateway = "---\nkind: Gateway\nmetadata: {name: g}\nspec: {selector: {istio: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}, {port: {number: 9000, name: tcp, protocol: TCP}, hosts: ['*']}]}\n"
+		service = "---\nkind: Service\nmetadata: {name: edge}\nspec: {clusterIP: 10.96.0.7, selector: {istio: edge}, ports: [{name: http, port: 80, targetPort: 8080}]}\n"
+		named   = "---\nkind: Service\nmetadata: {name: edge}\nspec: {clusterIP: 10.96.0.7, selector: {istio: edge}, ports: [{name: http, port: 80, targetPort: web}]}\n"
+		more    = "---\nkind: Service\nmetadata: {name: edge}\nspec: {clusterIP: 10.96.0.7, selector: {istio: edge, app: x}, ports: [{name: http, port: 80, targetPort: 8080}]}\n"
+		others  = "---\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: 10.96.0.8, selector: {istio: web}, ports: [{name: http, port: 80, targetPort: 8080}]}\n"
+	)
+	for name, tt := range map[string]struct {
+		selector, ports, beside string
+		want                    []string
+	}{
+		"its own port":                     {"istio: edge", `"8080", "9000"`, gateway + service, nil},
+		"the Service's":                    {"istio: edge", `"8080", "80"`, gateway + service, []string{"spec.rules[0].to[0].operation.ports[1]"}},
+		"nobody's":                         {"istio: edge, app: x", `"8443"`, gateway + service, []string{"spec.rules[0].to[0].operation.ports[0]"}},
+		"no Service leads elsewhere":       {"istio: edge", `"80"`, gateway, nil},
+		"a Service of others does":         {"istio: edge", `"80"`, gateway + others, nil},
+		"a Service may, of some":           {"istio: edge", `"80", "8080"`, gateway + more, nil},
+		"who knows where":                  {"istio: edge", `"1"`, gateway + named, nil},
+		"not surely a gateway":             {"app: x", `"1"`, gateway + service, nil},
+		"no gateway":                       {"istio: web", `"1"`, gateway + others, nil},
+		"a Gateway that selects all of it": {"istio: edge", `"1"`, gateway + "---\nkind: Gateway\nmetadata: {name: all}\nspec: {servers: [{port: {number: 1, name: http, protocol: HTTP}, hosts: ['*']}]}\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := fixture.New(t, []byte("kind: AuthorizationPolicy\nmetadata: {name: x}\nspec: {action: DENY, selector: {matchLabels: {"+tt.selector+"}}, rules: [{to: [{operation: {ports: ["+tt.ports+"]}}]}]}\n"+tt.beside), nil)
+			var got []string
+			for _, p := range New(honoured()).Analyze(m.Snapshot()) {
+				if p.Key.Name == "x" {
+					got = append(got, p.Field)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
