@@ -19,7 +19,7 @@ type followers struct {
 	*Source
 	running *sync.WaitGroup
 	of      map[mesh.KeySource]*follower
-	before  map[mesh.KeySource]kept // what was got in a run before, and was not asked for yet
+	before  map[mesh.KeySource]kept // what was got in a run before, and was not asked for yet; nil: the Memory was not read
 }
 
 // follower keeps the keys of one place up to date.
@@ -33,10 +33,13 @@ type follower struct {
 }
 
 // follow starts what is newly asked for. What is not any more goes on until it is swept.
-func (f followers) follow(ctx context.Context) mesh.Batch {
+func (f *followers) follow(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wants
 	f.mu.Unlock()
+	if f.before == nil && len(wants) > 0 { // whoever knows of rules has reached an API server
+		f.before = f.keeper.load(ctx)
+	}
 	var batch mesh.Batch
 	for _, place := range slices.SortedFunc(maps.Keys(wants), comparePlaces) {
 		if one := f.of[place]; one != nil {
@@ -66,7 +69,7 @@ func comparePlaces(a, b mesh.KeySource) int {
 }
 
 // take takes up what an attempt ended with, if that is news.
-func (f followers) take(r result) mesh.Batch {
+func (f *followers) take(r result) mesh.Batch {
 	if f.of[r.of.place] != r.of {
 		return nil // swept meanwhile
 	}
@@ -84,7 +87,7 @@ func (f followers) take(r result) mesh.Batch {
 }
 
 // sweep forgets what nobody has asked for since the sweep before, and starts what there is room for then.
-func (f followers) sweep(ctx context.Context) mesh.Batch {
+func (f *followers) sweep(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wants
 	var batch mesh.Batch

@@ -36,22 +36,24 @@ func newKeeper(m Memory, log *slog.Logger) *keeper {
 	return &keeper{memory: m, log: log, wake: make(chan struct{}, 1), news: map[mesh.KeySource]kept{}, wrote: map[mesh.KeySource]kept{}}
 }
 
-// load gives what is kept from before.
+// load gives what is kept from before; nil: that could not be read.
 func (k *keeper) load(ctx context.Context) map[mesh.KeySource]kept {
 	if k.memory == nil {
-		return nil
+		return map[mesh.KeySource]kept{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, memoryTime)
 	defer cancel()
 	text, err := k.memory.Load(ctx)
+	var all map[mesh.KeySource]kept
 	if err == nil {
-		var all map[mesh.KeySource]kept
-		if all, err = remember(text, time.Now()); err == nil {
-			return all
+		if all, err = remember(text, time.Now()); err != nil {
+			all = map[mesh.KeySource]kept{} // it is no better the next time
 		}
 	}
-	k.log.Warn("keys of token issuers that were kept cannot be read: issuers that are away have none", "in", k.memory.String(), "err", err)
-	return nil
+	if err != nil {
+		k.log.Warn("keys of token issuers that were kept cannot be read: issuers that are away have none", "in", k.memory.String(), "err", err)
+	}
+	return all
 }
 
 // got notes keys that were fetched, to be written if they are news.

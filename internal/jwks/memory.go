@@ -51,8 +51,9 @@ type keptPlace struct {
 // and private ones do not count, and those that are too old, or of no time that was, are left out.
 func remember(text []byte, now time.Time) (map[mesh.KeySource]kept, error) {
 	var list []keptPlace
+	all := map[mesh.KeySource]kept{}
 	if len(text) == 0 {
-		return nil, nil
+		return all, nil
 	}
 	if len(text) > maxMemory {
 		return nil, fmt.Errorf("%d bytes: more than %d", len(text), maxMemory)
@@ -60,7 +61,6 @@ func remember(text []byte, now time.Time) (map[mesh.KeySource]kept, error) {
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("read kept keys: %w", err)
 	}
-	all := map[mesh.KeySource]kept{}
 	for _, p := range list {
 		place := mesh.KeySource{URI: p.URI, Issuer: p.Issuer}
 		if (p.URI == "") == (p.Issuer == "") || now.Sub(p.At) > keepFor || p.At.Sub(now) > ahead || all[place].At.After(p.At) {
@@ -77,7 +77,7 @@ func remember(text []byte, now time.Time) (map[mesh.KeySource]kept, error) {
 // can hold, the oldest go.
 func memorize(old []byte, news map[mesh.KeySource]kept, now time.Time) []byte {
 	all, err := remember(old, now)
-	if err != nil || all == nil {
+	if err != nil {
 		all = map[mesh.KeySource]kept{} // what cannot be read is replaced
 	}
 	for place, k := range news {

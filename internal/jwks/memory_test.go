@@ -141,6 +141,19 @@ func TestKeysAreKept(t *testing.T) {
 	})
 }
 
+// TestAMemoryThatIsAway is read when it is there again, for places that nobody has asked for yet.
+func TestAMemoryThatIsAway(t *testing.T) {
+	first, second := mesh.KeySource{URI: "https://a/keys"}, mesh.KeySource{URI: "https://b/keys"}
+	s := new(shelf)
+	inWorldWith(t, s, func() { s.set("", true) }, func(t *testing.T, w *world) {
+		w.Set(want(first))
+		w.after(t, time.Second, first, "", refused)
+		s.set("["+onShelf(second.URI, one, time.Now().Add(-time.Hour))+"]", false)
+		w.Set(want(first, second))
+		w.after(t, time.Second, second, one, refused)
+	})
+}
+
 // TestAMemoryIsNoHole: of what is in a Memory, counts what an issuer might publish, for its own place, and nothing is so large or
 // strange that it stops anybody.
 func TestAMemoryIsNoHole(t *testing.T) {

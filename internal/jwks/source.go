@@ -107,7 +107,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	f := followers{Source: s, running: &running, of: map[mesh.KeySource]*follower{}, before: s.keeper.load(ctx)}
+	f := &followers{Source: s, running: &running, of: map[mesh.KeySource]*follower{}}
 	running.Go(func() { s.keeper.run(ctx) })
 	sweep := time.NewTicker(linger)
 	defer sweep.Stop()
