@@ -102,7 +102,7 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 		return nil
 	}
 	if of := g.envoy.Routes.Named(v, envoysName(n)); of != nil {
-		return g.routes.Do(routeInput{of: of, name: n}, reduceRoute).made
+		return g.routes.Do(routeInput{of: of, name: n, idle: idle(v, of.From, n.Port)}, reduceRoute).made
 	}
 	// gRPC can call ports, too, of which nobody says that requests are made there.
 	svc := v.Service(n.Host)
@@ -124,7 +124,8 @@ func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []
 		if !ok {
 			continue
 		}
-		if len(d.Services) > 0 || d.All { // a service that comes or goes may be one of those that have no route of Envoy's
+		// A service that comes or goes may be one of those that have no route of Envoy's, or have a share of 0, as subsets may.
+		if len(d.Services) > 0 || len(d.Rules) > 0 || d.All {
 			affected = append(affected, name)
 			continue
 		}

@@ -267,6 +267,33 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestIdleClusters: a destination of weight 0 is connected to before it has a share.
+func TestIdleClusters(t *testing.T) {
+	const more = `
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: other, namespace: elsewhere}
+spec:
+  hosts: [other]
+  http:
+  - route:
+    - {destination: {host: echo.default.svc.cluster.local, subset: v1}, weight: 0}
+    - {destination: {host: echo.default.svc.cluster.local, subset: v2}, weight: 0}
+    - {destination: {host: echo.default.svc.cluster.local, port: {number: 81}}, weight: 0}
+    - {destination: {host: nobody}, weight: 0}
+    - {destination: {host: other}, weight: 100}
+`
+	m := fixture.New(t, []byte(world+more), nil)
+	g, v := NewGenerator(Envoy{cluster.NewGenerator(), endpoint.NewGenerator(), route.NewGenerator()}), m.View(fixture.Proxy(t, []byte(application)))
+	c := new(routev3.RouteConfiguration)
+	decode(g.Route(v, "outbound|80||other.elsewhere.svc.cluster.local"), c)
+	routes := c.GetVirtualHosts()[0].GetRoutes()
+	if len(routes) != 2 || routes[1].GetMatch().GetPath() != nobodyCalls || routes[1].GetRoute().GetCluster() != "outbound|80|v1|echo.default.svc.cluster.local" {
+		t.Errorf("routes are %v", routes)
+	}
+}
+
 // TestClusters: with the mesh's certificates where a rule says so, and never in the clear what is to be called with TLS.
 func TestClusters(t *testing.T) {
 	g, v := newView(t, application)

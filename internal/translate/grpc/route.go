@@ -26,6 +26,7 @@ func sorted(names []string) []string {
 type routeInput struct {
 	of   *resource.Resource
 	name mesh.ClusterName
+	idle string // clusters of weight 0, see idle
 }
 
 // reduceRoute keeps of the routes of one service what gRPC reads (proposals A28, A31, A44).
@@ -41,6 +42,7 @@ func reduceRoute(in routeInput) *reduced {
 				host.Routes = append(host.Routes, reduceAction(r, m))
 			}
 		}
+		host.Routes = append(host.Routes, idleRoutes(in.idle)...)
 		out.VirtualHosts = append(out.VirtualHosts, host)
 	}
 	made := encode(out.Name, in.of.TypeURL, out)

@@ -171,6 +171,24 @@ func TestOthersAreGivenTime(t *testing.T) {
 	})
 }
 
+// TestStrictWaitsForOthersThatAreBeingTold: calls change first, and soon afterwards servers are to take nothing else.
+func TestStrictWaitsForOthersThatAreBeingTold(t *testing.T) {
+	withPeers(t, disable, func(p *peers) {
+		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
+		p.mesh.SetPeers(permissive)
+		time.Sleep(1200 * time.Millisecond)
+		p.takes(permissive)
+		p.client.read()
+		p.mesh.SetPeers(strict)
+		for range 6 {
+			time.Sleep(500 * time.Millisecond)
+			p.takes(permissive)
+		}
+		time.Sleep(600 * time.Millisecond)
+		p.takes(strict)
+	})
+}
+
 // TestCallersOfOthersWait: who has callers only waits for servers that other control planes tell.
 func TestCallersOfOthersWait(t *testing.T) {
 	withPeers(t, strict, func(p *peers) {

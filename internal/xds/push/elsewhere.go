@@ -42,6 +42,18 @@ func (p *Pusher) others(old *snapshot.Snapshot, d snapshot.Delta) elsewhere {
 	return out
 }
 
+// wait has the servers that take more than they are to do so for the callers of others, too, if these are being told how to call them:
+// of this change, or of one before it. Pusher.mu is held.
+func (p *Pusher) wait(others elsewhere) {
+	now := p.clock.Now()
+	if p.gate.calls && others.some {
+		p.unsettled = now.Add(gateLimit + moveLimit)
+	}
+	if len(p.easing.servers) > 0 && others.some && now.Before(p.unsettled) {
+		p.easing.elsewhere = true
+	}
+}
+
 func touchesPeers(d snapshot.Delta) bool {
 	for k := range d.Configs {
 		if k.Kind == api.PeerAuthentication {

@@ -47,12 +47,14 @@ type Pusher struct {
 	nacks nackLog
 	count counts
 
-	mu        sync.Mutex
-	snapshot  *snapshot.Snapshot // of the newest turn, nil before the first
-	inbox     inbox
-	turn      turn
-	gate      gate
-	easing    easing
+	mu       sync.Mutex
+	snapshot *snapshot.Snapshot // of the newest turn, nil before the first
+	inbox    inbox
+	turn     turn
+	gate     gate
+	easing   easing
+	// unsettled is until when callers that other control planes tell may not know how to call servers.
+	unsettled time.Time
 	suspended map[suspension]Quarantined
 	classes   map[view.Key]*class
 	producers map[producerKey]*producer

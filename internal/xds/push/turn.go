@@ -78,7 +78,7 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 		}
 		p.place(c, p.eased(c, old, k))
 	}
-	p.easing.elsewhere = p.easing.calls && (p.easing.elsewhere || others.some)
+	p.wait(others)
 	for _, pr := range p.producers {
 		p.mark(pr, in.delta)
 	}

@@ -1,0 +1,76 @@
+package grpc
+
+import (
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// A client of gRPC knows a cluster by the routes to it, and not by a share of 0. When a share grows from there, grpc-go chooses the
+// cluster for calls before its balancer has heard of it, and ends these. So destinations of weight 0 have a route that nobody takes:
+// connections to them are there before the first call is.
+
+// nobodyCalls is a path that no call has.
+const nobodyCalls = "/meshpilot.Nobody/Calls"
+
+// idle gives the clusters of destinations of weight 0 in the VirtualServices that a route is of, sorted and joined by ";". Those that
+// are not there are left out: a client waits for whatever a route leads to.
+func idle(v *view.View, from []config.Key, port uint32) string {
+	var names []string
+	for _, k := range from {
+		c := v.Snapshot.Config(k)
+		if k.Kind != api.VirtualService || c == nil {
+			continue
+		}
+		for _, h := range config.Spec[*networking.VirtualService](c).GetHttp() {
+			for _, d := range h.GetRoute() {
+				host := destination.Host(v, mesh.ResolveShortName(d.GetDestination().GetHost(), k.Namespace, v.Settings.Domain))
+				name := destination.Named(host, d.GetDestination(), port)
+				if d.GetWeight() == 0 && len(h.GetRoute()) > 1 && called(v, name) {
+					names = append(names, name.String())
+				}
+			}
+		}
+	}
+	return strings.Join(sorted(names), ";")
+}
+
+// called says whether gRPC's clients can call a cluster.
+func called(v *view.View, n mesh.ClusterName) bool {
+	svc := v.Service(n.Host)
+	if svc == nil || svc.Resolution != mesh.Static {
+		return false
+	}
+	if p, ok := svc.Port(n.Port); !ok || !p.Protocol.Captured() {
+		return false
+	}
+	if n.Subset == "" {
+		return true
+	}
+	rule := v.DestinationRule(n.Host)
+	return rule != nil && slices.ContainsFunc(rule.Spec.GetSubsets(), func(s *networking.Subset) bool { return s.GetName() == n.Subset })
+}
+
+// idleRoutes gives a route that nobody takes to each of the clusters.
+func idleRoutes(clusters string) []*routev3.Route {
+	if clusters == "" {
+		return nil
+	}
+	var list []*routev3.Route
+	for name := range strings.SplitSeq(clusters, ";") {
+		list = append(list, &routev3.Route{
+			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: nobodyCalls}},
+			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: name}}},
+		})
+	}
+	return list
+}
