@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -208,5 +210,31 @@ func TestTheLeaderAddsUpWhatOthersCount(t *testing.T) {
 	maps, err := l.kubernetes.CoreV1().ConfigMaps(l.system).List(t.Context(), metav1.ListOptions{LabelSelector: reportLabel})
 	if err != nil || len(maps.Items) != 0 {
 		t.Errorf("%d reports stay, error %v", len(maps.Items), err)
+	}
+}
+
+// TestAReportGoesWithItsPod shows that the report is the pod's: where a whole control plane is uninstalled at once, no leader is left
+// that would take it away, and its replicas may have lost the right to before they end.
+func TestAReportGoesWithItsPod(t *testing.T) {
+	l := newLab(t)
+	pod, err := l.kubernetes.CoreV1().Pods(l.system).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "discovery", Image: "pilot"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := l.replica("b", Limits{})
+	goes(t, b.w.Run)
+	var owners []metav1.OwnerReference
+	l.eventually(func() bool {
+		report, err := l.kubernetes.CoreV1().ConfigMaps(l.system).Get(t.Context(), "b-distribution", metav1.GetOptions{})
+		if err == nil {
+			owners = report.OwnerReferences
+		}
+		return err == nil
+	}, func() string { return "b does not say that it is there" })
+	want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "b", UID: pod.UID}}
+	if diff := cmp.Diff(want, owners); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
 	}
 }

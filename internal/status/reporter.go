@@ -27,7 +27,7 @@ const (
 // reporter reports what this replica counts, while it does not lead.
 type reporter struct {
 	Facts
-	client    corev1.ConfigMapsGetter
+	client    corev1.CoreV1Interface
 	namespace string
 	pod       string
 	leading   *atomic.Bool
@@ -37,6 +37,7 @@ type reporter struct {
 
 	last   report
 	exists bool
+	owner  types.UID // of the pod, "" until it is known
 }
 
 func (r *reporter) run(ctx context.Context) {
@@ -121,10 +122,12 @@ func (r *reporter) write(ctx context.Context, x report) error {
 		return fmt.Errorf("encode the report: %w", err)
 	}
 	name := r.pod + reportSuffix
+	metadata := map[string]any{"name": name, "namespace": r.namespace, "labels": map[string]any{reportLabel: "true"}}
+	if owner := r.ownerReference(ctx); owner != nil {
+		metadata["ownerReferences"] = []metav1.OwnerReference{*owner}
+	}
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": name, "namespace": r.namespace, "labels": map[string]any{reportLabel: "true"}},
-		"data":     map[string]any{reportField: string(text)},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{reportField: string(text)},
 	})
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
@@ -135,6 +138,19 @@ func (r *reporter) write(ctx context.Context, x report) error {
 		return fmt.Errorf("write ConfigMap %s/%s: %w", r.namespace, name, err)
 	}
 	return nil
+}
+
+// ownerReference names the pod of this replica, with which its report goes if nobody takes it away: no leader does where all of the
+// control plane is uninstalled. It is nil for a control plane that is in no pod, or that may not know its own.
+func (r *reporter) ownerReference(ctx context.Context) *metav1.OwnerReference {
+	if r.owner == "" {
+		pod, err := r.client.Pods(r.namespace).Get(ctx, r.pod, metav1.GetOptions{})
+		if err != nil {
+			return nil
+		}
+		r.owner = pod.UID
+	}
+	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: r.pod, UID: r.owner}
 }
 
 func (r *reporter) remove(ctx context.Context) error {
