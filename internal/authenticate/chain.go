@@ -70,10 +70,16 @@ func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 			wrong = append(wrong, fmt.Errorf("%s: %w", a, err))
 		}
 	}
-	if len(wrong) == 0 {
+	if len(wrong) > 0 {
+		return Caller{}, errors.Join(wrong...)
+	}
+	if r.Header == nil {
 		return Caller{}, ErrNoCredentials
 	}
-	return Caller{}, errors.Join(wrong...)
+	if _, err := bearer(r); err == nil { // whoever looks for what is wrong with a token should not be told that there is none
+		return Caller{}, fmt.Errorf("%w but a token that is of no issuer known here", ErrNoCredentials)
+	}
+	return Caller{}, ErrNoCredentials
 }
 
 // TrustDomains gives the mesh's own trust domain, and behind it those whose identities are its own too.

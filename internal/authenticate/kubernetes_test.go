@@ -250,4 +250,9 @@ func TestChain(t *testing.T) {
 	if _, err := (Chain{}).Authenticate(t.Context(), bearing(good)); !errors.Is(err, ErrNoCredentials) {
 		t.Errorf("nobody to ask gives %v", err)
 	}
+	for token, want := range map[string]string{"a.b.c": "no credentials but a token that is of no issuer known here", "": "no credentials"} {
+		if _, err := (Chain{w}).Authenticate(t.Context(), bearing(token)); !errors.Is(err, ErrNoCredentials) || err.Error() != want {
+			t.Errorf("the token %q gives %v, want %s", token, err, want)
+		}
+	}
 }
