@@ -24,7 +24,7 @@ func tagRules() []tagRule {
 	return []tagRule{
 		{"cluster_name", `^cluster\.(([^;]+);\.)`}, // Istio's control plane ends alt_stat_name so
 		{"cluster_name", `^cluster\.(([^;]+?)\.)(?:` + strings.Join(clusterStats(), "|") + `)$`},
-		{"tcp_prefix", `^tcp\.((.+?);?\.)(?:downstream|early|idle|max|on|upstream)_\w+$`}, // not those of RBAC, which have no prefix
+		{"tcp_prefix", `^tcp\.((.*?[^_.;]);?\.)\w+_\w+$`}, // and not of RBAC: "tcp.rbac.allowed", "tcp.rbac.istio_dry_run_deny_.shadow_allowed"
 		{"authz_enforce_result", `\.rbac(\.(allowed|denied))$`},
 		{"authz_dry_run_action", `\.rbac(\.istio_dry_run_(allow|deny)_)\.shadow_\w+$`},
 		{"authz_dry_run_result", `\.rbac\.istio_dry_run_\w+(\.shadow_(allowed|denied))$`},

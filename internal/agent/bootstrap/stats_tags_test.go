@@ -84,6 +84,7 @@ func TestTagRules(t *testing.T) {
 		{"http.inbound_0.0.0.0_8000;.rbac.istio_dry_run_deny_.shadow_allowed", "http.rbac", map[string]string{
 			"http_conn_manager_prefix": "inbound_0.0.0.0_8000", "authz_dry_run_action": "deny", "authz_dry_run_result": "allowed",
 		}},
+		{"tcp." + reviews + ".route_delayed_total", "tcp.route_delayed_total", map[string]string{"tcp_prefix": reviews}},
 		{"tcp.rbac.allowed", "tcp.rbac", map[string]string{"authz_enforce_result": "allowed"}},
 		{"tcp.rbac.istio_dry_run_allow_.shadow_denied", "tcp.rbac", map[string]string{"authz_dry_run_action": "allow", "authz_dry_run_result": "denied"}},
 		{"http.stats.downstream_cx_total", "http.downstream_cx_total", map[string]string{"http_conn_manager_prefix": "stats"}},
