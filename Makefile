@@ -39,7 +39,7 @@ TAG ?= 0.6.0
 images: ## build the container images $(HUB)/{pilot,proxyv2,install-cni}:$(TAG) (needs docker, podman or buildah, and the network)
 	@test -n "$(ENGINE)" || { echo "images: there is none of docker, podman and buildah" >&2; exit 1; }
 	@for image in pilot proxyv2 install-cni; do \
-	  $(ENGINE) build --file docker/Dockerfile --target $$image --tag $(HUB)/$$image:$(TAG) . || exit 1; \
+	  $(ENGINE) build $(BUILD_FLAGS) --file docker/Dockerfile --target $$image --tag $(HUB)/$$image:$(TAG) . || exit 1; \
 	done
 
 .PHONY: demo
