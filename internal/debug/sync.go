@@ -1,15 +1,7 @@
 package debug
 
 import (
-	"slices"
-	"strings"
 	"time"
-
-	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -83,47 +75,4 @@ func (p *Pages) syncz(q question) (answer, error) {
 		}
 	}
 	return written(q, list)
-}
-
-// Syncz gives the state of the proxies of the streams as istioctl proxy-status asks for it over xDS (type URL
-// istio.io/debug/syncz): one message for each proxy that the caller may see.
-func Syncz(list []push.Connection, caller Caller) []*statusv3.ClientConfig {
-	var out []*statusv3.ClientConfig
-	for _, c := range list {
-		if !caller.sees(c.Proxy.Namespace) {
-			continue
-		}
-		x := &statusv3.ClientConfig{Node: &corev3.Node{Id: name(c.Proxy), Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{}}}}
-		for key, value := range map[string]string{
-			"CLUSTER_ID": string(c.Proxy.ClusterID), "NAMESPACE": c.Proxy.Namespace, "ISTIO_VERSION": c.Proxy.Metadata.IstioVersion,
-		} {
-			if value != "" {
-				x.Node.Metadata.Fields[key] = structpb.NewStringValue(value)
-			}
-		}
-		for _, w := range c.Types {
-			x.GenericXdsConfigs = append(x.GenericXdsConfigs, genericConfig(c, w))
-		}
-		slices.SortFunc(x.GenericXdsConfigs, func(a, b *statusv3.ClientConfig_GenericXdsConfig) int { return strings.Compare(a.TypeUrl, b.TypeUrl) })
-		out = append(out, x)
-	}
-	return out
-}
-
-func genericConfig(c push.Connection, w push.Watch) *statusv3.ClientConfig_GenericXdsConfig {
-	at := w.SentAt
-	if at.IsZero() {
-		at = c.ConnectedAt // istioctl shows an age
-	}
-	g := &statusv3.ClientConfig_GenericXdsConfig{TypeUrl: w.TypeURL, LastUpdated: timestamppb.New(at), ConfigStatus: statusv3.ConfigStatus_STALE}
-	switch {
-	case w.Message != "":
-		g.ConfigStatus = statusv3.ConfigStatus_ERROR
-		g.ErrorState = &adminv3.UpdateFailureState{LastUpdateAttempt: g.LastUpdated, Details: w.Message}
-	case w.SentNonce == "":
-		g.ConfigStatus = statusv3.ConfigStatus_NOT_SENT
-	case w.SentNonce == w.AckedNonce:
-		g.ConfigStatus = statusv3.ConfigStatus_SYNCED
-	}
-	return g
 }

@@ -148,12 +148,12 @@ func TestSyncz(t *testing.T) {
 		return done == 5
 	})
 	want := map[string]map[string]statusv3.ConfigStatus{
-		testNode(1).Id: {
+		"p1.default": {
 			api.ClusterType: statusv3.ConfigStatus_SYNCED, api.EndpointType: statusv3.ConfigStatus_SYNCED,
 			api.ListenerType: statusv3.ConfigStatus_SYNCED, api.RouteType: statusv3.ConfigStatus_SYNCED,
 		},
-		testNode(2).Id: {api.ClusterType: statusv3.ConfigStatus_STALE},
-		testNode(3).Id: {api.ListenerType: statusv3.ConfigStatus_ERROR},
+		"p2.default": {api.ClusterType: statusv3.ConfigStatus_STALE},
+		"p3.default": {api.ListenerType: statusv3.ConfigStatus_ERROR},
 	}
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
 		m, err := h.question(t, mode, debugSyncz)

@@ -42,11 +42,13 @@ func (s *Server) newest(namespace string) []push.Connection {
 	return list
 }
 
-// syncz gives a ClientConfig for each proxy: of each type whether it has what it was sent.
+// syncz gives a ClientConfig for each proxy: of each type whether it has what it was sent. They are named as people name them, which
+// is what istioctl prints and takes.
 func (s *Server) syncz(namespace string) ([]named, error) {
 	var list []named
 	for _, c := range s.newest(namespace) {
-		m := &statusv3.ClientConfig{Node: &corev3.Node{Id: c.Proxy.ID, Metadata: nodeMetadata(c)}}
+		name := c.Proxy.Name + "." + c.Proxy.Namespace
+		m := &statusv3.ClientConfig{Node: &corev3.Node{Id: name, Metadata: nodeMetadata(c)}}
 		for _, w := range c.Types {
 			g := &statusv3.ClientConfig_GenericXdsConfig{TypeUrl: w.TypeURL, ConfigStatus: syncStatus(w), VersionInfo: w.SentVersion}
 			if !w.SentAt.IsZero() {
@@ -59,9 +61,9 @@ func (s *Server) syncz(namespace string) ([]named, error) {
 		}
 		a, err := anypb.New(m)
 		if err != nil {
-			return nil, status.Error(codes.Internal, fmt.Sprintf("state of proxy %q: %v", c.Proxy.ID, err))
+			return nil, status.Error(codes.Internal, fmt.Sprintf("state of proxy %q: %v", name, err))
 		}
-		list = append(list, named{c.Proxy.ID, a})
+		list = append(list, named{name, a})
 	}
 	return list, nil
 }
