@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -180,5 +181,38 @@ func TestACallerIsAskedForOnce(t *testing.T) {
 	w := get(New(o), asker{from: "10.0.0.1:9", host: "10.0.0.2:8080"}, http.MethodGet, "/debug/config_dump?proxyID=web-1.shop")
 	if w.Code != http.StatusNotFound || looks != 1 {
 		t.Errorf("after %d looks the answer is %d", looks, w.Code)
+	}
+}
+
+// TestPagesTakeAnyParameters: whatever is asked of a page, and whatever is left out, it is an answer, and no fault of the control plane's
+// (CVE-2019-25014).
+func TestPagesTakeAnyParameters(t *testing.T) {
+	p := guarded(t)
+	names := []string{
+		"proxyID", "proxyID[]", "resource", "resources", "types", "names", "namespace", "svc", "url", "from", "to", "method", "header", "principal", "claim", "token", "both", "brief", "push",
+		"clear", "sizes", "proxy", "ip", "host", "port", "subset", "cluster", "typeurl", "config", "json", "y", "level",
+	}
+	values := []string{
+		"", "web-1.shop", "nobody", ".", "..", "/", "a/b/c", "%", "*", "-1", "1e400", "18446744073709551616", "null", "[]", "{", "http://", "tcp://10.2.0.1", "tls://:99999", "https://[::1]:443/%zz", "spiffe://", "\x00",
+		"\xff", "x=y", "=", ":", "GET", strings.Repeat("a", 20_000),
+	}
+	asked := 0
+	for _, x := range p.table {
+		for _, n := range names {
+			for i, v := range values {
+				q := url.Values{n: {v}}
+				if i%2 == 0 {
+					q.Set("proxyID", "web-1.shop")
+					q.Add(n, v)
+				}
+				w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, http.MethodGet, "/debug/"+x.name+"?"+q.Encode())
+				if asked++; w.Code >= http.StatusInternalServerError {
+					t.Errorf("%s?%s=%.40q: %d %.200s", x.name, n, v, w.Code, w.Body)
+				}
+			}
+		}
+	}
+	if asked < 10_000 {
+		t.Errorf("only %d pages were asked for", asked)
 	}
 }
