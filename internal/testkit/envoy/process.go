@@ -20,7 +20,7 @@ import (
 
 const (
 	// patience bounds the wait for an Envoy to be ready: a fraction of a second, but on a busy machine.
-	patience = 20 * time.Second
+	patience = time.Minute
 	// grace is how long an Envoy has to end of itself.
 	grace = 5 * time.Second
 	// pause is between two looks at a condition.
