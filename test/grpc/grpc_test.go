@@ -115,6 +115,16 @@ func TestProxyless(t *testing.T) {
 	c.only("v2", "who", "second")
 	c.refused(codes.Aborted, "who", "tester")
 
+	t.Log("What gRPC does not do is told.")
+	m.apply("rules", rule("")+"---\n"+routes("  - mirror: {host: echo, subset: v1}\n    route: [{destination: {host: echo, subset: v1}}]\n"))
+	serving.Eventually(t, patience, "a word on the mirror", func() error {
+		page, err := serving.Page("http://" + m.http + "/debug/problemz")
+		if err == nil && !(strings.Contains(page, "spec.http[0].mirror") && strings.Contains(page, "gRPC applications without a proxy")) {
+			err = fmt.Errorf("told is %s", page)
+		}
+		return err
+	})
+
 	mutual(t, m, c, client)
 
 	t.Log("The control plane is away, and comes back.")

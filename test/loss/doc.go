@@ -15,6 +15,9 @@
 // reads the same objects from --configDir, and answers at /ready of its --httpAddr: everything here but the detail of
 // problems, and the events of policies and modes, which are seen in what sidecars have, is independent of whose it is.
 //
+// With -replicas 2 the client and one server have another control plane than the other server, and with -stall one of them stands
+// still while modes of mutual TLS change.
+//
 // Start reading at events_test.go; state_test.go is what the events change, mesh_test.go where it runs. Package facts keeps
 // what was learned about Envoy alone, which the order of pushes relies on.
 package loss
