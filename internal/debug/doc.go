@@ -2,7 +2,7 @@
 // connected and what each of them was sent.
 //
 // In: ways to ask for the current snapshot and the connections. Out: the pages under /debug, over HTTP ([Pages.ServeHTTP]) and
-// for any other transport ([Pages.Page], [Syncz], [ConfigDump]), with the paths and JSON shapes that istiod has (istioctl,
+// for any other transport ([Pages.Page], [ConfigDump]), with the paths and JSON shapes that istiod has (istioctl,
 // Kiali and scripts read them), and some of our own. Law: hands out no live pointer: everything is written out before
 // the page is answered; nobody sees more than the page's line in the table allows.
 //

@@ -10,11 +10,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
-// SidecarFields are the fields of a Sidecar that clusters follow.
-func SidecarFields() config.Fields {
-	return config.Fields{"inboundConnectionPool", "ingress.connectionPool", "ingress.port", "ingress.defaultEndpoint"}
-}
-
 // Unhonoured gives what of a DestinationRule is not followed, or not by all that it is for, as Warnings without Key and
 // Origin. Every field is followed somewhere: here, by the endpoints (subsets, locality), by routes (what requests are hashed
 // by), by listeners (tunnels, idle timeouts of TCP), or by the snapshot (host, exportTo, workloadSelector).

@@ -11,13 +11,8 @@ import (
 // maxAliases bounds a chain of services that stand for one another; a longer one is a cycle.
 const maxAliases = 10
 
-// ClusterName gives the outbound cluster of a destination (VirtualService Destination) for traffic that was caught on
-// listenerPort. A destination without a port keeps that port, even where the target has only another one.
-func ClusterName(v *view.View, vs *snapshot.VirtualService, d *networking.Destination, listenerPort uint32) mesh.ClusterName {
-	return Named(Host(v, vs.Resolve(d.GetHost())), d, listenerPort)
-}
-
-// Named is ClusterName for a host that Host has given.
+// Named gives the outbound cluster of a destination (VirtualService Destination), of which Host has given the host, for traffic that was
+// caught on listenerPort. A destination without a port keeps that port, even where the target has only another one.
 func Named(host mesh.Hostname, d *networking.Destination, listenerPort uint32) mesh.ClusterName {
 	return mesh.ClusterName{Direction: mesh.Outbound, Port: Port(d, listenerPort), Subset: d.GetSubset(), Host: host}
 }

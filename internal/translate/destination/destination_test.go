@@ -43,7 +43,7 @@ func world(t *testing.T) (*view.View, *snapshot.VirtualService) {
 	return view.Build(s, view.Key{Type: mesh.SidecarProxy, Namespace: "default"}), s.VirtualServices()[0]
 }
 
-func TestClusterName(t *testing.T) {
+func TestNamed(t *testing.T) {
 	v, vs := world(t)
 	tests := map[string]struct {
 		destination *networking.Destination
@@ -59,7 +59,7 @@ func TestClusterName(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := ClusterName(v, vs, tt.destination, 8080).String(); got != tt.want {
+			if got := Named(Host(v, vs.Resolve(tt.destination.GetHost())), tt.destination, 8080).String(); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

@@ -59,30 +59,6 @@ func warnUpgrade(warn func(field, reason string), field string, pool *networking
 	}
 }
 
-// MeshFields are the fields of MeshConfig that listeners follow, beside those of telemetry.
-func MeshFields() config.Fields {
-	return config.Fields{
-		"proxyListenPort", "proxyInboundListenPort", "proxyHttpPort", "protocolDetectionTimeout",
-		"outboundTrafficPolicy.mode", "pathNormalization",
-		// There is nothing to disable: it would log connections that no filter chain takes, and every listener has one that does.
-		"disableEnvoyListenerLog",
-		"defaultConfig.proxyHeaders.forwardedClientCert", "defaultConfig.proxyHeaders.setCurrentClientCertDetails",
-		"defaultConfig.proxyHeaders.requestId", "defaultConfig.proxyHeaders.server", "defaultConfig.proxyHeaders.envoyDebugHeaders",
-		"defaultConfig.proxyHeaders.preserveHttp1HeaderCase", "defaultConfig.proxyHeaders.xForwardedPort",
-		"defaultConfig.proxyHeaders.metadataExchangeHeaders", // proxies add none to any request
-		"defaultConfig.connectionSettings.profile", "defaultConfig.connectionSettings.listenerPerConnectionBufferLimitBytes",
-		"defaultConfig.connectionSettings.httpIdleTimeout", "defaultConfig.connectionSettings.httpMaxConnectionDuration",
-		"defaultConfig.connectionSettings.httpDrainTimeout", "defaultConfig.connectionSettings.httpRequestTimeout",
-		"defaultConfig.connectionSettings.httpRequestHeadersTimeout", "defaultConfig.connectionSettings.httpStreamIdleTimeout",
-		"defaultConfig.connectionSettings.httpMaxStreamDuration", "defaultConfig.connectionSettings.httpMaxConcurrentStreams",
-		"defaultConfig.connectionSettings.http2InitialStreamWindowSize", "defaultConfig.connectionSettings.http2InitialConnectionWindowSize",
-		"defaultConfig.connectionSettings.httpHeadersWithUnderscoresAction", "defaultConfig.connectionSettings.httpMergeSlashes",
-		"defaultConfig.connectionSettings.httpPathWithEscapedSlashesAction",
-		"defaultConfig.gatewayTopology",
-		"defaultTrafficPolicy.connectionPool.tcp.idleTimeout", "defaultTrafficPolicy.connectionPool.tcp.maxConnectionDuration",
-	}
-}
-
 // meshLater are the fields of MeshConfig that are to shape listeners and do not yet, and why.
 func meshLater() map[string]string {
 	return map[string]string{

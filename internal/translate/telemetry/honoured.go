@@ -73,15 +73,6 @@ func known(s *telemetry.MetricSelector) bool {
 	return false
 }
 
-// MeshFields are the fields of MeshConfig that telemetry follows.
-func MeshFields() config.Fields {
-	return config.Fields{
-		"accessLogFile", "accessLogFormat", "accessLogEncoding", "enableEnvoyAccessLogService",
-		"enableTracing", "defaultConfig.tracing.sampling", "defaultConfig.tracing.customTags", "defaultConfig.tracing.maxPathTagLength",
-		"defaultConfig.tracing.enableIstioTags", "defaultProviders", "extensionProviders",
-	}
-}
-
 // UnhonouredMesh gives what of a MeshConfig would shape telemetry and does not, as Warnings without Key and Origin. Fields
 // are paths in the MeshConfig itself.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {

@@ -50,9 +50,12 @@ func (s *Server) syncz(namespace string) ([]named, error) {
 		name := c.Proxy.Name + "." + c.Proxy.Namespace
 		m := &statusv3.ClientConfig{Node: &corev3.Node{Id: name, Metadata: nodeMetadata(c)}}
 		for _, w := range c.Types {
-			g := &statusv3.ClientConfig_GenericXdsConfig{TypeUrl: w.TypeURL, ConfigStatus: syncStatus(w), VersionInfo: w.SentVersion}
-			if !w.SentAt.IsZero() {
-				g.LastUpdated = timestamppb.New(w.SentAt)
+			at := w.SentAt
+			if at.IsZero() {
+				at = c.ConnectedAt // istioctl shows how long ago it was: of no time at all, decades
+			}
+			g := &statusv3.ClientConfig_GenericXdsConfig{
+				TypeUrl: w.TypeURL, ConfigStatus: syncStatus(w), VersionInfo: w.SentVersion, LastUpdated: timestamppb.New(at),
 			}
 			if w.Message != "" {
 				g.ErrorState = &adminv3.UpdateFailureState{Details: w.Message, VersionInfo: w.SentVersion}

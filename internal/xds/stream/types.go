@@ -76,13 +76,10 @@ var envoyTypes = NewTypes(
 	Type{URL: api.ProxyConfigType, Wildcard: true, Silent: true},
 )
 
-// EnvoyTypes gives the types that proxies and their agents are served.
-func EnvoyTypes() *Types { return envoyTypes }
-
-// Serves says whether streams of EnvoyTypes know the type at all.
+// Serves says whether proxies and their agents are served the type at all.
 func Serves(typeURL string) bool { return envoyTypes.Serves(typeURL) }
 
-// Wildcard says of one of EnvoyTypes what Types.Wildcard says.
+// Wildcard says of a type that proxies and their agents are served what Types.Wildcard says.
 func Wildcard(typeURL string) bool { return envoyTypes.Wildcard(typeURL) }
 
 // URLs gives the type URLs in the order of a push.

@@ -66,9 +66,6 @@ func (r *Round) arrive(proxy int, now time.Time) {
 	}
 }
 
-// Remaining is how many proxies are not in sync yet.
-func (r *Round) Remaining() int { return int(r.remaining.Load()) }
-
 // Arrivals gives when each proxy was in sync, and how many are not.
 func (r *Round) Arrivals() (list []Arrival, missing int) {
 	for _, i := range r.proxies {
