@@ -95,7 +95,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 }
 
 // PauseAPIServer makes the API server hang: it accepts connections and answers nothing, until ResumeAPIServer.
-func (c *Cluster) PauseAPIServer() error { return c.apiServer.cmd.Process.Signal(syscall.SIGSTOP) }
+func (c *Cluster) PauseAPIServer() error { return c.apiServer.pause() }
 
 // ResumeAPIServer undoes PauseAPIServer.
 func (c *Cluster) ResumeAPIServer() error { return c.apiServer.cmd.Process.Signal(syscall.SIGCONT) }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/meshpilot/meshpilot/internal/testkit/thread"
 )
 
@@ -82,6 +84,21 @@ func (p *process) kill() {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.done
+}
+
+// pause stops it, and returns when it stands still: threads stop one after the other, and the kernel tells when the last one has.
+func (p *process) pause() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("pause %s: %w", p.name, err)
+	}
+	var err error
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("wait until %s stands still: %w", p.name, err)
+	}
+	return nil
 }
 
 // await asks until a condition holds, for as long as the processes it depends on run.
