@@ -33,7 +33,27 @@ func describe(scope string) string {
 	case "file":
 		return "Configuration from files."
 	default:
-		return ""
+		return described()[scope]
+	}
+}
+
+// described has the scopes of the parts that only some control planes have.
+func described() map[string]string {
+	return map[string]string{
+		"adsc":          "Configuration over xDS from another server.",
+		"autoregister":  "WorkloadEntries of machines that register, and their health.",
+		"ca":            "The mesh's authority: roots, certificates that are signed, and callers who prove nothing.",
+		"feed":          "Configuration over xDS for other control planes.",
+		"injection":     "Sidecars that are put into pods.",
+		"kube":          "What is read from API servers.",
+		"leader":        "Which replica leads which task.",
+		"multicluster":  "Remote clusters and their Secrets.",
+		"secrets":       "Certificates of gateways, from Secrets.",
+		"security":      "Keys of token issuers.",
+		"serviceexport": "Exports of services to other clusters.",
+		"status":        "Conditions that are written to objects.",
+		"validation":    "Objects that are refused before they are stored.",
+		"webhooks":      "The webhooks' server, and their configurations in the API server.",
 	}
 }
 
