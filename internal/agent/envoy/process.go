@@ -10,7 +10,10 @@ import (
 	"time"
 )
 
-// Command is how to start a process. Its streams are given on as they are, so that *os.File are inherited.
+// outputPatience is how long output is waited for that is copied, once the process has ended.
+const outputPatience = time.Second
+
+// Command is how to start a process. Of its streams *os.File are inherited where it can open them by name.
 type Command struct {
 	Path string
 	Args []string
@@ -32,7 +35,8 @@ type Process struct {
 func Start(c Command) (*Process, error) {
 	command := exec.Command(c.Path, c.Args...)
 	command.Env, command.Dir = c.Env, c.Dir
-	command.Stdin, command.Stdout, command.Stderr = c.Stdin, c.Stdout, c.Stderr
+	command.Stdin, command.Stdout, command.Stderr = c.Stdin, openable(c.Stdout), openable(c.Stderr)
+	command.WaitDelay = outputPatience
 	command.SysProcAttr = &syscall.SysProcAttr{
 		// Even kill -9 of the agent must not leave an Envoy that nobody watches or drains.
 		Pdeathsig: syscall.SIGKILL,

@@ -1,0 +1,49 @@
+package envoy
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// TestOutputThatCannotBeOpened has a socket for standard output, as units of systemd have.
+func TestOutputThatCannotBeOpened(t *testing.T) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, stdout := os.NewFile(uintptr(pair[0]), "journal"), os.NewFile(uintptr(pair[1]), "stdout")
+	defer journal.Close()
+	p, err := Start(Command{Path: "/bin/sh", Args: []string{"-c", "echo a log line > /dev/stdout"}, Stdout: stdout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit := p.Exit(); exit.Status() != 0 {
+		t.Errorf("opening /dev/stdout: %v", exit)
+	}
+	_ = stdout.Close()
+	if got, err := io.ReadAll(journal); err != nil || string(got) != "a log line\n" {
+		t.Errorf("%q came out, %v", got, err)
+	}
+}
+
+// TestOutputThatCanBeOpened is inherited as it is: nothing is copied.
+func TestOutputThatCanBeOpened(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	file, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, f := range []*os.File{w, file} {
+		if openable(f) != io.Writer(f) {
+			t.Errorf("%s is copied", f.Name())
+		}
+	}
+}
