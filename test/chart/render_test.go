@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/obs"
@@ -37,8 +40,15 @@ func valueSets() map[string][]string {
 		"gateway, a set":      {"kind=DaemonSet", "service.type=NodePort", "autoscaling.enabled=false", "strategy.type=OnDelete"},
 		"gateway, no Service": {"service.type=None", "podDisruptionBudget.minAvailable=1", "serviceAccount.create=false"},
 		"gateway, networks":   {"networkGateway=net1", "revision=canary", "env.A=b", "service.externalTrafficPolicy=Local"},
-		"base":                nil,
-		"cni":                 nil,
+		"gateway, everything": {
+			"name=edge", "podAnnotations.a=b", "service.clusterIP=10.96.0.9", "service.selectorLabels.color=blue", "service.externalTrafficPolicy=Local",
+			"service.healthCheckNodePort=30098", "service.externalIPs={192.0.2.1}", "env.N=1", "envVarFrom[0].name=NODE",
+			"envVarFrom[0].valueFrom.fieldRef.fieldPath=spec.nodeName", "readinessProbe.tcpSocket.port=80", "lifecycle.preStop.sleep.seconds=5",
+			"initContainers[0].name=first", "initContainers[0].image=busybox", "additionalContainers[0].name=beside", "additionalContainers[0].image=busybox",
+			"dnsPolicy=None", "dnsConfig.nameservers={192.0.2.53}", "volumes[0].name=v", "volumeMounts[0].name=v", "volumeMounts[0].mountPath=/v",
+		},
+		"base": nil,
+		"cni":  nil,
 		"cni, everything": {
 			"hub=registry.test/mesh", "tag=v1", "pullPolicy=Always", "logging.level=default:debug", "cniConfFileName=10-net.conflist", "chained=false",
 			"excludeNamespaces={a,b}", "env.A=b", "podLabels.c=d", "podAnnotations.e=f", "nodeSelector.disk=fast", "global.imagePullSecrets={pull}",
@@ -160,6 +170,29 @@ func TestChartsAreOfThisRelease(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestGatewayVariables holds that env, of which YAML could take a name for a boolean, and envVarFrom are variables of the proxy.
+func TestGatewayVariables(t *testing.T) {
+	h := newHelm(t, "")
+	for _, o := range objects(t, h.run(t, append([]string{"template", "x", chart("gateway")}, arguments(valueSets()["gateway, everything"])...)...)) {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &d, true); err != nil {
+			t.Fatal(err)
+		}
+		want := []corev1.EnvVar{
+			{Name: "N", Value: "1"},
+			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
+		}
+		if diff := cmp.Diff(want, d.Spec.Template.Spec.Containers[0].Env); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		return
+	}
+	t.Error("there is no Deployment")
 }
 
 func unstructuredOf(o map[string]any) *unstructured.Unstructured {
