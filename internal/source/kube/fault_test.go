@@ -222,6 +222,33 @@ func TestAPIServerThatIsAway(t *testing.T) {
 	}
 }
 
+// TestAPIServerThatHangsUp shows that one that takes questions and answers none is seen at once: client-go asks again by itself, ten times
+// if it is let, and an API server that hangs takes 10 s for each.
+func TestAPIServerThatHangsUp(t *testing.T) {
+	t.Parallel()
+	c := shared.Start(t)
+	ns := c.Namespace(t, "hangs", nil)
+	f := front.New(t, c.Config())
+	r := read(t, Options{
+		Client: newClient(t, f.Config()), Kinds: []api.Kind{api.Service}, Namespaces: []string{ns}, Grace: time.Millisecond,
+		Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
+	})
+	r.awaitSynced()
+	before := f.Count("services", "")
+	f.Set(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	f.Cut()
+	r.await("that an error is known", func() bool {
+		return slices.ContainsFunc(r.source.Health(), func(h Health) bool { return h.Err != nil })
+	})
+	if asked := f.Count("services", "") - before; asked > 3 {
+		t.Errorf("it was asked %d times before it was seen that it does not answer", asked)
+	}
+	f.Set(nil)
+	r.await("that it is read again", func() bool {
+		return !slices.ContainsFunc(r.source.Health(), func(h Health) bool { return h.Err != nil })
+	})
+}
+
 // TestRightsThatAreLost takes the right to read one kind away from a control plane, and gives it back.
 func TestRightsThatAreLost(t *testing.T) {
 	t.Parallel()

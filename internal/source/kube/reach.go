@@ -47,7 +47,7 @@ func (r *reach) builtIn(k api.KindInfo, namespace, name string) (cache.ListerWat
 	default:
 		return nil, fmt.Errorf("kind %s: there is no client for group %q", k.Kind, k.Group)
 	}
-	return cache.NewFilteredListWatchFromClient(c, k.Plural, namespace, only(name)), nil
+	return asking(name, func() *rest.Request { return c.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.Plural) }, nil), nil
 }
 
 // custom asks for any kind in one of its versions, in JSON.
@@ -57,17 +57,32 @@ func (r *reach) custom(group, version, plural, namespace, name string) cache.Lis
 		path = append(path, "namespaces", namespace)
 	}
 	path = append(path, plural)
+	return asking(name, func() *rest.Request { return r.raw.Get().AbsPath(path...) }, func() runtime.Object { return &rawList{} })
+}
+
+// retries is how often client-go itself asks again, of which we hear nothing. Its ten times, at 10 s each until a connection is given
+// up, would have an API server that hangs look well for minutes. One lets it wait as long as a busy API server says.
+const retries = 1
+
+// asking makes the lists and watches of what get asks for. The lists are read into what list gives, or, if it is nil, are what the
+// client knows them as.
+func asking(name string, get func() *rest.Request, list func() runtime.Object) *cache.ListWatch {
+	request := func(o metav1.ListOptions) *rest.Request {
+		only(name)(&o)
+		return get().VersionedParams(&o, metav1.ParameterCodec).MaxRetries(retries)
+	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list := &rawList{}
-			only(name)(&o)
-			err := r.raw.Get().AbsPath(path...).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
-			return list, err
+			result := request(o).Do(ctx)
+			if list == nil {
+				return result.Get()
+			}
+			into := list()
+			return into, result.Into(into)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
-			only(name)(&o)
-			return r.raw.Get().AbsPath(path...).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+			return request(o).Watch(ctx)
 		},
 	}
 }
