@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -44,6 +45,7 @@ func TestReplicasAgree(t *testing.T) {
 // TestAQuarrelIsSlow runs two control planes of one revision with different roots. They cannot both be right, but they must not
 // keep the API server busy.
 func TestAQuarrelIsSlow(t *testing.T) {
+	long.Test(t)
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "quarrel", nil)
 	f.injection(t, ns, ns, "/inject")

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	meshnames "github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )

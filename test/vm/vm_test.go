@@ -135,31 +135,34 @@ func story(t *testing.T, newPlane func(*testing.T, *netns.Network) *plane) {
 	vm.ill.Store(false)
 	serving.Eventually(t, patience, "it is called again", func() error { return shop.call(vmsAddress, vmsHost, 200, "machine called") })
 
-	t.Log("The control plane is restarted.")
-	load := startLoad(func() error {
-		return errors.Join(shop.call(vmsAddress, vmsHost, 200, ofShop), vm.call(shopAddress, shopHost, 200, ofMachine))
+	t.Run("restarts", func(t *testing.T) {
+		long.Test(t)
+		t.Log("The control plane is restarted.")
+		load := startLoad(func() error {
+			return errors.Join(shop.call(vmsAddress, vmsHost, 200, ofShop), vm.call(shopAddress, shopHost, 200, ofMachine))
+		})
+		p.stop()
+		p.start()
+		for _, m := range []*machine{shop, vm} {
+			serving.Eventually(t, patience, "it is connected", func() error { return m.connected(2) })
+		}
+		if made, failed, first := load(); failed > 0 || made < 10 {
+			t.Errorf("of %d rounds %d failed: %v", made, failed, first)
+		}
+
+		t.Log("The machine is rebooted when its token is long gone.")
+		if err := os.Remove(filepath.Join(vm.dir, "var/run/secrets/tokens/istio-token")); err != nil {
+			t.Fatal(err)
+		}
+		vm.stop()
+		vm.start()
+		serving.Eventually(t, patience, "the machine is called", func() error { return shop.call(vmsAddress, vmsHost, 200, ofShop) })
+		serving.Eventually(t, patience, "the machine calls", func() error { return vm.call(shopAddress, shopHost, 200, ofMachine) })
+
+		t.Log("It is switched off.")
+		vm.stop()
+		serving.Eventually(t, patience, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "no healthy upstream") })
 	})
-	p.stop()
-	p.start()
-	for _, m := range []*machine{shop, vm} {
-		serving.Eventually(t, patience, "it is connected", func() error { return m.connected(2) })
-	}
-	if made, failed, first := load(); failed > 0 || made < 10 {
-		t.Errorf("of %d rounds %d failed: %v", made, failed, first)
-	}
-
-	t.Log("The machine is rebooted when its token is long gone.")
-	if err := os.Remove(filepath.Join(vm.dir, "var/run/secrets/tokens/istio-token")); err != nil {
-		t.Fatal(err)
-	}
-	vm.stop()
-	vm.start()
-	serving.Eventually(t, patience, "the machine is called", func() error { return shop.call(vmsAddress, vmsHost, 200, ofShop) })
-	serving.Eventually(t, patience, "the machine calls", func() error { return vm.call(shopAddress, shopHost, 200, ofMachine) })
-
-	t.Log("It is switched off.")
-	vm.stop()
-	serving.Eventually(t, patience, "it is called no more", func() error { return shop.call(vmsAddress, vmsHost, 503, "no healthy upstream") })
 }
 
 // outsider calls from a node that has no part in the mesh.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/test/bench/report"
 	"github.com/meshpilot/meshpilot/test/bench/scenario"
@@ -40,7 +41,7 @@ func TestSmallFleet(t *testing.T) {
 	const proxies = 6
 	quick := []string{"endpoint", "route", "destinationrule", "newservice", "goneservice", "metadata", "restart", "endpoint again", "verify"}
 	binary := plane(t)
-	for _, delta := range []bool{true, false} {
+	for _, delta := range []bool{true, false}[:long.Rounds(1, 2)] {
 		r, err := scenario.Run(context.Background(), scenario.Options{
 			Plane: binary, Dir: t.TempDir(), Source: scenario.FileSource, Delta: delta, FilePerObject: delta, Proxies: proxies,
 			Only: quick, Repeat: 1, Settle: 50 * time.Millisecond, Patience: 20 * time.Second, Progress: io.Discard,
