@@ -24,7 +24,23 @@ type Authority struct {
 
 // Sign has a request signed, for a certificate of that lifetime. It gives the chain, the leaf first and the root last. The
 // addresses are tried in turn.
+//
+// A certificate of before may be of an authority or a trust domain that is not known any more, and then none is better: the token
+// alone says who asks.
 func (a Authority) Sign(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
+	chain, err := a.sign(ctx, request, lifetime)
+	if err == nil || a.Target.Certificate == "" || a.Target.Token == "" || ctx.Err() != nil {
+		return chain, err
+	}
+	a.Target.Certificate, a.Target.Key = "", ""
+	chain, again := a.sign(ctx, request, lifetime)
+	if again != nil {
+		return nil, errors.Join(err, fmt.Errorf("without a certificate: %w", again))
+	}
+	return chain, nil
+}
+
+func (a Authority) sign(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
 	var errs []error
 	for _, address := range a.Target.Addresses {
 		chain, err := a.signAt(ctx, address, request, lifetime)

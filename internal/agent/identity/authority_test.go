@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
 	"github.com/meshpilot/meshpilot/internal/testkit/authority"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
@@ -80,5 +83,52 @@ func TestAuthority(t *testing.T) {
 	a.Target.Token, a.Target.Addresses = tokenPath, a.Target.Addresses[1:]
 	if _, err := a.Sign(t.Context(), csr, time.Hour); err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
 		t.Errorf("a huge token: %v", err)
+	}
+}
+
+// TestCertificatesOfBefore: who has a certificate of an authority that is not the mesh's any more gets a new one by the token.
+func TestCertificatesOfBefore(t *testing.T) {
+	root, dir := pki.Authority("root"), t.TempDir()
+	old := pki.Authority("before").Issue(&x509.Certificate{})
+	file := func(name string) string { return filepath.Join(dir, name) }
+	if err := old.WriteFiles(file("cert"), file("key")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"roots": root.CertificatePEM(), "token": []byte("one")} {
+		if err := os.WriteFile(file(name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := root.Issue(&x509.Certificate{DNSNames: []string{"localhost"}}).TLS()
+	refused := status.Error(codes.Unauthenticated, "nobody knows this certificate")
+	ca := authority.Start(t, l, &server, authority.Answer{Root: root, Refuse: func(c authority.Call) error {
+		if c.Peer != nil {
+			return refused
+		}
+		return nil
+	}})
+	a := Authority{Target: controlplane.Target{
+		Addresses: []string{l.Addr().String()}, ServerName: "localhost", Roots: file("roots"), Certificate: file("cert"), Key: file("key"), Token: file("token"),
+	}}
+	csr, err := request(pki.NewKey(), Name("cluster.local", "ns", "sa"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chain, err := a.Sign(t.Context(), csr, time.Hour); err != nil || len(chain) != 2 {
+		t.Fatalf("%q, %v", chain, err)
+	}
+	if calls := ca.Await(t, 2); calls[0].Peer == nil || calls[1].Peer != nil || calls[1].Metadata.Get("authorization")[0] != "Bearer one" {
+		t.Errorf("calls %+v; want one with the certificate, and one with the token alone", calls)
+	}
+	a.Target.Token = ""
+	if _, err := a.Sign(t.Context(), csr, time.Hour); err == nil || !strings.Contains(err.Error(), "nobody knows this certificate") {
+		t.Errorf("without a token: %v", err)
+	}
+	if n := len(ca.Await(t, 3)); n != 3 {
+		t.Errorf("%d calls; there is nothing else to try without a token", n)
 	}
 }

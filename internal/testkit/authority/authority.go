@@ -47,6 +47,8 @@ type Answer struct {
 	Lifetime time.Duration
 	// Error refuses everything.
 	Error error
+	// Refuse refuses a call, if it gives an error.
+	Refuse func(Call) error
 	// Chain replaces the answer, if it is not nil.
 	Chain func(leaf, root string) []string
 }
@@ -128,6 +130,11 @@ func (a *Authority) CreateCertificate(ctx context.Context, in *securityv1.IstioC
 	answer := a.note(call)
 	if answer.Error != nil {
 		return nil, answer.Error
+	}
+	if answer.Refuse != nil {
+		if err := answer.Refuse(call); err != nil {
+			return nil, err
+		}
 	}
 	lifetime := answer.Lifetime
 	if lifetime == 0 {
