@@ -2,7 +2,8 @@ package agent
 
 import (
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -10,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/relay"
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // ownTypes are what the agent asks the control plane for itself.
@@ -36,12 +38,33 @@ func (a *agent) useSettings(body []byte) error {
 
 // trust takes the authorities that the mesh trusts besides the one that signs.
 func (a *agent) trust(config *meshconfig.ProxyConfig) error {
-	text, err := secret.Join([]byte(strings.Join(config.GetCaCertificatesPem(), "\n")))
+	anchors := make([]mesh.TrustAnchor, len(config.GetCaCertificatesPem()))
+	texts := make([][]byte, len(anchors))
+	for i, text := range config.GetCaCertificatesPem() {
+		anchors[i] = mesh.ParseTrustAnchor(text)
+		texts[i] = []byte(anchors[i].PEM)
+	}
+	all, err := secret.Join(texts...)
 	if err != nil {
 		return fmt.Errorf("ProxyConfig.caCertificatesPem: %w", err)
 	}
 	if a.renewer != nil {
-		a.renewer.Trust(text)
+		a.renewer.Trust(all, byDomain(anchors)...)
 	}
 	return nil
+}
+
+// byDomain gives the certificates by the trust domains that they vouch for; none if that is not said of any.
+func byDomain(anchors []mesh.TrustAnchor) []secret.Domain {
+	texts := map[string][]byte{}
+	for _, a := range anchors {
+		for _, d := range a.Domains {
+			texts[d] = append(append(texts[d], a.PEM...), '\n')
+		}
+	}
+	list := make([]secret.Domain, 0, len(texts))
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		list = append(list, secret.Domain{Name: name, Roots: texts[name]})
+	}
+	return list
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
@@ -13,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/agent/status"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
@@ -70,5 +72,14 @@ func TestHasIdentity(t *testing.T) {
 		if got := HasIdentity(config, env); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestByDomain: certificates are kept by the trust domains that are named with them.
+func TestByDomain(t *testing.T) {
+	got := byDomain([]mesh.TrustAnchor{{Domains: []string{"b", "a"}, PEM: "1"}, {PEM: "2"}, {Domains: []string{"a"}, PEM: "3"}})
+	want := []secret.Domain{{Name: "a", Roots: []byte("1\n3\n")}, {Name: "b", Roots: []byte("1\n")}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

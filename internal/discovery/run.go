@@ -74,6 +74,7 @@ type server struct {
 	exporter    *export.Exporter  // nil if services are not exported
 	workloads   *workloads
 	issuers     *issuers
+	bundles     *bundles
 
 	authority    *authority
 	webhooks     *webhooks // nil without an API server or certificate
@@ -158,13 +159,16 @@ func (s *server) makeWriters() (err error) {
 	if s.issuers, err = s.newIssuers(); err != nil {
 		return err
 	}
+	if s.bundles, err = newBundles(s.options.Issuers, s.logs.Scope("security")); err != nil {
+		return err
+	}
 	s.workloads = s.newWorkloads()
 	return nil
 }
 
 // otherFeeds gives the feeds of the parts: all but those of settings, config and services (sources).
 func (s *server) otherFeeds() []ingest.Feed {
-	list := []ingest.Feed{s.roots, s.issuers}
+	list := []ingest.Feed{s.roots, s.issuers, s.bundles}
 	if s.client != nil {
 		list = append(list, s.credentials, s.credentials.remote, s.pullSecrets)
 	}
@@ -287,6 +291,7 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.lookAtExports(delta)
 	s.settingsNews.published(next.Settings)
 	s.issuers.published(next, delta)
+	s.bundles.published(next, delta)
 	if s.credentials != nil {
 		s.credentials.published()
 		s.pullSecrets.hold.Close() // the first is that of the start

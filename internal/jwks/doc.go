@@ -8,6 +8,8 @@
 // is fetched that no rule asks for, and what nobody asks for any more is forgotten. What users may read of a failure says of which
 // sort it is, and not what some address answered.
 //
+// The same is done for other documents of keys: trust bundles (Options.Read).
+//
 // Start with [Source] in source.go; fetch.go gets the keys of one place, fault.go names what goes wrong. Package keyset reads them.
 // [Memory] in memory.go has them outlive the process, keeper.go writes it.
 // [Hold] in hold.go has rules wait until it is known what keys they have.

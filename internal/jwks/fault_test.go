@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/fetch"
+	"github.com/meshpilot/meshpilot/internal/jwks/keyset"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -47,7 +48,7 @@ func TestFaults(t *testing.T) {
 		{"another protocol", "file:///etc/passwd", refused, true},
 	} {
 		client := fetch.NewClient(fetch.Options{Timeout: 5 * time.Second, Loopback: tt.loopback})
-		r := reader{client: client}
+		r := reader{client: client, text: keyset.Published}
 		keys, err := r.read(t.Context(), mesh.KeySource{URI: tt.url})
 		if got := fault(err); err == nil || keys != "" || got != tt.want {
 			t.Errorf("%s: %q (%v); want %q", tt.name, got, err, tt.want)

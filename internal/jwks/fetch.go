@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/jwks/keyset"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -20,6 +19,7 @@ const discoveryPath = "/.well-known/openid-configuration"
 // reader reads the keys of one place.
 type reader struct {
 	client *http.Client
+	text   func(document []byte) (string, error)
 	found  string // where the discovery document said that the keys are
 }
 
@@ -38,7 +38,7 @@ func (r *reader) read(ctx context.Context, place mesh.KeySource) (string, error)
 	document, err := r.get(ctx, uri)
 	if err == nil {
 		var keys string
-		if keys, err = keyset.Published(document); err == nil {
+		if keys, err = r.text(document); err == nil {
 			return keys, nil
 		}
 		err = content{err}

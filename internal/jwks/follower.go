@@ -80,7 +80,7 @@ func (f *followers) take(r result) mesh.Batch {
 		return nil
 	}
 	if r.set.Text != r.of.set.Text {
-		f.o.Log.Info("keys of a token issuer", "from", r.of.place.String(), "rotated", r.of.set.Text != "")
+		f.o.Log.Info("fetched: "+f.o.Of, "from", r.of.place.String(), "rotated", r.of.set.Text != "")
 	}
 	r.of.set = r.set
 	return mesh.Batch{{Source: f.Name(), KeySet: &r.set}}
@@ -116,7 +116,7 @@ func gone(from string, place mesh.KeySource) mesh.Event {
 
 // run fetches again and again until the context ends.
 func (s *Source) run(ctx context.Context, f *follower) {
-	at := reader{client: s.o.Client}
+	at := reader{client: s.o.Client, text: s.o.Read}
 	known, failures := mesh.KeySet{Source: f.place, Text: f.before}, 0
 	told := make(chan struct{})
 	late := time.AfterFunc(firstWord, func() {
@@ -141,7 +141,7 @@ func (s *Source) run(ctx context.Context, f *follower) {
 				level = slog.LevelWarn
 			}
 			known.Fault = fault(err)
-			s.o.Log.Log(ctx, level, "the keys of a token issuer could not be fetched", "from", f.place.String(), "failures", failures, "inUse", known.Text != "", "err", err)
+			s.o.Log.Log(ctx, level, "could not be fetched: "+s.o.Of, "from", f.place.String(), "failures", failures, "inUse", known.Text != "", "err", err)
 		}
 		s.send(ctx, result{f, known, got})
 		select {

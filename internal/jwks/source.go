@@ -1,6 +1,7 @@
 package jwks
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/jwks/keyset"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/source"
 )
@@ -24,6 +26,10 @@ type Options struct {
 	Log    *slog.Logger
 	// Memory, if set, has the keys from before, for places that cannot be reached when this begins.
 	Memory Memory
+	// Read, if set, makes the text of what an address publishes, where that is not keys that tokens are signed with; Of says what it is, in
+	// log lines and for the name of the source.
+	Read func(document []byte) (string, error)
+	Of   string
 	// Fetched, if set, is told of each attempt.
 	Fetched func(err error)
 }
@@ -78,6 +84,10 @@ func New(o Options) *Source {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Of = cmp.Or(o.Of, "keys of token issuers")
+	if o.Read == nil {
+		o.Read = keyset.Published
+	}
 	if o.Fetched == nil {
 		o.Fetched = func(error) {}
 	}
@@ -88,7 +98,7 @@ func New(o Options) *Source {
 }
 
 // Name tells it from other sources.
-func (s *Source) Name() string { return "keys of token issuers" }
+func (s *Source) Name() string { return s.o.Of }
 
 // Set replaces the places that are asked for. For each it says how long an attempt may take; 0: as long as usual.
 func (s *Source) Set(wants map[mesh.KeySource]time.Duration) {

@@ -78,7 +78,7 @@ func allowed() map[string][]string {
 			"internal/translate/authorization"),
 		"internal/translate/nametable":   translateRoom(),
 		"internal/translate/patch":       translateRoom(),
-		"internal/translate/proxyconfig": translateRoom(),
+		"internal/translate/proxyconfig": translateRoom("internal/spiffe"),
 		"internal/translate/secret":      translateRoom(),
 		"internal/translate": translateRoom(
 			"internal/translate/cluster", "internal/translate/endpoint", "internal/translate/listener", "internal/translate/route",

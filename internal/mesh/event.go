@@ -49,6 +49,9 @@ type Settings struct {
 	Roots []string
 	// RootsComing says that there is such an authority, and that its roots are not known yet.
 	RootsComing bool
+	// Bundles are the authorities' certificates, in PEM, of the trust bundles that MeshConfig names (caCertificates.spiffeBundleUrl), by
+	// address: as they were got last, "" if they never were. Of those that are not there it is not known yet.
+	Bundles map[string]string
 }
 
 // Problems replaces all that is known to be wrong about one origin (a file, or one object): an empty List mends it.

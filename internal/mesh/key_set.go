@@ -1,5 +1,7 @@
 package mesh
 
+import "net/url"
+
 // KeySource says where an issuer of tokens publishes its keys (security.istio.io, JWTRule). Exactly one field is set.
 type KeySource struct {
 	// URI is that of the keys (jwksUri).
@@ -8,8 +10,11 @@ type KeySource struct {
 	Issuer string
 }
 
-// String is for people.
+// String is for people. A password in the address is not.
 func (s KeySource) String() string {
+	if u, err := url.Parse(s.URI); err == nil && u.User != nil {
+		return u.Redacted()
+	}
 	if s.URI != "" {
 		return s.URI
 	}

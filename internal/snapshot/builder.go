@@ -156,8 +156,12 @@ func (e *edit) setSettings(s *mesh.Settings) {
 	if s.Roots != nil {
 		next.Roots, next.RootsComing = s.Roots, false
 	}
+	if s.Bundles != nil {
+		next.Bundles = s.Bundles
+	}
 	if proto.Equal(next.Mesh, e.Builder.settings.Mesh) && proto.Equal(next.Networks, e.Builder.settings.Networks) &&
-		slices.Equal(next.Roots, e.Builder.settings.Roots) && next.RootsComing == e.Builder.settings.RootsComing {
+		slices.Equal(next.Roots, e.Builder.settings.Roots) && next.RootsComing == e.Builder.settings.RootsComing &&
+		maps.Equal(next.Bundles, e.Builder.settings.Bundles) {
 		return
 	}
 	e.Builder.settings = next

@@ -26,6 +26,8 @@ type Settings struct {
 	Roots []string
 	// RootsComing says that there is an authority whose roots are not known yet.
 	RootsComing bool
+	// Bundles are the certificates of the trust bundles that Mesh names, as in mesh.Settings.
+	Bundles map[string]string
 
 	// others are the Settings of proxies that have some of their own, by what With was given.
 	others *sync.Map
@@ -83,7 +85,7 @@ func (s *Settings) With(own string) *Settings {
 	if r, ok := s.others.Load(own); ok {
 		return r.(*Settings) //nolint:forcetypeassert // nothing else is put there
 	}
-	r := &Settings{Networks: s.Networks, Domain: s.Domain, Cluster: s.Cluster, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features, Roots: s.Roots, RootsComing: s.RootsComing}
+	r := &Settings{Networks: s.Networks, Domain: s.Domain, Cluster: s.Cluster, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features, Roots: s.Roots, RootsComing: s.RootsComing, Bundles: s.Bundles}
 	r.Mesh = proto.CloneOf(s.Mesh)
 	config := new(meshconfig.ProxyConfig)
 	if r.Mesh.DefaultConfig == nil {
@@ -110,7 +112,7 @@ func (s *Settings) TrustDomains() []string {
 }
 
 func resolveSettings(s mesh.Settings, o Options) *Settings {
-	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Cluster: o.Cluster, Features: o.Features, Roots: s.Roots, RootsComing: s.RootsComing, others: new(sync.Map)}
+	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Cluster: o.Cluster, Features: o.Features, Roots: s.Roots, RootsComing: s.RootsComing, Bundles: s.Bundles, others: new(sync.Map)}
 	if r.Mesh == nil {
 		r.Mesh = mesh.DefaultMeshConfig()
 	}

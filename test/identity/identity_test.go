@@ -13,6 +13,7 @@ func TestIdentity(t *testing.T) {
 		{"who calls is known by name", byName},
 		{"what clients offer says what comes", offers},
 		{"strangers are refused under STRICT", strangers},
+		{"an authority vouches for its own trust domain", partners},
 		{"a policy holds at once and cuts nobody off", policies},
 		{"roots rotate, and the authority is away", rotation},
 	} {

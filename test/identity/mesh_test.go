@@ -28,6 +28,7 @@ const (
 	serverAddress, spyAddress = "10.96.1.1", "10.96.1.2" // of the services
 	podAddress                = "10.66.1.30"             // the server's own
 	toldPort                  = "8090"
+	settingsFile              = "mesh.yaml" // MeshConfig
 	// lifetime is that of workloads' certificates. They are renewed when reserve of it is left.
 	lifetime, reserve = 30 * time.Second, 0.8
 	// effectTime bounds how long anything may take to show.
@@ -40,12 +41,14 @@ type world struct {
 	dir string
 	// signing is what the authority signs with at first, below root.
 	root, signing *pki.Pair
+	// web is the authority of servers that are no part of the mesh.
+	web *pki.Pair
 }
 
 func startWorld(t *testing.T) *world {
 	t.Helper()
 	netns.Require(t)
-	w := &world{dir: t.TempDir(), root: pki.Authority("A")}
+	w := &world{dir: t.TempDir(), root: pki.Authority("A"), web: pki.Authority("web")}
 	w.signing = intermediate(w.root)
 	bin, proxy := *programs, envoy.Require(t)
 	if bin == "" {
@@ -59,11 +62,17 @@ func startWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.putAuthority(t, w.signing, w.root)
+	w.settle(t, "{}\n")
+	if err := os.WriteFile(filepath.Join(w.dir, "web.pem"), w.web.CertificatePEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	pods, services := read(t, "pods.yaml"), read(t, "services.yaml")
 	w.Mesh = meshtest.Start(t, mesh.Options{
 		Binaries: bin, Envoy: proxy, Dir: w.dir, Progress: t.Logf,
-		Manifests: fstest.MapFS{"pods.yaml": {Data: pods}, "services.yaml": {Data: services}},
-		AgentEnv:  []string{fmt.Sprint("SECRET_TTL=", lifetime), fmt.Sprint("SECRET_GRACE_PERIOD_RATIO=", reserve)},
+		Manifests:        fstest.MapFS{"pods.yaml": {Data: pods}, "services.yaml": {Data: services}},
+		ControlPlaneArgs: []string{"--meshConfig", filepath.Join(w.dir, settingsFile)},
+		ControlPlaneEnv:  []string{"SSL_CERT_FILE=" + filepath.Join(w.dir, "web.pem")},
+		AgentEnv:         []string{fmt.Sprint("SECRET_TTL=", lifetime), fmt.Sprint("SECRET_GRACE_PERIOD_RATIO=", reserve)},
 	})
 	w.serve(t)
 	return w

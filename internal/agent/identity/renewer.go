@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,16 +58,18 @@ type Renewer struct {
 
 	mu      sync.Mutex
 	bundle  []byte
+	domains []secret.Domain
 	changed chan struct{} // holds something while there is a new bundle
 }
 
 // NewRenewer makes one.
 func NewRenewer(o Options) *Renewer { return &Renewer{o: o, changed: make(chan struct{}, 1)} }
 
-// Trust sets further authorities, in PEM, that the mesh trusts. They are taken up without a new certificate.
-func (r *Renewer) Trust(bundle []byte) {
+// Trust sets further authorities, in PEM, that the mesh trusts, and which of them vouch for which trust domains; nothing of that: all
+// for all. They are taken up without a new certificate.
+func (r *Renewer) Trust(bundle []byte, domains ...secret.Domain) {
 	r.mu.Lock()
-	r.bundle = bundle
+	r.bundle, r.domains = bundle, domains
 	r.mu.Unlock()
 	select {
 	case r.changed <- struct{}{}:
@@ -73,10 +77,10 @@ func (r *Renewer) Trust(bundle []byte) {
 	}
 }
 
-func (r *Renewer) trusted() []byte {
+func (r *Renewer) trusted() ([]byte, []secret.Domain) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bundle
+	return r.bundle, r.domains
 }
 
 // state is what one Run has.
@@ -210,20 +214,64 @@ func (r *Renewer) publish(s state) {
 	if s.chain == nil {
 		return
 	}
-	roots, err := secret.Join(s.issuer, r.trusted())
+	bundle, domains := r.trusted()
+	roots, err := secret.Join(s.issuer, bundle)
+	if err == nil {
+		domains, err = withIssuer(domains, s.issuer, r.domain(s))
+	}
 	if err != nil {
 		r.o.Log.Error("the mesh's bundle of authorities is not used", "error", err)
-		roots = s.issuer
+		roots, domains = s.issuer, nil
 	}
 	trust, err := secret.Trust(roots)
 	if err != nil {
 		panic("identity: " + err.Error()) // taken has read them
 	}
+	trust.Domains = domains
 	r.o.Store.Set(secret.Roots, trust)
 	r.o.Store.Set(secret.Workload, secret.Secret{Chain: s.chain, Key: s.key, Expires: s.expires})
 	if r.o.Written != nil {
 		r.o.Written(s.chain, s.key, roots)
 	}
+}
+
+// domain is the workload's trust domain, by its certificate.
+func (r *Renewer) domain(s state) string {
+	if u, err := url.Parse(s.name); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return r.o.Name.Host
+}
+
+// withIssuer adds the root that came with the certificate to the domains, if it is not said there whom it vouches for: then it is for the
+// workload's own trust domain.
+func withIssuer(domains []secret.Domain, issuer []byte, own string) ([]secret.Domain, error) {
+	if len(domains) == 0 {
+		return nil, nil
+	}
+	said := make([][]byte, 0, len(domains))
+	for _, d := range domains {
+		said = append(said, d.Roots)
+	}
+	known, err := secret.Join(said...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := secret.Join(known, issuer)
+	if err != nil {
+		return nil, err
+	}
+	rest := bytes.TrimPrefix(all, known)
+	if len(rest) == 0 {
+		return domains, nil
+	}
+	domains = slices.Clone(domains)
+	at, found := slices.BinarySearchFunc(domains, own, func(d secret.Domain, name string) int { return strings.Compare(d.Name, name) })
+	if !found {
+		domains = slices.Insert(domains, at, secret.Domain{Name: own})
+	}
+	domains[at].Roots = slices.Concat(domains[at].Roots, rest)
+	return domains, nil
 }
 
 // untilRenewal is how long a certificate serves before there should be another: what is left of its life, but for the part

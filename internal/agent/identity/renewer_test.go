@@ -10,10 +10,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
@@ -321,4 +324,40 @@ type lines chan<- string
 func (l lines) Write(p []byte) (int, error) {
 	l <- string(p)
 	return len(p), nil
+}
+
+// TestTrustByDomain: who vouches for whom is passed on; the root that came with the certificate vouches for the workload's own trust domain,
+// unless it is said for whom.
+func TestTrustByDomain(t *testing.T) {
+	w := newWorld(t)
+	partner := pki.Authority("partner")
+	w.clock.next(t)
+	roots := w.await(t, secret.Roots, 0)
+	own := w.o.Name.Host
+	for name, test := range map[string]struct{ given, want []secret.Domain }{
+		"the own one is not said": {
+			[]secret.Domain{{Name: "partner.example", Roots: partner.CertificatePEM()}},
+			[]secret.Domain{{Name: own, Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
+		},
+		"it is said": {
+			[]secret.Domain{{Name: "a.example", Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
+			[]secret.Domain{{Name: "a.example", Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
+		},
+		"others of the own domain": {
+			[]secret.Domain{{Name: own, Roots: partner.CertificatePEM()}},
+			[]secret.Domain{{Name: own, Roots: append(partner.CertificatePEM(), w.root.CertificatePEM()...)}},
+		},
+	} {
+		slices.SortFunc(test.given, func(a, b secret.Domain) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(test.want, func(a, b secret.Domain) int { return strings.Compare(a.Name, b.Name) })
+		w.Trust(partner.CertificatePEM(), test.given...)
+		roots = w.await(t, secret.Roots, roots.Version)
+		if diff := cmp.Diff(test.want, roots.Domains); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+	w.Trust(partner.CertificatePEM())
+	if roots = w.await(t, secret.Roots, roots.Version); roots.Domains != nil {
+		t.Errorf("for all: %v", roots.Domains)
+	}
 }

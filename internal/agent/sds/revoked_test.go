@@ -8,8 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +26,49 @@ import (
 // TestEnvoyTurnsTheRevokedAway has a real Envoy take its certificate and the mesh's roots from here, and a caller whose certificate
 // comes to be revoked while they run: by a file that was not there before.
 func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
+	root := pki.Authority("root")
+	p := newPeer(t, root)
+	good, bad := root.Issue(&x509.Certificate{}), root.Issue(&x509.Certificate{})
+	call := p.call
+	for name, pair := range map[string]*pki.Pair{"one": good, "another": bad} {
+		if err := call(pair); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.WriteFile(p.lists, root.Revoke(bad.Certificate.SerialNumber), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := call(bad)
+		if err != nil && strings.Contains(err.Error(), "revoked") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(fmt.Errorf("who was revoked is served: %w", err))
+		}
+	}
+	if err := call(good); err != nil {
+		t.Errorf("who was not revoked: %v", err)
+	}
+}
+
+// peer is a real Envoy that has its certificate and the mesh's roots from here.
+type peer struct {
+	store   *secret.Store
+	lists   string // the file of lists of revoked certificates
+	address string
+	root    *pki.Pair
+}
+
+// newPeer starts one whose certificate is signed by a root, which is all that it trusts at first.
+func newPeer(t *testing.T, root *pki.Pair) *peer {
+	t.Helper()
 	envoy.Require(t)
-	dir, root := t.TempDir(), pki.Authority("root")
-	store := secret.NewStore()
-	list, path := filepath.Join(dir, "ca-crl.pem"), filepath.Join(dir, "socket")
-	files := &secret.Files{Store: store, Revoked: []string{list}, Log: slog.New(slog.DiscardHandler), Failed: func() { t.Error("a list is not used") }}
-	s := New(Options{Store: store, Want: func(context.Context, string) bool { return false }, Log: slog.New(slog.DiscardHandler)})
+	dir := t.TempDir()
+	p := &peer{store: secret.NewStore(), lists: filepath.Join(dir, "ca-crl.pem"), address: serving.FreeAddress(t), root: root}
+	path := filepath.Join(dir, "socket")
+	files := &secret.Files{Store: p.store, Revoked: []string{p.lists}, Log: slog.New(slog.DiscardHandler), Failed: func() { t.Error("a list is not used") }}
+	s := New(Options{Store: p.store, Want: func(context.Context, string) bool { return false }, Log: slog.New(slog.DiscardHandler)})
 	l, err := socket.Listen(path, socket.Ours)
 	if err != nil {
 		t.Fatal(err)
@@ -51,47 +90,69 @@ func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust, err := secret.Trust(root.CertificatePEM())
+	p.store.Set(secret.Workload, chain)
+	p.trust(t, root.CertificatePEM())
+	_, port, _ := strings.Cut(p.address, ":")
+	envoy.Start(t, envoy.Options{Bootstrap: []byte(strings.NewReplacer("$PORT", port, "$SOCKET", path).Replace(peerBootstrap)), Ready: envoy.Listening("tcp", p.address)})
+	return p
+}
+
+func (p *peer) trust(t *testing.T, roots []byte, domains ...secret.Domain) {
+	t.Helper()
+	trust, err := secret.Trust(roots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store.Set(secret.Workload, chain)
-	store.Set(secret.Roots, trust)
+	trust.Domains = domains
+	p.store.Set(secret.Roots, trust)
+}
 
-	address := serving.FreeAddress(t)
-	_, port, _ := strings.Cut(address, ":")
-	envoy.Start(t, envoy.Options{Bootstrap: []byte(strings.NewReplacer("$PORT", port, "$SOCKET", path).Replace(peerBootstrap)), Ready: envoy.Listening("tcp", address)})
-	good, bad := root.Issue(&x509.Certificate{}), root.Issue(&x509.Certificate{})
-	call := func(as *pki.Pair) error {
-		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: root.Pool(), ServerName: "localhost", Certificates: []tls.Certificate{as.TLS()}}}
-		r, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + address)
-		if err != nil {
-			return err
-		}
-		defer r.Body.Close()
-		_, err = io.ReadAll(r.Body)
+// call gives what becomes of a call with a certificate.
+func (p *peer) call(as *pki.Pair) error {
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: p.root.Pool(), ServerName: "localhost", Certificates: []tls.Certificate{as.TLS()}}}
+	r, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + p.address)
+	if err != nil {
 		return err
 	}
-	for name, pair := range map[string]*pki.Pair{"one": good, "another": bad} {
-		if err := call(pair); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+	defer r.Body.Close()
+	_, err = io.ReadAll(r.Body)
+	return err
+}
+
+// TestEnvoyKnowsAuthoritiesByTrustDomain: an authority vouches for identities of its trust domains, and for no others'; what it revoked
+// is turned away there too.
+func TestEnvoyKnowsAuthoritiesByTrustDomain(t *testing.T) {
+	own, partner := pki.Authority("own"), pki.Authority("partner")
+	p := newPeer(t, own)
+	of := func(root *pki.Pair, domain string) *pki.Pair {
+		return root.Issue(&x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: domain, Path: "/ns/a/sa/b"}}})
 	}
-	if err := os.WriteFile(list, root.Revoke(bad.Certificate.SerialNumber), 0o600); err != nil {
+	fromPartner, bad := of(partner, "partner.example"), of(partner, "partner.example")
+	expect := func(when string, as *pki.Pair, want bool) {
+		t.Helper()
+		serving.Eventually(t, patience, when, func() error {
+			if err := p.call(as); (err == nil) != want {
+				return fmt.Errorf("answered %v: %w", err == nil, err)
+			}
+			return nil
+		})
+	}
+	both := slices.Concat(own.CertificatePEM(), partner.CertificatePEM())
+	p.trust(t, both)
+	expect("both authorities for all", of(partner, "own.example"), true)
+	p.trust(t, both, secret.Domain{Name: "own.example", Roots: own.CertificatePEM()}, secret.Domain{Name: "partner.example", Roots: partner.CertificatePEM()})
+	expect("an authority for another's trust domain", of(partner, "own.example"), false)
+	expect("an authority for its own", fromPartner, true)
+	expect("the mesh's own", of(own, "own.example"), true)
+	expect("the mesh's own for another's", of(own, "partner.example"), false)
+	expect("a trust domain of nobody", of(own, "third.example"), false)
+	expect("another one of the partner", bad, true)
+	if err := os.WriteFile(p.lists, slices.Concat(own.Revoke(), partner.Revoke(bad.Certificate.SerialNumber)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := call(bad)
-		if err != nil && strings.Contains(err.Error(), "revoked") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(fmt.Errorf("who was revoked is served: %w", err))
-		}
-	}
-	if err := call(good); err != nil {
-		t.Errorf("who was not revoked: %v", err)
-	}
+	expect("who was revoked", bad, false)
+	expect("who was not", fromPartner, true)
+	expect("and not in the mesh", of(own, "own.example"), true)
 }
 
 const peerBootstrap = `

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,12 +20,22 @@ type Secret struct {
 	Chain, Key []byte
 	Roots      []byte
 	Revoked    []byte
+	// Domains are which of the roots vouch for which trust domains, sorted by name; none: all for all. Of other trust domains nobody is
+	// believed then.
+	Domains []Domain
 	// Expires is when the first certificate of the chain, or of the roots, does; zero where there is none.
 	Expires time.Time
 }
 
+// Domain is the roots of a trust domain, in PEM.
+type Domain struct {
+	Name  string
+	Roots []byte
+}
+
 func (s Secret) equal(o Secret) bool {
-	return bytes.Equal(s.Chain, o.Chain) && bytes.Equal(s.Key, o.Key) && bytes.Equal(s.Roots, o.Roots) && bytes.Equal(s.Revoked, o.Revoked)
+	return bytes.Equal(s.Chain, o.Chain) && bytes.Equal(s.Key, o.Key) && bytes.Equal(s.Roots, o.Roots) && bytes.Equal(s.Revoked, o.Revoked) &&
+		slices.EqualFunc(s.Domains, o.Domains, func(a, b Domain) bool { return a.Name == b.Name && bytes.Equal(a.Roots, b.Roots) })
 }
 
 // Versioned is a Secret and which one it is: a later one of the same name has a higher version.

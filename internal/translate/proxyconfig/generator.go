@@ -35,10 +35,10 @@ func Scope(k view.Key) view.Key {
 // All gives the ProxyConfig, always one. istiod answers only where ISTIO_MULTIROOT_MESH is set; an agent asks only where
 // PROXY_CONFIG_XDS_AGENT is, and what asks is answered here.
 //
-// While the roots of our own authority are not known, as when a control plane starts, there is none: an agent that was told less than
-// it knows would stop to trust what others still have, or have just got.
+// While the roots of our own authority, or a trust bundle, are not known, as when a control plane starts, there is none: an agent that
+// was told less than it knows would stop to trust what others still have, or have just got.
 func (g *Generator) All(v *view.View) []*resource.Resource {
-	if v.Settings.RootsComing {
+	if v.Settings.RootsComing || slices.ContainsFunc(Addresses(v.Settings.Mesh), func(a string) bool { _, known := v.Settings.Bundles[a]; return !known }) {
 		return nil
 	}
 	return []*resource.Resource{g.configs.Do(v.Settings, encoded)}
@@ -51,14 +51,7 @@ func Touched(_ *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool { return
 func (g *Generator) Computed() uint64 { return g.configs.Computed() }
 
 func encoded(s *snapshot.Settings) *resource.Resource {
-	pem, _ := anchors(s.Mesh)
-	for _, root := range s.Roots { // of our own authority, so good ones
-		found, _ := certificates([]byte(root))
-		pem = append(pem, found...)
-	}
-	slices.Sort(pem)
-	pem = slices.Compact(pem)
-	r, err := resource.Encode(Name, api.ProxyConfigType, &meshconfig.ProxyConfig{CaCertificatesPem: pem})
+	r, err := resource.Encode(Name, api.ProxyConfigType, &meshconfig.ProxyConfig{CaCertificatesPem: texts(s)})
 	if err != nil {
 		panic(fmt.Sprintf("proxy config: %v", err)) // messages of our own making always encode
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
@@ -107,7 +108,9 @@ func TestProblems(t *testing.T) {
 	m := trusting(certificate("a", true), "nothing", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
 		"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", leaf)
 	m.CaCertificates = append(m.CaCertificates, &meshconfig.MeshConfig_CertificateData{
-		CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{SpiffeBundleUrl: "https://example.com/bundle"},
+		CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{SpiffeBundleUrl: "http://example.com/bundle"},
+	}, &meshconfig.MeshConfig_CertificateData{
+		TrustDomains: []string{"A b"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: certificate("x", true)},
 	})
 	m.DefaultConfig = &meshconfig.ProxyConfig{CaCertificatesPem: []string{leaf}}
 	var got []string
@@ -120,7 +123,8 @@ func TestProblems(t *testing.T) {
 		"error caCertificates[2].pem: has a PRIVATE KEY where a certificate belongs; it is not used",
 		"error caCertificates[3].pem: is not a certificate, and is not used",
 		`error caCertificates[4].pem: the certificate of "CN=leaf" is not that of an authority, and is not used`,
-		"warning caCertificates[5].spiffeBundleUrl: trust bundles are not fetched yet",
+		"error caCertificates[5].spiffeBundleUrl: must be an address of https",
+		`error caCertificates[6].trustDomains: "A b"`,
 		`error defaultConfig.caCertificatesPem[0]: the certificate of "CN=leaf" is not that of an authority, and is not used`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -142,5 +146,74 @@ func TestRootsThatAreComing(t *testing.T) {
 	m.Send(mesh.Event{Settings: &mesh.Settings{Roots: []string{certificate("a", true)}}})
 	if n := proxies(); n != 1 {
 		t.Errorf("with its roots there are %d ProxyConfigs", n)
+	}
+}
+
+// TestTrustDomains: as soon as one certificate is for some trust domains only, it is said of each whom it is for; a certificate of two entries
+// is for those of both.
+func TestTrustDomains(t *testing.T) {
+	own, partner, anybody := certificate("own", true), certificate("partner", true), certificate("anybody", true)
+	m := trusting(partner, anybody)
+	m.TrustDomainAliases = []string{"old.local"}
+	settings := func(m *meshconfig.MeshConfig) map[string]string {
+		s := &snapshot.Settings{Mesh: m, TrustDomain: "cluster.local", Roots: []string{own}}
+		found := map[string]string{}
+		for _, text := range texts(s) {
+			a := mesh.ParseTrustAnchor(text)
+			found[map[string]string{own: "own", partner: "partner", anybody: "anybody"}[a.PEM]] = strings.Join(a.Domains, " ")
+		}
+		return found
+	}
+	if diff := cmp.Diff(map[string]string{"own": "", "partner": "", "anybody": ""}, settings(m)); diff != "" {
+		t.Errorf("for all: -want +got:\n%s", diff)
+	}
+	m.CaCertificates[0].TrustDomains = []string{"partner.example", "cluster.partner"}
+	m.CaCertificates = append(m.CaCertificates, &meshconfig.MeshConfig_CertificateData{
+		TrustDomains: []string{"cluster.partner", "third.example"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: partner},
+	}, &meshconfig.MeshConfig_CertificateData{
+		TrustDomains: []string{"not one\n"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: certificate("nobody", true)},
+	})
+	want := map[string]string{
+		"own": "cluster.local old.local", "partner": "cluster.partner partner.example third.example",
+		"anybody": "cluster.local cluster.partner old.local partner.example third.example",
+	}
+	if diff := cmp.Diff(want, settings(m)); diff != "" {
+		t.Errorf("for some: -want +got:\n%s", diff)
+	}
+}
+
+// TestTrustBundles: nothing is said before all bundles are known; one that never was there has nobody.
+func TestTrustBundles(t *testing.T) {
+	const address, other = "https://a.example/bundle", "https://b.example/bundle"
+	a := certificate("a", true)
+	m := &meshconfig.MeshConfig{CaCertificates: []*meshconfig.MeshConfig_CertificateData{
+		{CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{SpiffeBundleUrl: address}},
+		{CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{SpiffeBundleUrl: other}},
+	}}
+	if diff := cmp.Diff([]string{address, other}, Addresses(m)); diff != "" {
+		t.Errorf("addresses: -want +got:\n%s", diff)
+	}
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world, g := fixture.New(t, nil, text), NewGenerator()
+	for _, step := range []struct {
+		known map[string]string
+		want  string // "none" for no ProxyConfig at all
+	}{
+		{nil, "none"},
+		{map[string]string{address: a}, "none"},
+		{map[string]string{address: a, other: ""}, a},
+		{map[string]string{address: "", other: ""}, ""},
+	} {
+		world.Send(mesh.Event{Settings: &mesh.Settings{Bundles: step.known}})
+		got := "none"
+		for _, r := range g.All(world.View(fixture.Proxy(t, nil))) {
+			got = strings.Join(golden.Decode(t, r).(*meshconfig.ProxyConfig).CaCertificatesPem, "") //nolint:forcetypeassert // it is one
+		}
+		if got != step.want {
+			t.Errorf("%v: trusts %q, want %q", step.known, got, step.want)
+		}
 	}
 }

@@ -32,8 +32,8 @@ type Options struct {
 	Hosts map[string]netip.Addr
 	// Replicas is how many control planes there are, to which the pods are dealt out in turn; 0 is 1.
 	Replicas int
-	// ControlPlaneArgs are more flags of pilot-discovery.
-	ControlPlaneArgs []string
+	// ControlPlaneArgs are more flags of pilot-discovery, ControlPlaneEnv more variables, "NAME=value".
+	ControlPlaneArgs, ControlPlaneEnv []string
 	// AgentEnv is more variables for every agent, "NAME=value".
 	AgentEnv []string
 	// Progress is told what happens, if not nil.
@@ -151,6 +151,7 @@ func (m *Mesh) startControlPlanes(ctx context.Context, opts Options, configDir s
 			return err
 		}
 		c.command.Args = append(c.command.Args, opts.ControlPlaneArgs...)
+		c.command.Env = append(c.command.Env, opts.ControlPlaneEnv...)
 		if i == 0 {
 			m.ControlPlane = c
 		} else {
