@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
+
+	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
 // Options say where Leases are and who wants them.
@@ -61,8 +61,9 @@ func New(o Options) *Elections {
 // ends when the leadership does, and must return soon after. One that returns before has done its part: it is not called again
 // while this replica stays the leader. The error is one of the options.
 func (e *Elections) Run(ctx context.Context, task string, do func(context.Context)) error {
+	lease := &reached{Interface: e.lock(task), log: e.options.Log.With("task", task)}
 	for ctx.Err() == nil {
-		t := &term{e: e, task: task, do: do}
+		t := &term{lease: lease, e: e, task: task, do: do}
 		if err := t.run(ctx); err != nil {
 			return fmt.Errorf("elect a leader for %q: %w", task, err)
 		}
@@ -72,9 +73,10 @@ func (e *Elections) Run(ctx context.Context, task string, do func(context.Contex
 
 // term is one time of waiting for the leadership, having it, and losing it.
 type term struct {
-	e    *Elections
-	task string
-	do   func(context.Context)
+	lease *reached
+	e     *Elections
+	task  string
+	do    func(context.Context)
 
 	working sync.WaitGroup
 	mu      sync.Mutex
@@ -86,12 +88,11 @@ type term struct {
 func (t *term) run(ctx context.Context) error {
 	o := t.e.options
 	log := o.Log.With("task", t.task)
-	electing, withdraw := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.FromSlogHandler(quiet{log.Handler()})))
+	electing, withdraw := context.WithCancel(kube.Quietly(context.WithoutCancel(ctx), log))
 	defer withdraw()
-	lock := t.e.lock(t.task)
 	// The library would release the Lease (ReleaseOnCancel) before it tells the work to end.
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: t.task,
+		Lock: t.lease, Name: t.task,
 		LeaseDuration: o.LeaseDuration, RenewDeadline: o.LeaseDuration / 2, RetryPeriod: o.LeaseDuration / 4,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) { t.work(ctx, leading, log) },
@@ -115,7 +116,7 @@ func (t *term) run(ctx context.Context) error {
 	t.mu.Unlock()
 	t.working.Wait()
 	if elector.IsLeader() {
-		release(electing, lock, log)
+		release(electing, t.lease, log)
 	}
 	return nil
 }
@@ -162,23 +163,3 @@ func (t *term) work(ctx, leading context.Context, log *slog.Logger) {
 	}()
 	t.do(working)
 }
-
-// quiet keeps what the library has to say for people who ask for details.
-type quiet struct{ slog.Handler }
-
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn {
-		r.Level = slog.LevelDebug
-	}
-	if !q.Enabled(ctx, r.Level) {
-		return nil
-	}
-	return q.Handler.Handle(ctx, r)
-}
-
-func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
-	return q.Handler.Enabled(ctx, min(l, slog.LevelDebug)) || l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
-}
-
-func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
-func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -109,12 +110,18 @@ func TestLeaderThatCannotRenewStops(t *testing.T) {
 	c := shared.Start(t)
 	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
 	var s stage
-	goes(t, newElections(t, client, namespace, "pilot-0"), Status, s.do)
+	var log serving.Log
+	e := newElections(t, client, namespace, "pilot-0")
+	e.options.Log = slog.New(slog.NewTextHandler(&log, nil))
+	goes(t, e, Status, s.do)
 	serving.Until(t, 20*time.Second, "one leads", func() bool { return s.doing.Load() == 1 })
 	c.PauseAPIServer()
 	serving.Until(t, 20*time.Second, "it leads no more", func() bool { return s.doing.Load() == 0 })
 	c.ResumeAPIServer()
 	serving.Until(t, 20*time.Second, "it leads again", func() bool { return s.doing.Load() == 1 && s.times.Load() == 2 })
+	if text := log.String(); strings.Count(text, "cannot be reached") != 1 || strings.Count(text, "reached again") != 1 || strings.Contains(text, "level=ERROR") {
+		t.Errorf("an outage is to be told once, and its end; the log is\n%s", text)
+	}
 }
 
 // F15: nothing stays of a leadership that was lost.
