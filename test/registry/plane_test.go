@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/plane"
@@ -85,6 +87,17 @@ func addresses(x *sidecar.Proxy, cluster string, want ...string) func() error {
 	return func() error {
 		if diff := cmp.Diff(want, x.Addresses(cluster)); diff != "" {
 			return fmt.Errorf("endpoints of %s (-want +got):\n%s", cluster, diff)
+		}
+		return nil
+	}
+}
+
+// leads checks that a sidecar has a route to a cluster.
+func leads(x *sidecar.Proxy, routes, cluster string) func() error {
+	return func() error {
+		r := new(routev3.RouteConfiguration)
+		if x.Read(api.RouteType, routes, r); !strings.Contains(r.String(), cluster) {
+			return fmt.Errorf("no route of %s leads to %s: %v", routes, cluster, r)
 		}
 		return nil
 	}

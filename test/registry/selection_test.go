@@ -196,7 +196,7 @@ func TestRulesOnTheWire(t *testing.T) {
 	p := launch(t, "{}")
 	p.apply(`{apiVersion: v1, kind: Service, metadata: {name: web, namespace: $NS}, spec: {ports: [{name: http, port: 80}]}}`)
 	x := p.connect("client", p.namespace, "10.9.0.1")
-	p.Eventually("routes", has(x, api.RouteType, "80", true))
+	p.Eventually("its route", leads(x, "80", p.outbound(80, "web")))
 	rule := func(name, host, more, timeout string) string {
 		return fmt.Sprintf(`{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: %s, namespace: $NS, %s}, spec: {hosts: ["%s"], http: [{timeout: %s, route: [{destination: {host: web}}]}]}}`, name, more, host, timeout)
 	}

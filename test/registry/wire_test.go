@@ -67,7 +67,7 @@ func TestChangesOnTheWire(t *testing.T) {
 	p.apply(slice("manual-1", "manual", "8080", "10.3.0.1"))
 	x := p.connect("client", p.namespace, "10.9.0.1")
 	p.Eventually("a service without a selector", addresses(x, p.outbound(80, "manual"), "10.3.0.1"))
-	p.Eventually("routes", has(x, api.RouteType, "80", true))
+	p.Eventually("its route", leads(x, "80", p.outbound(80, "manual")))
 
 	pod := func(name, ip, ready string) {
 		t.Helper()

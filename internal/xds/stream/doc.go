@@ -65,7 +65,8 @@
 // A cluster that is gone lingers at the client until ECDS, LDS and RDS of the same World, or a later one, are acknowledged.
 // Till then its endpoints are frozen as they are, for a cluster that nobody has any more is generated with no endpoints at
 // all. If it comes back in time it was never gone. While a listener or route stands refused, clusters linger: the client
-// uses the older one. In SotW what lingers is sent along with the full state.
+// uses the older one. In SotW what lingers is sent along with the full state. A client that names its clusters (gRPC) keeps those
+// that it still names for two Overdue events more: it uses new routes a moment after it has acknowledged them.
 //
 // # What waits for clusters (arrival.go)
 //

@@ -17,9 +17,15 @@ type lingering struct {
 	age  int    // of the youngest, in Overdue events (EDS: of a client that starts up, see startUp)
 }
 
-// unasked is for how many Overdue events a client that came with state is given to ask for the types that refer to
-// clusters, before clusters are taken from it.
-const unasked = 2
+const (
+	// unasked is for how many Overdue events a client that came with state is given to ask for the types that refer to
+	// clusters, before clusters are taken from it.
+	unasked = 2
+	// inUse is for how many Overdue events a client that names its clusters may go on to, before those that are gone are taken from it.
+	// gRPC acknowledges routes before it uses them; calls that are on their way still want the clusters of the older ones. When those are
+	// over it stops asking.
+	inUse = 2
+)
 
 // linger holds back the removals of a draft. A resource that comes back in time was never gone.
 func (m *Machine) linger(s *subscription, d *draft) {
@@ -64,6 +70,9 @@ func (d *draft) leaveOut(name string) {
 // was brought up to the round in which it went, or a later one, and acknowledged.
 func (m *Machine) releasable(s *subscription) bool {
 	if len(s.gone) == 0 {
+		return false
+	}
+	if !s.wildcard && s.age < inUse && slices.ContainsFunc(s.names, func(name string) bool { _, gone := s.gone[name]; return gone }) {
 		return false
 	}
 	for i, t := range m.subs {
@@ -147,7 +156,7 @@ func (m *Machine) age() {
 			}
 		}
 		if len(s.gone) > 0 {
-			s.age = min(s.age+1, unasked)
+			s.age = min(s.age+1, max(unasked, inUse))
 		}
 	}
 	if !m.writing {
