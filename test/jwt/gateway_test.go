@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/edge"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -232,6 +233,7 @@ func (s *shop) counters(t *testing.T, names ...string) map[string]int {
 
 // TestKeysOverTime: what becomes of calls when keys are not there, come, rotate, and cannot be fetched any more.
 func TestKeysOverTime(t *testing.T) {
+	long.Test(t)
 	s := openShop(t)
 	a := newIssuer(t, "a.example.com", "one")
 	good := a.token(nil)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
 )
 
@@ -50,6 +51,7 @@ func sameKind(t *testing.T, from, to *cluster.Cluster, name string) {
 // cluster's Services and of ServiceEntries, and not of Services of other clusters. Nothing is written about them to the objects
 // of their names in the config cluster. They go with their cluster, and are not read where that is switched off.
 func TestRemoteWorkloadEntries(t *testing.T) {
+	long.Test(t)
 	c1, c2 := shared.Start(t), other.Start(t)
 	one, two := site{t, "one", c1.Client(t)}, site{t, "two", c2.Client(t)}
 	system, shop := c1.Namespace(t, "istio-system-", nil), c1.Namespace(t, "shop-", nil)

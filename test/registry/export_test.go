@@ -121,6 +121,7 @@ func newExporting(t *testing.T) exporting {
 // TestExports: every Service of the mesh that is not cluster-local is exported by one of the replicas, once the kind is installed; what
 // users export is left as it is, and what they take back is not exported again.
 func TestExports(t *testing.T) {
+	long.Test(t)
 	x := newExporting(t)
 	c := x.cluster
 	elsewhere := c.Namespace(t, "elsewhere", nil)

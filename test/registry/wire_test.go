@@ -111,6 +111,9 @@ func TestChangesOnTheWire(t *testing.T) {
 		}, addresses(x, manual, "10.3.0.3"), []string{"EDS " + manual}},
 		{"the Service of that slice", p.apply1(`{apiVersion: v1, kind: Service, metadata: {name: unborn, namespace: $NS}, spec: {ports: [{name: http, port: 80}]}}`),
 			addresses(x, p.outbound(80, "unborn"), "10.3.4.1"), []string{"CDS " + p.outbound(80, "unborn"), "EDS " + p.outbound(80, "unborn"), "RDS 80"}},
+		// What a sidecar asks for twice, as it may of a new cluster, it is sent twice: that comes before this.
+		{"endpoints of that Service", p.apply1(slice("unborn-1", "unborn", "8080", "10.3.4.2")), addresses(x, p.outbound(80, "unborn"), "10.3.4.2"),
+			[]string{"EDS " + p.outbound(80, "unborn")}},
 		{"a Service goes", func() { p.removeService("unborn") }, has(x, api.ClusterType, p.outbound(80, "unborn"), false),
 			[]string{"CDS -" + p.outbound(80, "unborn"), "RDS 80"}},
 	})

@@ -42,6 +42,7 @@ func (l *lab) told(u *unstructured.Unstructured) []string {
 }
 
 func TestAddressesOfServiceEntries(t *testing.T) {
+	long.Test(t)
 	l := newLab(t)
 	a := l.replica("pilot-a", nil)
 	l.replica("pilot-b", nil)

@@ -397,6 +397,7 @@ func TestSuddenEmptyWorld(t *testing.T) {
 
 // TestDefinitionsComeAndGo installs, removes and reinstalls a custom kind.
 func TestDefinitionsComeAndGo(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	c := shared.Start(t)
 	ns := c.Namespace(t, "kind", nil)

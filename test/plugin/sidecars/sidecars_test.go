@@ -8,11 +8,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/wasm"
 )
 
 // TestSidecars plays all scenes in one mesh, each of which leaves it as it was.
 func TestSidecars(t *testing.T) {
+	long.Test(t)
 	w := startWorld(t)
 	w.eventually(t, "without plugins", http.StatusOK)
 	for _, scene := range []struct {
