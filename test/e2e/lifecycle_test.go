@@ -150,8 +150,14 @@ func ruled(t *testing.T, m *mesh.Mesh, spec string) {
 func TestApplicationIsKilled(t *testing.T) {
 	long.Test(t)
 	m := bookinfoMesh(t)
-	// Some versions of reviews ask ratings, and so have requests in hand for a second.
-	ruled(t, m, `{hosts: [ratings], http: [{fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}}, route: [{destination: {host: ratings}}]}]}`)
+	// Some versions of reviews ask ratings, and so have requests in hand for a second. They get no fewer for that.
+	ruled(t, m, `{hosts: [ratings], http: [{fault: {delay: {fixedDelay: 1s, percentage: {value: 100}}}, route: [{destination: {host: ratings}}]}]}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: in-turn}
+spec: {host: reviews, trafficPolicy: {loadBalancer: {simple: ROUND_ROBIN}}}
+`)
 	caller := mesh.NewCaller(m.Workload("client").Node)
 	defer caller.Close()
 	serving.Eventually(t, settleTime, "reviews waits for ratings", func() error {
