@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,10 +27,22 @@ type step struct {
 	sent   []string
 }
 
+// rest is after what time without news a sidecar that has just connected has everything.
+const rest = 500 * time.Millisecond
+
 // follow makes the changes one after the other, and checks what they cost on the wire. What comes late counts for the next one.
 func (p *controlPlane) follow(x *sidecar.Proxy, steps []step) {
 	p.Helper()
-	x.Sent()
+	last := time.Now()
+	p.Eventually("nothing more comes", func() error {
+		if len(x.Sent()) > 0 {
+			last = time.Now()
+		}
+		if quiet := time.Since(last); quiet < rest {
+			return fmt.Errorf("quiet for %v", quiet)
+		}
+		return nil
+	})
 	for _, s := range steps {
 		s.change()
 		var sent []string
