@@ -8,13 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/explain"
-	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
 	"github.com/meshpilot/meshpilot/internal/testkit/golden"
+	"github.com/meshpilot/meshpilot/internal/testkit/sent"
 	"github.com/meshpilot/meshpilot/internal/translate"
-	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // TestExplain shows what is told of calls. A line of "calls" is "DIRECTION ADDRESS WHAT", where WHAT is "METHOD URL [NAME=VALUE …]",
@@ -23,7 +21,7 @@ func TestExplain(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
 		m := fixture.OfCase(t, c)
 		v := m.View(fixture.Proxy(t, c.Input("proxy.yaml")))
-		r := resources(v)
+		r := sent.Explained(translate.NewTable(translate.Options{}), v)
 		r.Object = m.Snapshot().Config
 		var out bytes.Buffer
 		for line := range strings.Lines(string(c.Input("calls"))) {
@@ -39,31 +37,6 @@ func TestExplain(t *testing.T) {
 		}
 		c.Compare(t, "paths", out.Bytes())
 	})
-}
-
-func resources(v *view.View) *explain.Resources {
-	table := translate.NewTable(translate.Options{})
-	all := func(typeURL string) (list []*resource.Resource) {
-		for _, g := range table.Generators {
-			if g.TypeURL == typeURL && g.All != nil {
-				list = append(list, g.All(v)...)
-			}
-		}
-		return list
-	}
-	return &explain.Resources{
-		Listeners: all(api.ListenerType), Clusters: all(api.ClusterType),
-		Named: func(typeURL, name string) *resource.Resource {
-			for _, g := range table.Generators {
-				if g.TypeURL == typeURL && g.Named != nil {
-					if r := g.Named(v, name); r != nil {
-						return r
-					}
-				}
-			}
-			return nil
-		},
-	}
 }
 
 func callOf(t *testing.T, line string) explain.Call {

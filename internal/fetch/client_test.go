@@ -181,7 +181,7 @@ func TestFailuresLeaveNothingOpen(t *testing.T) {
 	files := func() int {
 		list, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
-			t.Skip("only where there is /proc: ", err)
+			t.Fatal(err)
 		}
 		return len(list)
 	}

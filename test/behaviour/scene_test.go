@@ -8,10 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/explain"
 	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/sent"
 	"github.com/meshpilot/meshpilot/internal/translate"
-	"github.com/meshpilot/meshpilot/internal/view"
 	"github.com/meshpilot/meshpilot/test/behaviour/table"
 )
 
@@ -32,7 +31,7 @@ func newScene(t *testing.T) *scene {
 	generators, objects := translate.NewTable(translate.Options{}), objectsOf(t, cases)
 	for _, c := range cases.Callers {
 		if !c.Bare {
-			r := resourcesOf(generators, m.View(proxyOf(t, c)))
+			r := sent.Explained(generators, m.View(proxyOf(t, c)))
 			r.Object = func(k config.Key) *config.Config { return objects[k] }
 			s.resources[c.Name] = r
 		}
@@ -67,31 +66,6 @@ func proxyOf(t *testing.T, c *table.Caller) *mesh.Proxy {
 	}
 	return fixture.Proxy(t, fmt.Appendf(nil, "{type: %s, name: %s, namespace: %s, addresses: [%s], labels: {%s}, locality: %q, identity: true}",
 		kind, c.Name, c.Namespace, c.Address, strings.Join(labels, ", "), strings.ReplaceAll(c.Labels["istio-locality"], ".", "/")))
-}
-
-// resourcesOf gives what the generators make for a View.
-func resourcesOf(generators *translate.Table, v *view.View) *explain.Resources {
-	all := func(typeURL string) (list []*resource.Resource) {
-		for _, g := range generators.Generators {
-			if g.TypeURL == typeURL && g.All != nil {
-				list = append(list, g.All(v)...)
-			}
-		}
-		return list
-	}
-	return &explain.Resources{
-		Listeners: all(listenerType), Clusters: all(clusterType),
-		Named: func(typeURL, name string) *resource.Resource {
-			for _, g := range generators.Generators {
-				if g.TypeURL == typeURL && g.Named != nil {
-					if r := g.Named(v, name); r != nil {
-						return r
-					}
-				}
-			}
-			return nil
-		},
-	}
 }
 
 // explain says where a case's call goes.

@@ -54,11 +54,17 @@ type sessions struct {
 	ports map[string]int // of the backends
 }
 
-func startSessions(t *testing.T, env ...string) *sessions {
+// threeBackends starts a gateway, to which nothing leads yet, and three backends.
+func threeBackends(t *testing.T, env []string) *sessions {
 	s := &sessions{T: t, edge: edge.Start(t, edge.Options{Env: env}), port: serving.FreePort(t), ports: map[string]int{}}
 	for _, name := range []string{"a", "b", "c"} {
 		s.ports[name] = httpBackend(t, name)
 	}
+	return s
+}
+
+func startSessions(t *testing.T, env ...string) *sessions {
+	s := threeBackends(t, env)
 	s.serve(nil, "a", "b", "c")
 	edge.Eventually(t, "all answer", func() error {
 		return s.answer(20, "/shop", nil, func(by []string) bool { return len(by) == 3 })

@@ -45,11 +45,7 @@ type unready struct {
 }
 
 func startUnready(t *testing.T, env ...string) unready {
-	u := unready{&sessions{T: t, edge: edge.Start(t, edge.Options{Env: env}), port: serving.FreePort(t), ports: map[string]int{}}}
-	for _, name := range []string{"a", "b", "c"} {
-		u.ports[name] = httpBackend(t, name)
-	}
-	return u
+	return unready{threeBackends(t, env)}
 }
 
 // serve has all backends be endpoints, and these be ready.

@@ -10,13 +10,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/explain"
-	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/sent"
 	"github.com/meshpilot/meshpilot/internal/translate"
-	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // scene is a mesh with calls in it.
@@ -54,7 +52,7 @@ func (s *scene) generate(t testing.TB, accessLog string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := resourcesOf(generators, m.View(fixture.Proxy(t, text)))
+		r := sent.Explained(generators, m.View(fixture.Proxy(t, text)))
 		r.Object = m.Snapshot().Config
 		s.resources[w.Name] = r
 	}
@@ -115,31 +113,6 @@ func (s *scene) pods(t testing.TB) []byte {
 		list = append(list, text)
 	}
 	return bytes.Join(list, []byte("\n---\n"))
-}
-
-// resourcesOf gives what the generators make for a View.
-func resourcesOf(generators *translate.Table, v *view.View) *explain.Resources {
-	all := func(typeURL string) (list []*resource.Resource) {
-		for _, g := range generators.Generators {
-			if g.TypeURL == typeURL && g.All != nil {
-				list = append(list, g.All(v)...)
-			}
-		}
-		return list
-	}
-	return &explain.Resources{
-		Listeners: all(api.ListenerType), Clusters: all(api.ClusterType),
-		Named: func(typeURL, name string) *resource.Resource {
-			for _, g := range generators.Generators {
-				if g.TypeURL == typeURL && g.Named != nil {
-					if r := g.Named(v, name); r != nil {
-						return r
-					}
-				}
-			}
-			return nil
-		},
-	}
 }
 
 // call is a case as package explain has it.
