@@ -58,32 +58,29 @@ func newSandbox(t *testing.T) sandbox {
 	return s
 }
 
+// configure brings loopback up, and eth0 with its addresses.
 func configure(addresses ...string) error {
-	for _, name := range []string{"lo", "eth0"} {
-		link, err := netlink.LinkByName(name)
+	loopback, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	link, err := netlink.LinkByName("eth0")
+	if err != nil {
+		return err
+	}
+	for _, text := range addresses {
+		a, err := netlink.ParseAddr(text)
 		if err != nil {
 			return err
 		}
-		for _, text := range addresses {
-			if name == "lo" {
-				continue
-			}
-			a, err := netlink.ParseAddr(text)
-			if err != nil {
-				return err
-			}
-			if a.IP.To4() == nil {
-				a.Flags = unix.IFA_F_NODAD
-			}
-			if err := netlink.AddrAdd(link, a); err != nil {
-				return err
-			}
+		if a.IP.To4() == nil {
+			a.Flags = unix.IFA_F_NODAD
 		}
-		if err := netlink.LinkSetUp(link); err != nil {
+		if err := netlink.AddrAdd(link, a); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(netlink.LinkSetUp(loopback), netlink.LinkSetUp(link))
 }
 
 func path(network *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), network.Fd()) }

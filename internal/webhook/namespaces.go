@@ -19,8 +19,8 @@ const namespacePatience = 2 * time.Second
 
 // Namespaces watches whom OpenShift has set aside for the pods of each namespace.
 type Namespaces struct {
+	watch
 	client     kubernetes.Interface
-	factory    informers.SharedInformerFactory
 	namespaces cache.SharedIndexInformer
 }
 
@@ -35,15 +35,7 @@ func NewNamespaces(client kubernetes.Interface) *Namespaces {
 			Name: n.Name, ResourceVersion: n.ResourceVersion, Annotations: inject.UserAnnotations(n.Annotations),
 		}}, nil
 	}))
-	return &Namespaces{client: client, factory: factory, namespaces: factory.Core().V1().Namespaces().Informer()}
-}
-
-// Run watches until the context ends.
-func (n *Namespaces) Run(ctx context.Context) error {
-	n.factory.StartWithContext(ctx)
-	<-ctx.Done()
-	n.factory.Shutdown()
-	return nil
+	return &Namespaces{watch: watch{factory}, client: client, namespaces: factory.Core().V1().Namespaces().Informer()}
 }
 
 // Users gives whom the proxies of a namespace run as, zero if nobody says so. A namespace that is newer than the watch is asked for

@@ -1,8 +1,6 @@
 package webhook
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -13,8 +11,8 @@ import (
 
 // Nodes watches which nodes run native sidecars.
 type Nodes struct {
-	factory informers.SharedInformerFactory
-	nodes   cache.SharedIndexInformer
+	watch
+	nodes cache.SharedIndexInformer
 }
 
 // NewNodes makes the watch. It asks the API server nothing.
@@ -29,15 +27,7 @@ func NewNodes(client kubernetes.Interface) *Nodes {
 		small.Status.NodeInfo.KubeletVersion = n.Status.NodeInfo.KubeletVersion
 		return small, nil
 	}))
-	return &Nodes{factory: factory, nodes: factory.Core().V1().Nodes().Informer()}
-}
-
-// Run watches until the context ends.
-func (n *Nodes) Run(ctx context.Context) error {
-	n.factory.StartWithContext(ctx)
-	<-ctx.Done()
-	n.factory.Shutdown()
-	return nil
+	return &Nodes{watch: watch{factory}, nodes: factory.Core().V1().Nodes().Informer()}
 }
 
 // Native says whether a node runs native sidecars; if it is not known, whether all nodes do: a pod may come to any. Without any
