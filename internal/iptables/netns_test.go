@@ -98,9 +98,10 @@ func (s space) do(f func() error) error {
 // output runs a program in the namespace and returns what it prints.
 func (s space) output(t testing.TB, stdin, name string, args ...string) string {
 	t.Helper()
+	path := program(t, name)
 	var out []byte
 	err := s.do(func() error {
-		cmd := exec.Command(program(t, name), args...)
+		cmd := exec.Command(path, args...)
 		cmd.Stdin = strings.NewReader(stdin)
 		var err error
 		if out, err = cmd.Output(); err != nil {

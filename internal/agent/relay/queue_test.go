@@ -36,7 +36,11 @@ func TestBothEndsBlock(t *testing.T) {
 		var wrote [2]atomic.Int64
 		go func() {
 			for i := range messages { // Envoy writes and does not read
-				m := wire(t, ask(f, []string{api.ClusterType, api.EndpointType}[i%2], fmt.Sprint(i), names...))
+				m, err := encoded(ask(f, []string{api.ClusterType, api.EndpointType}[i%2], fmt.Sprint(i), names...))
+				if err != nil {
+					t.Error(err)
+					return
+				}
 				if e.stream.SendMsg(&m) != nil {
 					return
 				}
@@ -45,7 +49,11 @@ func TestBothEndsBlock(t *testing.T) {
 		}()
 		go func() {
 			for i := range messages { // neither does the control plane
-				m := wire(t, say(f, api.ClusterType, fmt.Sprint(i), payload))
+				m, err := encoded(say(f, api.ClusterType, fmt.Sprint(i), payload))
+				if err != nil {
+					t.Error(err)
+					return
+				}
 				if u.stream.SendMsg(&m) != nil {
 					return
 				}

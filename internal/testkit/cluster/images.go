@@ -25,10 +25,15 @@ func (c *Cluster) baseImages(ctx context.Context) (image.Map, error) {
 	for _, match := range []string{"curl", "curl:*"} {
 		images = append(images, image.Image{Match: match, Entrypoint: []string{"curl"}})
 	}
-	for _, tool := range []string{"nsenter", "iptables", "ip6tables"} {
+	return images, missingTools()
+}
+
+// missingTools returns an error that names the first program that a node runs and that this machine does not have.
+func missingTools() error {
+	for _, tool := range []string{"nsenter", "iptables", "ip6tables", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return nil, fmt.Errorf("a node needs %s: %w", tool, err)
+			return fmt.Errorf("a cluster with a node needs %s: %w", tool, err)
 		}
 	}
-	return images, nil
+	return nil
 }

@@ -75,15 +75,19 @@ func (a around) Run() int {
 	return code
 }
 
-// RequireNode skips a test for which there can be no node, saying why. With CI=true in the environment it fails it instead: there
-// a test that did not run must not look like one that passed.
+// RequireNode skips a test if this machine cannot run a node, and names what is missing. With CI=true in the environment it
+// fails the test instead: there a test that did not run must not look like one that passed.
 func RequireNode(t testing.TB) {
 	t.Helper()
+	err := errNotRoot
+	if os.Geteuid() == 0 {
+		err = missingTools()
+	}
 	switch {
-	case os.Geteuid() == 0:
+	case err == nil:
 	case os.Getenv("CI") == "true":
-		t.Fatal(errNotRoot)
+		t.Fatal(err)
 	default:
-		t.Skip(errNotRoot)
+		t.Skip(err)
 	}
 }

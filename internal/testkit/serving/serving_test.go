@@ -26,7 +26,10 @@ func (f *failing) Fatalf(format string, args ...any) {
 	panic(errOver)
 }
 
-// fails gives what a test that fails says, "" if it does not fail.
+// Errorf records what is said and lets the caller go on.
+func (f *failing) Errorf(format string, args ...any) { f.said = fmt.Sprintf(format, args...) }
+
+// fails returns the message of a test that fails, "" if it does not fail.
 func fails(t *testing.T, run func(testing.TB)) string {
 	t.Helper()
 	f := &failing{TB: t}
@@ -81,5 +84,19 @@ func TestPage(t *testing.T) {
 	}
 	if _, err := Page(server.URL + "/busy?a=b"); err == nil || err.Error() != "/busy?a=b: 503 Service Unavailable: the text" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestGroup shows that a part which fails ends alone, fails the test, and that Wait returns.
+func TestGroup(t *testing.T) {
+	others := 0
+	said := fails(t, func(t testing.TB) {
+		g := NewGroup(t)
+		g.Go(func(t testing.TB) { t.Fatalf("part %d", 1); others++ })
+		g.Wait()
+		others += 10
+	})
+	if said != "part 1" || others != 10 {
+		t.Errorf("it says %q, others %d", said, others)
 	}
 }

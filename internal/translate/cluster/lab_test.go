@@ -110,7 +110,7 @@ func (l *lab) get(cluster, host, hash string) answer {
 	l.t.Helper()
 	r, err := http.NewRequest(http.MethodGet, "http://"+strings.TrimPrefix(host+".lab", ".")+"/", http.NoBody)
 	if err != nil {
-		l.t.Fatal(err)
+		return answer{flags: err.Error()}
 	}
 	if host != "" {
 		r.Host = host

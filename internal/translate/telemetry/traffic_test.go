@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -160,7 +159,7 @@ func toApplication(c *clusterv3.Cluster, at string) *clusterv3.Cluster {
 	return c
 }
 
-func (p *pair) get(t *testing.T, path string, headers ...string) {
+func (p *pair) get(t testing.TB, path string, headers ...string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+p.http+path, nil)
 	if err != nil {
@@ -216,9 +215,9 @@ func TestTwoSidecarsTellOfTraffic(t *testing.T) {
 func TestNothingIsMissed(t *testing.T) {
 	p := newPair(t, "")
 	const callers, each = 4, 50
-	var all sync.WaitGroup
+	all := serving.NewGroup(t)
 	for range callers {
-		all.Go(func() {
+		all.Go(func(t testing.TB) {
 			for range each {
 				p.get(t, "/api/1")
 			}

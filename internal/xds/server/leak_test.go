@@ -4,12 +4,12 @@ import (
 	"flag"
 	"os"
 	"runtime"
-	"sync"
 	"testing"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // The full size is -streams 1000 -rounds 50.
@@ -40,9 +40,9 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 	h := serve(t, 200, Options{})
 	node := realNode(0)
 	round := func() {
-		var all sync.WaitGroup
+		all := serving.NewGroup(t)
 		for i := range *leakStreams {
-			all.Go(func() {
+			all.Go(func(t testing.TB) {
 				c := dialRaw(t, h.addr, 1<<20)
 				defer c.Close()
 				switch i % 5 {
