@@ -13,6 +13,10 @@ GOLANGCI := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: prerequisites
+prerequisites: ## install what the tests need beside Go (as root, with apt or dnf), or name it
+	@./hack/prerequisites.sh test
+
 .PHONY: build
 build: ## build all binaries into bin/
 	@mkdir -p $(BIN)
@@ -22,6 +26,7 @@ build: ## build all binaries into bin/
 
 .PHONY: envoy
 envoy: ## fetch Envoy into the user's cache, if it is not there
+	@./hack/prerequisites.sh demo
 	@./hack/envoy.sh >/dev/null
 
 .PHONY: charts
@@ -43,7 +48,7 @@ images: ## build the container images $(HUB)/{pilot,proxyv2,install-cni}:$(TAG) 
 	done
 
 .PHONY: demo
-demo: build envoy ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
+demo: envoy build ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
 	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)
 
 .PHONY: demo-k8s
@@ -65,11 +70,11 @@ programs: ## build what test clusters are made of into the user's cache, if it i
 	@$(GO) run ./test/cluster/cmd/meshcluster build
 
 .PHONY: test
-test: envoy build programs ## run every test (`go test ./...` leaves out those that take a minute)
+test: prerequisites envoy build programs ## run every test (`go test ./...` leaves out those that take a minute)
 	MESHPILOT_LONG=true $(GO) test ./...
 
 .PHONY: race
-race: envoy build programs ## run every test with the race detector
+race: prerequisites envoy build programs ## run every test with the race detector
 	MESHPILOT_LONG=true $(GO) test -race ./...
 
 .PHONY: golden

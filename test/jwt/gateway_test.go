@@ -291,7 +291,8 @@ func TestKeysOverTime(t *testing.T) {
 		third.publish(c.keys())
 		third.thinks.Store(int64(500 * time.Millisecond))
 		forged := "x-third: " + newIssuer(t, c.name, c.kid).token(nil)
-		s.under(t, func() string { return "x-third: " + c.token(nil) }, func() {
+		genuine := "x-third: " + c.token(nil)
+		s.under(t, func() string { return genuine }, func() {
 			s.Write("third.yaml", fmt.Sprintf(thirdText, third.URL))
 			s.eventually(t, "/", "401 Jwt verification fails", forged)
 		})
