@@ -104,10 +104,13 @@ func wake(c chan<- struct{}) {
 func (c *Configurations) loop(ctx context.Context, changed <-chan struct{}, mutating, validating cache.SharedIndexInformer) {
 	retry := firstRetry
 	for {
+		// The configurations are read before the roots. In the other order this replica could see the write of another one
+		// that has newer roots already, and undo it.
+		mutatingNow, validatingNow := list(mutating), list(validating)
 		bundle, other := c.Bundle()
 		var wait <-chan time.Time
 		if len(bundle) > 0 {
-			again, err := c.keep(ctx, bundle, list(mutating), list(validating))
+			again, err := c.keep(ctx, bundle, mutatingNow, validatingNow)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				c.Log.Warn("webhook configurations are not as they should be; trying again", "err", err, "in", retry)
