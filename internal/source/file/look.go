@@ -80,7 +80,7 @@ func (l *loop) reread(list []string) {
 	if len(list) > 0 {
 		l.log.Debug("read configuration files", "directory", l.root, "files", len(list))
 	}
-	for _, r := range read(l.root, list, l.store.manifests) {
+	for _, r := range l.readTogether(list) {
 		if r.unsure && l.unsure[r.rel] < maxUnsure {
 			l.unsure[r.rel]++
 			l.touched[r.rel] = true
