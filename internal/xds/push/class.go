@@ -152,6 +152,7 @@ func (p *Pusher) settle(cl *class) {
 		}
 		shelves[i] = shelf
 	}
+	cl.retainEndpoints(shelves)
 	if slices.Equal(shelves, cl.shelves) || p.lookAhead(cl, shelves) {
 		return
 	}

@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // A change that needs two sides goes to the servers first: while proxies are being told of a change of what they serve, all
 // proxies go on with the outbound configuration that they have, until the servers have acknowledged, or for gateLimit.
-// Endpoints pass, unless they say that servers are to be called in another way (easing.go).
+// Endpoints pass, unless they say that servers are to be called in another way (easing.go), or belong to clusters that are held
+// and will be removed (heldClusters).
 
 const (
 	// gateLimit is how long clients are held back for servers that do not answer.
@@ -64,8 +66,12 @@ func (p *Pusher) shut(calls bool) {
 	p.gate.calls = p.gate.calls || calls
 	p.count.gated.Store(true)
 	for _, pr := range p.producers {
-		if pr.held == nil && pr.gen.waits(p.gate.calls) {
+		switch {
+		case pr.held != nil:
+		case pr.gen.waits(p.gate.calls):
 			pr.held = pr.shelf
+		case pr.gen.TypeURL == api.EndpointType && pr.atGate == nil:
+			pr.atGate = pr.shelf
 		}
 	}
 	p.hasten()
@@ -119,9 +125,49 @@ func (p *Pusher) open(now time.Time) {
 	}
 	p.gate = gate{}
 	for _, pr := range p.producers {
-		pr.held = nil
+		pr.held, pr.atGate, pr.retained = nil, nil, retained{}
 	}
 	for _, cl := range p.classes {
 		p.settle(cl)
 	}
+}
+
+// retained is a Shelf of endpoints in which those of held clusters are as they were, and what it was made of.
+type retained struct{ clusters, endpoints, shelf *stream.Shelf }
+
+// retainEndpoints keeps the endpoints of clusters that the gate still holds and that are to be removed when it opens. The newest
+// configuration has no such cluster, so its endpoints come out empty; but routes still lead to it, and their requests would fail.
+// shelves are in the order of the class's producers, and are changed in place. Pusher.mu is held.
+func (cl *class) retainEndpoints(shelves []*stream.Shelf) {
+	for _, clusters := range cl.producers {
+		if clusters.gen.TypeURL != api.ClusterType || clusters.held == nil || clusters.held == clusters.shelf {
+			continue
+		}
+		for i, endpoints := range cl.producers {
+			if endpoints.gen.TypeURL == api.EndpointType && endpoints.held == nil && endpoints.atGate != nil {
+				shelves[i] = endpoints.retain(clusters)
+			}
+		}
+	}
+}
+
+// retain returns the Shelf of an endpoint producer with the endpoints of the removed clusters as they were when the gate closed. It
+// is made once for all classes that share both producers.
+func (pr *producer) retain(clusters *producer) *stream.Shelf {
+	if pr.retained.clusters == clusters.shelf && pr.retained.endpoints == pr.shelf {
+		return pr.retained.shelf
+	}
+	var before []*resource.Resource
+	held := clusters.held.Set()
+	for _, name := range resource.Compare(held, clusters.shelf.Set()).Removed {
+		if r := pr.atGate.Set().Get(endpointsOf(held.Get(name))); r != nil {
+			before = append(before, r)
+		}
+	}
+	shelf := pr.shelf
+	if set := shelf.Set().With(before, nil); set != shelf.Set() {
+		shelf = stream.NewNamedShelf(set, shelf.Asked())
+	}
+	pr.retained = retained{clusters.shelf, pr.shelf, shelf}
+	return shelf
 }

@@ -50,6 +50,21 @@ func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
 	})
 }
 
+// TestEndpointsOfHeldClustersStay removes a service together with a change of what a server serves. While clusters and routes are
+// held back, callers keep the endpoints of the service, though the newest configuration has none for it.
+func TestEndpointsOfHeldClustersStay(t *testing.T) {
+	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
+		f.mesh.RemoveService("s2")
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "EDS +1 -0") // of s1 alone
+		f.want(server.read(), "EDS +1 -0", "LDS +1 -0", "RDS +1 -0", "CDS +0 -1")
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "RDS +1 -0", "CDS +0 -1")
+	})
+}
+
 func TestServersThatLeaveAreNotWaitedFor(t *testing.T) {
 	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))

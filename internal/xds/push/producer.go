@@ -35,6 +35,9 @@ type producer struct {
 	ancestor *resource.Set
 	// held is what is shown while the gate is closed, of what waits there.
 	held *stream.Shelf
+	// atGate, of endpoints that pass the gate, is the Shelf from when it closed; retained is what is shown meanwhile.
+	atGate   *stream.Shelf
+	retained retained
 }
 
 type producerKey struct {
