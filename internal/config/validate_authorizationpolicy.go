@@ -5,9 +5,15 @@ import (
 	"strings"
 
 	security "istio.io/api/security/v1beta1"
+
+	"istio.io/api/annotation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func (r *report) authorizationPolicy(at path, policy *security.AuthorizationPolicy) {
+	if _, err := DryRun(r.object); err != nil {
+		r.warnf(field.NewPath("metadata", "annotations").Key(annotation.IoIstioDryRun.Name), "%v", err)
+	}
 	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	action := policy.GetAction()
 	custom := action == security.AuthorizationPolicy_CUSTOM

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
+	security "istio.io/api/security/v1beta1"
+
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/config/decode"
@@ -189,4 +191,25 @@ func seedSpecs(f *testing.F, info api.KindInfo) []proto.Message {
 		}
 	}
 	return out
+}
+
+// TestDryRun holds the annotation istio.io/dry-run to the booleans that Istio takes.
+func TestDryRun(t *testing.T) {
+	for text, want := range map[string]bool{"true": true, "True": true, "TRUE": true, "t": true, "1": true, "false": false, "0": false} {
+		c := &config.Config{Meta: config.Meta{Annotations: map[string]string{"istio.io/dry-run": text}}}
+		if tried, err := config.DryRun(c); tried != want || err != nil {
+			t.Errorf("%q: %t, %v", text, tried, err)
+		}
+	}
+	c := &config.Config{Meta: config.Meta{
+		Key:         config.Key{Kind: api.AuthorizationPolicy, Namespace: "default", Name: "p"},
+		Annotations: map[string]string{"istio.io/dry-run": "yes"},
+	}, Spec: &security.AuthorizationPolicy{}}
+	if tried, err := config.DryRun(c); tried || err == nil {
+		t.Errorf("yes: %t, %v", tried, err)
+	}
+	problems := config.Validate(c)
+	if len(problems) != 1 || problems[0].Severity != config.Warning || problems[0].Field != "metadata.annotations[istio.io/dry-run]" {
+		t.Errorf("problems %v", problems)
+	}
 }

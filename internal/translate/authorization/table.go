@@ -8,8 +8,6 @@ import (
 
 	security "istio.io/api/security/v1beta1"
 
-	"istio.io/api/annotation"
-
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -99,8 +97,11 @@ func build(in input) *Authorization {
 	return b.out
 }
 
-// dryRun says that a policy is only tried: what it would decide is counted and logged.
-func dryRun(c *config.Config) bool { return c.Annotations[annotation.IoIstioDryRun.Name] == "true" }
+// dryRun reports whether a policy is only tried. A value that is not a boolean is a Problem of validation.
+func dryRun(c *config.Config) bool {
+	tried, err := config.DryRun(c)
+	return err == nil && tried
+}
 
 func (b *builder) warn(c *config.Config, field, reason string) {
 	b.out.Problems = append(b.out.Problems, config.Problem{Key: c.Key, Field: field, Reason: reason, Severity: config.Warning})

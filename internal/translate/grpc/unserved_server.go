@@ -16,7 +16,7 @@ import (
 // tokens says that a RequestAuthentication would have tokens read.
 func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 	r, p := &report{key: c.Key}, config.Spec[*security.AuthorizationPolicy](c)
-	if c.Annotations[annotation.IoIstioDryRun.Name] == "true" {
+	if tried, err := config.DryRun(c); err == nil && tried {
 		r.add("metadata.annotations["+annotation.IoIstioDryRun.Name+"]", "the policy is not tried: they do not count what it would decide")
 		return r.list
 	}
