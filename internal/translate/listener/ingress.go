@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -71,7 +72,8 @@ func ended(p mesh.Protocol) mesh.Protocol {
 	return mesh.TCP
 }
 
-// bound plans a listener that callers connect to themselves.
+// bound plans a listener that callers connect to themselves. Unless the Sidecar has certificates of its own for it, it takes mutual
+// TLS and plain text as PeerAuthentication says for the port; a connection that no chain takes is refused.
 func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, port inboundPort) {
 	f := familyOf(v.Key)
 	address := f.wildcard[0]
@@ -84,9 +86,19 @@ func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, po
 		From: []config.Key{v.Sidecar.Key},
 	}
 	http, tcp := port.chains(at.address)
+	peers := peersOf(v)
+	mode := peers.modes.At(port.port)
+	if port.tls == nil && mode != security.PeerAuthentication_MutualTLS_DISABLE {
+		s.TLSInspector, s.HTTPInspector = true, http != nil && tcp != nil
+		s.Chains, s.Default = peers.chains(mode, http, tcp), refusal(at.address, at.port)
+		s.Default.Match = Match{}
+		s.From = sortedKeys(append(s.From, peers.modes.From...))
+		p.specs = append(p.specs, s)
+		return
+	}
 	for _, c := range []*Chain{http, tcp} {
 		if c != nil {
-			c.Match.Transport = "" // nobody looks: what does not begin with TLS fails in the handshake
+			c.Match.Transport = "" // no inspector runs: what does not begin with TLS fails in the handshake
 		}
 	}
 	switch {
