@@ -60,14 +60,15 @@ func (r *report) sidecarPort(at path, port *networking.SidecarPort) {
 	}
 }
 
-// ingressEndpoint checks where inbound requests go: a port of this workload, or a socket.
+// ingressEndpoint checks where inbound requests go: a port of this workload, or a socket. ":PORT" is accepted because Istio takes it
+// for no endpoint at all: requests go to the address and port that they came for.
 func (r *report) ingressEndpoint(at path, endpoint string) {
 	if isUnix(endpoint) {
 		r.fault(at, unixFault(endpoint))
 		return
 	}
 	host, port, err := net.SplitHostPort(endpoint)
-	if err != nil || !slices.Contains([]string{"127.0.0.1", "0.0.0.0", "::1", "::"}, host) {
+	if err != nil || !slices.Contains([]string{"", "127.0.0.1", "0.0.0.0", "::1", "::"}, host) {
 		r.errorf(at, "%q must be 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT, [::]:PORT or unix:///path", endpoint)
 		return
 	}

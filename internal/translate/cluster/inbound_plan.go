@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
@@ -71,7 +72,7 @@ func ingress(v *view.View) []InboundInput {
 			continue
 		}
 		in := InboundInput{
-			Number: number, Port: ingressPort(l), Endpoint: l.GetDefaultEndpoint(),
+			Number: number, Port: ingressPort(l), Endpoint: ingressEndpoint(l),
 			Sidecar: v.Sidecar, Settings: v.Settings, Proxy: ProxyOf(v),
 		}
 		if i := slices.IndexFunc(v.Inbound, func(i view.Instance) bool { return i.TargetPort == number }); i >= 0 {
@@ -81,6 +82,15 @@ func ingress(v *view.View) []InboundInput {
 		list = append(list, in)
 	}
 	return list
+}
+
+// ingressEndpoint returns where requests of an ingress listener go; "" for the address and port that they came for. An endpoint
+// without an address (":8080") counts as none, as in Istio.
+func ingressEndpoint(l *networking.IstioIngressListener) string {
+	if strings.HasPrefix(l.GetDefaultEndpoint(), ":") {
+		return ""
+	}
+	return l.GetDefaultEndpoint()
 }
 
 func ingressPort(l *networking.IstioIngressListener) mesh.Port {
