@@ -212,7 +212,8 @@ func TestMonitor(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
 	ill := errors.New("ill")
-	for _, answer := range []error{nil, ill, nil, nil, nil, ill, ill, nil, ill, ill, ill, ill, nil, nil} {
+	// One success does not make it well, two failures do not make it ill: with thresholds of 1 there would be more to tell.
+	for _, answer := range []error{nil, ill, ill, ill, nil, nil, ill, ill, nil, nil, ill, ill, ill, ill, nil, nil} {
 		answers <- answer
 	}
 	answers <- nil // the last one has been told
@@ -225,7 +226,7 @@ func TestMonitor(t *testing.T) {
 	for s := range told {
 		list = append(list, s)
 	}
-	if want := []string{"", "the proxy is not ready: ill", ""}; !cmp.Equal(list, want) {
+	if want := []string{"the proxy is not ready: ill", "", "the proxy is not ready: ill", ""}; !cmp.Equal(list, want) {
 		t.Errorf("told %q, want %q", list, want)
 	}
 }
