@@ -65,7 +65,8 @@ func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
 // UnhonouredMesh gives what of a MeshConfig is not followed, as Warnings without Key and Origin. What is as it is by default
 // was asked for by nobody.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
-	found := slices.Concat(listener.UnhonouredMesh(m), telemetry.UnhonouredMesh(m), proxyconfig.Problems(m))
+	found := slices.Concat(listener.UnhonouredMesh(m), telemetry.UnhonouredMesh(m), proxyconfig.Problems(m),
+		cluster.ZoneProblems("zoneAwareLbSetting", m.GetZoneAwareLbSetting()))
 	for i, source := range m.GetConfigSources() {
 		if len(source.GetSubscribedResources()) > 0 {
 			found = append(found, config.Problem{
@@ -101,8 +102,6 @@ func meshLater(field string) string {
 		return "has no effect: certificates are signed here, or by way of Kubernetes (EXTERNAL_CA)"
 	case "serviceScopeConfigs":
 		return "has no effect: it is for ambient mode, which is not served"
-	case "zoneAwareLbSetting":
-		return cluster.ZonesUnknown
 	default:
 		return ""
 	}

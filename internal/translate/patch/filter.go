@@ -121,6 +121,8 @@ func (r reader) problem(s config.Severity, field, reason string) {
 	r.filter.problems = append(r.filter.problems, config.Problem{Field: r.at + field, Reason: reason, Severity: s})
 }
 
+const noWaypoints = "there are no waypoints, so the patch has no effect"
+
 // read gives the patch; nil if it can never be applied.
 func (r reader) read(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *patch {
 	match := source.GetMatch()
@@ -135,7 +137,10 @@ func (r reader) read(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *pat
 	case p.applyTo == networking.EnvoyFilter_BOOTSTRAP:
 		r.problem(config.Warning, ".applyTo", "the bootstrap is made by pilot-agent and not patched: give the agent an ISTIO_BOOTSTRAP_OVERRIDE file")
 	case p.context == networking.EnvoyFilter_WAYPOINT:
-		r.problem(config.Warning, ".match", "there are no waypoints, so the patch has no effect")
+		r.problem(config.Warning, ".match.context", noWaypoints)
+	}
+	if match.GetWaypoint() != nil {
+		r.problem(config.Warning, ".match.waypoint", noWaypoints)
 	}
 	if !p.removes() && !r.value(p, source.GetPatch()) {
 		return nil
