@@ -120,7 +120,7 @@ func writeCertificates(t *testing.T, dir string) {
 func prepare(ctx context.Context, environ, args []string) (envoy.Command, error) {
 	var command envoy.Command
 	var out bytes.Buffer
-	root := newRoot(Options{Environ: environ, Args: args, Stdout: &out, Stderr: &out}, func(ctx context.Context, o agent.Options) (err error) {
+	root := NewWith(Options{Environ: environ, Args: args, Stdout: &out, Stderr: &out}, func(ctx context.Context, o agent.Options) (err error) {
 		command, err = agent.Prepare(ctx, o)
 		return err
 	})

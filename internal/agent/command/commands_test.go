@@ -30,7 +30,7 @@ func execute(t *testing.T, environ []string, args ...string) (stdout, stderr str
 		}}}
 	}
 	o := Options{Environ: environ, Args: args, Stdout: &out, Stderr: &errs, Extra: extra}
-	root := newRoot(o, func(_ context.Context, o agent.Options) error {
+	root := NewWith(o, func(_ context.Context, o agent.Options) error {
 		_, err := fmt.Fprintln(o.Stdout, "run", o.Node.ID)
 		return err
 	})
@@ -203,7 +203,7 @@ func TestWait(t *testing.T) {
 func TestScopes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
-	root := newRoot(Options{Environ: good(), Stdout: &out, Stderr: &out}, func(_ context.Context, o agent.Options) error {
+	root := NewWith(Options{Environ: good(), Stdout: &out, Stderr: &out}, func(_ context.Context, o agent.Options) error {
 		o.Log.Info("quiet")
 		o.Scope("dns").Debug("heard")
 		o.Scope("sds").Info("quiet")

@@ -28,10 +28,10 @@ type Options struct {
 }
 
 // New makes the command tree.
-func New(o Options) *cobra.Command { return newRoot(o, agent.Run) }
+func New(o Options) *cobra.Command { return NewWith(o, agent.Run) }
 
-// newRoot is New with another way to run an agent.
-func newRoot(o Options, run func(context.Context, agent.Options) error) *cobra.Command {
+// NewWith makes a command tree whose proxy command calls run instead of agent.Run. Tests read the options that it gets.
+func NewWith(o Options, run func(context.Context, agent.Options) error) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "pilot-agent",
 		Short:         "Start and watch the Envoy beside an application",
