@@ -22,7 +22,6 @@ import (
 func rooms() map[string]string {
 	return map[string]string{
 		"agent":     "internal/agent/command/testdata/changes",
-		"behaviour": "test/behaviour/testdata",
 		"cluster":   "internal/translate/cluster/testdata",
 		"endpoint":  "internal/translate/endpoint/testdata",
 		"listener":  "internal/translate/listener/testdata",
@@ -108,8 +107,7 @@ func CaseNames(root string) ([]string, error) {
 func (c *Case) Objects() ([]*config.Config, error) {
 	var all []*config.Config
 	for _, f := range c.archive.Files {
-		if !strings.HasSuffix(f.Name, ".yaml") || strings.HasSuffix(f.Name, "mesh.yaml") || strings.HasSuffix(f.Name, "networks.yaml") ||
-			!bytes.Contains(f.Data, []byte("kind:")) {
+		if !hasObjects(f) {
 			continue
 		}
 		list, err := fixture.Decode(f.Data)
@@ -119,6 +117,17 @@ func (c *Case) Objects() ([]*config.Config, error) {
 		all = append(all, list...)
 	}
 	return all, nil
+}
+
+// hasObjects reports whether a section is a list of objects, rather than settings or output.
+func hasObjects(f txtar.File) bool {
+	return strings.HasSuffix(f.Name, ".yaml") && !strings.HasSuffix(f.Name, "mesh.yaml") && !strings.HasSuffix(f.Name, "networks.yaml") &&
+		(bytes.Contains(f.Data, []byte("kind:")) || bytes.Contains(f.Data, []byte(`"kind":`)))
+}
+
+// isMeshConfig reports whether the section of that name is a MeshConfig.
+func isMeshConfig(name string) bool {
+	return strings.HasSuffix(name, "mesh.yaml") || name == "etc/istio/config/mesh"
 }
 
 // Messages gives what of a subject is in a case, without defaults.
@@ -159,7 +168,7 @@ func (c *Case) settings(s Subject) ([]proto.Message, error) {
 }
 
 func settingsIn(subject string, f txtar.File) [][]byte {
-	ofMesh := strings.HasSuffix(f.Name, "mesh.yaml") || f.Name == "etc/istio/config/mesh"
+	ofMesh := isMeshConfig(f.Name)
 	switch subject {
 	case "MeshNetworks":
 		if strings.HasSuffix(f.Name, "networks.yaml") {

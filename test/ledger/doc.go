@@ -1,16 +1,23 @@
-// Package ledger keeps account of the API: what becomes of every field of the objects and settings that users write.
+// Package ledger accounts for the API: it states for every field of the objects and settings that users write what becomes
+// of it.
 //
-// In: the descriptors of istio.io/api, the lines that people keep in lines/, one file for each message, and the cases of
-// the other rooms. Out: docs/api-coverage.md. Law: no field is without a line, and no line says what is not so. A field is
+// Inputs: the descriptors of istio.io/api, the lines in lines/, one file for each message, and the golden cases of the
+// other packages. Output: docs/api-coverage.md. Invariant: every field has a line, and a test holds each line. A field is
 //
-//	done      and a case sets it: the line names the case, "route/match_uri", or a test of Go, "internal/source/xds:TestTLS"
-//	rejected  and whoever sets it is told so; the reason on the page is what the product says
-//	obsolete  and the line says why nobody misses it
-//	as        another field of the same type, in all that is below it; a case sets it
+//	done      a case sets it, and without it the output of the case differs: the line names the case, "route/match_uri", or
+//	          a test of Go, "internal/source/xds:TestTLS", which must mention the field
+//	default   the value makes what is made without it; in the case of the line, other values make something else
+//	rejected  it has no effect, and a Problem on that very field says so; the page quotes the Problem. A message that is
+//	          rejected as a whole has one line
+//	obsolete  it means nothing any more, and the line has the reason
+//	as        another field of the same type, in everything below it; the case of the line sets it
 //
-// Values of enums have lines of their own, "tls.mode=MUTUAL", but for those that stand for nothing being said.
+// Values of enums have lines of their own, "tls.mode=MUTUAL", except those that stand for nothing being set.
 //
-//	go test ./test/ledger -update    # writes the page anew; read the diff before committing
+// TestEffects removes the field of each line from its case and generates again: what the golden test of the case compares
+// must differ. All cases run in one process and without Envoy, in a few seconds.
 //
-// Start with ledger.go.
+//	go test ./test/ledger -update    # rewrites the page; read the diff before committing
+//
+// Start with ledger.go; prune.go and product_test.go are what TestEffects is made of.
 package ledger

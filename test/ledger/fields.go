@@ -7,15 +7,16 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/meshpilot/meshpilot/internal/config"
 )
 
-// fields gives what needs a line: every leaf of a message, and below those that are enums every value that says something.
-// What is below one of those given is not looked at: it needs the line itself.
+// fields returns what needs a line: every leaf of a message, and for an enum every value but the one that stands for
+// nothing. Below a field of whole nothing needs a line but the field itself.
 func fields(m proto.Message, whole config.Fields) []string {
 	var list []string
-	for _, leaf := range config.Leaves(m) {
+	for _, leaf := range leaves(m) {
 		if i := slices.IndexFunc(whole, func(w string) bool { return config.Fields{w}.Covers(leaf) }); i >= 0 {
 			list = append(list, whole[i])
 			continue
@@ -32,16 +33,46 @@ func fields(m proto.Message, whole config.Fields) []string {
 	return slices.Compact(list)
 }
 
+// leaves returns the leaves of a message, and in the place of a map of messages the leaves of its values:
+// "tracing.customTags.header.name". The networks of MeshNetworks are a subject of their own.
+func leaves(m proto.Message) []string {
+	var list []string
+	for _, leaf := range config.Leaves(m) {
+		f := descriptor(m, leaf)
+		if !f.IsMap() || below(f) == nil || f.FullName() == "istio.mesh.v1alpha1.MeshNetworks.networks" {
+			list = append(list, leaf)
+			continue
+		}
+		for _, inside := range config.Leaves(dynamicpb.NewMessage(below(f))) {
+			list = append(list, leaf+"."+inside)
+		}
+	}
+	return list
+}
+
+// below returns the type of the messages that a field holds: alone, in a list, or as the values of a map. It is nil for
+// other fields and for messages that are not of the API.
+func below(f protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
+	m := f.Message()
+	if f.IsMap() {
+		m = f.MapValue().Message()
+	}
+	if m == nil || !strings.HasPrefix(string(m.FullName()), "istio.") {
+		return nil
+	}
+	return m
+}
+
 // descriptor finds the field of a path, nil if there is none.
 func descriptor(m proto.Message, path string) protoreflect.FieldDescriptor {
 	at := m.ProtoReflect().Descriptor()
 	for {
 		name, rest, deeper := strings.Cut(path, ".")
 		f := at.Fields().ByJSONName(name)
-		if !deeper || f == nil || f.Message() == nil {
+		if !deeper || f == nil || below(f) == nil {
 			return f
 		}
-		at, path = f.Message(), rest
+		at, path = below(f), rest
 	}
 }
 
@@ -88,8 +119,13 @@ func sets(m protoreflect.Message, field string) bool {
 	})
 }
 
-// elements gives the value of a field, or those of a list.
+// elements returns the value of a field, or those of a list or a map.
 func elements(m protoreflect.Message, f protoreflect.FieldDescriptor) []protoreflect.Value {
+	if f.IsMap() {
+		return slices.Collect(func(yield func(protoreflect.Value) bool) {
+			m.Get(f).Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { return yield(v) })
+		})
+	}
 	if !f.IsList() {
 		return []protoreflect.Value{m.Get(f)}
 	}
@@ -107,9 +143,12 @@ func only(m proto.Message, field string) proto.Message {
 	at := out
 	names := strings.Split(path, ".")
 	for _, name := range names[:len(names)-1] {
-		if f := at.Descriptor().Fields().ByJSONName(name); f.IsList() {
+		switch f := at.Descriptor().Fields().ByJSONName(name); {
+		case f.IsList():
 			at = at.Mutable(f).List().AppendMutable().Message()
-		} else {
+		case f.IsMap():
+			at = at.Mutable(f).Map().Mutable(someKey(f)).Message()
+		default:
 			at = at.Mutable(f).Message()
 		}
 	}
@@ -121,17 +160,20 @@ func set(m protoreflect.Message, f protoreflect.FieldDescriptor, enum string) {
 	switch {
 	case f.IsMap():
 		values := m.Mutable(f).Map()
-		key := protoreflect.ValueOfString("k")
-		if f.MapKey().Kind() == protoreflect.Uint32Kind {
-			key = protoreflect.ValueOfUint32(1)
-		}
-		values.Set(key.MapKey(), something(f.MapValue(), values.NewValue(), enum))
+		values.Set(someKey(f), something(f.MapValue(), values.NewValue(), enum))
 	case f.IsList():
 		values := m.Mutable(f).List()
 		values.Append(something(f, values.NewElement(), enum))
 	default:
 		m.Set(f, something(f, m.NewField(f), enum))
 	}
+}
+
+func someKey(f protoreflect.FieldDescriptor) protoreflect.MapKey {
+	if f.MapKey().Kind() == protoreflect.Uint32Kind {
+		return protoreflect.ValueOfUint32(1).MapKey()
+	}
+	return protoreflect.ValueOfString("k").MapKey()
 }
 
 func something(f protoreflect.FieldDescriptor, empty protoreflect.Value, enum string) protoreflect.Value {
@@ -159,6 +201,9 @@ func something(f protoreflect.FieldDescriptor, empty protoreflect.Value, enum st
 	case protoreflect.FloatKind:
 		return protoreflect.ValueOfFloat32(1)
 	default:
+		if f.Message() != nil && f.Message().FullName() == "google.protobuf.BoolValue" {
+			empty.Message().Set(f.Message().Fields().ByName("value"), protoreflect.ValueOfBool(true))
+		}
 		return empty
 	}
 }

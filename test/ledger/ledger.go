@@ -10,6 +10,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
 	security "istio.io/api/security/v1beta1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
 
 	"google.golang.org/protobuf/proto"
 
@@ -40,6 +41,7 @@ func Subjects() []Subject {
 		{"PeerAuthentication", new(security.PeerAuthentication), api.PeerAuthentication},
 		{"AuthorizationPolicy", new(security.AuthorizationPolicy), api.AuthorizationPolicy},
 		{"RequestAuthentication", new(security.RequestAuthentication), api.RequestAuthentication},
+		{"Telemetry", new(telemetry.Telemetry), api.Telemetry},
 		{"WasmPlugin", new(extensions.WasmPlugin), api.WasmPlugin},
 		{"TrafficExtension", new(extensions.TrafficExtension), api.TrafficExtension},
 		{"MeshConfig", new(meshconfig.MeshConfig), ""},
@@ -57,6 +59,8 @@ const (
 	Done     State = "done"
 	Rejected State = "rejected"
 	Obsolete State = "obsolete"
+	// Default says that a value, when set, makes what is made without it: "mtls.mode=PERMISSIVE". Other values differ.
+	Default State = "default"
 	// As says that all below a field is as below another one, or in another subject, of the same type.
 	As State = "as"
 )
@@ -105,7 +109,7 @@ func parse(row string) (Line, error) {
 		l.Like, l.By, _ = strings.Cut(l.By, " ")
 	}
 	switch l.State {
-	case Done, Obsolete, As:
+	case Done, Default, Obsolete, As:
 		if l.By == "" {
 			return Line{}, fmt.Errorf("%s: a field that is %s needs a case or a reason", l.Field, l.State)
 		}

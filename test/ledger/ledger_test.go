@@ -45,7 +45,7 @@ func check(t *testing.T, s Subject) Account {
 	account, known := Account{Subject: s}, map[string]Line{}
 	var whole config.Fields
 	for _, l := range lines {
-		if l.State == As {
+		if l.State == As || l.State == Rejected && isMessage(s, l.Field) {
 			whole = append(whole, l.Field)
 		}
 		if _, twice := known[l.Field]; twice {
@@ -57,12 +57,13 @@ func check(t *testing.T, s Subject) Account {
 	for _, field := range fields(s.Type, whole) {
 		l, ok := known[field]
 		if !ok {
-			t.Errorf("%s has no line in lines/%s.txt", field, s.Name)
+			p := pruning{t: t, subject: s, field: field, unedited: map[string]string{}}
+			t.Errorf("%s has no line in lines/%s.txt%s", field, s.Name, p.suggestion(Done))
 			continue
 		}
 		delete(known, field)
 		switch l.State {
-		case Done:
+		case Done, Default:
 			checkDone(t, s, l, cases)
 		case As:
 			checkAs(t, s, l, cases)
@@ -139,7 +140,15 @@ func checkAs(t *testing.T, s Subject, l Line, cases reader) {
 // unhonoured is how the product says that something has no effect, rather than that it is wrong.
 var unhonoured = regexp.MustCompile(`not honoured|has no effect|not supported|not enforced`)
 
-// reason gives what users are told about a field that is rejected: when they set nothing else, or what the case has.
+// isMessage reports whether a field has fields below it.
+func isMessage(s Subject, field string) bool {
+	f := descriptor(s.Type, field)
+	return f != nil && below(f) != nil
+}
+
+// reason returns what users are told about a rejected field, when they set nothing else or what the case has. The Problem
+// must name that very field: one about a field above it would be there for other reasons, too. Of several Problems the one
+// that says that the field has no effect counts first.
 func reason(t *testing.T, s Subject, l Line, cases reader) string {
 	t.Helper()
 	try := []proto.Message{only(s.Type, l.Field)}
@@ -151,15 +160,21 @@ func reason(t *testing.T, s Subject, l Line, cases reader) string {
 			}
 		}
 	}
+	var found string
 	for _, m := range try {
 		for _, p := range said(t, s, m) {
-			if about(p, l.Field) {
-				return p.Reason
+			if path, _, _ := strings.Cut(l.Field, "="); named(p) != path {
+				continue
+			}
+			if reason := strings.TrimSpace(p.Reason); found == "" || unhonoured.MatchString(reason) && !unhonoured.MatchString(found) {
+				found = reason
 			}
 		}
 	}
-	t.Errorf("%s is rejected, but nobody tells the user so", l.Field)
-	return ""
+	if found == "" {
+		t.Errorf("%s is rejected, but there is no Problem on that very field", l.Field)
+	}
+	return found
 }
 
 var index = regexp.MustCompile(`\[[^]]*\]`)
@@ -167,8 +182,12 @@ var index = regexp.MustCompile(`\[[^]]*\]`)
 // about says whether a Problem is about a field or something that it is part of.
 func about(p config.Problem, field string) bool {
 	field, _, _ = strings.Cut(field, "=")
-	named := strings.TrimPrefix(index.ReplaceAllString(p.Field, ""), "spec.")
-	return named != "" && (config.Fields{named}).Covers(field)
+	return named(p) != "" && (config.Fields{named(p)}).Covers(field)
+}
+
+// named returns the field of a Problem as lines name it.
+func named(p config.Problem) string {
+	return strings.TrimPrefix(index.ReplaceAllString(p.Field, ""), "spec.")
 }
 
 // reader reads each case once.
@@ -176,18 +195,23 @@ type reader map[string]*Case
 
 func (r reader) messages(t *testing.T, s Subject, name string) []proto.Message {
 	t.Helper()
-	c := r[name]
-	if c == nil {
-		var err error
-		if c, err = ReadCase(root, name); err != nil {
-			t.Error(err)
-			return nil
-		}
-		r[name] = c
-	}
-	list, err := c.Messages(s)
+	list, err := r.find(t, name).Messages(s)
 	if err != nil {
 		t.Error(err)
 	}
 	return list
+}
+
+// find returns the case of a name.
+func (r reader) find(t *testing.T, name string) *Case {
+	t.Helper()
+	c := r[name]
+	if c == nil {
+		var err error
+		if c, err = ReadCase(root, name); err != nil {
+			t.Fatal(err)
+		}
+		r[name] = c
+	}
+	return c
 }

@@ -16,25 +16,28 @@ func Page(accounts []Account) string {
 	var b strings.Builder
 	b.WriteString(`# What becomes of each field of the API
 
-Made from test/ledger by its test, which holds every line true; do not edit it here.
+Written by the test of test/ledger from its lines; do not edit it here.
 
-- **done**: it works, and the case sets it: "route/match_uri" is internal/translate/route/testdata/match_uri.txtar, "agent/..." is
-  of internal/agent, "behaviour/..." of test/behaviour, where real requests show it.
-- **rejected**: it has no effect, and whoever sets it is told so: the reason is what /debug/problemz and the log say.
+- **done**: a case sets it, and the test shows that the output of the case differs without it. "route/match_uri" is
+  internal/translate/route/testdata/match_uri.txtar, "agent/..." is of internal/agent. A test of Go, "internal/inject:TestX", is
+  only checked to be there and to mention the field.
+- **default**: the value makes what is made without it; other values make something else.
+- **rejected**: it has no effect, and a Problem on that very field says so, in the log and at /debug/problemz: it is quoted here.
 - **obsolete**: it means nothing any more, here or in Istio.
 - **as** another: all below it is as below the other, which has the same type.
 
-The messages are those of networking v1, v1beta1 and v1alpha3, which are one, and of mesh v1alpha1. ` + "`field=VALUE`" + ` is one value of an enum.
+The messages are those of networking v1, v1beta1 and v1alpha3, which are one, of security, telemetry and extensions, and of mesh
+v1alpha1. ` + "`field=VALUE`" + ` is one value of an enum. Below a map stand the fields of its values.
 
-| message | done | rejected | obsolete |
-|---|---:|---:|---:|
+| message | done | default | rejected | obsolete |
+|---|---:|---:|---:|---:|
 `)
 	for _, a := range accounts {
 		n := map[State]int{}
 		for _, l := range a.Lines {
 			n[l.State]++
 		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d |\n", a.Name, anchor(a.Name), n[Done], n[Rejected], n[Obsolete])
+		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d |\n", a.Name, anchor(a.Name), n[Done], n[Default], n[Rejected], n[Obsolete])
 	}
 	for _, a := range accounts {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | | |\n|---|---|---|\n", a.Name)
