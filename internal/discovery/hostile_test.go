@@ -21,6 +21,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
 	security "istio.io/api/security/v1alpha1"
 
@@ -136,31 +137,68 @@ func testHostileTokens(t *testing.T, l *mode) {
 func TestHostileNodes(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	bearer := bearing(t.Context(), l.token("shop", "web", 3600e9, "istio-ca"))
-	deep := structpb.NewNullValue()
-	for range 5000 { // beyond what protobuf reads
-		deep = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"a": deep}})
-	}
 	wide := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	for i := range 100_000 {
 		wide.Fields[fmt.Sprint(i)] = structpb.NewNumberValue(float64(i))
 	}
+	// Those that no client could make of messages are encoded by hand.
+	encoded := map[string][]byte{"deep": deepStruct(100_000), "very wide": wideStruct(1_000_000)}
 	for name, md := range map[string]*structpb.Struct{
-		"deep": {Fields: map[string]*structpb.Value{"LABELS": deep}}, "wide": wide, "wide labels": {Fields: map[string]*structpb.Value{"LABELS": structpb.NewStructValue(wide)}},
-		"3 MB":        {Fields: map[string]*structpb.Value{"NAME": structpb.NewStringValue(strings.Repeat("x", 3<<20))}},
+		"deep": nil, "very wide": nil, "wide": wide, "wide labels": {Fields: map[string]*structpb.Value{"LABELS": structpb.NewStructValue(wide)}},
+		"4 MB":        {Fields: map[string]*structpb.Value{"NAME": structpb.NewStringValue(strings.Repeat("x", 4<<20))}},
 		"wrong types": {Fields: map[string]*structpb.Value{"LABELS": structpb.NewStringValue("x"), "INSTANCE_IPS": structpb.NewBoolValue(true), "PROXY_CONFIG": structpb.NewListValue(nil)}},
 	} {
 		n := node("shop", nil)
 		n.Metadata = md
+		if raw := encoded[name]; raw != nil {
+			n.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, metadataField, protowire.BytesType), raw))
+		}
 		if _, err := l.ask(t.Context(), nil, n, api.ClusterType); status.Code(err) == codes.OK {
 			t.Errorf("%s: nobody has a stream", name)
 		}
-		if _, err := l.ask(bearer, nil, n, api.ClusterType); name == "deep" && status.Code(err) == codes.OK {
+		if _, err := l.ask(bearer, nil, n, api.ClusterType); encoded[name] != nil && status.Code(err) == codes.OK {
 			t.Errorf("%s: it was read", name)
 		}
 		if _, err := l.ask(bearer, nil, node("shop", nil), api.ClusterType); err != nil {
 			t.Errorf("after one that is %s: %v", name, err)
 		}
 	}
+}
+
+// metadataField is the number of Node.metadata.
+const metadataField = 3
+
+// deepStruct encodes a google.protobuf.Struct that is nested to a depth. Its parts are written from the outside in, by their
+// sizes, in time and memory that grow with the depth alone.
+func deepStruct(depth int) []byte {
+	// Each level is fields{key "a", value{struct_value: the next one}}.
+	sizes := make([][3]int, depth) // of a level's entry, its value, and the Struct inside that
+	inner := 0
+	for i := depth - 1; i >= 0; i-- {
+		value := 1 + protowire.SizeBytes(inner)
+		entry := 3 + 1 + protowire.SizeBytes(value)
+		sizes[i] = [3]int{entry, value, inner}
+		inner = 1 + protowire.SizeBytes(entry)
+	}
+	var b []byte
+	for _, s := range sizes {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.BytesType), uint64(s[0]))
+		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), "a")
+		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.BytesType), uint64(s[1]))
+		b = protowire.AppendVarint(protowire.AppendTag(b, 5, protowire.BytesType), uint64(s[2]))
+	}
+	return b
+}
+
+// wideStruct encodes a google.protobuf.Struct of many fields that are true.
+func wideStruct(fields int) []byte {
+	var b []byte
+	for i := range fields {
+		entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), fmt.Sprint(i))
+		entry = protowire.AppendBytes(protowire.AppendTag(entry, 2, protowire.BytesType), []byte{4 << 3, 1})
+		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), entry)
+	}
+	return b
 }
 
 // TestSecretsOfOtherNamespaces: a gateway asks for keys by all names that secrets of its namespace, and of another, can be called by. It gets

@@ -66,7 +66,7 @@ func hostile() map[string]string {
 		"a null request":               `{"request":null}`,
 		"a null object":                review("null"),
 		"no object":                    `{"request":{"uid":"u","operation":"CREATE"}}`,
-		"a deep object":                review(strings.Repeat(`{"a":`, many) + "1" + strings.Repeat("}", many)),
+		"a deep object":                review(strings.Repeat(`{"a":`, 1_000_000) + "1" + strings.Repeat("}", 1_000_000)), // 6.0 MB: it is read
 		"a deep list":                  review(strings.Repeat(`[`, many) + strings.Repeat("]", many)),
 		"a huge body":                  review(`"` + strings.Repeat("x", 8<<20) + `"`),
 		"many small containers":        pod("", strings.Repeat("{},", many)+"{}"),
