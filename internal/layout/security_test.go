@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSecurityDocument: the tests that docs/SECURITY.md names are there, in the packages that it names, and the Envoy that is fetched is the
-// floor that it gives, or newer.
+// TestSecurityDocument checks that the tests which docs/SECURITY.md names exist in the packages that it names, that every row
+// states the size at which it is shown, and that the Envoy that is fetched is not older than the floor.
 func TestSecurityDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/SECURITY.md")
 	if err != nil {
@@ -40,8 +40,15 @@ func TestSecurityDocument(t *testing.T) {
 		}
 	}
 	for _, row := range regexp.MustCompile(`(?m)^\|.*\|$`).FindAllString(string(text), -1) {
-		if !strings.HasPrefix(row, "|---") && !strings.HasPrefix(row, "| what went wrong") && !strings.Contains(row, "](../") {
+		if strings.HasPrefix(row, "|---") || strings.HasPrefix(row, "| what went wrong") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(row, "|"), " | ")
+		if !strings.Contains(row, "](../") {
 			t.Errorf("docs/SECURITY.md: no test is named in %s", row)
+		}
+		if len(cells) != 4 || !regexp.MustCompile(`\d|\b(one|once|each|every|a real|file)\b`).MatchString(cells[2]) || strings.Contains(cells[2], "](../") {
+			t.Errorf("docs/SECURITY.md: want four columns, and in the third the size at which it is shown: %s", row)
 		}
 	}
 	floor := regexp.MustCompile(`Floor: Envoy (\d+\.\d+\.\d+)`).FindStringSubmatch(string(text))
