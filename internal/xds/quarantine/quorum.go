@@ -1,0 +1,84 @@
+package quarantine
+
+import (
+	"maps"
+	"slices"
+)
+
+const (
+	// maxWitnesses bounds the identities, and witnessesPerIdentity the connections of each, that
+	// are recorded for one candidate. More do not change any decision.
+	maxWitnesses         = 8
+	witnessesPerIdentity = 2
+)
+
+// witnesses are the members that refused a candidate: the identity by connection.
+type witnesses map[string]string
+
+// add records a witness and returns the set. Beyond the bounds it records nothing.
+func (w witnesses) add(m Member) witnesses {
+	if w == nil {
+		w = witnesses{}
+	}
+	same, identities := 0, map[string]struct{}{}
+	for _, identity := range w {
+		identities[identity] = struct{}{}
+		if identity == m.Identity {
+			same++
+		}
+	}
+	if same < witnessesPerIdentity && (same > 0 || len(identities) < maxWitnesses) {
+		w[m.Connection] = m.Identity
+	}
+	return w
+}
+
+// identities returns the distinct identities, sorted.
+func (w witnesses) identities() []string {
+	return slices.Compact(slices.Sorted(maps.Values(w)))
+}
+
+// electorate is the members of a scope, and the number of connections by identity.
+type electorate struct {
+	members    map[string]string // identity by connection
+	identities map[string]int
+}
+
+func (e *electorate) add(m Member) {
+	if old, known := e.members[m.Connection]; known {
+		if old == m.Identity {
+			return
+		}
+		e.remove(m.Connection)
+	}
+	e.members[m.Connection] = m.Identity
+	e.identities[m.Identity]++
+}
+
+func (e *electorate) remove(connection string) {
+	identity, known := e.members[connection]
+	if !known {
+		return
+	}
+	delete(e.members, connection)
+	if e.identities[identity]--; e.identities[identity] == 0 {
+		delete(e.identities, identity)
+	}
+}
+
+// quorum reports whether the witnesses suffice against the present members.
+//
+// Two identities always do. Those of one identity suffice only if no member has another one: then
+// two connections do, or the only connection of the scope.
+func (e *electorate) quorum(w witnesses) bool {
+	identities := w.identities()
+	switch len(identities) {
+	case 0:
+		return false
+	case 1:
+		own := e.identities[identities[0]]
+		return own == len(e.members) && len(w) >= min(witnessesPerIdentity, max(own, 1))
+	default:
+		return true
+	}
+}

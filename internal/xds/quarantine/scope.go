@@ -1,0 +1,267 @@
+package quarantine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Options are the times of a scope. A field that is zero has the default.
+type Options struct {
+	// Window is how long refusals are collected before a decision (default 1 s). After a quarantine
+	// it is at least a tenth of what that lasted: so a slow proxy has its say in the end, whatever
+	// hostile ones refuse meanwhile.
+	Window time.Duration
+	// Retry is how long the first quarantine of a candidate lasts (default 5 s). Each further one
+	// lasts twice as long.
+	Retry time.Duration
+	// MaxRetry bounds how long a quarantine lasts (default 5 min).
+	MaxRetry time.Duration
+}
+
+// The defaults of Options.
+const (
+	DefaultWindow   = time.Second
+	DefaultRetry    = 5 * time.Second
+	DefaultMaxRetry = 5 * time.Minute
+)
+
+func (o Options) withDefaults() Options {
+	o.Window = cmp.Or(o.Window, DefaultWindow)
+	o.Retry = cmp.Or(o.Retry, DefaultRetry)
+	o.MaxRetry = max(cmp.Or(o.MaxRetry, DefaultMaxRetry), o.Retry)
+	return o
+}
+
+// maxAccepted bounds how many accepted candidates are remembered. The oldest are forgotten first.
+const maxAccepted = 1024
+
+// Scope is the state machine of one scope. It must be made with [New].
+type Scope struct {
+	options  Options
+	voters   electorate
+	entries  map[string]*entry // by name
+	accepted map[Candidate]struct{}
+	order    []Candidate // of accepted, oldest first
+	out      []Decision
+}
+
+// entry is what is known of the candidate of a name.
+type entry struct {
+	version string
+	refused witnesses
+	// decide is the end of the observation window. It is zero while there are no refusals.
+	decide time.Time
+	// quarantine is nil while the candidate is offered.
+	quarantine *Status
+	attempts   int
+	// lasts is how long the last quarantine was to last.
+	lasts time.Duration
+	// idle is since when the candidate has been neither quarantined nor refused.
+	idle time.Time
+}
+
+// New makes a scope without members.
+func New(o Options) *Scope {
+	return &Scope{
+		options: o.withDefaults(), voters: electorate{members: map[string]string{}, identities: map[string]int{}},
+		entries: map[string]*entry{}, accepted: map[Candidate]struct{}{},
+	}
+}
+
+// Step applies an event at a time, which must not go back, and returns the decisions that follow
+// from it. They are sorted by name. The list is valid until the next call.
+func (s *Scope) Step(now time.Time, e Event) []Decision {
+	s.out = s.out[:0]
+	switch e := e.(type) {
+	case Joined:
+		s.voters.add(e.Member)
+		s.each(now, s.reviewQuarantine)
+	case Left:
+		s.voters.remove(e.Connection)
+		s.each(now, func(_ time.Time, _ string, x *entry) {
+			if x.quarantine == nil {
+				delete(x.refused, e.Connection)
+			}
+		})
+		s.each(now, s.decide)
+	case Refused:
+		s.refuse(now, e)
+	case Accepted:
+		s.accept(now, e)
+	case Offered:
+		if x := s.entries[e.Name]; x != nil && x.version != e.Version {
+			s.release(now, e.Name, x, Outdated)
+			delete(s.entries, e.Name)
+		}
+	case Tick:
+		s.each(now, s.expire)
+		s.each(now, s.decide)
+	}
+	return s.out
+}
+
+// each calls a function for every entry, in the order of their names.
+func (s *Scope) each(now time.Time, do func(time.Time, string, *entry)) {
+	if len(s.entries) == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.entries)) {
+		do(now, name, s.entries[name])
+	}
+}
+
+func (s *Scope) refuse(now time.Time, e Refused) {
+	identity, member := s.voters.members[e.Connection]
+	if _, good := s.accepted[e.Candidate]; !member || good {
+		return
+	}
+	x := s.entries[e.Name]
+	if x == nil || x.version != e.Version {
+		if x != nil {
+			s.release(now, e.Name, x, Outdated)
+		}
+		x = &entry{version: e.Version}
+		s.entries[e.Name] = x
+	}
+	if len(x.refused) == 0 {
+		x.decide = now.Add(s.window(x))
+	}
+	x.refused = x.refused.add(Member{e.Connection, identity})
+	if x.quarantine != nil {
+		x.quarantine.Witnesses, x.quarantine.Connections = x.refused.identities(), len(x.refused)
+	}
+	s.decide(now, e.Name, x)
+}
+
+func (s *Scope) accept(now time.Time, e Accepted) {
+	if _, member := s.voters.members[e.Connection]; !member {
+		return
+	}
+	if x := s.entries[e.Name]; x != nil && x.version == e.Version {
+		s.release(now, e.Name, x, AcceptedByMember)
+		delete(s.entries, e.Name)
+	}
+	s.remember(e.Candidate)
+}
+
+// remember notes that a candidate must not be quarantined again.
+func (s *Scope) remember(c Candidate) {
+	if _, known := s.accepted[c]; known {
+		return
+	}
+	if len(s.order) == maxAccepted {
+		delete(s.accepted, s.order[0])
+		s.order = slices.Delete(s.order, 0, 1)
+	}
+	s.accepted[c] = struct{}{}
+	s.order = append(s.order, c)
+}
+
+// decide quarantines a candidate if the quorum holds, and its window is over or nobody is left who
+// could accept it. A candidate that has lost its witnesses is idle until it is refused again.
+func (s *Scope) decide(now time.Time, name string, x *entry) {
+	switch {
+	case x.quarantine != nil:
+		return
+	case len(x.refused) == 0:
+		if x.decide = (time.Time{}); x.idle.IsZero() {
+			x.idle = now
+		}
+		return
+	}
+	x.idle = time.Time{}
+	if now.Before(x.decide) && len(x.refused) < len(s.voters.members) || !s.voters.quorum(x.refused) {
+		return
+	}
+	x.lasts = min(max(2*x.lasts, s.options.Retry), s.options.MaxRetry)
+	x.attempts++
+	x.quarantine = &Status{
+		Witnesses: x.refused.identities(), Connections: len(x.refused), Since: now, Until: now.Add(x.lasts), Attempt: x.attempts,
+	}
+	s.out = append(s.out, Quarantine{Candidate{name, x.version}, *x.quarantine})
+}
+
+// expire ends a quarantine that is over, and forgets a candidate that was not refused again for a
+// long time.
+func (s *Scope) expire(now time.Time, name string, x *entry) {
+	switch {
+	case x.quarantine != nil && !now.Before(x.quarantine.Until):
+		x.refused = nil // everybody is asked again
+		s.release(now, name, x, Expired)
+	case !x.idle.IsZero() && now.Sub(x.idle) >= s.options.MaxRetry:
+		delete(s.entries, name)
+	}
+}
+
+// reviewQuarantine ends a quarantine whose witnesses are no longer enough, and starts another
+// window for them.
+func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
+	if x.quarantine == nil || s.voters.quorum(x.refused) {
+		return
+	}
+	for connection := range x.refused {
+		if _, present := s.voters.members[connection]; !present {
+			delete(x.refused, connection)
+		}
+	}
+	x.decide = now.Add(s.window(x))
+	s.release(now, name, x, QuorumLost)
+}
+
+// slowShare is which part of a quarantine the next observation window is.
+const slowShare = 10
+
+// window returns how long refusals of a candidate are collected.
+func (s *Scope) window(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
+
+// release ends a quarantine, if there is one.
+func (s *Scope) release(now time.Time, name string, x *entry, why Reason) {
+	if x.quarantine == nil {
+		return
+	}
+	x.quarantine = nil
+	if x.idle = (time.Time{}); len(x.refused) == 0 {
+		x.decide, x.idle = time.Time{}, now
+	}
+	s.out = append(s.out, Release{Candidate{name, x.version}, why})
+}
+
+// Knows reports whether the candidate was refused or accepted, and is not forgotten since.
+func (s *Scope) Knows(c Candidate) bool {
+	x := s.entries[c.Name]
+	return x != nil && x.version == c.Version || s.Accepted(c)
+}
+
+// Accepted reports whether a member accepted the candidate.
+func (s *Scope) Accepted(c Candidate) bool {
+	_, good := s.accepted[c]
+	return good
+}
+
+// Names returns the names of the candidates that were refused and neither accepted nor outdated,
+// sorted.
+func (s *Scope) Names() []string { return slices.Sorted(maps.Keys(s.entries)) }
+
+// Active reports whether there is such a candidate.
+func (s *Scope) Active() bool { return len(s.entries) > 0 }
+
+// Next returns when the next Tick is due by the state of the scope after a Tick at now; zero if
+// none is.
+func (s *Scope) Next(now time.Time) time.Time {
+	var next time.Time
+	for _, x := range s.entries {
+		at := x.decide
+		switch {
+		case x.quarantine != nil:
+			at = x.quarantine.Until
+		case !x.idle.IsZero():
+			at = x.idle.Add(s.options.MaxRetry)
+		}
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
+}
