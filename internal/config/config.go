@@ -90,8 +90,13 @@ func New(meta Meta, spec any) (*Config, error) {
 	return c, nil
 }
 
-// hashedMeta gives the labels or annotations that may mean something. Of Istio's own kinds those are Istio's own: what Helm, Argo
-// and people write beside them changes nothing. Of other kinds all do, but for the annotation that kubectl rewrites on
+// RequiredAnnotation on an EnvoyFilter decides what happens when proxies refuse what it changes. "true" means that the resource
+// stays as it was before, and "false" that it goes on without the EnvoyFilter. Without it, an EnvoyFilter is left out only if
+// that cannot weaken the protection of anything (docs/adr/0008).
+const RequiredAnnotation = "meshpilot.io/required"
+
+// hashedMeta gives the labels or annotations that may mean something. Of Istio's own kinds those are Istio's own, and
+// RequiredAnnotation: what Helm, Argo and people write beside them changes nothing. Of other kinds all do, but for the annotation that kubectl rewrites on
 // every apply.
 func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -100,7 +105,7 @@ func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	rest := make(map[string]string, len(entries))
 	for k, v := range entries {
 		domain, _, _ := strings.Cut(k, "/")
-		if k != lastApplied && (!own || domain == "istio.io" || strings.HasSuffix(domain, ".istio.io")) {
+		if k != lastApplied && (!own || k == RequiredAnnotation || domain == "istio.io" || strings.HasSuffix(domain, ".istio.io")) {
 			rest[k] = v
 		}
 	}

@@ -39,6 +39,8 @@ type Proxy struct {
 	// Account is the service account that the proxy was authenticated as, of the cluster that it says it is in. Where it is set,
 	// Keys counts only as long as the account may read Secrets there (Right). The zero value: nobody is to be asked.
 	Account Account
+	// Identity is the SPIFFE ID that the proxy has proved by a certificate or token over TLS; "" if it has proved none.
+	Identity string
 	// Extensions are the names of the extensions its Envoy has; nil if it did not say.
 	Extensions []string
 }

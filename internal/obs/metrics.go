@@ -134,7 +134,7 @@ func (m *Metrics) pushes(t *metricTable) {
 		m.Rejected[x] = t.gauges("pilot_xds_"+x+"_reject", "1 for each proxy whose last response of the type was refused.", "node", "err")
 	}
 	m.StandingRejects = t.gauge("meshpilot_rejects_standing", "Refusals since which the proxy has taken no later response of the type.")
-	m.Quarantined = t.gauge("meshpilot_quarantined_resources", "Resources that are kept from proxies because one refused them and none had taken them.")
+	m.Quarantined = t.gauge("meshpilot_quarantined_resources", "Resources withheld from proxies, and EnvoyFilters left out of them, because proxies refused them and none accepted them.")
 	m.Late = t.counters("meshpilot_xds_late", "Responses sent although the proxy had not shown in time that it has the clusters they lead to, by type.", "type")
 	m.ExpiredNonces = t.counters("pilot_xds_expired_nonce", "Requests with the nonce of an older response, by type.", "type")
 	m.InternalErrors = t.counter("pilot_total_xds_internal_errors", "Panics while resources were made, and resources that broke a rule of ours.")

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -21,16 +22,30 @@ type class struct {
 	shelves []*stream.Shelf
 }
 
-// place puts a client in the class of a Key, making it if it is the first there. Pusher.mu is held.
-func (p *Pusher) place(c *Client, k view.Key) {
-	k = p.permitted(k)
-	if _, open := p.clients[c]; !open || c.class != nil && c.class.key == k {
+// place puts a client in the class of a Key, without the EnvoyFilters that are suspended for it. It makes the class if the
+// client is the first there. Pusher.mu is held.
+func (p *Pusher) place(c *Client, wanted view.Key) {
+	if _, open := p.clients[c]; !open {
 		return
 	}
-	cl := p.classFor(k)
-	moved, waiting := c.class != nil, false
+	finish := p.joinSuspensions(c, wanted)
+	k := p.permitted(wanted)
+	if c.unsuspended = nil; k != wanted {
+		unsuspended := wanted
+		c.unsuspended = &unsuspended
+	}
+	if c.class == nil || c.class.key != k {
+		p.move(c, p.classFor(k))
+	}
+	finish()
+}
+
+// move takes a client from its class, if it has one, to another one, and offers it the World there. Pusher.mu is held.
+func (p *Pusher) move(c *Client, cl *class) {
+	from := c.class
+	moved, waiting := from != nil, false
 	if moved {
-		cl.inherit(c.class)
+		cl.inherit(from)
 	}
 	p.displace(c)
 	c.class = cl
@@ -38,6 +53,7 @@ func (p *Pusher) place(c *Client, k view.Key) {
 	if len(cl.clients) == 1 {
 		p.revive(cl)
 	}
+	p.moveVote(c, from, cl)
 	for _, pr := range cl.producers {
 		if moved && pr.gen.Named != nil { // what it has by name is looked up before it is told what is new
 			waiting = p.want(pr, c.subscribed(pr.gen.TypeURL), true) || waiting
@@ -58,7 +74,9 @@ func (p *Pusher) place(c *Client, k view.Key) {
 func (cl *class) inherit(from *class) {
 	for i, pr := range cl.producers {
 		if old := from.producers[i]; pr.shelf == nil && pr.ancestor == nil && old.shelf != nil {
-			pr.ancestor = old.shelf.Set()
+			pr.ancestor = &ancestor{set: old.shelf.Set(), asked: old.shelf.Asked(), candidates: candidates{
+				unconfirmed: old.candidates.unconfirmed, before: maps.Clone(old.candidates.before),
+			}}
 		}
 	}
 }
@@ -129,9 +147,10 @@ func (p *Pusher) drop(cl *class) {
 		}
 		delete(p.producers, pr.producerKey)
 		delete(p.gate.making, pr)
-		if pr.trial.open() {
-			p.count.trials.Add(-1)
+		if pr.candidates.watched {
+			p.count.candidates[pr.gen.TypeURL].Add(-1)
 		}
+		p.observe(pr)
 		for _, other := range p.producers {
 			delete(other.provided, pr)
 		}

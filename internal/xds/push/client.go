@@ -25,8 +25,12 @@ type Client struct {
 	peer      string
 	connected time.Time
 
-	class *class // Pusher.mu guards it
-	told  subscription
+	// Pusher.mu guards class; unsuspended, the Key before EnvoyFilters were suspended, nil if it is the class's; and suspensions,
+	// nil if no EnvoyFilters of the class were refused.
+	class       *class
+	unsuspended *view.Key
+	suspensions *suspensions
+	told        subscription
 
 	mailbox atomic.Pointer[offer] // the newest World not taken yet
 	wake    chan struct{}         // holds one token when there may be something for Next
@@ -97,7 +101,12 @@ func (c *Client) Close() {
 			delete(p.addresses, a)
 		}
 	}
+	from := c.class
 	p.displace(c)
+	p.moveVote(c, from, nil)
+	if s := c.suspensions; s != nil {
+		p.enforceSuspensions(s, p.leaveSuspensions(c))
+	}
 	delete(p.gate.servers, c)
 	delete(p.easing.servers, c)
 	delete(p.easing.behind, c)
@@ -230,7 +239,8 @@ func (c *Client) step(e stream.Event) {
 	}
 	actions := c.machine.Step(e)
 	sent, world := false, c.world
-	var taken []string // types
+	var ack *stream.Ack
+	took := false // everything of the type
 	acknowledged := false
 	for _, a := range actions {
 		switch a := a.(type) {
@@ -239,8 +249,9 @@ func (c *Client) step(e stream.Event) {
 		case stream.Shut:
 			c.shut, sent = ProtocolError{a.Reason}, true
 		case stream.Ack:
-			if c.p.count.trials.Load() > 0 {
-				taken = c.machine.Taken()
+			if c.votes() && c.p.count.awaited(a.TypeURL) {
+				counted := a // a copy, so that other ACKs need no memory
+				ack, took = &counted, c.machine.Took(a.TypeURL)
 			}
 		}
 	}
@@ -273,8 +284,8 @@ func (c *Client) step(e stream.Event) {
 	for _, typeURL := range mended {
 		c.p.nacks.mended(c.id, typeURL, c.p.metrics)
 	}
-	if len(taken) > 0 {
-		c.p.proven(c, world, taken)
+	if ack != nil {
+		c.p.accepted(c, *ack, world, took)
 	}
 	if acknowledged {
 		c.p.acknowledged(c, world)
@@ -295,13 +306,10 @@ func (c *Client) note(a stream.Action) {
 	case stream.Ack:
 		p.metrics.Acked(a.TypeURL)
 		p.nacks.mended(c.id, a.TypeURL, p.metrics)
-		if p.count.quarantined.Load() > 0 {
-			p.lift(c, a)
-		}
 	case stream.Nack:
 		n := c.refusal(a)
 		p.nacks.add(n)
-		p.keep(c, n)
+		p.refuse(c, n)
 		p.metrics.Refused(n)
 		p.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": ACK ERROR "+c.id, "resources", n.Resources, "message", a.Message)
 	case stream.Stale:

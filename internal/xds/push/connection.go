@@ -144,11 +144,18 @@ func (p *Pusher) Sharing() Sharing {
 type counts struct {
 	snapshot, turns, panics atomic.Uint64
 	gated                   atomic.Bool  // the gate is closed
-	trials                  atomic.Int64 // producers with resources that no proxy has taken yet
-	quarantined             atomic.Int64
+	observed                atomic.Int64 // producers and classes with resources that a voter has refused
+	// candidates counts, by type URL, the producers with resources that no voter has acknowledged yet. The map does not change.
+	candidates map[string]*atomic.Int64
 
 	mu        sync.Mutex
 	generated map[string]uint64
+}
+
+// awaited reports whether it matters which resources of a type voters acknowledge.
+func (c *counts) awaited(typeURL string) bool {
+	n := c.candidates[typeURL]
+	return n != nil && n.Load() > 0 || c.observed.Load() > 0
 }
 
 func (c *counts) add(typeURL string, n int) {

@@ -56,7 +56,9 @@ func TestDistributionCountsWhoHasAcknowledged(t *testing.T) {
 		f.mesh.EditRoutes()
 		f.settle()
 		b.read()
-		// What is refused is kept from the others, who have the version before it.
+		f.decide()
+		b.read()
+		// What is quarantined is not waited for: the version before it is acknowledged.
 		f.wantReach(map[config.Key]push.Reach{edited: {Proxies: 2, Acknowledged: 1}})
 		b.c.Close()
 		a.read()

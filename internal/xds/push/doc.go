@@ -29,8 +29,10 @@
 // # What goes wrong
 //
 // A panic in a generator is caught, logged with its inputs and counted; the classes that depend on it keep their last World.
-// A refusal (NACK) is kept with the objects that the resource came from: [Pusher.Nacks]. A resource that no proxy has taken
-// is kept from all proxies of its scope when one refuses it, until it comes out different: quarantine.go.
+// A refusal (NACK) is kept with the objects that the resource came from: [Pusher.Nacks]. Proxies with a proven identity have a
+// vote: what they refuse and nobody accepts is quarantined for a time, and the last good version served instead. The rules are
+// package quarantine's. candidates.go knows what a new resource replaces, quarantine.go counts votes and serves what was decided,
+// suspension.go leaves out EnvoyFilters, as far as filter_safety.go allows.
 //
 // Start with [Pusher] in pusher.go and turn.go, then class.go, producer.go and client.go. One lock, Pusher.mu, guards
 // everything but what goes on inside one client; generators run without it.

@@ -96,7 +96,7 @@ func (p *Pusher) tighten(now time.Time) {
 	p.easing = easing{}
 	for c := range servers {
 		if c.class != nil {
-			k := c.class.key
+			k := c.key()
 			k.Easing = ""
 			p.place(c, k)
 		}
@@ -128,6 +128,9 @@ const soon = 50 * time.Millisecond
 func (p *Pusher) patience() time.Duration {
 	if p.gate.closed && p.gate.calls || len(p.easing.servers) > 0 {
 		return soon
+	}
+	if next := p.quarantineDue; !next.IsZero() {
+		return min(max(next.Sub(p.clock.Now()), soon), tick)
 	}
 	return tick
 }

@@ -86,6 +86,8 @@ func TestMetrics(t *testing.T) {
 		x.nak = "RDS"
 		x.read()
 		x.c.Request(stream.Request{TypeURL: api.RouteType, Nonce: "junk"})
+		f.decide()
+		x.read()
 		want("acked RDS x1", "classes 1 x1", "converged 600ms x1", "expired RDS x1", "mended RDS x1", "published [config] x1",
 			"quarantined 1 x1", "queued x2", "refused RDS x1", "sent RDS x2")
 

@@ -30,9 +30,12 @@ type producer struct {
 	pruned int
 	// provided, of endpoints, says for which clusters they were looked up.
 	provided map[*producer]*stream.Shelf
-	trial    trial
-	// ancestor is what the first clients were served before they came here from another class; nil: nothing.
-	ancestor *resource.Set
+	// voters is how many clients of its classes have a vote. votes is nil until one of them refuses something.
+	voters     int
+	candidates candidates
+	votes      *votes
+	// ancestor is nil if the first clients were in no class before.
+	ancestor *ancestor
 	// held is what is shown while the gate is closed, of what waits there.
 	held *stream.Shelf
 	// atGate, of endpoints that pass the gate, is the Shelf from when it closed; retained is what is shown meanwhile.
@@ -171,7 +174,8 @@ func (p *Pusher) made(pr *producer, job todo, next product, err error) {
 	if err != nil {
 		p.failed(pr, job, err)
 	} else {
-		p.try(pr, &next)
+		p.noteCandidates(pr, &next)
+		p.offerCandidates(pr, &next)
 		if _, awaited := p.gate.making[pr]; awaited && next.shelf != pr.shelf {
 			p.serves(pr)
 		}

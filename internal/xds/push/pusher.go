@@ -6,10 +6,12 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -23,6 +25,8 @@ type Options struct {
 	Clock   Clock
 	// Debounce is how changes are gathered.
 	Debounce Debounce
+	// Quarantine is how long refusals are collected and quarantines last. Its zero value has the defaults.
+	Quarantine quarantine.Options
 	// Secrets, if set, is told of each stream, which secrets it asks for, each time that changes, and when it ends, so that somebody can see to it that they
 	// are in the snapshot. It must not block.
 	Secrets func(Subscription)
@@ -38,6 +42,7 @@ type Pusher struct {
 	clock      Clock
 	debounce   Debounce
 	workers    int
+	timing     quarantine.Options
 	secrets    func(Subscription)
 
 	wake  chan struct{} // holds one token when something was published
@@ -55,12 +60,16 @@ type Pusher struct {
 	easing   easing
 	// unsettled is until when callers that other control planes tell may not know how to call servers.
 	unsettled time.Time
-	suspended map[suspension]Quarantined
-	classes   map[view.Key]*class
-	producers map[producerKey]*producer
-	clients   map[*Client]struct{}
-	addresses map[netip.Addr]map[*Client]struct{}
-	ids       uint64
+	// observing are the producers, and suspensions the classes, of which something was refused. quarantineDue is when something of
+	// it is to be decided; zero if nothing is.
+	observing     map[*producer]struct{}
+	suspensions   map[view.Key]*suspensions
+	quarantineDue time.Time
+	classes       map[view.Key]*class
+	producers     map[producerKey]*producer
+	clients       map[*Client]struct{}
+	addresses     map[netip.Addr]map[*Client]struct{}
+	ids           uint64
 }
 
 // inbox is what was published since the last turn began.
@@ -75,12 +84,16 @@ func New(o Options) *Pusher {
 	p := &Pusher{
 		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers, secrets: o.Secrets,
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), work: newQueue(), names: newNameTable(),
-		suspended: map[suspension]Quarantined{},
-		classes:   map[view.Key]*class{}, producers: map[producerKey]*producer{},
+		timing: o.Quarantine, observing: map[*producer]struct{}{}, suspensions: map[view.Key]*suspensions{},
+		classes: map[view.Key]*class{}, producers: map[producerKey]*producer{},
 		clients: map[*Client]struct{}{}, addresses: map[netip.Addr]map[*Client]struct{}{},
 	}
+	p.count.candidates = map[string]*atomic.Int64{}
 	for i := range p.generators {
 		p.generators[i].check()
+		if p.count.candidates[p.generators[i].TypeURL] == nil {
+			p.count.candidates[p.generators[i].TypeURL] = new(atomic.Int64)
+		}
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -197,6 +210,7 @@ func (p *Pusher) tick(ctx context.Context) {
 		now := p.clock.Now()
 		p.mu.Lock()
 		p.relax(now)
+		p.quarantineDue = p.expireQuarantines(now)
 		look = now.Add(p.patience())
 		p.mu.Unlock()
 		if now.Sub(ticked) >= tick {
@@ -214,6 +228,8 @@ func (p *Pusher) overdue(now time.Time) {
 		clients = append(clients, c)
 	}
 	p.sweep(now)
+	p.tidyCandidates()
+	p.sweepSuspensions(now)
 	p.mu.Unlock()
 	for _, c := range clients {
 		c.step(stream.Overdue{})

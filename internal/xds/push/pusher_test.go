@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -55,6 +56,13 @@ func inBubble(t *testing.T, n int, o push.Options, test func(*fixture)) {
 func (f *fixture) settle() {
 	synctest.Wait()
 	time.Sleep(600 * time.Millisecond)
+	synctest.Wait()
+}
+
+// decide lets the time pass in which refusals are collected.
+func (f *fixture) decide() {
+	synctest.Wait()
+	time.Sleep(quarantine.DefaultWindow + 200*time.Millisecond)
 	synctest.Wait()
 }
 

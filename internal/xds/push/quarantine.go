@@ -10,95 +10,163 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// A resource that a proxy refuses, and that no proxy has taken yet, is kept from all proxies that it was made for: they are
-// served the one before it, or none if there was none, until it comes out different. Where nothing is known of what was
-// before, as after a restart, it goes on being served: a proxy that has an older one keeps that, and to be told that there is
-// none would take it away. One that other proxies have taken, before or after, is not kept from anybody: then it is for a reason of
-// its own that a proxy refuses it, such as a port that is in use there.
+// Package quarantine decides which candidates are withheld. Here is what it does not know: which
+// proxies have a vote, what a candidate replaces, and what is served instead.
+//
+// A producer has a scope of quarantine from the first refusal on. Until then an acknowledgement
+// costs nothing but a look at two counters.
 
-// Quarantined is a resource that is kept from the proxies that it was made for.
+// Quarantined is a resource, or what EnvoyFilters change in one, that proxies are not served
+// because some refused it.
 type Quarantined struct {
 	TypeURL, Name, Version string
-	// Scope is the proxies that it was made for: the part of their Key that the generator asks about.
+	// Scope is the proxies that it was made for: the part of their Key that the generator asks
+	// about.
 	Scope view.Key
-	// Message is what the proxy that refused it first said of it, Since when that was.
+	// Message is what a proxy that refused it said of it.
 	Message string
-	Since   time.Time
-	// Replaced says that they are served the version before it, Withheld that they are served none, for there was none.
-	// Neither: nothing is known of the time before, and those that have an older one keep it.
+	// Witnesses are the identities that refused it, sorted, and Connections the number of their
+	// connections; both bounded.
+	Witnesses   []string
+	Connections int
+	// Since is when the quarantine began, Until when the resource is offered to all proxies again,
+	// and Attempt the number of times that it was quarantined, from 1.
+	Since, Until time.Time
+	Attempt      int
+	// Replaced means that proxies are served the version before it, and Withheld that they are
+	// served none, because there was none. If neither, nothing is known of the time before, so that
+	// it is served all the same.
 	Replaced, Withheld bool
+	// Suspended is the EnvoyFilter that is left out of the resource; the zero Key if the resource
+	// itself is quarantined.
+	Suspended config.Key
 	// From are the objects that shaped it.
 	From []config.Key
 
 	instead *resource.Resource
 }
 
-// trial is what is known of how proxies take the resources of a producer. Pusher.mu guards it.
-type trial struct {
-	// before has, for each name whose resource no proxy has acknowledged yet, the one that was served before; nil: none.
-	before map[string]*resource.Resource
-	// first says that nothing at all has been acknowledged yet.
-	first bool
-	// kept are the resources in quarantine, by name.
-	kept map[string]Quarantined
+// describe fills in what the quarantine decided.
+func (q Quarantined) describe(s quarantine.Status) Quarantined {
+	q.Witnesses, q.Connections, q.Since, q.Until, q.Attempt = s.Witnesses, s.Connections, s.Since, s.Until, s.Attempt
+	return q
 }
 
-// open says whether there is anything that no proxy has taken yet.
-func (t *trial) open() bool { return t.first || t.before != nil }
-
-// onTrial says whether no proxy has taken the resource yet.
-func (t *trial) onTrial(name string) bool {
-	_, ok := t.before[name]
-	return ok || t.first
-}
-
-// try notes what is about to be served: what in the newest product differs from what is served now.
-func (p *Pusher) try(pr *producer, next *product) {
-	served := pr.ancestor
+// offerCandidates states the versions of the next product, which ends the quarantine of others, and
+// has the Shelf without what is still in quarantine. Pusher.mu is held.
+func (p *Pusher) offerCandidates(pr *producer, next *product) {
+	if pr.votes == nil || !pr.votes.scope.Active() {
+		return
+	}
+	now, ended := p.clock.Now(), false
+	for _, name := range pr.votes.scope.Names() {
+		x := quarantine.Candidate{Name: name}
+		if r := next.set.Get(name); r != nil {
+			x.Version = r.Version
+		}
+		if old := pr.votes.refused[name]; old != nil && old.Version == x.Version {
+			continue
+		}
+		delete(pr.votes.refused, name)
+		for _, d := range pr.votes.scope.Step(now, quarantine.Offered{Candidate: x}) {
+			ended = p.record(pr, d) || ended
+		}
+	}
 	if pr.shelf != nil {
-		served = pr.shelf.Set()
-	} else if served != nil {
-		next.changed = resource.Compare(served, next.set).Updated
+		next.shelf = pr.vetted(next.set, next.shelf)
 	}
-	switch {
-	case served == nil:
-		pr.trial.first = true
-		p.count.trials.Add(1)
-	case len(next.changed) > 0 && !pr.trial.first:
-		if pr.trial.before == nil {
-			pr.trial.before = map[string]*resource.Resource{}
-			p.count.trials.Add(1)
-		}
-		for _, r := range next.changed {
-			if _, known := pr.trial.before[r.Name]; !known {
-				pr.trial.before[r.Name] = served.Get(r.Name)
-			}
-		}
-	}
-	next.changed, pr.ancestor = nil, nil
-	if before := len(pr.trial.kept); before > 0 {
-		if next.shelf = pr.vetted(next.set, next.shelf); len(pr.trial.kept) < before {
-			p.countQuarantined()
-		}
+	p.observe(pr)
+	if ended {
+		p.countQuarantined()
 	}
 }
 
-// vetted gives the Shelf with everything of the set but what is in quarantine, and lifts that of what is not made any more.
+// enforce does what the quarantine of a producer decided. Pusher.mu is held.
+func (p *Pusher) enforce(pr *producer, decisions []quarantine.Decision) {
+	changed := false
+	for _, d := range slices.Clone(decisions) {
+		if q, ok := d.(quarantine.Quarantine); ok && p.isAccepted(pr, q.Candidate) {
+			continue
+		}
+		changed = p.record(pr, d) || changed
+	}
+	if !changed {
+		return
+	}
+	p.countQuarantined()
+	if pr.shelf == nil {
+		return
+	}
+	pr.shelf = pr.vetted(pr.set, pr.shelf)
+	for cl := range pr.classes {
+		p.settle(cl)
+	}
+}
+
+// isAccepted reports whether a voter has acknowledged a candidate, and then ends its quarantine for
+// good. Voters that have come from another class may have acknowledged it there, and in the end an
+// acknowledgement may have come unnoticed (watchLimit). Pusher.mu is held.
+func (p *Pusher) isAccepted(pr *producer, x quarantine.Candidate) bool {
+	r := pr.set.Get(x.Name)
+	if r == nil || r.Version != x.Version {
+		return false
+	}
+	for c := range pr.voting() {
+		if c.acknowledges(r) {
+			pr.votes.scope.Step(p.clock.Now(), quarantine.Accepted{Candidate: x, Connection: c.id})
+			delete(pr.votes.refused, x.Name)
+			delete(pr.candidates.before, x.Name)
+			return true
+		}
+	}
+	return false
+}
+
+// record notes a decision, and reports whether it changes what is in quarantine. Pusher.mu is held.
+func (p *Pusher) record(pr *producer, d quarantine.Decision) bool {
+	switch d := d.(type) {
+	case quarantine.Quarantine:
+		x := pr.votes.refused[d.Name]
+		if x == nil || x.Version != d.Version {
+			return false
+		}
+		q := x.describe(d.Status)
+		pr.votes.kept[d.Name] = q
+		p.log.Warn("resource quarantined: proxies refuse it", "type", api.ShortType(q.TypeURL),
+			"resource", q.Name, "version", q.Version,
+			"witnesses", q.Witnesses, "until", q.Until, "attempt", q.Attempt, "from", q.From, "message", q.Message)
+		return true
+	case quarantine.Release:
+		if _, kept := pr.votes.kept[d.Name]; !kept {
+			return false
+		}
+		delete(pr.votes.kept, d.Name)
+		p.log.Info("quarantine ended", "type", api.ShortType(pr.gen.TypeURL),
+			"resource", d.Name, "version", d.Version, "reason", d.Reason)
+		return true
+	}
+	return false
+}
+
+// vetted returns the Shelf with everything of the set but what is in quarantine. It is the present
+// one if nothing differs.
 func (pr *producer) vetted(set *resource.Set, shelf *stream.Shelf) *stream.Shelf {
 	var instead []*resource.Resource
 	var without []string
-	for name, q := range pr.trial.kept {
-		switch r := set.Get(name); {
-		case r == nil || r.Version != q.Version:
-			delete(pr.trial.kept, name)
+	for name, q := range pr.votes.kept {
+		switch {
 		case q.Replaced:
 			instead = append(instead, q.instead)
 		case q.Withheld:
 			without = append(without, name)
 		}
+	}
+	if len(instead)+len(without) == 0 && shelf.Set() == set {
+		return shelf
 	}
 	served := set.With(instead, without)
 	if served.Version() == pr.shelf.Set().Version() && slices.Equal(shelf.Asked(), pr.shelf.Asked()) {
@@ -110,144 +178,81 @@ func (pr *producer) vetted(set *resource.Set, shelf *stream.Shelf) *stream.Shelf
 	return stream.NewShelf(served)
 }
 
-// proven notes that a client has all that a World has of some types, and refuses nothing of it.
-func (p *Pusher) proven(c *Client, w *stream.World, types []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.class == nil || c.class.world != w {
-		return
+// observe keeps the list of producers whose quarantine has something to decide, and has the time
+// looked at soon. Pusher.mu is held.
+func (p *Pusher) observe(pr *producer) {
+	if pr.votes == nil || !pr.votes.scope.Active() || p.producers[pr.producerKey] != pr {
+		delete(p.observing, pr)
+	} else {
+		p.observing[pr] = struct{}{}
+		p.hasten()
 	}
-	for _, pr := range c.class.producers {
-		if pr.trial.open() && slices.Contains(types, pr.gen.TypeURL) {
-			pr.trial.first, pr.trial.before = false, nil
-			p.count.trials.Add(-1)
-		}
-	}
+	p.countObserved()
 }
 
-// lift ends the quarantine of what a client has taken, which was on its way to it when another one refused it: whoever did had reasons
-// of its own. Else one proxy could keep a policy from all its like by being the first to answer.
-func (p *Pusher) lift(c *Client, a stream.Ack) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.class == nil {
-		return
+func (p *Pusher) countObserved() {
+	p.count.observed.Store(int64(len(p.observing) + len(p.suspensions)))
+}
+
+// expireQuarantines has decisions made that are due by the time alone, and returns when the next
+// one is; zero if none is waited for. Pusher.mu is held.
+func (p *Pusher) expireQuarantines(now time.Time) (next time.Time) {
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
 	}
-	changed := false
-	for _, pr := range c.class.producers {
-		if pr.gen.TypeURL != a.TypeURL || !pr.trial.vindicate(a.Parts) {
+	for pr := range p.observing {
+		p.enforce(pr, pr.votes.scope.Step(now, quarantine.Tick{}))
+		if !pr.votes.scope.Active() {
+			clear(pr.votes.refused)
+			p.observe(pr)
 			continue
 		}
-		changed = true
-		pr.shelf = pr.vetted(pr.set, pr.shelf)
-		for cl := range pr.classes {
-			p.settle(cl)
-		}
+		sooner(pr.votes.scope.Next(now))
 	}
-	if changed {
-		p.countQuarantined()
+	for _, s := range p.suspensions {
+		p.enforceSuspensions(s, s.scope.Step(now, quarantine.Tick{}))
+		sooner(s.scope.Next(now))
 	}
-}
-
-// vindicate takes what is in parts out of quarantine, and off trial. It says whether there was any.
-func (t *trial) vindicate(parts []*stream.Payload) bool {
-	lifted := false
-	for _, p := range parts {
-		for _, r := range p.Resources() {
-			if q, ok := t.kept[r.Name]; ok && q.Version == r.Version {
-				delete(t.kept, r.Name)
-				delete(t.before, r.Name)
-				lifted = true
-			}
-		}
-	}
-	return lifted
-}
-
-// keep puts what a client refused into quarantine, or else the EnvoyFilters that shaped it.
-func (p *Pusher) keep(c *Client, n Nack) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c.class == nil {
-		return
-	}
-	cl, changed, suspended := c.class, false, false
-	for _, pr := range cl.producers {
-		if pr.gen.TypeURL != n.TypeURL || pr.shelf == nil {
-			continue
-		}
-		kept := false
-		for _, r := range n.Resources {
-			now := pr.set.Get(r.Name)
-			if pr.gen.Local != nil && pr.gen.Local(r.Name) {
-				continue
-			}
-			if _, already := pr.trial.kept[r.Name]; already || !pr.trial.onTrial(r.Name) || now == nil || now.Version != r.Version {
-				continue
-			}
-			before, known := pr.trial.before[r.Name]
-			if p.suspend(cl, n, r) {
-				suspended = true
-				continue
-			}
-			if pr.trial.kept == nil {
-				pr.trial.kept = map[string]Quarantined{}
-			}
-			pr.trial.kept[r.Name] = Quarantined{
-				TypeURL: n.TypeURL, Name: r.Name, Version: r.Version, Scope: pr.scope, Message: n.Of(r.Name), Since: n.Time,
-				Replaced: before != nil, Withheld: known && before == nil, From: r.From, instead: before,
-			}
-			kept = true
-			p.log.Warn("in quarantine: "+api.ShortType(n.TypeURL)+" "+r.Name, "from", r.From, "proxies", cl.key.Type, "namespace", cl.key.Namespace, "message", n.Of(r.Name))
-		}
-		if kept {
-			changed = true
-			pr.shelf = pr.vetted(pr.set, pr.shelf)
-			for cl := range pr.classes {
-				p.settle(cl)
-			}
-		}
-	}
-	if suspended {
-		p.resettle(cl.key.Type, cl.key.Namespace)
-	}
-	if changed || suspended {
-		p.countQuarantined()
-	}
+	return next
 }
 
 // countQuarantined notes how much is in quarantine. Pusher.mu is held.
-func (p *Pusher) countQuarantined() {
-	n := len(p.quarantined())
-	p.count.quarantined.Store(int64(n))
-	p.metrics.Quarantined(n)
-}
+func (p *Pusher) countQuarantined() { p.metrics.Quarantined(len(p.quarantined())) }
 
-// quarantined gives what is kept from proxies that are there. Pusher.mu is held.
+// quarantined returns what is kept from proxies that are there. Pusher.mu is held.
 func (p *Pusher) quarantined() []Quarantined {
 	var list []Quarantined
 	for _, pr := range p.producers {
-		if pr.live > 0 {
-			list = slices.AppendSeq(list, maps.Values(pr.trial.kept))
+		if pr.live > 0 && pr.votes != nil {
+			list = slices.AppendSeq(list, maps.Values(pr.votes.kept))
 		}
 	}
-	return slices.AppendSeq(list, maps.Values(p.suspended))
+	for _, s := range p.suspensions {
+		if len(s.members) > 0 {
+			list = slices.AppendSeq(list, maps.Values(s.inForce))
+		}
+	}
+	return list
 }
 
-// tellQuarantine tells how much is in quarantine, if the producers of a class have anything there. Pusher.mu is held.
+// tellQuarantine tells how much is in quarantine, if the producers of a class have anything there.
+// Pusher.mu is held.
 func (p *Pusher) tellQuarantine(cl *class) {
-	if slices.ContainsFunc(cl.producers, func(pr *producer) bool { return len(pr.trial.kept) > 0 }) {
+	if slices.ContainsFunc(cl.producers, func(pr *producer) bool { return pr.votes != nil && len(pr.votes.kept) > 0 }) {
 		p.countQuarantined()
 	}
 }
 
-// Quarantine gives the resources that are kept from proxies, sorted by type, name and time.
+// Quarantine returns what is kept from proxies, sorted by type, name and time.
 func (p *Pusher) Quarantine() []Quarantined {
 	p.mu.Lock()
 	list := p.quarantined()
 	p.mu.Unlock()
 	slices.SortFunc(list, func(a, b Quarantined) int {
-		return cmp.Or(cmp.Compare(a.TypeURL, b.TypeURL), cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since), cmp.Compare(a.Version, b.Version))
+		return cmp.Or(cmp.Compare(a.TypeURL, b.TypeURL), cmp.Compare(a.Name, b.Name), a.Suspended.Compare(b.Suspended),
+			a.Since.Compare(b.Since), cmp.Compare(a.Version, b.Version))
 	})
 	return list
 }

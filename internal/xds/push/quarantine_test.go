@@ -6,63 +6,204 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
+
+// kept returns what is in quarantine, and fails the test unless it is that many.
+func (f *fixture) kept(n int) []push.Quarantined {
+	f.t.Helper()
+	kept := f.p.Quarantine()
+	if len(kept) != n {
+		f.t.Fatalf("in quarantine is %+v, want %d", kept, n)
+	}
+	return kept
+}
+
+// route returns the body of the route that a proxy has.
+func (x *proxy) route() string { return x.has[api.RouteType]["80"] }
+
+// refuse has a proxy refuse responses of a type from now on, but for what it took before.
+func (x *proxy) refuse(short string) { x.nak = short }
 
 func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
-		good := x.has[api.RouteType]["80"]
-		x.nak = "RDS"
+		good := x.route()
+		x.refuse("RDS")
 		f.mesh.EditRoutes()
 		f.mesh.SetEndpoints("s1", "10.5.0.1")
 		f.settle()
-		f.want(x.read(), "EDS +1 -0", "RDS +1 -0", "RDS +1 -0")
-		kept := f.p.Quarantine()
-		if len(kept) != 1 || kept[0].Name != "80" || kept[0].Message != "no 80" || !kept[0].Replaced || len(kept[0].From) != 1 {
-			t.Fatalf("in quarantine is %+v, want the RouteConfiguration with its VirtualService and the proxy's words", kept)
+		f.want(x.read(), "EDS +1 -0", "RDS +1 -0", "RDS +1 -0") // at once, for there is nobody else
+		q := f.kept(1)[0]
+		if q.Name != "80" || q.Message != "no 80" || !q.Replaced || len(q.From) != 1 || q.Attempt != 1 || len(q.Witnesses) != 1 ||
+			q.Witnesses[0] != x.who.Identity || q.Until.Sub(q.Since) != quarantine.DefaultRetry {
+			t.Fatalf("in quarantine is %+v, want the RouteConfiguration with its VirtualService, the witness and the proxy's words", q)
 		}
-
-		late := f.connect(pushtest.Proxy(1, "default"))
-		if late.has[api.RouteType]["80"] != good {
-			t.Error("a proxy that came later has another one than the last that was good")
+		if x.route() != good {
+			t.Error("the proxy does not have the last good route")
 		}
 		f.mesh.SetEndpoints("s1", "10.5.0.2") // everything else goes on
 		f.settle()
-		f.want(late.read(), "EDS +1 -0")
+		f.want(x.read(), "EDS +1 -0")
 
-		x.nak = ""
+		x.refuse("")
 		f.mesh.EditRoutes()
 		f.settle()
-		f.want(x.read(), "EDS +1 -0", "RDS +1 -0")
-		f.want(late.read(), "RDS +1 -0")
-		if kept := f.p.Quarantine(); len(kept) != 0 {
-			t.Errorf("after the mend there is still in quarantine %+v", kept)
+		f.want(x.read(), "RDS +1 -0")
+		f.kept(0)
+	})
+}
+
+// TestTwoWitnessesKeepItFromOthers: two identities that refuse a route have a third proxy served
+// the last good one.
+func TestTwoWitnessesKeepItFromOthers(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		f.connect(pushtest.Proxy(3, "default")) // answers nothing
+		good := a.route()
+		a.refuse("RDS")
+		b.refuse("RDS")
+		f.mesh.EditRoutes()
+		f.settle()
+		a.read()
+		b.read()
+		f.settle()
+		f.kept(0) // the window is not over
+		f.decide()
+		if q := f.kept(1)[0]; len(q.Witnesses) != 2 || q.Connections != 2 {
+			t.Errorf("the witnesses are %v (%d), want both", q.Witnesses, q.Connections)
 		}
+		late := f.connect(pushtest.Proxy(2, "default"))
+		if late.route() != good {
+			t.Error("a proxy that came later does not have the last good route")
+		}
+		f.kept(1)
+	})
+}
+
+// TestAFastClientFreezesNothing is the attack in which one client refuses a route before any other
+// proxy was sent it.
+func TestAFastClientFreezesNothing(t *testing.T) {
+	for name, identity := range map[string]string{"anonymous": "", "of another identity": "spiffe://cluster.local/ns/default/sa/evil"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, push.Options{}, func(f *fixture) {
+				x := f.connect(pushtest.Proxy(0, "default"))
+				var hostile []*proxy
+				for i := range 3 {
+					hostile = append(hostile, f.connect(pushtest.Identified(pushtest.Proxy(1+i, "default"), identity)))
+				}
+				for _, h := range hostile {
+					h.refuse("RDS")
+				}
+				f.mesh.EditRoutes()
+				f.settle()
+				for _, h := range hostile {
+					h.read()
+				}
+				f.decide()
+				f.kept(0)
+				before := x.route()
+				f.want(x.read(), "RDS +1 -0")
+				if x.route() == before {
+					t.Error("the honest proxy does not have the newest route")
+				}
+				for range 3 {
+					f.decide()
+					f.kept(0)
+					f.want(x.read())
+				}
+			})
+		})
+	}
+}
+
+// TestTwoHostileIdentitiesFreezeNothingForLong: an honest proxy that was slower than two hostile
+// ones is asked again, and its word ends the quarantine for good.
+func TestTwoHostileIdentitiesFreezeNothingForLong(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x, a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
+		before := x.route()
+		a.refuse("RDS")
+		b.refuse("RDS")
+		f.mesh.EditRoutes()
+		f.settle()
+		a.read()
+		b.read()
+		f.decide()
+		f.kept(1)
+		f.want(x.read()) // its World has the route that it has
+		time.Sleep(quarantine.DefaultRetry)
+		synctest.Wait()
+		f.kept(0)
+		f.want(x.read(), "RDS +1 -0")
+		if x.route() == before {
+			t.Error("the honest proxy does not have the newest route")
+		}
+		for range 3 {
+			a.read()
+			b.read()
+			f.decide()
+			f.kept(0)
+		}
+	})
+}
+
+func TestAQuarantineExpiresAndDoubles(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Proxy(0, "default"))
+		good := x.route()
+		x.refuse("RDS")
+		f.mesh.EditRoutes()
+		f.settle()
+		for i, lasts := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
+			x.read()
+			time.Sleep(lasts / 20) // a tenth of the quarantine before is the window
+			f.decide()
+			if q := f.kept(1)[0]; q.Attempt != i+1 || q.Until.Sub(q.Since) != lasts {
+				t.Fatalf("attempt %d lasts %v, want attempt %d for %v", q.Attempt, q.Until.Sub(q.Since), i+1, lasts)
+			}
+			x.read()
+			if x.route() != good {
+				t.Error("the proxy does not have the last good route")
+			}
+			time.Sleep(lasts)
+			synctest.Wait()
+			f.kept(0)
+		}
+		x.refuse("")
+		f.want(x.read(), "RDS +1 -0")
+		x.refuse("RDS")
+		x.took = nil // it refuses everything now, and is sent nothing
+		f.decide()
+		f.kept(0)
 	})
 }
 
 func TestWhatOthersTookIsNotKeptFromThem(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, odd := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
-		odd.nak = "RDS"
+		odd.refuse("RDS")
 		f.mesh.EditRoutes()
 		f.settle()
 		f.want(x.read(), "RDS +1 -0")
 		f.want(odd.read(), "RDS +1 -0")
-		if kept := f.p.Quarantine(); len(kept) != 0 {
-			t.Errorf("in quarantine is %+v, which a proxy has taken", kept)
-		}
+		f.decide()
+		f.kept(0)
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
 			t.Errorf("nacks %+v, want one that stands", n)
 		}
-		f.settle()
-		f.want(x.read())
+		x.c.Close() // its word stays
+		f.decide()
+		f.kept(0)
+		f.want(odd.read())
 	})
 }
 
@@ -70,13 +211,12 @@ func TestWhatIsAMatterOfOneProxyIsNotKeptFromOthers(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		f.gen.Local = "80"
 		x := f.connect(pushtest.Proxy(0, "default"))
-		x.nak = "RDS"
+		x.refuse("RDS")
 		f.mesh.EditRoutes()
 		f.settle()
 		f.want(x.read(), "RDS +1 -0")
-		if kept := f.p.Quarantine(); len(kept) != 0 {
-			t.Errorf("in quarantine is %+v, which others may take", kept)
-		}
+		f.decide()
+		f.kept(0)
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
 			t.Errorf("nacks %+v, want one that stands", n)
 		}
@@ -86,39 +226,62 @@ func TestWhatIsAMatterOfOneProxyIsNotKeptFromOthers(t *testing.T) {
 func TestWhatHasNoEarlierVersionIsLeftOut(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
-		x.nak = "CDS"
+		x.refuse("CDS")
 		f.mesh.AddService("bad")
 		f.settle()
 		x.read()
-		if kept := f.p.Quarantine(); len(kept) != 1 || kept[0].Name != pushtest.ClusterName("bad") || !kept[0].Withheld {
-			t.Fatalf("in quarantine is %+v, want the new cluster", kept)
+		f.decide()
+		if q := f.kept(1)[0]; q.Name != pushtest.ClusterName("bad") || !q.Withheld {
+			t.Fatalf("in quarantine is %+v, want the new cluster", q)
 		}
-		late := f.connect(pushtest.Proxy(1, "default"))
+		late := f.connect(pushtest.Identified(pushtest.Proxy(1, "default"), ""))
 		if n := len(late.has[api.ClusterType]); n != 4 {
 			t.Errorf("a proxy that came later has %d clusters, want the 4 good ones", n)
 		}
 		f.mesh.RemoveService("bad")
 		f.settle()
-		if kept := f.p.Quarantine(); len(kept) != 0 {
-			t.Errorf("the service is gone, and still in quarantine is %+v", kept)
-		}
+		f.kept(0)
 	})
 }
 
 func TestWhatCameBeforeIsKnownInAnotherClass(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
-		good := x.has[api.RouteType]["80"]
-		x.nak = "RDS"
+		good := x.route()
+		x.refuse("RDS")
 		f.mesh.SetSidecar(map[string]string{"i": "0"}) // the proxy is of another class now
 		f.mesh.EditRoutes()
 		f.settle()
 		x.read()
-		if kept := f.p.Quarantine(); len(kept) != 1 || !kept[0].Replaced {
-			t.Fatalf("in quarantine is %+v, want the route with the one before it instead", kept)
+		f.decide()
+		x.read()
+		if q := f.kept(1)[0]; !q.Replaced {
+			t.Fatalf("in quarantine is %+v, want the route with the one before it instead", q)
 		}
-		if x.has[api.RouteType]["80"] != good {
+		if x.route() != good {
 			t.Error("the proxy has another route than before")
+		}
+	})
+}
+
+// TestACandidateIsNoLastGoodResourceInAnotherClass: what a proxy refuses is not taken for good
+// because the proxy moves on.
+func TestACandidateIsNoLastGoodResourceInAnotherClass(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Proxy(0, "default"))
+		good := x.route()
+		x.refuse("RDS")
+		f.mesh.EditRoutes()
+		f.settle()
+		x.read()
+		f.mesh.SetSidecar(map[string]string{"i": "0"})
+		f.mesh.EditRoutes()
+		f.settle()
+		x.read()
+		f.decide()
+		x.read()
+		if f.kept(1); x.route() != good {
+			t.Error("the proxy is served another route than the last good one")
 		}
 	})
 }
@@ -133,6 +296,13 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 		again := f.p.Connect(x.who, stream.Delta, "test")
 		defer again.Close()
 		back := &proxy{f: f, who: x.who, c: again, has: map[string]map[string]string{}, nak: "RDS", took: x.took}
+		nothingGoes := func() {
+			for _, got := range back.read() {
+				if !strings.HasSuffix(got, "-0") {
+					t.Errorf("something is taken away: %s", got)
+				}
+			}
+		}
 		for _, typeURL := range []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType} {
 			held := map[string]string{}
 			for name := range x.has[typeURL] {
@@ -143,23 +313,47 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 				r.Subscribe = slices.Collect(maps.Keys(held))
 			}
 			again.Request(r)
-			for _, got := range back.read() {
-				if !strings.HasSuffix(got, "-0") {
-					t.Errorf("something is taken away: %s", got)
-				}
-			}
+			nothingGoes()
 		}
-		if kept := f.p.Quarantine(); len(kept) != 1 || kept[0].Replaced || kept[0].Withheld {
-			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", kept)
+		f.decide()
+		nothingGoes()
+		if q := f.kept(1)[0]; q.Replaced || q.Withheld {
+			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", q)
 		}
 	})
 }
 
-// TestTheFirstToAnswerDoesNotDecide: a proxy that refuses before the others have answered does not keep it from them.
+// TestARouteThatIsAskedForFirstIsNotTakenAway: what others have asked for says nothing about a name
+// that nobody asked for yet. A proxy may have an older one from before a restart.
+func TestARouteThatIsAskedForFirstIsNotTakenAway(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		f.connect(pushtest.Proxy(1, "default")).c.Close()
+		x := f.connect(pushtest.Proxy(0, "default"))
+		x.refuse("RDS")
+		x.c.Request(stream.Request{
+			TypeURL: api.RouteType, Subscribe: []string{"other"}, Held: stream.HoldingsOf(map[string]string{"other": "an older one"}),
+		})
+		x.read()
+		f.decide()
+		for _, got := range x.read() {
+			if !strings.HasSuffix(got, "-0") {
+				t.Errorf("something is taken away: %s", got)
+			}
+		}
+		if q := f.kept(1)[0]; q.Replaced || q.Withheld {
+			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", q)
+		}
+	})
+}
+
+// TestTheFirstToAnswerDoesNotDecide: proxies that refuse before another one has answered do not
+// keep it from that one.
 func TestTheFirstToAnswerDoesNotDecide(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, odd, late := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
-		odd.nak = "RDS"
+		x, odd, mad := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(3, "default"))
+		late := f.connect(pushtest.Proxy(2, "default"))
+		odd.refuse("RDS")
+		mad.refuse("RDS")
 		f.mesh.EditRoutes()
 		f.settle()
 		now, cancel := context.WithCancel(context.Background())
@@ -169,41 +363,36 @@ func TestTheFirstToAnswerDoesNotDecide(t *testing.T) {
 			t.Fatal(err)
 		}
 		odd.read()
-		if kept := f.p.Quarantine(); len(kept) != 1 {
-			t.Fatalf("in quarantine is %+v, want what is refused and nobody has taken yet", kept)
-		}
+		mad.read()
+		f.decide()
+		f.kept(1)
 		x.take(sent)
 		x.c.Sent(sent, 1, 0)
 		x.c.Request(stream.Request{TypeURL: sent.TypeURL, Nonce: sent.Nonce})
 		f.settle()
-		if kept := f.p.Quarantine(); len(kept) != 0 {
-			t.Errorf("in quarantine is %+v, which a proxy has taken", kept)
-		}
+		f.kept(0)
 		x.read()
 		late.read()
-		if got, want := late.has[api.RouteType]["80"], string(sent.Parts[0].Resources()[0].Body); got != want || x.has[api.RouteType]["80"] != want {
+		if want := string(sent.Parts[0].Resources()[0].Body); late.route() != want || x.route() != want {
 			t.Error("the others do not have what the first of them took")
 		}
-		odd.read()
-		f.settle()
-		f.want(odd.read())
-		f.want(x.read())
-		if kept := f.p.Quarantine(); len(kept) != 0 {
-			t.Errorf("in quarantine is %+v again", kept)
+		for range 3 {
+			odd.read()
+			mad.read()
+			f.decide()
+			f.kept(0)
 		}
+		f.want(x.read())
 	})
 }
 
 func TestWhatTheFirstRefusedAndTheNextTookIsNotInQuarantine(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		odd := f.join(pushtest.Proxy(0, "default"), "RDS")
-		if kept := f.p.Quarantine(); len(kept) != 1 {
-			t.Fatalf("in quarantine is %+v, want what the only proxy refuses", kept)
-		}
+		f.decide()
+		f.kept(1)
 		f.connect(pushtest.Proxy(1, "default"))
-		if kept := f.p.Quarantine(); len(kept) != 0 {
-			t.Errorf("in quarantine is %+v, which a proxy has taken", kept)
-		}
+		f.kept(0)
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
 			t.Errorf("nacks %+v, want one that stands", n)
 		}
@@ -217,7 +406,7 @@ func TestWhatIsGivenUpIsNotRefusedAnyMore(t *testing.T) {
 		ask := stream.Request{TypeURL: api.RouteType, Subscribe: []string{"new"}}
 		other.c.Request(ask)
 		other.read() // takes it, so it is not kept from anybody
-		x.nak = "RDS"
+		x.refuse("RDS")
 		x.c.Request(ask)
 		x.read()
 		if n := f.p.Nacks(); len(n) != 1 || !n[0].Standing {
@@ -228,5 +417,134 @@ func TestWhatIsGivenUpIsNotRefusedAnyMore(t *testing.T) {
 		if f.p.Nacks()[0].Standing {
 			t.Error("a refusal stands of what the proxy does not want any more")
 		}
+	})
+}
+
+// TestAnonymousProxiesCostNothing: where nobody has a vote, no acknowledgement is looked at, and no
+// earlier resource is kept.
+func TestAnonymousProxiesCostNothing(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Identified(pushtest.Proxy(0, "default"), ""))
+		for range 3 {
+			f.mesh.EditRoutes()
+			f.settle()
+			x.refuse("RDS")
+			x.read()
+			f.decide()
+			f.kept(0)
+		}
+		// Who comes with an identity finds out for itself, and nothing is known of before.
+		y := f.join(pushtest.Proxy(1, "default"), "RDS")
+		f.decide()
+		if q := f.kept(1)[0]; q.Replaced || q.Withheld {
+			t.Errorf("in quarantine is %+v, want the route, with nothing known of before", q)
+		}
+		f.want(y.read())
+	})
+}
+
+// TestWhatAProxyHoldsAfterARestartIsNotKeptFromIt: a proxy that comes with a resource has accepted
+// it, though it was not sent it. What two others refuse is not taken from it then, and EnvoyFilters
+// neither.
+func TestWhatAProxyHoldsAfterARestartIsNotKeptFromIt(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Proxy(0, "default"))
+		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good"})
+		f.settle()
+		x.read()
+		x.c.Close()
+		time.Sleep(2 * time.Minute) // all is forgotten, as after a restart
+		again := f.p.Connect(x.who, stream.Delta, "test")
+		defer again.Close()
+		back := &proxy{f: f, who: x.who, c: again, has: map[string]map[string]string{}}
+		for _, typeURL := range []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType} {
+			held := map[string]string{}
+			for name, body := range x.has[typeURL] {
+				held[name] = resource.FromBytes(name, typeURL, []byte(body)).Version
+			}
+			r := stream.Request{TypeURL: typeURL, Held: stream.HoldingsOf(held)}
+			if typeURL == api.EndpointType || typeURL == api.RouteType {
+				r.Subscribe = slices.Collect(maps.Keys(held))
+			}
+			again.Request(r)
+			back.read()
+		}
+		f.join(pushtest.Proxy(1, "default"), "LDS")
+		f.join(pushtest.Proxy(2, "default"), "LDS")
+		f.decide()
+		f.kept(0)
+		f.join(pushtest.Proxy(3, "default"), "RDS")
+		f.join(pushtest.Proxy(4, "default"), "RDS")
+		f.decide()
+		f.kept(0)
+		f.want(back.read())
+	})
+}
+
+// TestAnAcceptanceCountsThoughNobodyLookedForIt: after a long time acknowledgements are no longer
+// watched. A refusal has them looked up.
+func TestAnAcceptanceCountsThoughNobodyLookedForIt(t *testing.T) {
+	for name, change := range map[string]func(*pushtest.Mesh){
+		"of a resource":     (*pushtest.Mesh).EditRoutes,
+		"of an EnvoyFilter": func(m *pushtest.Mesh) { m.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good", Routes: true}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, push.Options{}, func(f *fixture) {
+				x, a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
+				a.refuse("RDS")
+				b.refuse("RDS")
+				change(f.mesh)
+				time.Sleep(11 * time.Minute)
+				f.want(x.read(), "RDS +1 -0")
+				a.read()
+				b.read()
+				f.decide()
+				f.kept(0)
+				f.want(x.read())
+			})
+		})
+	}
+}
+
+// TestTwoBadVersionsInARow: the first of them is not the last good one, though nobody has
+// quarantined it.
+func TestTwoBadVersionsInARow(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x, y := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		good := x.route()
+		x.refuse("RDS")
+		y.refuse("RDS")
+		for range 2 {
+			f.mesh.EditRoutes()
+			f.settle()
+			x.read() // y says nothing in time
+		}
+		f.kept(0)
+		y.read()
+		f.decide()
+		f.kept(1)
+		if late := f.connect(pushtest.Identified(pushtest.Proxy(2, "default"), "")); late.route() != good {
+			t.Error("the last good route is not served")
+		}
+	})
+}
+
+// TestOneClientThatReconnectsIsOneWitness: where all have one identity, connections count, but only
+// those that are open.
+func TestOneClientThatReconnectsIsOneWitness(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		same := func(i int) *proxy { return f.connect(pushtest.Identified(pushtest.Proxy(i, "default"), "same")) }
+		x := same(0)
+		f.mesh.EditRoutes()
+		f.settle()
+		for i := range 3 {
+			h := f.join(pushtest.Identified(pushtest.Proxy(1+i, "default"), "same"), "RDS")
+			f.settle()
+			f.kept(0)
+			h.c.Close()
+		}
+		f.decide()
+		f.kept(0)
+		f.want(x.read(), "RDS +1 -0")
 	})
 }

@@ -156,6 +156,9 @@ func (x *session) first() first {
 				return first{err: err}
 			}
 		}
+		if x.link.TLS() != nil && len(x.identities) > 0 {
+			proxy.Identity = x.identities[0]
+		}
 		if x.s.keys != nil {
 			proxy.Keys = x.s.keys(proxy, x.introduction(in.node))
 		}

@@ -28,6 +28,13 @@ func (m *Machine) Has(typeURL string, r *resource.Resource) bool {
 	return !slices.ContainsFunc(s.flights, func(f flight) bool { return holding(f.parts, r.Name) != nil })
 }
 
+// Acknowledged reports whether the client is subscribed to the resource, has acknowledged this version of it and has not been
+// sent another version since. Unlike Has, it is false for what the client did not ask for.
+func (m *Machine) Acknowledged(typeURL string, r *resource.Resource) bool {
+	s := m.sub(m.types.place(typeURL))
+	return s != nil && s.covers(r.Name) && m.Has(typeURL, r)
+}
+
 // TookAll says that the client has asked for clusters and listeners, and has acknowledged everything of the newest World that it
 // asked for.
 func (m *Machine) TookAll() bool {

@@ -140,9 +140,20 @@ func routesAffected(_, _ *view.View, d snapshot.Delta, names []string) []string 
 	return names
 }
 
-func (g *Generators) listeners(*view.View) []*resource.Resource {
+func (g *Generators) listeners(v *view.View) []*resource.Resource {
 	g.called(api.ListenerType)
-	return []*resource.Resource{resource.FromBytes("0.0.0.0_80", api.ListenerType, text(nil, 1, "0.0.0.0_80"))}
+	b, from := patched(text(nil, 1, "0.0.0.0_80"), v, v.Key.Patches.Listeners)
+	return []*resource.Resource{resource.FromBytes("0.0.0.0_80", api.ListenerType, b, from...)}
+}
+
+// patched appends what EnvoyFilters say, and returns which they are.
+func patched(b []byte, v *view.View, list snapshot.PatchList) ([]byte, []config.Key) {
+	var from []config.Key
+	for _, p := range v.Snapshot.EnvoyPatches(list) {
+		b = text(b, 6, fmt.Sprintf("%s-%x", p.Filter.Name, p.Filter.Hash))
+		from = append(from, p.Filter.Key)
+	}
+	return b, from
 }
 
 func (g *Generators) routes(v *view.View, name string) *resource.Resource {
@@ -163,7 +174,8 @@ func (g *Generators) routes(v *view.View, name string) *resource.Resource {
 		host(fmt.Sprintf("%s-%x", vs.Config.Name, vs.Config.Hash))
 		from = append(from, vs.Config.Key)
 	}
-	return resource.FromBytes(name, api.RouteType, b, from...)
+	b, filters := patched(b, v, v.Key.Patches.Routes)
+	return resource.FromBytes(name, api.RouteType, b, append(from, filters...)...)
 }
 
 func text(b []byte, field protowire.Number, s string) []byte {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	networking "istio.io/api/networking/v1alpha3"
 	security "istio.io/api/security/v1beta1"
 
@@ -117,14 +119,70 @@ func (m *Mesh) SetSidecar(labels map[string]string) {
 	m.Apply(mesh.Event{Config: c})
 }
 
-// Proxy gives the i-th of alike sidecars of a namespace, with a label that only it has.
+// EnvoyFilter is an EnvoyFilter of the default namespace.
+type EnvoyFilter struct {
+	Name string
+	// Edit makes its content differ.
+	Edit int
+	// Protects makes it add a filter of authorization to listeners, instead of a compressor.
+	Protects bool
+	// Routes makes it change routes instead of listeners.
+	Routes      bool
+	Annotations map[string]string
+}
+
+// SetEnvoyFilter adds or replaces an EnvoyFilter. Listeners or routes that it applies to have it in From.
+func (m *Mesh) SetEnvoyFilter(f EnvoyFilter) {
+	m.t.Helper()
+	typeName := "envoy.extensions.filters.http.compressor.v3.Compressor"
+	if f.Protects {
+		typeName = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"
+	}
+	patch := &networking.EnvoyFilter_EnvoyConfigObjectPatch{
+		ApplyTo: networking.EnvoyFilter_HTTP_FILTER, Match: &networking.EnvoyFilter_EnvoyConfigObjectMatch{},
+		Patch: &networking.EnvoyFilter_Patch{Operation: networking.EnvoyFilter_Patch_INSERT_BEFORE, Value: m.value(map[string]any{
+			"name": fmt.Sprint("edit-", f.Edit), "typed_config": map[string]any{"@type": "type.googleapis.com/" + typeName},
+		})},
+	}
+	if f.Routes {
+		patch.ApplyTo, patch.Patch.Operation = networking.EnvoyFilter_HTTP_ROUTE, networking.EnvoyFilter_Patch_MERGE
+		patch.Match.Context = networking.EnvoyFilter_SIDECAR_OUTBOUND
+		patch.Patch.Value = m.value(map[string]any{"statPrefix": fmt.Sprint("edit-", f.Edit)})
+	}
+	c, err := config.New(config.Meta{
+		Key: config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: f.Name}, Created: time.Unix(1, 0), Annotations: f.Annotations,
+	}, &networking.EnvoyFilter{ConfigPatches: []*networking.EnvoyFilter_EnvoyConfigObjectPatch{patch}})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.Apply(mesh.Event{Config: c})
+}
+
+func (m *Mesh) value(fields map[string]any) *structpb.Struct {
+	m.t.Helper()
+	s, err := structpb.NewStruct(fields)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return s
+}
+
+// Proxy gives the i-th of alike sidecars of a namespace, with a label that only it has and an identity of its own.
 func Proxy(i int, namespace string) *mesh.Proxy {
 	addr := netip.AddrFrom4([4]byte{10, 9, byte(i / 250), byte(i % 250)})
 	return &mesh.Proxy{
 		ID:   fmt.Sprintf("sidecar~%s~p%d.%s~%s.svc.cluster.local", addr, i, namespace, namespace),
 		Type: mesh.SidecarProxy, Addresses: []netip.Addr{addr}, Name: fmt.Sprint("p", i), Namespace: namespace,
 		DNSDomain: namespace + ".svc.cluster.local", Labels: map[string]string{"i": fmt.Sprint(i)},
+		Identity: fmt.Sprintf("spiffe://cluster.local/ns/%s/sa/p%d", namespace, i),
 	}
+}
+
+// Identified returns the proxy as it is with another identity; "" is none, as of a client of the plain-text port.
+func Identified(p *mesh.Proxy, identity string) *mesh.Proxy {
+	other := *p
+	other.Identity = identity
+	return &other
 }
 
 // ClusterName gives the name of a service's cluster.
