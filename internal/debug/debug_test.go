@@ -91,6 +91,7 @@ func twoProxies(t *testing.T) fleet {
 	names := resource.FromBytes("", api.NameTableType, mesh.AppendName(nil, "web.shop.svc.cluster.local", mesh.NameEntry{
 		IPs: []string{"10.96.0.1"}, Registry: mesh.Kubernetes, ShortName: "web", Namespace: "shop",
 	}))
+	filter := config.Key{Kind: api.EnvoyFilter, Namespace: "shop", Name: "compress"}
 	web, pay := proxy("web-1", "shop", "10.1.0.1"), proxy("pay-1", "bank", "10.9.9.9")
 	return fleet{
 		list: []push.Connection{
@@ -103,7 +104,10 @@ func twoProxies(t *testing.T) fleet {
 			}},
 		},
 		kept: []push.Quarantined{
-			{TypeURL: api.ClusterType, Name: cluster.Name, Version: cluster.Version, Message: "bad cluster", Since: at(4), Replaced: true, From: cluster.From},
+			{TypeURL: api.ClusterType, Name: cluster.Name, Version: cluster.Version, Message: "bad cluster", Since: at(4), Replaced: true, From: cluster.From,
+				Witnesses: []string{"spiffe://cluster.local/ns/bank/sa/pay", "spiffe://cluster.local/ns/shop/sa/web"}, Connections: 2, Attempt: 2, Until: at(6)},
+			{TypeURL: api.ListenerType, Name: "0.0.0.0_80", Version: "2", Message: "no such compressor", Since: at(1), Replaced: true, Connections: 1,
+				Suspended: filter, From: []config.Key{filter}, Witnesses: []string{"spiffe://cluster.local/ns/shop/sa/web"}, Attempt: 1, Until: at(2)},
 			{TypeURL: api.ListenerType, Name: "0.0.0.0_81", Version: "1", Message: "refused long ago", Since: at(0)},
 		},
 		nacks: []push.Nack{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/api"
@@ -28,12 +29,18 @@ type Nack struct {
 	Proxies int      `json:"proxies"`
 	Names   []string `json:"names"`
 	Times   int      `json:"times"`
-	// Standing says that one of them has taken no later response of the type and is still there; Quarantined that the
-	// resource is kept from the proxies that it was made for until it comes out different, and Instead what they are served:
-	// "the version before it" or "nothing"; empty if nothing is known of the time before, and each keeps what it has.
-	Standing    bool   `json:"standing"`
+	// Standing means that one of them has acknowledged no later response of the type and is still connected.
+	Standing bool `json:"standing"`
+	// Quarantined means that the resource is not served to the proxies that it was made for. Instead is what they are served:
+	// "the version before it", "nothing", or "it without EnvoyFilter NAMESPACE/NAME"; empty if nothing is known of the time
+	// before, so that each proxy keeps what it has.
 	Quarantined bool   `json:"quarantined"`
 	Instead     string `json:"instead,omitempty"`
+	// Witnesses are the identities whose refusals led to the quarantine, Attempt counts the quarantines of this version, and
+	// NextRetry is when it is offered to all proxies again.
+	Witnesses []string   `json:"witnesses,omitempty"`
+	Attempt   int        `json:"attempt,omitempty"`
+	NextRetry *time.Time `json:"nextRetry,omitempty"`
 }
 
 // Object names a config object in JSON.
@@ -66,18 +73,11 @@ func (p *Pages) nacks() []Nack {
 		}
 	}
 	for _, k := range p.Proxies.Quarantine() {
-		e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message}, k.Since, k.From)
-		e.Quarantined = true
-		switch {
-		case k.Replaced:
-			e.Instead = "the version before it"
-		case k.Withheld:
-			e.Instead = "nothing"
-		}
+		g.quarantined(k)
 	}
 	out := []Nack{}
 	for _, e := range g {
-		e.Proxies = len(e.proxies)
+		e.Proxies = max(e.Proxies, len(e.proxies))
 		e.Names = sortedKeys(e.proxies)
 		e.Names = e.Names[:min(len(e.Names), maxNames)]
 		out = append(out, e.Nack)
@@ -88,7 +88,12 @@ func (p *Pages) nacks() []Nack {
 	return out
 }
 
-type nackKey struct{ typeURL, resource, version, message string }
+// nackKey is what makes refusals the same. A suspended EnvoyFilter has an entry of its own.
+type nackKey struct {
+	typeURL, resource, version, message string
+
+	suspended config.Key
+}
 
 type nackGroups map[nackKey]*nackGroup
 
@@ -117,11 +122,43 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 	return e
 }
 
+// quarantined notes a resource, or an EnvoyFilter, that is in quarantine.
+func (g nackGroups) quarantined(k push.Quarantined) {
+	e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message, k.Suspended}, k.Since, k.From)
+	e.Quarantined, e.Witnesses, e.Attempt, e.Proxies = true, k.Witnesses, k.Attempt, k.Connections
+	if !k.Until.IsZero() {
+		e.NextRetry = &k.Until
+	}
+	switch {
+	case k.Suspended != (config.Key{}):
+		e.Instead = "it without EnvoyFilter " + k.Suspended.Namespace + "/" + k.Suspended.Name
+	case k.Replaced:
+		e.Instead = "the version before it"
+	case k.Withheld:
+		e.Instead = "nothing"
+	}
+}
+
 func (g nackGroups) note(n push.Nack, r push.Refused) {
-	e := g.entry(nackKey{n.TypeURL, r.Name, r.Version, n.Of(r.Name)}, n.Time, r.From)
+	e := g.entry(nackKey{typeURL: n.TypeURL, resource: r.Name, version: r.Version, message: n.Of(r.Name)}, n.Time, r.From)
 	e.proxies[name(n.Proxy)] = true
 	e.Times++
 	e.Standing = e.Standing || n.Standing
+}
+
+// reason says in a sentence what proxies refuse. It has no time in it, so that conditions do not change with each retry.
+func (n Nack) reason() string {
+	text := fmt.Sprintf("proxies refuse the %s resource %q that it shapes", n.Type, n.Resource)
+	if n.Instead != "" {
+		text += ", and are served " + n.Instead
+		if !strings.HasPrefix(n.Instead, "it ") {
+			text += " instead"
+		}
+	}
+	if len(n.Witnesses) > 0 {
+		text += " until it is offered again; refused by " + strings.Join(n.Witnesses, " and ")
+	}
+	return text + ": " + n.Message
 }
 
 // refusals gives what proxies refuse now as Problems of the objects that the resources came from.
@@ -132,12 +169,9 @@ func (p *Pages) refusals() []config.Problem {
 		if !n.Standing && !n.Quarantined {
 			continue
 		}
-		x := config.Problem{Severity: config.Warning, Reason: fmt.Sprintf("proxies refuse the %s resource %q that it shapes: %s", n.Type, n.Resource, n.Message)}
+		x := config.Problem{Severity: config.Warning, Reason: n.reason()}
 		if n.Quarantined {
 			x.Severity = config.Error
-		}
-		if n.Instead != "" {
-			x.Reason = fmt.Sprintf("proxies refuse the %s resource %q that it shapes, and are served %s instead: %s", n.Type, n.Resource, n.Instead, n.Message)
 		}
 		for _, o := range n.From {
 			x.Key = config.Key{Kind: api.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}
