@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,14 +25,15 @@ const (
 	healingTime = 5 * time.Second
 )
 
-// poison gives one of the files under a name, for one workload only.
+// poison returns one of the files under a name, for one workload only. It is marked as not required: most of the files change
+// what may protect something, and so would not be suspended.
 func poison(t *testing.T, path, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(b), "metadata: {name: poison}", "metadata: {name: "+name+", namespace: default}", 1)
+	text := strings.Replace(string(b), "metadata: {name: poison}", "metadata: {name: "+name+", namespace: default, annotations: {meshpilot.io/required: \"false\"}}", 1)
 	text = strings.Replace(text, "\nspec:\n", "\nspec:\n  workloadSelector: {labels: {app: productpage}}\n", 1)
 	return "apiVersion: networking.istio.io/v1alpha3\n" + strings.ReplaceAll(text, "portNumber: 8080", "portNumber: 9080")
 }
@@ -62,6 +64,7 @@ type refusal struct {
 	Names       []string
 	Standing    bool
 	Quarantined bool
+	Instead     string
 }
 
 func refusals(t *testing.T, m *mesh.Mesh) []refusal {
@@ -115,6 +118,8 @@ func TestPoison(t *testing.T) {
 		t.Errorf("%d poisons were refused, want %d", refused, fewPoisons)
 	}
 
+	protectionStays(t, m, caller, len(files))
+
 	var all, names []string
 	for i, path := range files {
 		name := fmt.Sprint("all-", i)
@@ -124,9 +129,12 @@ func TestPoison(t *testing.T) {
 		t.Fatal(err)
 	}
 	goesOn(t, m, caller, len(files))
-	if !slices.ContainsFunc(refusals(t, m), func(r refusal) bool { return r.Quarantined || r.Standing }) {
-		t.Error("nothing is refused with all poisons at once")
-	}
+	serving.Eventually(t, settleTime, "something of all poisons at once is refused", func() error {
+		if !slices.ContainsFunc(refusals(t, m), func(r refusal) bool { return r.Quarantined || r.Standing }) {
+			return errors.New("nothing is refused")
+		}
+		return nil
+	})
 	heal(t, m, names...)
 	if tally := load.Stop(); tally.Sent == 0 || tally.Failed > 0 {
 		t.Errorf("meanwhile %d of %d requests failed: %v", tally.Failed, tally.Sent, tally.Failures)
@@ -136,6 +144,29 @@ func TestPoison(t *testing.T) {
 			t.Errorf("proxies that have nothing to do with it refused something: %v: %s", r.Names, r.Message)
 		}
 	}
+}
+
+// protector is a filter of authentication that Envoy refuses.
+const protector = "../../internal/translate/patch/testdata/poison/http_basic_auth.yaml"
+
+// protectionStays shows that an EnvoyFilter that may protect something is not left out. The proxy keeps its last good listener, and
+// other resources go on.
+func protectionStays(t *testing.T, m *mesh.Mesh, caller *mesh.Caller, i int) {
+	t.Helper()
+	const name = "protector"
+	text := strings.Replace(poison(t, protector, name), `annotations: {meshpilot.io/required: "false"}`, "annotations: {}", 1)
+	if err := m.Rules.Apply(text); err != nil {
+		t.Fatal(err)
+	}
+	goesOn(t, m, caller, i)
+	serving.Eventually(t, settleTime, "the listener is quarantined", func() error {
+		list := refusals(t, m)
+		if !slices.ContainsFunc(list, func(r refusal) bool { return r.of(name) && r.Quarantined && r.Instead == "the version before it" }) {
+			return fmt.Errorf("refused is %+v", list)
+		}
+		return nil
+	})
+	heal(t, m, name)
 }
 
 // goesOn shows that another change reaches the poisoned proxy.

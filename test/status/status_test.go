@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/testkit/pki"
 )
 
 const service = `
@@ -33,8 +34,9 @@ spec:
 func TestConditionSaysWhoHasIt(t *testing.T) {
 	l := newLab(t)
 	l.apply(service)
-	a, b := l.replica("pilot-a", nil), l.replica("pilot-b", nil)
-	p1, p2, p3 := a.connect("one", "10.1.0.1", nil), a.connect("two", "10.1.0.2", nil), b.connect("three", "10.1.0.3", nil)
+	root := pki.Authority("mesh")
+	a, b := l.replica("pilot-a", l.authenticated(root)), l.replica("pilot-b", nil)
+	p1, p2, p3 := a.connectAs(root, "one", "10.1.0.1"), a.connectAs(root, "two", "10.1.0.2"), b.connect("three", "10.1.0.3", nil)
 	l.eventually("proxies are served", func() error { return served([]string{api.ClusterType, api.ListenerType, api.RouteType}, p1, p2, p3) })
 	l.eventually("the other replica is known", func() error {
 		_, err := l.client.Kubernetes.CoreV1().ConfigMaps(l.system).Get(t.Context(), "pilot-b-distribution", metav1.GetOptions{})
@@ -80,8 +82,8 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 
-	t.Log("Refused by a proxy, before any other one has taken it.")
-	p1.Silence(true)
+	t.Log("Refused by two proxies that have proved different identities. Nobody has taken it.")
+	p1.Refuse(api.RouteType)
 	p2.Refuse(api.RouteType)
 	vs = l.apply(virtualService("", "4s"))
 	said = l.waitFor(vs, "False")

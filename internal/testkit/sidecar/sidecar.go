@@ -12,6 +12,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -53,7 +54,14 @@ func Node(name, namespace, ip string, metadata map[string]any) *corev3.Node {
 // Connect connects a sidecar until the test ends. A stream that ends before fails the test, unless it was released.
 func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 	t.Helper()
-	p := dial(t, address)
+	return ConnectWith(t, address, insecure.NewCredentials(), node)
+}
+
+// ConnectWith is Connect with credentials, such as a certificate that proves the sidecar's identity. Only such sidecars have a
+// vote on what others are served (package quarantine).
+func ConnectWith(t testing.TB, address string, c credentials.TransportCredentials, node *corev3.Node) *Proxy {
+	t.Helper()
+	p := dial(t, address, c)
 	p.begin(node)
 	return p
 }
@@ -61,16 +69,16 @@ func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 // Rejected connects a sidecar that the control plane is to turn away, and gives the reason that it gives.
 func Rejected(t testing.TB, address string, node *corev3.Node) error {
 	t.Helper()
-	p := dial(t, address)
+	p := dial(t, address, insecure.NewCredentials())
 	p.Release()
 	p.begin(node)
 	<-p.ended
 	return p.err
 }
 
-func dial(t testing.TB, address string) *Proxy {
+func dial(t testing.TB, address string, c credentials.TransportCredentials) *Proxy {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
 	if err != nil {
 		t.Fatal(err)
 	}
