@@ -28,6 +28,8 @@ type siege struct {
 	hostile   []*proxy
 	reference *proxy
 	edits     int
+	// determined hostile clients accept nothing, and two of them have identities of their own.
+	determined bool
 }
 
 // withSiege runs a test with some honest proxies and hostile clients of the same class, or of
@@ -35,7 +37,7 @@ type siege struct {
 func withSiege(t *testing.T, seed uint64, test func(*siege)) {
 	t.Helper()
 	inBubble(t, 2, push.Options{}, func(f *fixture) {
-		s := &siege{fixture: f, random: rand.New(rand.NewPCG(seed, 1))}
+		s := &siege{fixture: f, random: rand.New(rand.NewPCG(seed, 1)), determined: seed%2 == 0}
 		calm := push.New(push.Options{Generators: new(pushtest.Generators).Table(), Logger: slog.New(slog.DiscardHandler)})
 		done := make(chan struct{})
 		ctx, cancel := context.WithCancel(context.Background())
@@ -52,7 +54,7 @@ func withSiege(t *testing.T, seed uint64, test func(*siege)) {
 			s.honest = append(s.honest, f.connect(pushtest.Identified(pushtest.Proxy(i, "default"), fmt.Sprint("honest", s.random.IntN(2)))))
 			s.slow = append(s.slow, 1+s.random.IntN(15))
 		}
-		for i := range 1 + s.random.IntN(4) {
+		for i := range 2 + s.random.IntN(4) {
 			s.hostile = append(s.hostile, f.connect(s.attacker(i)))
 		}
 		test(s)
@@ -65,6 +67,9 @@ func withSiege(t *testing.T, seed uint64, test func(*siege)) {
 // the class of the others or of its own.
 func (s *siege) attacker(i int) *mesh.Proxy {
 	identity := []string{"", fmt.Sprint("evil", i), fmt.Sprint("evil", i), "honest0"}[s.random.IntN(4)]
+	if s.determined && i < 2 {
+		return pushtest.Identified(pushtest.Proxy(10+i, "default"), fmt.Sprint("evil", i))
+	}
 	who := pushtest.Identified(pushtest.Proxy(10+i, "default"), identity)
 	if s.random.IntN(4) == 0 {
 		who.DNSDomain = "evil.example.com"
@@ -95,16 +100,19 @@ func (s *siege) change() {
 func (s *siege) attack(i int) {
 	x := s.hostile[i]
 	x.took = nil
-	switch s.random.IntN(10) {
-	case 0:
+	switch n := s.random.IntN(10); {
+	case n == 0 && !s.determined:
 		x.nak = ""
 		x.read()
-	case 1:
-	case 2:
+	case n == 1:
+	case n == 2:
 		x.c.Close()
-		s.hostile[i] = s.join(s.attacker(i), []string{"LDS", "RDS"}[s.random.IntN(2)])
+		s.hostile[i] = s.join(s.attacker(i), "LDS RDS")
+	case s.determined:
+		x.nak = "LDS RDS"
+		x.read()
 	default:
-		x.nak = []string{"LDS", "RDS"}[s.random.IntN(2)]
+		x.nak = []string{"LDS", "RDS", "LDS RDS"}[s.random.IntN(3)]
 		x.read()
 	}
 }

@@ -75,7 +75,7 @@ type proxy struct {
 	has map[string]map[string]string
 	// watched are the clusters whose endpoints it subscribes to.
 	watched map[string]bool
-	nak     string          // refuses responses of this type with something that it never took
+	nak     string          // refuses responses of these types with something that it never took
 	took    map[string]bool // by content
 }
 
@@ -144,7 +144,7 @@ func (x *proxy) read() []string {
 		x.got = append(x.got, fmt.Sprintf("%s +%d -%d", api.ShortType(s.TypeURL), s.Resources(), len(s.Removed)))
 		x.c.Sent(s, 1, 0)
 		r := stream.Request{TypeURL: s.TypeURL, Nonce: s.Nonce}
-		if fresh := x.fresh(s); api.ShortType(s.TypeURL) == x.nak && fresh != "" {
+		if fresh := x.fresh(s); strings.Contains(x.nak, api.ShortType(s.TypeURL)) && fresh != "" {
 			r.Rejected, r.Message = true, "no "+fresh
 		} else {
 			x.take(s)
