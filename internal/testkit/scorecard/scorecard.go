@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Keys of the test attributes that a test emits. Their values are a Declaration and a Measurement in JSON.
+// Keys of the test attributes that a test emits. Their values are a Declaration and a Measurement
+// in JSON.
 const (
 	CheckAttribute    = "scorecard.check"
 	MeasuredAttribute = "scorecard.measured"
@@ -17,7 +18,8 @@ type Figure struct {
 	Value string `json:"value"`
 }
 
-// A Declaration is the value of a CheckAttribute: the check that a test is part of, and the size at which it ran.
+// A Declaration is the value of a CheckAttribute: the check that a test is part of, and the size at
+// which it ran.
 type Declaration struct {
 	Check int      `json:"check"`
 	Size  []Figure `json:"size,omitempty"`
@@ -38,17 +40,18 @@ type Record struct {
 	number int
 }
 
-// Check declares that t proves the check of this number, or a part of it, at the given size. A test that is part of
-// several checks calls it once for each. It must be called before the test can fail, so that a failure is
-// attributed to the check.
+// Check declares that t proves the check of this number, or a part of it, at the given size. A test
+// that is part of several checks calls it once for each. It must be called before the test can
+// fail, so that a failure is attributed to the check.
 func Check(t testing.TB, number int, size ...Figure) Record {
 	t.Helper()
 	emit(t, CheckAttribute, Declaration{Check: number, Size: size})
 	return Record{t: t, number: number}
 }
 
-// Measured reports a figure that the document shows beside the result. A test reports its figures before it asserts
-// on them, so that a failed row shows them too. Numbers get separators of thousands, durations are rounded.
+// Measured reports a figure that the document shows beside the result. A test reports its figures
+// before it asserts on them, so that a failed row shows them too. Numbers get separators of
+// thousands, durations are rounded.
 func (r Record) Measured(name string, value any) {
 	r.t.Helper()
 	emit(r.t, MeasuredAttribute, Measurement{Check: r.number, Figure: Figure{Name: name, Value: format(value)}})

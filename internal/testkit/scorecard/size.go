@@ -9,12 +9,14 @@ import (
 const (
 	// SizeVariable selects the size: "short" (the default), "hour" or "soak".
 	SizeVariable = "MESHPILOT_SCORECARD_SIZE"
-	// PeerVariable is the path of another control plane (istiod's pilot-discovery) that takes the place of ours.
+	// PeerVariable is the path of another control plane (istiod's pilot-discovery) that takes the
+	// place of ours.
 	PeerVariable = "MESHPILOT_SCORECARD_PEER"
 )
 
-// BySize returns the value for the selected size. Short is the size of `make test`: seconds, at most a minute.
-// Hour is for a run of all checks that takes about an hour on two cores. Soak is for runs of many hours.
+// BySize returns the value for the selected size. Short is the size of `make test`: seconds, at
+// most a minute. Hour is for a run of all checks that takes about an hour on two cores. Soak is for
+// runs of many hours.
 func BySize[T any](short, hour, soak T) T {
 	switch os.Getenv(SizeVariable) {
 	case "hour":
@@ -26,8 +28,8 @@ func BySize[T any](short, hour, soak T) T {
 	}
 }
 
-// Heavy skips a test unless `make scorecard` runs it, at whatever size. It is for tests whose short form is too
-// expensive for `make test`.
+// Heavy skips a test unless `make scorecard` runs it, at whatever size. It is for tests whose short
+// form is too expensive for `make test`.
 func Heavy(t testing.TB) {
 	t.Helper()
 	if os.Getenv(SizeVariable) == "" {
