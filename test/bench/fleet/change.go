@@ -46,6 +46,23 @@ func (f *Fleet) Expect(m workload.Mark, overtakes *Change, sees func(proxy int) 
 	return c
 }
 
+// IsDone reports whether every proxy that is to have the change has it.
+func (c *Change) IsDone() bool {
+	select {
+	case <-c.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Forget releases what is known of a change. Its mark can be used again.
+func (f *Fleet) Forget(m workload.Mark) {
+	f.changesMu.Lock()
+	defer f.changesMu.Unlock()
+	delete(f.changes, m)
+}
+
 // Begin starts the clock of a change.
 func (c *Change) Begin() { c.began.Store(time.Now().UnixNano()) }
 

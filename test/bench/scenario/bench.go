@@ -34,11 +34,13 @@ type bench struct {
 	log      *os.File
 	out      *report.Run
 
-	marks   int
-	turns   map[workload.Change]int
-	latest  map[string]*fleet.Change // by target
-	added   []int                    // marks of services that were added and not removed
-	exclude map[int]bool             // proxies that are not waited for
+	marks  int
+	turns  map[workload.Change]int
+	latest map[string]*fleet.Change // by target
+	// lastMark is the mark of the last change.
+	lastMark workload.Mark
+	added    []int        // marks of services that were added and not removed
+	exclude  map[int]bool // proxies that are not waited for
 }
 
 // spares is how many proxies at the end look whether a newcomer is sent the same.

@@ -65,7 +65,7 @@ func Groups(size string) ([]Group, error) {
 
 // everyday is what a mesh goes through, with a rolling update of so many seconds.
 func everyday(seconds int) []Scenario {
-	list := append(changes(), Scenario{"rolling", 5, rolling(seconds)}, Scenario{"slow readers", 13, slowReaders})
+	list := append(changes(), Scenario{"rolling", 5, rolling(rollingRate, seconds)}, Scenario{"slow readers", 13, slowReaders})
 	return append(list,
 		Scenario{"capacity", 14, capacity},
 		Scenario{"reconnect", 2, reconnect},

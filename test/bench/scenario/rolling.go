@@ -8,19 +8,19 @@ import (
 	"github.com/meshpilot/meshpilot/test/bench/workload"
 )
 
-// rollingRate is how many endpoint changes a second a rolling update makes.
+// rollingRate is how many endpoint changes a second a rolling update of the everyday scenarios makes.
 const rollingRate = 50
 
 // rolling changes one endpoint after the other, at a steady rate, over the services of the shared namespace in turn. The
 // latencies are the staleness of what each proxy had.
-func rolling(seconds int) func(*bench, *report.Row) error {
+func rolling(rate, seconds int) func(*bench, *report.Row) error {
 	return func(b *bench, row *report.Row) error {
-		row.Events = rollingRate * seconds
+		row.Events = rate * seconds
 		p := b.begin()
 		began := time.Now()
 		var list []*fleet.Change
 		for i := range row.Events {
-			b.pause(time.Until(began.Add(time.Duration(i) * time.Second / rollingRate)))
+			b.pause(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(rate))))
 			x, err := b.change(workload.EndpointEdit, workload.SharedNamespace)
 			if err != nil {
 				return err

@@ -86,7 +86,12 @@ func (b *bench) change(c workload.Change, namespace string) (*fleet.Change, erro
 
 // send sends an edit off and follows its mark.
 func (b *bench) send(e workload.Edit, mark workload.Mark, namespace string) (*fleet.Change, error) {
-	x := b.fleet.Expect(mark, b.latest[e.Target], func(i int) bool { return b.sees(i, namespace) })
+	before := b.latest[e.Target]
+	if before != nil && before.IsDone() {
+		before = nil // it is not waited for any more
+	}
+	b.lastMark = mark
+	x := b.fleet.Expect(mark, before, func(i int) bool { return b.sees(i, namespace) })
 	b.latest[e.Target] = x
 	return x, b.feed.Apply(e, x.Begin)
 }

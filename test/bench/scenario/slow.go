@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/meshpilot/meshpilot/test/bench/fleet"
@@ -11,15 +12,25 @@ import (
 const (
 	slowShare = 20       // one in so many
 	slowRate  = 10 << 10 // bytes a second
+	// blockedRate is that of a client that is as good as blocked.
+	blockedRate = 1
 )
 
 // slowReaders makes one proxy in twenty read 10 KB a second, and looks whether the others notice: single changes of routes
 // and endpoints without, with, with, and without.
 func slowReaders(b *bench, row *report.Row) error {
-	var slow []int
-	b.exclude = map[int]bool{}
+	rates := map[int]int64{}
 	for i := 0; i < b.proxies; i += slowShare {
-		slow = append(slow, i)
+		rates[i] = slowRate
+	}
+	return slowClients(b, row, rates, 1)
+}
+
+// slowClients is slowReaders for proxies with rates of their own, so many times.
+func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) error {
+	slow := slices.Sorted(maps.Keys(rates))
+	b.exclude = map[int]bool{}
+	for _, i := range slow {
 		b.exclude[i] = true
 	}
 	defer func() { b.exclude = nil }()
@@ -31,12 +42,13 @@ func slowReaders(b *bench, row *report.Row) error {
 	p := b.begin()
 	latencies := map[bool][][]float64{}
 	row.Events = 0
-	for _, with := range []bool{false, true, true, false} {
-		rate := int64(fleet.Unhurried)
-		if with {
-			rate = slowRate
+	for _, with := range slices.Repeat([]bool{false, true, true, false}, times) {
+		for i, rate := range rates {
+			if !with {
+				rate = fleet.Unhurried
+			}
+			b.fleet.Slow([]int{i}, rate)
 		}
-		b.fleet.Slow(slow, rate)
 		for _, c := range []workload.Change{workload.RouteEdit, workload.EndpointEdit, workload.RouteEdit, workload.EndpointEdit} {
 			x, err := b.change(c, workload.SharedNamespace)
 			if err == nil {
