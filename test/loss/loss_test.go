@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
+	"github.com/meshpilot/meshpilot/test/loss/echo"
 	"github.com/meshpilot/meshpilot/test/loss/load"
 )
 
@@ -21,17 +23,19 @@ const (
 	lostEnough = 150
 	// leastRate is the fewest requests a second that prove something. A `go test ./...` has to share the machine.
 	leastRate, leastRateOfMany = 200, 1000
-	manyRounds                 = 20
+	// leastRateOfFaults is that of tests in which a fault must not cost a request, however many there are.
+	leastRateOfFaults = 30
+	manyRounds        = 20
 )
 
 // TestNoRequestIsLost goes through all events while requests run.
 func TestNoRequestIsLost(t *testing.T) {
 	long.Test(t)
 	list := chosen(t)
+	records := declare(t)
 	w := startWorld(t)
-	s := &stage{world: w, load: load.Start(w.lanes()), took: map[string][]time.Duration{}, churn: map[string]churn{}, kept: w.client()}
+	s := startStage(t, w)
 	logs := newEvidence(w)
-	s.play(t, event{name: warmUp, do: edit(func(*state) {}), seen: generationSeen})
 	for round := range *rounds {
 		for _, e := range list {
 			s.play(t, e)
@@ -55,7 +59,23 @@ func TestNoRequestIsLost(t *testing.T) {
 		t.Error(err)
 	}
 	t.Log("\n" + s.table(tally, append(append([]string{warmUp}, names(list)...), afterAll)))
-	s.judge(t, tally, logs)
+	for event, record := range records {
+		n := tally.Sum(func(c load.Cell) bool { return event.MatchString(c.Event) })
+		record.Measured("requests", n.Sent)
+		record.Measured("requests lost", n.Failed)
+	}
+	s.judge(t, tally, logs, atLeast())
+}
+
+// declare declares the checks of the scorecard, by the names of their events.
+func declare(t *testing.T) map[*regexp.Regexp]scorecard.Record {
+	t.Helper()
+	records := map[*regexp.Regexp]scorecard.Record{}
+	for number, events := range map[int]string{8: "^add and use a subset$", 9: "^remove a subset$", 10: "STRICT|DISABLE"} {
+		check := scorecard.Check(t, number, scorecard.Size("rounds", *rounds), scorecard.Size("kinds of requests", len(echo.Kinds())))
+		records[regexp.MustCompile(events)] = check
+	}
+	return records
 }
 
 // chosen gives the events to play.
@@ -89,11 +109,11 @@ func (s *stage) afterwards(t *testing.T) {
 }
 
 // judge says what is wrong with what was seen.
-func (s *stage) judge(t *testing.T, tally load.Tally, logs *evidence) {
+func (s *stage) judge(t *testing.T, tally load.Tally, logs *evidence, least int) {
 	t.Helper()
 	all := tally.Sum(nil)
-	if least := float64(atLeast()); tally.Rate() < least {
-		t.Errorf("%.0f requests a second prove little: at least %.0f", tally.Rate(), least)
+	if tally.Rate() < float64(least) {
+		t.Errorf("%.0f requests a second prove little: at least %d", tally.Rate(), least)
 	}
 	if logs.count == 0 {
 		t.Error("the sidecars have logged nothing: whether they retry is not known")

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 var (
-	rounds       = flag.Int("rounds", 2, "how often each event happens")
+	rounds       = flag.Int("rounds", scorecard.BySize(2, 40, 1000), "how often each event happens")
 	programs     = flag.String("bin", "", "the directory of the programs; empty: they are built")
 	controlPlane = flag.String("pilot-discovery", "", "another control plane to run instead: a program that takes pilot-discovery's flags")
 	proxyProgram = flag.String("envoy", "", "another Envoy, or a program that stands in for it")

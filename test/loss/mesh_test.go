@@ -36,8 +36,14 @@ type world struct {
 	sent  map[string]string // what was last applied, by host
 }
 
-// startWorld brings everything up; it ends with the test.
+// startWorld brings everything up with as many control planes as the flag says; it ends with the test.
 func startWorld(t *testing.T) *world {
+	t.Helper()
+	return startReplicas(t, *replicas)
+}
+
+// startReplicas brings everything up with so many control planes. Workloads are dealt out to them in turn.
+func startReplicas(t *testing.T, count int, prepare ...func(bin string)) *world {
 	t.Helper()
 	netns.Require(t)
 	proxy := *proxyProgram
@@ -52,9 +58,12 @@ func startWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
+	for _, p := range prepare {
+		p(bin)
+	}
 	w.writeMeshConfig(t)
 	w.Mesh = meshtest.Start(t, mesh.Options{
-		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf, Replicas: *replicas,
+		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Progress: t.Logf, Replicas: count,
 		AgentEnv: []string{fmt.Sprint("ISTIO_DELTA_XDS=", !*wholeState)},
 	})
 	w.startServers(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/test/loss/load"
 )
 
@@ -25,6 +26,29 @@ type stage struct {
 	before  churn                      // what they had done until the last one
 	kept    *http.Client               // a client of echo.mesh that keeps its connection
 	refused int                        // updates that the client's Envoy has refused so far
+}
+
+// startStage starts the load, and waits for the effect of a first edit.
+func startStage(t *testing.T, w *world) *stage {
+	t.Helper()
+	s := &stage{world: w, load: load.Start(w.lanes()), took: map[string][]time.Duration{}, churn: map[string]churn{}, kept: w.client()}
+	s.play(t, event{name: warmUp, do: edit(func(*state) {}), seen: generationSeen})
+	return s
+}
+
+// finish ends the load, reports requests and losses for a check and fails the test if a request was lost.
+func (s *stage) finish(t *testing.T, logs *evidence, check scorecard.Record, events ...string) {
+	t.Helper()
+	tally := s.load.Stop()
+	if err := logs.collect(t.Context(), tally.Failures); err != nil {
+		t.Error(err)
+	}
+	all := tally.Sum(nil)
+	check.Measured("requests", all.Sent)
+	check.Measured("requests per second", int(tally.Rate()))
+	check.Measured("requests lost", all.Failed)
+	t.Log("\n" + s.table(tally, append([]string{warmUp}, events...)))
+	s.judge(t, tally, logs, leastRateOfFaults)
 }
 
 // play lets an event happen and waits for its effect. After a failure nothing happens any more.
