@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -177,6 +178,14 @@ func asClients(t *testing.T, c *clusterv3.Cluster) *clusterv3.Cluster {
 // TestNothingIsLostOnSIGTERM: a workload that ends while it is called, in whatever protocol, loses none of the calls: those under
 // way finish, new ones are served until callers have learnt to go elsewhere. It ends within its time.
 func TestNothingIsLostOnSIGTERM(t *testing.T) {
+	rounds := scorecard.BySize(1, 20, 1000)
+	check := scorecard.Check(t, 13, scorecard.Size("terminations in each of two ways", rounds), scorecard.Size("protocols", len(protocols(t))))
+	var calls, lost, longest atomic.Int64
+	defer func() {
+		check.Measured("calls", calls.Load())
+		check.Measured("calls lost", lost.Load())
+		check.Measured("longest until the agent ended", time.Duration(longest.Load()))
+	}()
 	for name, env := range map[string][]string{
 		"in a fixed time":           nil,
 		"until nobody is connected": {"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=1s"},
@@ -185,12 +194,18 @@ func TestNothingIsLostOnSIGTERM(t *testing.T) {
 			if env != nil {
 				long.Test(t)
 			}
-			drainUnderLoad(t, env)
+			for range rounds {
+				if t.Failed() {
+					break
+				}
+				t.Run("once", func(t *testing.T) { longest.Store(max(longest.Load(), int64(drainUnderLoad(t, env, &calls, &lost)))) })
+			}
 		})
 	}
 }
 
-func drainUnderLoad(t *testing.T, env []string) {
+// drainUnderLoad returns how long the agent took to end.
+func drainUnderLoad(t *testing.T, env []string, calls, lost *atomic.Int64) (took time.Duration) {
 	t.Helper()
 	const learn, grace = 500 * time.Millisecond, 2 * time.Second
 	web, tcp := startWeb(t), startEcho(t)
@@ -223,9 +238,11 @@ func drainUnderLoad(t *testing.T, env []string) {
 						to, port = 1, there
 					}
 					if err := call(ctx, fmt.Sprintf("127.0.0.1:%d", port)); err != nil && ctx.Err() == nil {
+						lost.Add(1)
 						t.Errorf("%s: %v", name, err)
 						return
 					}
+					calls.Add(1)
 					count[to].Add(1)
 				}
 			})
@@ -249,10 +266,11 @@ func drainUnderLoad(t *testing.T, env []string) {
 	if status := a.awaitExit(t); status != 0 {
 		t.Errorf("status %d, want 0", status)
 	}
-	if took := time.Since(begin); took > 2*grace {
+	if took = time.Since(begin); took > 2*grace {
 		t.Errorf("it took %v to end", took)
 	}
 	serving.Eventually(t, patience, "calls elsewhere", everyone(1))
 	cancel()
 	all.Wait()
+	return took
 }

@@ -16,6 +16,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // load makes requests without pause, on connections that are kept and on new ones, until it is ended.
@@ -83,7 +84,8 @@ func (l *load) stop(t *testing.T) {
 // TestHotRestart: Envoy is replaced again and again under load, and no request is lost. One that dies before it takes over costs
 // nothing either.
 func TestHotRestart(t *testing.T) {
-	rounds := long.Rounds(3, 20) // what the documents show once, often
+	rounds := scorecard.BySize(long.Rounds(3, 20), 60, 1000)
+	record := scorecard.Check(t, 14, scorecard.Size("hot restarts", rounds))
 	app := newService(t)
 	inbound := ports(t, 1)[0]
 	plane := localControlPlane(t,
@@ -114,6 +116,8 @@ func TestHotRestart(t *testing.T) {
 	check(t, want(get(a.status, "/healthz/ready"), 200, ""))
 	write("{}\n")
 	a.awaitLog(t, fmt.Sprintf("envoy is replaced, the last one drains\tepoch=%d\n", rounds+1))
+	record.Measured("requests", l.made.Load())
+	record.Measured("requests failed", l.failed.Load())
 	l.stop(t)
 	a.signal(t, syscall.SIGTERM)
 	if status := a.awaitExit(t); status != 0 {

@@ -23,10 +23,12 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // TestNothingOfARequestComesIntoACertificate has requests ask for what they must not have. T-CA-SAN.
 func TestNothingOfARequestComesIntoACertificate(t *testing.T) {
+	scorecard.Check(t, 37)
 	id := parseID(t, "spiffe://cluster.local/ns/shop/sa/web")
 	uri := func(text string) []*url.URL {
 		u, err := url.Parse(text)
@@ -136,6 +138,7 @@ func rsaKey(t *testing.T, bits int) *rsa.PrivateKey {
 
 // TestHostileRequests: each is refused, before anything is computed with its key.
 func TestHostileRequests(t *testing.T) {
+	scorecard.Check(t, 37)
 	t.Setenv("GODEBUG", "rsa1024min=0") // to make what others may send
 	good := request(t, &x509.CertificateRequest{}, nil)
 	n := rsaKey(t, 2048).N

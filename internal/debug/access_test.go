@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // asker is somebody who asks over HTTP.
@@ -48,6 +49,7 @@ func guarded(t *testing.T) *Pages {
 
 // TestWhoMayReadWhat asks for every page there is, as everybody there is.
 func TestWhoMayReadWhat(t *testing.T) {
+	scorecard.Check(t, 39)
 	p := guarded(t)
 	paths := map[string]bool{"/debug": false, "/debug/": false, "/debug/pprof/": false, "/debug/pprof/cmdline": false, "/debug/pprof/symbol": false}
 	for _, x := range p.table {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/authenticate"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // readers are those who may read about proxies of their own namespace, besides operators, by the names of pages. Who adds a page writes it
@@ -30,6 +31,7 @@ func readers() (own, operators []string) {
 // TestTokensOpenPages enumerates the pages of a control plane at run time, and has each asked for with real tokens, over HTTP from another machine
 // and over xDS. T-DEBUG-AUTHZ.
 func TestTokensOpenPages(t *testing.T) {
+	scorecard.Check(t, 39)
 	l := startLaptop(t, func(*Options) {})
 	// The same pages, as somebody from another machine sees them: on loopback everybody may read them.
 	o := testOptions(t, t.TempDir())

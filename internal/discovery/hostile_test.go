@@ -29,11 +29,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/spiffe"
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // TestHostileSigningRequests sends them to the port that workloads send theirs to, with tokens that are good. What is signed is the
 // caller's identity and key, and nothing that the request asks for.
-func TestHostileSigningRequests(t *testing.T) { inBothModes(t, testHostileSigningRequests) }
+func TestHostileSigningRequests(t *testing.T) {
+	scorecard.Check(t, 37)
+	inBothModes(t, testHostileSigningRequests)
+}
 
 func testHostileSigningRequests(t *testing.T, l *mode) {
 	t.Setenv("GODEBUG", "rsa1024min=0") // to make what others may send
@@ -110,7 +114,10 @@ func testHostileSigningRequests(t *testing.T, l *mode) {
 }
 
 // TestHostileTokens sends tokens that are none to both services of the port, before anybody is known: CVE-2022-23635 was a payload of null.
-func TestHostileTokens(t *testing.T) { inBothModes(t, testHostileTokens) }
+func TestHostileTokens(t *testing.T) {
+	scorecard.Check(t, 37)
+	inBothModes(t, testHostileTokens)
+}
 
 func testHostileTokens(t *testing.T, l *mode) {
 	encode := base64.RawURLEncoding.EncodeToString
@@ -205,6 +212,7 @@ func wideStruct(fields int) []byte {
 // TestSecretsOfOtherNamespaces: a gateway asks for keys by all names that secrets of its namespace, and of another, can be called by. It gets
 // those of its own. T-GW-SECRET, T-SDS-CACHE.
 func TestSecretsOfOtherNamespaces(t *testing.T) {
+	scorecard.Check(t, 36)
 	mine, others := pki.Authority("mine"), pki.Authority("others")
 	l := startLaptop(t, func(*Options) {})
 	secret := func(namespace, name string, p *pki.Pair) string {

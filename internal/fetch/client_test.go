@@ -13,10 +13,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // TestForbiddenAddresses is the matrix of T-SSRF-JWKS.
 func TestForbiddenAddresses(t *testing.T) {
+	scorecard.Check(t, 38)
 	for text, want := range map[string]bool{
 		"8.8.8.8": true, "10.1.2.3": true, "192.168.1.1": true, "172.16.0.1": true, "100.64.0.1": true, "2001:db8::1": true, "fd00::1": true,
 		"64:ff9b::808:808": true, "2002:808:808::1": true,
@@ -66,6 +69,7 @@ func get(t *testing.T, c *http.Client, url string) (int, error) {
 
 // TestThisMachineIsNotReached by its address, by a name, or by a redirect.
 func TestThisMachineIsNotReached(t *testing.T) {
+	scorecard.Check(t, 38)
 	s, connections := counting(t, func(http.ResponseWriter, *http.Request) {})
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	if err != nil {
@@ -86,6 +90,7 @@ func TestThisMachineIsNotReached(t *testing.T) {
 
 // TestRedirects: each hop is judged, there are not many, and none leaves TLS.
 func TestRedirects(t *testing.T) {
+	scorecard.Check(t, 38)
 	hops := 0
 	s, _ := counting(t, func(w http.ResponseWriter, r *http.Request) {
 		hops++
@@ -121,6 +126,7 @@ func TestRedirects(t *testing.T) {
 
 // TestBounds: a body that does not end, and one that does not begin.
 func TestBounds(t *testing.T) {
+	scorecard.Check(t, 38)
 	s, _ := counting(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/endless":

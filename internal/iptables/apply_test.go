@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/meshpilot/meshpilot/internal/iptables"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // snapshot is everything that a run may change in a namespace, as text, without counters and comments.
@@ -45,6 +46,7 @@ func (s space) rules(t testing.TB) []string {
 }
 
 func TestSecondRunChangesNothing(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {
 			pod, _ := newPod(t)
@@ -83,6 +85,7 @@ func (r readOnlyTools) Run(ctx context.Context, call iptables.Call) (string, err
 }
 
 func TestCleanUpLeavesNothing(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {
 			pod, _ := newPod(t)
@@ -135,6 +138,7 @@ func withoutComments(save string) []string {
 }
 
 func TestReconcile(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {
 			requireRoot(t)
@@ -243,6 +247,7 @@ func (b brokenTools) Run(ctx context.Context, call iptables.Call) (string, error
 
 // TestFailureAppliesNothing breaks the last of the transactions.
 func TestFailureAppliesNothing(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", 2))
 	for _, variant := range []iptables.Variant{iptables.NftVariant, iptables.LegacyVariant} {
 		t.Run(string(variant), func(t *testing.T) {
 			pod, _ := newPod(t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/iptables"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // question is a row of the truth table of DNS: who asks whom over what, and who answers. SERVER is in resolv.conf, OTHER is not.
@@ -61,6 +62,7 @@ func mustAddrPort(address string, port uint16) netip.AddrPort {
 }
 
 func TestDNSTable(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	for manner, options := range manners() {
 		for _, all := range []bool{false, true} {
 			for _, mode := range modes() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/iptables"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // tproxyMark is what Envoy marks connections with that it makes in a client's name (its filter original_src).
@@ -49,6 +50,7 @@ func tproxyCallers(mode, gateway string) map[string]caller {
 }
 
 func TestTProxyTable(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	gateways := map[string]string{"IPv4": gatewayAddr4, "IPv6": gatewayAddr6}
 	for manner, options := range manners() {
 		for _, mode := range modes() {
@@ -93,6 +95,7 @@ func TestOriginalSourceNeedsTheRules(t *testing.T) {
 
 // TestTProxyIsRemoved leaves neither rules nor routes behind, and REDIRECT takes over from it.
 func TestTProxyIsRemoved(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {
 			pod, outside := listeningPod(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/iptables"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 const (
@@ -125,6 +126,7 @@ func modes() []string {
 }
 
 func TestTruthTable(t *testing.T) {
+	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	for manner, options := range manners() {
 		for _, mode := range modes() {
 			t.Run(manner+"/"+mode, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
@@ -20,6 +21,7 @@ const private = `{defaultServiceExportTo: ["."], defaultVirtualServiceExportTo: 
 // hosts or about workloads with the labels of another's changes a byte for that one's proxies (ISTIO-SECURITY-2026-002). Where everything is
 // exported, as in Istio by default, a VirtualService for the mesh does: then the test sees that it could fail. T-TENANT-VS.
 func TestNamespacesKeepToThemselves(t *testing.T) {
+	scorecard.Check(t, 36)
 	const bank = `
 kind: Service
 metadata: {name: vault, namespace: bank}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // handler serves both webhooks without TLS and without an API server.
@@ -87,6 +88,7 @@ func hostile() map[string]string {
 // TestHostileBodies sends what no API server sends. Each gets an answer, none takes much memory, and afterwards a good one is
 // answered as ever.
 func TestHostileBodies(t *testing.T) {
+	scorecard.Check(t, 41, scorecard.Size("hostile bodies", len(hostile())))
 	h, _ := handler(t)
 	good := review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)
 	const limit = 150 << 20

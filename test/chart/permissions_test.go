@@ -23,6 +23,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/program"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -32,6 +33,7 @@ const account = "system:serviceaccount:istio-system:istiod"
 // and has it do all that it does with an API server. Nothing that it asks for is refused, and without any one of its permissions
 // something would be.
 func TestPermissions(t *testing.T) {
+	scorecard.Check(t, 42)
 	long.Test(t)
 	flags, log := auditing(t)
 	c := cluster.Start(t, cluster.Options{GatewayAPI: cluster.Standard, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags})

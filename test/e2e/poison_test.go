@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 )
@@ -81,6 +82,7 @@ func (r refusal) of(name string) bool {
 // TestPoison: whatever an EnvoyFilter makes Envoy refuse, requests go on, other changes too, and other proxies never notice;
 // the object is named with Envoy's own words; and all is well within five seconds of the mend.
 func TestPoison(t *testing.T) {
+	check := scorecard.Check(t, 20, scorecard.Size("poisons", fewPoisons))
 	long.Test(t)
 	m := bookinfoMesh(t)
 	files, err := filepath.Glob(poisons)
@@ -114,6 +116,8 @@ func TestPoison(t *testing.T) {
 		}
 		heal(t, m, name)
 	}
+	check.Measured("poisons refused by Envoy, one at a time", refused)
+	check.Measured("poisons at once", len(files))
 	if refused < fewPoisons {
 		t.Errorf("%d poisons were refused, want %d", refused, fewPoisons)
 	}

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 const (
-	usual = 4 * time.Second
 	// slack is how many goroutines and open files there may be more than before: those of timers and kept connections.
 	slack = 25
 	// room is what a program may have grown by, in MiB. Go gives memory back slowly, and keeps for later what it had at a time.
@@ -27,7 +27,7 @@ const (
 func duration(t *testing.T) time.Duration {
 	text := os.Getenv("MESHPILOT_GARBAGE")
 	if text == "" {
-		return usual
+		return scorecard.BySize(4*time.Second, 3*time.Minute, 24*time.Hour)
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -37,6 +37,7 @@ func duration(t *testing.T) time.Duration {
 }
 
 func TestGarbage(t *testing.T) {
+	check := scorecard.Check(t, 33, scorecard.Size("duration", duration(t)))
 	long.Test(t)
 	plane := startPlane(t)
 	agent := startAgent(t, plane)
@@ -59,6 +60,7 @@ func TestGarbage(t *testing.T) {
 		})
 		after := p.measure(t)
 		t.Logf("%s: %d MiB before, at most %d, %d after; goroutines %d, %d after; open files %d, %d after", p.name, p.before.memory, max(peaks[i][0].Load(), peaks[i][1].Load()), after.memory, p.before.goroutines, after.goroutines, p.before.files, after.files)
+		check.Measured(p.name+" MiB before and after", fmt.Sprint(p.before.memory, " and ", after.memory))
 		if after.memory > p.before.memory+room {
 			t.Errorf("%s has %d MiB, %d before", p.name, after.memory, p.before.memory)
 		}
@@ -66,6 +68,7 @@ func TestGarbage(t *testing.T) {
 			t.Errorf("%s grows: at most %d MiB in the first half, %d in the second", p.name, first, second)
 		}
 	}
+	check.Measured("attacks", made)
 	t.Logf("%d attacks in %v", made, length)
 }
 

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 var (
-	rounds   = flag.Int("rounds", 0, "how often roots are rotated, and the authority is taken away, besides once")
+	rounds   = flag.Int("rounds", scorecard.BySize(0, 5, 20), "how often roots are rotated, and the authority is taken away, besides once")
 	programs = flag.String("bin", "", "the directory of the programs; empty: they are built")
 )
 

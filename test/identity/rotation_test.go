@@ -16,6 +16,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 	"github.com/meshpilot/meshpilot/test/loss/echo"
 	"github.com/meshpilot/meshpilot/test/loss/load"
@@ -28,6 +29,7 @@ const requestTime = 10 * time.Second
 // authority away while certificates are due to be renewed: no request is lost.
 func rotation(t *testing.T, w *world) {
 	long.Test(t)
+	check := scorecard.Check(t, 28, scorecard.Size("rotations", 1+*rounds))
 	l := load.Start(w.lanes())
 	defer l.Stop()
 	from, signing := w.root, w.signing
@@ -64,6 +66,9 @@ func rotation(t *testing.T, w *world) {
 	w.root, w.signing = from, signing
 	tally := l.Stop()
 	all := tally.Sum(nil)
+	check.Measured("requests", all.Sent)
+	check.Measured("requests per second", int(tally.Rate()))
+	check.Measured("requests lost", all.Failed)
 	t.Logf("%d of %d requests lost in %s", all.Failed, all.Sent, tally.Elapsed.Round(time.Second))
 	for _, f := range tally.Failures {
 		t.Errorf("%s", f)

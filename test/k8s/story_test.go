@@ -6,12 +6,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/test/cluster/mesh"
 	"github.com/meshpilot/meshpilot/test/k8s/story"
 )
 
 // TestStory is the first day of a user: nothing of it may fail, and no call may be lost.
 func TestStory(t *testing.T) {
+	scorecard.Check(t, 12, scorecard.Size("rolling restarts", 1))
 	long.Test(t)
 	cluster.RequireNode(t)
 	envoy.Require(t)

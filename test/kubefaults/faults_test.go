@@ -19,11 +19,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/front"
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // TestFaults runs proxies through the outage of an API server, in all the ways in which one can be away. While it lasts they are
 // sent nothing; of what was changed meanwhile they are sent what it is, and nothing else.
 func TestFaults(t *testing.T) {
+	scorecard.Check(t, 23)
 	long.Test(t)
 	c := shared.Start(t)
 	gone := `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`
@@ -127,6 +129,7 @@ func (p *controlPlane) lasts(d time.Duration) {
 
 // TestAPIServerStops kills the API server and starts it again, and what changed in between is all that is sent.
 func TestAPIServerStops(t *testing.T) {
+	scorecard.Check(t, 23)
 	long.Test(t)
 	c := shared.Start(t)
 	m := newMesh(t, c)
@@ -161,6 +164,7 @@ func TestAPIServerStops(t *testing.T) {
 // TestStartWithoutAPIServer starts a control plane while the API server is away: it answers probes, is not ready and says why, and
 // serves when it has been read.
 func TestStartWithoutAPIServer(t *testing.T) {
+	scorecard.Check(t, 23)
 	long.Test(t)
 	c := shared.Start(t)
 	m := newMesh(t, c)
@@ -191,6 +195,7 @@ func TestStartWithoutAPIServer(t *testing.T) {
 
 // TestRightsAreLost takes the right to read Services away, and that to read rules. Both stay as they are, the rest goes on.
 func TestRightsAreLost(t *testing.T) {
+	scorecard.Check(t, 23)
 	long.Test(t)
 	c := shared.Start(t)
 	m := newMesh(t, c)
@@ -234,6 +239,7 @@ func TestRightsAreLost(t *testing.T) {
 // TestDefinitionIsRemoved removes the definition of VirtualServices, and installs it again. The rules go with it, as an API server
 // has it; endpoints do not.
 func TestDefinitionIsRemoved(t *testing.T) {
+	scorecard.Check(t, 23)
 	long.Test(t)
 	own := cluster.Start(t, cluster.Options{})
 	m := newMesh(t, own)
@@ -271,6 +277,7 @@ func TestDefinitionIsRemoved(t *testing.T) {
 
 // TestMeshConfigMap changes the mesh configuration in the API server at run time, breaks it, and mends it.
 func TestMeshConfigMap(t *testing.T) {
+	scorecard.Check(t, 23)
 	long.Test(t)
 	c := shared.Start(t)
 	m := newMesh(t, c)

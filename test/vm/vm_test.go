@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -78,7 +79,10 @@ const (
 	ofShop                = "URI=spiffe://cluster.local/ns/shop/sa/shop"
 )
 
-func TestWithoutKubernetes(t *testing.T) { story(t, filePlane) }
+func TestWithoutKubernetes(t *testing.T) {
+	scorecard.Check(t, 12, scorecard.Size("restarts", "machines that are rebooted"))
+	story(t, filePlane)
+}
 
 func TestWithKubernetes(t *testing.T) {
 	long.Test(t)

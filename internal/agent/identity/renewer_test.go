@@ -20,6 +20,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // patience bounds every wait.
@@ -171,6 +172,8 @@ func TestRenewal(t *testing.T) {
 // TestOutage: an authority that is away for eleven hours of a day's life costs nothing; it is asked ever more rarely, and not
 // so rarely that its return goes unnoticed.
 func TestOutage(t *testing.T) {
+	scorecard.Check(t, 5, scorecard.Size("hours of outage on a simulated clock", 11))
+	scorecard.Check(t, 27, scorecard.Size("simulated days", 1))
 	w := newWorld(t)
 	w.clock.next(t)
 	first := w.await(t, secret.Workload, 0)

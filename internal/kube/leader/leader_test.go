@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
@@ -133,7 +135,8 @@ func TestManyTerms(t *testing.T) {
 		e.lock = func(string) resourcelock.Interface { return &memoryLock{l, name, nil} }
 		return e
 	}
-	terms := long.Rounds(200, 1000)
+	terms := scorecard.BySize(long.Rounds(200, 1000), 2000, 5000)
+	check := scorecard.Check(t, 29, scorecard.Size("terms of three replicas", terms))
 	before := 0
 	for i := range terms {
 		stop := goes(t, elections(fmt.Sprint("pilot-", i%3)), Status, s.do)
@@ -146,12 +149,81 @@ func TestManyTerms(t *testing.T) {
 			before = runtime.NumGoroutine()
 		}
 	}
-	if now := runtime.NumGoroutine(); now > before+5 {
+	now := runtime.NumGoroutine()
+	check.Measured("terms", int(s.times.Load()))
+	check.Measured("goroutines after 20 terms", before)
+	check.Measured("goroutines at the end", now)
+	check.Measured("two leaders at once", s.more.Load())
+	if now > before+5 {
 		t.Errorf("%d goroutines after %d terms, %d after 20", now, terms, before)
 	}
 	if s.more.Load() || int(s.times.Load()) != terms {
 		t.Errorf("done %d times, twice at once: %v", s.times.Load(), s.more.Load())
 	}
+}
+
+// TestManyTermsOnAnAPIServer has the leader of three replicas step down again and again, with a real Lease. There is never a second
+// leader, and nothing stays of a term.
+func TestManyTermsOnAnAPIServer(t *testing.T) {
+	terms := scorecard.BySize(10, 200, 1000)
+	check := scorecard.Check(t, 29, scorecard.Size("terms of three replicas", terms))
+	long.Test(t)
+	c := shared.Start(t)
+	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
+	var s stage
+	stops := make([]func(), 3)
+	begin := func(i int) {
+		stops[i] = goes(t, newElections(t, client, namespace, fmt.Sprint("pilot-", i)), Status, s.do)
+	}
+	for i := range stops {
+		begin(i)
+	}
+	holder := func() (i int) {
+		serving.Until(t, 20*time.Second, "one leads", func() bool {
+			lease, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), Status, metav1.GetOptions{})
+			if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+				return false
+			}
+			i = int((*lease.Spec.HolderIdentity)[len("pilot-")] - '0')
+			return s.doing.Load() == 1
+		})
+		return i
+	}
+	var before, after processState
+	for term := range terms {
+		if term == 3 {
+			before = measureProcess(t)
+		}
+		i := holder()
+		stops[i]()
+		begin(i)
+	}
+	holder()
+	after = measureProcess(t)
+	check.Measured("terms", int(s.times.Load()))
+	check.Measured("goroutines after 3 terms", before.goroutines)
+	check.Measured("goroutines at the end", after.goroutines)
+	check.Measured("files after 3 terms", before.files)
+	check.Measured("files at the end", after.files)
+	check.Measured("two leaders at once", s.more.Load())
+	if after.goroutines > before.goroutines+5 || after.files > before.files+2 {
+		t.Errorf("after %d terms %+v, after 3 %+v", terms, after, before)
+	}
+	if s.more.Load() || int(s.times.Load()) <= terms {
+		t.Errorf("%d terms, want more than %d; two leaders at once: %v", s.times.Load(), terms, s.more.Load())
+	}
+}
+
+// processState is what this process holds.
+type processState struct{ goroutines, files int }
+
+func measureProcess(t *testing.T) processState {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return processState{runtime.NumGoroutine(), len(files)}
 }
 
 // The work ends before others are let in, however long it takes.

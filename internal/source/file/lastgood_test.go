@@ -6,11 +6,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 const warnKept = "warning in f.yaml: DestinationRule/default/b (f.yaml#2:6): has errors now; it stays in use as it was before"
 
 func TestBrokenDocumentKeepsItsLastGoodVersion(t *testing.T) {
+	scorecard.Check(t, 25)
 	dir := t.TempDir()
 	write(t, dir+"/f.yaml", docs(rule("a", "a"), rule("b", "b"), rule("c", "c")))
 	f := follow(t, dir, Options{})
@@ -62,6 +65,7 @@ func TestUnreadableDocumentKeepsWhatMayBeInIt(t *testing.T) {
 }
 
 func TestFileWrittenPieceByPiece(t *testing.T) {
+	scorecard.Check(t, 25)
 	dir := t.TempDir()
 	write(t, dir+"/f.yaml", docs(rule("a", "a"), rule("b", "b"), rule("c", "c")))
 	f := follow(t, dir, Options{Hold: time.Hour})
@@ -108,6 +112,7 @@ func TestObjectRemovedByRenameIsRemovedAtOnce(t *testing.T) {
 }
 
 func TestEditorsDance(t *testing.T) {
+	scorecard.Check(t, 25)
 	dir := t.TempDir()
 	write(t, dir+"/f.yaml", rule("a", "a"))
 	f := follow(t, dir, Options{Hold: time.Hour})
@@ -189,6 +194,7 @@ func configMap(t *testing.T, dir, version string, files map[string]string) {
 }
 
 func TestConfigMap(t *testing.T) {
+	scorecard.Check(t, 25)
 	dir := t.TempDir()
 	mount := filepath.Join(dir, "mount")
 	configMap(t, mount, "1", map[string]string{"a.yaml": rule("a", "a1"), "b.yaml": rule("b", "b1")})

@@ -8,41 +8,48 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // TestAnySequenceOfWritesEndsAsAFreshRead makes arbitrary changes to a small tree, mends at the end what is broken, and
 // holds what the source says to what a new source reads.
 func TestAnySequenceOfWritesEndsAsAFreshRead(t *testing.T) {
+	sequences := scorecard.BySize(1, 20, 200) // rapid makes a hundred at a time
+	check := scorecard.Check(t, 25, scorecard.Size("sequences of up to 25 changes", 100*sequences))
 	root := t.TempDir()
 	runs := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		runs++
-		dir := filepath.Join(root, fmt.Sprint("run", runs))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		t.Run(fmt.Sprint(runs), func(t *testing.T) {
-			f := follow(t, dir, Options{Settle: time.Millisecond, Hold: 2 * time.Millisecond})
-			step := rapid.Custom(func(rt *rapid.T) change {
-				return change{
-					kind:  rapid.SampledFrom([]string{"write", "rename", "remove", "removeAll", "truncate", "garbage", "wait", "move"}).Draw(rt, "kind"),
-					file:  rapid.SampledFrom([]string{"a.yaml", "b.yaml", "d/a.yaml", "d/e/c.yaml"}).Draw(rt, "file"),
-					names: rapid.SliceOfN(rapid.SampledFrom([]string{"r", "s", "t", "u"}), 0, 3).Draw(rt, "names"),
+	defer func() { check.Measured("sequences", runs) }()
+	for range sequences {
+		rapid.Check(t, func(rt *rapid.T) {
+			runs++
+			dir := filepath.Join(root, fmt.Sprint("run", runs))
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Run(fmt.Sprint(runs), func(t *testing.T) {
+				f := follow(t, dir, Options{Settle: time.Millisecond, Hold: 2 * time.Millisecond})
+				step := rapid.Custom(func(rt *rapid.T) change {
+					return change{
+						kind:  rapid.SampledFrom([]string{"write", "rename", "remove", "removeAll", "truncate", "garbage", "wait", "move"}).Draw(rt, "kind"),
+						file:  rapid.SampledFrom([]string{"a.yaml", "b.yaml", "d/a.yaml", "d/e/c.yaml"}).Draw(rt, "file"),
+						names: rapid.SliceOfN(rapid.SampledFrom([]string{"r", "s", "t", "u"}), 0, 3).Draw(rt, "names"),
+					}
+				})
+				for i, c := range rapid.SliceOfN(step, 1, 25).Draw(rt, "changes") {
+					c.apply(f, i)
 				}
+				for _, rel := range []string{"a.yaml", "b.yaml", "d/a.yaml", "d/e/c.yaml"} {
+					if content, err := os.ReadFile(f.path(rel)); err == nil && string(content) == garbage {
+						f.atomically(rel, rule("mended", "m"))
+					}
+				}
+				fresh := follow(t, dir, Options{})
+				fresh.until("a fresh read", func() bool { return fresh.synced })
+				f.untilState(fresh.state())
 			})
-			for i, c := range rapid.SliceOfN(step, 1, 25).Draw(rt, "changes") {
-				c.apply(f, i)
-			}
-			for _, rel := range []string{"a.yaml", "b.yaml", "d/a.yaml", "d/e/c.yaml"} {
-				if content, err := os.ReadFile(f.path(rel)); err == nil && string(content) == garbage {
-					f.atomically(rel, rule("mended", "m"))
-				}
-			}
-			fresh := follow(t, dir, Options{})
-			fresh.until("a fresh read", func() bool { return fresh.synced })
-			f.untilState(fresh.state())
 		})
-	})
+	}
 }
 
 const garbage = "kind: [\n"

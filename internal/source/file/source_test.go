@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 func TestEverythingThenSyncedThenChanges(t *testing.T) {
@@ -250,10 +251,12 @@ func TestPollFindsWhatEventsDoNotTell(t *testing.T) {
 
 // TestRandomNoise makes events of all sorts and holds the end to a fresh look.
 func TestRandomNoise(t *testing.T) {
+	writes := scorecard.BySize(300, 10_000, 100_000)
+	scorecard.Check(t, 25, scorecard.Size("random writes and removals", writes))
 	dir := t.TempDir()
 	f := follow(t, dir, Options{})
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
+	for i := range writes {
 		name := fmt.Sprintf("d%d/f%d.yaml", random.IntN(3), random.IntN(4))
 		switch random.IntN(6) {
 		case 0:

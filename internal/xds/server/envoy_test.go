@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -13,6 +14,8 @@ import (
 // place, and removed, each in one apply; endpoints change; the control plane goes and comes back. No request may fail, Envoy
 // may refuse nothing, and nothing may stay warming.
 func TestEnvoyLosesNoRequest(t *testing.T) {
+	rounds := scorecard.BySize(long.Rounds(5, 20), 400, 10_000)
+	check := scorecard.Check(t, 15, scorecard.Size("updates of each mode", 3*rounds))
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
 		envoy.Require(t)
 		lab := newLab(t)
@@ -24,7 +27,7 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 			lab.apply(change)
 			lab.acked()
 		}
-		for i := range long.Rounds(5, 20) {
+		for i := range rounds {
 			edit(func(s *labState) { // use a new cluster and drop the one before
 				delete(s.clusters, s.route)
 				s.route = fmt.Sprint("v", i)
@@ -38,6 +41,9 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 			}
 		}
 		good, bad := requests()
+		check.Measured(mode.String()+" requests", good)
+		check.Measured(mode.String()+" requests failed", len(bad))
+		check.Measured(mode.String()+" clusters and listeners warming", admin.stat("cluster_manager.warming_clusters")+" and "+admin.stat("listener_manager.total_listeners_warming"))
 		t.Logf("%d requests, %d failed %v", good, len(bad), bad)
 		if len(bad) > 0 || good < 20 {
 			t.Errorf("%d of %d requests failed: %v", len(bad), good, bad)

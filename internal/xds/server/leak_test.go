@@ -9,13 +9,14 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
 )
 
 // The full size is -streams 1000 -rounds 50.
 var (
-	leakStreams = flag.Int("streams", 100, "streams of a round of TestConnectDisconnectLeavesNothing")
-	leakRounds  = flag.Int("rounds", 6, "rounds of TestConnectDisconnectLeavesNothing")
+	leakStreams = flag.Int("streams", scorecard.BySize(100, 1000, 1000), "streams of a round of TestConnectDisconnectLeavesNothing")
+	leakRounds  = flag.Int("rounds", scorecard.BySize(6, 50, 100), "rounds of TestConnectDisconnectLeavesNothing")
 )
 
 // held is what a process holds.
@@ -37,6 +38,7 @@ func holding(t *testing.T) held {
 // TestConnectDisconnectLeavesNothing has streams come and go, round after round: some served in full, some gone before they said
 // who they are, before their answer, in the middle of it, and some that say nothing.
 func TestConnectDisconnectLeavesNothing(t *testing.T) {
+	check := scorecard.Check(t, 30, scorecard.Size("streams", *leakStreams), scorecard.Size("rounds", *leakRounds))
 	h := serve(t, 200, Options{})
 	node := realNode(0)
 	round := func() {
@@ -74,6 +76,10 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 		after = holding(t)
 		return after.goroutines <= before.goroutines && after.files <= before.files && after.heap < before.heap+before.heap/100+64<<10
 	})
+	check.Measured("goroutines before", before.goroutines)
+	check.Measured("goroutines after", after.goroutines)
+	check.Measured("heap before", before.heap)
+	check.Measured("heap after", after.heap)
 	t.Logf("%d rounds of %d streams: before %+v, after %+v, stacks %d KB", *leakRounds, *leakStreams, before, after, stacks()>>10)
 }
 

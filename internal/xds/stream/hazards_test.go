@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // hazards are the known ways to get the protocol wrong. Each is shown by scripts whose first line names it ("# X1, X4: …"),
@@ -37,6 +39,7 @@ var hazards = []struct{ id, what, elsewhere string }{
 
 // TestHazards holds every hazard to have a script, and every script that names one to name one that there is.
 func TestHazards(t *testing.T) {
+	scorecard.Check(t, 16, scorecard.Size("hazards of the protocol", len(hazards)))
 	shown := map[string][]string{}
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {

@@ -8,19 +8,25 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
-var modelSteps = flag.Int("model.steps", 60_000, "how many random steps TestModel makes in each mode")
+var modelSteps = flag.Int("model.steps", scorecard.BySize(60_000, 2_000_000, 10_000_000), "how many random steps TestModel makes in each mode")
 
 // TestModel drives a Machine and a client by the book with random steps, in both modes: changes, crossing and delayed
 // messages, refusals, clusters that hang, slow streams, broken streams, time. At every step the client's configuration
 // must hang together, and nothing unchanged may be sent unasked; at rest it must equal the server's view, byte for byte.
 func TestModel(t *testing.T) {
+	scorecard.Check(t, 16, scorecard.Size("random steps of each mode", *modelSteps))
 	for _, mode := range []Mode{SotW, Delta} {
+		check := scorecard.Check(t, map[Mode]int{SotW: 17, Delta: 18}[mode], scorecard.Size("random steps", *modelSteps))
 		t.Run(mode.String(), func(t *testing.T) {
-			for steps := 0; steps < *modelSteps && !t.Failed(); {
+			steps := 0
+			for steps < *modelSteps && !t.Failed() {
 				rapid.Check(t, func(rt *rapid.T) { steps += newModel(rt, mode).run() }) // a hundred runs
 			}
+			check.Measured("steps made", steps)
 		})
 	}
 }

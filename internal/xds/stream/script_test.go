@@ -14,6 +14,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
@@ -38,6 +39,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 //
 // Clusters wait for the EDS resource of their own name, but for those whose name begins with "static".
 func TestScripts(t *testing.T) {
+	scorecard.Check(t, 16)
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts: %v", err)
