@@ -115,6 +115,11 @@ identity: envoy ## rotate the mesh's root and take its authority away ROUNDS tim
 garbage: envoy programs ## send nonsense to every port of both programs for a while (DURATION=10m), and hold memory to what it was
 	MESHPILOT_LONG=true MESHPILOT_GARBAGE=$(or $(DURATION),10m) $(GO) test ./test/garbage -v -count=1 -timeout 0
 
+.PHONY: scorecard
+scorecard: build envoy programs ## run the 43 reliability checks and write docs/SCORECARD.md (SIZE=short|hour|soak; CHECKS=8,9; PEER=istiod's pilot-discovery)
+	$(GO) run ./test/scorecard/cmd/scorecard --size $(if $(filter command line environment,$(origin SIZE)),$(SIZE),short) \
+	  $(if $(CHECKS),--checks $(CHECKS)) $(if $(PEER),--peer $(abspath $(PEER)))
+
 .PHONY: fuzz
 fuzz: ## look for input that breaks parsers, each for a while (FUZZTIME=10s; FUZZ=regexp of targets); what is found is kept as a test
 	@set -e; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' internal test); do \

@@ -1,0 +1,88 @@
+package scorecard
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Stamp is when and of what a run is.
+type Stamp struct {
+	Time   time.Time
+	Commit string
+	Size   string
+	// Load says how busy the machine was before the run.
+	Load string
+}
+
+func (s Stamp) String() string {
+	text := fmt.Sprintf("%s, %s, %s", s.Time.UTC().Format(time.DateOnly), s.Size, s.Commit)
+	if s.Load != "" {
+		text += ", " + s.Load
+	}
+	return text
+}
+
+// peer returns the stamp of a run of another control plane, of which the commit says nothing.
+func (s Stamp) peer() string {
+	return fmt.Sprintf("%s, %s, %s", s.Time.UTC().Format(time.DateOnly), s.Size, s.Load)
+}
+
+// Update replaces the rows of those checks of which all tests have run. The result of the peer is
+// kept.
+func (d Document) Update(checks []Check, outcomes Outcomes, s Stamp) {
+	for _, c := range checks {
+		if !complete(c.Tests, outcomes) {
+			continue
+		}
+		row := Judge(c, c.Tests, outcomes)
+		if row.Result == Passed && (s.Size != "soak" || c.Limits != "") {
+			row.Result += AtThisSize
+		}
+		row.Run, row.Peer = s.String(), d[c.Number].Peer
+		d[c.Number] = row
+	}
+}
+
+// UpdatePeer replaces the peer's results of those checks of which all tests that can run a peer
+// have run.
+func (d Document) UpdatePeer(checks []Check, outcomes Outcomes, s Stamp) {
+	for _, c := range checks {
+		tests := PeerTests([]Check{c})
+		if !complete(tests, outcomes) {
+			continue
+		}
+		judged := Judge(c, tests, outcomes)
+		row := d[c.Number]
+		row.Peer = fmt.Sprintf("%s; %s; %s (%s)", judged.Result, judged.Size, judged.Measured, s.peer())
+		d[c.Number] = row
+	}
+}
+
+func complete(tests []Test, outcomes Outcomes) bool {
+	for _, t := range tests {
+		if outcomes[Test{Package: t.Package, Name: t.Name}] == nil {
+			return false
+		}
+	}
+	return len(tests) > 0
+}
+
+// OwnTests returns the tests of the checks.
+func OwnTests(checks []Check) []Test {
+	var list []Test
+	for _, c := range checks {
+		list = append(list, c.Tests...)
+	}
+	return list
+}
+
+// PeerTests returns those of them that can run a peer.
+func PeerTests(checks []Check) []Test {
+	var list []Test
+	for _, t := range OwnTests(checks) {
+		if t.Peer {
+			list = append(list, t)
+		}
+	}
+	return list
+}
