@@ -57,8 +57,11 @@ type offer struct {
 // ErrClosed is why Next gives nothing more after Close.
 var ErrClosed = errors.New("the stream is closed")
 
-// ProtocolError is how a client broke the protocol.
-type ProtocolError struct{ Reason string }
+// ProtocolError is how a client broke the protocol, or which limit it exceeded.
+type ProtocolError struct {
+	Reason string
+	Limit  bool // a limit was exceeded
+}
 
 // Error gives the reason.
 func (e ProtocolError) Error() string { return e.Reason }
@@ -68,7 +71,7 @@ func (e ProtocolError) Error() string { return e.Reason }
 func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
 	c := &Client{
 		p: p, proxy: proxy, mode: mode, peer: peer, connected: p.clock.Now(), wake: make(chan struct{}, 1),
-		machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern}),
+		machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern, Names: p.limits}),
 	}
 	defer c.tellBegin()
 	p.mu.Lock()
@@ -247,7 +250,7 @@ func (c *Client) step(e stream.Event) {
 		case stream.Send:
 			c.out, c.sending, sent = &a, true, true
 		case stream.Shut:
-			c.shut, sent = ProtocolError{a.Reason}, true
+			c.shut, sent = ProtocolError{a.Reason, a.Limit}, true
 		case stream.Ack:
 			if c.votes() && c.p.count.awaited(a.TypeURL) {
 				counted := a // a copy, so that other ACKs need no memory

@@ -32,6 +32,8 @@ type Options struct {
 	Secrets func(Subscription)
 	// Workers bounds how many producers make resources at the same time; 0: one for each CPU.
 	Workers int
+	// Names bounds what a stream may subscribe to (default 50,000 names and 8 MiB for each type; MESHPILOT_XDS_MAX_NAMES, MESHPILOT_XDS_MAX_NAME_BYTES).
+	Names stream.NameLimits
 }
 
 // Pusher keeps connected proxies up to date. Its methods may be called by many goroutines at once.
@@ -44,6 +46,7 @@ type Pusher struct {
 	workers    int
 	timing     quarantine.Options
 	secrets    func(Subscription)
+	limits     stream.NameLimits
 
 	wake  chan struct{} // holds one token when something was published
 	hurry chan struct{} // holds one token when the time is to be looked at sooner
@@ -107,6 +110,7 @@ func New(o Options) *Pusher {
 	if p.workers <= 0 {
 		p.workers = runtime.GOMAXPROCS(0)
 	}
+	p.limits = withDefaults(o.Names)
 	return p
 }
 

@@ -68,8 +68,11 @@ type Late struct {
 // Unknown records that the client asks for a type that is not served. It says so once for each type.
 type Unknown struct{ TypeURL string }
 
-// Shut says that the client broke the protocol and the stream is over.
-type Shut struct{ Reason string }
+// Shut ends the stream: the client broke the protocol, or exceeded a limit.
+type Shut struct {
+	Reason string
+	Limit  bool // a limit was exceeded
+}
 
 func (Send) action()    {}
 func (Ack) action()     {}

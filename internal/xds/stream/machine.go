@@ -11,12 +11,15 @@ type Options struct {
 	// second result is held for as long as the list is in use. nil: every stream has its own. Ten thousand alike proxies
 	// subscribe to the same thousand names.
 	Intern func(names []string) ([]string, any)
+	// Names bounds what a client may subscribe to. Zero values mean no limit.
+	Names NameLimits
 }
 
 // Machine is one ADS stream: see the package's documentation. It is not safe for concurrent use.
 type Machine struct {
 	types  *Types
 	intern func([]string) ([]string, any)
+	limits NameLimits
 
 	world *World
 	round uint64          // counts the Worlds
@@ -37,7 +40,7 @@ type Machine struct {
 
 // New makes the Machine of a new stream.
 func New(o Options) *Machine {
-	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern}
+	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern, limits: o.Names}
 	if m.types == nil {
 		m.types = envoyTypes
 	}
@@ -115,12 +118,17 @@ func (m *Machine) request(r Request) {
 		return
 	}
 	s := m.subscription(at)
-	first := !s.open
+	first, before := !s.open, s.names
 	s.open = true
 	if m.mode == Delta {
 		m.requestDelta(s, r, first)
 	} else {
 		m.requestSotW(s, r, first)
+	}
+	if exceeded := m.limits.exceeded(s, before); exceeded != "" {
+		m.closed = true
+		m.do(Shut{Reason: exceeded, Limit: true})
+		return
 	}
 	if first {
 		m.opened(s)

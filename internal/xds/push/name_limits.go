@@ -1,0 +1,23 @@
+package push
+
+import "github.com/meshpilot/meshpilot/internal/xds/stream"
+
+// Defaults of Options.Names. The names that proxies subscribe to are those of clusters, route
+// configurations and secrets: a mesh of 20,000 services with two ports each stays below.
+const (
+	defaultNames     = 50_000
+	defaultNameBytes = 8 << 20
+)
+
+func withDefaults(l stream.NameLimits) stream.NameLimits {
+	if l.Names <= 0 {
+		l.Names = defaultNames
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = defaultNameBytes
+	}
+	return l
+}
+
+// NameLimits returns what a stream may subscribe to.
+func (p *Pusher) NameLimits() stream.NameLimits { return p.limits }
