@@ -208,7 +208,6 @@ func TestVersionsOfTLS(t *testing.T) {
 		client   func(*tls.Config)
 		ok       bool
 	}{
-		{"1.1", TLS{}, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, false},
 		{"1.2", TLS{}, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, true},
 		{"1.2 where 1.3 is the least", TLS{MinVersion: tls.VersionTLS13}, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, false},
 		{"1.3", TLS{MinVersion: tls.VersionTLS13}, func(*tls.Config) {}, true},

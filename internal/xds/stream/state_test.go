@@ -1,0 +1,60 @@
+package stream
+
+import (
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+)
+
+// TestAckClearsTheRefusal: the message of a refusal is in the state of the stream until the client
+// acknowledges a later response of the type, and no longer.
+func TestAckClearsTheRefusal(t *testing.T) {
+	for _, mode := range []Mode{Delta, SotW} {
+		t.Run(mode.String(), func(t *testing.T) {
+			m := New(Options{Mode: mode})
+			world := func(body string) *World {
+				set, err := resource.NewSet([]*resource.Resource{resource.FromBytes("l", api.ListenerType, []byte(body))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return NewWorld(map[string][]*Shelf{api.ListenerType: {NewShelf(set)}}, nil)
+			}
+			step := func(e Event) (sent Send) {
+				for _, a := range m.Step(e) {
+					if s, ok := a.(Send); ok {
+						sent = s
+						m.Step(Sent{})
+					}
+				}
+				return sent
+			}
+			message := func() string {
+				for _, s := range m.State() {
+					if s.TypeURL == api.ListenerType {
+						return s.Message
+					}
+				}
+				t.Fatal("the type was not asked for")
+				return ""
+			}
+			step(Ready{World: world("bad")})
+			bad := step(Request{TypeURL: api.ListenerType})
+			step(Request{TypeURL: api.ListenerType, Nonce: bad.Nonce, Rejected: true, Message: "l: no such filter"})
+			if got := message(); got != "l: no such filter" {
+				t.Fatalf("after the refusal the message is %q", got)
+			}
+			good := step(Ready{World: world("good")})
+			if good.Nonce == "" {
+				t.Fatal("the next version was not sent")
+			}
+			if got := message(); got == "" {
+				t.Error("the message is gone before the client has acknowledged anything")
+			}
+			step(Request{TypeURL: api.ListenerType, Nonce: good.Nonce, Version: good.Version})
+			if got := message(); got != "" {
+				t.Errorf("after the ACK the message is %q", got)
+			}
+		})
+	}
+}
