@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ func valueSets() map[string][]string {
 		"istiod, Secrets of others":  {"gatewaySecrets.namespaces={shop,bank}"},
 		"istiod, fixed replicas":     {"autoscaleEnabled=false", "replicaCount=2", "podDisruptionBudget.maxUnavailable=1"},
 		"istiod, replicas in number": {"autoscaleMin=2", "memory.targetAverageUtilization=70"},
+		"istiod, no plain text":      {"plaintextXDS.enabled=false"},
 		"istiod, everything": {
 			"global.hub=registry.test/mesh", "global.tag=v1", "global.imagePullSecrets={pull}", "global.priorityClassName=system-cluster-critical",
 			"global.logAsJson=true", "global.platform=openshift", "global.meshID=mesh1", "global.network=net1", "global.multiCluster.clusterName=c1",
@@ -247,6 +249,18 @@ func TestExportPermission(t *testing.T) {
 		}
 		if may != want {
 			t.Errorf("%s: it may export services: %t", value, may)
+		}
+	}
+}
+
+// TestPlaintextXDS: xDS in plain text can be closed to other pods.
+func TestPlaintextXDS(t *testing.T) {
+	h := newHelm(t, "")
+	for _, open := range []bool{true, false} {
+		out := h.run(t, "template", "istiod", chart("istiod"), "-n", "istio-system", "--set", fmt.Sprintf("plaintextXDS.enabled=%v", open))
+		if strings.Contains(out, "port: 15010") != open || strings.Contains(out, "containerPort: 15010") != open ||
+			strings.Contains(out, "--grpcAddr=localhost:15010") == open {
+			t.Errorf("enabled %v gives:\n%s", open, out)
 		}
 	}
 }
