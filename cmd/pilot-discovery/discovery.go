@@ -38,15 +38,16 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 		o.PodName, _ = os.Hostname() // without a name tools show proxies as connected to nobody
 	}
 	addFlags(c.Flags(), &o)
-	c.PreRunE = func(*cobra.Command, []string) error {
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		env.cluster(&o)
+		plaintextPort(&o, c.Flags().Changed("grpcAddr"))
 		return env.err
 	}
 	return c
 }
 
 func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
-	fs.StringVar(&o.GRPCAddr, "grpcAddr", o.GRPCAddr, "xDS in plain text")
+	fs.StringVar(&o.GRPCAddr, "grpcAddr", o.GRPCAddr, "xDS in plain text; empty: none (default in a pod: "+discovery.PodGRPCAddr+")")
 	fs.StringVar(&o.SecureGRPCAddr, "secureGRPCAddr", o.SecureGRPCAddr, "xDS and certificates over TLS")
 	fs.StringVar(&o.HTTPAddr, "httpAddr", o.HTTPAddr, "readiness and debug pages")
 	fs.StringVar(&o.HTTPSAddr, "httpsAddr", o.HTTPSAddr, "webhooks")
@@ -155,11 +156,22 @@ func (e *environment) apply(o *discovery.Options) {
 	o.Debug.AnyNamespace = !e.boolean("ENABLE_DEBUG_ENDPOINT_AUTH", true)
 	o.Debug.Admin = e.boolean("UNSAFE_ENABLE_ADMIN_ENDPOINTS", false)
 	e.number("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)
+	e.limits(o)
 	e.number("MESHPILOT_REBALANCE_PER_HOUR", &o.Push.RebalancePerHour)
 	e.writes(o)
 	throttle := 0.0
 	e.number("PILOT_PUSH_THROTTLE", &throttle)
 	o.Push.Throttle = int(throttle)
+}
+
+// limits reads what clients of the xDS ports may cost.
+func (e *environment) limits(o *discovery.Options) {
+	e.integer("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
+	e.integer("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
+	e.integer("MESHPILOT_XDS_SMALL_REQUEST_BYTES", &o.Limits.SmallRequest)
+	e.integer("MESHPILOT_XDS_MAX_NAMES", &o.Names.Names)
+	e.integer("MESHPILOT_XDS_MAX_NAME_BYTES", &o.Names.Bytes)
+	o.Workloads.Plaintext = e.boolean("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 
 // cluster finds the API server that is meant where no flag names one: in a pod its own, or that of KUBECONFIG. A control plane that
@@ -173,6 +185,13 @@ func (e *environment) cluster(o *discovery.Options) {
 	}
 	if _, err := os.Stat(file); err == nil {
 		o.Kubernetes.Kubeconfig = file
+	}
+}
+
+// plaintextPort opens the port in plain text to other machines in a pod, where a Service leads to it, unless a flag has set it.
+func plaintextPort(o *discovery.Options, set bool) {
+	if o.Kubernetes.InCluster && !set {
+		o.GRPCAddr = discovery.PodGRPCAddr
 	}
 }
 

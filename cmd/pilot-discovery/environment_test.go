@@ -36,3 +36,27 @@ func TestClusterOfTheEnvironment(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaintextPort: xDS in plain text is for this machine alone, unless the control plane runs in a pod or is told otherwise.
+func TestPlaintextPort(t *testing.T) {
+	for _, test := range []struct {
+		about     string
+		inCluster bool
+		flag      string // "": none is given
+		want      string
+	}{
+		{"a laptop", false, "", "127.0.0.1:15010"},
+		{"a pod", true, "", ":15010"},
+		{"a laptop that others call", false, ":15010", ":15010"},
+		{"a pod without", true, "localhost:15010", "localhost:15010"},
+	} {
+		o := discovery.Defaults()
+		o.Kubernetes.InCluster = test.inCluster
+		if test.flag != "" {
+			o.GRPCAddr = test.flag
+		}
+		if plaintextPort(&o, test.flag != ""); o.GRPCAddr != test.want {
+			t.Errorf("%s: %s, want %s", test.about, o.GRPCAddr, test.want)
+		}
+	}
+}

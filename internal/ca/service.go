@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -86,9 +87,34 @@ func NewService(o ServiceOptions) *Service {
 	return &Service{o: o, turns: newTurns(o.Rate, o.Burst, o.Now)}
 }
 
-// Register adds the service to a gRPC server.
+// Register adds the service to a gRPC server. Callers are authenticated before their request is read.
 func (s *Service) Register(g grpc.ServiceRegistrar) {
-	security.RegisterIstioCertificateServiceServer(g, s)
+	desc := security.IstioCertificateService_ServiceDesc
+	desc.Methods = slices.Clone(desc.Methods)
+	for i := range desc.Methods {
+		if desc.Methods[i].MethodName == "CreateCertificate" {
+			desc.Methods[i].Handler = createCertificate
+		}
+	}
+	g.RegisterService(&desc, s)
+}
+
+// createCertificate serves CreateCertificate: in place of the generated handler, which decodes the request first.
+func createCertificate(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	s, ok := srv.(*Service)
+	if !ok {
+		return nil, status.Error(codes.Internal, "not the certificate service")
+	}
+	s.o.Metrics.Requested()
+	caller, err := s.authenticate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := new(security.IstioCertificateRequest)
+	if err := decode(r); err != nil {
+		return nil, err
+	}
+	return s.create(ctx, caller, r)
 }
 
 // The fields of a request's metadata that mean something, as Istio's clients write them.
@@ -108,7 +134,16 @@ var (
 // CreateCertificate signs a certificate for the caller. Of the request, the public key, the lifetime, and the name of the signer count.
 func (s *Service) CreateCertificate(ctx context.Context, r *security.IstioCertificateRequest) (*security.IstioCertificateResponse, error) {
 	s.o.Metrics.Requested()
-	account, err := s.account(ctx, r)
+	caller, err := s.authenticate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.create(ctx, caller, r)
+}
+
+// create signs a certificate for an authenticated caller.
+func (s *Service) create(ctx context.Context, caller authenticate.Caller, r *security.IstioCertificateRequest) (*security.IstioCertificateResponse, error) {
+	account, err := s.account(ctx, caller, r)
 	if err != nil {
 		return nil, err
 	}
@@ -135,28 +170,33 @@ func (s *Service) CreateCertificate(ctx context.Context, r *security.IstioCertif
 	return response(issued), nil
 }
 
-// account gives the service account that the certificate is to be for: the caller's own in nearly all cases.
-func (s *Service) account(ctx context.Context, r *security.IstioCertificateRequest) (spiffe.Account, error) {
+// authenticate returns the caller, or the gRPC status that it is refused with.
+func (s *Service) authenticate(ctx context.Context) (authenticate.Caller, error) {
 	request := authenticate.FromContext(ctx)
 	caller, err := s.o.Callers.Authenticate(ctx, request)
-	if err != nil {
-		s.o.Metrics.Unauthenticated()
-		s.o.Log.Warn("no certificate for somebody unknown", "peer", request.Peer, "err", err)
-		if errors.Is(err, authenticate.ErrUnavailable) {
-			return spiffe.Account{}, errAskLater
-		}
-		return spiffe.Account{}, errWhoAreYou
+	if err == nil {
+		return caller, nil
 	}
+	s.o.Metrics.Unauthenticated()
+	s.o.Log.Warn("certificate request of an unauthenticated caller refused", "peer", request.Peer, "err", err)
+	if errors.Is(err, authenticate.ErrUnavailable) {
+		return authenticate.Caller{}, errAskLater
+	}
+	return authenticate.Caller{}, errWhoAreYou
+}
+
+// account returns the service account that the certificate is to be for: the caller's own in nearly all cases.
+func (s *Service) account(ctx context.Context, caller authenticate.Caller, r *security.IstioCertificateRequest) (account spiffe.Account, err error) {
 	account, ok := caller.ID.Account()
 	if !ok {
 		s.o.Metrics.Refused(CauseIdentity)
-		s.o.Log.Warn("no certificate for an identity that is no service account", "peer", request.Peer, "id", caller.ID.String())
+		s.o.Log.Warn("no certificate for an identity that is no service account", "peer", authenticate.FromContext(ctx).Peer, "id", caller.ID.String())
 		return spiffe.Account{}, errNotAnAccount
 	}
 	if other := field(r, impersonationField); other != "" {
 		if account, err = s.impersonated(ctx, caller, other); err != nil {
 			s.o.Metrics.Unauthenticated()
-			s.o.Log.Warn("no certificate for somebody else", "peer", request.Peer, "caller", caller.ID.String(), "err", err)
+			s.o.Log.Warn("no certificate for somebody else", "peer", authenticate.FromContext(ctx).Peer, "caller", caller.ID.String(), "err", err)
 			return spiffe.Account{}, errNotYou
 		}
 	}

@@ -210,10 +210,16 @@ func (a *authority) pool() *x509.CertPool {
 }
 
 // register adds the certificate service to the port with TLS.
-func (a *authority) register(g *grpc.Server) {
+func (a *authority) register(g grpc.ServiceRegistrar) {
 	if a.service != nil {
 		a.service.Register(g)
 	}
+}
+
+// authenticated returns nil if the caller of a service other than ADS and certificates may call it, else a gRPC status.
+func (a *authority) authenticated(ctx context.Context) error {
+	_, err := a.identities(ctx)
+	return err
 }
 
 // identities says who opens a stream of xDS. In plain text nobody can prove who it is, and nobody is asked.

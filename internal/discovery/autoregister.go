@@ -30,6 +30,9 @@ type Workloads struct {
 	Grace time.Duration
 	// AnyIdentity registers workloads that are not authenticated. ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY=false.
 	AnyIdentity bool
+	// Plaintext registers workloads that connect without TLS, if AnyIdentity is set too (default false;
+	// MESHPILOT_PLAINTEXT_REGISTRATION).
+	Plaintext bool
 }
 
 // workloads registers workloads.

@@ -16,9 +16,17 @@ import (
 )
 
 // metrics puts what the parts report under the names of obs.Metrics.
-type metrics struct{ m *obs.Metrics }
+type metrics struct {
+	m        *obs.Metrics
+	versions *versionLabels
+}
 
 var _ push.Metrics = metrics{}
+
+func newMetrics() metrics {
+	m := obs.NewMetrics()
+	return metrics{m: m, versions: &versionLabels{gauge: m.Clients, proxies: map[string]int{}}}
+}
 
 // short is a type as labels have it: "cds", or the URL of a type without a short name.
 func short(typeURL string) string {
@@ -52,7 +60,7 @@ func (x metrics) counters(t *translate.Table, p *push.Pusher) {
 }
 
 func (x metrics) Connected(delta int, version string) {
-	x.m.Clients.WithLabelValues(version).Add(float64(delta))
+	x.versions.count(version, delta)
 }
 
 func (x metrics) Published(gathered time.Duration, triggers []string) {

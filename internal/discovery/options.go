@@ -14,12 +14,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/source/credential"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
+	xds "github.com/meshpilot/meshpilot/internal/xds/server"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // Options are all settings of pilot-discovery. Addresses are "host:port" with an empty host for all interfaces; an empty
 // address turns the port off.
 type Options struct {
-	// GRPCAddr serves xDS in plain text.
+	// GRPCAddr serves xDS in plain text: to this machine alone by default, in a pod to all (PodGRPCAddr). Its clients can prove
+	// nothing, and encrypt nothing.
 	GRPCAddr string
 	// SecureGRPCAddr and HTTPSAddr are for the ports that need a certificate authority.
 	SecureGRPCAddr, HTTPSAddr string
@@ -93,7 +96,11 @@ type Options struct {
 	Workloads Workloads
 
 	Push Push
-	Logs obs.LogOptions
+	// Limits bound what clients of the xDS ports may cost, those of each port for themselves.
+	Limits xds.Limits
+	// Names bounds what one stream may subscribe to.
+	Names stream.NameLimits
+	Logs  obs.LogOptions
 }
 
 // Keepalive is how dead connections are found (gRPC over HTTP/2 pings), and how old streams may become.
@@ -133,10 +140,13 @@ type Push struct {
 	RebalancePerHour float64
 }
 
+// PodGRPCAddr is the default of GRPCAddr in a pod: other pods reach it by the Service of the control plane.
+const PodGRPCAddr = ":15010"
+
 // Defaults gives the options of a control plane that was given no flags.
 func Defaults() Options {
 	return Options{
-		GRPCAddr: ":15010", SecureGRPCAddr: ":15012", HTTPAddr: ":8080", HTTPSAddr: ":15017", MonitoringAddr: ":15014", ControlZHost: "localhost", ControlZPort: 9876,
+		GRPCAddr: "127.0.0.1:15010", SecureGRPCAddr: ":15012", HTTPAddr: ":8080", HTTPSAddr: ":15017", MonitoringAddr: ":15014", ControlZHost: "localhost", ControlZPort: 9876,
 		Registries: []string{"Kubernetes"}, MeshConfigFile: "./etc/istio/config/mesh", NetworksConfigFile: "./etc/istio/config/meshNetworks",
 		Domain: "cluster.local", ClusterID: "Kubernetes", Namespace: "istio-system",
 		Keepalive:        Keepalive{Interval: 30 * time.Second, Timeout: 10 * time.Second, MaxServerConnectionAge: 1<<63 - 1},

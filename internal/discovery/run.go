@@ -90,7 +90,7 @@ func newServer(o Options) (*server, error) {
 	}
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
-		metrics:  metrics{obs.NewMetrics()},
+		metrics:  newMetrics(),
 		ready:    newReadiness(),
 		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features}),
 		table:    translate.NewTable(translate.Options{}),
@@ -134,6 +134,7 @@ func (s *server) makeServers() (err error) {
 		Generators: generators(s.table), Logger: s.logs.Scope("ads"), Metrics: s.metrics,
 		Secrets:  s.secretsAsked(),
 		Debounce: push.Debounce{After: o.DebounceAfter, Max: o.DebounceMax, EndpointsAtOnce: o.EndpointsAtOnce},
+		Names:    s.options.Names,
 	})
 	if s.authority, err = s.newAuthority(); err != nil {
 		return err

@@ -49,16 +49,16 @@ func (s *server) serveXDS(ctx context.Context) error {
 		MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond, Writers: o.Push.Throttle,
 		Evening:    xds.Evening{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), Share: o.Push.RebalancePerHour},
 		Identifier: o.PodName, ClusterAliases: aliases(o.ClusterAliases),
-		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Workloads: s.workloads, Debug: questions{s}, Keys: s.keys,
+		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Workloads: s.workloads, RegisterPlaintext: o.Workloads.Plaintext, Debug: questions{s}, Keys: s.keys,
 		Authenticate: s.authority.identities, Admit: s.authority.admit,
 	})
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {
 		ads.Register(p.grpc)
 		if p.secure {
-			s.authority.register(p.grpc)
+			s.authority.register(xds.Guard{Server: p.grpc})
 		}
-		reflection.Register(p.grpc)
+		reflection.Register(xds.Guard{Server: p.grpc, Authenticate: s.authority.authenticated})
 		s.log.Info("serving xDS "+p.how, "address", p.listener.Addr().String())
 		serving.Go(func() error {
 			if err := p.grpc.Serve(p.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -100,6 +100,7 @@ func (s *server) xdsPorts() (ports []port, err error) {
 		}
 		ports = append(ports, port{flag, how, config != nil, l, grpc.NewServer(xds.ServerOptions(xds.Transport{
 			KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, TLS: config,
+			Limits: o.Limits, Anonymous: o.Authority.XDSAnyone,
 		})...)})
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 func TestFixedRate(t *testing.T) {
@@ -72,7 +73,7 @@ func TestAdmissionIsByCost(t *testing.T) {
 		var order []int
 		for i, cost := range []time.Duration{100 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 			go func() {
-				leave, err := a.enter(t.Context(), a.opening)
+				leave, err := a.enter(t.Context(), a.opening, openingLimit)
 				if err != nil {
 					t.Error(err)
 					return
@@ -91,7 +92,7 @@ func TestAdmissionIsByCost(t *testing.T) {
 		}
 		began := time.Now()
 		for range 10_000 {
-			leave, err := a.enter(t.Context(), a.opening)
+			leave, err := a.enter(t.Context(), a.opening, openingLimit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +109,7 @@ func TestAPlaceIsNotKept(t *testing.T) {
 		a := newAdmission(1, 0, push.SystemClock{})
 		for i := range 5 { // none of them leaves
 			began := time.Now()
-			if _, err := a.enter(t.Context(), a.opening); err != nil {
+			if _, err := a.enter(t.Context(), a.opening, openingLimit); err != nil {
 				t.Fatal(err)
 			}
 			if waited := time.Since(began); i > 0 && waited != openingLimit {
@@ -117,40 +118,104 @@ func TestAPlaceIsNotKept(t *testing.T) {
 		}
 		time.Sleep(openingLimit)
 		synctest.Wait()
-		if !a.opening.TryAcquire(1) || a.opening.TryAcquire(1) {
+		if !a.opening.tryAcquire() || a.opening.tryAcquire() {
 			t.Error("there should be one place again, and no more")
 		}
 	})
 }
 
+// TestAdmissionHasAnEnd has two hundred streams that each keep their place for as long as they may. The newest waits for one of them
+// only, and those that came first are refused when they have waited for maxWait.
 func TestAdmissionHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 0, push.SystemClock{})
-		crowd := func() {
-			for range 200 {
-				go func() { _, _ = a.enter(t.Context(), a.opening) }() // each keeps its place to the limit
-			}
-			synctest.Wait()
+		began := time.Now()
+		var refused []time.Duration
+		for range 200 {
+			go func() {
+				if _, err := a.enter(t.Context(), a.opening, openingLimit); status.Code(err) == codes.ResourceExhausted {
+					refused = append(refused, time.Since(began)) // one bubble
+				}
+			}()
 		}
-		crowd()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), openingLimit/2)
 		defer cancel()
-		if _, err := a.enter(ctx, a.opening); status.Code(err) != codes.DeadlineExceeded {
+		if _, err := a.enter(ctx, a.opening, openingLimit); status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("the client's own end gives %v", err)
 		}
-		crowd()
-		began := time.Now()
-		if _, err := a.enter(t.Context(), a.opening); status.Code(err) != codes.ResourceExhausted || time.Since(began) != maxWait {
-			t.Errorf("after %v the error is %v, want ResourceExhausted after %v", time.Since(began), err, maxWait)
+		time.Sleep(2 * openingLimit)
+		came := time.Now()
+		if _, err := a.enter(t.Context(), a.opening, openingLimit); err != nil || time.Since(came) > openingLimit {
+			t.Errorf("the newest waited %v: %v, want at most %v", time.Since(came), err, openingLimit)
 		}
-		time.Sleep(200 * openingLimit)
+		time.Sleep(2 * maxWait)
+		synctest.Wait()
+		if n := int(maxWait / openingLimit); len(refused) < 200-n-2 || len(refused) > 200-n+2 {
+			t.Errorf("%d of 200 were refused, want about %d", len(refused), 200-n)
+		}
+		for _, after := range refused {
+			if after != maxWait {
+				t.Fatalf("one was refused after %v, want %v", after, maxWait)
+			}
+		}
+	})
+}
+
+// TestGateIsBounded: of more waiters than it may have, the oldest are refused at once.
+func TestGateIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, 2)
+		if err := g.acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		errs := make([]error, 4)
+		for i := range errs {
+			go func() {
+				if errs[i] = g.acquire(t.Context()); errs[i] == nil {
+					g.release()
+				}
+			}()
+			synctest.Wait()
+		}
+		if errs[0] == nil || errs[1] == nil {
+			t.Errorf("the oldest were not refused: %v", errs)
+		}
+		g.release()
+		synctest.Wait()
+		if errs[2] != nil || errs[3] != nil || !g.tryAcquire() || g.tryAcquire() {
+			t.Errorf("the newest were not admitted, or a place is lost: %v", errs)
+		}
 	})
 }
 
 func TestPlacesGoWithTheMachine(t *testing.T) {
 	a := newAdmission(0, 0, push.SystemClock{})
 	n := openingsPerCPU * runtime.GOMAXPROCS(0)
-	if !a.opening.TryAcquire(int64(n)) || a.opening.TryAcquire(1) {
+	for range n {
+		if !a.opening.tryAcquire() {
+			t.Fatalf("want %d places", n)
+		}
+	}
+	if a.opening.tryAcquire() {
 		t.Errorf("want %d places", n)
+	}
+}
+
+// TestSilentStreamsTakeNothingOfTheRate: with a fixed rate of two a second the third proxy waits, and silent streams before it do not count.
+func TestSilentStreamsTakeNothingOfTheRate(t *testing.T) {
+	h := serve(t, 1, Options{MaxRequestsPerSecond: 2})
+	for range 50 {
+		c := dialRaw(t, h.addr, 64<<10)
+		defer c.Close()
+	}
+	began := time.Now()
+	var at []time.Duration
+	for i := range 3 {
+		h.connect(stream.Delta, testNode(i)).start()
+		at = append(at, time.Since(began))
+	}
+	if at[2] < 400*time.Millisecond || at[2] > 10*time.Second {
+		t.Errorf("proxies were served after %v, want the third half a second after the first", at)
 	}
 }

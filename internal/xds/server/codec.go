@@ -1,17 +1,25 @@
 package server
 
 import (
+	"context"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	protobuf "google.golang.org/protobuf/proto"
 )
 
-// codec is gRPC's protobuf codec, but for responses, which are encoded already, and requests, which it reads by hand.
-type codec struct{ encoding.CodecV2 }
+// codec is gRPC's protobuf codec with two differences. Responses of ADS are encoded already, and
+// its requests are read by hand. Messages of other services are bounded before they are decoded.
+type codec struct {
+	encoding.CodecV2
+	port *port
+}
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+func newCodec(p *port) codec { return codec{encoding.GetCodecV2(proto.Name), p} }
 
-// Marshal gives the wire form of a message. That of a response is shared with other streams: its buffers need no freeing.
+// Marshal returns the wire form of a message. That of a response is shared with other streams: its
+// buffers need no freeing.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if r, ok := v.(*response); ok {
 		return r.buffers, nil
@@ -21,8 +29,37 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal reads a message.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if r, ok := v.(*request); ok {
-		return r.read(data)
+	switch v := v.(type) {
+	case *request:
+		return v.read(data)
+	case *guardedMessage:
+		v.size = data.Len()
+		v.err = c.decode(data, v.message)
+		return nil // an error from here would end the call with codes.Internal
 	}
-	return c.CodecV2.Unmarshal(data, v)
+	return c.decode(data, v)
+}
+
+// decode decodes a message of another service than ADS. It refuses one that is longer, or would
+// take more memory, than what unary calls need.
+func (c codec) decode(data mem.BufferSlice, v any) error {
+	if data.Len() > c.port.limits.SmallRequest {
+		return errTooLong(data.Len(), c.port.limits.SmallRequest)
+	}
+	waiting, cancel := context.WithTimeout(context.Background(), maxWait)
+	defer cancel()
+	if err := c.port.decoding.acquire(waiting); err != nil {
+		return errTooMany
+	}
+	defer c.port.decoding.release()
+	m, ok := v.(protobuf.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	raw := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer raw.Free()
+	if err := checkElements(m.ProtoReflect().Descriptor(), raw.ReadOnlyData(), maxElements); err != nil {
+		return err
+	}
+	return protobuf.Unmarshal(raw.ReadOnlyData(), m)
 }

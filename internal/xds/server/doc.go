@@ -10,12 +10,22 @@
 // own, so that other services can live on the same port.
 //
 //	handler goroutine                          receiving goroutine
-//	 admission, first request, Connect
+//	 authentication, first request, admission, Connect
 //	 loop: Client.Next ─> envelope ─> write     loop: RecvMsg ─> stream.Request ─> Client.Request
 //
 // Requests are always read, also while a response cannot be written, so the two sides never wait for each other. Streams are
-// let in by what they cost (admission.go), given up when they do not read (writer.go), and moved on to other replicas over
+// admitted by what they cost (admission.go), ended when the proxy does not read (writer.go), and moved to other replicas over
 // time (evening.go).
+//
+// Nothing that a client sends is trusted before it is authenticated, and little of it is read (docs/adr/0032). Each port has its own
+// [Limits] (limits.go). In the order in which a client meets them:
+//
+//	pending.go     connections and calls on which nothing was proved: bounded for each source, the oldest is dropped
+//	unread.go      bytes of messages that are not decoded yet: a budget of the port, the largest holder is closed
+//	               (connection.go and frames.go count them)
+//	admission.go   places for decoding and for opening a stream; gate.go serves the newest first under overload
+//	elements.go    the elements of a message, counted before it is decoded
+//	guard.go       the same for the other services of the port
 //
 // Not every client is a proxy: who asks about the control plane itself is answered by [Debug] (debug.go), and who says so in
 // its node metadata is served by a [Handler] (handler.go). A port may have TLS, with certificates that rotate (tls.go).

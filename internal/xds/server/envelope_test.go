@@ -119,7 +119,7 @@ func BenchmarkProtobuf(b *testing.B) {
 	for _, r := range benchPayload(1000, 1300).Resources() {
 		m.Resources = append(m.Resources, &discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}})
 	}
-	c := newCodec()
+	c := newCodec(newPort(Limits{}))
 	b.ReportAllocs()
 	for b.Loop() {
 		out, err := c.Marshal(m)

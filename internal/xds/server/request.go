@@ -7,23 +7,25 @@ import (
 	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// incoming is a request as it came. The node is nil where it has none; neither node nor raw, which is the whole message, is
-// kept.
+// incoming is a request as it came. The node is nil where it has none; neither node nor raw, which
+// is the whole message, is kept.
 type incoming struct {
 	stream.Request
 	node *corev3.Node
 	raw  string
 }
 
-// Field numbers of DeltaDiscoveryRequest and DiscoveryRequest (envoy.service.discovery.v3), of a map's entry, and of
-// google.rpc.Status.
+// Field numbers of DeltaDiscoveryRequest and DiscoveryRequest (envoy.service.discovery.v3), of a
+// map's entry, and of google.rpc.Status.
 const (
 	asksDeltaNode        protowire.Number = 1
 	asksDeltaTypeURL     protowire.Number = 2
@@ -45,33 +47,95 @@ const (
 	statusMessage protowire.Number = 2
 )
 
-// next reads a request.
+// next reads a request of an open stream.
 func (x *session) next() (*incoming, error) {
-	r := &request{mode: x.mode}
-	if err := x.st.RecvMsg(r); err != nil {
-		return nil, err
-	}
-	x.s.metrics.Received(len(r.raw))
-	return &r.incoming, nil
+	in, leave, err := x.receiveRequest(smallMessage)
+	leave()
+	return in, err
 }
 
-// request is a request for the codec to read. One that comes with state names some ten thousand resources, so it is read by
-// hand: all names are parts of one string, and lists have room for them from the start.
+// receiveRequest reads a request. One that is longer than free bytes is decoded while a place of
+// the admission is held, which is kept until leave is called. free is 0 for first requests. leave
+// is never nil.
+func (x *session) receiveRequest(free int) (in *incoming, leave func(), err error) {
+	r := &request{mode: x.mode, session: x, free: free, leave: func() {}}
+	if err := x.st.RecvMsg(r); err != nil {
+		return nil, r.leave, err
+	}
+	x.link.decoded(r.size)
+	if r.err != nil {
+		return nil, r.leave, r.err
+	}
+	x.s.metrics.Received(r.size)
+	return &r.incoming, r.leave, nil
+}
+
+// request is a request for the codec to read. One that comes with state names some ten thousand
+// resources, so it is read by hand: all names are parts of one string, and lists have room for them
+// from the start.
 type request struct {
 	incoming
-	mode stream.Mode
-	room int // for what is held
+	mode    stream.Mode
+	room    int      // for what is held
+	session *session // nil: nothing bounds the request
+	free    int      // up to what size it needs no place
+	size    int
+	leave   func() // releases the place that was taken
+	err     error  // a gRPC status: the request is refused
 }
 
-// read reads a message.
-func (r *request) read(data mem.BufferSlice) error {
+// read reads a message that has arrived in full. A refusal is left in r.err, for gRPC would make
+// codes.Internal of it.
+func (r *request) read(data mem.BufferSlice) (err error) {
+	if r.size = data.Len(); r.session != nil && r.size > r.free {
+		err = r.readBounded(data)
+	} else {
+		err = r.decode(data)
+	}
+	if err != nil && status.Code(err) == codes.ResourceExhausted {
+		r.err, err = err, nil
+	}
+	return err
+}
+
+// readBounded decodes a message while it holds a place of the admission. It is not inlined, and so
+// takes no room on the stack of streams at rest.
+//
+//go:noinline
+func (r *request) readBounded(data mem.BufferSlice) (err error) {
+	x := r.session
+	if r.free == 0 {
+		x.arrived()
+	}
+	if most := x.maxRequest(); r.size > most {
+		return errTooLong(r.size, most)
+	}
+	if r.free == 0 {
+		if r.err = x.admission().begin(x.ctx); r.err != nil {
+			return nil
+		}
+	}
+	leave, refused := x.admission().decode(x.ctx, r.size, x.smallRequest(), func() { err = r.decode(data) })
+	if refused != nil {
+		r.err = refused
+		return nil
+	}
+	r.leave = leave
+	return err
+}
+
+// decode decodes a message.
+func (r *request) decode(data mem.BufferSlice) error {
 	var text strings.Builder
 	text.Grow(data.Len())
 	for _, part := range data {
 		text.Write(part.ReadOnlyData())
 	}
 	r.raw = text.String()
-	if err := r.fields(); err != nil {
+	switch err := r.fields(); {
+	case status.Code(err) == codes.ResourceExhausted:
+		return err
+	case err != nil:
 		return fmt.Errorf("malformed discovery request: %w", err)
 	}
 	return nil
@@ -85,6 +149,9 @@ func (r *request) fields() error {
 	many := map[protowire.Number]int{}
 	if len(r.raw) > 4<<10 {
 		many = count(r.raw)
+	}
+	if err := r.checkNames(many); err != nil {
+		return err
 	}
 	if n := many[names]; n > 0 {
 		list := make([]string, 0, n)
@@ -107,7 +174,27 @@ func (r *request) fields() error {
 	return nil
 }
 
-// count gives how many fields of each number there are, as far as the message can be read.
+// checkNames refuses a request with more names than a stream may subscribe to, before anything is
+// made of them.
+func (r *request) checkNames(many map[protowire.Number]int) error {
+	if r.session == nil {
+		return nil
+	}
+	limit := r.session.s.pusher.NameLimits().Names
+	lists := []protowire.Number{asksSotWNames}
+	if r.mode == stream.Delta {
+		lists = []protowire.Number{asksDeltaSubscribe, asksDeltaUnsubscribe, asksDeltaHeld}
+	}
+	for _, list := range lists {
+		if many[list] > limit {
+			return status.Errorf(codes.ResourceExhausted,
+				"a request has %d resource names: at most %d are allowed", many[list], limit)
+		}
+	}
+	return nil
+}
+
+// count returns how many fields of each number there are, as far as the message can be read.
 func count(text string) map[protowire.Number]int {
 	counts, last, n := map[protowire.Number]int{}, protowire.Number(0), 0
 	for m := whole(text); !m.end(); {
@@ -130,7 +217,7 @@ func (r *request) delta(number protowire.Number, value string, at int) error {
 	case asksDeltaNode:
 		return r.readNode(value)
 	case asksDeltaTypeURL:
-		return text(&r.TypeURL, value)
+		return typeURL(&r.TypeURL, value)
 	case asksDeltaSubscribe:
 		return name(&r.Subscribe, value)
 	case asksDeltaUnsubscribe:
@@ -155,7 +242,7 @@ func (r *request) sotw(number protowire.Number, value string, _ int) error {
 	case asksSotWNames:
 		return name(&r.Names, value)
 	case asksSotWTypeURL:
-		return text(&r.TypeURL, value)
+		return typeURL(&r.TypeURL, value)
 	case asksSotWNonce:
 		return text(&r.Nonce, value)
 	case asksSotWError:
@@ -166,8 +253,16 @@ func (r *request) sotw(number protowire.Number, value string, _ int) error {
 }
 
 func (r *request) readNode(value string) error {
+	if len(value) > maxNodeBytes {
+		return status.Errorf(codes.ResourceExhausted,
+			"a node of %d bytes is too long: at most %d are allowed", len(value), maxNodeBytes)
+	}
+	raw := []byte(value)
 	r.node = new(corev3.Node)
-	return proto.Unmarshal([]byte(value), r.node)
+	if err := checkElements(r.node.ProtoReflect().Descriptor(), raw, maxElements); err != nil {
+		return err
+	}
+	return proto.Unmarshal(raw, r.node)
 }
 
 // held reads one entry of initial_resource_versions, which is at that place in the message.
@@ -223,6 +318,16 @@ func text(to *string, value string) error {
 	return nil
 }
 
+// maxTypeURL bounds a type URL: streams remember the unknown ones.
+const maxTypeURL = 1 << 10
+
+func typeURL(to *string, value string) error {
+	if len(value) > maxTypeURL {
+		return fmt.Errorf("a type_url of %d bytes", len(value))
+	}
+	return text(to, value)
+}
+
 // name takes in a resource name. Names are kept by those who copy them.
 func name(to *[]string, value string) error {
 	if !utf8.ValidString(value) {
@@ -242,7 +347,8 @@ func whole(text string) *message { return &message{text: text} }
 
 func (m *message) end() bool { return m.at == len(m.text) }
 
-// field reads the next field, which is a string or message: of others, of which no request has any, number is 0.
+// field reads the next field, which is a string or message: of others, of which no request has any,
+// number is 0.
 func (m *message) field() (number protowire.Number, value string, err error) {
 	key, err := m.varint()
 	if err != nil {

@@ -26,15 +26,16 @@ type Options struct {
 	Logger  *slog.Logger
 	Metrics push.Metrics
 	Clock   push.Clock
-	// Openings bounds how many streams are opened at the same time; 0: a number that goes with the CPUs. The others wait
-	// for their turn, see admission.go.
+	// Openings bounds how many streams are opened at the same time, of those in plain text and of those over TLS each
+	// (default: four for each CPU). The others wait for a place, see admission.go.
 	Openings int
-	// MaxRequestsPerSecond, if it is not 0, is a fixed rate besides (PILOT_MAX_REQUESTS_PER_SECOND).
+	// MaxRequestsPerSecond bounds the rate of first requests, of streams in plain text and of those over TLS each (default: no bound;
+	// PILOT_MAX_REQUESTS_PER_SECOND). Silent streams do not count.
 	MaxRequestsPerSecond float64
 	// Writers bounds how many responses are composed and written at the same time; 0: no bound. PILOT_PUSH_THROTTLE.
 	Writers int
-	// SendTimeout is how long a response may take to write, besides a time for its size, before the stream is ended as
-	// blocked; 0: 30 s. It also bounds how long a stream may stay without its first request.
+	// SendTimeout is how long a proxy may leave a response unread before its stream is ended as blocked (default 30 s). One that
+	// reads at 4 KiB a second or more has 3 minutes. It also bounds how long a stream may last without its first request.
 	SendTimeout time.Duration
 	// Evening is how connections are moved to other replicas over time.
 	Evening Evening
@@ -52,8 +53,10 @@ type Options struct {
 	Admit func(p *mesh.Proxy, h Hello) error
 	// Keys says whether a proxy may be sent private keys of its namespace (mesh.Proxy.Keys); nil: none may.
 	Keys func(p *mesh.Proxy, h Hello) bool
-	// Workloads is told of proxies that are of a workload which is registered when it connects; nil: nobody is.
-	Workloads Workloads
+	// Workloads registers workloads when their proxy connects. If nil, none are. Proxies without TLS are refused registration unless
+	// RegisterPlaintext is set.
+	Workloads         Workloads
+	RegisterPlaintext bool
 	// Debug answers requests about the control plane itself; nil: they are refused.
 	Debug Debug
 }
@@ -62,26 +65,29 @@ type Options struct {
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
-	pusher       *push.Pusher
-	log          *slog.Logger
-	metrics      push.Metrics
-	clock        push.Clock
-	admission    *admission
-	writers      *semaphore.Weighted // nil: no bound
-	envelopes    sync.Pool           // of *[]byte, see writer.go
-	sendTimeout  time.Duration
-	slowest      int // bytes per second
-	evening      Evening
-	identifier   string
-	aliases      map[mesh.ClusterID]mesh.ClusterID
-	generators   map[string]Handler
-	debug        Debug
-	workloads    Workloads
-	authenticate func(context.Context) ([]string, error)
-	admit        func(*mesh.Proxy, Hello) error
-	keys         func(*mesh.Proxy, Hello) bool
-	extensions   extensionTable
-	ready        atomic.Bool
+	pusher      *push.Pusher
+	log         *slog.Logger
+	metrics     push.Metrics
+	clock       push.Clock
+	plaintext   *admission // of streams without TLS
+	secure      *admission
+	writers     *semaphore.Weighted // nil: no bound
+	envelopes   sync.Pool           // of *[]byte, see writer.go
+	sendTimeout time.Duration
+	maxSendTime time.Duration
+	evening     Evening
+	identifier  string
+	aliases     map[mesh.ClusterID]mesh.ClusterID
+	generators  map[string]Handler
+	debug       Debug
+	workloads   Workloads
+	// registerPlaintext registers workloads that connect without TLS.
+	registerPlaintext bool
+	authenticate      func(context.Context) ([]string, error)
+	admit             func(*mesh.Proxy, Hello) error
+	keys              func(*mesh.Proxy, Hello) bool
+	extensions        extensionTable
+	ready             atomic.Bool
 
 	mu       sync.Mutex
 	stopping bool
@@ -94,8 +100,8 @@ var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
 func New(o Options) *Server {
 	s := &Server{
 		pusher: o.Pusher, log: o.Logger, metrics: o.Metrics, clock: o.Clock,
-		sendTimeout: o.SendTimeout, slowest: slowest, evening: o.Evening, identifier: o.Identifier, aliases: o.ClusterAliases,
-		generators: o.Generators, debug: o.Debug, workloads: o.Workloads, authenticate: o.Authenticate, admit: o.Admit, keys: o.Keys, sessions: map[*session]struct{}{},
+		sendTimeout: o.SendTimeout, maxSendTime: maxSendTime, evening: o.Evening, identifier: o.Identifier, aliases: o.ClusterAliases,
+		generators: o.Generators, debug: o.Debug, workloads: o.Workloads, registerPlaintext: o.RegisterPlaintext, authenticate: o.Authenticate, admit: o.Admit, keys: o.Keys, sessions: map[*session]struct{}{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -112,7 +118,8 @@ func New(o Options) *Server {
 	if o.Writers > 0 {
 		s.writers = semaphore.NewWeighted(int64(o.Writers))
 	}
-	s.admission = newAdmission(o.Openings, o.MaxRequestsPerSecond, s.clock)
+	s.plaintext = newAdmission(o.Openings, o.MaxRequestsPerSecond, s.clock)
+	s.secure = newAdmission(o.Openings, o.MaxRequestsPerSecond, s.clock)
 	return s
 }
 
@@ -148,6 +155,8 @@ func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryServ
 var (
 	errNotReady = status.Error(codes.Unavailable, "the control plane is not ready: its configuration is still being read")
 	errStopping = status.Error(codes.Unavailable, "the control plane is shutting down")
+	// errDisplaced ends a call that was silent while too many others came after it.
+	errDisplaced = status.Error(codes.Unavailable, "no request came on the stream, and too many others are waiting")
 )
 
 func (s *Server) serve(st grpc.ServerStream, mode stream.Mode) error {
@@ -172,7 +181,7 @@ func (s *Server) add(x *session) error {
 	case x.link.retired.Load():
 		return errMoved
 	}
-	x.link.streams.Add(1)
+	x.link.begin()
 	s.sessions[x] = struct{}{}
 	return nil
 }
@@ -181,7 +190,7 @@ func (s *Server) remove(x *session) {
 	s.mu.Lock()
 	delete(s.sessions, x)
 	s.mu.Unlock()
-	if x.link.streams.Add(-1) == 0 && x.link.retired.Load() {
+	if x.link.end() && x.link.retired.Load() {
 		x.link.close()
 	}
 }

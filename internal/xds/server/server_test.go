@@ -253,7 +253,6 @@ func TestNotReadyThenReadyThenStopped(t *testing.T) {
 // The others never notice.
 func TestBlockedReader(t *testing.T) {
 	h := serve(t, 3000, Options{SendTimeout: 200 * time.Millisecond})
-	h.server.slowest = 1 << 30
 	good := h.connect(stream.Delta, testNode(1))
 	good.start()
 	conn := h.dial(grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))

@@ -27,8 +27,12 @@ type session struct {
 	end  context.CancelCauseFunc // ends it
 	// identities are who has opened it, by what was proved.
 	identities []string
-	workload   Workload // nil: it is of none that is registered
+	// pending is the stream's entry among those that may be dropped for newer ones, until its first
+	// request has arrived.
+	pending  *pendingEntry
+	workload Workload // nil: it is of none that is registered
 
+	asked   atomic.Bool   // the first request has arrived
 	writing sync.Mutex    // one response at a time
 	written chan struct{} // gets a token when gRPC has written the response
 	busy    atomic.Bool   // a response is being written
@@ -40,13 +44,16 @@ func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
 	return x
 }
 
-// first is the first request that asks for something, and the proxy that it comes from, nil if the client is none.
+// first is the first request that asks for something, and the proxy that it comes from, nil if the
+// client is none.
 type first struct {
 	*incoming
 	proxy *mesh.Proxy
 	// health is the newest message about it that came before, nil if none did.
 	health *incoming
-	err    error
+	// leave releases the place that the request was decoded under. It is never nil.
+	leave func()
+	err   error
 }
 
 // authenticate finds out who has opened the stream.
@@ -59,19 +66,60 @@ func (x *session) authenticate() (err error) {
 	return err
 }
 
+// admission returns that of the stream's port.
+func (x *session) admission() *admission {
+	if !x.link.secure() {
+		return x.s.plaintext
+	}
+	return x.s.secure
+}
+
+// smallRequest returns up to what size a request needs no authentication, maxRequest what size it
+// may have.
+func (x *session) smallRequest() int {
+	if x.link.port == nil {
+		return defaultSmallRequest
+	}
+	return x.link.port.limits.SmallRequest
+}
+
+func (x *session) maxRequest() int {
+	if len(x.identities) > 0 {
+		return max(maxRequestBytes, x.smallRequest())
+	}
+	return x.smallRequest()
+}
+
+// enqueue makes the stream one that newer ones may displace, until its first request has arrived.
+func (x *session) enqueue() {
+	if x.link.port != nil {
+		x.pending = x.link.port.calls.add(x.link.source, func() { x.end(errDisplaced) })
+	}
+}
+
+// arrived notes that the first request is there: the client is not waited for, and not displaced,
+// any more.
+func (x *session) arrived() {
+	x.asked.Store(true)
+	x.pending.remove()
+	x.link.admit()
+}
+
 // run serves the stream.
 func (x *session) run() error {
+	x.enqueue()
+	defer x.pending.remove()
 	if err := x.authenticate(); err != nil {
 		return x.status(err)
 	}
-	a := x.s.admission
-	if err := a.begin(x.ctx); err != nil {
-		return x.status(err)
+	if len(x.identities) > 0 {
+		x.link.admit()
 	}
-	in, leave, err := x.open()
+	in, err := x.open()
 	if err != nil {
 		return x.status(err)
 	}
+	leave := in.leave
 	defer leave()
 	switch {
 	case isDebug(in.TypeURL):
@@ -90,7 +138,8 @@ func (x *session) run() error {
 		return x.status(x.serve(in.proxy, in.Request, leave))
 	}
 	leave()
-	opened, err := a.enter(x.ctx, a.opening)
+	a := x.admission()
+	opened, err := a.enter(x.ctx, a.opening, openingLimit)
 	if err != nil {
 		return x.status(err)
 	}
@@ -98,72 +147,77 @@ func (x *session) run() error {
 	return x.status(x.serve(in.proxy, in.Request, opened))
 }
 
-// open reads the first request, and gives the place that it took. Without one it waits for a request that does not come.
-func (x *session) open() (first, func(), error) {
-	a := x.s.admission
-	leave, err := a.enter(x.ctx, a.reading)
-	if err != nil {
-		return first{}, nil, err
-	}
+// open waits for the first request. While none has come the stream has no place of the admission,
+// so silent clients do not keep others out.
+func (x *session) open() (first, error) {
 	c := make(chan first, 1)
 	go func() { c <- x.first() }()
-	select {
-	case in := <-c:
-		if in.err != nil {
-			leave()
+	for overdue := x.s.clock.After(x.firstRequestLimit()); ; {
+		select {
+		case in := <-c:
+			if in.err != nil {
+				in.leave()
+			}
+			return in, in.err
+		case <-x.ctx.Done():
+			return first{}, context.Cause(x.ctx)
+		case <-overdue:
+			if !x.asked.Swap(false) {
+				return first{}, status.Error(codes.DeadlineExceeded, "no request came on the stream")
+			}
+			overdue = x.s.clock.After(2 * maxWait) // it waits for the rate and for a place, or has sent its health alone
 		}
-		return in, leave, in.err
-	case <-x.ctx.Done():
-		leave()
-		return first{}, nil, context.Cause(x.ctx)
-	case <-a.clock.After(readingLimit):
-		leave()
-	}
-	select {
-	case in := <-c:
-		if in.err != nil {
-			return first{}, nil, in.err
-		}
-		leave, err := a.enter(x.ctx, a.reading)
-		return in, leave, err
-	case <-x.ctx.Done():
-		return first{}, nil, context.Cause(x.ctx)
-	case <-a.clock.After(x.s.sendTimeout):
-		return first{}, nil, status.Error(codes.DeadlineExceeded, "no request came on the stream")
 	}
 }
 
-// first reads up to the first request that asks for something. It runs on a stack of its own, which reading a node makes big.
+// firstRequestLimit returns how long a stream may last without a request.
+func (x *session) firstRequestLimit() time.Duration {
+	if x.link.port == nil {
+		return x.s.sendTimeout
+	}
+	return min(x.s.sendTimeout, x.link.port.limits.FirstRequest)
+}
+
+// first reads up to the first request that asks for something. It runs on a stack of its own, which
+// reading a node makes large.
 func (x *session) first() first {
 	var health *incoming
 	for {
-		in, err := x.next()
+		in, leave, err := x.receiveRequest(0)
 		switch {
 		case err != nil:
-			return first{err: err}
+			return first{err: err, leave: leave}
 		case in.TypeURL == healthType:
+			leave()
+			in.node, in.raw = nil, ""
 			health = in
 			continue
 		case isDebug(in.TypeURL), x.s.handler(in.node) != nil:
-			return first{incoming: in}
+			return first{incoming: in, leave: leave}
 		}
-		proxy, err := x.s.proxy(in.node)
-		if err != nil {
-			return first{err: status.Error(codes.InvalidArgument, err.Error())}
-		}
-		if x.s.admit != nil {
-			if err := x.s.admit(proxy, x.introduction(in.node)); err != nil {
-				return first{err: err}
-			}
-		}
-		if x.link.TLS() != nil && len(x.identities) > 0 {
-			proxy.Identity = x.identities[0]
-		}
-		if x.s.keys != nil {
-			proxy.Keys = x.s.keys(proxy, x.introduction(in.node))
-		}
-		return first{incoming: in, proxy: proxy, health: health}
+		proxy, err := x.introduce(in)
+		return first{incoming: in, proxy: proxy, health: health, leave: leave, err: err}
 	}
+}
+
+// introduce returns the proxy that the node of a request describes. The error is a gRPC status.
+func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
+	proxy, err := x.s.proxy(in.node)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if x.s.admit != nil {
+		if err := x.s.admit(proxy, x.introduction(in.node)); err != nil {
+			return nil, err
+		}
+	}
+	if x.link.TLS() != nil && len(x.identities) > 0 {
+		proxy.Identity = x.identities[0]
+	}
+	if x.s.keys != nil {
+		proxy.Keys = x.s.keys(proxy, x.introduction(in.node))
+	}
+	return proxy, nil
 }
 
 // serve serves a proxy.
@@ -193,7 +247,8 @@ func (x *session) receive(c *push.Client) {
 	}
 }
 
-// send writes responses until the stream ends, and says why it did. opened is called when the first is written.
+// send writes responses until the stream ends, and says why it did. opened is called when the first
+// is written.
 func (x *session) send(c *push.Client, opened func()) error {
 	for {
 		out, err := c.Next(x.ctx)
@@ -232,6 +287,8 @@ func (x *session) status(err error) error {
 		return x.status(context.Cause(x.ctx))
 	case errors.Is(err, io.EOF): // the proxy has nothing more to say
 		return nil
+	case errors.As(err, &broken) && broken.Limit:
+		return status.Error(codes.ResourceExhausted, broken.Reason)
 	case errors.As(err, &broken):
 		return status.Error(codes.InvalidArgument, broken.Reason)
 	case errors.Is(err, context.Canceled):

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"golang.org/x/net/http2"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -29,8 +31,7 @@ func (c *counted) WriteTimeout()                        { c.timeouts.Add(1) }
 // changes meanwhile nothing piles up for it, nobody else is slowed, and it is given up when its time is over.
 func TestBlockedSocket(t *testing.T) {
 	m := new(counted)
-	h := serve(t, 5000, Options{SendTimeout: 500 * time.Millisecond, Metrics: m, Writers: 1})
-	h.server.slowest = 1 << 30
+	h := serve(t, 5000, Options{SendTimeout: 2 * time.Second, Metrics: m, Writers: 1})
 	good := h.connect(stream.Delta, testNode(1))
 	good.start()
 	blocked := dialRaw(t, h.addr, 1<<30)
@@ -56,7 +57,7 @@ func TestBlockedSocket(t *testing.T) {
 		h.mesh.SetEndpoints("s1", fmt.Sprintf("10.7.7.%d", i))
 		good.ack(good.want(api.EndpointType), nil, "")
 	}
-	if took := time.Since(began); took > 250*time.Millisecond {
+	if took := time.Since(began); took > time.Second {
 		t.Errorf("%d changes took another client %v", changes, took)
 	}
 	if n := m.sent.Load() - sent; n != changes {
@@ -71,7 +72,6 @@ func TestBlockedSocket(t *testing.T) {
 // TestSlowReaderIsKept has a client that reads, but slowly: it is not given up, and gets everything in the end.
 func TestSlowReaderIsKept(t *testing.T) {
 	h := serve(t, 3000, Options{SendTimeout: 100 * time.Millisecond})
-	h.server.slowest = 512 << 10 // bytes per second
 	slow := dialRaw(t, h.addr, 64<<10)
 	defer slow.Close()
 	slow.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: testNode(2)})
@@ -86,6 +86,36 @@ func TestSlowReaderIsKept(t *testing.T) {
 	slow.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
 	if m := slow.receive(t); m.TypeUrl != api.ListenerType {
 		t.Errorf("got %s", m.TypeUrl)
+	}
+}
+
+// TestReaderHasAnEnd has a client that reads, but never to the end of a response: it has maxSendTime and no more, however
+// long the response is.
+func TestReaderHasAnEnd(t *testing.T) {
+	m := new(counted)
+	h := serve(t, 3000, Options{SendTimeout: 100 * time.Millisecond, Metrics: m})
+	if most := h.server.maxSendTime; most > 5*time.Minute {
+		t.Errorf("a reader may hold a response for %v, want a few minutes at most", most)
+	}
+	h.server.maxSendTime = time.Second
+	slow := dialRaw(t, h.addr, 16<<10)
+	defer slow.Close()
+	slow.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: testNode(2)})
+	h.wait("it is connected", func() bool { return len(h.server.Connections()) == 1 })
+	began := time.Now()
+	for len(h.server.Connections()) > 0 {
+		if time.Since(began) > limit {
+			t.Fatal("it is still there")
+		}
+		n := uint32(len(slow.read(t)))
+		if n == 0 {
+			continue
+		}
+		time.Sleep(50 * time.Millisecond) // 320 KB a second
+		slow.write(t, func(f *http2.Framer) error { return errors.Join(f.WriteWindowUpdate(0, n), f.WriteWindowUpdate(1, n)) })
+	}
+	if took := time.Since(began); took < 500*time.Millisecond || m.timeouts.Load() != 1 {
+		t.Errorf("it was ended after %v, as blocked %d times, want once after a second", took, m.timeouts.Load())
 	}
 }
 

@@ -12,33 +12,41 @@ import (
 
 // Transport is the settings of the connections that streams come on. Zero values are defaults.
 type Transport struct {
-	// KeepaliveInterval is how long a connection may be idle before it is probed (30 s), KeepaliveTimeout how long the
-	// answer may take (10 s). --keepaliveInterval, --keepaliveTimeout.
+	// KeepaliveInterval is how long a connection may be idle before it is probed (30 s),
+	// KeepaliveTimeout how long the answer may take (10 s). --keepaliveInterval,
+	// --keepaliveTimeout.
 	KeepaliveInterval, KeepaliveTimeout time.Duration
 	// TLS is nil for plain text.
 	TLS *tls.Config
+	// Limits are the bounds of the port.
+	Limits Limits
+	// Anonymous serves clients that prove nothing although the port has TLS: it does not take
+	// messages then that are larger than those of plain text.
+	Anonymous bool
 }
 
 const (
-	// maxRequestBytes bounds a request. The biggest are those of a proxy that comes with state: about 100 bytes for each
-	// resource, besides 60 KB of node.
-	maxRequestBytes = 16 << 20
-	// window is how much a proxy may send before it is read, and so what one that waits for its turn costs. It is the least
-	// that HTTP/2 has. A fixed one costs no probing of the bandwidth.
+	// window is how much a proxy may send before it is read, and so what one that waits for its
+	// turn costs. It is the least that HTTP/2 has. A fixed one costs no probing of the bandwidth.
 	window = 64<<10 - 1
-	// Requests are small, for the most part ACKs, but for those of proxies that come with state. In plain text a buffer is lent to
-	// a connection while there is something to read; with TLS it is the connection's own.
+	// Requests are small, for the most part ACKs, but for those of proxies that come with state. In
+	// plain text a buffer is lent to a connection while there is something to read; with TLS it is
+	// the connection's own.
 	readBuffer, readBufferTLS = 32 << 10, 8 << 10
 	// A first connection is sent megabytes. Write buffers are lent to connections while they write.
 	writeBuffer = 128 << 10
-	maxStreams  = 100_000
-	// maxIdle closes connections without a stream.
-	maxIdle = 10 * time.Minute
+	// maxIdle closes connections without a stream, maxIdlePlaintext those in plain text, whose
+	// clients have proved nothing.
+	maxIdle, maxIdlePlaintext = 10 * time.Minute, time.Minute
+	// maxHeaders bounds the headers of a call, which come before anything is known of the client: a
+	// token has 2 KB.
+	maxHeaders = 128 << 10
 	// minPings is how often proxies may probe.
 	minPings = 5 * time.Second
 )
 
-// ServerOptions gives the options that a gRPC server which serves ADS must be made with.
+// ServerOptions returns the options that a gRPC server which serves ADS must be made with. The
+// server is for one port: the state of its limits is in the options.
 func ServerOptions(c Transport) []grpc.ServerOption {
 	if c.KeepaliveInterval <= 0 {
 		c.KeepaliveInterval = 30 * time.Second
@@ -46,23 +54,28 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 	if c.KeepaliveTimeout <= 0 {
 		c.KeepaliveTimeout = 10 * time.Second
 	}
-	plainOrTLS, read := insecure.NewCredentials(), readBuffer
+	p := newPort(c.Limits)
+	plainOrTLS, read, idle, largest := insecure.NewCredentials(), readBuffer, maxIdlePlaintext, p.limits.SmallRequest
 	if c.TLS != nil {
-		plainOrTLS, read = credentials.NewTLS(c.TLS), readBufferTLS
+		plainOrTLS, read, idle = credentials.NewTLS(c.TLS), readBufferTLS, maxIdle
+		if !c.Anonymous {
+			largest = max(largest, maxRequestBytes)
+		}
 	}
 	return []grpc.ServerOption{
-		grpc.Creds(linking{plainOrTLS}),
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.Creds(linking{plainOrTLS, p}),
+		grpc.ForceServerCodecV2(newCodec(p)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout, MaxConnectionIdle: maxIdle,
+			Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout, MaxConnectionIdle: idle,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPings, PermitWithoutStream: true}),
-		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxConcurrentStreams(uint32(p.limits.StreamsPerConnection)),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxRecvMsgSize(largest),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
 		grpc.ReadBufferSize(read),
 		grpc.WriteBufferSize(writeBuffer),
-		grpc.ConnectionTimeout(20 * time.Second),
+		grpc.ConnectionTimeout(p.limits.Handshake),
 	}
 }

@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -27,12 +30,18 @@ type Workload interface {
 // that the workload is not well by an error_detail.
 const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 
+var errPlaintextRegistration = status.Error(codes.PermissionDenied,
+	"workloads are not registered over plain text: connect over TLS, or set MESHPILOT_PLAINTEXT_REGISTRATION")
+
 // register tells of a workload that it is here, and gives what tells that it is not any more. That may take some time, during
 // which the stream must not take the place of others: leave gives it up.
 func (x *session) register(in first, leave func()) (unregister func(), err error) {
 	none := func() {}
 	if x.s.workloads == nil || !x.s.workloads.Wants(in.proxy) {
 		return none, nil
+	}
+	if !x.link.secure() && !x.s.registerPlaintext {
+		return none, errPlaintextRegistration
 	}
 	leave()
 	if x.workload, err = x.s.workloads.Connect(x.ctx, in.proxy); err != nil || x.workload == nil {

@@ -56,7 +56,7 @@ func TestWorkloadsAreToldOf(t *testing.T) {
 	for _, mode := range []stream.Mode{stream.SotW, stream.Delta} {
 		t.Run(mode.String(), func(t *testing.T) {
 			r := new(register)
-			h := serve(t, 3, Options{Workloads: r})
+			h := serve(t, 3, Options{Workloads: r, RegisterPlaintext: true})
 			node := testNode(0)
 			node.Metadata.Fields["AUTO_REGISTER_GROUP"] = structpb.NewStringValue("vms")
 			c := h.connect(mode, nil)

@@ -12,10 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A response has left gRPC when gRPC frees its last buffer: it does so with each buffer when the bytes are on their way to the
-// socket. So that buffer is one that the session hears of, and there is never more than one response in gRPC's hands.
-// Therefore SendMsg, which blocks only while gRPC holds more than 64 KB of a stream, never does, and neither a goroutine nor a
-// copy is needed to give a slow reader up.
+// A response has left gRPC when gRPC frees its last buffer: it does so with each buffer when the
+// bytes are on their way to the socket. So that buffer is one that the session hears of, and there
+// is never more than one response in gRPC's hands. Therefore SendMsg, which blocks only while gRPC
+// holds more than 64 KB of a stream, never does, and neither a goroutine nor a copy is needed to
+// give a slow reader up.
 
 // tracked is the least capacity that a buffer needs to be freed by gRPC at all.
 const tracked = 1<<10 + 1
@@ -52,15 +53,20 @@ func (s *Server) envelope() *[]byte {
 	return &b
 }
 
-// slowest is the rate in bytes per second that a proxy must at least read at for its stream to last.
-const slowest = 4 << 10
+const (
+	// slowest is the rate in bytes per second that a proxy must at least read at for its stream to
+	// last.
+	slowest = 4 << 10
+	// maxSendTime is how long a response may take to write in any case.
+	maxSendTime = 3 * time.Minute
+)
 
-// patience is how long a writer that is bounded by Options.Writers keeps its place: whoever takes longer reads slowly, and
-// costs nothing while it is waited for.
+// patience is how long a writer that is bounded by Options.Writers keeps its place: whoever takes
+// longer reads slowly, and costs nothing while it is waited for.
 const patience = 20 * time.Millisecond
 
-// write writes a response. A proxy that does not read is given up after a time: it connects again if it is alive, and is
-// found by keepalive if it is not.
+// write writes a response. A proxy that does not read is given up after sendTimeout, one that reads
+// after maxSendTime: it connects again if it is alive, and is found by keepalive if it is not.
 func (x *session) write(r *response) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -70,19 +76,33 @@ func (x *session) write(r *response) error {
 	if err := x.st.SendMsg(r); err != nil {
 		return err
 	}
-	limit := x.s.sendTimeout + time.Duration(r.size)*time.Second/time.Duration(x.s.slowest)
-	select {
-	case <-x.written:
-		return nil
-	case <-x.ctx.Done():
-		return x.ctx.Err()
-	case <-x.s.clock.After(limit):
-		x.s.metrics.WriteTimeout()
-		return status.Errorf(codes.DeadlineExceeded, "a response of %d bytes could not be written within %v", r.size, limit)
+	end, enough := x.s.clock.After(x.s.maxSendTime), int64(x.s.sendTimeout.Seconds()*slowest)
+	for read := x.link.written.Load(); ; {
+		select {
+		case <-x.written:
+			return nil
+		case <-x.ctx.Done():
+			return x.ctx.Err()
+		case <-end:
+			return x.blocked(r, x.s.maxSendTime)
+		case <-x.s.clock.After(x.s.sendTimeout):
+			now := x.link.written.Load()
+			if now-read < enough {
+				return x.blocked(r, x.s.sendTimeout)
+			}
+			read = now
+		}
 	}
 }
 
-// turn waits until the session may compose and write a response, if there is a bound on how many do. done must be called.
+func (x *session) blocked(r *response, limit time.Duration) error {
+	x.s.metrics.WriteTimeout()
+	return status.Errorf(codes.DeadlineExceeded,
+		"a response of %d bytes could not be written: the proxy has not read it within %v", r.size, limit)
+}
+
+// turn waits until the session may compose and write a response, if there is a bound on how many
+// do. done must be called.
 func (x *session) turn() (done func(), err error) {
 	if x.s.writers == nil {
 		return func() {}, nil
@@ -99,8 +119,9 @@ func (x *session) writeMessage(m proto.Message) error {
 	return x.write(&response{envelope: &b, size: len(b)})
 }
 
-// hold takes a place of a semaphore, in the order of asking. leave gives it back, and may be called more than once; it is
-// called by itself when the place was kept for longer than the limit. The error is the context's.
+// hold takes a place of a semaphore, in the order of asking. leave gives it back, and may be called
+// more than once; it is called by itself when the place was kept for longer than the limit. The
+// error is the context's.
 func hold(ctx context.Context, places *semaphore.Weighted, limit time.Duration) (leave func(), err error) {
 	if err := places.Acquire(ctx, 1); err != nil {
 		return nil, err

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"io"
+	"net"
+	"syscall"
+
+	"google.golang.org/grpc/mem"
+)
+
+// connection is a connection as gRPC sees it: it counts unread messages and written bytes.
+type connection struct {
+	net.Conn
+	link   *link
+	frames frames
+}
+
+// follow returns the connection that gRPC is to use in place of conn. A TCP connection keeps its
+// way of reading that needs no buffer while there is nothing to read.
+func follow(conn net.Conn, l *link) net.Conn {
+	c := connection{Conn: conn, link: l, frames: frames{preface: prefaceLength}}
+	tcp, plain := conn.(*net.TCPConn)
+	if !plain {
+		return &c
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return &c
+	}
+	r := &readyConnection{connection: c, raw: raw}
+	r.read = r.readReady
+	return r
+}
+
+// Read reads, and waits before it returns while there are too many unread messages.
+func (c *connection) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		if err := c.account(b[:n]); err != nil {
+			return 0, err
+		}
+	}
+	return n, err
+}
+
+func (c *connection) account(b []byte) error {
+	carried, count := c.frames.follow(b)
+	if count == 0 {
+		return nil
+	}
+	return c.link.port.unread.charge(c.link, carried, count)
+}
+
+// Write writes, and counts what was written.
+func (c *connection) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.link.written.Add(int64(n))
+	return n, err
+}
+
+// Close closes the connection, and takes it out of all accounts.
+func (c *connection) Close() error {
+	c.link.aborted.Store(true)
+	c.link.release.Do(func() {
+		c.link.pending.remove()
+		c.link.port.unread.forget(c.link)
+	})
+	return c.Conn.Close()
+}
+
+// readyConnection is a TCP connection whose buffer is taken from a pool when there is something to
+// read: gRPC does so by itself only for connections of type *net.TCPConn.
+type readyConnection struct {
+	connection
+	raw  syscall.RawConn
+	read func(fd uintptr) bool // readReady, bound once
+
+	// The arguments and results of the read under way; there is never more than one.
+	size   int
+	pool   mem.BufferPool
+	buffer *[]byte
+	n      int
+	err    error
+}
+
+// ReadOnReady implements gRPC's readyreader.Reader.
+func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
+	c.size, c.pool = size, pool
+	err := c.raw.Read(c.read)
+	buffer, n := c.buffer, c.n
+	if err == nil {
+		err = c.err
+	}
+	c.pool, c.buffer, c.n, c.err = nil, nil, 0, nil
+	switch {
+	case err != nil:
+	case n == 0:
+		err = io.EOF
+	default:
+		err = c.account((*buffer)[:n])
+	}
+	if err != nil {
+		if buffer != nil {
+			pool.Put(buffer)
+		}
+		return nil, 0, err
+	}
+	return buffer, n, nil
+}
+
+// readReady reads once without blocking. It reports false if there is nothing to read yet.
+func (c *readyConnection) readReady(fd uintptr) bool {
+	c.buffer = c.pool.Get(c.size)
+	for {
+		c.n, c.err = syscall.Read(int(fd), *c.buffer)
+		if c.err != syscall.EINTR {
+			break
+		}
+	}
+	if c.err == nil {
+		return true
+	}
+	c.pool.Put(c.buffer)
+	c.buffer, c.n = nil, 0
+	return c.err != syscall.EAGAIN
+}

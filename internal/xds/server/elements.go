@@ -1,0 +1,81 @@
+package server
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// What a message takes in memory goes with the number of its elements, and not with its length: a
+// null in a list of a Struct is four bytes on the wire and two hundred in memory. So elements are
+// counted on the wire before a message is decoded.
+
+const (
+	// maxElements bounds the fields of a message, those of nested messages included. A real node
+	// has 3,000 at most, nearly all of them in the list of Envoy's extensions. An element takes up
+	// to 200 bytes in memory.
+	maxElements = 32 << 10
+	// maxDepth bounds how deep messages are nested.
+	maxDepth = 100
+	// maxNodeBytes bounds an encoded node. That of a real proxy has 60 KB.
+	maxNodeBytes = 1 << 20
+)
+
+func errTooLong(size, limit int) error {
+	return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too long: at most %d are allowed here", size, limit)
+}
+
+var (
+	errElements = status.Errorf(codes.ResourceExhausted, "a message has more than %d elements", maxElements)
+	errDepth    = status.Errorf(codes.ResourceExhausted, "a message is nested more than %d deep", maxDepth)
+)
+
+// checkElements reports whether an encoded message of that type has at most limit elements and is
+// not nested too deep. A message that is malformed is for the decoder to refuse. The error is a
+// gRPC status.
+func checkElements(of protoreflect.MessageDescriptor, raw []byte, limit int) error {
+	_, err := countElements(of, raw, limit, maxDepth)
+	return err
+}
+
+// countElements returns how many of left elements remain after those of the message.
+func countElements(of protoreflect.MessageDescriptor, raw []byte, left, depth int) (int, error) {
+	if depth == 0 {
+		return 0, errDepth
+	}
+	fields := of.Fields()
+	for len(raw) > 0 {
+		if left--; left < 0 {
+			return 0, errElements
+		}
+		number, kind, n := protowire.ConsumeTag(raw)
+		if n < 0 {
+			return left, nil
+		}
+		raw = raw[n:]
+		if n = protowire.ConsumeFieldValue(number, kind, raw); n < 0 {
+			return left, nil
+		}
+		value := raw[:n]
+		raw = raw[n:]
+		if kind != protowire.BytesType {
+			continue
+		}
+		field := fields.ByNumber(number)
+		if field == nil {
+			continue // it is kept as it is
+		}
+		body, _ := protowire.ConsumeBytes(value)
+		switch {
+		case field.Message() != nil:
+			var err error
+			if left, err = countElements(field.Message(), body, left, depth-1); err != nil {
+				return 0, err
+			}
+		case field.IsPacked():
+			left -= len(body)
+		}
+	}
+	return left, nil
+}

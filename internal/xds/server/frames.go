@@ -1,0 +1,47 @@
+package server
+
+// frames follows the HTTP/2 frames (RFC 9113, 4.1) that a client sends, without keeping any of
+// their payload: gRPC reads them. It only needs the length of DATA frames, which carry messages.
+type frames struct {
+	preface int // bytes of the client's connection preface that are still to come
+	header  [frameHeader]byte
+	filled  int // bytes of header that have come
+	payload int // bytes of the current frame that are still to come
+}
+
+const (
+	frameHeader = 9
+	// prefaceLength is that of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".
+	prefaceLength = 24
+	dataFrame     = 0
+)
+
+// follow takes in the next bytes of the connection. It returns how many bytes the DATA frames that
+// begin in them carry, and how many such frames there are.
+func (f *frames) follow(b []byte) (carried, count int) {
+	for len(b) > 0 {
+		if skip := min(len(b), f.preface); skip > 0 {
+			f.preface -= skip
+			b = b[skip:]
+			continue
+		}
+		if skip := min(len(b), f.payload); skip > 0 {
+			f.payload -= skip
+			b = b[skip:]
+			continue
+		}
+		n := copy(f.header[f.filled:], b)
+		f.filled += n
+		b = b[n:]
+		if f.filled < frameHeader {
+			return carried, count
+		}
+		f.filled = 0
+		f.payload = int(f.header[0])<<16 | int(f.header[1])<<8 | int(f.header[2])
+		if f.header[3] == dataFrame && f.payload > 0 {
+			carried += f.payload
+			count++
+		}
+	}
+	return carried, count
+}

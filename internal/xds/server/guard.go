@@ -1,0 +1,167 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Guard registers services other than ADS on a gRPC server that was made with ServerOptions, so
+// that the limits of the port hold for them: a call that sends no message is ended, and messages
+// are bounded before they are decoded.
+type Guard struct {
+	*grpc.Server
+	// Authenticate is called with the context of a call before any of its messages is read. The
+	// error is a gRPC status, with which the call ends. If nil, the service authenticates its
+	// callers itself, before it decodes a message.
+	Authenticate func(ctx context.Context) error
+}
+
+// RegisterService registers a service.
+func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	guarded := *desc
+	guarded.Methods = slices.Clone(desc.Methods)
+	for i := range guarded.Methods {
+		guarded.Methods[i].Handler = g.unary(desc.Methods[i].Handler)
+	}
+	guarded.Streams = slices.Clone(desc.Streams)
+	for i := range guarded.Streams {
+		guarded.Streams[i].Handler = g.stream(desc.Streams[i].Handler)
+	}
+	g.Server.RegisterService(&guarded, impl)
+}
+
+func (g Guard) unary(serve grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+		c := newGuardedCall(ctx)
+		return c.run(func(ctx context.Context) (any, error) {
+			if err := g.authenticate(ctx); err != nil {
+				return nil, err
+			}
+			return serve(srv, ctx, func(v any) error { return c.receive(v, dec) }, interceptor)
+		})
+	}
+}
+
+func (g Guard) stream(serve grpc.StreamHandler) grpc.StreamHandler {
+	return func(srv any, st grpc.ServerStream) error {
+		c := newGuardedCall(st.Context())
+		_, err := c.run(func(ctx context.Context) (any, error) {
+			if err := g.authenticate(ctx); err != nil {
+				return nil, err
+			}
+			return nil, serve(srv, &guardedStream{st, c, ctx})
+		})
+		return err
+	}
+}
+
+func (g Guard) authenticate(ctx context.Context) error {
+	if g.Authenticate == nil {
+		return nil
+	}
+	return g.Authenticate(ctx)
+}
+
+// guardedCall is a call of a guarded service.
+type guardedCall struct {
+	link     *link
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	pending  *pendingEntry
+	received atomic.Bool // a message
+}
+
+func newGuardedCall(ctx context.Context) *guardedCall {
+	c := &guardedCall{link: linkOf(ctx)}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	return c
+}
+
+var errNoMessage = status.Error(codes.DeadlineExceeded, "no message came")
+
+// outcome is what a handler returned.
+type outcome struct {
+	reply any
+	err   error
+}
+
+// run runs the handler of a call. If the first message does not come in time, or newer calls
+// displace this one before it has come, run returns without waiting for the handler: gRPC then ends
+// the call, and with it what the handler waits for.
+func (c *guardedCall) run(handler func(context.Context) (any, error)) (any, error) {
+	defer c.cancel(nil)
+	if c.link.port == nil {
+		return handler(c.ctx)
+	}
+	c.link.begin()
+	defer c.link.end()
+	c.pending = c.link.port.calls.add(c.link.source, func() { c.cancel(errDisplaced) })
+	defer c.pending.remove()
+	patience := time.AfterFunc(c.link.port.limits.FirstRequest, func() {
+		if !c.received.Load() {
+			c.cancel(errNoMessage)
+		}
+	})
+	defer patience.Stop()
+	done := make(chan outcome, 1)
+	go func() {
+		reply, err := handler(c.ctx)
+		done <- outcome{reply, err}
+	}()
+	select {
+	case o := <-done:
+		return o.reply, o.err
+	case <-c.ctx.Done():
+		err := context.Cause(c.ctx)
+		if s, ok := status.FromError(err); ok {
+			return nil, s.Err()
+		}
+		return nil, status.FromContextError(err).Err()
+	}
+}
+
+// guardedMessage is a message for the codec to bound. The error is a gRPC status or one of
+// decoding.
+type guardedMessage struct {
+	message any
+	size    int
+	err     error
+}
+
+// receive reads a message by the function given.
+func (c *guardedCall) receive(v any, read func(any) error) error {
+	m := &guardedMessage{message: v}
+	if err := read(m); err != nil {
+		return err
+	}
+	c.link.decoded(m.size)
+	if m.err != nil {
+		if status.Code(m.err) == codes.Unknown {
+			return status.Errorf(codes.InvalidArgument, "decode the message: %v", m.err)
+		}
+		return m.err
+	}
+	c.received.Store(true)
+	c.pending.remove()
+	c.link.admit()
+	return nil
+}
+
+// guardedStream is the stream of a guarded call.
+type guardedStream struct {
+	grpc.ServerStream
+	call *guardedCall
+	ctx  context.Context
+}
+
+// Context returns the context of the call.
+func (s *guardedStream) Context() context.Context { return s.ctx }
+
+// RecvMsg reads a message.
+func (s *guardedStream) RecvMsg(v any) error { return s.call.receive(v, s.ServerStream.RecvMsg) }

@@ -1,0 +1,82 @@
+package server
+
+import "time"
+
+// Limits bound what the clients of one port may cost. Zero values are the defaults. Each port has
+// its own Limits and its own state, so that an overload of one port does not refuse clients of
+// another.
+//
+// PendingPerSource and Pending apply only to what is not admitted yet: connections on which nothing
+// was authenticated (or, in plain text, nothing was asked for), and calls whose first message has
+// not been read. The oldest is dropped to make room for a new one, because a real proxy needs
+// milliseconds and an attacker waits.
+type Limits struct {
+	// PendingPerSource bounds pending connections, and pending calls, of one source address: an
+	// IPv4 address or an IPv6 /64. Default 1024: proxies behind one NAT or balancer share an
+	// address. MESHPILOT_XDS_PENDING_PER_SOURCE.
+	PendingPerSource int
+	// Pending bounds them for all source addresses together. Default 4096. MESHPILOT_XDS_PENDING.
+	Pending int
+	// StreamsPerConnection bounds the concurrent calls of one connection. Default 100.
+	StreamsPerConnection int
+	// SmallRequest bounds a message in bytes that needs no authentication, and each message of a
+	// unary call. Default 1 MiB. MESHPILOT_XDS_SMALL_REQUEST_BYTES.
+	SmallRequest int
+	// Unread bounds the bytes that the port holds of messages that have not arrived in full or are
+	// not decoded yet. Default 64 MiB, and at least twice the largest message.
+	Unread int
+	// Handshake is how long a connection may take until the HTTP/2 preface, TLS included. Default
+	// 10 s.
+	Handshake time.Duration
+	// FirstRequest is how long a call may take until its first message was read. Default 10 s.
+	FirstRequest time.Duration
+}
+
+// maxRequestBytes bounds a message of an authenticated client. The largest come from proxies that
+// reconnect with state: about 100 bytes for each resource, and 60 KB for the node.
+const maxRequestBytes = 16 << 20
+
+// defaultSmallRequest is that of Limits.SmallRequest.
+const defaultSmallRequest = 1 << 20
+
+// withDefaults returns the limits with defaults in place of zero values.
+func (l Limits) withDefaults() Limits {
+	set := func(to *int, value int) {
+		if *to <= 0 {
+			*to = value
+		}
+	}
+	set(&l.PendingPerSource, 1024)
+	set(&l.Pending, 4096)
+	set(&l.StreamsPerConnection, 100)
+	set(&l.SmallRequest, defaultSmallRequest)
+	set(&l.Unread, 64<<20)
+	l.Unread = max(l.Unread, 2*max(maxRequestBytes, l.SmallRequest))
+	if l.Handshake <= 0 {
+		l.Handshake = 10 * time.Second
+	}
+	if l.FirstRequest <= 0 {
+		l.FirstRequest = 10 * time.Second
+	}
+	return l
+}
+
+// port is the state that protects one port from its clients. Its connections refer to it through
+// their link.
+type port struct {
+	limits      Limits
+	connections *pendingSet
+	calls       *pendingSet
+	unread      *unreadBudget
+	// decoding bounds how many messages of other services than ADS are decoded at the same time.
+	decoding *gate
+}
+
+func newPort(l Limits) *port {
+	l = l.withDefaults()
+	return &port{
+		limits:      l,
+		connections: newPendingSet(l.PendingPerSource, l.Pending), calls: newPendingSet(l.PendingPerSource, l.Pending),
+		unread: newUnreadBudget(l.Unread), decoding: newGate(readingsPerCPU*cpus(), maxWaiting),
+	}
+}

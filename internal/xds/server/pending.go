@@ -1,0 +1,123 @@
+package server
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// maxPendingAge is how long something may be pending before the next arrival drops it.
+const maxPendingAge = 30 * time.Second
+
+// pendingSet holds connections or calls that are not admitted yet, in order of arrival. It is
+// bounded for each source address and in total. When it is full the oldest entry is dropped, and
+// not the new one refused: whoever is silent waits longest, so a flood of silent clients drops its
+// own.
+type pendingSet struct {
+	perSource, total int
+	now              func() time.Time
+
+	mu      sync.Mutex
+	all     *list.List // of *pendingEntry, oldest first
+	sources map[netip.Addr]*list.List
+	dropped uint64
+}
+
+// pendingEntry is a member of a pendingSet.
+type pendingEntry struct {
+	set           *pendingSet
+	source        netip.Addr
+	since         time.Time
+	drop          func() // ends the connection or call; called without locks, at most once
+	all, bySource *list.Element
+}
+
+func newPendingSet(perSource, total int) *pendingSet {
+	return &pendingSet{
+		perSource: perSource, total: total, now: time.Now, all: list.New(), sources: map[netip.Addr]*list.List{},
+	}
+}
+
+// add adds an entry, and drops the oldest entries for which there is no room: of the same source,
+// or of all. drop must not block.
+func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
+	e := &pendingEntry{set: p, source: source, drop: drop, since: p.now()}
+	p.mu.Lock()
+	mine := p.sources[source]
+	if mine == nil {
+		mine = list.New()
+		p.sources[source] = mine
+	}
+	e.all, e.bySource = p.all.PushBack(e), mine.PushBack(e)
+	victims := p.surplus(mine, e.since)
+	p.mu.Unlock()
+	for _, v := range victims {
+		v.drop()
+	}
+	return e
+}
+
+// surplus removes and returns what is too old or too many. p.mu is held.
+func (p *pendingSet) surplus(mine *list.List, now time.Time) (victims []*pendingEntry) {
+	for {
+		oldest := p.all.Front().Value.(*pendingEntry)
+		ofSource := mine.Front().Value.(*pendingEntry)
+		switch {
+		case mine.Len() > p.perSource:
+			oldest = ofSource
+		case p.all.Len() > p.total:
+		case now.Sub(oldest.since) > maxPendingAge:
+		default:
+			return victims
+		}
+		p.unlink(oldest)
+		p.dropped++
+		victims = append(victims, oldest)
+	}
+}
+
+// remove takes the entry out: it was admitted, or has ended. It may be called more than once, and
+// on nil.
+func (e *pendingEntry) remove() {
+	if e == nil {
+		return
+	}
+	e.set.mu.Lock()
+	defer e.set.mu.Unlock()
+	e.set.unlink(e)
+}
+
+// unlink takes an entry out of both lists, if it is in them. p.mu is held.
+func (p *pendingSet) unlink(e *pendingEntry) {
+	if e.all == nil {
+		return
+	}
+	p.all.Remove(e.all)
+	mine := p.sources[e.source]
+	if mine.Remove(e.bySource); mine.Len() == 0 {
+		delete(p.sources, e.source)
+	}
+	e.all, e.bySource = nil, nil
+}
+
+// count returns the number of entries.
+func (p *pendingSet) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all.Len()
+}
+
+// sourceOf returns the address that limits per source go by: a host of IPv6 has a /64 of its own.
+func sourceOf(a net.Addr) netip.Addr {
+	var ip netip.Addr
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		ip = tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	if ip.Is6() {
+		prefix, _ := ip.Prefix(64) // of 128 bits, 64 are never too many
+		return prefix.Addr()
+	}
+	return ip
+}
