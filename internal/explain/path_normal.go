@@ -33,14 +33,28 @@ func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string,
 		path = escapeOthers(removeDots(unescapeUnreserved(strings.ReplaceAll(path, `\`, "/"))))
 	}
 	if m.GetMergeSlashes() {
-		for strings.Contains(path, "//") {
-			path = strings.ReplaceAll(path, "//", "/")
-		}
+		path = mergeSlashes(path)
 	}
 	if hasQuery {
 		path += "?" + query
 	}
 	return path, false
+}
+
+// mergeSlashes joins the segments of a path that are not empty, as Envoy's PathUtil::mergeSlashes does. It keeps a slash at each end, so
+// that a path of slashes only becomes "//".
+func mergeSlashes(path string) string {
+	if !strings.Contains(path, "//") {
+		return path
+	}
+	merged := strings.Join(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }), "/")
+	if strings.HasPrefix(path, "/") {
+		merged = "/" + merged
+	}
+	if strings.HasSuffix(path, "/") {
+		merged += "/"
+	}
+	return merged
 }
 
 // unescapeUnreserved decodes those escapes that stand for unreserved characters (RFC 3986, section 2.3).

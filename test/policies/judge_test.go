@@ -104,7 +104,7 @@ func parseLog(t testing.TB, path string) accessLog {
 	log := accessLog{}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(fields) != 6 {
+		if len(fields) != 6 || !strings.HasSuffix(line, "\n") {
 			continue // it is still being written
 		}
 		s := said{details: fields[2], tried: map[string]string{}}

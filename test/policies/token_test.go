@@ -14,6 +14,8 @@ import (
 type tokens struct {
 	now  time.Time
 	text map[string]string
+	// claims are those of valid tokens, by their names.
+	claims map[string]map[string]any
 	// keys is the JWKS by which they are checked.
 	keys string
 }
@@ -29,7 +31,7 @@ func newTokens(t testing.TB) *tokens {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	out := &tokens{now: now, text: map[string]string{}, keys: string(set)}
+	out := &tokens{now: now, text: map[string]string{}, claims: map[string]map[string]any{}, keys: string(set)}
 	for name, claims := range map[string]map[string]any{
 		"jason":   {"sub": "jason", "groups": []string{"readers", "writers"}, "scope": "read write", "email": "jason@example.com", "realm": map[string]any{"roles": []string{"chef"}, "name": "kitchen"}},
 		"anna":    {"sub": "anna", "groups": []string{"readers"}, "level": 3, "admin": true, "group": "readers", "azp": "portal"},
@@ -39,6 +41,7 @@ func newTokens(t testing.TB) *tokens {
 		"early":   {"sub": "jason", "nbf": now.Add(time.Hour).Unix()},
 		"foreign": {"iss": "https://elsewhere.example.com", "sub": "jason"},
 		"forged":  {"sub": "jason"},
+		"tenant":  {"sub": "tenant/jason"},
 	} {
 		if claims["iss"] == nil {
 			claims["iss"] = "https://issuer.example.com"
@@ -46,6 +49,7 @@ func newTokens(t testing.TB) *tokens {
 		if claims["exp"] == nil {
 			claims["exp"] = now.Add(time.Hour).Unix()
 		}
+		out.claims[name] = claims
 		with := key
 		if name == "forged" {
 			with = other

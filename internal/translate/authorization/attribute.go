@@ -21,6 +21,8 @@ type scope struct {
 	namespace string
 	// domains are the mesh's trust domains, its own first.
 	domains []string
+	// mergesSlashes reports whether meshConfig.pathNormalization merges the slashes of paths.
+	mergesSlashes bool
 	// name is what stands in brackets behind the attribute: "x" of request.headers[x].
 	name string
 }

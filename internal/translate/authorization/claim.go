@@ -33,23 +33,37 @@ func presenterIs(_ scope, value string) *rbacv3.Principal {
 	return inToken([]string{"azp"}, pattern(value))
 }
 
-// requestPrincipalIs: "issuer/subject", with a wildcard at its begin or end. The issuer may have slashes, the subject is taken to
-// have none.
+// requestPrincipalIs matches a value against "ISS/SUB" of a token: exact, a prefix, a suffix, or "*". Envoy has the two claims
+// separately, and both may contain slashes. The result therefore has one alternative for each slash that may be the one in
+// between, and one where a prefix ends within the issuer or a suffix begins within the subject.
 func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
 	both := func(issuer, subject string) *rbacv3.Principal {
 		return principals.and([]*rbacv3.Principal{inToken([]string{"iss"}, pattern(issuer)), inToken([]string{"sub"}, pattern(subject))})
 	}
-	slash := strings.LastIndexByte(value, '/')
+	var list []*rbacv3.Principal
 	switch {
 	case value == present:
 		return both(present, present)
-	case slash >= 0:
-		return both(value[:slash], value[slash+1:])
-	case strings.HasPrefix(value, "*"): // "*subject"
-		return both(present, value)
-	case strings.HasSuffix(value, "*"): // "issuer*"
-		return both(value, present)
-	default: // no token has such a principal
-		return principals.nothing()
+	case strings.HasPrefix(value, "*"):
+		list = append(list, both(present, value))
+	case strings.HasSuffix(value, "*"):
+		list = append(list, both(value, present))
 	}
+	for i := afterScheme(value); i < len(value); i++ {
+		if value[i] == '/' {
+			list = append(list, both(value[:i], value[i+1:]))
+		}
+	}
+	if len(list) == 0 {
+		return principals.nothing() // every principal has a slash
+	}
+	return principals.or(list)
+}
+
+// afterScheme returns the index behind "://", whose slashes are always part of an issuer; 0 if there is none.
+func afterScheme(value string) int {
+	if i := strings.Index(value, "://"); i >= 0 {
+		return i + len("://")
+	}
+	return 0
 }

@@ -9,6 +9,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/config"
@@ -47,7 +48,12 @@ func (b *builder) decide(policies []*config.Config, action security.Authorizatio
 // rules adds the rules of a policy. One without rules has none, and so as the only ALLOW refuses everything.
 func (b *builder) rules(to *rbacv3.RBAC, c *config.Config, k kind, widens bool) {
 	spec := config.Spec[*security.AuthorizationPolicy](c)
-	s := scope{namespace: c.Namespace, domains: b.settings.TrustDomains()}
+	level := b.settings.Mesh.GetPathNormalization().GetNormalization()
+	s := scope{
+		namespace: c.Namespace, domains: b.settings.TrustDomains(),
+		mergesSlashes: level == meshconfig.MeshConfig_ProxyPathNormalization_MERGE_SLASHES ||
+			level == meshconfig.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES,
+	}
 	for i, r := range spec.GetRules() {
 		if p := s.rule(r, k, widens); p != nil {
 			to.Policies[ruleName(c, i)] = p

@@ -38,11 +38,14 @@ func methodIs(_ scope, value string) *rbacv3.Permission {
 }
 
 // pathIs matches the path without query and fragment, made canonical before (MeshConfig.pathNormalization). "{*}" is a segment,
-// "{**}" any number of them.
-func pathIs(_ scope, value string) *rbacv3.Permission {
+// "{**}" any number of them. Envoy merges a path of slashes only into "//", which "/" therefore matches too.
+func pathIs(s scope, value string) *rbacv3.Permission {
 	m := pattern(value)
-	if strings.ContainsAny(value, "{}") {
+	switch {
+	case strings.ContainsAny(value, "{}"):
 		m = regex(template(value))
+	case value == "/" && s.mergesSlashes:
+		m = regex("//?")
 	}
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_UrlPath{UrlPath: &matcherv3.PathMatcher{
 		Rule: &matcherv3.PathMatcher_Path{Path: m},
