@@ -111,6 +111,9 @@ func (ws workloads) endpoints(s *mesh.Service) []*mesh.Endpoint {
 			}
 		}
 	}
+	slices.SortFunc(list, func(a, b *mesh.Endpoint) int { // of those at one address the first counts
+		return cmp.Or(cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ServicePort, b.ServicePort))
+	})
 	return list
 }
 

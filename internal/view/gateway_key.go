@@ -80,7 +80,7 @@ type gatewayPort struct {
 const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
 
 // gatewayPorts finds where the Services of a gateway lead: those that select its labels, and those that have its address among
-// their endpoints. UDP counts too, for that is what HTTP/3 comes by.
+// their endpoints. Services of other namespaces do not count. UDP counts too, for that is what HTTP/3 comes by.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
 	w := workload(s, p)
 	var list []gatewayPort
@@ -109,7 +109,7 @@ func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string)
 		}
 		for _, t := range at.Targets {
 			svc := s.Service(t.Service)
-			if svc == nil {
+			if svc == nil || svc.Namespace != p.Namespace {
 				continue
 			}
 			for _, port := range svc.Ports {

@@ -26,7 +26,8 @@ type ref struct {
 }
 
 // instances finds the service ports that a proxy's workload serves: services that select its labels (ready or not: its
-// listeners must be there before it can become ready), and endpoints that are listed with its address.
+// listeners must be there before it can become ready), and endpoints of its namespace that are listed with its address. Those of
+// other namespaces do not count: anyone could otherwise change what the proxy serves with a ServiceEntry of its address.
 func instances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []ref {
 	w := workload(s, p)
 	var refs []ref
@@ -47,7 +48,7 @@ func instances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []
 		}
 		for _, t := range at.Targets {
 			svc := s.Service(t.Service)
-			if svc == nil {
+			if svc == nil || svc.Namespace != p.Namespace {
 				continue
 			}
 			for _, port := range svc.Ports {

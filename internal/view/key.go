@@ -238,16 +238,22 @@ func Labels(s *snapshot.Snapshot, p *mesh.Proxy) map[string]string {
 	return p.Labels
 }
 
-// workload finds the pod or WorkloadEntry behind a proxy by its address, nil if none is known. Where several share the
-// address (host network), the one with the proxy's name counts.
+// workload returns the pod or WorkloadEntry of the proxy's namespace that has its address, nil if there is none. If several share
+// the address (host network), it is the one with the proxy's name. Workloads of other namespaces make no difference.
 func workload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
 	for _, a := range p.Addresses {
 		at := s.At(a)
 		if at == nil {
 			continue
 		}
+		var own []*mesh.Workload
 		for _, w := range at.Workloads {
-			if w.Namespace == p.Namespace && (w.Name == p.Name || len(at.Workloads) == 1) {
+			if w.Namespace == p.Namespace {
+				own = append(own, w)
+			}
+		}
+		for _, w := range own {
+			if w.Name == p.Name || len(own) == 1 {
 				return w
 			}
 		}
