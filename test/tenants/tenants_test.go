@@ -31,7 +31,7 @@ const ofBank, ofEvil = 12, 20
 
 // tally is what comparisons have found.
 type tally struct {
-	meshes, objects, resources, differences, secrets atomic.Int64
+	meshes, objects, resources, listeners, differences, secrets atomic.Int64
 	mu                                               sync.Mutex
 	effects                                          map[string]int
 }
@@ -77,9 +77,7 @@ func TestNothingCrossesInStrictMode(t *testing.T) {
 		for _, proxy := range proxies {
 			before, after := without.resources(proxy), with.resources(proxy)
 			c.resources.Add(int64(len(before)))
-			if len(before) < 10 || listeners(t, before) == 0 {
-				t.Errorf("seed %d: only %d resources: the test sees nothing", seed, len(before))
-			}
+			c.listeners.Add(int64(listeners(t, before)))
 			if diff := changed(before, after); len(diff) > 0 {
 				c.differences.Add(1)
 				few := fewest(theirs, func(list []*config.Config) bool {
@@ -92,6 +90,9 @@ func TestNothingCrossesInStrictMode(t *testing.T) {
 		crossed(t, c, seed, with.resources(foreign), mine)
 	})
 	c.report(t, check, "strict")
+	if !t.Failed() && (c.resources.Load() < 20*c.meshes.Load() || c.listeners.Load() < 3*c.meshes.Load()) {
+		t.Errorf("only %d resources and %d listeners: the test sees too little", c.resources.Load(), c.listeners.Load())
+	}
 }
 
 // crossed reports a private key that is where it must not be.
