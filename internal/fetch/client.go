@@ -48,7 +48,7 @@ func NewClient(o Options) *http.Client {
 		o.MaxBytes = defaultMaxBytes
 	}
 	dialer := &net.Dialer{Timeout: o.Timeout, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		return o.check(address)
+		return o.Check(address)
 	}}
 	return &http.Client{
 		Timeout: o.Timeout,
@@ -72,8 +72,9 @@ func NewClient(o Options) *http.Client {
 	}
 }
 
-// check says why an address, with a port, is not dialled.
-func (o Options) check(address string) error {
+// Check returns an error if an address, an IP with a port, must not be connected to. It is for the Control function of a dialer, which
+// runs after names have been resolved.
+func (o Options) Check(address string) error {
 	p, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("dial %q: %w", address, err)

@@ -161,7 +161,7 @@ func TestBlockedNetworks(t *testing.T) {
 		"10.1.2.3:443": true, "[::ffff:10.1.2.3]:443": true, "[64:ff9b::a01:203]:443": true, "[2001:db8::1]:443": true, "[2001:db8::1%eth0]:443": true,
 		"11.1.2.3:443": false, "[2001:db9::1]:443": false,
 	} {
-		if err := o.check(address); (err != nil) != blocked {
+		if err := o.Check(address); (err != nil) != blocked {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

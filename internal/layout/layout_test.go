@@ -94,7 +94,7 @@ func allowed() map[string][]string {
 
 		"internal/iptables": {"internal/obs", "internal/command"},
 		"internal/cni":      {"internal/iptables", "internal/kube"},
-		"internal/agent":    {"internal/mesh", "internal/api", "internal/source/file/watch", "internal/obs", "internal/command"},
+		"internal/agent":    {"internal/fetch", "internal/mesh", "internal/api", "internal/source/file/watch", "internal/obs", "internal/command"},
 		"internal/xds/feed": {"internal/xds/stream", "internal/xds/server", "internal/resource", "internal/api", "internal/config", "internal/snapshot"},
 
 		"internal/debug":     {"internal/explain", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view", "internal/resource", "internal/xds/push"},

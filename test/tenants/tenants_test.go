@@ -32,8 +32,8 @@ const ofBank, ofEvil = 12, 20
 // tally is what comparisons have found.
 type tally struct {
 	meshes, objects, resources, listeners, differences, secrets atomic.Int64
-	mu                                               sync.Mutex
-	effects                                          map[string]int
+	mu                                                          sync.Mutex
+	effects                                                     map[string]int
 }
 
 // each compares meshes, two at once, until one differs.

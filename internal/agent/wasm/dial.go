@@ -4,27 +4,26 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/fetch"
 )
 
 // dialTimeout bounds connecting to where modules are.
 const dialTimeout = 10 * time.Second
 
-// guarded is a dialer that refuses addresses at which no module can be and much else is. It looks at the address that is
-// really connected to, after names were resolved: a name that changes its mind, or a redirect, gets nowhere else.
+// guarded returns a dialer that connects to no address that is forbidden for all fetches (package fetch): of links, of metadata servers,
+// and their forms in IPv6. It checks the address that is really connected to, after names were resolved, so that neither a name that
+// changes its address nor a redirect leads elsewhere. Loopback is allowed: it is the pod's own.
 func guarded(base *net.Dialer) *net.Dialer {
 	d := *base
 	d.Timeout = dialTimeout
 	then := base.Control
+	allowed := fetch.Options{Loopback: true}
 	d.Control = func(network, address string, c syscall.RawConn) error {
-		a, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return fmt.Errorf("connect to %q: %w", address, err)
-		}
-		if refused(a.Addr()) {
-			return fmt.Errorf("connect to %s: modules are not fetched from link-local addresses", a.Addr())
+		if err := allowed.Check(address); err != nil {
+			return fmt.Errorf("connect to a server of Wasm modules: %w", err)
 		}
 		if then != nil {
 			return then(network, address, c)
@@ -32,13 +31,6 @@ func guarded(base *net.Dialer) *net.Dialer {
 		return nil
 	}
 	return &d
-}
-
-// refused says whether nobody should be asked for a module at an address.
-func refused(a netip.Addr) bool {
-	a = a.Unmap().WithZone("")
-	metadata := netip.AddrFrom16([16]byte{0xfd, 0x00, 0x0e, 0xc2, 14: 0x02, 15: 0x54}) // fd00:ec2::254, of Amazon's machines
-	return a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || a == metadata
 }
 
 // transport reaches where modules are. The environment's proxies are meant for the application.

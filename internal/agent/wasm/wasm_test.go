@@ -110,10 +110,12 @@ func TestUnpack(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]bool{
 		"169.254.169.254": true, "::ffff:169.254.169.254": true, "fe80::1": true, "fd00:ec2::254": true, "0.0.0.0": true, "::": true, "224.0.0.1": true,
+		"100.100.100.200": true, "192.0.0.192": true, "fd20:ce::254": true, "64:ff9b::a9fe:a9fe": true, "2002:a9fe:a9fe::1": true,
 		"10.0.0.1": false, "127.0.0.1": false, "192.0.2.1": false, "fd00::1": false, "2001:db8::1": false,
 	} {
-		if got := refused(netip.MustParseAddr(text)); got != want {
-			t.Errorf("%s: refused %v", text, got)
+		err := guarded(new(net.Dialer)).Control("tcp", netip.AddrPortFrom(netip.MustParseAddr(text), 80).String(), nil)
+		if (err != nil) != want {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 	server := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/latest", http.StatusFound))
@@ -121,7 +123,7 @@ func TestRefused(t *testing.T) {
 	c := newCache(t)
 	for _, address := range []string{"http://169.254.169.254/m", "http://[::ffff:a9fe:a9fe]/m", server.URL, "oci://169.254.169.254/a:b", "oci://[fe80::1]:5000/a:b"} {
 		_, err := c.File(t.Context(), Module{URL: address, Timeout: 20 * time.Second})
-		if err == nil || !strings.Contains(err.Error(), "link-local") && !strings.Contains(err.Error(), "could not parse reference") {
+		if err == nil || !strings.Contains(err.Error(), "nothing is fetched from there") && !strings.Contains(err.Error(), "could not parse reference") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
