@@ -61,15 +61,14 @@ func TestNamesThatChangeReachNothing(t *testing.T) {
 	n := *attempts
 	check := scorecard.Check(t, 38, scorecard.Size("fetches of each client", 2*n))
 	w := newWorld(t)
-	if err := dialDirectly(t); err != nil {
-		t.Fatalf("a client that checks nothing does not reach the forbidden addresses: the test could not fail: %v", err)
-	}
+	serving.Eventually(t, 20*time.Second, "a client that checks nothing reaches the forbidden addresses", func() error { return dialDirectly(t) })
 	serving.Eventually(t, 10*time.Second, "the listeners count its connections", func() error {
-		if got, want := len(w.forbiddenConnections()), len(forbidden())+1; got != want {
+		if got, want := len(w.forbiddenConnections()), len(forbidden())+1; got < want {
 			return fmt.Errorf("%d of %d", got, want)
 		}
 		return nil
 	})
+	time.Sleep(100 * time.Millisecond) // for what attempts that failed half-way have left
 	w.forget()
 	loopback := w.reachedAt(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1"))
 	for name, o := range map[string]fetch.Options{"keys": {Timeout: 5 * time.Second}, "bundles": {Timeout: 5 * time.Second, Loopback: true}} {

@@ -22,7 +22,7 @@ import (
 
 // Flags of the test binary, which must exist before the testing package parses them.
 var (
-	meshes = flag.Int("meshes", scorecard.BySize(long.Rounds(12, 400), 4_000, 100_000), "how many random meshes are compared")
+	meshes = flag.Int("meshes", scorecard.BySize(long.Rounds(12, 150), 1_500, 100_000), "how many random meshes are compared")
 	seed   = flag.Uint64("seed", 1, "of the first mesh; the next one has the next")
 )
 
