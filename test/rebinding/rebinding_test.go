@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -79,7 +80,7 @@ func TestNamesThatChangeReachNothing(t *testing.T) {
 		w.report(t, check, name, before, good)
 	}
 	before, good := w.dns.answered(), w.reachedAt(allowed4, allowed6)
-	cache := wasm.NewCache(wasm.Options{Dir: t.TempDir(), Timeout: 5 * time.Second, Dialer: new(net.Dialer), Metrics: wasm.NewMetrics(prometheus.NewRegistry())})
+	cache := wasm.NewCache(wasm.Options{Dir: t.TempDir(), Timeout: 5 * time.Second, Dialer: new(net.Dialer), Log: slog.New(slog.DiscardHandler), Metrics: wasm.NewMetrics(prometheus.NewRegistry())})
 	hammer(n, func(url string) {
 		_, _ = cache.File(t.Context(), wasm.Module{URL: url}) // there is none
 	})
