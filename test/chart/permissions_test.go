@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -138,7 +139,12 @@ func deploymentOf(t *testing.T, manifest string) *appsv1.Deployment {
 }
 
 // ports are where the control plane is reached.
-type ports struct{ http, secure string }
+type ports struct {
+	http, secure string
+	// log is the file of its log; stop ends it, and returns an error if it had ended before.
+	log  string
+	stop func() error
+}
 
 // startControlPlane runs the Deployment's container as a process of this machine.
 func startControlPlane(t *testing.T, c *cluster.Cluster, d *appsv1.Deployment, name string) ports {
@@ -183,9 +189,15 @@ func startControlPlane(t *testing.T, c *cluster.Cluster, d *appsv1.Deployment, n
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	p.log = out.Name()
+	p.stop = sync.OnceValue(func() error {
+		gone := cmd.Process.Signal(syscall.Signal(0))
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		_ = cmd.Wait()
+		return gone
+	})
+	t.Cleanup(func() {
+		_ = p.stop() // who asks whether it had ended does so before
 		if t.Failed() {
 			text, _ := os.ReadFile(out.Name())
 			t.Logf("the control plane's log:\n%s", lastLines(string(text), 60))
