@@ -3,13 +3,12 @@ package policies
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,25 +174,13 @@ func (d *differential) compare(t *testing.T, authority *secrets, counts map[stri
 	}
 }
 
-// call makes the calls of all sessions, several at once.
+// call makes the calls of all sessions.
 func (d *differential) call(t *testing.T, authority *secrets) map[*testCase]outcome {
 	t.Helper()
-	var mu sync.Mutex
 	outcomes := map[*testCase]outcome{}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(d.sessions)); i = next.Add(1) - 1 {
-				for c, o := range d.callAll(t, authority, d.sessions[i]) {
-					mu.Lock()
-					outcomes[c] = o
-					mu.Unlock()
-				}
-			}
-		})
+	for _, list := range d.sessions {
+		maps.Copy(outcomes, d.callAll(t, authority, list))
 	}
-	wg.Wait()
 	return outcomes
 }
 
