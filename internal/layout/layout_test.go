@@ -19,7 +19,8 @@ const module = "github.com/meshpilot/meshpilot/"
 func allowed() map[string][]string {
 	return map[string][]string{
 		"internal/api":      {},
-		"internal/obs":      {},
+		"internal/truncate": {},
+		"internal/obs":      {"internal/truncate"},
 		"internal/command":  {"internal/obs"},
 		"internal/config":   {"internal/api"},
 		"internal/resource": {"internal/config"},
@@ -87,10 +88,10 @@ func allowed() map[string][]string {
 		"internal/explain":  {"internal/resource", "internal/api", "internal/config", "internal/mesh"},
 		"internal/analysis": {"internal/api", "internal/config", "internal/mesh", "internal/snapshot"},
 
-		"internal/xds/stream":     {"internal/api", "internal/resource"},
+		"internal/xds/stream":     {"internal/api", "internal/resource", "internal/truncate"},
 		"internal/xds/quarantine": {},
 		"internal/xds/push":       {"internal/xds/quarantine", "internal/xds/stream", "internal/resource", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view"},
-		"internal/xds/server":     {"internal/spiffe", "internal/xds/stream", "internal/xds/push", "internal/resource", "internal/api", "internal/config", "internal/mesh"},
+		"internal/xds/server":     {"internal/truncate", "internal/spiffe", "internal/xds/stream", "internal/xds/push", "internal/resource", "internal/api", "internal/config", "internal/mesh"},
 
 		"internal/iptables": {"internal/obs", "internal/command"},
 		"internal/cni":      {"internal/iptables", "internal/kube"},

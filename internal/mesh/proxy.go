@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ProxyType is the role of a proxy.
@@ -45,8 +47,31 @@ type Proxy struct {
 	Extensions []string
 }
 
-// ParseNodeID takes a node id "type~ip~name.namespace~domain" apart into a Proxy with those fields set.
+// MaxNodeText bounds, in bytes, a node ID and the other short texts of a node. Kubernetes' longest pod name, namespace and domain
+// together have about 700.
+const MaxNodeText = 1024
+
+// CheckNodeText returns an error that starts with field if a text of a node is longer than MaxNodeText or has a character that is
+// not printable: a control character, a line separator, a direction mark, or a byte that is not UTF-8. Such a text has no
+// legitimate use, and forges lines wherever it is printed without quotes.
+func CheckNodeText(field, s string) error {
+	if len(s) > MaxNodeText {
+		return fmt.Errorf("%s %.100q… has %d bytes, more than %d", field, s, len(s), MaxNodeText)
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%s %.100q is not UTF-8", field, s)
+	}
+	if i := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+		return fmt.Errorf("%s %.100q has a character that is not printable at byte %d", field, s, i)
+	}
+	return nil
+}
+
+// ParseNodeID parses a node ID "type~ip~name.namespace~domain" into a Proxy with those fields set.
 func ParseNodeID(id string) (Proxy, error) {
+	if err := CheckNodeText("node id", id); err != nil {
+		return Proxy{}, err
+	}
 	parts := strings.Split(id, "~")
 	if len(parts) != 4 {
 		return Proxy{}, fmt.Errorf("node id %q: want type~ip~name.namespace~domain, got %d parts", id, len(parts))

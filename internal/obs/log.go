@@ -41,10 +41,8 @@ func NewLogs(o LogOptions) (*Logs, error) {
 		return nil, err
 	}
 	l := &Logs{options: o, levels: map[string]*slog.LevelVar{}, given: given}
-	all := &slog.HandlerOptions{Level: slog.LevelDebug}
 	if o.JSON {
-		all.ReplaceAttr = jsonNames
-		l.handler = slog.NewJSONHandler(o.Out, all)
+		l.handler = newJSONHandler(o.Out)
 	} else {
 		l.handler = &textHandler{out: o.Out, mu: new(sync.Mutex)}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -75,7 +74,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 		b.WriteString(h.scope)
 	}
 	b.WriteByte('\t')
-	b.WriteString(r.Message)
+	b.WriteString(quoteMessage(r.Message))
 	before := b.Len()
 	b.WriteString(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
@@ -100,24 +99,5 @@ func writeAttr(b *bytes.Buffer, prefix string, a slog.Attr) {
 		}
 		return
 	}
-	text := v.String()
-	if text == "" || strings.ContainsAny(text, " \t\n\"=") {
-		text = strconv.Quote(text)
-	}
-	fmt.Fprintf(b, " %s%s=%s", prefix, a.Key, text)
-}
-
-// jsonNames gives the JSON log Istio's field names.
-func jsonNames(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) > 0 {
-		return a
-	}
-	switch a.Key {
-	case slog.LevelKey:
-		return slog.String("level", strings.ToLower(a.Value.String()))
-	case slog.TimeKey:
-		return slog.String("time", a.Value.Time().UTC().Format(timeLayout))
-	default:
-		return a
-	}
+	fmt.Fprintf(b, " %s=%s", quoteValue(prefix+a.Key), quoteValue(v.String()))
 }

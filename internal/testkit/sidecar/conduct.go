@@ -12,8 +12,9 @@ import (
 
 // conduct is what a test has a sidecar do beside following the control plane. The zero conduct acknowledges everything.
 type conduct struct {
-	responses int    // that it was sent
-	refuses   string // type URL
+	responses int               // that it was sent
+	nonces    map[string]string // of the last response, by type URL
+	refuses   string            // type URL
 	silent    bool
 	withheld  []*discoveryv3.DeltaDiscoveryRequest // answers of a silent one
 	kept      []string                             // clusters
@@ -22,6 +23,10 @@ type conduct struct {
 // answer gives the answer to a response, if there is to be one now.
 func (c *conduct) answer(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
 	c.responses++
+	if c.nonces == nil {
+		c.nonces = map[string]string{}
+	}
+	c.nonces[r.TypeUrl] = r.Nonce
 	a := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.TypeUrl, ResponseNonce: r.Nonce}
 	if c.refuses == r.TypeUrl && len(r.Resources) > 0 {
 		a.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: "no: " + r.Resources[0].Name}
@@ -38,6 +43,13 @@ func (p *Proxy) Responses() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.responses
+}
+
+// Nonce returns the nonce of the last response of a type, "" if there was none.
+func (p *Proxy) Nonce(typeURL string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.nonces[typeURL]
 }
 
 // Refuse has the sidecar refuse all resources of a type from now on.

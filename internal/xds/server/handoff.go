@@ -6,8 +6,11 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -18,6 +21,9 @@ func (s *Server) handler(node *corev3.Node) Handler {
 
 // handOver gives the stream to a Handler.
 func (x *session) handOver(h Handler, first *incoming) error {
+	if err := mesh.CheckNodeText("node id", first.node.GetId()); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
 	in := x.read(first)
 	hello := x.introduction(first.node)
 	var err error

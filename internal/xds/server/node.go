@@ -50,7 +50,24 @@ func (s *Server) proxy(node *corev3.Node) (*mesh.Proxy, error) {
 		p.Locality = mesh.Locality{Region: strings.Clone(l.Region), Zone: strings.Clone(l.Zone), SubZone: strings.Clone(l.SubZone)}
 	}
 	p.Extensions = s.extensions.of(node)
+	if err := checkTexts(&p); err != nil {
+		return nil, err
+	}
 	return &p, nil
+}
+
+// checkTexts refuses a node whose names are over-long or not printable. They are logged and become parts of keys.
+func checkTexts(p *mesh.Proxy) error {
+	for field, s := range map[string]string{
+		"node.cluster": p.Cluster, "node.locality.region": p.Locality.Region, "node.locality.zone": p.Locality.Zone,
+		"node.locality.sub_zone": p.Locality.SubZone, "NAMESPACE": p.Namespace, "CLUSTER_ID": string(p.ClusterID),
+		"NETWORK": string(p.Network), "SERVICE_ACCOUNT": p.Metadata.ServiceAccount,
+	} {
+		if err := mesh.CheckNodeText(field, s); err != nil {
+			return fmt.Errorf("node %q: %w", p.ID, err)
+		}
+	}
+	return nil
 }
 
 func (s *Server) metadata(node *corev3.Node) (mesh.NodeMetadata, error) {

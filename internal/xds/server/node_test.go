@@ -58,6 +58,11 @@ func TestProxyOfNode(t *testing.T) {
 		{"a field of another kind does no harm", &corev3.Node{Id: id, Metadata: metadata(t, `{"LABELS":7,"NETWORK":"n1"}`)},
 			with(func(p *mesh.Proxy) { p.Network = "n1" }), ""},
 		{"a bad address", &corev3.Node{Id: id, Metadata: metadata(t, `{"INSTANCE_IPS":"10.0.0"}`)}, mesh.Proxy{}, "INSTANCE_IPS"},
+		{"a forged id", &corev3.Node{Id: "sidecar~10.0.0.1~web\n2026.shop~x"}, mesh.Proxy{}, "not printable"},
+		{"a forged namespace", &corev3.Node{Id: id, Metadata: metadata(t, `{"NAMESPACE":"a\nb"}`)}, mesh.Proxy{}, "NAMESPACE"},
+		{"a forged service cluster", &corev3.Node{Id: id, Cluster: "a\x1b[2K"}, mesh.Proxy{}, "node.cluster"},
+		{"a forged locality", &corev3.Node{Id: id, Locality: &corev3.Locality{Zone: "z\u2028"}}, mesh.Proxy{}, "zone"},
+		{"a long network", &corev3.Node{Id: id, Metadata: metadata(t, `{"NETWORK":"`+strings.Repeat("n", 2000)+`"}`)}, mesh.Proxy{}, "NETWORK"},
 		{"no id", &corev3.Node{Cluster: "x"}, mesh.Proxy{}, "node.id is missing"},
 		{"no node", nil, mesh.Proxy{}, "node.id is missing"},
 	}

@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/truncate"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // Workloads keeps workloads that are in no registry of a platform, such as virtual machines, as long as they are connected.
@@ -55,6 +57,6 @@ func (x *session) register(in first, leave func()) (unregister func(), err error
 
 func (x *session) tellHealth(in *incoming) {
 	if x.workload != nil {
-		x.workload.Health(!in.Rejected, in.Message)
+		x.workload.Health(!in.Rejected, truncate.Text(in.Message, stream.MaxNackMessage))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/truncate"
 )
 
 // flight is a response that the client has not answered yet.
@@ -127,14 +128,24 @@ func (s *subscription) mend(f flight) {
 	}
 }
 
-// refuse records a NACK. What was refused is not sent again before it changes. flights are those that it may be about.
+const (
+	// MaxNackMessage bounds, in bytes, how much of a client's error message is kept, shown and logged.
+	MaxNackMessage = 4 << 10
+	// maxSearchedMessage bounds, in bytes, how much of it is searched for names of resources.
+	maxSearchedMessage = 256 << 10
+)
+
+// refuse records a NACK. What was refused is not sent again before it changes. flights are those that it may be about. The
+// error message is searched for names first and then truncated, because it is the client's and has no bound of its own.
 func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
+	searched := r.Message[:min(len(r.Message), maxSearchedMessage)]
+	r.Message = truncate.Text(r.Message, MaxNackMessage)
 	s.message = r.Message
 	version := s.sent.version
 	if len(flights) > 0 {
 		version = flights[len(flights)-1].version
 	}
-	found := blamed(flights, r.Message)
+	found := blamed(flights, searched)
 	if len(found) == 0 && !s.Wildcard {
 		s.suspect(flights)
 	}
