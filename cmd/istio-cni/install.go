@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/cni/install"
 	"github.com/meshpilot/meshpilot/internal/cni/repair"
 	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/httpserver"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
@@ -161,9 +161,9 @@ func (f *installFlags) run(ctx context.Context, o install.Options, log *slog.Log
 		if err != nil {
 			return fmt.Errorf("listening for health checks: %w", err)
 		}
-		server := &http.Server{Handler: healthHandler(i.Ready), ReadHeaderTimeout: 10 * time.Second}
-		go func() { _ = server.Serve(l) }()
-		defer func() { _ = server.Close() }()
+		serving, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() { _ = httpserver.Serve(serving, l, httpserver.Options{Handler: healthHandler(i.Ready)}) }() // probes fail then
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return i.Run(ctx) })

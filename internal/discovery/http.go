@@ -2,9 +2,8 @@ package discovery
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -17,18 +16,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/meshpilot/meshpilot/internal/debug"
+	"github.com/meshpilot/meshpilot/internal/httpserver"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
-const (
-	// readHeaderTimeout is how long a client may take to say what it wants, and idleTimeout how long its connection is kept for the
-	// next request.
-	readHeaderTimeout = 10 * time.Second
-	idleTimeout       = 2 * time.Minute
-	// maxHeader bounds what it may say in headers, in bytes. Tokens are some kilobytes.
-	maxHeader = 64 << 10
-)
+// readHeaderTimeout is how long a client of the HTTP ports may take to send its headers.
+const readHeaderTimeout = 10 * time.Second
 
 // readiness says whether the control plane can serve, and if not, why.
 type readiness struct {
@@ -185,23 +179,7 @@ func (s *server) controlZPort() net.Listener {
 	return l
 }
 
-// serveHTTP serves on a listener until the context ends, then lets requests under way finish within the time given.
-func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, shutdown time.Duration) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)
-	defer cancel()
-	if err := s.Shutdown(limit); err != nil {
-		_ = s.Close() // whoever still reads has had its time
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
-	}
-	return nil
+// serveHTTP serves on a listener until the context ends, then lets requests finish within the duration given.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, shutdown time.Duration, log *slog.Logger) error {
+	return httpserver.Serve(ctx, l, httpserver.Options{Handler: h, HeaderTimeout: readHeaderTimeout, Shutdown: shutdown, Log: log})
 }

@@ -227,10 +227,10 @@ func (s *server) run(ctx context.Context) error {
 	defer stopServing()
 	http, serving := errgroup.WithContext(serving)
 	for _, l := range ports {
-		http.Go(func() error { return serveHTTP(serving, l, s.handler(), o.ShutdownDuration) })
+		http.Go(func() error { return serveHTTP(serving, l, s.handler(), o.ShutdownDuration, s.log) })
 	}
 	if l := s.controlZPort(); l != nil {
-		http.Go(func() error { return serveHTTP(serving, l, s.logs.ControlZ(), o.ShutdownDuration) })
+		http.Go(func() error { return serveHTTP(serving, l, s.logs.ControlZ(), o.ShutdownDuration, s.log) })
 	}
 
 	parts, ctx := errgroup.WithContext(ctx)

@@ -18,13 +18,14 @@ const module = "github.com/meshpilot/meshpilot/"
 // sub-room has a line of its own. Tests may import any room: the law is about what is shipped.
 func allowed() map[string][]string {
 	return map[string][]string{
-		"internal/api":      {},
-		"internal/truncate": {},
-		"internal/obs":      {"internal/truncate"},
-		"internal/command":  {"internal/obs"},
-		"internal/config":   {"internal/api"},
-		"internal/resource": {"internal/config"},
-		"internal/mesh":     {"internal/api", "internal/config"},
+		"internal/api":        {},
+		"internal/truncate":   {},
+		"internal/obs":        {"internal/truncate"},
+		"internal/httpserver": {},
+		"internal/command":    {"internal/obs"},
+		"internal/config":     {"internal/api"},
+		"internal/resource":   {"internal/config"},
+		"internal/mesh":       {"internal/api", "internal/config"},
 
 		"internal/spiffe":       {},
 		"internal/kube":         {"internal/obs"},
@@ -34,7 +35,7 @@ func allowed() map[string][]string {
 		"internal/authenticate": {"internal/spiffe", "internal/fetch", "internal/kube", "internal/obs"},
 		"internal/ca":           {"internal/spiffe", "internal/authenticate", "internal/kube", "internal/obs"},
 		"internal/inject":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
-		"internal/webhook":      {"internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs"},
+		"internal/webhook":      {"internal/httpserver", "internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs"},
 		"internal/status":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
 		"internal/export":       {"internal/kube"},
 		"internal/autoregister": {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
@@ -95,7 +96,7 @@ func allowed() map[string][]string {
 
 		"internal/iptables": {"internal/obs", "internal/command"},
 		"internal/cni":      {"internal/iptables", "internal/kube"},
-		"internal/agent":    {"internal/fetch", "internal/mesh", "internal/api", "internal/source/file/watch", "internal/obs", "internal/command"},
+		"internal/agent":    {"internal/httpserver", "internal/fetch", "internal/mesh", "internal/api", "internal/source/file/watch", "internal/obs", "internal/command"},
 		"internal/xds/feed": {"internal/xds/stream", "internal/xds/server", "internal/resource", "internal/api", "internal/config", "internal/snapshot"},
 
 		"internal/debug":     {"internal/explain", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view", "internal/resource", "internal/xds/push"},

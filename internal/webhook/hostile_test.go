@@ -115,6 +115,39 @@ func TestHostileBodies(t *testing.T) {
 	if w := ask(h, "/inject", strings.NewReader(good)); !allowed(w) || !strings.Contains(w.Body.String(), `"patch":`) {
 		t.Errorf("a good one: %d %s", w.Code, w.Body)
 	}
+	for _, path := range []string{"/inject", "/validate"} {
+		testBodyLimit(t, h, path, good)
+	}
+}
+
+// testBodyLimit: a review of 6 MiB is answered, one of a byte more is refused, and of one that never ends not much more is read.
+func testBodyLimit(t *testing.T, h http.Handler, path, good string) {
+	t.Helper()
+	const most = 6 << 20
+	if w := ask(h, path, strings.NewReader(good+strings.Repeat(" ", most-len(good)))); w.Code != http.StatusOK {
+		t.Errorf("%s: a body of %d bytes: %d %.200s", path, most, w.Code, w.Body)
+	}
+	if w := ask(h, path, strings.NewReader(good+strings.Repeat(" ", most-len(good)+1))); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%s: a body of %d bytes: %d %.200s", path, most+1, w.Code, w.Body)
+	}
+	endless := &spaces{}
+	if w := ask(h, path, endless); w.Code != http.StatusRequestEntityTooLarge || endless.read > most+1<<20 {
+		t.Errorf("%s: of a body without end %d MiB were read: %d %.200s", path, endless.read>>20, w.Code, w.Body)
+	}
+}
+
+// spaces is a body of spaces that ends after 1 GiB, for the test to end.
+type spaces struct{ read int }
+
+func (s *spaces) Read(p []byte) (int, error) {
+	if s.read > 1<<30 {
+		return 0, io.EOF
+	}
+	for i := range p {
+		p[i] = ' '
+	}
+	s.read += len(p)
+	return len(p), nil
 }
 
 func allowed(w *httptest.ResponseRecorder) bool {
@@ -190,21 +223,22 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	i := &Injector{Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() }, Log: slog.New(slog.DiscardHandler)}
 	i.Configure(builtin(t))
 	s := New(Options{Injector: i, Metrics: m.Webhooks, Log: slog.New(slog.DiscardHandler)})
-	if !s.bodies.TryAcquire(maxBodies) {
+	full := s.bodies.open(func() {})
+	if !full.grow(maxBodies) || !full.start() { // a request that is being worked on is not cancelled
 		t.Fatal("somebody else holds something")
 	}
 	body := review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)
 	if w := ask(s.Handler(), "/inject", strings.NewReader(body)); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("with all room taken: %d %s", w.Code, w.Body)
 	}
-	s.bodies.Release(maxBodies)
+	full.close()
 	for range 3 { // what was taken was given back
 		if w := ask(s.Handler(), "/inject", strings.NewReader(body)); !allowed(w) {
 			t.Errorf("with room: %d %s", w.Code, w.Body)
 		}
 	}
-	if !s.bodies.TryAcquire(maxBodies) {
-		t.Error("room was not given back")
+	if s.bodies.held != 0 || s.bodies.pending.Len() != 0 {
+		t.Errorf("%d bytes of %d requests were not given back", s.bodies.held, s.bodies.pending.Len())
 	}
 }
 

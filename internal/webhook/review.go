@@ -8,7 +8,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"runtime/debug"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 )
@@ -36,7 +38,7 @@ func (b badRequest) Error() string { return b.text }
 // the question.
 func (s *Server) review(maxValues int, a answer, failed func(code int)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.respond(r, maxValues, a)
+		out, err := s.respond(w, r, maxValues, a)
 		if err != nil {
 			code := http.StatusInternalServerError
 			if b := (badRequest{}); errors.As(err, &b) {
@@ -53,16 +55,18 @@ func (s *Server) review(maxValues int, a answer, failed func(code int)) http.Han
 	})
 }
 
-func (s *Server) respond(r *http.Request, maxValues int, a answer) ([]byte, error) {
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, maxValues int, a answer) ([]byte, error) {
 	if r.Method != http.MethodPost {
 		return nil, badRequest{http.StatusMethodNotAllowed, "want POST"}
 	}
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, badRequest{http.StatusUnsupportedMediaType, "invalid Content-Type, want `application/json`"}
 	}
-	held := int64(0)
-	defer func() { s.bodies.Release(held) }()
-	body, err := s.read(r, &held)
+	reserved := s.bodies.open(func() {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // a pending read fails now
+	})
+	defer reserved.close()
+	body, err := read(r, reserved)
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +77,12 @@ func (s *Server) respond(r *http.Request, maxValues int, a answer) ([]byte, erro
 		return nil, badRequest{http.StatusRequestEntityTooLarge, fmt.Sprintf("the object has more than %d values", maxValues)}
 	}
 	if err := s.working.Acquire(r.Context(), 1); err != nil {
-		return nil, badRequest{http.StatusServiceUnavailable, "too many requests at a time"}
+		return nil, errOverloaded
 	}
 	defer s.working.Release(1)
+	if !reserved.start() {
+		return nil, errOverloaded
+	}
 	in := admissionv1.AdmissionReview{}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, badRequest{http.StatusBadRequest, "could not decode body: " + err.Error()}
@@ -101,31 +108,38 @@ func safely(ctx context.Context, path string, r *admissionv1.AdmissionRequest, a
 	return a(ctx, path, r)
 }
 
-// read reads a body, a chunk at a time, each of which it asks for room first; held is how much it got.
-func (s *Server) read(r *http.Request, held *int64) ([]byte, error) {
+// errOverloaded is the answer to a request that was cancelled for newer ones.
+var errOverloaded = badRequest{http.StatusServiceUnavailable, "too many requests at a time"}
+
+// read reads a body in chunks, for each of which it reserves memory first. It stops as soon as the body exceeds maxBody.
+func read(r *http.Request, reserved *body) ([]byte, error) {
 	var body []byte
 	for {
 		if len(body) > maxBody {
 			return nil, badRequest{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBody)}
 		}
-		if !s.bodies.TryAcquire(chunk) {
-			return nil, badRequest{http.StatusServiceUnavailable, "too many requests at a time"}
+		if !reserved.grow(chunk) {
+			return nil, errOverloaded
 		}
-		*held += chunk
 		part := make([]byte, chunk)
 		n, err := io.ReadFull(r.Body, part)
 		body = append(body, part[:n]...)
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			if len(body) > maxBody {
+				continue
+			}
 			return body, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, badRequest{http.StatusRequestTimeout, "the body did not arrive in time"}
 		default:
 			return nil, badRequest{http.StatusBadRequest, "could not read body: " + err.Error()}
 		}
 	}
 }
 
-// tooMany says whether JSON has more than so many values. Three bytes can ask for a container, which takes a thousand: this is
+// tooMany reports whether JSON has more than so many values. Three bytes can ask for a container, which takes a thousand: this is
 // known before anything is decoded.
 func tooMany(body []byte, limit int) bool {
 	n, quoted := 0, false

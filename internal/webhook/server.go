@@ -3,28 +3,24 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/meshpilot/meshpilot/internal/httpserver"
 	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
 // Bounds of what all clients together may take.
 const (
-	maxConnections = 1000
 	// maxBodies is how many bytes of requests are held at a time.
-	maxBodies         = 64 << 20
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 15 * time.Second
-	idleTimeout       = 2 * time.Minute
+	maxBodies = 64 << 20
+	// readTimeout is how long the body of a request may take to arrive.
+	readTimeout = 15 * time.Second
 )
 
 // Options are what a server needs.
@@ -47,14 +43,14 @@ type Options struct {
 type Server struct {
 	options Options
 	// bodies bounds the bytes of requests, working how many are worked on at a time.
-	bodies  *semaphore.Weighted
+	bodies  *bodyBudget
 	working *semaphore.Weighted
 }
 
 // New makes a server. It opens nothing.
 func New(o Options) *Server {
 	return &Server{
-		options: o, bodies: semaphore.NewWeighted(maxBodies),
+		options: o, bodies: newBodyBudget(maxBodies),
 		working: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)))),
 	}
 }
@@ -82,27 +78,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, shutdown time.Durati
 	if s.options.Narrow != nil {
 		s.options.Narrow(config)
 	}
-	h := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: 2 * readTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
-		// Handshakes that fail are the client's business, and there may be many.
-		ErrorLog:  slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
-		TLSConfig: config,
-	}
-	done := make(chan error, 1)
-	go func() { done <- h.ServeTLS(netutil.LimitListener(l, maxConnections), "", "") }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("serve webhooks on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)
-	defer cancel()
-	if err := h.Shutdown(limit); err != nil {
-		_ = h.Close() // whoever still reads has had its time
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve webhooks on %s: %w", l.Addr(), err)
-	}
-	return nil
+	// Whoever can connect to this port can keep nobody else out: the API server's reviews are what Pods wait for.
+	return httpserver.Serve(ctx, l, httpserver.Options{
+		Handler: s.Handler(), TLS: config, BodyTimeout: readTimeout, WriteTimeout: 2 * readTimeout, Shutdown: shutdown, Log: s.options.Log,
+	})
 }

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/meshpilot/meshpilot/internal/httpserver"
 )
 
 const (
@@ -21,9 +23,6 @@ const (
 	askTimeout = 30 * time.Second
 	// headerTimeout bounds how long a client may take to say what it wants.
 	headerTimeout = 10 * time.Second
-	// idleTimeout is how long its connection is kept for the next, and maxHeader bounds its headers, in bytes.
-	idleTimeout = 2 * time.Minute
-	maxHeader   = 64 << 10
 	// pagePath begins the paths of pages.
 	pagePath = "/debug/"
 )
@@ -35,17 +34,21 @@ func (r *Relay) ServeQuestions(ctx context.Context, l net.Listener) error {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, &questions{relay: r})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pagePath, r.servePage)
-	server := &http.Server{ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // by prior knowledge only: there is no upgrade
+	handler := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.ProtoMajor == 2 && strings.HasPrefix(q.Header.Get("Content-Type"), "application/grpc") {
 			rpc.ServeHTTP(w, q)
 			return
 		}
 		mux.ServeHTTP(w, q)
-	})}
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetUnencryptedHTTP2(true) // by prior knowledge only: there is no upgrade
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	})
+	// A stream of questions lasts as long as the client likes, so bodies have no limit of time.
+	err := httpserver.Serve(ctx, l, httpserver.Options{
+		Handler: handler, Protocols: protocols, HeaderTimeout: headerTimeout, BodyTimeout: httpserver.NoTimeout,
+	})
+	if err != nil {
 		return fmt.Errorf("serve debug pages: %w", err)
 	}
 	rpc.Stop()

@@ -3,8 +3,6 @@ package status
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,15 +11,13 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/agent/node"
+	"github.com/meshpilot/meshpilot/internal/httpserver"
 )
 
 const (
-	readHeaderTimeout = 10 * time.Second
-	// readTimeout bounds how long it may take to come, and idleTimeout how long a connection is kept for the next.
-	readTimeout, idleTimeout = 30 * time.Second, 2 * time.Minute
-	// maxHeader bounds its headers, in bytes.
-	maxHeader    = 64 << 10
-	closeTimeout = time.Second
+	// readHeaderTimeout and readTimeout bound how long the headers and the body of a request may take.
+	readHeaderTimeout, readTimeout = 10 * time.Second, 30 * time.Second
+	closeTimeout                   = time.Second
 )
 
 // Options are what the port serves.
@@ -134,23 +130,7 @@ func fromHere(log *slog.Logger, do func()) http.HandlerFunc {
 
 // Serve serves on the listener until the context ends.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("status port: %w", err)
-	case <-ctx.Done():
-	}
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	if server.Shutdown(limit) != nil {
-		_ = server.Close() // whoever still reads has had its time
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("status port: %w", err)
-	}
-	return nil
+	return httpserver.Serve(ctx, l, httpserver.Options{
+		Handler: h, HeaderTimeout: readHeaderTimeout, BodyTimeout: readTimeout, Shutdown: closeTimeout,
+	})
 }
