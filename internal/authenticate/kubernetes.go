@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +26,8 @@ type KubernetesOptions struct {
 	// Audiences are those of which a token must have one. TOKEN_AUDIENCES, istio-ca.
 	Audiences []string
 	// Cluster is the name of the cluster that the control plane runs in. Reviews gives the API server of a cluster, nil for
-	// one that is not known; a caller names its cluster in the header ClusterID, and none means Cluster.
+	// one that is not known; a caller names its cluster in the header ClusterID, and none means Cluster. It is called for each
+	// token, and must make no client each time.
 	Cluster string
 	Reviews func(cluster string) TokenReviews
 	// Remember is how long a token counts as good without another review; 0: ten seconds, less than 0: not at all. A pod that was
@@ -47,14 +47,12 @@ type Kubernetes struct {
 	reviewed *memory[Caller]
 	refused  *memory[error] // apart, so that bad tokens put no good ones out
 	flights  singleflight.Group
-	places   *semaphore.Weighted
+	limiter  *reviewLimiter
 }
 
 var _ Authenticator = (*Kubernetes)(nil)
 
 const (
-	// maxReviews bounds the reviews that are under way at once.
-	maxReviews = 64
 	// maxRemembered bounds the good tokens that are remembered, maxRefused the bad ones.
 	maxRemembered = 50_000
 	maxRefused    = 10_000
@@ -76,14 +74,15 @@ func NewKubernetes(o KubernetesOptions) *Kubernetes {
 	}
 	return &Kubernetes{
 		o: o, reviewed: newMemory[Caller](maxRemembered, o.Now), refused: newMemory[error](maxRefused, o.Now),
-		places: semaphore.NewWeighted(maxReviews),
+		limiter: newReviewLimiter(o.Now),
 	}
 }
 
 // String names the kind.
 func (*Kubernetes) String() string { return "Kubernetes token" }
 
-// Authenticate has the token reviewed. Reviews of one token that are asked for at once are one.
+// Authenticate has the token reviewed, unless its last review is still good. Reviews of one token that are asked for at once are one.
+// Reviews of bad tokens are limited by source (reviewLimiter).
 func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	token, err := bearer(r)
 	if err != nil {
@@ -108,7 +107,12 @@ func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error
 	flight := k.flights.DoChan(string(key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.o.Timeout)
 		defer cancel()
+		done, err := k.limiter.acquire(ctx, r.Peer)
+		if err != nil {
+			return Caller{}, err
+		}
 		c, err := k.review(ctx, reviews, cluster, token)
+		done(err == nil || errors.Is(err, ErrUnavailable)) // that is not the client's fault
 		switch {
 		case err == nil:
 			k.reviewed.put(key, c, k.o.Remember)
@@ -140,10 +144,6 @@ func (k *Kubernetes) cluster(r Request) (string, error) {
 
 // review asks an API server. Whatever goes wrong is a no.
 func (k *Kubernetes) review(ctx context.Context, reviews TokenReviews, cluster, token string) (Caller, error) {
-	if err := k.places.Acquire(ctx, 1); err != nil {
-		return Caller{}, fmt.Errorf("%w: too many reviews at once", ErrUnavailable)
-	}
-	defer k.places.Release(1)
 	answer, err := reviews.Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: k.o.Audiences},
 	}, metav1.CreateOptions{})

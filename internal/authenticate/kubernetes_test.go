@@ -3,6 +3,7 @@ package authenticate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -171,7 +172,10 @@ func TestBadTokensAreRemembered(t *testing.T) {
 		}
 	}
 	for i := range 2 * maxRefused {
-		_, _ = shown("bad-"+strconv.Itoa(i), 1) // each is refused
+		peer := fmt.Sprintf("10.%d.%d.1", i/100>>8, i/100&255) // each source has a budget of its own
+		if _, err := k.Authenticate(t.Context(), from(peer, "bad-"+strconv.Itoa(i))); err == nil || errors.Is(err, ErrUnavailable) {
+			t.Fatalf("bad token %d: %v", i, err)
+		}
 	}
 	if n := len(k.refused.known); n > maxRefused {
 		t.Errorf("%d bad tokens are remembered", n)

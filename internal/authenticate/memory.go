@@ -35,7 +35,7 @@ func (m *memory[V]) get(key [sha256.Size]byte) (what V, ok bool) {
 	return r.what, true
 }
 
-// put remembers something. When there are too many, what is over is forgotten, and if that is nothing, everything: the price is
+// put remembers something for d. If there are too many entries, the expired ones are removed, and if none is, one in eight: the price is
 // another review of each.
 func (m *memory[V]) put(key [sha256.Size]byte, what V, d time.Duration) {
 	if d <= 0 {
@@ -52,7 +52,13 @@ func (m *memory[V]) put(key [sha256.Size]byte, what V, d time.Duration) {
 		}
 	}
 	if len(m.known) >= m.most {
-		clear(m.known)
+		room := m.most - m.most/8
+		for k := range m.known { // in no order, which is fair to all
+			if len(m.known) <= room {
+				break
+			}
+			delete(m.known, k)
+		}
 	}
 	m.known[key] = remembered[V]{what, now.Add(d)}
 }

@@ -14,7 +14,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,24 +36,25 @@ func (s *server) clusterClient(cluster string) *kube.Client {
 	return nil
 }
 
-// tokenReviews gives who says whose a token of a cluster is, nil without any API server. Reviews have no limit of requests of our
-// own: what all proxies wait for must not wait behind what nobody waits for, and the API server has limits itself.
+// clusterNamed returns the name of a cluster that is called by its name or by an alias.
+func (s *server) clusterNamed(name string) string {
+	if is, ok := aliases(s.options.ClusterAliases)[mesh.ClusterID(name)]; ok {
+		return string(is)
+	}
+	return name
+}
+
+// tokenReviews returns a function that finds the API server of a cluster by its name or an alias, for token reviews; nil without any
+// API server.
 func (s *server) tokenReviews() func(cluster string) authenticate.TokenReviews {
 	if s.client == nil {
 		return nil
 	}
 	return func(cluster string) authenticate.TokenReviews {
-		c := s.clusterClient(cluster)
-		if c == nil {
-			return nil
+		if c := s.clusterClient(s.clusterNamed(cluster)); c != nil {
+			return c.Reviews
 		}
-		config := rest.CopyConfig(c.Config)
-		config.QPS = -1
-		client, err := kubernetes.NewForConfigAndClient(config, c.HTTP)
-		if err != nil {
-			return nil
-		}
-		return client.AuthenticationV1().TokenReviews()
+		return nil
 	}
 }
 

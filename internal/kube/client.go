@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -22,7 +23,16 @@ type Client struct {
 	Kubernetes *kubernetes.Clientset
 	Dynamic    *dynamic.DynamicClient
 	Metadata   metadata.Interface
+	// Reviews asks whose tokens are good. It has a limit of requests of its own: proxies wait for reviews, which must not wait behind
+	// lists and writes, nor must those wait behind a flood of tokens.
+	Reviews authenticationv1.TokenReviewInterface
 }
+
+// reviewQPS and reviewBurst bound the token reviews a second.
+const (
+	reviewQPS   = 200
+	reviewBurst = 400
+)
 
 // NewClient makes the clients. It asks the API server nothing.
 func NewClient(config *rest.Config) (*Client, error) {
@@ -44,5 +54,12 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if c.Metadata, err = metadata.NewForConfigAndClient(config, hc); err != nil {
 		return nil, fmt.Errorf("make a metadata client for %s: %w", config.Host, err)
 	}
+	reviews := rest.CopyConfig(config)
+	reviews.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)
+	authentication, err := authenticationv1.NewForConfigAndClient(reviews, hc)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for token reviews of %s: %w", config.Host, err)
+	}
+	c.Reviews = authentication.TokenReviews()
 	return c, nil
 }
