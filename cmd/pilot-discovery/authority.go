@@ -17,6 +17,7 @@ func (e *environment) authority(o *discovery.AuthorityOptions) {
 	e.integer("CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE", &o.KeyType.RSABits)
 	e.duration("DEFAULT_WORKLOAD_CERT_TTL", &o.Lifetimes.Usual)
 	e.duration("MAX_WORKLOAD_CERT_TTL", &o.Lifetimes.Most)
+	e.duration("MESHPILOT_CERT_RENEWAL_GRACE", &o.RenewalGrace)
 	e.duration("CITADEL_SELF_SIGNED_CA_CERT_TTL", &o.RootLifetime)
 	e.duration("CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL", &o.Rotation.Interval)
 	e.integer("CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE", &o.Rotation.GracePercent)

@@ -26,7 +26,7 @@ func (c Certificate) Authenticate(_ context.Context, r Request) (Caller, error) 
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{ID: id}, nil
+	return Caller{ID: id, HasCertificate: true}, nil
 }
 
 // Leaf gives the ID of a certificate that the mesh's roots vouch for. It must be of the mesh's trust domain, or of one of those

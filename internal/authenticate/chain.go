@@ -30,6 +30,9 @@ type Caller struct {
 	Pod Pod
 	// Cluster is the cluster whose API server vouches for the caller; "" for other credentials.
 	Cluster string
+	// HasCertificate reports that the caller was identified by a certificate of the mesh, shown to us or to a trusted gateway. Its
+	// workload may have been removed since the certificate was signed.
+	HasCertificate bool
 }
 
 // Pod names a pod of Kubernetes.

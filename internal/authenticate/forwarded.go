@@ -46,7 +46,7 @@ func (f Forwarded) Authenticate(_ context.Context, r Request) (Caller, error) {
 	if id.Path() == "" || !slices.Contains(f.TrustDomains(), id.TrustDomain()) {
 		return Caller{}, fmt.Errorf("%s is of a foreign trust domain, or names one alone", id)
 	}
-	return Caller{ID: id}, nil
+	return Caller{ID: id, HasCertificate: true}, nil
 }
 
 const maxForwarded = 64 << 10

@@ -36,6 +36,10 @@ type ServiceOptions struct {
 	TrustDomain func() string
 	// Impersonation says whether a caller may have a certificate for another account; nil: nobody may.
 	Impersonation Impersonation
+	// Member returns an error if the service account of a caller with a certificate has no workload any more; it wraps
+	// authenticate.ErrUnavailable if that is not known. Without this check a removed workload could renew its certificate for ever.
+	// If nil, no such check is made. Tokens are not checked: their issuers vouch for the workload.
+	Member func(a spiffe.Account) error
 	// Rate bounds the certificates of one identity a second, in the long run, and Burst how many it may have at once: all
 	// replicas of a deployment have one identity, and may start at once. 0: 50 and 1000.
 	Rate  float64
@@ -128,6 +132,7 @@ var (
 	errNotYou       = status.Error(codes.Unauthenticated, "request impersonation authentication failure")
 	errAskLater     = status.Error(codes.Unavailable, "callers cannot be authenticated now")
 	errTooOften     = status.Error(codes.ResourceExhausted, "too many certificates for one identity; try again later")
+	errRemoved      = status.Error(codes.PermissionDenied, "no workload of this identity is known any more: its certificate is not renewed")
 	errNotAnAccount = status.Error(codes.PermissionDenied, "only service accounts are given certificates")
 )
 
@@ -187,6 +192,15 @@ func (s *Service) authenticate(ctx context.Context) (authenticate.Caller, error)
 
 // account returns the service account that the certificate is to be for: the caller's own in nearly all cases.
 func (s *Service) account(ctx context.Context, caller authenticate.Caller, r *security.IstioCertificateRequest) (account spiffe.Account, err error) {
+	request := authenticate.FromContext(ctx)
+	if caller, err = s.current(ctx, request, caller); err != nil {
+		s.o.Metrics.Refused(CauseIdentity)
+		s.o.Log.Warn("certificate not renewed", "peer", request.Peer, "id", caller.ID.String(), "err", err)
+		if errors.Is(err, authenticate.ErrUnavailable) {
+			return account, errAskLater
+		}
+		return account, errRemoved
+	}
 	account, ok := caller.ID.Account()
 	if !ok {
 		s.o.Metrics.Refused(CauseIdentity)
@@ -203,6 +217,24 @@ func (s *Service) account(ctx context.Context, caller authenticate.Caller, r *se
 	// A caller of a former name of the trust domain is given a certificate of the present one.
 	account.TrustDomain = s.o.TrustDomain()
 	return account, nil
+}
+
+// current returns the caller if its workload is still known, or if it has no certificate yet. A caller whose workload is not known is
+// identified by its token instead, if it has one.
+func (s *Service) current(ctx context.Context, r authenticate.Request, c authenticate.Caller) (authenticate.Caller, error) {
+	account, ok := c.ID.Account()
+	if !c.HasCertificate || s.o.Member == nil || !ok {
+		return c, nil
+	}
+	err := s.o.Member(account)
+	if err == nil {
+		return c, nil
+	}
+	r.TLS = nil
+	if other, otherErr := s.o.Callers.Authenticate(ctx, r); otherErr == nil && !other.HasCertificate {
+		return other, nil
+	}
+	return c, err
 }
 
 // impersonated gives the account that a node's proxy asks for in the place of its own.

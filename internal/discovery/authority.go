@@ -40,6 +40,8 @@ type authority struct {
 	// callers are the ways to prove who one is. They are complete when opened is closed.
 	callers authenticate.Chain
 	opened  chan struct{}
+	// membership knows whose workloads are there.
+	membership *membership
 }
 
 // newAuthority makes the parts that the options ask for. It opens nothing.
@@ -48,6 +50,7 @@ func (s *server) newAuthority() (*authority, error) {
 		o: s.options.Authority, log: s.logs.Scope("ca"), opened: make(chan struct{}),
 		trustDomains: func() []string { return s.current.Load().Settings.TrustDomains() },
 	}
+	a.membership = s.newMembership()
 	local, err := s.newIssuer(a)
 	if err != nil {
 		return nil, err
@@ -57,7 +60,7 @@ func (s *server) newAuthority() (*authority, error) {
 	if a.issuer != nil {
 		a.service = ca.NewService(ca.ServiceOptions{
 			Callers: authenticate.Chain{a}, Issuer: a.issuer, TrustDomain: func() string { return a.trustDomains()[0] },
-			Impersonation: s.impersonation(a), Metrics: s.metrics.authority(), Log: a.log,
+			Member: a.membership.check, Impersonation: s.impersonation(a), Metrics: s.metrics.authority(), Log: a.log,
 		})
 	}
 	return a, nil
@@ -146,6 +149,7 @@ func (a *authority) run(ctx context.Context, s *server) error {
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
+	parts.Go(func() { a.membership.run(ctx, membershipInterval) })
 	if external, ok := a.issuer.(*ca.Registration); ok {
 		parts.Go(func() { a.followExternalRoots(ctx, external) })
 	}
@@ -218,29 +222,43 @@ func (a *authority) register(g grpc.ServiceRegistrar) {
 
 // authenticated returns nil if the caller of a service other than ADS and certificates may call it, else a gRPC status.
 func (a *authority) authenticated(ctx context.Context) error {
-	_, err := a.identities(ctx)
+	_, _, err := a.identities(ctx)
 	return err
 }
 
-// identities says who opens a stream of xDS. In plain text nobody can prove who it is, and nobody is asked.
-func (a *authority) identities(ctx context.Context) ([]string, error) {
+// identities returns who opens a stream of xDS, and the cluster whose API server vouches for that, "" if none does. In plain text nothing
+// can be proved, and nothing is asked.
+func (a *authority) identities(ctx context.Context) (ids []string, cluster string, err error) {
 	r := authenticate.FromContext(ctx)
 	if r.TLS == nil {
-		return nil, nil
+		return nil, "", nil
 	}
 	caller, err := a.Authenticate(ctx, r)
 	switch {
 	case err == nil:
-		return []string{caller.ID.String()}, nil
+		return []string{caller.ID.String()}, a.clusterOf(ctx, r, caller), nil
 	case a.o.XDSAnyone:
-		return nil, nil
+		return nil, "", nil
 	case errors.Is(err, authenticate.ErrUnavailable):
 		a.log.Warn("a client of xDS cannot be authenticated now", "peer", r.Peer, "err", err)
-		return nil, status.Error(codes.Unavailable, "clients cannot be authenticated now")
+		return nil, "", status.Error(codes.Unavailable, "clients cannot be authenticated now")
 	default:
 		a.log.Warn("a client of xDS is not authenticated", "peer", r.Peer, "err", err)
-		return nil, status.Error(codes.Unauthenticated, "authentication failure")
+		return nil, "", status.Error(codes.Unauthenticated, "authentication failure")
 	}
+}
+
+// clusterOf returns the cluster whose API server vouches for a caller. A certificate does not name one; a caller that has shown one may
+// send a token of the same identity besides.
+func (a *authority) clusterOf(ctx context.Context, r authenticate.Request, c authenticate.Caller) string {
+	if !c.HasCertificate {
+		return c.Cluster
+	}
+	r.TLS = nil
+	if other, err := a.Authenticate(ctx, r); err == nil && other.ID == c.ID {
+		return other.Cluster
+	}
+	return ""
 }
 
 // admit holds a proxy to the identity that it has proved: it may be any workload of that service account, and no other. What it

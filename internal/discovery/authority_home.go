@@ -99,7 +99,7 @@ func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 		if err != nil {
 			return nil, err
 		}
-		tokens.Known = (&knownAccounts{current: s.current.Load, system: s.options.Namespace}).has
+		tokens.Known = a.membership.has
 		chain = append(chain, tokens)
 	}
 	if a.o.OIDC != nil {

@@ -31,6 +31,9 @@ type AuthorityOptions struct {
 	KeyType ca.KeyType
 	// Lifetimes are those of workloads' certificates. DEFAULT_WORKLOAD_CERT_TTL, MAX_WORKLOAD_CERT_TTL.
 	Lifetimes ca.Lifetimes
+	// RenewalGrace is how long after the removal of its last workload a service account may renew a certificate with the one that it has
+	// (default one minute). Less than 0: for ever, as with istiod. MESHPILOT_CERT_RENEWAL_GRACE.
+	RenewalGrace time.Duration
 	// RootLifetime is that of a root of the control plane's making, Rotation how it is renewed.
 	// CITADEL_SELF_SIGNED_CA_CERT_TTL, CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL, CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE,
 	// CITADEL_ENABLE_JITTER_FOR_ROOT_CERT_ROTATOR.
@@ -70,7 +73,7 @@ const externalKubernetes = "ISTIOD_RA_KUBERNETES_API"
 // defaultAuthority gives Istio's settings.
 func defaultAuthority() AuthorityOptions {
 	return AuthorityOptions{
-		PluggedDir: "./etc/cacerts", Lifetimes: ca.DefaultLifetimes(), RootLifetime: 3650 * 24 * time.Hour,
+		PluggedDir: "./etc/cacerts", RenewalGrace: time.Minute, Lifetimes: ca.DefaultLifetimes(), RootLifetime: 3650 * 24 * time.Hour,
 		Rotation:     ca.Rotation{Interval: time.Hour, GracePercent: 20, Jitter: true},
 		ExternalRoot: "./etc/external-ca-cert/root-cert.pem", CertProvider: "istiod", Audiences: []string{"istio-ca"},
 	}

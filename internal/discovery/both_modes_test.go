@@ -75,6 +75,17 @@ func serviceAccountTokens(t *testing.T) *mode {
 	m.ended = c.TokenOf(t, m.shop, "web", authenticationv1.TokenRequestSpec{
 		Audiences: []string{"istio-ca"}, BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
 	})
+	running, err := client.CoreV1().Pods(m.shop).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-1"},
+		Spec:       corev1.PodSpec{NodeName: "node", ServiceAccountName: "web", Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.1.0.1", PodIPs: []corev1.PodIP{{IP: "10.1.0.1"}}}
+	if _, err := client.CoreV1().Pods(m.shop).UpdateStatus(t.Context(), running, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	now := int64(0)
 	if err := client.CoreV1().Pods(m.shop).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
 		t.Fatal(err)

@@ -52,13 +52,14 @@ func (s *server) followClusters(ctx context.Context) {
 // would open its ports without them.
 func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 	account, vouched := s.options.vouch(p, h)
+	if !vouched && h.Secure && len(h.Identities) > 0 {
+		s.log.Info("no private keys for a proxy: its identity is of another namespace or cluster than it claims", "node", p.ID,
+			"cluster", string(p.ClusterID), "vouched by", h.Cluster, "identities", h.Identities)
+	}
 	if !vouched || s.credentials == nil {
 		account.Cluster = "" // there is no API server to ask about it
 		p.Account = account
 		return vouched
-	}
-	if account != (mesh.Account{}) && account.Cluster == "" {
-		account.Cluster = mesh.ClusterID(s.options.ClusterID)
 	}
 	p.Keys, p.Account = true, account
 	ctx, cancel := credential.Patience(context.Background()) // of a stream that ends meanwhile nothing is left but this

@@ -13,6 +13,11 @@ func TestVouch(t *testing.T) {
 	secure := func(ids ...string) xds.Hello {
 		return xds.Hello{Peer: "127.0.0.1:40000", Secure: true, Identities: ids}
 	}
+	vouchedBy := func(cluster string) xds.Hello {
+		h := secure("spiffe://cluster.local/ns/shop/sa/gateway")
+		h.Cluster = cluster
+		return h
+	}
 	tests := []struct {
 		name  string
 		plain feed.PlainText
@@ -33,6 +38,29 @@ func TestVouch(t *testing.T) {
 		o := Options{SecretsPlainText: test.plain}
 		if _, got := o.vouch(&mesh.Proxy{Namespace: "shop"}, test.hello); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+	// Which API server is asked for the rights of an account is not for the proxy to say.
+	for _, test := range []struct {
+		name    string
+		hello   xds.Hello
+		claimed mesh.ClusterID
+		want    mesh.ClusterID // "": no keys
+	}{
+		{"in the cluster that vouches for it", vouchedBy("east"), "east", "east"},
+		{"in the cluster that vouches for it, by an alias", vouchedBy("old-east"), "east", "east"},
+		{"in our own", vouchedBy("Kubernetes"), "Kubernetes", "Kubernetes"},
+		{"in our own, which it does not name", vouchedBy("Kubernetes"), "", "Kubernetes"},
+		{"of ours, claims another", vouchedBy("Kubernetes"), "east", ""},
+		{"of another, claims ours", vouchedBy("east"), "Kubernetes", ""},
+		{"of another, claims none", vouchedBy("east"), "", ""},
+		{"by a certificate alone, claims ours", vouchedBy(""), "Kubernetes", "Kubernetes"},
+		{"by a certificate alone, claims another", vouchedBy(""), "east", ""},
+	} {
+		o := Options{ClusterID: "Kubernetes", ClusterAliases: []string{"old-east=east"}}
+		account, got := o.vouch(&mesh.Proxy{Namespace: "shop", ClusterID: test.claimed}, test.hello)
+		if got != (test.want != "") || account.Cluster != test.want {
+			t.Errorf("%s: %v of cluster %q, want %q", test.name, got, account.Cluster, test.want)
 		}
 	}
 }

@@ -14,8 +14,10 @@ type pipe struct {
 	closed bool
 }
 
-func (p *pipe) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.AddrPortFrom(p.from, 1234)) }
-func (p *pipe) Close() error         { p.closed = true; return nil }
+func (p *pipe) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(p.from, 1234))
+}
+func (p *pipe) Close() error { p.closed = true; return nil }
 
 // port is a limiter with a clock of the test's.
 type port struct {

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -130,7 +131,11 @@ func fromHere(log *slog.Logger, do func()) http.HandlerFunc {
 
 // Serve serves on the listener until the context ends.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	return httpserver.Serve(ctx, l, httpserver.Options{
+	err := httpserver.Serve(ctx, l, httpserver.Options{
 		Handler: h, HeaderTimeout: readHeaderTimeout, BodyTimeout: readTimeout, Shutdown: closeTimeout,
 	})
+	if err != nil {
+		return fmt.Errorf("status port: %w", err)
+	}
+	return nil
 }

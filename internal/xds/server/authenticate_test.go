@@ -20,15 +20,15 @@ func TestStreamsAreAuthenticated(t *testing.T) {
 	const web = "spiffe://cluster.local/ns/default/sa/web"
 	admitted := make(chan Hello, 10)
 	h := serve(t, 1, Options{
-		Authenticate: func(ctx context.Context) ([]string, error) {
+		Authenticate: func(ctx context.Context) ([]string, string, error) {
 			if _, ok := peer.FromContext(ctx); !ok {
 				t.Error("the connection is not to be seen")
 			}
 			md, _ := sent.FromIncomingContext(ctx)
 			if !slices.Equal(md.Get("authorization"), []string{"Bearer good"}) {
-				return nil, status.Error(codes.Unauthenticated, "who are you")
+				return nil, "", status.Error(codes.Unauthenticated, "who are you")
 			}
-			return []string{web}, nil
+			return []string{web}, "east", nil
 		},
 		Admit: func(p *mesh.Proxy, hello Hello) error {
 			admitted <- hello
@@ -54,7 +54,7 @@ func TestStreamsAreAuthenticated(t *testing.T) {
 		c := h.connectAs(good, mode, testNode(1))
 		c.ask(api.ClusterType, nil, nil)
 		c.want(api.ClusterType)
-		if hello := <-admitted; !slices.Equal(hello.Identities, []string{web}) || hello.Secure {
+		if hello := <-admitted; !slices.Equal(hello.Identities, []string{web}) || hello.Secure || hello.Cluster != "east" {
 			t.Errorf("it is admitted as %+v", hello)
 		}
 		list := h.server.Connections()

@@ -31,6 +31,9 @@ type Hello struct {
 	// verified; none if it has proved nothing. What the node says of itself is no proof.
 	Secure     bool
 	Identities []string
+	// Cluster is the cluster whose API server vouches for the identities, by what Options.Authenticate says; "" if none does. What
+	// the node says of its cluster is no proof.
+	Cluster string
 }
 
 // SotWStream is the messages of a stream of the state-of-the-world variant. One goroutine may call Recv while another calls Send.

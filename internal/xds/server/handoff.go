@@ -109,5 +109,5 @@ func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
 
 // introduction says who the stream comes from.
 func (x *session) introduction(node *corev3.Node) Hello {
-	return Hello{Node: node, Peer: x.link.peer, Secure: x.link.TLS() != nil, Identities: x.identities}
+	return Hello{Node: node, Peer: x.link.peer, Secure: x.link.TLS() != nil, Identities: x.identities, Cluster: x.cluster}
 }

@@ -46,8 +46,9 @@ type Options struct {
 	// Generators serve clients that are not proxies, by the GENERATOR of their node metadata.
 	Generators map[string]Handler
 	// Authenticate says who opens a stream, by the context of its call; nil: the client's certificate does, if there is one. The
-	// error is a gRPC status, with which the stream ends. It is asked before anything of the stream is read.
-	Authenticate func(ctx context.Context) (identities []string, err error)
+	// error is a gRPC status, with which the stream ends. It is asked before anything of the stream is read. The cluster is the one
+	// whose API server vouches for the identities, "" if none does.
+	Authenticate func(ctx context.Context) (identities []string, cluster string, err error)
 	// Admit says whether a client may be the proxy that it says it is, and notes in it what was proved; nil: it may. The error is
 	// a gRPC status.
 	Admit func(p *mesh.Proxy, h Hello) error
@@ -83,7 +84,7 @@ type Server struct {
 	workloads   Workloads
 	// registerPlaintext registers workloads that connect without TLS.
 	registerPlaintext bool
-	authenticate      func(context.Context) ([]string, error)
+	authenticate      func(context.Context) ([]string, string, error)
 	admit             func(*mesh.Proxy, Hello) error
 	keys              func(*mesh.Proxy, Hello) bool
 	extensions        extensionTable

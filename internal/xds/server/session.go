@@ -27,6 +27,8 @@ type session struct {
 	end  context.CancelCauseFunc // ends it
 	// identities are who has opened it, by what was proved.
 	identities []string
+	// cluster is the cluster whose API server vouches for them; "": none does.
+	cluster string
 	// pending is the stream's entry among those that may be dropped for newer ones, until its first
 	// request has arrived.
 	pending  *pendingEntry
@@ -62,7 +64,7 @@ func (x *session) authenticate() (err error) {
 		x.identities = x.link.identities()
 		return nil
 	}
-	x.identities, err = x.s.authenticate(x.ctx)
+	x.identities, x.cluster, err = x.s.authenticate(x.ctx)
 	return err
 }
 
