@@ -74,7 +74,7 @@ func TestWhoMayReadWhat(t *testing.T) {
 			{asker{"a workload of the proxy's namespace", "10.0.0.1:9", "10.0.0.2:8080", "shop"}, map[bool]int{true: 200, false: 403}[own]},
 			{asker{"a workload of another namespace", "10.0.0.1:9", "10.0.0.2:8080", "bank"}, map[bool]int{true: 404, false: 403}[own]},
 		} {
-			if got := get(p, c.asker, http.MethodGet, path).Code; got != c.want {
+			if got := get(p, c.asker, method(path), path).Code; got != c.want {
 				t.Errorf("%s asks for %s: %d, want %d", c.name, path, got, c.want)
 			}
 		}
@@ -124,7 +124,7 @@ func TestAnswersOverHTTP(t *testing.T) {
 		"/debug/force_disconnect?proxyID=web": {200, "text/plain", "OK"},
 		"/debug/nothing":                      {404, "text/plain", ""},
 	} {
-		w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, http.MethodGet, path)
+		w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, method(path), path)
 		body, _ := io.ReadAll(w.Body)
 		if w.Code != want.status || !strings.HasPrefix(w.Header().Get("Content-Type"), want.contentType) || !strings.Contains(string(body), want.body) {
 			t.Errorf("%s: %d %s %.200s", path, w.Code, w.Header().Get("Content-Type"), body)
@@ -132,9 +132,58 @@ func TestAnswersOverHTTP(t *testing.T) {
 	}
 	o := p.Options
 	o.Disconnect, o.Profile = nil, false
-	for _, path := range []string{"/debug/force_disconnect?proxyID=web-1", "/debug/pprof/"} {
-		if w := get(New(o), asker{from: "127.0.0.1:9", host: "localhost"}, http.MethodGet, path); w.Code != 404 {
+	for path, method := range map[string]string{"/debug/force_disconnect?proxyID=web-1": http.MethodPost, "/debug/pprof/": http.MethodGet} {
+		if w := get(New(o), asker{from: "127.0.0.1:9", host: "localhost"}, method, path); w.Code != 404 {
 			t.Errorf("%s is there although it is off: %d", path, w.Code)
+		}
+	}
+}
+
+// method returns the method by which a page is asked for.
+func method(path string) string {
+	if strings.Contains(path, "push=") || strings.Contains(path, "clear=") || strings.Contains(path, "force_") {
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
+// TestChangesNeedPOST: a GET, as an image of a web site or a link asks, changes nothing, nor does a POST of another site. Programs, and pages
+// of this very address, may.
+func TestChangesNeedPOST(t *testing.T) {
+	o := guarded(t).Options
+	pushes, ended := 0, 0
+	o.Push, o.Disconnect = func() { pushes++ }, func(string) bool { ended++; return true }
+	p := New(o)
+	for _, path := range []string{"/debug/adsz?push=true", "/debug/adsz?push=1&pretty", "/debug/cachez?clear=true", "/debug/force_disconnect?proxyID=web-1"} {
+		for _, c := range []struct {
+			name, method  string
+			header, value string
+			want          int
+		}{
+			{"a program", http.MethodPost, "", "", 200},
+			{"a page of this address", http.MethodPost, "Sec-Fetch-Site", "same-origin", 200},
+			{"a page of this address, of an old browser", http.MethodPost, "Origin", "http://localhost", 200},
+			{"a GET", http.MethodGet, "", "", 405},
+			{"a HEAD", http.MethodHead, "", "", 405},
+			{"a PUT", http.MethodPut, "", "", 405},
+			{"an image of another site", http.MethodGet, "Sec-Fetch-Site", "cross-site", 405},
+			{"a form of another site", http.MethodPost, "Sec-Fetch-Site", "cross-site", 403},
+			{"a form of a neighbour", http.MethodPost, "Sec-Fetch-Site", "same-site", 403},
+			{"a form of another site, of an old browser", http.MethodPost, "Origin", "https://evil.example.com", 403},
+			{"a form of a file", http.MethodPost, "Origin", "null", 403},
+		} {
+			pushed, disconnected := pushes, ended
+			r := httptest.NewRequest(c.method, "http://localhost"+path, nil)
+			r.RemoteAddr, r.Host = "127.0.0.1:9", "localhost"
+			if c.header != "" {
+				r.Header.Set(c.header, c.value)
+			}
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			changed := pushes > pushed || ended > disconnected
+			if w.Code != c.want || changed && c.want != 200 || !changed && c.want == 200 && !strings.Contains(path, "cachez") {
+				t.Errorf("%s, %s: %d, changed %v; want %d", path, c.name, w.Code, changed, c.want)
+			}
 		}
 	}
 }

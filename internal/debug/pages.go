@@ -29,7 +29,7 @@ type Options struct {
 	// Unserved gives what a proxy of a View does not get of what objects ask, by the names that it has asked for of a type; nil: nothing.
 	Unserved func(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem
 	Proxies  Proxies
-	// Push asks for a push to all proxies of all they have (adsz?push=true).
+	// Push asks for a push to all proxies of all they have (POST adsz?push=true).
 	Push func()
 	// Disconnect ends a stream by its ID, and says whether there was one. nil: there is no such page
 	// (UNSAFE_ENABLE_ADMIN_ENDPOINTS).
@@ -79,16 +79,16 @@ func New(o Options) *Pages {
 		if x.audience == 0 {
 			panic("debug: the page " + x.name + " does not say who may see it")
 		}
-		p.mux.Handle("/debug/"+x.name, p.guard(x.audience, p.serve(x)))
+		p.mux.Handle("/debug/"+x.name, p.guard(x.audience, x.changes, p.serve(x)))
 	}
-	index := p.guard(operators, p.serve(page{answer: p.index}))
+	index := p.guard(operators, nil, p.serve(page{answer: p.index}))
 	p.mux.Handle("/debug", index)
 	p.mux.Handle("/debug/{$}", index)
 	if o.Profile {
 		for path, h := range map[string]http.HandlerFunc{
 			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 		} {
-			p.mux.Handle("/debug/pprof/"+path, p.guard(operators, h))
+			p.mux.Handle("/debug/pprof/"+path, p.guard(operators, nil, h))
 		}
 	}
 	return p
@@ -97,8 +97,11 @@ func New(o Options) *Pages {
 // ServeHTTP answers everything under /debug.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// guard lets through whom the audience admits, and only to read.
-func (p *Pages) guard(a audience, next http.Handler) http.Handler {
+// guard lets requests through that the audience admits: GET and HEAD to read, POST to change something. A page of another site cannot
+// have a browser change anything: GET does not, and a POST whose Sec-Fetch-Site or Origin header names another site is refused. What
+// istioctl asks over xDS does not come here (Page).
+func (p *Pages) guard(a audience, changes func(url.Values) bool, next http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, refused := p.Access.caller(r)
 		switch {
@@ -106,6 +109,17 @@ func (p *Pages) guard(a audience, next http.Handler) http.Handler {
 			http.Error(w, "debug pages are for the machine itself and for authenticated callers", refused)
 		case !a.admits(c):
 			http.Error(w, fmt.Sprintf("namespace %q may not read %s", c.Namespace, r.URL.Path), http.StatusForbidden)
+		case changes != nil && changes(r.URL.Query()):
+			if r.Method != http.MethodPost {
+				w.Header().Set("Allow", http.MethodPost)
+				http.Error(w, "this changes something: use POST", http.StatusMethodNotAllowed)
+				return
+			}
+			if err := crossOrigin.Check(r); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "debug pages are read with GET", http.StatusMethodNotAllowed)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -14,6 +15,8 @@ type page struct {
 	audience audience
 	help     string
 	answer   func(question) (answer, error)
+	// changes reports whether a question changes something: those are asked with POST. If nil, none does.
+	changes func(url.Values) bool
 	// variants are queries worth a line of their own in the index.
 	variants []string
 }
@@ -21,43 +24,50 @@ type page struct {
 // all is the table of pages, sorted by name.
 func (p *Pages) all() []page {
 	list := []page{
-		{"adsz", operators, "connected proxies and what they watch; ?push=true sends them everything again", p.adsz, []string{"push=true"}},
-		{"authorizationz", operators, "authorization policies by namespace", p.authorizationz, nil},
-		{"cachez", operators, "generated resources that are held, by type; ?sizes=true their bytes", p.cachez, []string{"sizes=true", "clear=true"}},
-		{"clusterz", operators, "clusters that services are read from", p.clusterz, nil},
-		{"config_dump", owners, "what a proxy was sent, in the form of Envoy's config_dump (?proxyID=)", p.configDump, nil},
-		{"configz", operators, "all config objects", p.configz, nil},
-		{"connections", operators, "connected proxies and where they connect from", p.connections, nil},
-		{"ecdsz", operators, "the extension configurations that a proxy was sent (?proxyID=)", p.typed("ecds"), nil},
-		{"edsz", owners, "the endpoints that a proxy was sent (?proxyID=)", p.typed("eds"), nil},
-		{"endpointShardz", operators, "all endpoints by service and by who says so", p.endpointShardz, nil},
-		{"endpointz", operators, "all endpoints by service and port; ?brief as lines of text", p.endpointz, nil},
-		{"explain", owners, "where a call of a proxy goes, and which objects decide it (?proxyID=&url=)", p.explain, nil},
-		{"inject", operators, "injection templates", p.inject, nil},
-		{"instancesz", operators, "the service ports that each connected proxy serves", p.instancesz, nil},
-		{"krtz", operators, "what the current snapshot holds, by collection", p.krtz, nil},
-		{"list", operators, "the names of all pages", p.names, nil},
-		{"mcsz", operators, "services of the Kubernetes multi-cluster services API", p.mcsz, nil},
-		{"mesh", operators, "the mesh configuration in use", p.mesh, nil},
-		{"nackz", operators, "what proxies refused: which resource, why, since when, and the objects it came from", p.nackz, nil},
-		{"ndsz", owners, "the table of names that a proxy was sent (?proxyID=)", p.typed("nds"), nil},
-		{"networkz", operators, "gateways between networks", p.networkz, nil},
-		{"problemz", operators, "what is wrong with config objects or not honoured", p.problemz, nil},
-		{"push_status", operators, "what came up when the current state was pushed", p.pushStatus, nil},
-		{"pushcontext", operators, "authorization policies and network gateways of the current state", p.pushContext, nil},
-		{"registryz", operators, "all services", p.registryz, nil},
-		{"resourcesz", operators, "the kinds of config objects that are read", p.resourcesz, nil},
-		{"scopez", operators, "log scopes and their levels", p.scopez, nil},
-		{"sidecarz", operators, "what a proxy sees of the mesh (?proxyID=)", p.sidecarz, nil},
-		{"syncz", operators, "per proxy and type: what was sent and what was acknowledged", p.syncz, nil},
-		{"telemetryz", operators, "Telemetry objects by namespace; ?proxyID= those of a proxy", p.telemetryz, nil},
+		{"adsz", operators, "connected proxies and what they watch; POST ?push=true sends them everything again", p.adsz, asks("push"), []string{"push=true"}},
+		{"authorizationz", operators, "authorization policies by namespace", p.authorizationz, nil, nil},
+		{"cachez", operators, "generated resources that are held, by type; ?sizes=true their bytes", p.cachez, asks("clear"), []string{"sizes=true", "clear=true"}},
+		{"clusterz", operators, "clusters that services are read from", p.clusterz, nil, nil},
+		{"config_dump", owners, "what a proxy was sent, in the form of Envoy's config_dump (?proxyID=)", p.configDump, nil, nil},
+		{"configz", operators, "all config objects", p.configz, nil, nil},
+		{"connections", operators, "connected proxies and where they connect from", p.connections, nil, nil},
+		{"ecdsz", operators, "the extension configurations that a proxy was sent (?proxyID=)", p.typed("ecds"), nil, nil},
+		{"edsz", owners, "the endpoints that a proxy was sent (?proxyID=)", p.typed("eds"), nil, nil},
+		{"endpointShardz", operators, "all endpoints by service and by who says so", p.endpointShardz, nil, nil},
+		{"endpointz", operators, "all endpoints by service and port; ?brief as lines of text", p.endpointz, nil, nil},
+		{"explain", owners, "where a call of a proxy goes, and which objects decide it (?proxyID=&url=)", p.explain, nil, nil},
+		{"inject", operators, "injection templates", p.inject, nil, nil},
+		{"instancesz", operators, "the service ports that each connected proxy serves", p.instancesz, nil, nil},
+		{"krtz", operators, "what the current snapshot holds, by collection", p.krtz, nil, nil},
+		{"list", operators, "the names of all pages", p.names, nil, nil},
+		{"mcsz", operators, "services of the Kubernetes multi-cluster services API", p.mcsz, nil, nil},
+		{"mesh", operators, "the mesh configuration in use", p.mesh, nil, nil},
+		{"nackz", operators, "what proxies refused: which resource, why, since when, and the objects it came from", p.nackz, nil, nil},
+		{"ndsz", owners, "the table of names that a proxy was sent (?proxyID=)", p.typed("nds"), nil, nil},
+		{"networkz", operators, "gateways between networks", p.networkz, nil, nil},
+		{"problemz", operators, "what is wrong with config objects or not honoured", p.problemz, nil, nil},
+		{"push_status", operators, "what came up when the current state was pushed", p.pushStatus, nil, nil},
+		{"pushcontext", operators, "authorization policies and network gateways of the current state", p.pushContext, nil, nil},
+		{"registryz", operators, "all services", p.registryz, nil, nil},
+		{"resourcesz", operators, "the kinds of config objects that are read", p.resourcesz, nil, nil},
+		{"scopez", operators, "log scopes and their levels", p.scopez, nil, nil},
+		{"sidecarz", operators, "what a proxy sees of the mesh (?proxyID=)", p.sidecarz, nil, nil},
+		{"syncz", operators, "per proxy and type: what was sent and what was acknowledged", p.syncz, nil, nil},
+		{"telemetryz", operators, "Telemetry objects by namespace; ?proxyID= those of a proxy", p.telemetryz, nil, nil},
 	}
 	if p.Disconnect != nil {
-		list = append(list, page{"force_disconnect", operators, "ends a proxy's stream; it connects again (?proxyID=)", p.forceDisconnect, nil})
+		list = append(list, page{"force_disconnect", operators, "ends a proxy's stream; it connects again (POST ?proxyID=)", p.forceDisconnect, always, nil})
 	}
 	slices.SortFunc(list, func(a, b page) int { return strings.Compare(a.name, b.name) })
 	return list
 }
+
+// asks returns a function that reports whether a query has a parameter.
+func asks(name string) func(url.Values) bool {
+	return func(q url.Values) bool { return q.Get(name) != "" }
+}
+
+func always(url.Values) bool { return true }
 
 // entry is a line of the index.
 type entry struct{ Path, Help string }

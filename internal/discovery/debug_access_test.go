@@ -104,7 +104,11 @@ func TestTokensOpenPages(t *testing.T) {
 }
 
 func fromElsewhere(h http.Handler, path, token string) int {
-	r := httptest.NewRequest(http.MethodGet, "http://10.9.9.9:15014"+path, nil)
+	method := http.MethodGet
+	if strings.Contains(path, "push=") || strings.Contains(path, "clear=") {
+		method = http.MethodPost
+	}
+	r := httptest.NewRequest(method, "http://10.9.9.9:15014"+path, nil)
 	r.RemoteAddr = "10.1.2.3:4567"
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)

@@ -57,6 +57,10 @@ func (r *Relay) ServeQuestions(ctx context.Context, l net.Listener) error {
 
 // servePage answers with a page of the control plane.
 func (r *Relay) servePage(w http.ResponseWriter, q *http.Request) {
+	if site := q.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" || q.Header.Get("Origin") != "" {
+		http.Error(w, "debug pages are not for pages of other sites", http.StatusForbidden) // some change something
+		return
+	}
 	name := strings.TrimPrefix(q.URL.Path, pagePath)
 	if q.URL.RawQuery != "" {
 		name += "?" + q.URL.RawQuery
