@@ -192,6 +192,9 @@ func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *ide
 		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64, Asked: a.metrics.Asked, Log: a.scope("cache"),
 	}
 	if s.Output != "" {
+		if err := identity.RestrictKey(s.Output, a.readers()); err != nil {
+			a.Log.Error("OUTPUT_CERTS: other users may read the private key", "dir", s.Output, "err", err)
+		}
 		o.Written = func(chain, key, roots []byte) {
 			if err := identity.Output(s.Output, a.readers(), time.Now(), chain, key, roots); err != nil {
 				a.Log.Error("OUTPUT_CERTS: "+err.Error()+"; the proxy has the new certificate all the same", "dir", s.Output)
@@ -201,14 +204,14 @@ func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *ide
 	return identity.NewRenewer(o)
 }
 
-// readers are whom OUTPUT_CERTS is for. In a pod its directory is a volume, mounted into containers whose users the agent does not
-// know; the template for gRPC sees to a common group.
+// readers returns who may read the private key in OUTPUT_CERTS: the agent's user, unless MESHPILOT_OUTPUT_KEY_READERS says otherwise. The
+// application of the template for gRPC is another user of the same group.
 func (a *agent) readers() identity.Readers {
-	switch {
-	case a.Environment.XDS.GRPCBootstrap != "":
-		return identity.Group
-	case a.Environment.InPod:
+	switch r := a.Environment.Security.OutputReaders; {
+	case r == environment.ReadersAll:
 		return identity.Everybody
+	case r == environment.ReadersGroup, r == "" && a.Environment.XDS.GRPCBootstrap != "":
+		return identity.Group
 	default:
 		return identity.Owner
 	}

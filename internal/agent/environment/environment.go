@@ -9,8 +9,6 @@ import (
 type Environment struct {
 	// PodName, PodNamespace and ServiceAccount identify the workload (POD_NAME, POD_NAMESPACE, SERVICE_ACCOUNT).
 	PodName, PodNamespace, ServiceAccount string
-	// InPod says that the agent runs in a pod (KUBERNETES_SERVICE_HOST is set).
-	InPod bool
 	// InstanceIP is the workload's main address (INSTANCE_IP); the zero Addr if not given.
 	InstanceIP netip.Addr
 	// InstanceIPs are all its addresses where somebody knows them (INSTANCE_IPS, comma-separated as status.podIPs is, or
@@ -81,7 +79,6 @@ func Parse(vars Variables) (Environment, error) {
 	r := reader{vars: vars}
 	e := Environment{
 		PodName: vars["POD_NAME"], PodNamespace: vars["POD_NAMESPACE"], ServiceAccount: vars["SERVICE_ACCOUNT"],
-		InPod:       vars["KUBERNETES_SERVICE_HOST"] != "",
 		InstanceIP:  r.address("INSTANCE_IP"),
 		InstanceIPs: r.addresses("INSTANCE_IPS", "ISTIO_META_INSTANCE_IPS"),
 		HostIP:      r.host("HOST_IP"),

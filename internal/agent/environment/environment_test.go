@@ -82,8 +82,8 @@ func TestParse(t *testing.T) {
 		{"parts that are switched off", []string{"ISTIO_META_DNS_CAPTURE=false", "FILE_MOUNTED_CERTS=false"}, func(e *Environment) {
 			e.Metadata = map[string]any{"DNS_CAPTURE": "false"}
 		}},
-		{"what every pod has", []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "PILOT_CERT_PROVIDER=istiod", "CA_ADDR=istiod:15012", "JWT_POLICY=third-party-jwt", "CA_PROVIDER=Citadel"}, func(e *Environment) {
-			e.Security.CAAddress, e.InPod = "istiod:15012", true
+		{"what every pod has", []string{"PILOT_CERT_PROVIDER=istiod", "CA_ADDR=istiod:15012", "JWT_POLICY=third-party-jwt", "CA_PROVIDER=Citadel"}, func(e *Environment) {
+			e.Security.CAAddress = "istiod:15012"
 		}},
 		{"Istio's old tokens are its new ones", []string{"JWT_POLICY=first-party-jwt"}, func(*Environment) {}},
 		{"no token", []string{"JWT_POLICY=none", "USE_TOKEN_FOR_CSR=false"}, func(e *Environment) { e.Security.Token, e.Security.TokenForCSR = "", false }},

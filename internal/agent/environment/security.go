@@ -59,6 +59,9 @@ type Security struct {
 	PKCS8 bool
 	// Output is a directory where certificates are written for others to use (OUTPUT_CERTS); "" for nowhere.
 	Output string
+	// OutputReaders is who may read the private key there: ReadersOwner, ReadersGroup or ReadersAll (MESHPILOT_OUTPUT_KEY_READERS); "":
+	// the owner, and with the template for gRPC the group too.
+	OutputReaders string
 	// FileSettle is how long a file must be left alone before it is read again (FILE_DEBOUNCE_DURATION, 100 ms).
 	FileSettle time.Duration
 	// Socket is the name of the SDS socket (WORKLOAD_IDENTITY_SOCKET_FILE, "socket").
@@ -70,6 +73,13 @@ type CertificateFiles struct{ Chain, Key, Roots string }
 
 // DefaultSocket is the SDS socket's name where nobody brings another.
 const DefaultSocket = "socket"
+
+// The values of MESHPILOT_OUTPUT_KEY_READERS.
+const (
+	ReadersOwner = "owner"
+	ReadersGroup = "group"
+	ReadersAll   = "all"
+)
 
 func (r *reader) security() Security {
 	s := Security{
@@ -86,7 +96,7 @@ func (r *reader) security() Security {
 		TrustDomain: r.otherwise("TRUST_DOMAIN", "cluster.local"),
 		Lifetime:    r.duration("SECRET_TTL", 24*time.Hour),
 		GraceRatio:  r.ratio("SECRET_GRACE_PERIOD_RATIO", 0.5), GraceJitter: r.ratio("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
-		PKCS8: r.boolean("PKCS8_KEY", false), Output: r.vars["OUTPUT_CERTS"],
+		PKCS8: r.boolean("PKCS8_KEY", false), Output: r.vars["OUTPUT_CERTS"], OutputReaders: r.vars["MESHPILOT_OUTPUT_KEY_READERS"],
 		FileSettle: r.duration("FILE_DEBOUNCE_DURATION", 100*time.Millisecond),
 		Socket:     r.otherwise("WORKLOAD_IDENTITY_SOCKET_FILE", DefaultSocket),
 	}
@@ -97,6 +107,11 @@ func (r *reader) security() Security {
 	}
 	if s.Provisioned != "" && s.FileMounted {
 		r.fail("PROV_CERT", "is for certificates to begin with, FILE_MOUNTED_CERTS for those of the workload: set one of them")
+	}
+	switch s.OutputReaders {
+	case "", ReadersOwner, ReadersGroup, ReadersAll:
+	default:
+		r.fail("MESHPILOT_OUTPUT_KEY_READERS", "%q: want owner, group or all", s.OutputReaders)
 	}
 	if s.Lifetime < time.Second {
 		r.fail("SECRET_TTL", "%v is less than a second", s.Lifetime)

@@ -20,16 +20,39 @@ const (
 	current = "..data"
 )
 
-// Readers are who may read what Output writes.
+// Readers are the users who may read the private key that Output writes, as the permissions of its file. Certificates and roots are
+// public: their files have certificateMode.
 type Readers fs.FileMode
 
-// Owner is the agent's user alone, Group its group too: applications of other users, which share the directory with it. Everybody is
-// whoever has the directory mounted: Prometheus beside the agent, with a user and groups of its own.
+// Owner is the agent's user alone. Group is its group too: applications of other users that share the directory. Everybody is all users
+// that have the directory mounted: Prometheus beside the agent, with a user and groups of its own.
 const (
 	Owner     Readers = 0o600
 	Group     Readers = 0o640
 	Everybody Readers = 0o644
 )
+
+// certificateMode is that of files with certificates.
+const certificateMode fs.FileMode = 0o644
+
+// RestrictKey takes permissions to read an existing private key in the directory from users that are not among who: an earlier release let
+// all users of the pod read it. It does nothing if there is no key.
+func RestrictKey(dir string, who Readers) error {
+	file := filepath.Join(dir, keyFile)
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("restrict the private key: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&^fs.FileMode(who) != 0 {
+		if err := os.Chmod(file, mode&fs.FileMode(who)); err != nil {
+			return fmt.Errorf("restrict the private key: %w", err)
+		}
+	}
+	return nil
+}
 
 // Output writes a certificate, its key and the roots into a directory, as kubelet writes what it mounts: all of it is switched
 // over at once, so that nobody reads a certificate and another one's key.
@@ -50,7 +73,6 @@ func Output(dir string, who Readers, now time.Time, chain, key, roots []byte) er
 }
 
 func writeVersion(dir, version string, who Readers, chain, key, roots []byte) error {
-	mode := fs.FileMode(who)
 	path := filepath.Join(dir, version)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return err
@@ -59,14 +81,17 @@ func writeVersion(dir, version string, who Readers, chain, key, roots []byte) er
 	if err != nil {
 		return err
 	}
-	// Who may read files may enter the directory, whatever the umask is. That its files are of the group of the directory around it
-	// (setgid, as Kubernetes has volumes with an fsGroup) stays.
-	if err := os.Chmod(path, mode|mode>>2&0o111|info.Mode()&fs.ModeSetgid); err != nil {
+	// All may enter the directory, whatever the umask is, for the certificates. That its files are of the group of the directory around
+	// it (setgid, as Kubernetes has volumes with an fsGroup) stays.
+	if err := os.Chmod(path, 0o755|info.Mode()&fs.ModeSetgid); err != nil {
 		return err
 	}
 	files := map[string][]byte{keyFile: key, chainFile: chain, rootsFile: roots}
 	for name, content := range files {
-		file := filepath.Join(path, name)
+		file, mode := filepath.Join(path, name), certificateMode
+		if name == keyFile {
+			mode = fs.FileMode(who)
+		}
 		if err := errors.Join(os.WriteFile(file, content, 0o600), os.Chmod(file, mode)); err != nil {
 			return err
 		}

@@ -50,9 +50,9 @@ func TestOutput(t *testing.T) {
 	if n := <-read; n == 0 {
 		t.Error("nobody read")
 	}
-	for _, name := range []string{keyFile, chainFile, rootsFile} {
+	for name, want := range map[string]os.FileMode{keyFile: 0o600, chainFile: 0o644, rootsFile: 0o644} {
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil || info.Mode().Perm() != 0o600 {
+		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestOutput(t *testing.T) {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, chainFile), filepath.Join(dir, keyFile)); err != nil {
 		t.Error(err)
 	}
-	for who, want := range map[Readers][2]os.FileMode{Group: {0o640, 0o750}, Everybody: {0o644, 0o755}} {
+	for who, want := range map[Readers][2]os.FileMode{Owner: {0o600, 0o755}, Group: {0o640, 0o755}, Everybody: {0o644, 0o755}} {
 		if err := Output(dir, who, time.Now(), nil, nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -71,6 +71,19 @@ func TestOutput(t *testing.T) {
 				t.Errorf("for %o, %s: %v, %v", who, name, info.Mode(), err)
 			}
 		}
+	}
+	// What an earlier release has left open is closed, and what is closed already is not opened.
+	if err := RestrictKey(dir, Owner); err != nil {
+		t.Error(err)
+	}
+	if err := RestrictKey(dir, Everybody); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, keyFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("an existing key: %v, %v", info.Mode(), err)
+	}
+	if err := RestrictKey(t.TempDir(), Owner); err != nil {
+		t.Errorf("where there is no key: %v", err)
 	}
 	if err := Output(filepath.Join(dir, keyFile, "x"), Owner, time.Now(), nil, nil, nil); err == nil {
 		t.Error("no error where there can be no directory")
