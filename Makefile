@@ -43,6 +43,10 @@ TAG ?= 0.6.0
 .PHONY: images
 images: ## build the container images $(HUB)/{pilot,proxyv2,install-cni}:$(TAG) (needs docker, podman or buildah, and the network)
 	@test -n "$(ENGINE)" || { echo "images: there is none of docker, podman and buildah" >&2; exit 1; }
+	@for arg in GO_IMAGE PYTHON_IMAGE BASE_IMAGE; do \
+	  [[ "$(BUILD_FLAGS)" =~ $$arg=[^[:space:]]*@sha256:[0-9a-f]{64}($$|[[:space:]]) ]] || \
+	    echo "images: warning: $$arg is not named by digest; a release must set --build-arg $$arg=IMAGE@sha256:… in BUILD_FLAGS" >&2; \
+	done
 	@for image in pilot proxyv2 install-cni; do \
 	  $(ENGINE) build $(BUILD_FLAGS) --file docker/Dockerfile --target $$image --tag $(HUB)/$$image:$(TAG) . || exit 1; \
 	done

