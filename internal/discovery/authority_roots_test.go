@@ -1,0 +1,44 @@
+package discovery
+
+import (
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+)
+
+// TestRootsFollowDiscoverySelectors: the roots are published in the namespaces that discoverySelectors choose, by labels and by expressions.
+func TestRootsFollowDiscoverySelectors(t *testing.T) {
+	for name, c := range map[string]struct {
+		mesh string
+		want string // of the teams below
+	}{
+		"no selectors":         {"{}", "blue red none"},
+		"labels":               {"discoverySelectors: [{matchLabels: {team: blue}}]", "blue"},
+		"In":                   {"discoverySelectors: [{matchExpressions: [{key: team, operator: In, values: [blue, green]}]}]", "blue"},
+		"NotIn":                {"discoverySelectors: [{matchExpressions: [{key: team, operator: NotIn, values: [blue]}]}]", "red none"},
+		"Exists":               {"discoverySelectors: [{matchExpressions: [{key: team, operator: Exists}]}]", "blue red"},
+		"DoesNotExist":         {"discoverySelectors: [{matchExpressions: [{key: team, operator: DoesNotExist}]}]", "none"},
+		"both must hold":       {"discoverySelectors: [{matchLabels: {team: blue}, matchExpressions: [{key: team, operator: In, values: [red]}]}]", ""},
+		"one of two is enough": {"discoverySelectors: [{matchLabels: {team: blue}}, {matchExpressions: [{key: team, operator: In, values: [red]}]}]", "blue red"},
+		"empty":                {"discoverySelectors: [{}]", "blue red none"},
+	} {
+		s := new(server)
+		s.current.Store(fixture.New(t, nil, []byte(c.mesh)).Snapshot())
+		got := ""
+		for _, team := range []string{"blue", "red", "none"} {
+			labels := map[string]string{"team": team}
+			if team == "none" {
+				labels = nil
+			}
+			if s.selects(labels) {
+				got += " " + team
+			}
+		}
+		if got != "" {
+			got = got[1:]
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
