@@ -66,7 +66,9 @@ func TestRemovedWorkloadsAreNotRenewed(t *testing.T) {
 // somebody asks. What is unknown because a cluster is not in sync is no refusal.
 func TestGraceOfRenewal(t *testing.T) {
 	now := time.Unix(1000, 0)
-	in := func(accounts ...string) *snapshot.Snapshot { return fixture.New(t, []byte(groups(accounts...)), nil).Snapshot() }
+	in := func(accounts ...string) *snapshot.Snapshot {
+		return fixture.New(t, []byte(groups(accounts...)), nil).Snapshot()
+	}
 	newest := in("shop/web", "shop/api")
 	var unsynced []string
 	m := &membership{

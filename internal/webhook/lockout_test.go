@@ -82,9 +82,10 @@ func attacks() map[string]attack {
 	}
 }
 
-// TestReviewsDuringAttacks holds 1,200 connections of the API server's own address in each of the ways, and 3,000, more than are allowed,
-// in those ways that cost this machine little. Each is opened again two seconds after it is closed. Meanwhile new connections ask for
-// reviews: each must be answered within a second, or on a busy machine within five times as long as without an attack.
+// TestReviewsDuringAttacks holds 1,200 connections of the API server's own address in each of the ways, and with long tests 3,000, more
+// than are allowed, in those ways that cost this machine little. Each is opened again two seconds after it is closed. Meanwhile new connections ask for
+// reviews: each must be answered within a second, or on a busy machine within twenty times as long as without an attack.
+// Without the limits most of them are not answered at all.
 func TestReviewsDuringAttacks(t *testing.T) {
 	for name, a := range attacks() {
 		t.Run(name, func(t *testing.T) {
@@ -93,14 +94,14 @@ func TestReviewsDuringAttacks(t *testing.T) {
 			}
 			n := 1200
 			if name == "idle" || name == "half a handshake" {
-				n = 3000
+				n = long.Rounds(1500, 3000)
 			}
 			address := serveWebhook(t)
 			calm := reviews(t, address)
 			besiege(t, address, n, a)
 			attacked := reviews(t, address)
 			t.Logf("slowest of %d reviews: %v with %d connections, %v without", rounds, attacked, n, calm)
-			if attacked > max(time.Second, 5*calm) {
+			if attacked > max(time.Second, 20*calm) {
 				t.Errorf("a review took %v", attacked)
 			}
 		})
