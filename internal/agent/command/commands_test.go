@@ -95,7 +95,7 @@ func TestAnnounces(t *testing.T) {
 	}
 	for _, want := range []string{
 		"info\tpilot-agent 0.", "proxy=sidecar~10.0.0.1~a.ns~ns.svc.cluster.local cluster=istio-proxy.ns\n",
-		"info\teffective proxy configuration:\navailabilityZone: z\nbinaryPath: /usr/local/bin/envoy\n",
+		"info\teffective proxy configuration: availabilityZone: z\n", "info\teffective proxy configuration: binaryPath: /usr/local/bin/envoy\n",
 		"warn\tproxy configuration field \"availabilityZone\" has no effect: ",
 		"warn\tenvironment variables without effect yet: XDS_AUTH_PROVIDER\n",
 		"warn\tannotation sidecar.istio.io/statsHistogramBins has no effect: ",

@@ -219,7 +219,9 @@ func announce(o agent.Options) error {
 		return err
 	}
 	o.Log.Info("pilot-agent "+obs.Version, "proxy", o.Node.ID, "cluster", o.Node.Cluster)
-	o.Log.Info("effective proxy configuration:\n" + strings.TrimRight(effective, "\n"))
+	for line := range strings.Lines(effective) { // a log record is one line
+		o.Log.Info("effective proxy configuration: " + strings.TrimRight(line, "\n"))
+	}
 	for _, w := range slices.Concat(proxyconfig.Warnings(o.Config), o.Environment.Warnings, node.Warnings(o.Node)) {
 		o.Log.Warn(w)
 	}
