@@ -163,7 +163,11 @@ func TestOutputCertificates(t *testing.T) {
 	var first tls.Certificate
 	serving.Eventually(t, patience, "the first certificate", func() (err error) { first, err = read(); return err })
 	for _, name := range []string{"cert-chain.pem", "key.pem", "root-cert.pem"} {
-		if info, err := os.Stat(filepath.Join(output, name)); err != nil || info.Mode().Perm() != 0o600 {
+		want := os.FileMode(0o644)
+		if name == "key.pem" {
+			want = 0o600
+		}
+		if info, err := os.Stat(filepath.Join(output, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
