@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Allocation Allocation
 	// Features become part of the Settings.
 	Features Features
+	// Recovery confines a panic in Apply to the event that caused it (refused_events.go). If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Builder turns events into snapshots. It is used by one goroutine; the snapshots that it gives out are for everyone.
@@ -35,6 +38,7 @@ type Builder struct {
 	workloads   workloads
 	gateways    map[gatewayObjectKey]*mesh.GatewayObject
 	problems    map[problemScope][]config.Problem
+	refused     refusedEvents
 }
 
 // NewBuilder makes a Builder whose current snapshot is an empty mesh with default settings.
@@ -64,6 +68,7 @@ func NewBuilder(o Options) *Builder {
 		workloads:   newWorkloads(),
 		gateways:    map[gatewayObjectKey]*mesh.GatewayObject{},
 		problems:    map[problemScope][]config.Problem{},
+		refused:     refusedEvents{events: map[subject]*refusedEvent{}},
 	}
 	if len(o.Allocation.Ranges) > 0 {
 		b.current.allocation = &b.options.Allocation
@@ -76,8 +81,22 @@ func (b *Builder) Current() *Snapshot { return b.current }
 
 // Apply applies the events as one change, in their order. Events that say what is so already change nothing; if nothing
 // changed the snapshot is the current one and the Delta is empty. The same events give an equal snapshot.
+//
+// With Options.Recovery, events that make it panic are refused: the snapshot is the one without them, a Problem names the
+// object of each, and later calls try them again.
 func (b *Builder) Apply(events ...mesh.Event) (*Snapshot, Delta) {
-	e := b.edit()
+	delta := b.retry(events)
+	_, d, err := b.try(events)
+	if err != nil {
+		d = b.isolate(events, err)
+	}
+	b.acceptApplied(events)
+	delta.Merge(d)
+	return b.current, delta
+}
+
+// apply applies events and finishes the edit.
+func (e *edit) apply(events []mesh.Event) (*Snapshot, Delta) {
 	for i := range events {
 		e.event(&events[i])
 	}
@@ -99,7 +118,8 @@ type edit struct {
 
 	objects  map[config.Key]struct{}      // config objects that changed, also those that are no part of the delta
 	rejoin   map[mesh.ServiceKey]struct{} // services whose endpoints are to be joined again
-	outside  bool                         // gateways of networks may be others: something changed that is, or was, reached from outside its cluster
+	undo     undoLog
+	outside  bool // gateways of networks may be others: something changed that is, or was, reached from outside its cluster
 	problems bool
 }
 
@@ -116,6 +136,7 @@ func (b *Builder) edit() *edit {
 		homes:     c.homes.edit(),
 		addresses: addressEdit{c.byAddress.Edit()},
 		rejoin:    map[mesh.ServiceKey]struct{}{},
+		undo:      undoLog{settings: b.settings},
 	}
 }
 

@@ -88,11 +88,7 @@ func (e *edit) setProblems(source string, p *mesh.Problems) {
 	if slices.Equal(e.Builder.problems[k], p.List) {
 		return
 	}
-	if len(p.List) == 0 {
-		delete(e.Builder.problems, k)
-	} else {
-		e.Builder.problems[k] = p.List
-	}
+	e.setProblemList(k, p.List)
 	e.problems = true
 }
 

@@ -175,10 +175,9 @@ type gatewayObjectKey struct {
 func (e *edit) gatewayObject(op mesh.Op, g *mesh.GatewayObject) {
 	k := gatewayObjectKey{g.Cluster, g.From}
 	if op == mesh.Delete {
-		delete(e.Builder.gateways, k)
-	} else {
-		e.Builder.gateways[k] = g
+		g = nil
 	}
+	e.setGateways(k, g)
 	e.outside = true
 }
 

@@ -24,7 +24,7 @@ func (e *edit) service(op mesh.Op, s *mesh.Service) {
 		claims = append(slices.Clone(claims), s)
 	}
 	slices.SortFunc(claims, e.claimOrder)
-	e.claims.set(s.ServiceKey, claims)
+	e.setClaims(s.ServiceKey, claims)
 	add(&e.delta.Services, s.ServiceKey)
 	e.rejoin[s.ServiceKey] = struct{}{}
 }
@@ -60,7 +60,7 @@ func (e *edit) joinServices() {
 	var moved []mesh.ServiceKey
 	for k := range e.delta.Services {
 		joined[k] = e.join(k)
-		moved = append(moved, e.addressPlan.set(k, joined[k])...)
+		moved = append(moved, e.planAddresses(k, joined[k])...)
 	}
 	for _, k := range moved {
 		if _, known := joined[k]; !known {

@@ -40,7 +40,7 @@ func (e *edit) workload(op mesh.Op, w *mesh.Workload) {
 	if op == mesh.Delete {
 		w = nil
 	}
-	e.workloads.set(k, w)
+	e.setWorkload(k, w)
 	e.addresses.replaceWorkload(old, w)
 	for _, x := range []*mesh.Workload{old, w} {
 		if x == nil {

@@ -1,0 +1,82 @@
+package recovery
+
+import (
+	"bytes"
+	"sync"
+	"time"
+)
+
+const (
+	// logPeriod is the time in which a place in the code may log one stack and maxLogged panics.
+	logPeriod = time.Minute
+	maxLogged = 10
+	// maxSites bounds the places that are tracked. Beyond it, all others share one entry.
+	maxSites = 256
+)
+
+// logLimiter bounds what panics write to the log: a client that can cause one may cause thousands a second.
+type logLimiter struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	sites map[string]*siteLog
+}
+
+// siteLog is what one place in the code has logged in its current period.
+type siteLog struct {
+	began              time.Time
+	logged, suppressed int
+}
+
+func newLogLimiter(now func() time.Time) *logLimiter {
+	if now == nil {
+		now = time.Now
+	}
+	return &logLimiter{now: now, sites: map[string]*siteLog{}}
+}
+
+// allow reports whether a panic at a site may be logged, and whether with its stack. suppressed is how many were not logged
+// in the site's period before.
+func (l *logLimiter) allow(site string) (stack bool, suppressed int, allowed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sites[site]
+	if s == nil && len(l.sites) >= maxSites {
+		site = "others"
+		s = l.sites[site]
+	}
+	if s == nil {
+		s = &siteLog{}
+		l.sites[site] = s
+	}
+	if now := l.now(); s.logged == 0 || now.Sub(s.began) >= logPeriod {
+		suppressed = s.suppressed
+		*s = siteLog{began: now, logged: 1}
+		return true, suppressed, true
+	}
+	if s.logged >= maxLogged {
+		s.suppressed++
+		return false, 0, false
+	}
+	s.logged++
+	return false, 0, true
+}
+
+// site returns the source line that panicked: the first one below the call of panic, or below the runtime's own frames where
+// the runtime panicked.
+func site(stack []byte) string {
+	lines := bytes.Split(stack, []byte("\n"))
+	at := -1
+	for i, line := range lines {
+		if bytes.HasPrefix(line, []byte("panic(")) {
+			at = i // the last one: a panic may have been raised again by a deferred function
+		}
+	}
+	for i := at + 2; at >= 0 && i+1 < len(lines); i += 2 {
+		if !bytes.HasPrefix(lines[i], []byte("runtime.")) {
+			where, _, _ := bytes.Cut(bytes.TrimSpace(lines[i+1]), []byte(" "))
+			return string(where)
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,44 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// minBackoff is how long Loop waits after the first panic. Each further one doubles the time, up to maxBackoff; a run
+	// that lasted longer than resetAfter starts from minBackoff again.
+	minBackoff = time.Second
+	maxBackoff = time.Minute
+	resetAfter = 10 * time.Minute
+)
+
+// Loop runs a task until it returns, and returns its error. A run that panics is started again after a backoff, unless the
+// context has ended: then Loop returns nil. The context of a run ends with it, and with that the goroutines that it started.
+//
+// run must be able to start again after any panic: it makes its state in the call, or keeps it behind locks that are
+// released by defer. name is the task in the log. Without a Recorder in the context a panic is not recovered.
+func Loop(ctx context.Context, name string, run func(ctx context.Context) error) error {
+	backoff := minBackoff
+	for {
+		began := time.Now()
+		err := Call(ctx, "task", func() error {
+			running, end := context.WithCancel(ctx)
+			defer end()
+			return run(running)
+		}, "task", name)
+		if panicked := (*Error)(nil); !errors.As(err, &panicked) {
+			return err
+		}
+		if time.Since(began) > resetAfter {
+			backoff = minBackoff
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
