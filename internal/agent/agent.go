@@ -23,6 +23,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/status"
+	"github.com/meshpilot/meshpilot/internal/recovery"
+	"github.com/meshpilot/meshpilot/internal/recovery/serve"
 )
 
 // Options are what an agent runs with.
@@ -64,6 +66,7 @@ type agent struct {
 	admin     *envoy.Admin
 	readiness *status.Readiness
 	metrics   *status.Metrics
+	recovery  *recovery.Recorder
 	// current is the Envoy that counts, nil without Envoy (DISABLE_ENVOY). With hot restart next is the one that is to take its
 	// place, and older are those that were replaced and have not ended yet.
 	current, next *generation
@@ -127,6 +130,7 @@ func newAgent(o Options) *agent {
 		exited:     make(chan *generation, restarts*restarts),
 		tookOver:   make(chan handover),
 	}
+	a.recovery = recovery.New(recovery.Options{Log: o.Log, Count: a.metrics.Panicked})
 	a.readiness = status.NewReadiness(a.asked(), a.ready, o.Log)
 	return a
 }
@@ -156,7 +160,7 @@ func (a *agent) live(ctx, serving context.Context, group *errgroup.Group, l net.
 		Names:  a.nameTable,
 		Probes: &probe.Handler{Prober: a.prober(), Probes: a.Probes, Log: a.Log},
 	})
-	group.Go(func() error { return status.Serve(serving, l, handler) })
+	group.Go(func() error { return status.Serve(serving, l, serve.Handler(a.recovery, handler)) })
 	group.Go(func() error {
 		a.recordStart(serving, begin)
 		return nil

@@ -33,6 +33,7 @@ func (a *agent) openNames(p *parts) error {
 		return fmt.Errorf("environment variable DNS_PROXY_ADDR: %w", err)
 	}
 	o := dns.Options{
+		Recovery:  a.recovery,
 		Addresses: []string{d.Address}, Names: dns.NamesOf(a.Node.Metadata.Namespace, a.Node.Domain), ResolvConf: resolvConf,
 		EarlyUpstream: port == dnsPort, Timeout: d.Timeout, Parallel: d.Parallel,
 		Dialer: outbound.Dialer(a.Environment.SocketMark), Metrics: a.metrics.Registerer(), Log: a.scope("dns"),

@@ -110,7 +110,7 @@ func (a *agent) openSecrets(p *parts) error {
 	if err != nil {
 		return err
 	}
-	server := sds.New(sds.Options{Store: store, Want: files.Want, Log: a.scope("sds")})
+	server := sds.New(sds.Options{Store: store, Want: files.Want, Log: a.scope("sds"), Recovery: a.recovery})
 	var named []secret.Named
 	if a.fileSocket == "" {
 		if named, err = a.openIdentity(p, store); err != nil {
@@ -238,7 +238,8 @@ func (a *agent) openRelay(p *parts) error {
 		return err
 	}
 	p.relay = relay.New(relay.Options{
-		Target: target, Streams: a.streams(), Own: a.ownTypes(), Convert: a.openModules(p),
+		Recovery: a.recovery,
+		Target:   target, Streams: a.streams(), Own: a.ownTypes(), Convert: a.openModules(p),
 		Metrics: relay.NewMetrics(a.metrics.Registerer()), Log: a.scope("xdsproxy"),
 	})
 	p.run = append(p.run, func(ctx context.Context) error { return p.relay.Serve(ctx, l) })

@@ -87,15 +87,15 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 	}
 	source := kubesource.New(kubesource.Options{
 		Client: client, Name: "kubernetes/" + string(id), Kinds: kinds, Dispensable: []api.Kind{api.WorkloadEntry},
-		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics,
+		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics, Recovery: s.recovery,
 	})
 	return remote.Parts{Source: source, Converters: []registry.Converter{
-		namespaces.New(namespaces.Options{}),
-		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels}),
+		namespaces.New(namespaces.Options{Recovery: s.recovery}),
+		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels, Recovery: s.recovery}),
 		s.clusterSets.note(id, kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
 			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
-			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels, IgnoreGateways: o.Registry.IgnoreGateways, Remote: true,
+			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels, IgnoreGateways: o.Registry.IgnoreGateways, Remote: true, Recovery: s.recovery,
 		})),
 	}}
 }

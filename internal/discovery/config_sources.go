@@ -58,7 +58,7 @@ func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 		case xds.SchemeXDS:
 			return xds.New(c, xds.Options{
 				Node:   xds.Node{Namespace: o.Namespace, PodName: o.PodName, ClusterID: mesh.ClusterID(o.ClusterID), Domain: o.Domain},
-				Logger: s.logs.Scope("adsc"),
+				Logger: s.logs.Scope("adsc"), Recovery: s.recovery,
 			})
 		case xds.SchemeFile:
 			var f ingest.Feed
@@ -76,7 +76,7 @@ func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 }
 
 func (s *server) fileFeed(dir string) (ingest.Feed, error) {
-	f := file.New(file.Options{Dir: dir, Logger: s.logs.Scope("file")})
+	f := file.New(file.Options{Dir: dir, Logger: s.logs.Scope("file"), Recovery: s.recovery})
 	return f, f.Check()
 }
 

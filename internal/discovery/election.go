@@ -19,7 +19,7 @@ func (s *server) newElections() *leader.Elections {
 
 // lead does a task for as long as this replica is its leader, until the context ends.
 func (s *server) lead(ctx context.Context, task string, do func(context.Context)) error {
-	return s.elections.Run(ctx, task, do)
+	return s.elections.Run(ctx, task, restarting("leader of "+task, do))
 }
 
 func (x metrics) leading(task string, is bool) {

@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/httpserver"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/recovery/serve"
 )
 
 // readHeaderTimeout is how long a client of the HTTP ports may take to send its headers.
@@ -162,7 +163,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, obs.ReadBuild().String()) // the client went away
 	})
-	return mux
+	return serve.Handler(s.recovery, mux)
 }
 
 // controlZPort opens the port of ControlZ, nil if there is to be none or the place is taken: it is a convenience.

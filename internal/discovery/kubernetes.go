@@ -74,7 +74,7 @@ func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 	}
 	f := kubesource.New(kubesource.Options{
 		Client: s.client, Name: o.clusterName(), Kinds: kinds, Namespaces: o.appNamespaces(), Revision: o.Revision,
-		Logger: s.logs.Scope("kube"), Metrics: s.metrics,
+		Logger: s.logs.Scope("kube"), Metrics: s.metrics, Recovery: s.recovery,
 	})
 	s.watched(f)
 	if o.Kubernetes.AppNamespace != "" {
@@ -113,7 +113,7 @@ func (s *server) settingsFeed() *settings.Source {
 	}
 	objects := kubesource.New(kubesource.Options{
 		Client: s.client, Name: "settings of " + o.clusterName(), Kinds: []api.Kind{api.ConfigMap}, Namespaces: []string{o.Namespace}, Names: names,
-		Logger: s.logs.Scope("kube"), Metrics: s.metrics,
+		Logger: s.logs.Scope("kube"), Metrics: s.metrics, Recovery: s.recovery,
 	})
 	s.watched(objects)
 	s.ready.why(feed.Name(), objects.Waiting)

@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/ingest"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
@@ -91,7 +92,10 @@ func (p *problems) run(ctx context.Context) {
 			continue
 		}
 		due = nil
-		took := look.at(current.Snapshot)
+		var took time.Duration
+		if err := recovery.Call(ctx, "task", func() error { took = look.at(current.Snapshot); return nil }, "task", "analysis"); err != nil {
+			look = newLook(p) // what it remembered may be half of it; the list of the last look stays
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -35,7 +35,7 @@ type Registry struct {
 // its Namespaces say which of its own objects those are; where there are only files, theirs.
 // Rules about tokens wait there for the keys that they ask for, and plugins for the Secrets that they name.
 func (s *server) filters() []registry.Converter {
-	var o namespaces.Options
+	o := namespaces.Options{Recovery: s.recovery}
 	if s.options.fromCluster() {
 		o.Sources = []string{s.options.clusterName()}
 	}
@@ -54,13 +54,13 @@ func (s *server) converters() []registry.Converter {
 		// Nobody makes EndpointSlices of the pods in a folder, so that is done here. An API server has controllers for it.
 		EndpointsFromPods: !s.options.fromCluster(),
 		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, IgnoreWorkloadEntries: o.IgnoreWorkloadEntries,
-		ClusterSet: o.ClusterSet, Labels: o.Labels, IgnoreGateways: o.IgnoreGateways,
+		ClusterSet: o.ClusterSet, Labels: o.Labels, IgnoreGateways: o.IgnoreGateways, Recovery: s.recovery,
 	})
 	s.health.await(services.PendingEndpoints)
 	s.clusterSets.note(id, services)
 	return []registry.Converter{
 		s.ingresses,
-		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods, Labels: o.Labels}),
+		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods, Labels: o.Labels, Recovery: s.recovery}),
 		services,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry/ingress"
 	"github.com/meshpilot/meshpilot/internal/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -35,7 +36,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("create the control plane: %w", err)
 	}
-	if err := s.run(kubeclient.Quietly(ctx, s.logs.Scope("kube"))); err != nil {
+	if err := s.run(recovery.NewContext(kubeclient.Quietly(ctx, s.logs.Scope("kube")), s.recovery)); err != nil {
 		return fmt.Errorf("run the control plane: %w", err)
 	}
 	s.log.Info("stopped")
@@ -48,6 +49,7 @@ type server struct {
 	logs     *obs.Logs
 	log      *slog.Logger
 	metrics  metrics
+	recovery *recovery.Recorder
 	ready    *readiness
 	client   *kubeclient.Client // nil without an API server
 	settings *settings.Source
@@ -88,16 +90,20 @@ func newServer(o Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	m := newMetrics()
+	panics := newRecovery(logs, m.m)
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
-		metrics:  newMetrics(),
-		ready:    newReadiness(),
-		builder:  snapshot.NewBuilder(snapshot.Options{Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features}),
+		metrics: m, recovery: panics,
+		ready: newReadiness(),
+		builder: snapshot.NewBuilder(snapshot.Options{
+			Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features, Recovery: panics,
+		}),
 		table:    translate.NewTable(translate.Options{}),
 		problems: newProblems(logs.Scope("analysis")), clusterSets: newClusterSets(),
 		roots: newRoots(), settingsNews: newSettingsNews(),
 	}
-	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Moved: func() {
+	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, Moved: func() {
 		if s.status != nil {
 			s.status.book.Look()
 		}
@@ -131,7 +137,7 @@ func (s *server) makeReaders() (err error) {
 func (s *server) makeServers() (err error) {
 	o := s.options.Push
 	s.pusher = push.New(push.Options{
-		Generators: generators(s.table), Logger: s.logs.Scope("ads"), Metrics: s.metrics,
+		Generators: generators(s.table), Logger: s.logs.Scope("ads"), Metrics: s.metrics, Recovery: s.recovery,
 		Secrets:  s.secretsAsked(),
 		Debounce: push.Debounce{After: o.DebounceAfter, Max: o.DebounceMax, EndpointsAtOnce: o.EndpointsAtOnce},
 		Names:    s.options.Names,
@@ -235,14 +241,14 @@ func (s *server) run(ctx context.Context) error {
 
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
-	parts.Go(func() error { s.problems.run(ctx); return nil })
+	parts.Go(func() error { restarting("analysis", s.problems.run)(ctx); return nil })
 	parts.Go(func() error {
 		if err := s.awaitSources(ctx); err != nil {
 			return err
 		}
 		return ingest.Run(ctx, ingest.Options{
 			Feeds: append(s.sources, s.feeds...), Filters: s.filters(), Converters: s.converters(), Builder: s.builder, Publish: s.publish,
-			Observe: s.observe, Waiting: s.waitingFor, Log: s.logs.Scope("model"),
+			Observe: s.observe, Waiting: s.waitingFor, Log: s.logs.Scope("model"), Recovery: s.recovery,
 		})
 	})
 	parts.Go(func() error { return s.authority.run(ctx, s) })
@@ -273,37 +279,37 @@ func (s *server) run(ctx context.Context) error {
 
 // observe tells of a batch before it is applied.
 func (s *server) observe(batch mesh.Batch) {
-	s.inputs.observe(batch)
-	s.workloads.Observe(batch)
+	s.notify("count inputs", func() { s.inputs.observe(batch) })
+	s.notify("workloads", func() { s.workloads.Observe(batch) })
 	if s.clusters != nil {
-		s.clusters.Observe(batch)
+		s.notify("remote clusters", func() { s.clusters.Observe(batch) })
 	}
 	if s.status != nil {
-		s.status.book.Observe(batch)
+		s.notify("status", func() { s.status.book.Observe(batch) })
 	}
 }
 
 // publish hands a snapshot to everybody who wants the newest.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	if s.status != nil {
-		s.status.published(next, delta)
+		s.notify("status", func() { s.status.published(next, delta) })
 	}
 	s.current.Store(next)
-	s.lookAtExports(delta)
-	s.settingsNews.published(next.Settings)
-	s.issuers.published(next, delta)
-	s.bundles.published(next, delta)
+	s.notify("exports", func() { s.lookAtExports(delta) })
+	s.notify("settings", func() { s.settingsNews.published(next.Settings) })
+	s.notify("token issuers", func() { s.issuers.published(next, delta) })
+	s.notify("trust bundles", func() { s.bundles.published(next, delta) })
 	if s.credentials != nil {
-		s.credentials.published()
-		s.pullSecrets.hold.Close() // the first is that of the start
+		s.notify("credentials", s.credentials.published)
+		s.notify("pull secrets", s.pullSecrets.hold.Close) // the first is that of the start
 	}
 	if s.names != nil {
-		s.names.Want(next.NamesToResolve())
+		s.notify("gateway names", func() { s.names.Want(next.NamesToResolve()) })
 	}
-	s.inputs.published(next, delta)
-	s.pusher.Publish(next, delta)
-	s.feed.Publish(next)
-	s.problems.take(next, delta)
+	s.notify("count services", func() { s.inputs.published(next, delta) })
+	s.notify("pusher", func() { s.pusher.Publish(next, delta) })
+	s.notify("config feed", func() { s.feed.Publish(next) })
+	s.notify("analysis", func() { s.problems.take(next, delta) })
 }
 
 // httpPorts opens the ports for people, probes and scrapers.

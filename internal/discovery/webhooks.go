@@ -92,7 +92,7 @@ func (s *server) newWebhooks() *webhooks {
 		Injector: w.injector, Validator: &webhook.Validator{Warn: s.problems.unhonoured, Log: s.logs.Scope("validation")},
 		GetCertificate: serving.GetCertificate, MinVersion: s.options.tlsVersion(), CipherSuites: s.options.cipherSuites(),
 		Narrow:  func(c *tls.Config) { comply(o.Compliance, c) },
-		Metrics: s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"),
+		Metrics: s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"), Recovery: s.recovery,
 	})
 	if o.InjectionConfigs || o.ValidationConfigs {
 		revision := s.options.Revision

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery/serve"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
@@ -49,7 +50,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 		MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond, Writers: o.Push.Throttle,
 		Evening:    xds.Evening{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), Share: o.Push.RebalancePerHour},
 		Identifier: o.PodName, ClusterAliases: aliases(o.ClusterAliases),
-		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Workloads: s.workloads, RegisterPlaintext: o.Workloads.Plaintext, Debug: questions{s}, Keys: s.keys,
+		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Workloads: s.workloads, RegisterPlaintext: o.Workloads.Plaintext, Recovery: s.recovery, Debug: questions{s}, Keys: s.keys,
 		Authenticate: s.authority.identities, Admit: s.authority.admit,
 	})
 	serving, ctx := errgroup.WithContext(ctx)
@@ -98,10 +99,10 @@ func (s *server) xdsPorts() (ports []port, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
-		ports = append(ports, port{flag, how, config != nil, l, grpc.NewServer(xds.ServerOptions(xds.Transport{
+		ports = append(ports, port{flag, how, config != nil, l, grpc.NewServer(append(serve.Interceptors(s.recovery), xds.ServerOptions(xds.Transport{
 			KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, TLS: config,
 			Limits: o.Limits, Anonymous: o.Authority.XDSAnyone,
-		})...)})
+		})...)...)})
 		return nil
 	}
 	defer func() {

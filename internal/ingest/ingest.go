@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	// Waiting, if set, is told which feeds are not in sync yet, each time that changes; nil when all are.
 	Waiting func(feeds []string)
 	Log     *slog.Logger
+	// Recovery confines panics to the event that causes them (recover.go). If nil, they pass.
+	Recovery *recovery.Recorder
 }
 
 // batchQueue is how many batches a feed may be ahead of the Builder; beyond that it waits.
@@ -62,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 		})
 	}
 	group.Go(func() error {
-		p := &pipeline{Options: o, waiting: map[string]bool{}, precedence: newPrecedence(o.Feeds)}
+		p := newPipeline(o)
 		for _, f := range o.Feeds {
 			p.waiting[f.Name()] = true
 		}
@@ -79,6 +82,16 @@ type pipeline struct {
 	waiting    map[string]bool // feeds not in sync yet
 	reported   map[config.Problem]bool
 	precedence *precedence
+	// guards are those of the filters and converters, and of the order of precedence.
+	guards     map[registry.Converter]*registry.Guard
+	resolution registry.Guard
+}
+
+func newPipeline(o Options) *pipeline {
+	return &pipeline{
+		Options: o, waiting: map[string]bool{}, precedence: newPrecedence(o.Feeds),
+		guards: map[registry.Converter]*registry.Guard{}, resolution: registry.Guard{Recovery: o.Recovery, Source: "precedence"},
+	}
 }
 
 func (p *pipeline) run(ctx context.Context, in <-chan mesh.Batch) error {
@@ -110,7 +123,7 @@ func merge(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 
 func (p *pipeline) apply(batch mesh.Batch) {
 	if p.Observe != nil {
-		p.Observe(batch)
+		p.call("observe", func() { p.Observe(batch) })
 	}
 	wasWaiting := len(p.waiting)
 	for _, e := range batch {
@@ -119,16 +132,16 @@ func (p *pipeline) apply(batch mesh.Batch) {
 		}
 	}
 	before := p.Builder.Current()
-	s, delta := p.Builder.Apply(p.convert(p.precedence.resolve(batch))...)
-	p.logProblems(s)
+	s, delta := p.Builder.Apply(p.convert(p.resolve(batch))...)
+	p.call("log problems", func() { p.logProblems(s) })
 	switch {
 	case len(p.waiting) > 0:
 		// The mesh is known only in part: what proxies have is better than that.
 	case wasWaiting > 0:
 		p.Log.Info("all sources are in sync", "services", len(s.Services()), "problems", len(s.Problems()))
-		p.Publish(s, snapshot.Delta{All: true})
+		p.call("publish", func() { p.Publish(s, snapshot.Delta{All: true}) })
 	case s != before:
-		p.Publish(s, delta)
+		p.call("publish", func() { p.Publish(s, delta) })
 	}
 	if len(p.waiting) != wasWaiting {
 		p.tellWaiting()
@@ -139,7 +152,7 @@ func (p *pipeline) apply(batch mesh.Batch) {
 // objects too, for people to look at.
 func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 	for _, f := range p.Filters {
-		batch = f.Convert(batch)
+		batch = p.through(f, batch)
 	}
 	var objects mesh.Batch
 	for _, e := range batch {
@@ -152,7 +165,7 @@ func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 		}
 	}
 	for _, c := range p.Converters {
-		batch = c.Convert(batch)
+		batch = p.through(c, batch)
 	}
 	return append(objects, batch...)
 }
@@ -167,7 +180,7 @@ func (p *pipeline) tellWaiting() {
 			names = append(names, f.Name())
 		}
 	}
-	p.Waiting(names)
+	p.call("waiting", func() { p.Waiting(names) })
 }
 
 // logProblems logs each Problem when it comes and when it goes.

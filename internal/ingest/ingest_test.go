@@ -105,7 +105,7 @@ func (w without) Convert(batch mesh.Batch) mesh.Batch {
 
 // TestFiltersComeFirst: what a filter takes out is nowhere, also not among the objects that are kept for people.
 func TestFiltersComeFirst(t *testing.T) {
-	p := &pipeline{Options: Options{Filters: []registry.Converter{without("hidden")}, Converters: []registry.Converter{without("seen")}}}
+	p := newPipeline(Options{Filters: []registry.Converter{without("hidden")}, Converters: []registry.Converter{without("seen")}})
 	object := func(namespace string) mesh.Event {
 		return mesh.Event{Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.Ingress, Namespace: namespace, Name: "x"}}}}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
 // precedence decides which object counts where several feeds have one of the same key: that of the feed that comes first in
@@ -30,15 +31,18 @@ func newPrecedence(feeds []Feed) *precedence {
 	return p
 }
 
-// resolve gives the batch in which every object is the one that counts.
-func (p *precedence) resolve(batch mesh.Batch) mesh.Batch {
+// resolve returns the batch in which every object is the one that counts. The guard confines a panic to its event.
+func (p *precedence) resolve(batch mesh.Batch, guard *registry.Guard) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
 		if e.Config == nil || many(e.Config.Kind) {
 			out = append(out, e)
 			continue
 		}
-		out = p.object(out, e)
+		var resolved mesh.Batch
+		if out, _ = guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { resolved = p.object(nil, e) }); len(resolved) > 0 {
+			out = append(out, resolved...)
+		}
 	}
 	return out
 }

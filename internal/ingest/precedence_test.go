@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
@@ -42,7 +43,7 @@ func TestPrecedence(t *testing.T) {
 		{"one goes that is not there", remove(third), "in second", nil},
 		{"the last goes", remove(second), "", nil},
 	} {
-		s, _ := b.Apply(p.resolve(mesh.Batch{step.event})...)
+		s, _ := b.Apply(p.resolve(mesh.Batch{step.event}, new(registry.Guard))...)
 		counts := ""
 		if c := s.Config(key); c != nil {
 			counts = c.Origin

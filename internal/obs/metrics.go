@@ -27,6 +27,8 @@ type Metrics struct {
 	Late           *prometheus.CounterVec
 	InternalErrors prometheus.Counter
 	WriteTimeouts  prometheus.Counter
+	// Panics counts recovered panics by component. InternalErrors counts them too.
+	Panics *prometheus.CounterVec
 
 	// Convergence is the time from a change to the acknowledgement by a proxy, QueueTime that from a change to the moment
 	// a proxy's turn came, PushTime that of making one class's resources by type, SendTime that of writing one response,
@@ -137,7 +139,8 @@ func (m *Metrics) pushes(t *metricTable) {
 	m.Quarantined = t.gauge("meshpilot_quarantined_resources", "Resources withheld from proxies, and EnvoyFilters left out of them, because proxies refused them and none accepted them.")
 	m.Late = t.counters("meshpilot_xds_late", "Responses sent although the proxy had not shown in time that it has the clusters they lead to, by type.", "type")
 	m.ExpiredNonces = t.counters("pilot_xds_expired_nonce", "Requests with the nonce of an older response, by type.", "type")
-	m.InternalErrors = t.counter("pilot_total_xds_internal_errors", "Panics while resources were made, and resources that broke a rule of ours.")
+	m.InternalErrors = t.counter("pilot_total_xds_internal_errors", "Recovered panics, and resources that broke a rule of ours.")
+	m.Panics = t.counters("meshpilot_panics_total", "Recovered panics, by component: ingest, converter, snapshot, source, xds, generator, grpc, http, webhook, task.", "component")
 	m.WriteTimeouts = t.counter("pilot_xds_write_timeout", "Streams ended because a response could not be written in time.")
 	t.gaugeFunc("pilot_xds_recv_max", "Size of the largest request so far, in bytes.", func() float64 { return float64(m.received.Load()) })
 }

@@ -29,5 +29,6 @@ type Converter interface {
 	// Convert takes the events about objects that it knows out of the batch and puts what follows from them in their
 	// place: upserts and deletes of services, shards and workloads, and Problems of the object. Other events pass through
 	// in order. The same objects in any order of arrival end in the same services, shards and workloads.
+	// A panic over one object costs that object only: see Guard.
 	Convert(batch mesh.Batch) mesh.Batch
 }

@@ -90,7 +90,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, maxValues int, 
 	if in.Request == nil {
 		return nil, badRequest{http.StatusBadRequest, "could not decode body: it is no AdmissionReview with a request"}
 	}
-	response, err := safely(r.Context(), r.URL.Path, in.Request, a)
+	response, err := s.safely(r.Context(), r.URL.Path, in.Request, a)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,12 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, maxValues int, 
 }
 
 // safely turns a panic into an error: it is a defect, and must end one request only.
-func safely(ctx context.Context, path string, r *admissionv1.AdmissionRequest, a answer) (out *admissionv1.AdmissionResponse, err error) {
+func (s *Server) safely(ctx context.Context, path string, r *admissionv1.AdmissionRequest, a answer) (out *admissionv1.AdmissionResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			if s.options.Recovery != nil {
+				_ = s.options.Recovery.Record(p, "webhook", "path", path, "object", r.Kind.Kind+"/"+r.Namespace+"/"+r.Name)
+			}
 			err = fmt.Errorf("panic over %s %s/%s: %v\n%s", r.Kind.Kind, r.Namespace, r.Name, p, debug.Stack())
 		}
 	}()

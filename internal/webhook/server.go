@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/httpserver"
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 )
 
 // Bounds of what all clients together may take.
@@ -25,6 +26,8 @@ const (
 
 // Options are what a server needs.
 type Options struct {
+	// Recovery counts panics over reviews. If nil, they are answered all the same.
+	Recovery *recovery.Recorder
 	// Injector and Validator answer; nil: the paths are not served.
 	Injector  *Injector
 	Validator *Validator

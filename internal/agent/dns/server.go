@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/source/file/watch"
 )
 
@@ -46,6 +47,8 @@ type Options struct {
 	// Now is the time, for answers that are kept; nil is the system's.
 	Now func() time.Time
 	Log *slog.Logger
+	// Recovery confines a panic to the query that causes it, which is answered with SERVFAIL. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Server answers queries. It is for use by many goroutines.
@@ -223,8 +226,15 @@ func (s *Server) configure(text []byte) {
 
 func (s *Server) handler(ctx context.Context, overTCP bool) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, query *dns.Msg) {
-		reply := s.reply(ctx, query, overTCP)
-		fit(reply, query, overTCP)
+		var reply *dns.Msg
+		err := s.o.Recovery.Call("dns", func() error {
+			reply = s.reply(ctx, query, overTCP)
+			fit(reply, query, overTCP)
+			return nil
+		}, "questions", len(query.Question))
+		if err != nil {
+			reply = failure(query)
+		}
 		_ = w.WriteMsg(reply) // the client asks again, or not
 	}
 }
@@ -275,7 +285,7 @@ func (s *Server) forward(ctx context.Context, query *dns.Msg, overTCP bool) *dns
 	}
 	s.metrics.upstream.Inc()
 	begin := time.Now()
-	u := upstream{servers: s.resolver.Load().servers, timeout: s.o.Timeout, parallel: s.o.Parallel, dialer: s.o.Dialer}
+	u := upstream{servers: s.resolver.Load().servers, timeout: s.o.Timeout, parallel: s.o.Parallel, dialer: s.o.Dialer, recovery: s.o.Recovery}
 	reply, err := u.ask(ctx, query, overTCP)
 	if err != nil {
 		s.metrics.failures.Inc()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/meshpilot/meshpilot/internal/recovery"
 )
 
 // hedge is how long a server may take before the next one is asked as well.
@@ -22,6 +24,7 @@ type upstream struct {
 	// parallel asks all servers at once.
 	parallel bool
 	dialer   *net.Dialer
+	recovery *recovery.Recorder
 }
 
 var errNoServers = errors.New("resolv.conf has no name server")
@@ -45,7 +48,8 @@ func (u upstream) ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.M
 		server := u.servers[order[asked]]
 		asked++
 		go func() {
-			reply, err := u.askOne(ctx, query, server, overTCP)
+			var reply *dns.Msg
+			err := u.recovery.Call("dns", func() (err error) { reply, err = u.askOne(ctx, query, server, overTCP); return err }, "server", server)
 			results <- result{reply, err}
 		}()
 	}

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
+	"github.com/meshpilot/meshpilot/internal/recovery"
+	"github.com/meshpilot/meshpilot/internal/recovery/serve"
 )
 
 const (
@@ -45,6 +47,8 @@ type Options struct {
 	Convert func(ctx context.Context, r *discoveryv3.Resource) error
 	Metrics *Metrics
 	Log     *slog.Logger
+	// Recovery confines a panic to the stream that causes it. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Relay carries streams. It is for use by many goroutines.
@@ -75,12 +79,12 @@ func New(o Options) *Relay {
 
 // Serve serves on the listener, which it closes, until the context ends.
 func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
-	server := grpc.NewServer(
+	server := grpc.NewServer(append(serve.Interceptors(r.o.Recovery),
 		grpc.ForceServerCodecV2(frames{}),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
-	)
+	)...)
 	server.RegisterService(r.description(), nil)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()

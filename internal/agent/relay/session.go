@@ -56,14 +56,20 @@ var (
 // run carries messages until one side ends.
 func (s *session) run(ctx context.Context) error {
 	// All of them end with their streams, and these when serve has returned: Envoy may be about not to read.
-	go s.readRequests()
-	go func() { s.end(s.sendRequests(ctx)) }()
-	go func() { s.end(s.readResponses(ctx)) }()
-	go s.convert(ctx)
+	go s.protect("read requests", s.readRequests)
+	go s.protect("send requests", func() error { return s.sendRequests(ctx) })
+	go s.protect("read responses", func() error { return s.readResponses(ctx) })
+	go s.protect("convert extensions", func() error { return s.convert(ctx) })
 	<-ctx.Done()
 	cause := context.Cause(ctx)
 	s.relay.ended(cause)
 	return outcome(cause)
+}
+
+// protect runs a part of the session, and ends the session with its error. A part that panics ends it with an error too: Envoy
+// opens another stream.
+func (s *session) protect(doing string, part func() error) {
+	s.end(s.relay.o.Recovery.Call("relay", part, "stream", s.number, "doing", doing))
 }
 
 // outcome is what Envoy is told.
@@ -93,16 +99,14 @@ func (r *Relay) ended(cause error) {
 }
 
 // readRequests takes what Envoy asks for.
-func (s *session) readRequests() {
+func (s *session) readRequests() error {
 	for {
 		var f frame
 		if err := s.down.RecvMsg(&f); err != nil {
-			s.end(gone(errEnvoyGone, err))
-			return
+			return gone(errEnvoyGone, err)
 		}
 		if err := s.requested(f); err != nil {
-			s.end(err)
-			return
+			return err
 		}
 	}
 }
@@ -243,15 +247,14 @@ func internal(err error) *rpcstatus.Status {
 }
 
 // convert passes extensions on once their code is here, one response after the other, while other types go on.
-func (s *session) convert(ctx context.Context) {
+func (s *session) convert(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case f := <-s.converting:
 			if err := s.converted(ctx, f); err != nil {
-				s.end(err)
-				return
+				return err
 			}
 		}
 	}

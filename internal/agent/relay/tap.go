@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/httpserver"
+	"github.com/meshpilot/meshpilot/internal/recovery/serve"
 )
 
 const (
@@ -30,20 +31,20 @@ const (
 // ServeQuestions passes questions of people beside the proxy on to the control plane, over HTTP (GET /debug/syncz) and over
 // ADS, as Istio's command line asks them (istio.io/debug), until the context ends. It closes the listener.
 func (r *Relay) ServeQuestions(ctx context.Context, l net.Listener) error {
-	rpc := grpc.NewServer()
+	rpc := grpc.NewServer(serve.Interceptors(r.o.Recovery)...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, &questions{relay: r})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pagePath, r.servePage)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // by prior knowledge only: there is no upgrade
-	handler := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	handler := serve.Handler(r.o.Recovery, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.ProtoMajor == 2 && strings.HasPrefix(q.Header.Get("Content-Type"), "application/grpc") {
 			rpc.ServeHTTP(w, q)
 			return
 		}
 		mux.ServeHTTP(w, q)
-	})
+	}))
 	// A stream of questions lasts as long as the client likes, so bodies have no limit of time.
 	err := httpserver.Serve(ctx, l, httpserver.Options{
 		Handler: handler, Protocols: protocols, HeaderTimeout: headerTimeout, BodyTimeout: httpserver.NoTimeout,

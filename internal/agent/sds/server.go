@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
+	"github.com/meshpilot/meshpilot/internal/recovery"
+	recoveryserve "github.com/meshpilot/meshpilot/internal/recovery/serve"
 )
 
 // maxNames bounds the names of one stream. Envoy has a stream for each (SotW), or one for all.
@@ -31,6 +33,8 @@ type Options struct {
 	// Pushed and Failed are told of secrets that were sent, and of those that Envoy refused; nil: nobody is told.
 	Pushed, Failed func(name string)
 	Log            *slog.Logger
+	// Recovery confines a panic to the stream that causes it. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Server serves secrets.
@@ -46,7 +50,7 @@ func New(o Options) *Server { return &Server{o: o} }
 
 // Serve serves on the listener, which it closes, until the context ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := grpc.NewServer(grpc.MaxConcurrentStreams(maxNames))
+	server := grpc.NewServer(append(recoveryserve.Interceptors(s.o.Recovery), grpc.MaxConcurrentStreams(maxNames))...)
 	secretv3.RegisterSecretDiscoveryServiceServer(server, s)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
@@ -79,7 +83,7 @@ type form[Q, R any] struct {
 // serve answers a stream until its client is gone: with the secrets that it asks for, and with each of them that changes.
 func serve[Q, R any](s *Server, st stream[Q, R], f form[Q, R]) error {
 	ctx := st.Context()
-	requests, failed := received(ctx, st.Recv)
+	requests, failed := received(ctx, st.Recv, s.o.Recovery)
 	have := subscription{}
 	nonce, number := "", 0
 	for {
@@ -110,11 +114,12 @@ func serve[Q, R any](s *Server, st stream[Q, R], f form[Q, R]) error {
 }
 
 // received turns a stream's Recv into a channel, for as long as the context lasts. The error is the last thing that comes.
-func received[R any](ctx context.Context, recv func() (R, error)) (<-chan R, <-chan error) {
+func received[R any](ctx context.Context, recv func() (R, error), recorder *recovery.Recorder) (<-chan R, <-chan error) {
 	requests, failed := make(chan R), make(chan error, 1)
 	go func() {
 		for {
-			r, err := recv()
+			var r R
+			err := recorder.Call("sds", func() (err error) { r, err = recv(); return err }, "doing", "receive")
 			if err != nil {
 				failed <- err
 				return

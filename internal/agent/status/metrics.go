@@ -23,6 +23,7 @@ type Metrics struct {
 
 	asked, askedInVain, askedMillis *prometheus.CounterVec
 	fileSecretFailures              prometheus.Counter
+	panics                          *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics with a registry of their own.
@@ -43,8 +44,9 @@ func NewMetrics() *Metrics {
 			Name: "num_file_secret_failures_total", Help: "Files of certificates that could not be used.",
 		}),
 	}
+	m.panics = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "panics_total", Help: "Recovered panics, by component."}, []string{"component"})
 	m.own = prometheus.WrapRegistererWithPrefix(prefix, m.registry)
-	m.own.MustRegister(m.scrapes, m.failures, m.startup, m.asked, m.askedInVain, m.askedMillis, m.fileSecretFailures,
+	m.own.MustRegister(m.scrapes, m.failures, m.startup, m.asked, m.askedInVain, m.askedMillis, m.fileSecretFailures, m.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -68,6 +70,9 @@ func (m *Metrics) Asked(took time.Duration, err error) {
 		m.askedInVain.WithLabelValues(csr).Inc()
 	}
 }
+
+// Panicked counts a recovered panic.
+func (m *Metrics) Panicked(component string) { m.panics.WithLabelValues(component).Inc() }
 
 // FileSecretFailed records files of a certificate that could not be used.
 func (m *Metrics) FileSecretFailed() { m.fileSecretFailures.Inc() }

@@ -5,11 +5,13 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
@@ -20,6 +22,8 @@ type Options struct {
 	Namespace string
 	// Domain is the DNS suffix of services (--domain); "cluster.local" if empty.
 	Domain string
+	// Recovery confines panics to the object that causes them. If nil, they pass.
+	Recovery *recovery.Recorder
 	// Moved, if set, is told when NodeAddresses gives others.
 	Moved func()
 }
@@ -30,6 +34,7 @@ type name = types.NamespacedName
 // Converter converts the Ingresses of one cluster. It is used by one goroutine.
 type Converter struct {
 	options  Options
+	guard    registry.Guard
 	settings settings
 
 	ingresses map[name]*config.Config    // of *networkingv1.Ingress
@@ -57,6 +62,7 @@ func New(o Options) *Converter {
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
 	return &Converter{
 		options:    o,
+		guard:      registry.Guard{Recovery: o.Recovery, Source: source},
 		settings:   settingsOf(mesh.DefaultMeshConfig()),
 		ingresses:  map[name]*config.Config{},
 		classes:    map[string]*config.Config{},
@@ -79,7 +85,7 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	for _, e := range batch {
 		switch {
 		case e.Config != nil:
-			c.take(e.Op, e.Config)
+			out, _ = c.guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { c.take(e.Op, e.Config) })
 		case e.Settings != nil && e.Settings.Mesh != nil:
 			c.setSettings(settingsOf(e.Settings.Mesh))
 		case e.Op == mesh.Synced:
@@ -122,6 +128,10 @@ func (c *Converter) setSettings(now settings) {
 }
 
 func (c *Converter) setIngress(k name, now *config.Config) {
+	class := ""
+	if now != nil {
+		class = className(now) // all that is read of it
+	}
 	if old := c.ingresses[k]; old != nil {
 		if now != nil && old.Hash != 0 && old.Hash == now.Hash && old.Origin == now.Origin {
 			return
@@ -132,7 +142,7 @@ func (c *Converter) setIngress(k name, now *config.Config) {
 		delete(c.ingresses, k)
 	} else {
 		c.ingresses[k] = now
-		c.byClass.Add(className(now), k)
+		c.byClass.Add(class, k)
 	}
 	c.dirty[k] = struct{}{}
 }
@@ -141,6 +151,7 @@ func (c *Converter) setClass(class string, now *config.Config) {
 	if now == nil {
 		delete(c.classes, class)
 	} else {
+		_ = config.Spec[*networkingv1.IngressClass](now) // one that cannot be read is not taken up
 		c.classes[class] = now
 	}
 	for k := range c.byClass.Of(class) {
@@ -150,11 +161,14 @@ func (c *Converter) setClass(class string, now *config.Config) {
 
 // setService takes up the names of a Service's ports, by which backends may name them.
 func (c *Converter) setService(k name, object *config.Config) {
-	delete(c.ports, k)
+	var ports map[string]uint32
 	if object != nil {
-		if ports := namedPorts(config.Spec[*corev1.Service](object)); len(ports) > 0 {
-			c.ports[k] = ports
-		}
+		ports = namedPorts(config.Spec[*corev1.Service](object))
+	}
+	if len(ports) > 0 {
+		c.ports[k] = ports
+	} else {
+		delete(c.ports, k)
 	}
 	for ingress := range c.byService.Of(k) {
 		c.dirty[ingress] = struct{}{}

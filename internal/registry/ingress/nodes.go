@@ -39,14 +39,18 @@ func (g gatewayNodes) setPod(k name, object *config.Config) {
 
 // setNode takes up a node, nil if it is gone.
 func (g gatewayNodes) setNode(node string, object *config.Config) {
-	delete(g.nodes, node)
-	if object == nil {
-		return
-	}
-	for _, a := range config.Spec[*corev1.Node](object).Status.Addresses {
-		if a.Type == corev1.NodeExternalIP {
-			g.nodes[node] = append(g.nodes[node], a.Address)
+	var external []string
+	if object != nil {
+		for _, a := range config.Spec[*corev1.Node](object).Status.Addresses {
+			if a.Type == corev1.NodeExternalIP {
+				external = append(external, a.Address)
+			}
 		}
+	}
+	if len(external) > 0 {
+		g.nodes[node] = external
+	} else {
+		delete(g.nodes, node)
 	}
 }
 

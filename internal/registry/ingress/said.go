@@ -7,6 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
 // said is what was last told, so that only news is told.
@@ -42,17 +43,26 @@ func keyOf(k name) config.Key {
 
 // flushIngress reads an Ingress again, and marks the hosts that it has or had rules for.
 func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
+	var now *rules
+	var gateway *config.Config
+	var wrong []config.Problem
+	object, converted := c.ingresses[k], false
+	out, converted = c.guard.Try(out, registry.Convert, keyOf(k), originOf(object), func() {
+		if object != nil && c.ours(object) {
+			now = c.readRules(k, object)
+			gateway, wrong = c.gateway(now), now.problems
+		}
+	})
+	if !converted {
+		return out
+	}
 	if old := c.rules[k]; old != nil {
 		c.index(old, c.byHost.Remove, c.byService.Remove)
 		delete(c.rules, k)
 	}
-	var gateway *config.Config
-	var wrong []config.Problem
-	if object := c.ingresses[k]; object != nil && c.ours(object) {
-		now := c.readRules(k, object)
+	if now != nil {
 		c.rules[k] = now
 		c.index(now, c.byHost.Add, c.byService.Add)
-		gateway, wrong = c.gateway(now), now.problems
 	}
 	out = say(out, c.said.gateways, k, gateway)
 	return c.sayProblems(out, keyOf(k).String(), wrong)
@@ -74,9 +84,23 @@ func (c *Converter) flushHost(out mesh.Batch, host string) mesh.Batch {
 		all = append(all, c.rules[k])
 	}
 	slices.SortFunc(all, older)
-	object, wrong := c.virtualService(host, all)
+	var object *config.Config
+	var wrong []config.Problem
+	of := config.Key{Kind: api.Ingress, Name: "host " + host} // of all Ingresses that have rules for it
+	out, converted := c.guard.Try(out, registry.Convert, of, "", func() { object, wrong = c.virtualService(host, all) })
+	if !converted {
+		return out
+	}
 	out = say(out, c.said.virtualServices, host, object)
 	return c.sayProblems(out, "Ingress host "+host, wrong)
+}
+
+// originOf returns where an object was read, "" if it is nil.
+func originOf(object *config.Config) string {
+	if object == nil {
+		return ""
+	}
+	return object.Origin
 }
 
 // say appends what is news about the object that is made of something, of which now (nil: nothing) is what is so. Its name may be

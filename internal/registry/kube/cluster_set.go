@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
 // ClusterSet is how much of the Multi-Cluster Services API is followed. The zero value is nothing: services are the same in all
@@ -73,12 +74,18 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyImports.take() {
 		var now *mesh.Service
 		var wrong problems
-		if object := c.imports[k]; object != nil {
-			wrong = problemsOf(object)
-			now = c.importedService(k, object, &wrong)
+		key, object, converted := config.Key{Kind: api.ServiceImport, Namespace: k.Namespace, Name: k.Name}, c.imports[k], false
+		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
+			if object != nil {
+				wrong = problemsOf(object)
+				now = c.importedService(k, object, &wrong)
+			}
+		})
+		if !converted {
+			continue
 		}
 		out = c.sayService(out, c.said.imports, k, now)
-		out = c.sayProblems(out, config.Key{Kind: api.ServiceImport, Namespace: k.Namespace, Name: k.Name}, wrong.list)
+		out = c.sayProblems(out, key, wrong.list)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/registry/conform"
 	"github.com/meshpilot/meshpilot/internal/registry/kube"
@@ -67,5 +68,14 @@ func TestConformance(t *testing.T) {
 				Renamed: mesh.Event{Config: object(t, edit(t, reviewsService, "name: reviews,", "name: critics,"))},
 			})
 		})
+	}
+}
+
+func TestPoisonedObjects(t *testing.T) {
+	for _, o := range []kube.Options{{Cluster: "c1"}, {EndpointsFromPods: true, ReadyOnly: true}} {
+		conform.RunPoisoned(t, func(r *recovery.Recorder) registry.Converter {
+			o.Recovery = r
+			return kube.New(o)
+		}, objects(t, reviewsService, reviewsSlice, reviewsPod, node1, manualSlice))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/spiffe"
 )
@@ -44,6 +45,8 @@ type Options struct {
 	Remote, IgnoreGateways bool
 	// ClusterSet is how much of the Multi-Cluster Services API is followed.
 	ClusterSet ClusterSet
+	// Recovery confines panics to the object that causes them. If nil, they pass.
+	Recovery *recovery.Recorder
 }
 
 // name is the namespace and name of an object whose kind is clear from the context.
@@ -53,6 +56,7 @@ type name = types.NamespacedName
 type Converter struct {
 	options     Options
 	source      string
+	guard       registry.Guard
 	trustDomain string
 
 	network       mesh.Network // of the whole cluster, from the system namespace
@@ -95,6 +99,7 @@ func New(o Options) *Converter {
 	return &Converter{
 		options:       o,
 		source:        string(mesh.Kubernetes) + "/" + string(o.Cluster),
+		guard:         registry.Guard{Recovery: o.Recovery, Source: string(mesh.Kubernetes) + "/" + string(o.Cluster)},
 		trustDomain:   o.TrustDomain,
 		nodes:         map[string]node{},
 		distributions: map[string]string{},
@@ -123,14 +128,13 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
 		switch {
-		case e.Config != nil && c.take(e.Op, e.Config):
-			continue
-		case e.Config != nil && e.Config.Kind == api.KubernetesGateway:
-			object := e.Config
-			if e.Op == mesh.Delete {
-				object = nil
+		case e.Config != nil:
+			taken := true // also if it panics: an object of ours does not pass
+			out, _ = c.guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { taken = c.take(e.Op, e.Config) })
+			if taken {
+				continue
 			}
-			out = c.setGateway(out, name{Namespace: e.Config.Namespace, Name: e.Config.Name}, e.Config.Key, object)
+			out = c.takeGateway(out, e)
 		case e.Settings != nil:
 			c.setSettings(e.Settings)
 		case e.Op == mesh.Synced:
@@ -171,17 +175,17 @@ func (c *Converter) take(op mesh.Op, object *config.Config) bool {
 }
 
 func (c *Converter) setSettings(s *mesh.Settings) {
-	changed := false
+	changed, networks := false, c.networks
+	if s.Networks != nil {
+		networks = mesh.NewNetworkPlan(s.Networks, c.options.Cluster)
+		changed = !networks.Equal(c.networks)
+	}
 	if s.Mesh != nil {
 		domain := cmp.Or(s.Mesh.GetTrustDomain(), c.options.TrustDomain)
-		changed = domain != c.trustDomain
+		changed = changed || domain != c.trustDomain
 		c.trustDomain = domain
 	}
-	if s.Networks != nil {
-		now := mesh.NewNetworkPlan(s.Networks, c.options.Cluster)
-		changed = changed || !now.Equal(c.networks)
-		c.networks = now
-	}
+	c.networks = networks
 	if !changed {
 		return
 	}
@@ -207,7 +211,7 @@ func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	out = c.flushImports(out)
 	if c.clusterSetOther {
 		c.clusterSetOther = false
-		c.showClusterSet()
+		_ = c.options.Recovery.Call("converter", func() error { c.showClusterSet(); return nil }, "source", c.source) // it stays as it was
 	}
 	out = c.flushPods(out)
 	return c.flushSlices(out)

@@ -9,8 +9,10 @@ import (
 
 	"istio.io/api/label"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
 const (
@@ -23,16 +25,35 @@ const (
 	autoPassthrough = "auto-passthrough"
 )
 
+// takeGateway takes up an event about a Gateway of the Gateway API. Other events change nothing.
+func (c *Converter) takeGateway(out mesh.Batch, e mesh.Event) mesh.Batch {
+	if e.Config.Kind != api.KubernetesGateway {
+		return out
+	}
+	object := e.Config
+	if e.Op == mesh.Delete {
+		object = nil
+	}
+	return c.setGateway(out, name{Namespace: e.Config.Namespace, Name: e.Config.Name}, e.Config, object)
+}
+
 // setGateway takes up a Gateway of the Gateway API, nil if it is gone, as far as it leads into a network. Whatever else it says is for
 // others to read.
-func (c *Converter) setGateway(out mesh.Batch, k name, key config.Key, object *config.Config) mesh.Batch {
+func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Config) mesh.Batch {
 	var now *mesh.GatewayObject
 	var wrong problems
-	if object != nil && !c.options.IgnoreGateways {
+	key := last.Key
+	out, converted := c.guard.Try(out, registry.Convert, key, last.Origin, func() {
+		if object == nil || c.options.IgnoreGateways {
+			return
+		}
 		wrong = problemsOf(object)
 		if list := c.networkGateways(object, &wrong); len(list) > 0 {
 			now = &mesh.GatewayObject{Cluster: c.options.Cluster, From: key, Gateways: list}
 		}
+	})
+	if !converted {
+		return out
 	}
 	switch before := swap(c.said.gateways, k, now); {
 	case now.Equal(before):

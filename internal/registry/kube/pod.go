@@ -15,6 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
 // podFacts is what a Pod says of itself, as far as it counts. The Pod itself is not kept: it is many times as big.
@@ -223,17 +224,28 @@ func namedPorts(p *corev1.Pod) map[string]uint32 {
 
 func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyPods.take() {
-		var said *mesh.Workload
+		var said, now *mesh.Workload
 		var wrong []config.Problem
-		if p := c.pods[k]; p != nil {
-			p.workload = c.workload(k, p)
-			wrong = p.problems
+		key, p, converted := config.Key{Kind: api.Pod, Namespace: k.Namespace, Name: k.Name}, c.pods[k], false
+		out, converted = c.guard.Try(out, registry.Convert, key, "", func() {
+			if p != nil {
+				now = c.workload(k, p)
+			}
+		})
+		if !converted {
+			if p.workload == nil { // the pod is another: its endpoints are those of the last good one, or wait
+				p.workload = c.said.workloads[k]
+			}
+			continue
+		}
+		if p != nil {
+			p.workload, wrong = now, p.problems
 			if len(p.ips) > 0 && !p.terminal {
 				said = p.workload
 			}
 		}
 		out = c.sayWorkload(out, k, said)
-		out = c.sayProblems(out, config.Key{Kind: api.Pod, Namespace: k.Namespace, Name: k.Name}, wrong)
+		out = c.sayProblems(out, key, wrong)
 	}
 	return out
 }

@@ -96,6 +96,14 @@ func (c *Converter) sayProblems(out mesh.Batch, key config.Key, list []config.Pr
 	return append(out, mesh.Event{Source: c.source, Problems: &mesh.Problems{Scope: key.String(), List: list}})
 }
 
+// originOf returns where an object was read, "" if it is nil.
+func originOf(object *config.Config) string {
+	if object == nil {
+		return ""
+	}
+	return object.Origin
+}
+
 // problems collects what is wrong with one object.
 type problems struct {
 	key    config.Key

@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
 // setService takes up a Service, nil if it is gone.
@@ -21,6 +22,7 @@ func (c *Converter) setService(k name, now *config.Config) {
 	if old == nil && now == nil || unchanged(old, now) {
 		return
 	}
+	byNodes, otherRules := now != nil && reachedByNodes(now), c.sliceRules(old) != c.sliceRules(now) // all that is read of it
 	delete(c.onNodes, k)
 	c.clusterSetOther = c.clusterSetOther || c.exports.has(k)
 	if now == nil {
@@ -29,12 +31,12 @@ func (c *Converter) setService(k name, now *config.Config) {
 	} else {
 		c.services[k] = now
 		c.servicesIn.Add(k.Namespace, k)
-		if reachedByNodes(now) {
+		if byNodes {
 			c.onNodes.add(k)
 		}
 	}
 	c.dirtyServices.add(k)
-	if c.sliceRules(old) != c.sliceRules(now) {
+	if otherRules {
 		c.dirtySlices.addAll(c.slicesOf.Of(k))
 	}
 }
@@ -43,15 +45,21 @@ func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyServices.take() {
 		var now *mesh.Service
 		var wrong problems
-		if object := c.services[k]; object != nil {
-			wrong = problemsOf(object)
-			now = c.service(k, object, &wrong)
+		key, object, converted := config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, c.services[k], false
+		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
+			if object != nil {
+				wrong = problemsOf(object)
+				now = c.service(k, object, &wrong)
+			}
+		})
+		if !converted {
+			continue
 		}
 		out = c.sayService(out, c.said.services, k, now)
 		if c.imports[k] != nil {
 			c.dirtyImports.add(k)
 		}
-		out = c.sayProblems(out, config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, wrong.list)
+		out = c.sayProblems(out, key, wrong.list)
 	}
 	return out
 }

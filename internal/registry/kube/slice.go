@@ -22,14 +22,13 @@ func (c *Converter) setSlice(k name, now *config.Config) {
 	if old == nil && now == nil || unchanged(old, now) {
 		return
 	}
-	if old != nil {
-		c.indexSlice(k, old, (*registry.Index[name, name]).Remove, (*registry.Index[string, name]).Remove)
-	}
+	was, is := sliceIndexOf(k, old), sliceIndexOf(k, now) // all that is read of it
+	c.indexSlice(k, was, (*registry.Index[name, name]).Remove, (*registry.Index[string, name]).Remove)
+	c.indexSlice(k, is, (*registry.Index[name, name]).Add, (*registry.Index[string, name]).Add)
 	if now == nil {
 		delete(c.slices, k)
 	} else {
 		c.slices[k] = now
-		c.indexSlice(k, now, (*registry.Index[name, name]).Add, (*registry.Index[string, name]).Add)
 	}
 	c.dirtySlices.add(k)
 	if c.options.EndpointsFromPods {
@@ -41,21 +40,44 @@ func (c *Converter) setSlice(k name, now *config.Config) {
 	}
 }
 
-func (c *Converter) indexSlice(k name, slice *config.Config, byName func(*registry.Index[name, name], name, name), byAddress func(*registry.Index[string, name], string, name)) {
+// sliceIndex is what an EndpointSlice is indexed by.
+type sliceIndex struct {
+	services, pods []name
+	addresses      []string
+}
+
+// sliceIndexOf reads it, nothing of a slice that is nil.
+func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
+	if slice == nil {
+		return x
+	}
 	if service, ok := serviceOf(slice); ok {
-		byName(&c.slicesOf, service, k)
+		x.services = []name{service}
 	}
 	endpoints := config.Spec[*discoveryv1.EndpointSlice](slice).Endpoints
 	for i := range endpoints {
 		if pod, ok := podOf(k.Namespace, &endpoints[i]); ok {
-			byName(&c.slicesOfPod, pod, k)
+			x.pods = append(x.pods, pod)
 			continue
 		}
 		for _, a := range endpoints[i].Addresses {
 			if ip, ok := canonicalIP(a); ok {
-				byAddress(&c.slicesOfAddr, ip, k)
+				x.addresses = append(x.addresses, ip)
 			}
 		}
+	}
+	return x
+}
+
+func (c *Converter) indexSlice(k name, x sliceIndex, byName func(*registry.Index[name, name], name, name), byAddress func(*registry.Index[string, name], string, name)) {
+	for _, service := range x.services {
+		byName(&c.slicesOf, service, k)
+	}
+	for _, pod := range x.pods {
+		byName(&c.slicesOfPod, pod, k)
+	}
+	for _, ip := range x.addresses {
+		byAddress(&c.slicesOfAddr, ip, k)
 	}
 }
 
@@ -84,23 +106,38 @@ func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 		var shard, clusterSet *mesh.Shard
 		var wrong problems
 		held := 0
-		if object := c.slices[k]; object != nil {
-			wrong = problemsOf(object)
-			if service, ok := serviceOf(object); ok {
-				r := sliceReader{c: c, object: object, service: service, problems: &wrong}
-				shard, clusterSet = r.shards()
-				held = r.held
-			} else if object.Labels[clusterSetService] == "" {
-				wrong.add(config.Warning, "metadata.labels["+discoveryv1.LabelServiceName+"]",
-					"is missing: the slice belongs to no service and is ignored")
-			}
+		key, object, converted := config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, c.slices[k], false
+		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
+			shard, clusterSet, held = c.shardsOf(object, &wrong)
+		})
+		if !converted {
+			continue
 		}
 		c.pending.set(k, held)
 		out = c.sayShard(out, c.said.shards, k, shard)
 		out = c.sayShard(out, c.said.clusterSet, k, clusterSet)
-		out = c.sayProblems(out, config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, wrong.list)
+		out = c.sayProblems(out, key, wrong.list)
 	}
 	return out
+}
+
+// shardsOf converts an EndpointSlice, which may be nil. held is how many of its addresses wait for their pods.
+func (c *Converter) shardsOf(object *config.Config, wrong *problems) (shard, clusterSet *mesh.Shard, held int) {
+	if object == nil {
+		return nil, nil, 0
+	}
+	*wrong = problemsOf(object)
+	service, ok := serviceOf(object)
+	if !ok {
+		if object.Labels[clusterSetService] == "" {
+			wrong.add(config.Warning, "metadata.labels["+discoveryv1.LabelServiceName+"]",
+				"is missing: the slice belongs to no service and is ignored")
+		}
+		return nil, nil, 0
+	}
+	r := sliceReader{c: c, object: object, service: service, problems: wrong}
+	shard, clusterSet = r.shards()
+	return shard, clusterSet, r.held
 }
 
 // sliceReader makes the shard of one EndpointSlice.
@@ -209,12 +246,15 @@ func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1
 	k, refers := podOf(r.object.Namespace, e)
 	var p *pod
 	if refers {
-		if p = r.c.pods[k]; p == nil || !p.is(e.TargetRef.UID) {
+		if p = r.c.pods[k]; p == nil || p.workload == nil || !p.is(e.TargetRef.UID) {
 			r.held++
 			return
 		}
 	} else {
-		p = r.c.podAt(r.object.Namespace, address)
+		if p = r.c.podAt(r.object.Namespace, address); p != nil && p.workload == nil { // the pod could not be converted
+			r.held++
+			return
+		}
 	}
 	var base mesh.Endpoint
 	switch {

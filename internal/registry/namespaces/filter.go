@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry"
 )
 
@@ -20,11 +21,14 @@ type Options struct {
 	// Namespaces they are. Objects of other sources (files, config over xDS) pass through, as in Istio. None: all are filtered, as
 	// soon as there is any Namespace: files often have none, and then nothing in them is meant to be left out.
 	Sources []string
+	// Recovery confines panics to the object that causes them. If nil, they pass.
+	Recovery *recovery.Recorder
 }
 
 // Filter holds objects back. It goes before every other converter, and is used by one goroutine.
 type Filter struct {
 	options    Options
+	guard      registry.Guard
 	selectors  []labels.Selector // nil: every namespace is chosen
 	namespaces map[string]*namespace
 	present    int // of them have a Namespace
@@ -42,7 +46,7 @@ var _ registry.Converter = (*Filter)(nil)
 
 // New makes a Filter that lets everything through until Settings have selectors.
 func New(o Options) *Filter {
-	return &Filter{options: o, namespaces: map[string]*namespace{}}
+	return &Filter{options: o, guard: registry.Guard{Recovery: o.Recovery, Source: "namespaces"}, namespaces: map[string]*namespace{}}
 }
 
 // Convert takes the objects out of the batch that are not to be seen, and puts those in that come to be seen, or cease to.
@@ -61,7 +65,14 @@ func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 		case e.Config.Namespace == "":
 			out = append(out, e)
 		default:
-			out = f.setObject(out, e)
+			var packed object
+			read := true
+			if e.Op != mesh.Delete {
+				out, read = f.guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { packed = pack(e) })
+			}
+			if read {
+				out = f.setObject(out, e, packed)
+			}
 		}
 	}
 	return out
@@ -72,12 +83,12 @@ func (f *Filter) filters(source string) bool {
 }
 
 // setObject takes up an object, and lets it through if its namespace is chosen.
-func (f *Filter) setObject(out mesh.Batch, e mesh.Event) mesh.Batch {
+func (f *Filter) setObject(out mesh.Batch, e mesh.Event, packed object) mesh.Batch {
 	n := f.namespace(e.Config.Namespace)
 	if e.Op == mesh.Delete {
 		delete(n.objects, e.Config.Key)
 	} else {
-		n.objects[e.Config.Key] = pack(e)
+		n.objects[e.Config.Key] = packed
 	}
 	f.forget(e.Config.Namespace, n)
 	if n.chosen {

@@ -6,6 +6,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/registry/conform"
 	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
@@ -58,4 +59,14 @@ func TestConformance(t *testing.T) {
 		Old:     one(staticEntry),
 		Renamed: one(staticEntry, "name: db", "name: database"),
 	})
+}
+
+func TestPoisonedObjects(t *testing.T) {
+	var batch mesh.Batch
+	for _, text := range []string{staticEntry, dnsEntry, selectingEntry, workloadEntry, passthroughEntry} {
+		batch = append(batch, mesh.Event{Source: "test", Config: object(t, text)})
+	}
+	conform.RunPoisoned(t, func(r *recovery.Recorder) registry.Converter {
+		return serviceentry.New(serviceentry.Options{Recovery: r})
+	}, batch)
 }

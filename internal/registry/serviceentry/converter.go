@@ -15,6 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/registry"
 	"github.com/meshpilot/meshpilot/internal/spiffe"
 )
@@ -33,12 +34,15 @@ type Options struct {
 	Labels mesh.Labels
 	// IgnorePods has ServiceEntries not select pods (PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
 	IgnorePods bool
+	// Recovery confines panics to the object that causes them. If nil, they pass.
+	Recovery *recovery.Recorder
 }
 
 // Converter converts ServiceEntries and WorkloadEntries. It is used by one goroutine.
 type Converter struct {
 	options     Options
 	source      string
+	guard       registry.Guard
 	trustDomain string
 
 	mesh          *meshconfig.MeshConfig
@@ -67,6 +71,7 @@ func New(o Options) *Converter {
 	return &Converter{
 		options:       o,
 		source:        string(mesh.External) + "/" + string(o.Cluster),
+		guard:         registry.Guard{Recovery: o.Recovery, Source: string(mesh.External) + "/" + string(o.Cluster)},
 		trustDomain:   o.TrustDomain,
 		distributions: map[string]string{},
 		namespaces:    map[string]map[string]string{},
@@ -116,7 +121,11 @@ func (c *Converter) set(out mesh.Batch, object *config.Config) mesh.Batch {
 
 // replace converts an object and says what is news.
 func (c *Converter) replace(out mesh.Batch, object *config.Config) mesh.Batch {
-	now := c.convert(object)
+	var now *converted
+	out, ok := c.guard.Try(out, registry.Convert, object.Key, object.Origin, func() { now = c.convert(object) })
+	if !ok {
+		return out
+	}
 	old := c.objects[object.Key]
 	if old == nil {
 		old = new(converted)
@@ -127,6 +136,7 @@ func (c *Converter) replace(out mesh.Batch, object *config.Config) mesh.Batch {
 
 func (c *Converter) forget(out mesh.Batch, key config.Key) mesh.Batch {
 	old := c.objects[key]
+	out, _ = c.guard.Try(out, registry.Convert, key, "", func() {}) // an object that is gone is not wrong
 	if old == nil {
 		return out
 	}

@@ -26,7 +26,7 @@ func (l *loop) readTogether(list []string) []reading {
 		if len(list) == 0 {
 			break
 		}
-		for _, r := range read(l.root, list, l.store.manifests) {
+		for _, r := range read(l.root, list, l.store.manifests, l.o.Recovery) {
 			results[r.rel] = r
 		}
 		list = l.replaced(results)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/config/decode"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/source/file/watch"
 )
 
@@ -32,13 +33,15 @@ type reading struct {
 }
 
 // read reads files side by side, in the order of the list.
-func read(root string, list []string, before map[string]*manifest) []reading {
+func read(root string, list []string, before map[string]*manifest, r *recovery.Recorder) []reading {
 	out := make([]reading, len(list))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, rel := range list {
 		group.Go(func() error {
-			out[i] = readOne(root, rel, before[rel])
+			if err := r.Call("source", func() error { out[i] = readOne(root, rel, before[rel]); return nil }, "file", rel); err != nil {
+				out[i] = reading{rel: rel, err: fmt.Errorf("internal error, please report it with the control plane's log: %w", err)}
+			}
 			return nil
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/source"
 	"github.com/meshpilot/meshpilot/internal/source/file/watch"
 )
@@ -30,6 +31,8 @@ type Options struct {
 	PollOnly bool
 	Clock    watch.Clock  // the system's if nil
 	Logger   *slog.Logger // none if nil
+	// Recovery confines a panic while a file is decoded to that file, whose objects stay as they were. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Source is a config source of files.

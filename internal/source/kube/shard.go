@@ -87,7 +87,24 @@ func (s *shard) arrive(o metav1.Object) *arrival {
 	if known {
 		return &arrival{ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}}
 	}
-	return arrive(s.kind, s.revision, o)
+	return s.convert(o)
+}
+
+// convert is arrive, but for a panic: then the object cannot be used, and its last good version stays.
+func (s *shard) convert(o metav1.Object) (a *arrival) {
+	key := config.Key{Kind: s.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+	err := s.recovery.Call("source", func() error { a = arrive(s.kind, s.revision, o); return nil }, "object", key.String(), "source", s.name)
+	if err == nil {
+		return a
+	}
+	return &arrival{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
+		},
+		problems: []config.Problem{{
+			Key: key, Severity: config.Error, Reason: "internal error, please report it with the control plane's log: " + err.Error() + ". This version is not used",
+		}},
+	}
 }
 
 func object(o any) (metav1.Object, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/source"
 )
 
@@ -36,10 +37,12 @@ type Options struct {
 	Backoff, MaxBackoff time.Duration
 	// Doubt is how long objects are kept that a list no longer has, where it lacks more than half of a kind; 30 s if zero. A list
 	// that still lacks them then, or a watch that says so, is believed.
-	Doubt   time.Duration
-	Logger  *slog.Logger // none if nil
-	Metrics Metrics      // none if nil
-	Clock   Clock        // the system's if nil
+	Doubt  time.Duration
+	Logger *slog.Logger // none if nil
+	// Recovery confines a panic while an object is decoded or validated to that object. If nil, the panic passes.
+	Recovery *recovery.Recorder
+	Metrics  Metrics // none if nil
+	Clock    Clock   // the system's if nil
 }
 
 // Metrics is told what comes in. It is called from many goroutines.

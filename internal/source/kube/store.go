@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 )
 
 // store is what is known of the API server's objects, and what was sent of it: a batch is the difference. Reflectors write to
@@ -23,6 +24,7 @@ type store struct {
 	metrics  Metrics
 	clock    Clock
 	log      *slog.Logger
+	recovery *recovery.Recorder
 	// dispensable are kinds that need not be waited for besides those that never need be.
 	dispensable []api.Kind
 
@@ -43,7 +45,7 @@ type place struct {
 
 func newStore(o Options) *store {
 	s := &store{
-		name: o.Name, revision: o.Revision, doubt: o.Doubt, metrics: o.Metrics, clock: o.Clock, log: o.Logger, dispensable: o.Dispensable,
+		name: o.Name, revision: o.Revision, doubt: o.Doubt, metrics: o.Metrics, clock: o.Clock, log: o.Logger, recovery: o.Recovery, dispensable: o.Dispensable,
 		dirty: map[place]bool{}, changed: make(chan struct{}, 1),
 	}
 	all := func(list []string) []string {

@@ -11,6 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 )
 
 // collection is what is held of one resource type. It outlives connections.
@@ -18,6 +19,8 @@ type collection struct {
 	kind    api.KindInfo
 	typeURL string
 	origin  string // of its objects: the source's address
+	// recovery confines a panic while an object is decoded to that object; nil lets it pass.
+	recovery *recovery.Recorder
 
 	held map[string]*held // by name: "namespace/name"
 	// order is the objects of the last full state as they came. What comes at the same place again is known by its bytes.
@@ -111,9 +114,24 @@ func (e *edit) key(name string) (key config.Key, ok bool) {
 	return config.Key{Kind: e.kind.Kind, Namespace: namespace, Name: base}, ok
 }
 
+// read is readObject, but for a panic: then the object cannot be used, and its last good version stays.
+func (e *edit) read(key config.Key, encoded []byte) (object *config.Config, problems []config.Problem) {
+	err := e.recovery.Call("source", func() error {
+		object, problems = readObject(e.kind, key, encoded, e.origin)
+		return nil
+	}, "object", key.String(), "source", e.origin)
+	if err == nil {
+		return object, problems
+	}
+	return nil, []config.Problem{{
+		Key: key, Origin: e.origin, Severity: config.Error,
+		Reason: "internal error, please report it with the control plane's log: " + err.Error() + ". This version is not used",
+	}}
+}
+
 // decoded puts the new form of an object in the place of the old, if it is good.
 func (e *edit) decoded(h *held, key config.Key, encoded []byte) {
-	object, problems := readObject(e.kind, key, encoded, e.origin)
+	object, problems := e.read(key, encoded)
 	switch {
 	case object == nil && h.object != nil:
 		problems = append(problems, config.Problem{

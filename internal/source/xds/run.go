@@ -31,6 +31,7 @@ func newRun(s *Source, out chan<- mesh.Batch) *run {
 	for _, k := range api.Kinds() {
 		if k.Istio() {
 			c := newCollection(k, s.Name())
+			c.recovery = s.o.Recovery
 			r.collections = append(r.collections, c)
 			r.byURL[c.typeURL] = c
 		}

@@ -12,6 +12,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/source"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	Clock    Clock          // the system's if nil
 	Random   func() float64 // in [0,1); math/rand's if nil
 	Logger   *slog.Logger   // none if nil
+	// Recovery confines a panic while an object is decoded to that object. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Source is a config source that is an xDS server.

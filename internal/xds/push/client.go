@@ -31,6 +31,8 @@ type Client struct {
 	unsuspended *view.Key
 	suspensions *suspensions
 	told        subscription
+	// unkeyed says that its Key could not be found in the newest turn, so that it is looked for in the next. Pusher.mu guards it.
+	unkeyed bool
 
 	mailbox atomic.Pointer[offer] // the newest World not taken yet
 	wake    chan struct{}         // holds one token when there may be something for Next
@@ -86,7 +88,9 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 		p.addresses[a][c] = struct{}{}
 	}
 	if p.snapshot != nil {
-		p.place(c, view.KeyFor(p.snapshot, proxy))
+		if key, ok := p.keyFor(p.snapshot, proxy); ok {
+			p.place(c, key)
+		}
 	}
 	p.metrics.Connected(1, proxy.Metadata.IstioVersion)
 	p.log.Info("ADS: new connection for node:"+c.id, "id", proxy.ID, "peer", peer, "mode", mode.String())
@@ -119,7 +123,7 @@ func (c *Client) Close() {
 		return
 	}
 	c.mu.Lock()
-	c.machine.Step(stream.Close{})
+	c.stepMachine(stream.Close{})
 	c.shut, c.out, c.world = ErrClosed, nil, nil
 	c.mu.Unlock()
 	c.mailbox.Store(nil)
@@ -240,7 +244,11 @@ func (c *Client) step(e stream.Event) {
 		c.mu.Unlock()
 		return
 	}
-	actions := c.machine.Step(e)
+	actions := c.stepMachine(e)
+	if c.shut != nil { // it has panicked
+		c.mu.Unlock()
+		return
+	}
 	sent, world := false, c.world
 	var ack *stream.Ack
 	took := false // everything of the type

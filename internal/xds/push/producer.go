@@ -101,7 +101,7 @@ func (p *Pusher) enqueue(pr *producer, own bool) {
 
 // mark has a producer brought up to the newest snapshot if the change touches it. Pusher.mu is held.
 func (p *Pusher) mark(pr *producer, d snapshot.Delta) {
-	if !pr.busy && !pr.failed && !pr.touched(p.snapshot, d) {
+	if !pr.busy && !pr.failed && !p.touched(pr, d) {
 		if !d.EndpointsOnly() && pr.todo.empty() { // else it rests, or the snapshots share most of what hangs on them
 			pr.view = pr.view.On(p.snapshot)
 		}
@@ -209,7 +209,9 @@ func (p *Pusher) failed(pr *producer, job todo, err error) {
 	pr.todo.delta.All = true
 	pr.todo.wants = union(pr.todo.wants, job.wants)
 	p.count.panics.Add(1)
-	p.metrics.InternalError()
+	if p.recovery == nil { // else it has counted
+		p.metrics.InternalError()
+	}
 	p.log.Error("a generator panicked; its proxies keep what they have", "type", api.ShortType(pr.gen.TypeURL), "view", pr.scope,
 		"change", describe(job), "proxies", len(pr.classes), "err", err)
 }
@@ -222,6 +224,7 @@ func describe(t todo) string {
 func (p *Pusher) make(pr *producer, job todo, old product, s *snapshot.Snapshot) (next product, err error) {
 	defer func() {
 		if r := recover(); r != nil {
+			p.recordGenerator(r, pr)
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/view"
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
@@ -34,6 +35,8 @@ type Options struct {
 	Workers int
 	// Names bounds what a stream may subscribe to (default 50,000 names and 8 MiB for each type; MESHPILOT_XDS_MAX_NAMES, MESHPILOT_XDS_MAX_NAME_BYTES).
 	Names stream.NameLimits
+	// Recovery confines a panic over one proxy to its stream. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Pusher keeps connected proxies up to date. Its methods may be called by many goroutines at once.
@@ -47,6 +50,7 @@ type Pusher struct {
 	timing     quarantine.Options
 	secrets    func(Subscription)
 	limits     stream.NameLimits
+	recovery   *recovery.Recorder
 
 	wake  chan struct{} // holds one token when something was published
 	hurry chan struct{} // holds one token when the time is to be looked at sooner
@@ -85,7 +89,7 @@ type inbox struct {
 // New makes a Pusher. It does nothing before Run.
 func New(o Options) *Pusher {
 	p := &Pusher{
-		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers, secrets: o.Secrets,
+		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers, secrets: o.Secrets, recovery: o.Recovery,
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), work: newQueue(), names: newNameTable(),
 		timing: o.Quarantine, observing: map[*producer]struct{}{}, suspensions: map[view.Key]*suspensions{},
 		classes: map[view.Key]*class{}, producers: map[producerKey]*producer{},

@@ -25,13 +25,15 @@ func (p *Pusher) push(ctx context.Context) bool {
 	p.mu.Lock()
 	in := p.inbox
 	p.inbox = inbox{}
-	moves := view.KeyMoves(p.snapshot, in.snapshot, in.delta)
+	moves := p.keyMoves(in)
 	clients := p.concerned(in.delta, moves)
 	p.mu.Unlock()
 
 	keys := make(map[*Client]view.Key, len(clients))
 	for _, c := range clients {
-		keys[c] = view.KeyFor(in.snapshot, c.proxy)
+		if key, ok := p.keyFor(in.snapshot, c.proxy); ok {
+			keys[c] = key
+		}
 	}
 
 	done := p.begin(in, moves, keys)
@@ -70,8 +72,12 @@ func (p *Pusher) begin(in inbox, moves func(*mesh.Proxy) bool, keys map[*Client]
 	for _, c := range p.concerned(in.delta, moves) {
 		k, known := keys[c]
 		if !known {
-			k = view.KeyFor(in.snapshot, c.proxy)
+			if k, known = p.keyFor(in.snapshot, c.proxy); !known {
+				c.unkeyed = true // it stays where it is
+				continue
+			}
 		}
+		c.unkeyed = false
 		if c.class != nil && c.class.key.Inbound != k.Inbound {
 			p.shut(false)
 			p.gate.servers[c] = struct{}{}
@@ -100,7 +106,7 @@ func (p *Pusher) concerned(d snapshot.Delta, moves func(*mesh.Proxy) bool) []*Cl
 	var list []*Client
 	if !d.EndpointsOnly() {
 		for c := range p.clients {
-			if c.class == nil || moves(c.proxy) {
+			if c.class == nil || c.unkeyed || moves(c.proxy) {
 				list = append(list, c)
 			}
 		}

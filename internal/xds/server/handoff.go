@@ -43,6 +43,7 @@ func (x *session) read(first *incoming) <-chan *incoming {
 	c := make(chan *incoming, 1)
 	c <- first
 	go func() {
+		defer x.recoverStream("read")
 		for {
 			m, err := x.next()
 			if err != nil {

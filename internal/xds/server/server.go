@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -60,6 +61,8 @@ type Options struct {
 	RegisterPlaintext bool
 	// Debug answers requests about the control plane itself; nil: they are refused.
 	Debug Debug
+	// Recovery confines a panic over one stream to it. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Server serves ADS. It refuses streams until SetReady.
@@ -88,6 +91,8 @@ type Server struct {
 	admit             func(*mesh.Proxy, Hello) error
 	keys              func(*mesh.Proxy, Hello) bool
 	extensions        extensionTable
+	recovery          *recovery.Recorder
+	panics            panicBackoff
 	ready             atomic.Bool
 
 	mu       sync.Mutex
@@ -102,7 +107,7 @@ func New(o Options) *Server {
 	s := &Server{
 		pusher: o.Pusher, log: o.Logger, metrics: o.Metrics, clock: o.Clock,
 		sendTimeout: o.SendTimeout, maxSendTime: maxSendTime, evening: o.Evening, identifier: o.Identifier, aliases: o.ClusterAliases,
-		generators: o.Generators, debug: o.Debug, workloads: o.Workloads, registerPlaintext: o.RegisterPlaintext, authenticate: o.Authenticate, admit: o.Admit, keys: o.Keys, sessions: map[*session]struct{}{},
+		generators: o.Generators, debug: o.Debug, workloads: o.Workloads, registerPlaintext: o.RegisterPlaintext, authenticate: o.Authenticate, admit: o.Admit, keys: o.Keys, recovery: o.Recovery, sessions: map[*session]struct{}{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -153,7 +153,12 @@ func (x *session) run() error {
 // so silent clients do not keep others out.
 func (x *session) open() (first, error) {
 	c := make(chan first, 1)
-	go func() { c <- x.first() }()
+	go func() {
+		in := first{err: errInternal, leave: func() {}}
+		defer func() { c <- in }()
+		defer x.recoverStream("read the first request")
+		in = x.first()
+	}()
 	for overdue := x.s.clock.After(x.firstRequestLimit()); ; {
 		select {
 		case in := <-c:
@@ -208,6 +213,9 @@ func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	if err := x.awaitPanics(proxy); err != nil {
+		return nil, err
+	}
 	if x.s.admit != nil {
 		if err := x.s.admit(proxy, x.introduction(in.node)); err != nil {
 			return nil, err
@@ -223,7 +231,9 @@ func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
 }
 
 // serve serves a proxy.
-func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) error {
+func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
+	defer func() { err = x.panicked(proxy, err) }()
+	defer x.recoverStream("send")
 	c := x.s.pusher.Connect(proxy, x.mode, x.link.peer)
 	defer c.Close()
 	c.Request(r)
@@ -233,6 +243,7 @@ func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) erro
 
 // receive takes requests in until there are no more.
 func (x *session) receive(c *push.Client) {
+	defer x.recoverStream("take requests in")
 	for {
 		in, err := x.next()
 		switch {

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// errInternal is how a stream ends that has panicked: the details are in the log, and the proxy connects again.
+var errInternal = status.Error(codes.Internal, "internal error: the stream panicked; the control plane's log has the details")
+
+// recoverStream is deferred by the functions of a stream: after a panic the stream ends with errInternal. It takes no room on
+// the stack while they run, of which there are two for each proxy.
+func (x *session) recoverStream(doing string) {
+	if v := recover(); v != nil {
+		_ = x.s.recovery.Record(v, "xds", "peer", x.link.peer, "identities", strings.Join(x.identities, ","), "doing", doing)
+		x.end(errInternal)
+	}
+}
+
+// panicked returns err, the end of a proxy's stream, or errInternal if the stream has panicked, which it remembers.
+func (x *session) panicked(p *mesh.Proxy, err error) error {
+	if cause := context.Cause(x.ctx); !errors.Is(err, push.ErrInternal) && !errors.Is(cause, errInternal) {
+		return err
+	}
+	x.s.panics.record(x.panicKey(p), x.s.clock.Now())
+	return errInternal
+}
+
+// panicKey is by whom panics are counted: the node, and who says that it is it, so that no client can keep out another.
+func (x *session) panicKey(p *mesh.Proxy) string {
+	by := strings.Join(x.identities, ",")
+	if by == "" {
+		by, _, _ = net.SplitHostPort(x.link.peer)
+	}
+	return p.ID + "|" + by
+}
+
+// awaitPanics returns an error while a proxy whose streams have panicked has to wait.
+func (x *session) awaitPanics(p *mesh.Proxy) error {
+	if wait := x.s.panics.wait(x.panicKey(p), x.s.clock.Now()); wait > 0 {
+		return status.Error(codes.Unavailable, fmt.Sprintf("the streams of this proxy have ended with internal errors; try again in %v", wait.Round(time.Second)))
+	}
+	return nil
+}
+
+const (
+	// The first panic of a proxy's stream costs it no time, the second within panicMemory minPanicBackoff, and each further one
+	// twice as much, up to maxPanicBackoff.
+	minPanicBackoff = time.Second
+	maxPanicBackoff = time.Minute
+	panicMemory     = 5 * time.Minute
+	// maxPanicked bounds the proxies that are tracked.
+	maxPanicked = 10_000
+)
+
+// panicBackoff delays proxies whose streams panic again and again: each time costs a stream's opening. The zero value is empty.
+type panicBackoff struct {
+	mu   sync.Mutex
+	seen map[string]panicked
+}
+
+type panicked struct {
+	last    time.Time
+	backoff time.Duration
+}
+
+func (b *panicBackoff) record(key string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, known := b.seen[key]
+	switch {
+	case !known || now.Sub(p.last) > panicMemory:
+		p.backoff = 0
+	case p.backoff == 0:
+		p.backoff = minPanicBackoff
+	default:
+		p.backoff = min(2*p.backoff, maxPanicBackoff)
+	}
+	p.last = now
+	if b.seen == nil {
+		b.seen = map[string]panicked{}
+	}
+	if !known && len(b.seen) >= maxPanicked {
+		for k, old := range b.seen {
+			if now.Sub(old.last) > panicMemory {
+				delete(b.seen, k)
+			}
+		}
+		if len(b.seen) >= maxPanicked {
+			return
+		}
+	}
+	b.seen[key] = p
+}
+
+// wait returns how long a proxy has to wait before its next stream, zero if it may open one now.
+func (b *panicBackoff) wait(key string, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, known := b.seen[key]
+	if !known {
+		return 0
+	}
+	return max(0, p.last.Add(p.backoff).Sub(now))
+}
