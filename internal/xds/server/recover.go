@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"sync"
@@ -66,8 +67,9 @@ const (
 
 // panicBackoff delays proxies whose streams panic again and again: each time costs a stream's opening. The zero value is empty.
 type panicBackoff struct {
-	mu   sync.Mutex
-	seen map[string]panicked
+	mu    sync.Mutex
+	seen  map[string]panicked
+	swept time.Time // when entries that are over were last removed
 }
 
 type panicked struct {
@@ -91,15 +93,12 @@ func (b *panicBackoff) record(key string, now time.Time) {
 	if b.seen == nil {
 		b.seen = map[string]panicked{}
 	}
+	if !known && len(b.seen) >= maxPanicked && now.Sub(b.swept) > panicMemory {
+		b.swept = now
+		maps.DeleteFunc(b.seen, func(_ string, old panicked) bool { return now.Sub(old.last) > panicMemory })
+	}
 	if !known && len(b.seen) >= maxPanicked {
-		for k, old := range b.seen {
-			if now.Sub(old.last) > panicMemory {
-				delete(b.seen, k)
-			}
-		}
-		if len(b.seen) >= maxPanicked {
-			return
-		}
+		return
 	}
 	b.seen[key] = p
 }

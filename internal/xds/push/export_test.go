@@ -1,0 +1,8 @@
+package push
+
+// BreakMachine makes the next step of the stream's machine panic.
+func (c *Client) BreakMachine() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.machine = nil
+}
