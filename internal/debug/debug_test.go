@@ -40,7 +40,7 @@ func (f fleet) Quarantine() []push.Quarantined { return f.kept }
 
 func at(minute int) time.Time { return time.Date(2026, 11, 1, 12, minute, 0, 0, time.UTC) }
 
-func encode(t *testing.T, name, typeURL string, m proto.Message, from ...config.Key) *resource.Resource {
+func encode(t testing.TB, name, typeURL string, m proto.Message, from ...config.Key) *resource.Resource {
 	t.Helper()
 	r, err := resource.Encode(name, typeURL, m, from...)
 	if err != nil {
@@ -74,7 +74,7 @@ func proxy(name, namespace, ip string) *mesh.Proxy {
 
 // twoProxies: web-1 has taken everything; pay-1, of another namespace and at an address where nothing is known, refused
 // a cluster, has not answered for its listeners, and asked for routes that it was not sent.
-func twoProxies(t *testing.T) fleet {
+func twoProxies(t testing.TB) fleet {
 	t.Helper()
 	rule := config.Key{Kind: api.DestinationRule, Namespace: "shop", Name: "web"}
 	cluster := encode(t, "outbound|80||web.shop.svc.cluster.local", api.ClusterType, &clusterv3.Cluster{Name: "outbound|80||web.shop.svc.cluster.local"}, rule)
@@ -124,7 +124,7 @@ func inline(s string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: s}}
 }
 
-func pagesOf(t *testing.T, m *fixture.Mesh, f fleet) *Pages {
+func pagesOf(t testing.TB, m *fixture.Mesh, f fleet) *Pages {
 	t.Helper()
 	return New(Options{
 		Snapshot: m.Snapshot, Proxies: f, Cluster: "Kubernetes", Push: func() {}, Profile: true,

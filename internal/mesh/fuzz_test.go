@@ -77,3 +77,41 @@ func FuzzMeshConfig(f *testing.F) {
 		}
 	})
 }
+
+// FuzzHostnames: matching is symmetric, covering implies matching, and the order of look-ups is an order.
+func FuzzHostnames(f *testing.F) {
+	for _, s := range [][2]string{{"*", "a.example.com"}, {"*.example.com", "a.example.com"}, {"*.com", "*.example.com"}, {"*a", "a"}, {"", "*"}, {"**", "*."}, {"a", "A"}} {
+		f.Add(s[0], s[1])
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, y := Hostname(a), Hostname(b)
+		if x.Matches(y) != y.Matches(x) {
+			t.Errorf("%q matches %q: %t, the other way round: %t", a, b, x.Matches(y), y.Matches(x))
+		}
+		if x.Covers(y) && !x.Matches(y) {
+			t.Errorf("%q covers %q and does not match it", a, b)
+		}
+		if x.Covers(y) && y.Covers(x) && x != y && len(a) == len(b) {
+			t.Errorf("%q and %q cover each other", a, b)
+		}
+		if there, back := x.MoreSpecific(y), y.MoreSpecific(x); (there < 0) != (back > 0) {
+			t.Errorf("%q before %q: %d, the other way round %d", a, b, there, back)
+		}
+		if !x.Matches(x) || !x.Covers(x) || x.MoreSpecific(x) != 0 {
+			t.Errorf("%q and itself", a)
+		}
+	})
+}
+
+// FuzzLocality: what is written is read as it was.
+func FuzzLocality(f *testing.F) {
+	for _, s := range []string{"", "a", "a/b", "a/b/c", "a/b/c/d", "//", "/b", "a//c", "a/b/c/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		once := ParseLocality(text).String()
+		if again := ParseLocality(once).String(); again != once {
+			t.Errorf("%q is written as %q, and that as %q", text, once, again)
+		}
+	})
+}

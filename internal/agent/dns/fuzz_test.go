@@ -3,6 +3,7 @@ package dns
 import (
 	"context"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -47,6 +48,54 @@ func FuzzPackets(f *testing.F) {
 		}
 		if room := 512; !overTCP && query.IsEdns0() == nil && len(out) > room {
 			t.Errorf("%d bytes for %v", len(out), query)
+		}
+	})
+}
+
+// FuzzCache: an answer that is kept is for its question alone, has the query's identifier and no longer life than it came with, and
+// the cache stays within its bounds.
+func FuzzCache(f *testing.F) {
+	query := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)
+	reply := new(dns.Msg).SetReply(query)
+	reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: "www.example.com.", Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 1)}}
+	packed, err := reply.Pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packed, uint8(1))
+	f.Add(packed, uint8(200))
+	f.Add([]byte{0, 1, 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1}, uint8(0))
+	f.Fuzz(func(t *testing.T, packet []byte, later uint8) {
+		m := new(dns.Msg)
+		if m.Unpack(packet) != nil || len(m.Question) != 1 {
+			return
+		}
+		now := time.Unix(1000, 0)
+		c := newCache(func() time.Time { return now })
+		query := new(dns.Msg)
+		query.Question, query.RecursionDesired, query.Id = m.Question, m.RecursionDesired, 7
+		c.put(query, m)
+		if len(c.answers) > 1 {
+			t.Fatalf("%d answers are kept", len(c.answers))
+		}
+		now = now.Add(time.Duration(later) * time.Second)
+		query.Id = 9
+		got, ok := c.get(query)
+		if !ok {
+			return
+		}
+		if got.Id != 9 || len(got.Question) != 1 || m.Len() > maxCachedSize {
+			t.Errorf("the answer is %v", got)
+		}
+		was := records(m)
+		for i, r := range records(got) {
+			if r.Header().Ttl > was[i].Header().Ttl {
+				t.Errorf("the TTL of %v has grown from %d", r, was[i].Header().Ttl)
+			}
+		}
+		other := new(dns.Msg).SetQuestion("another.example.", dns.TypeTXT)
+		if _, ok := c.get(other); ok && questionOf(other) != questionOf(query) {
+			t.Error("the answer is given to another question")
 		}
 	})
 }

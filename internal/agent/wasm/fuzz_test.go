@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +30,27 @@ func FuzzUnpack(f *testing.F) {
 		const limit = 64 << 10
 		if got, err := unpack(b, limit); err == nil && (!isModule(got) || len(got) > limit) {
 			t.Errorf("%d bytes come out, a module: %v", len(got), isModule(got))
+		}
+	})
+}
+
+// FuzzKeychain: a pull secret is read or refused, and the refusal quotes nothing of it.
+func FuzzKeychain(f *testing.F) {
+	for _, s := range []string{
+		`{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`, `{"auths":{"https://r/v1/":{"username":"u","password":"p"}}}`, `{"auths":null}`, `{`, ``,
+		`{"auths":{"r":{"auth":"SECRETSECRET"}}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, secret []byte) {
+		if len(secret) > 0 && !json.Valid(secret) {
+			if _, err := keychain(secret); err == nil || len(secret) > 12 && strings.Contains(err.Error(), string(secret)) {
+				t.Errorf("%q: %v", secret, err)
+			}
+			return
+		}
+		if k, err := keychain(secret); (k == nil) != (err != nil) {
+			t.Errorf("%q: %v, %v", secret, k, err)
 		}
 	})
 }

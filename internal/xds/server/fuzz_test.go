@@ -1,11 +1,19 @@
 package server
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // FuzzNode reads any node that protobuf reads: it is refused, or is a proxy with a type, and with a namespace if it says one.
@@ -39,4 +47,46 @@ func FuzzNode(f *testing.F) {
 			t.Errorf("%v is %+v", n, p)
 		}
 	})
+}
+
+// FuzzEnvelope: a response is what protobuf reads, whatever is in it (differential), and has the size that it is said to have.
+func FuzzEnvelope(f *testing.F) {
+	f.Add("v1", "7", "a", []byte("body"), "gone", "me", true)
+	f.Add("", "", "", []byte{}, "", "", false)
+	f.Add("v\xff", "n", strings.Repeat("x", 600), []byte(strings.Repeat("y", 700)), "", "pilot", true)
+	f.Fuzz(func(t *testing.T, version, nonce, name string, body []byte, removed, identifier string, delta bool) {
+		for _, s := range []string{version, nonce, name, removed, identifier} {
+			if !utf8.ValidString(s) {
+				return // protobuf's strings are UTF-8
+			}
+		}
+		list := []*resource.Resource{resource.FromBytes(name, api.RouteType, body), resource.FromBytes(name+"2", api.RouteType, append(body, body...))}
+		s := &stream.Send{TypeURL: api.RouteType, Version: version, Nonce: nonce, Parts: []*stream.Payload{stream.NewPayload(list)}}
+		if delta {
+			s.Removed = []string{removed}
+			m := new(discoveryv3.DeltaDiscoveryResponse)
+			unmarshalResponse(t, newResponse(s, stream.Delta, identifier, new([]byte)), m)
+			if m.SystemVersionInfo != version || m.Nonce != nonce || m.RemovedResources[0] != removed || len(m.Resources) != 2 || m.Resources[0].Name != name ||
+				!bytes.Equal(m.Resources[0].Resource.Value, body) || m.Resources[1].Version != list[1].Version || m.ControlPlane.GetIdentifier() != identifier {
+				t.Errorf("read as %v", m)
+			}
+			return
+		}
+		m := new(discoveryv3.DiscoveryResponse)
+		unmarshalResponse(t, newResponse(s, stream.SotW, identifier, new([]byte)), m)
+		if m.VersionInfo != version || m.Nonce != nonce || len(m.Resources) != 2 || !bytes.Equal(m.Resources[1].Value, list[1].Body) || m.Resources[0].TypeUrl != api.RouteType {
+			t.Errorf("read as %v", m)
+		}
+	})
+}
+
+func unmarshalResponse(t *testing.T, r *response, into proto.Message) {
+	t.Helper()
+	b := append(r.buffers.Materialize(), *r.envelope...)
+	if len(b) != r.size {
+		t.Errorf("the size is %d, said to be %d", len(b), r.size)
+	}
+	if err := proto.Unmarshal(b, into); err != nil {
+		t.Fatal(err)
+	}
 }
