@@ -77,9 +77,12 @@ programs: ## build what test clusters are made of into the user's cache, if it i
 test: prerequisites envoy build programs ## run every test (`go test ./...` leaves out those that take a minute)
 	MESHPILOT_LONG=true $(GO) test ./...
 
-.PHONY: race
-race: prerequisites envoy build programs ## run every test with the race detector
-	MESHPILOT_LONG=true $(GO) test -race ./...
+# The race detector takes some five times the memory: one package at a time. RACE='./internal/xds/...' names fewer packages.
+RACE ?= ./...
+.PHONY: test-race race
+race: test-race
+test-race: prerequisites envoy build programs ## run every test with the race detector, package by package (RACE=packages; LONG= for the everyday tests)
+	MESHPILOT_LONG=$(or $(LONG),true) $(GO) test -race -p 1 -timeout 30m $(RACE)
 
 .PHONY: golden
 golden: envoy ## rewrite the expected sections of golden files; read the diff
@@ -126,12 +129,17 @@ scorecard: build envoy programs ## run the 43 reliability checks and write docs/
 
 .PHONY: fuzz
 fuzz: ## look for input that breaks parsers, each for a while (FUZZTIME=10s; FUZZ=regexp of targets); what is found is kept as a test
-	@set -e; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' internal test); do \
+	@set -e; echo "$$(grep -rhE '^func Fuzz' --include='*_test.go' internal test | wc -l) targets"; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' internal test); do \
 	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]*)\(.*/\1/p' $$f | grep -E '$(or $(FUZZ),.)'); do \
 	    echo "$$(dirname $$f) $$target"; \
 	    $(GO) test ./$$(dirname $$f) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) -fuzzminimizetime 5s; \
 	  done; \
 	done
+
+GOVULNCHECK_VERSION := v1.9.0
+.PHONY: vuln
+vuln: ## look for known vulnerabilities in what is called of the dependencies (govulncheck; needs vuln.go.dev)
+	@GO="$(GO)" ./hack/vuln.sh $(GOVULNCHECK_VERSION)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## vet and lint

@@ -88,6 +88,7 @@ func (s *server) newConfigFeed(m *meshconfig.MeshConfig) *feed.Feed {
 		clients = []string{fmt.Sprintf("spiffe://%s/ns/%s/sa/istiod", m.TrustDomain, o.Namespace)}
 	}
 	return feed.New(feed.Options{
-		Access: feed.Access{Identities: clients, PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.metrics,
+		Recovery: s.recovery,
+		Access:   feed.Access{Identities: clients, PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.metrics,
 	})
 }

@@ -1,8 +1,9 @@
 package discovery
 
 import (
-	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 )
@@ -10,4 +11,4 @@ import (
 // shared is the API server of this package's tests, started for the first that asks for it.
 var shared = cluster.NewShared(cluster.Options{}) //nolint:gochecknoglobals // started once for all tests
 
-func TestMain(m *testing.M) { os.Exit(shared.Around(m).Run()) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

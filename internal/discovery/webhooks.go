@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/webhook"
 )
 
@@ -143,7 +144,7 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 		parts.Go(func() error { return w.namespaces.Run(ctx) })
 	}
 	if w.configs != nil {
-		parts.Go(func() error { return w.configs.Run(ctx) })
+		parts.Go(func() error { return recovery.Loop(ctx, "webhook configurations", w.configs.Run) })
 	}
 	return parts.Wait()
 }

@@ -53,7 +53,7 @@ func allowed() map[string][]string {
 		"internal/registry/serviceentry": {"internal/spiffe", "internal/registry", "internal/api", "internal/config", "internal/mesh", "internal/recovery"},
 		"internal/registry/namespaces":   {"internal/registry", "internal/api", "internal/config", "internal/mesh", "internal/recovery"},
 		"internal/registry/ingress":      {"internal/registry", "internal/api", "internal/config", "internal/mesh", "internal/recovery"},
-		"internal/registry/remote":       {"internal/registry", "internal/source", "internal/kube", "internal/api", "internal/config", "internal/mesh", "internal/obs"},
+		"internal/registry/remote":       {"internal/registry", "internal/source", "internal/kube", "internal/api", "internal/config", "internal/mesh", "internal/obs", "internal/recovery"},
 		"internal/registry/memory":       {"internal/registry", "internal/api", "internal/config", "internal/mesh"},
 		"internal/registry/conform":      {"internal/registry", "internal/api", "internal/config", "internal/mesh", "internal/recovery"},
 
@@ -98,7 +98,7 @@ func allowed() map[string][]string {
 		"internal/iptables": {"internal/obs", "internal/command"},
 		"internal/cni":      {"internal/iptables", "internal/kube"},
 		"internal/agent":    {"internal/httpserver", "internal/fetch", "internal/mesh", "internal/api", "internal/source/file/watch", "internal/obs", "internal/command", "internal/recovery"},
-		"internal/xds/feed": {"internal/xds/stream", "internal/xds/server", "internal/resource", "internal/api", "internal/config", "internal/snapshot"},
+		"internal/xds/feed": {"internal/xds/stream", "internal/xds/server", "internal/resource", "internal/api", "internal/config", "internal/snapshot", "internal/recovery"},
 
 		"internal/debug":     {"internal/explain", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view", "internal/resource", "internal/xds/push"},
 		"internal/workload":  {"internal/ca", "internal/authenticate"},

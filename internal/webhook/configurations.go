@@ -23,6 +23,7 @@ import (
 	"istio.io/api/label"
 
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 )
 
 // injectorName is how the names of webhooks of injection end.
@@ -89,7 +90,9 @@ func (c *Configurations) Run(ctx context.Context) error {
 		factory.Shutdown()
 		return nil
 	})
-	group.Go(func() error { c.loop(ctx, changed, mutating, validating); return nil })
+	group.Go(func() error {
+		return recovery.Call(ctx, "task", func() error { c.loop(ctx, changed, mutating, validating); return nil }, "task", "webhook configurations")
+	})
 	return group.Wait()
 }
 

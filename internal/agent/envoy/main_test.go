@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // roleVar makes the test binary one of the small programs that the tests start.
@@ -19,7 +21,7 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "":
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	case "exit":
 		code, _ := strconv.Atoi(argument)
 		os.Exit(code)

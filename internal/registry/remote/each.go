@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/recovery"
 )
 
 // Each runs f for each remote cluster that there is or comes to be, until the context ends; then, or when the cluster goes or has
@@ -33,7 +34,10 @@ func (c *Clusters) Each(ctx context.Context, f func(ctx context.Context, id mesh
 				visits[id] = visit{client, stop}
 				running.Go(func() {
 					defer stop()
-					f(of, id, client)
+					_ = recovery.Loop(of, "look after cluster "+string(id), func(ctx context.Context) error { // f has no error
+						f(ctx, id, client)
+						return nil
+					})
 				})
 			}
 		}

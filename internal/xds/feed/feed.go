@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/server"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
@@ -20,6 +21,8 @@ type Options struct {
 	Logger  *slog.Logger // none if nil
 	Metrics Metrics      // none if nil
 	Clock   Clock        // the system's if nil
+	// Recovery confines a panic over one client to its stream. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // Metrics is told what happens. Its methods may be called by many goroutines at once.
@@ -39,11 +42,12 @@ type Clock interface {
 
 // Feed serves config objects to other control planes.
 type Feed struct {
-	access  Access
-	log     *slog.Logger
-	metrics Metrics
-	clock   Clock
-	types   *stream.Types
+	access   Access
+	log      *slog.Logger
+	metrics  Metrics
+	clock    Clock
+	recovery *recovery.Recorder
+	types    *stream.Types
 
 	mu      sync.Mutex
 	newest  *snapshot.Snapshot
@@ -56,7 +60,7 @@ var _ server.Handler = (*Feed)(nil)
 
 // New makes a Feed. It has nothing to serve before the first Publish.
 func New(o Options) *Feed {
-	f := &Feed{access: o.Access, log: o.Logger, metrics: o.Metrics, clock: o.Clock, types: newTypes(), changed: make(chan struct{})}
+	f := &Feed{access: o.Access, log: o.Logger, metrics: o.Metrics, clock: o.Clock, recovery: o.Recovery, types: newTypes(), changed: make(chan struct{})}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}

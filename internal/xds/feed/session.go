@@ -42,7 +42,11 @@ const overdue = time.Second
 
 func (x *session) run(ctx context.Context) error {
 	defer close(x.over)
-	go x.read()
+	go func() {
+		if err := x.f.recovery.Call("xds", func() error { x.read(); return nil }, "doing", "read a config client"); err != nil {
+			x.ended <- err
+		}
+	}()
 	tick := x.f.clock.After(overdue)
 	for {
 		world, changed := x.f.world()
@@ -100,7 +104,8 @@ func (x *session) write() {
 	next := x.queue[0].send
 	go func() {
 		began := x.f.clock.Now()
-		size, err := x.wire.send(next)
+		var size int
+		err := x.f.recovery.Call("xds", func() (err error) { size, err = x.wire.send(next); return err }, "doing", "write to a config client")
 		if err == nil {
 			x.f.metrics.Sent(next.TypeURL, next.Resources(), size, x.f.clock.Now().Sub(began))
 		}
