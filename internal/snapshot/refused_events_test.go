@@ -111,9 +111,10 @@ func TestRetriesBackOff(t *testing.T) {
 	if *panics > 12 {
 		t.Errorf("%d panics", *panics)
 	}
-	for i := range 3 * maxRefused {
-		b.Apply(poisonedRule(fmt.Sprint(i), 7))
+	for i := len(b.refused.events); i < maxRefused; i++ {
+		b.refused.events[subject{source: fmt.Sprint(i)}] = &refusedEvent{at: 1 << 40}
 	}
+	b.Apply(poisonedRule("one more", 7))
 	if len(b.refused.events) > maxRefused {
 		t.Errorf("%d refused events are kept", len(b.refused.events))
 	}
