@@ -16,16 +16,16 @@ func FuzzAddresses(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c, d byte, text string) {
 		v4 := netip.AddrFrom4([4]byte{a, b, c, d})
 		o := Options{Blocked: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}
-		refused := o.check(netip.AddrPortFrom(v4, 80).String()) != nil
+		refused := o.Check(netip.AddrPortFrom(v4, 80).String()) != nil
 		for name, form := range map[string]netip.Addr{
 			"mapped": netip.AddrFrom16(v4.As16()),
 			"NAT64":  netip.AddrFrom16([16]byte{0, 0x64, 0xff, 0x9b, 12: a, 13: b, 14: c, 15: d}),
 			"6to4":   netip.AddrFrom16([16]byte{0x20, 0x02, a, b, c, d}),
 		} {
-			if o.check(netip.AddrPortFrom(form, 80).String()) == nil && refused {
+			if o.Check(netip.AddrPortFrom(form, 80).String()) == nil && refused {
 				t.Errorf("%s is refused, and %s (%s) is not", v4, form, name)
 			}
 		}
-		_ = o.check(text)
+		_ = o.Check(text)
 	})
 }
