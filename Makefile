@@ -118,9 +118,12 @@ networks: envoy ## two clusters on two networks: gateways between them, remote a
 identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second
 	MESHPILOT_LONG=true $(GO) test ./test/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)
 
-.PHONY: garbage
-garbage: envoy programs ## send nonsense to every port of both programs for a while (DURATION=10m), and hold memory to what it was
-	MESHPILOT_LONG=true MESHPILOT_GARBAGE=$(or $(DURATION),10m) $(GO) test ./test/garbage -v -count=1 -timeout 0
+ATTACK_TIME = $(or $(DURATION),10m)
+.PHONY: attack garbage
+attack: envoy programs ## attack every port of both programs and measure honest clients (DURATION=10m; RUN='idle.*': only these attacks, each for DURATION; REPORT=file.md)
+	MESHPILOT_LONG=true $(GO) test ./test/hostileclients -v -count=1 -timeout 0 -run 'TestHostileClients/($(or $(RUN),.*))' \
+	  -args $(if $(RUN),-each,-duration) $(ATTACK_TIME) $(if $(REPORT),-report $(abspath $(REPORT))) $(ATTACK_FLAGS)
+garbage: attack
 
 .PHONY: scorecard
 scorecard: build envoy programs ## run the 43 reliability checks and write docs/SCORECARD.md (SIZE=short|hour|soak; CHECKS=8,9; PEER=istiod's pilot-discovery)

@@ -217,7 +217,7 @@ func identityChecks() []Check {
 		{
 			Number: 33, Title: "Hostile input before authentication",
 			Requirement: "every port, 24 h, with floods of HTTP/2 frames, slow clients and 100,000 idle handshakes: no restart, memory at most 200 MB more",
-			Tests:       in("test/garbage", "TestGarbage"),
+			Tests:       in("test/hostileclients", "TestHostileClients"),
 			Limits:      "thousands of connections, not 100,000",
 		},
 		{Number: 34, Title: "Regression tests of CVEs", Requirement: "every row of the table of bulletins is automated",
