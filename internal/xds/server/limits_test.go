@@ -225,7 +225,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		{"a proxy, too large", []string{ours}, 18 << 20, "16777216"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := Options{Authenticate: func(context.Context) ([]string, error) { return tt.identities, nil }}
+			o := Options{Authenticate: func(context.Context) ([]string, string, error) { return tt.identities, "", nil }}
 			h := serveOver(t, 1, o, Transport{TLS: selfSigned(t)})
 			c := open(t, h.dialTLS(), stream.Delta, testNode(1))
 			c.ask(api.ClusterType, nil, state(tt.size))
