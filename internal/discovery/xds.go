@@ -57,9 +57,9 @@ func (s *server) serveXDS(ctx context.Context) error {
 	for _, p := range ports {
 		ads.Register(p.grpc)
 		if p.secure {
-			s.authority.register(xds.Guard{Server: p.grpc})
+			s.authority.register(xds.Guard{Server: p.grpc, Recovery: s.recovery})
 		}
-		reflection.Register(xds.Guard{Server: p.grpc, Authenticate: s.authority.authenticated})
+		reflection.Register(xds.Guard{Server: p.grpc, Authenticate: s.authority.authenticated, Recovery: s.recovery})
 		s.log.Info("serving xDS "+p.how, "address", p.listener.Addr().String())
 		serving.Go(func() error {
 			if err := p.grpc.Serve(p.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

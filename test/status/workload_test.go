@@ -44,7 +44,9 @@ spec:
 
 const grace = 2 * time.Second
 
-func unauthenticated(o *discovery.Options) { o.Workloads.AnyIdentity, o.Workloads.Plaintext, o.Workloads.Grace = true, true, grace }
+func unauthenticated(o *discovery.Options) {
+	o.Workloads.AnyIdentity, o.Workloads.Plaintext, o.Workloads.Grace = true, true, grace
+}
 
 // endpoints gives what a control plane serves for the service of the group: "address health".
 func (r *replica) endpoints() string {

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/meshpilot/meshpilot/internal/recovery"
 )
 
 // Guard registers services other than ADS on a gRPC server that was made with ServerOptions, so
@@ -20,6 +22,8 @@ type Guard struct {
 	// error is a gRPC status, with which the call ends. If nil, the service authenticates its
 	// callers itself, before it decodes a message.
 	Authenticate func(ctx context.Context) error
+	// Recovery confines a panic over one call to it. If nil, the panic passes.
+	Recovery *recovery.Recorder
 }
 
 // RegisterService registers a service.
@@ -38,7 +42,7 @@ func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 
 func (g Guard) unary(serve grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-		c := newGuardedCall(ctx)
+		c := newGuardedCall(ctx, g.Recovery)
 		return c.run(func(ctx context.Context) (any, error) {
 			if err := g.authenticate(ctx); err != nil {
 				return nil, err
@@ -50,7 +54,7 @@ func (g Guard) unary(serve grpc.MethodHandler) grpc.MethodHandler {
 
 func (g Guard) stream(serve grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, st grpc.ServerStream) error {
-		c := newGuardedCall(st.Context())
+		c := newGuardedCall(st.Context(), g.Recovery)
 		_, err := c.run(func(ctx context.Context) (any, error) {
 			if err := g.authenticate(ctx); err != nil {
 				return nil, err
@@ -71,14 +75,15 @@ func (g Guard) authenticate(ctx context.Context) error {
 // guardedCall is a call of a guarded service.
 type guardedCall struct {
 	link     *link
+	recovery *recovery.Recorder
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	pending  *pendingEntry
 	received atomic.Bool // a message
 }
 
-func newGuardedCall(ctx context.Context) *guardedCall {
-	c := &guardedCall{link: linkOf(ctx)}
+func newGuardedCall(ctx context.Context, r *recovery.Recorder) *guardedCall {
+	c := &guardedCall{link: linkOf(ctx), recovery: r}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	return c
 }
@@ -111,8 +116,11 @@ func (c *guardedCall) run(handler func(context.Context) (any, error)) (any, erro
 	defer patience.Stop()
 	done := make(chan outcome, 1)
 	go func() {
-		reply, err := handler(c.ctx)
-		done <- outcome{reply, err}
+		var o outcome
+		if err := c.recovery.Call("grpc", func() error { o.reply, o.err = handler(c.ctx); return nil }, "doing", "serve a call"); err != nil {
+			o = outcome{err: errInternal}
+		}
+		done <- o
 	}()
 	select {
 	case o := <-done:
