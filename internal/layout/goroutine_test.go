@@ -11,11 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // TestGoroutineLeaks holds every package whose shipped code starts goroutines to a goleak.VerifyTestMain in its tests, which fails
 // when one of them outlives the tests.
 func TestGoroutineLeaks(t *testing.T) {
+	check := scorecard.Check(t, 31)
 	exempt := map[string]string{
 		"cmd/pilot-agent":     "its tests run in a network namespace of their own, as a process that is started again (netns.TestMain)",
 		"cmd/pilot-discovery": "its tests start the program as a process",
@@ -24,6 +27,7 @@ func TestGoroutineLeaks(t *testing.T) {
 	for _, s := range goroutines(t) {
 		packages[path.Dir(s.file)] = true
 	}
+	check.Measured("packages", len(packages))
 	if len(packages) < 20 {
 		t.Fatalf("only %d packages start goroutines: the test sees nothing", len(packages))
 	}

@@ -6,16 +6,20 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
 // TestSecurityDocument checks that the tests which docs/SECURITY.md names exist in the packages that it names, that every row
 // states the size at which it is shown, and that the Envoy that is fetched is not older than the floor.
 func TestSecurityDocument(t *testing.T) {
+	check := scorecard.Check(t, 34)
 	text, err := os.ReadFile("../../docs/SECURITY.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	links := regexp.MustCompile(`\[((?:Test|Fuzz)\w+)\]\(\.\./([\w/]+)\)`).FindAllStringSubmatch(string(text), -1)
+	check.Measured("named tests", len(links))
 	if len(links) < 70 {
 		t.Fatalf("only %d tests are named", len(links))
 	}
