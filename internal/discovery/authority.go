@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/authenticate"
 	"github.com/meshpilot/meshpilot/internal/ca"
 	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/obs"
 	"github.com/meshpilot/meshpilot/internal/spiffe"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
@@ -47,7 +48,7 @@ type authority struct {
 // newAuthority makes the parts that the options ask for. It opens nothing.
 func (s *server) newAuthority() (*authority, error) {
 	a := &authority{
-		o: s.options.Authority, log: s.logs.Scope("ca"), opened: make(chan struct{}),
+		o: s.options.Authority, log: obs.Limited(s.logs.Scope("ca")), opened: make(chan struct{}),
 		trustDomains: func() []string { return s.current.Load().Settings.TrustDomains() },
 	}
 	a.membership = s.newMembership()

@@ -1,0 +1,88 @@
+package obs
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// limitedPerSecond and limitedBurst are how many records of one message a limited Logger lets pass.
+	limitedPerSecond = 5
+	limitedBurst     = 20
+	// maxLimited bounds the messages that are told apart. All others share one limit.
+	maxLimited = 256
+)
+
+// Limited returns a Logger that drops records of a message that comes more than five times a second, beyond a burst of twenty.
+// The next record of the message that passes has the number of dropped ones as "suppressed". It is for what clients can cause: a
+// flood of refused requests must not fill the disk. Debug records all pass. Messages must be constant; what differs belongs into attributes.
+func Limited(log *slog.Logger) *slog.Logger {
+	return slog.New(limitHandler{log.Handler(), &messageLimits{now: time.Now, limits: map[string]*messageLimit{}}})
+}
+
+// limitHandler applies messageLimits, which it shares with the handlers that are derived from it.
+type limitHandler struct {
+	slog.Handler
+	limits *messageLimits
+}
+
+func (h limitHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelInfo {
+		return h.Handler.Handle(ctx, r)
+	}
+	suppressed, ok := h.limits.allow(r.Message)
+	if !ok {
+		return nil
+	}
+	if suppressed > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("suppressed", suppressed))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h limitHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return limitHandler{h.Handler.WithAttrs(attrs), h.limits}
+}
+
+func (h limitHandler) WithGroup(name string) slog.Handler {
+	return limitHandler{h.Handler.WithGroup(name), h.limits}
+}
+
+// messageLimits are the limits of each message.
+type messageLimits struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	limits map[string]*messageLimit
+}
+
+type messageLimit struct {
+	limiter    *rate.Limiter
+	suppressed int
+}
+
+// allow reports whether a record of the message may pass, and how many were dropped since the last one that did.
+func (l *messageLimits) allow(message string) (suppressed int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.limits[message]
+	if m == nil && len(l.limits) >= maxLimited {
+		message = ""
+		m = l.limits[message]
+	}
+	if m == nil {
+		m = &messageLimit{limiter: rate.NewLimiter(limitedPerSecond, limitedBurst)}
+		l.limits[message] = m
+	}
+	if !m.limiter.AllowN(l.now(), 1) {
+		m.suppressed++
+		return 0, false
+	}
+	suppressed, m.suppressed = m.suppressed, 0
+	return suppressed, true
+}

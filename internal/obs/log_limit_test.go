@@ -1,0 +1,37 @@
+package obs
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLimited floods a limited Logger: of one message few records pass, with the number of dropped ones; another message is
+// not affected, and the number of messages that are told apart is bounded.
+func TestLimited(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	limits := &messageLimits{now: func() time.Time { return now }, limits: map[string]*messageLimit{}}
+	log := slog.New(limitHandler{slog.NewTextHandler(&out, nil), limits}).With("scope", "ca")
+	for range 10_000 {
+		log.Warn("request refused")
+	}
+	log.Warn("another")
+	now = now.Add(time.Second)
+	for range 10_000 {
+		log.WithGroup("g").Warn("request refused", "a", 1)
+	}
+	refused, suppressed := strings.Count(out.String(), "request refused"), strings.Count(out.String(), "suppressed=9980")
+	if refused != limitedBurst+limitedPerSecond || suppressed != 1 || strings.Count(out.String(), "another") != 1 {
+		t.Errorf("%d records passed, %d say how many were dropped:\n%s", refused, suppressed, out.String())
+	}
+	for n := range 10_000 {
+		log.Info(fmt.Sprint("message ", n))
+	}
+	if len(limits.limits) > maxLimited+1 {
+		t.Errorf("%d messages are kept apart", len(limits.limits))
+	}
+}
