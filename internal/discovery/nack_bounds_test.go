@@ -14,7 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
 )
 
-// TestNackTextsAreBounded refuses listeners 20 times with error messages of 3 MiB that have line feeds, on streams that stay open. The
+// TestNackTextsAreBounded refuses listeners 20 times with error messages of 900 KiB that have line feeds, on streams that stay open. The
 // log, the pages and the heap keep at most 4 KiB of each, and no line of the log is the client's.
 func TestNackTextsAreBounded(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(2)})
@@ -38,7 +38,7 @@ func TestNackTextsAreBounded(t *testing.T) {
 		proxies[i] = p
 	}
 	before, logged := heap(), len(c.log.String())
-	text := strings.Repeat("x\n"+forged+"\n", (3<<20)/(len(forged)+3))
+	text := strings.Repeat("x\n"+forged+"\n", (900<<10)/(len(forged)+3))
 	for i, p := range proxies {
 		p.Send(&discoveryv3.DeltaDiscoveryRequest{
 			TypeUrl: api.ListenerType, ResponseNonce: p.Nonce(api.ListenerType), ErrorDetail: &status.Status{Message: fmt.Sprintf("%d %s", i, text)},
@@ -59,7 +59,7 @@ func TestNackTextsAreBounded(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("%d refusals of 3 MiB: log +%d KiB, heap %+d KiB", n, grown>>10, held>>10)
+	t.Logf("%d refusals of 900 KiB: log +%d KiB, heap %+d KiB", n, grown>>10, held>>10)
 	if grown > n*(32<<10) {
 		t.Errorf("the log has grown by %d KiB", grown>>10)
 	}

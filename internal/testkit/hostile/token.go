@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -200,7 +201,10 @@ func (g *Tokens) damaged(good, subject string) Token {
 	case 4:
 		at := g.IntN(2)
 		b := []byte(parts[at])
-		b[g.IntN(len(b))] ^= 1
+		if len(b) > 0 {
+			b[g.IntN(len(b))] ^= 1
+		}
+		t.Genuine = bytes.Equal(decoded(string(b)), decoded(parts[at])) // the bits of the last character that count for nothing
 		parts[at] = string(b)
 	case 5:
 		return Token{Text: strings.Repeat("a.", 5000), Kind: "dots", Subject: subject}
@@ -213,6 +217,7 @@ func (g *Tokens) damaged(good, subject string) Token {
 		t.Kind, t.Genuine = "good", true
 	}
 	t.Text = strings.Join(parts, ".")
+	t.Genuine = t.Genuine || t.Text == good // the damage may be what was there before
 	return t
 }
 
