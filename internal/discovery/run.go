@@ -241,6 +241,7 @@ func (s *server) run(ctx context.Context) error {
 
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
+	parts.Go(func() error { releaseMemory(ctx); return nil })
 	parts.Go(func() error { restarting("analysis", s.problems.run)(ctx); return nil })
 	parts.Go(func() error {
 		if err := s.awaitSources(ctx); err != nil {

@@ -1,0 +1,34 @@
+package discovery
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+)
+
+// TestMemoryIsReleased holds the process to its footprint of before, half a minute after a burst that left garbage behind.
+func TestMemoryIsReleased(t *testing.T) {
+	long.Test(t)
+	runtime.GC()
+	before := footprint()
+	ctx, cancel := context.WithCancel(t.Context())
+	running := serving.NewGroup(t)
+	running.Go(func(testing.TB) { releaseMemory(ctx) })
+	defer running.Wait()
+	defer cancel()
+	burst := make([][]byte, 256)
+	for i := range burst {
+		burst[i] = make([]byte, 1<<20)
+		for at := 0; at < len(burst[i]); at += 4096 {
+			burst[i][at] = 1
+		}
+	}
+	if grown := footprint() - before; grown < 200<<20 {
+		t.Fatalf("the burst took only %d MiB: the test shows nothing", grown>>20)
+	}
+	clear(burst)
+	serving.Until(t, 3*memoryInterval, "the memory is released", func() bool { return footprint() < before+64<<20 })
+}
