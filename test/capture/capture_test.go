@@ -114,7 +114,7 @@ func newMesh(t *testing.T, b binaries) *netns.Network {
 		t.Fatal(err)
 	}
 	plane, err := node.Start(netns.Command{
-		Path: b.discovery, Args: []string{"discovery", "--httpsAddr", "", "--ctrlz_port", "0", "--configDir", config, "--registries="},
+		Path: b.discovery, Args: []string{"discovery", "--grpcAddr", ":15010", "--httpsAddr", "", "--ctrlz_port", "0", "--configDir", config, "--registries="},
 		Env: []string{"POD_NAME=istiod", "POD_NAMESPACE=istio-system", "ISTIO_DUAL_STACK=true"},
 	})
 	if err != nil {

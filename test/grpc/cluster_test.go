@@ -158,6 +158,7 @@ type tally struct {
 	Sent                     int
 	Answers, Callers, Failed map[string]int
 	Failures                 []string
+	Early                    int
 }
 
 func (t tally) failed() (n int) {
@@ -241,7 +242,8 @@ func (s *shopOnCluster) underLoad(what string, loads map[string]greeter, f func(
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.t.Logf("%s: %s called %s %d times, %d failed; answers of %d pods", what, g.app, target, got.Sent, got.failed(), len(got.Answers))
+		s.t.Logf("%s: %s called %s %d times, %d failed, and %d by grpc-go itself; answers of %d pods",
+			what, g.app, target, got.Sent, got.failed(), got.Early, len(got.Answers))
 		if got.failed() > 0 || got.Sent == 0 {
 			s.t.Errorf("%s: calls from %s to %s: %v failed of %d: %s", what, g.app, target, got.Failed, got.Sent, strings.Join(got.Failures, "\n"))
 		}

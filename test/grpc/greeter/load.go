@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,9 @@ type Tally struct {
 	// Failed is how many ended with a code, by its name; Failures are the first of them, in words.
 	Failed   map[string]int
 	Failures []string
+	// Early is how many calls grpc-go itself failed, and are not in Failed: for a moment a channel chooses clusters by new routes
+	// before its balancer has heard of them. No order of what is sent can help.
+	Early int
 }
 
 // mostFailures bounds how many are kept in words.
@@ -37,6 +41,10 @@ func (t *Tally) add(answer *testpb.SimpleResponse, err error) {
 	if err == nil {
 		t.Answers[answer.GetServerId()]++
 		t.Callers[answer.GetUsername()]++
+		return
+	}
+	if strings.Contains(err.Error(), "unknown cluster selected for RPC") {
+		t.Early++
 		return
 	}
 	t.Failed[status.Code(err).String()]++
