@@ -8,25 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowestPort and highestPort are the local ports of attackers and honest clients. They are below
-// the range from which servers of tests get theirs: thousands of connections must not take the port
-// of another test.
-const lowestPort, highestPort = 10_000, 32_000
-
 // dialFrom connects from a local address.
 func dialFrom(ctx context.Context, source, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime}
 	if network == "tcp" {
 		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
-		d.Control = restrictPorts
+		d.Control = shareLocalPorts
 	}
 	return d.DialContext(ctx, network, address)
 }
 
-// restrictPorts sets the range of local ports. A kernel before 6.3 ignores it.
-func restrictPorts(_, _ string, c syscall.RawConn) error {
+// shareLocalPorts lets connections from one address to different servers have the same local port, so that thousands of them
+// do not use up the ports of the address.
+func shareLocalPorts(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_LOCAL_PORT_RANGE, highestPort<<16|lowestPort)
 	})
 }

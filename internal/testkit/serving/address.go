@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -10,23 +11,30 @@ import (
 // given are the ports that tests have been told are free, whether they listen there yet or not.
 var given sync.Map //nolint:gochecknoglobals // of one test binary
 
-// FreePort gives a TCP port of 127.0.0.1 that nobody listens on now, and that no other test of this process is given: for who must
-// know it before it is listened at. Another process may take it meanwhile.
+// Ports of tests are below those that Linux takes for clients (net.ipv4.ip_local_port_range, from 32768): a connection of another
+// test that has a port of that range at any address keeps a server from listening on it at all addresses.
+const firstPort, endOfPorts = 20_000, 32_000
+
+// FreePort returns a TCP port that no server listens on at any address, and that no other test of this process is given: for a
+// server whose port must be known before it listens. Another process may take it meanwhile.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range 1000 {
+		port := firstPort + rand.IntN(endOfPorts-firstPort)
+		if _, taken := given.LoadOrStore(port, true); taken {
+			continue
 		}
-		port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+		if err != nil {
+			continue // in use, and for this process that will do
+		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, taken := given.LoadOrStore(port, true); !taken {
-			return port
-		}
+		return port
 	}
+	t.Fatalf("no port from %d to %d is free", firstPort, endOfPorts-1)
+	return 0
 }
 
 // FreePorts gives several, each another.

@@ -47,7 +47,7 @@ var errUnread = errors.New("too many bytes of messages that do not end")
 // blocks, and with it the reading of that connection. The error means that the connection must be
 // closed.
 func (b *unreadBudget) charge(l *link, bytes, frames int) error {
-	for began := (time.Time{}); ; time.Sleep(b.poll) {
+	for began := (time.Time{}); ; <-time.After(b.poll) { // room comes with any credit, of any connection
 		victim, ok := b.tryCharge(l, bytes, frames)
 		switch {
 		case l.aborted.Load():
