@@ -104,7 +104,7 @@ func (s *Service) Register(g grpc.ServiceRegistrar) {
 }
 
 // createCertificate serves CreateCertificate: in place of the generated handler, which decodes the request first.
-func createCertificate(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func createCertificate(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the order is gRPC's
 	s, ok := srv.(*Service)
 	if !ok {
 		return nil, status.Error(codes.Internal, "not the certificate service")

@@ -42,7 +42,7 @@ func TestRemovedWorkloadsAreNotRenewed(t *testing.T) {
 	l.eventually("the certificate of a removed workload is not renewed", func() error {
 		_, err := l.certificate(t.Context(), web, request())
 		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "no workload of this identity") {
-			return fmt.Errorf("it is: %v", err)
+			return fmt.Errorf("it is: %w", err)
 		}
 		return nil
 	})

@@ -38,13 +38,12 @@ func TestNackTextsAreBounded(t *testing.T) {
 		proxies[i] = p
 	}
 	before, logged := heap(), len(c.log.String())
-	text := strings.Repeat("x\n"+forged+"\n", (900<<10)/(len(forged)+3))
 	for i, p := range proxies {
+		text := strings.Repeat("x\n"+forged+"\n", (900<<10)/(len(forged)+3))
 		p.Send(&discoveryv3.DeltaDiscoveryRequest{
 			TypeUrl: api.ListenerType, ResponseNonce: p.Nonce(api.ListenerType), ErrorDetail: &status.Status{Message: fmt.Sprintf("%d %s", i, text)},
 		})
 	}
-	text = ""
 	c.eventually("all refusals are known", func() error {
 		if got := strings.Count(c.log.String(), "ACK ERROR"); got < n {
 			return fmt.Errorf("%d of %d", got, n)

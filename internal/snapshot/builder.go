@@ -86,7 +86,7 @@ func (b *Builder) Current() *Snapshot { return b.current }
 // object of each, and later calls try them again.
 func (b *Builder) Apply(events ...mesh.Event) (*Snapshot, Delta) {
 	delta := b.retry(events)
-	_, d, err := b.try(events)
+	d, err := b.try(events)
 	if err != nil {
 		d = b.isolate(events, err)
 	}

@@ -76,11 +76,11 @@ func origin(ev *mesh.Event) string {
 }
 
 // try is one edit. If it panics, the Builder is as it was before, and the error is an *recovery.Error.
-func (b *Builder) try(events []mesh.Event) (s *Snapshot, d Delta, err error) {
+func (b *Builder) try(events []mesh.Event) (d Delta, err error) {
 	e := b.edit()
 	if b.options.Recovery == nil {
-		s, d = e.apply(events)
-		return s, d, nil
+		_, d = e.apply(events)
+		return d, nil
 	}
 	defer func() {
 		if v := recover(); v != nil {
@@ -92,8 +92,8 @@ func (b *Builder) try(events []mesh.Event) (s *Snapshot, d Delta, err error) {
 			err = b.options.Recovery.Record(v, "snapshot", about...)
 		}
 	}()
-	s, d = e.apply(events)
-	return s, d, nil
+	_, d = e.apply(events)
+	return d, nil
 }
 
 // isolate applies events of which some make the Builder panic: it halves the list until those are alone, and refuses them.
@@ -103,7 +103,7 @@ func (b *Builder) isolate(events []mesh.Event, reason error) Delta {
 	}
 	var all Delta
 	for _, half := range [][]mesh.Event{events[:len(events)/2], events[len(events)/2:]} {
-		_, d, err := b.try(half)
+		d, err := b.try(half)
 		if err != nil {
 			d = b.isolate(half, err)
 		}
@@ -168,7 +168,7 @@ func (b *Builder) retry(events []mesh.Event) Delta {
 		if r.at > b.refused.applies {
 			continue
 		}
-		_, d, err := b.try([]mesh.Event{r.event})
+		d, err := b.try([]mesh.Event{r.event})
 		if err != nil {
 			d = b.refuse(r.event, err)
 		} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -200,7 +201,7 @@ func reviewOnce(ctx context.Context, address string) error {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), `"patch":`) {
-		return fmt.Errorf("status %d, %.200s (%v)", answer.StatusCode, text, err)
+		return errors.Join(fmt.Errorf("status %d, %.200s", answer.StatusCode, text), err)
 	}
 	return nil
 }

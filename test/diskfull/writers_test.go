@@ -208,7 +208,7 @@ func TestModulesOnAFullDisk(t *testing.T) {
 			return err
 		}
 		if got, err := readFile(path); err != nil || got != string(module(name)) {
-			return fmt.Errorf("a file of %d bytes, want %d: %v", len(got), len(module(name)), err)
+			return errors.Join(fmt.Errorf("a file of %d bytes, want %d", len(got), len(module(name))), err)
 		}
 		return nil
 	}

@@ -204,7 +204,7 @@ func manyStreams(ctx context.Context, a *attacker, _ *rand.Rand, d door) error {
 func churn(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
 	for range 50 {
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
 		c, err := a.dial(ctx, d)
 		if err != nil {

@@ -167,7 +167,7 @@ func (s *scene) get(ctx context.Context, url string) error {
 		return err
 	}
 	client := &http.Client{Transport: &http.Transport{DialContext: dialHonest, DisableKeepAlives: true}}
-	return answered(client.Do(request)) //nolint:bodyclose // answered closes it
+	return answered(client.Do(request))
 }
 
 // review asks a webhook as the API server does.

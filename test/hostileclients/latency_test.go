@@ -101,7 +101,7 @@ func referenceProbe(t *testing.T) probe {
 		}
 		client := &http.Client{Transport: &http.Transport{DialContext: dialHonest, DisableKeepAlives: true,
 			TLSClientConfig: config}}
-		return answered(client.Do(request)) //nolint:bodyclose // answered closes it
+		return answered(client.Do(request))
 	}}
 }
 

@@ -3,7 +3,6 @@ package policies
 import (
 	"math/rand/v2"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/test/policies/reference"
@@ -87,13 +86,4 @@ func isRefusedToken(name string) bool {
 	default:
 		return false
 	}
-}
-
-func portOf(c *testCase) uint16 {
-	_, text, _ := strings.Cut(c.To, ":")
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		panic(err) // of the test's own making
-	}
-	return uint16(port)
 }

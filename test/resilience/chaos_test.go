@@ -55,8 +55,6 @@ type host struct {
 	rule, endpoints int
 }
 
-func (h *host) name() string { return fmt.Sprintf("host-%d.mesh", h.index) }
-
 // text returns the objects of the host. The generations are in the names of subsets and in the
 // address.
 func (h *host) text() string {

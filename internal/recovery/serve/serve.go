@@ -29,7 +29,7 @@ func Interceptors(r *recovery.Recorder) []grpc.ServerOption {
 	unary := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				r.Record(v, "grpc", "method", info.FullMethod, "peer", peerOf(ctx))
+				_ = r.Record(v, "grpc", "method", info.FullMethod, "peer", peerOf(ctx)) // it is logged
 				reply, err = nil, errInternal
 			}
 		}()
@@ -38,7 +38,7 @@ func Interceptors(r *recovery.Recorder) []grpc.ServerOption {
 	stream := func(service any, st grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				r.Record(v, "grpc", "method", info.FullMethod, "peer", peerOf(st.Context()))
+				_ = r.Record(v, "grpc", "method", info.FullMethod, "peer", peerOf(st.Context())) // it is logged
 				err = errInternal
 			}
 		}()
@@ -68,7 +68,7 @@ func Handler(r *recovery.Recorder, next http.Handler) http.Handler {
 			case v == nil:
 				return
 			case v != http.ErrAbortHandler: //nolint:errorlint // the sentinel that net/http compares with
-				r.Record(v, "http", "method", request.Method, "path", request.URL.Path, "peer", request.RemoteAddr)
+				_ = r.Record(v, "http", "method", request.Method, "path", request.URL.Path, "peer", request.RemoteAddr)
 			}
 			if written.begun || v == http.ErrAbortHandler { //nolint:errorlint // the same
 				panic(http.ErrAbortHandler)

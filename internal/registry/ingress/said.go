@@ -46,8 +46,8 @@ func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
 	var now *rules
 	var gateway *config.Config
 	var wrong []config.Problem
-	object, converted := c.ingresses[k], false
-	out, converted = c.guard.Try(out, registry.Convert, keyOf(k), originOf(object), func() {
+	object := c.ingresses[k]
+	out, converted := c.guard.Try(out, registry.Convert, keyOf(k), originOf(object), func() {
 		if object != nil && c.ours(object) {
 			now = c.readRules(k, object)
 			gateway, wrong = c.gateway(now), now.problems

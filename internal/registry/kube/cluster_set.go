@@ -74,7 +74,8 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyImports.take() {
 		var now *mesh.Service
 		var wrong problems
-		key, object, converted := config.Key{Kind: api.ServiceImport, Namespace: k.Namespace, Name: k.Name}, c.imports[k], false
+		key, object := config.Key{Kind: api.ServiceImport, Namespace: k.Namespace, Name: k.Name}, c.imports[k]
+		var converted bool
 		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
 			if object != nil {
 				wrong = problemsOf(object)

@@ -226,7 +226,8 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyPods.take() {
 		var said, now *mesh.Workload
 		var wrong []config.Problem
-		key, p, converted := config.Key{Kind: api.Pod, Namespace: k.Namespace, Name: k.Name}, c.pods[k], false
+		key, p := config.Key{Kind: api.Pod, Namespace: k.Namespace, Name: k.Name}, c.pods[k]
+		var converted bool
 		out, converted = c.guard.Try(out, registry.Convert, key, "", func() {
 			if p != nil {
 				now = c.workload(k, p)

@@ -79,8 +79,8 @@ func (g *Requests) addECDSA(to *[]*requester, c elliptic.Curve) error {
 // templates ask for what a workload must not have.
 func templates() []*x509.CertificateRequest {
 	victim := &url.URL{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/istiod"}
-	extension := func(value []byte, critical bool, id ...int) pkix.Extension {
-		return pkix.Extension{Id: id, Critical: critical, Value: value}
+	extension := func(value []byte, id ...int) pkix.Extension {
+		return pkix.Extension{Id: id, Critical: true, Value: value}
 	}
 	isCA, _ := asn1.Marshal(struct{ IsCA bool }{true})                                                                              // of a fixed value
 	mayIssue, _ := asn1.Marshal(asn1.BitString{Bytes: []byte{0x06}, BitLength: 7})                                                  // keyCertSign, cRLSign
@@ -95,8 +95,8 @@ func templates() []*x509.CertificateRequest {
 		{URIs: []*url.URL{victim, {Scheme: "spiffe", Host: "evil", Path: "/x"}}, DNSNames: []string{"istiod.istio-system.svc", "*"}},
 		{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, EmailAddresses: []string{"admin@example.com"}},
 		{Subject: pkix.Name{CommonName: "system:admin", Organization: []string{"system:masters"}}},
-		{ExtraExtensions: []pkix.Extension{extension(isCA, true, 2, 5, 29, 19), extension(mayIssue, true, 2, 5, 29, 15)}},
-		{ExtraExtensions: []pkix.Extension{extension(usages, true, 2, 5, 29, 37), extension([]byte{5, 0}, true, 1, 2, 3, 4)}},
+		{ExtraExtensions: []pkix.Extension{extension(isCA, 2, 5, 29, 19), extension(mayIssue, 2, 5, 29, 15)}},
+		{ExtraExtensions: []pkix.Extension{extension(usages, 2, 5, 29, 37), extension([]byte{5, 0}, 1, 2, 3, 4)}},
 		many,
 	}
 }

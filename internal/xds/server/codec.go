@@ -58,7 +58,7 @@ func (c codec) decode(data mem.BufferSlice, v any) error {
 	}
 	raw := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer raw.Free()
-	if err := checkElements(m.ProtoReflect().Descriptor(), raw.ReadOnlyData(), maxElements); err != nil {
+	if err := checkElements(m.ProtoReflect().Descriptor(), raw.ReadOnlyData()); err != nil {
 		return err
 	}
 	return protobuf.Unmarshal(raw.ReadOnlyData(), m)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net"
 	"syscall"
@@ -113,7 +114,7 @@ func (c *readyConnection) readReady(fd uintptr) bool {
 	c.buffer = c.pool.Get(c.size)
 	for {
 		c.n, c.err = syscall.Read(int(fd), *c.buffer)
-		if c.err != syscall.EINTR {
+		if !errors.Is(c.err, syscall.EINTR) {
 			break
 		}
 	}
@@ -122,5 +123,5 @@ func (c *readyConnection) readReady(fd uintptr) bool {
 	}
 	c.pool.Put(c.buffer)
 	c.buffer, c.n = nil, 0
-	return c.err != syscall.EAGAIN
+	return !errors.Is(c.err, syscall.EAGAIN)
 }

@@ -31,11 +31,11 @@ var (
 	errDepth    = status.Errorf(codes.ResourceExhausted, "a message is nested more than %d deep", maxDepth)
 )
 
-// checkElements reports whether an encoded message of that type has at most limit elements and is
-// not nested too deep. A message that is malformed is for the decoder to refuse. The error is a
+// checkElements reports whether an encoded message of that type has at most maxElements elements and
+// is not nested too deep. A message that is malformed is for the decoder to refuse. The error is a
 // gRPC status.
-func checkElements(of protoreflect.MessageDescriptor, raw []byte, limit int) error {
-	_, err := countElements(of, raw, limit, maxDepth)
+func checkElements(of protoreflect.MessageDescriptor, raw []byte) error {
+	_, err := countElements(of, raw, maxElements, maxDepth)
 	return err
 }
 

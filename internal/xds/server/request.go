@@ -259,7 +259,7 @@ func (r *request) readNode(value string) error {
 	}
 	raw := []byte(value)
 	r.node = new(corev3.Node)
-	if err := checkElements(r.node.ProtoReflect().Descriptor(), raw, maxElements); err != nil {
+	if err := checkElements(r.node.ProtoReflect().Descriptor(), raw); err != nil {
 		return err
 	}
 	return proto.Unmarshal(raw, r.node)
