@@ -27,7 +27,7 @@ func TestFilesAppearInTheOrderOfTheirChanges(t *testing.T) {
 	replace(t, "a", 0)
 	replace(t, "b", 0)
 	f := follow(t, dir, Options{})
-	rounds := long.Rounds(100, 1000)
+	rounds := long.Rounds(100, 300)
 	writer := serving.NewGroup(t)
 	writer.Go(func(t testing.TB) {
 		pause := time.NewTicker(10 * time.Millisecond)

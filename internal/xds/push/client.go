@@ -323,6 +323,7 @@ func (c *Client) note(a stream.Action) {
 		p.refuse(c, n)
 		p.metrics.Refused(n)
 		p.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": ACK ERROR "+c.id, "resources", n.Resources, "message", a.Message)
+		c.endOutdated(n)
 	case stream.Stale:
 		p.metrics.ExpiredNonce(a.TypeURL)
 	case stream.Late:
@@ -332,6 +333,20 @@ func (c *Client) note(a stream.Action) {
 		p.log.Warn("ADS: unknown type", "connection", c.id, "type", a.TypeURL)
 	case stream.Want:
 		p.look(c, a)
+	}
+}
+
+// endOutdated ends a refusal that came too late: of what the client was sent before, and is not to have any more. No later
+// response of the type may follow that would end it.
+func (c *Client) endOutdated(n Nack) {
+	if len(n.blamed()) == 0 {
+		return
+	}
+	c.mu.Lock()
+	world := c.world
+	c.mu.Unlock()
+	if world != nil {
+		c.p.nacks.outdated(c.id, world, c.p.metrics)
 	}
 }
 
