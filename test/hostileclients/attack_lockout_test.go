@@ -202,10 +202,7 @@ func manyStreams(ctx context.Context, a *attacker, _ *rand.Rand, d door) error {
 
 // churn connects and closes at once, with a handshake where there is one.
 func churn(ctx context.Context, a *attacker, r *rand.Rand, d door) error {
-	for range 50 {
-		if ctx.Err() != nil {
-			break
-		}
+	for n := 0; n < 50 && ctx.Err() == nil; n++ {
 		c, err := a.dial(ctx, d)
 		if err != nil {
 			return err

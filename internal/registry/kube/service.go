@@ -45,7 +45,8 @@ func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyServices.take() {
 		var now *mesh.Service
 		var wrong problems
-		key, object, converted := config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, c.services[k], false
+		key, object := config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, c.services[k]
+		var converted bool
 		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
 			if object != nil {
 				wrong = problemsOf(object)

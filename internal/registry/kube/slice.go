@@ -106,7 +106,8 @@ func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 		var shard, clusterSet *mesh.Shard
 		var wrong problems
 		held := 0
-		key, object, converted := config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, c.slices[k], false
+		key, object := config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, c.slices[k]
+		var converted bool
 		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
 			shard, clusterSet, held = c.shardsOf(object, &wrong)
 		})
