@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,11 +131,14 @@ func TestAdmissionHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 0, push.SystemClock{})
 		began := time.Now()
+		var mu sync.Mutex
 		var refused []time.Duration
 		for range 200 {
 			go func() {
 				if _, err := a.enter(t.Context(), a.opening, openingLimit); status.Code(err) == codes.ResourceExhausted {
-					refused = append(refused, time.Since(began)) // one bubble
+					mu.Lock()
+					refused = append(refused, time.Since(began))
+					mu.Unlock()
 				}
 			}()
 		}
