@@ -60,6 +60,7 @@ func TestBlockedSocket(t *testing.T) {
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("%d changes took another client %v", changes, took)
 	}
+	h.wait("the responses are counted", func() bool { return m.sent.Load()-sent >= changes })
 	if n := m.sent.Load() - sent; n != changes {
 		t.Errorf("%d responses were written while one client is blocked, want the %d of the other", n, changes)
 	}
