@@ -9,11 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
-	"github.com/meshpilot/meshpilot/internal/inject"
+	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
-	"github.com/meshpilot/meshpilot/manifests"
 )
 
 // TestWebhooks has an API server ask a control plane, whose certificate it comes to trust by the control plane's own doing: about
@@ -24,7 +22,7 @@ func TestWebhooks(t *testing.T) {
 	control, shop := c.Namespace(t, "istio-system", nil), c.Namespace(t, "shop", nil)
 	const revision = "webhooks"
 	if _, err := client.CoreV1().ConfigMaps(control).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector-" + revision}, Data: injectorConfig(t),
+		ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector-" + revision}, Data: cluster.InjectorConfig(t),
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,22 +101,4 @@ func TestWebhooks(t *testing.T) {
 		}
 		return fmt.Errorf("the ProxyConfig is not in force: %v", p.Spec.InitContainers[1].Env)
 	})
-}
-
-// injectorConfig is the ConfigMap of the chart, near enough.
-func injectorConfig(t *testing.T) map[string]string {
-	t.Helper()
-	templates, err := manifests.InjectionTemplates()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := yaml.Marshal(map[string]any{"policy": "enabled", "templates": templates})
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := manifests.InjectionValues()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}
 }

@@ -19,12 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
-	"github.com/meshpilot/meshpilot/internal/inject"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
-	"github.com/meshpilot/meshpilot/manifests"
 )
 
 const (
@@ -144,7 +141,7 @@ func startScene(t *testing.T) *scene {
 	}
 	client := s.cluster.Client(t)
 	if _, err := client.CoreV1().ConfigMaps(systemNamespace).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector"}, Data: injectorConfig(t),
+		ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector"}, Data: cluster.InjectorConfig(t),
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -307,24 +304,6 @@ func (s *scene) settle(t *testing.T, probes []probe) {
 			return nil
 		})
 	}
-}
-
-// injectorConfig is the ConfigMap that the chart makes.
-func injectorConfig(t *testing.T) map[string]string {
-	t.Helper()
-	templates, err := manifests.InjectionTemplates()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := yaml.Marshal(map[string]any{"policy": "enabled", "templates": templates})
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := manifests.InjectionValues()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}
 }
 
 // podReview asks for the injection of a pod.

@@ -18,15 +18,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
-	"github.com/meshpilot/meshpilot/internal/inject"
 	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
 	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/testkit/plane"
 	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/testkit/serving"
-	"github.com/meshpilot/meshpilot/manifests"
 	"github.com/meshpilot/meshpilot/test/bench/report"
 )
 
@@ -110,21 +107,9 @@ func firstAnswers(t *testing.T, client *http.Client, url string) (questions []qu
 func startWebhooks(t *testing.T, c *cluster.Cluster) (url string) {
 	t.Helper()
 	namespace := c.Namespace(t, "istio-system", nil)
-	templates, err := manifests.InjectionTemplates()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := yaml.Marshal(map[string]any{"policy": "enabled", "templates": templates})
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := manifests.InjectionValues()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if _, err := c.Client(t).CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "istio-sidecar-injector"},
-		Data:       map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)},
+		Data:       cluster.InjectorConfig(t),
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

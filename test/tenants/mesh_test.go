@@ -96,13 +96,7 @@ func randomObjects(t *testing.T, seed uint64, namespace string, count int, expor
 		var made *config.Config
 		wrong := func() []string {
 			made = object(t, kind, namespace, i, spec)
-			var paths []string
-			for _, p := range config.Validate(made) {
-				if p.Severity == config.Error {
-					paths = append(paths, strings.TrimPrefix(strings.TrimPrefix(p.Field, "spec"), "."))
-				}
-			}
-			return paths
+			return random.InvalidFields(made)
 		}
 		if source.Mend(spec, wrong) {
 			list = append(list, made)
