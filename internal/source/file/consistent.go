@@ -2,9 +2,10 @@ package file
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/source/file/watch"
 )
 
 const (
@@ -40,7 +41,7 @@ func (l *loop) readTogether(list []string) []reading {
 
 // replaced returns the files, sorted, that another file has taken the place of since they were read.
 func (l *loop) replaced(results map[string]reading) (list []string) {
-	infos := make(map[string]os.FileInfo, len(results))
+	infos := make(map[string]watch.Info, len(results))
 	if len(l.store.manifests) <= maxCompared {
 		for rel, m := range l.store.manifests {
 			infos[rel] = m.info
@@ -50,8 +51,8 @@ func (l *loop) replaced(results map[string]reading) (list []string) {
 		infos[rel] = r.info
 	}
 	for rel, info := range infos {
-		now, err := os.Stat(filepath.Join(l.root, filepath.FromSlash(rel)))
-		if err == nil && info != nil && now.Mode().IsRegular() && !os.SameFile(info, now) {
+		now, err := watch.Stat(filepath.Join(l.root, filepath.FromSlash(rel)))
+		if err == nil && info.Known() && now.Mode().IsRegular() && !info.SameFile(now) {
 			list = append(list, rel)
 		}
 	}

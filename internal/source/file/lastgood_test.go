@@ -1,6 +1,7 @@
 package file
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -109,6 +110,22 @@ func TestObjectRemovedByRenameIsRemovedAtOnce(t *testing.T) {
 	f.untilState("a=a")
 	f.remove("f.yaml")
 	f.untilState()
+}
+
+// TestReusedInodeNumber removes objects by replacing a file twice. Most file systems give the third file the inode number of the
+// first, which does not make it the first one rewritten in place.
+func TestReusedInodeNumber(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/f.yaml", docs(rule("a", "a"), rule("b", "b")))
+	f := follow(t, dir, Options{Hold: time.Hour, Settle: 50 * time.Millisecond})
+	for i := range 20 {
+		f.atomically("f.yaml", docs(rule("a", "a"), rule("b", fmt.Sprint("b", i))))
+		f.untilState("a=a", fmt.Sprint("b=b", i))
+		// Both replacements are made before the file is read.
+		f.atomically("f.yaml", docs(rule("a", "a"), rule("b", "unseen")))
+		f.atomically("f.yaml", rule("a", "a"))
+		f.untilState("a=a")
+	}
 }
 
 func TestEditorsDance(t *testing.T) {

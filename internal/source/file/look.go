@@ -107,7 +107,7 @@ func (l *loop) reread(list []string) {
 func (l *loop) accept(m *manifest, r reading) {
 	now := l.o.Clock.Now()
 	// A file with another identity was written before it was put here, so it is complete.
-	inPlace := m.info != nil && os.SameFile(m.info, r.info)
+	inPlace := m.info.SameFile(r.info)
 	m.info, m.read, m.unreadable = r.info, now, nil
 	if r.same {
 		return

@@ -22,7 +22,7 @@ import (
 // reading is what came of reading one file.
 type reading struct {
 	rel  string
-	info os.FileInfo
+	info watch.Info
 	hash uint64 // of the content
 	// same says that the content is that of the manifest before, so that it was not decoded again.
 	same    bool
@@ -69,7 +69,7 @@ type manifest struct {
 	// known says that the content is known, and hash that of what.
 	known bool
 	hash  uint64
-	info  os.FileInfo
+	info  watch.Info
 	read  time.Time
 	// objects are those that the file stands for: what is good of its content, and what was once good and is kept.
 	objects map[config.Key]*config.Config
@@ -147,6 +147,6 @@ func (m *manifest) drop() {
 // moments before it was read may have been written to again without its time showing it.
 func (m *manifest) unchanged(info os.FileInfo) bool {
 	const coarse = 2 * time.Second // the coarsest clock of a file system still in use, FAT's
-	return m.known && m.info != nil && len(m.unreadable) == 0 && os.SameFile(m.info, info) && m.info.Size() == info.Size() &&
+	return m.known && m.info.Known() && len(m.unreadable) == 0 && os.SameFile(m.info.FileInfo, info) && m.info.Size() == info.Size() &&
 		m.info.ModTime().Equal(info.ModTime()) && m.read.Sub(info.ModTime()) > coarse
 }

@@ -17,7 +17,7 @@ const eventQueue = 1024
 // A nil *Dirs is usable and never has an event.
 type Dirs struct {
 	notifier *fsnotify.Watcher
-	watched  map[string]os.FileInfo
+	watched  map[string]Info
 }
 
 // OpenDirs begins to watch, no directory at first. It fails where the system has no more watches to give; whoever
@@ -27,7 +27,7 @@ func OpenDirs() (*Dirs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch directories: %w", err)
 	}
-	return &Dirs{notifier: notifier, watched: map[string]os.FileInfo{}}, nil
+	return &Dirs{notifier: notifier, watched: map[string]Info{}}, nil
 }
 
 // Close ends the watching.
@@ -102,12 +102,12 @@ func (d *Dirs) Add(path string) error {
 	if d == nil {
 		return nil
 	}
-	info, err := os.Stat(path)
+	info, err := Stat(path)
 	if err != nil || !info.IsDir() {
 		d.drop(path)
 		return nil //nolint:nilerr // a directory that is gone is not watched, which is no error
 	}
-	if before, watched := d.watched[path]; watched && os.SameFile(before, info) {
+	if before, watched := d.watched[path]; watched && before.SameFile(info) {
 		return nil
 	}
 	d.drop(path)

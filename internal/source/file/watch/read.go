@@ -13,7 +13,7 @@ const MaxSize = 64 << 20
 // Look is what a file was like when it was read.
 type Look struct {
 	// Info is of the open file, so of what was read even if the path leads elsewhere by now.
-	Info os.FileInfo
+	Info Info
 	// Stable says that nothing was written to it meanwhile.
 	Stable bool
 }
@@ -25,7 +25,7 @@ func Read(path string) ([]byte, Look, error) {
 		return nil, Look{}, err
 	}
 	defer f.Close()
-	before, err := f.Stat()
+	before, err := statOpen(f)
 	if err != nil {
 		return nil, Look{}, err
 	}
@@ -42,7 +42,7 @@ func Read(path string) ([]byte, Look, error) {
 	if err != nil {
 		return nil, Look{Info: before}, err
 	}
-	after, err := f.Stat()
+	after, err := statOpen(f)
 	if err != nil {
 		return nil, Look{Info: before}, err
 	}
