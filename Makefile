@@ -81,7 +81,7 @@ test: prerequisites envoy build programs ## run every test (`go test ./...` leav
 RACE ?= ./...
 .PHONY: test-race race
 race: test-race
-test-race: prerequisites envoy build programs ## run every test with the race detector, package by package (RACE=packages; LONG= for the everyday tests)
+test-race: prerequisites envoy build programs ## run every test with the race detector, package by package (RACE=packages; LONG=false: the everyday tests)
 	MESHPILOT_LONG=$(or $(LONG),true) $(GO) test -race -p 1 -timeout 30m $(RACE)
 
 .PHONY: golden

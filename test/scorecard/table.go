@@ -215,10 +215,12 @@ func identityChecks() []Check {
 	return []Check{
 		{Number: 31, Title: "Race detector and goroutine leaks",
 			Requirement: "every test with the race detector, goleak in every package: no report",
-			Tests:       in("internal/layout", "TestGoroutineLeaks"),
-			Limits:      "the packages whose code starts goroutines; the race detector is run by make test-race, not here"},
+			Tests:       append(in("test/gotest", "TestRaceDetector"), in("internal/layout", "TestGoroutineLeaks")...),
+			Limits:      "goleak in the packages whose code starts goroutines; short and hour run the everyday tests"},
 		{Number: 32, Title: "Fuzzing",
-			Requirement: "at least 60 targets, 10^9 executions each for a release, seeded by every CVE: no crash, none over 1 s or 256 MB"},
+			Requirement: "at least 60 targets, 10^9 executions each for a release, seeded by every CVE: no crash, none over 1 s or 256 MB",
+			Tests:       in("test/gotest", "TestFuzzTargets"),
+			Limits:      "an input that takes long or much memory fails only where the target itself looks at that"},
 		{
 			Number: 33, Title: "Hostile input before authentication",
 			Requirement: "every port, 24 h, with floods of HTTP/2 frames, slow clients and 100,000 idle handshakes: no restart, memory at most 200 MB more",
