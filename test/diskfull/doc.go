@@ -5,6 +5,7 @@
 //	disk_test.go     a disk that is filled, freed, and mounted read-only and back
 //	writers_test.go  each part that writes files, on such a disk
 //	plane_test.go    a whole control plane, whose authority and configuration are on such a disk
+//	agent_test.go    an agent with its Envoy, whose working directory and certificate files are on such a disk
 //
 // Start with writers_test.go.
 package diskfull

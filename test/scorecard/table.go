@@ -182,8 +182,8 @@ func faultChecks() []Check {
 		},
 		{
 			Number: 26, Title: "Full disk and read-only file system", Requirement: "agent and control plane: no crash, no truncated file",
-			Tests:  in("test/diskfull", "TestWriters", "TestControlPlane", "TestFirstStartOnAFullDisk", "TestModulesOnAFullDisk"),
-			Limits: "no agent process with its Envoy on a full disk",
+			Tests: in("test/diskfull", "TestWriters", "TestControlPlane", "TestFirstStartOnAFullDisk", "TestModulesOnAFullDisk", "TestAgent",
+				"TestAgentStartsOnAFullDisk"),
 		},
 		{
 			Number: 27, Title: "Outage of the authority, expired tokens, clock skew of 2 min",
