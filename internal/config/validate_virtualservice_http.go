@@ -153,9 +153,10 @@ func (r *report) httpDestinations(at path, routes []*networking.HTTPRouteDestina
 	r.weights(at, weights)
 }
 
-// unreachableHTTP warns of routes that no request can reach, because an earlier one takes all that they match.
+// unreachableHTTP warns of routes and matches that no request can reach because earlier routes take every request that they match. A
+// route that delegates takes only what its delegate matches, so it hides nothing.
 func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
-	earlier := map[string]int{} // an encoded match, and the first route that has it
+	earlier := earlierMatches{equal: map[string]int{}, byPath: map[string][]matchOfRoute{}}
 	catchAll := -1
 	for i, route := range routes {
 		if catchAll >= 0 {
@@ -163,14 +164,16 @@ func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 			continue
 		}
 		for j, match := range route.GetMatch() {
-			key := matchKey(match)
-			if first, there := earlier[key]; there && first != i {
+			switch first, same := earlier.find(match); {
+			case first >= 0 && first != i && same:
 				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] has the same match", first)
-			} else {
-				earlier[key] = i
+			case first >= 0 && first != i:
+				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] takes every request that it matches", first)
+			case route.GetDelegate() == nil:
+				earlier.add(match, i)
 			}
 		}
-		if len(route.GetMatch()) == 0 {
+		if len(route.GetMatch()) == 0 && route.GetDelegate() == nil {
 			catchAll = i
 		}
 	}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// maxCompared bounds how many earlier matches a match is compared with, so that the cost of a large VirtualService stays proportional
+// to its size.
+const maxCompared = 100
+
+// earlierMatches are the matches of the HTTP routes before the one that is looked at.
+type earlierMatches struct {
+	equal map[string]int // an encoded match, and the first route that has it
+	// broad may take requests for more than one path; byPath are the others by their exact path.
+	broad  []matchOfRoute
+	byPath map[string][]matchOfRoute
+}
+
+// matchOfRoute is a match and the position of its route.
+type matchOfRoute struct {
+	match *networking.HTTPMatchRequest
+	route int
+}
+
+// find returns the first route found with a match that takes every request that m takes, -1 if there is none. same reports whether the
+// two matches are equal.
+func (e *earlierMatches) find(m *networking.HTTPMatchRequest) (route int, same bool) {
+	if route, same = e.equal[matchKey(m)]; same {
+		return route, true
+	}
+	for _, list := range [][]matchOfRoute{e.broad, e.byPath[m.GetUri().GetExact()]} {
+		for _, earlier := range list {
+			if matchCovers(earlier.match, m) {
+				return earlier.route, false
+			}
+		}
+	}
+	return -1, false
+}
+
+func (e *earlierMatches) add(m *networking.HTTPMatchRequest, route int) {
+	e.equal[matchKey(m)] = route
+	path := m.GetUri().GetExact()
+	switch {
+	case path == "" || m.GetIgnoreUriCase():
+		if len(e.broad) < maxCompared {
+			e.broad = append(e.broad, matchOfRoute{m, route})
+		}
+	case len(e.byPath[path]) < maxCompared:
+		e.byPath[path] = append(e.byPath[path], matchOfRoute{m, route})
+	}
+}
+
+// matchCovers reports whether every request that later matches is also matched by earlier. It compares regular expressions only by
+// their text, so it may return false for a match that is covered; it never returns true for one that is not. Name and statPrefix do
+// not select requests and are ignored.
+func matchCovers(earlier, later *networking.HTTPMatchRequest) bool {
+	return uriCovers(earlier, later) &&
+		stringCovers(earlier.GetScheme(), later.GetScheme()) &&
+		stringCovers(earlier.GetMethod(), later.GetMethod()) &&
+		stringCovers(earlier.GetAuthority(), later.GetAuthority()) &&
+		conditionsCover(earlier.GetHeaders(), later.GetHeaders(), stringCovers) &&
+		conditionsCover(earlier.GetQueryParams(), later.GetQueryParams(), stringCovers) &&
+		conditionsCover(earlier.GetWithoutHeaders(), later.GetWithoutHeaders(), equalMatches) &&
+		(earlier.GetPort() == 0 || earlier.GetPort() == later.GetPort()) &&
+		(earlier.GetSourceNamespace() == "" || earlier.GetSourceNamespace() == later.GetSourceNamespace()) &&
+		labelsCover(earlier.GetSourceLabels(), later.GetSourceLabels()) &&
+		gatewaysCover(earlier.GetGateways(), later.GetGateways())
+}
+
+// uriCovers compares paths. Prefix "/" covers every path.
+func uriCovers(earlier, later *networking.HTTPMatchRequest) bool {
+	a, b := earlier.GetUri(), later.GetUri()
+	switch {
+	case a.GetMatchType() == nil:
+		return true
+	case b.GetMatchType() == nil:
+		return false
+	case a.GetPrefix() == "/":
+		return true
+	case a.GetRegex() == "" && b.GetRegex() == "" && earlier.GetIgnoreUriCase():
+		return stringCovers(lowerMatch(a), lowerMatch(b))
+	case later.GetIgnoreUriCase() && !earlier.GetIgnoreUriCase():
+		return a.GetRegex() == anyText // other cases of the later path are not matched by the earlier one
+	default:
+		return stringCovers(a, b)
+	}
+}
+
+// anyText is the regular expression that matches every value.
+const anyText = ".*"
+
+// stringCovers reports whether every value that b matches is matched by a. A match that is not set takes every value; a header or query
+// parameter with such a match has to be there.
+func stringCovers(a, b *networking.StringMatch) bool {
+	switch a.GetMatchType().(type) {
+	case nil:
+		return true
+	case *networking.StringMatch_Prefix:
+		switch b.GetMatchType().(type) {
+		case *networking.StringMatch_Exact:
+			return strings.HasPrefix(b.GetExact(), a.GetPrefix())
+		case *networking.StringMatch_Prefix:
+			return strings.HasPrefix(b.GetPrefix(), a.GetPrefix())
+		}
+		return false
+	default:
+		return a.GetRegex() == anyText || equalMatches(a, b)
+	}
+}
+
+func equalMatches(a, b *networking.StringMatch) bool { return proto.Equal(a, b) }
+
+// lowerMatch returns an exact or prefix match with its text in lower case.
+func lowerMatch(m *networking.StringMatch) *networking.StringMatch {
+	if _, exact := m.GetMatchType().(*networking.StringMatch_Exact); exact {
+		return &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: strings.ToLower(m.GetExact())}}
+	}
+	return &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: strings.ToLower(m.GetPrefix())}}
+}
+
+// conditionsCover reports whether later has each condition of earlier, by name, in a form that the earlier one covers.
+func conditionsCover(earlier, later map[string]*networking.StringMatch, covers func(a, b *networking.StringMatch) bool) bool {
+	for name, a := range earlier {
+		if b, there := later[name]; !there || !covers(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+func labelsCover(earlier, later map[string]string) bool {
+	for name, value := range earlier {
+		if got, there := later[name]; !there || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// gatewaysCover compares lists of gateways. An empty one stands for all gateways of the VirtualService.
+func gatewaysCover(earlier, later []string) bool {
+	return len(earlier) == 0 || len(later) > 0 && !slices.ContainsFunc(later, func(g string) bool { return !slices.Contains(earlier, g) })
+}
