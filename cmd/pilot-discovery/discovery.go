@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/command"
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/retired"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
@@ -43,6 +44,7 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 		plaintextPort(&o, c.Flags().Changed("grpcAddr"))
 		return env.err
 	}
+	command.AddRetiredFlags(c, retired.DiscoveryFlags(), os.Stderr)
 	return c
 }
 
@@ -88,17 +90,6 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar(&o.TLSMinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
 	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
 	command.AddLogFlags(fs, &o.Logs)
-	compatibilityFlags(fs)
-}
-
-// compatibilityFlags are those of parts that do not exist yet, or no more. They are accepted so that manifests start.
-func compatibilityFlags(fs *pflag.FlagSet) {
-	for name, usage := range map[string]string{
-		"resync": "resync interval: watches are followed, and nothing is sent again that did not change", "plugins": "networking plugins",
-	} {
-		fs.String(name, "", usage+" (accepted for compatibility, without effect yet)")
-		_ = fs.MarkHidden(name) // it was just added
-	}
 }
 
 // environment reads settings from environment variables; the first bad value is err.

@@ -22,11 +22,12 @@ func allowed() map[string][]string {
 		"internal/truncate":   {},
 		"internal/obs":        {"internal/truncate"},
 		"internal/httpserver": {},
-		"internal/command":    {"internal/obs"},
+		"internal/retired":    {},
+		"internal/command":    {"internal/obs", "internal/retired"},
 		"internal/recovery":   {},
-		"internal/config":     {"internal/api"},
+		"internal/config":     {"internal/api", "internal/retired"},
 		"internal/resource":   {"internal/config"},
-		"internal/mesh":       {"internal/api", "internal/config"},
+		"internal/mesh":       {"internal/api", "internal/config", "internal/retired"},
 
 		"internal/spiffe":       {},
 		"internal/kube":         {"internal/obs"},
@@ -36,7 +37,7 @@ func allowed() map[string][]string {
 		"internal/authenticate": {"internal/spiffe", "internal/fetch", "internal/kube", "internal/obs"},
 		"internal/ca":           {"internal/spiffe", "internal/authenticate", "internal/kube", "internal/obs"},
 		"internal/inject":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
-		"internal/webhook":      {"internal/httpserver", "internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs", "internal/recovery"},
+		"internal/webhook":      {"internal/httpserver", "internal/retired", "internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs", "internal/recovery"},
 		"internal/status":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
 		"internal/export":       {"internal/kube"},
 		"internal/autoregister": {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
@@ -97,7 +98,7 @@ func allowed() map[string][]string {
 
 		"internal/iptables": {"internal/obs", "internal/command"},
 		"internal/cni":      {"internal/iptables", "internal/kube"},
-		"internal/agent":    {"internal/httpserver", "internal/fetch", "internal/mesh", "internal/api", "internal/source/file/watch", "internal/obs", "internal/command", "internal/recovery"},
+		"internal/agent":    {"internal/httpserver", "internal/fetch", "internal/mesh", "internal/api", "internal/source/file/watch", "internal/obs", "internal/command", "internal/retired", "internal/recovery"},
 		"internal/xds/feed": {"internal/xds/stream", "internal/xds/server", "internal/resource", "internal/api", "internal/config", "internal/snapshot", "internal/recovery"},
 
 		"internal/debug":     {"internal/explain", "internal/api", "internal/config", "internal/mesh", "internal/snapshot", "internal/view", "internal/resource", "internal/xds/push"},

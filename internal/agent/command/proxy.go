@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -19,7 +20,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
+	"github.com/meshpilot/meshpilot/internal/command"
 	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
 // flags are those of the proxy command.
@@ -71,6 +74,7 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 	fs.StringSliceVar(&f.envFiles, "envFile", []string{"./var/lib/istio/envoy/cluster.env", "./var/lib/istio/envoy/sidecar.env"},
 		"files with variables for those that the environment has not, as virtual machines have them")
 	fs.IntVar(&f.stsPort, "stsPort", 0, "port of the token exchange (not supported yet)")
+	command.AddRetiredFlags(c, retired.AgentFlags(), o.Stderr)
 	return c
 }
 
@@ -95,7 +99,7 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 	if err != nil {
 		return agent.Options{}, err
 	}
-	config, err := f.config(c, vars, annotations)
+	config, err := f.config(c, o.Stderr, vars, annotations)
 	if err != nil {
 		return agent.Options{}, err
 	}
@@ -187,8 +191,9 @@ func (f *flags) downward() (labels, annotations map[string]string, err error) {
 	return labels, annotations, err
 }
 
-// config gives the effective ProxyConfig: defaults, then the mesh's, PROXY_CONFIG, the pod's annotation, the flags.
-func (f *flags) config(c *cobra.Command, vars environment.Variables, annotations map[string]string) (*meshconfig.ProxyConfig, error) {
+// config returns the effective ProxyConfig. Each layer takes precedence over the ones before it: the defaults, the mesh's, the
+// variable PROXY_CONFIG, the pod's annotation, the flags. It writes a warning if a flag has an address of an old control plane.
+func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string) (*meshconfig.ProxyConfig, error) {
 	text, err := os.ReadFile(f.meshConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("--meshConfig: %w", err)
@@ -197,11 +202,20 @@ func (f *flags) config(c *cobra.Command, vars environment.Variables, annotations
 	if err != nil {
 		return nil, err
 	}
-	config, err := proxyconfig.Effective(ofMesh,
-		proxyconfig.Layer{Name: "PROXY_CONFIG", YAML: vars["PROXY_CONFIG"]},
-		proxyconfig.Layer{Name: "annotation proxy.istio.io/config", YAML: annotations["proxy.istio.io/config"]})
+	retiredFlags, err := retiredLayers(c.Flags())
 	if err != nil {
 		return nil, err
+	}
+	config, err := proxyconfig.Effective(append([]proxyconfig.Layer{
+		ofMesh,
+		{Name: "PROXY_CONFIG", YAML: vars["PROXY_CONFIG"]},
+		{Name: "annotation proxy.istio.io/config", YAML: annotations["proxy.istio.io/config"]},
+	}, retiredFlags...)...)
+	if err != nil {
+		return nil, err
+	}
+	if warning := replaceRetiredPort(c.Flags(), config); warning != "" {
+		fmt.Fprintln(warnings, "warning:", warning)
 	}
 	if c.Flags().Changed("concurrency") {
 		config.Concurrency = wrapperspb.Int32(f.concurrency)

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
+	"github.com/meshpilot/meshpilot/internal/retired"
+)
+
+const (
+	plaintextPort = "15010"
+	securePort    = "15012"
+)
+
+// retiredLayers returns a layer of ProxyConfig for each retired flag that the command line sets, in the order of the table.
+// They are laid over every other layer: an explicit flag takes precedence, as it did in Istio 1.x.
+func retiredLayers(fs *pflag.FlagSet) ([]proxyconfig.Layer, error) {
+	var layers []proxyconfig.Layer
+	for _, f := range retired.AgentFlags() {
+		if f.Field == "" || !fs.Changed(f.Name) {
+			continue
+		}
+		value, err := retiredValue(fs, f)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", f.Name, err)
+		}
+		layers = append(layers, proxyconfig.Layer{Name: "flag --" + f.Name, YAML: nested(f.Field, value)})
+	}
+	return layers, nil
+}
+
+// retiredValue returns the JSON of a flag's value in the form that protobuf has for its field.
+func retiredValue(fs *pflag.FlagSet, f retired.Flag) (string, error) {
+	text := fs.Lookup(f.Name).Value.String()
+	switch f.Type {
+	case retired.Duration: // Go's form, 1m0s; protobuf's is 60s
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%q", fmt.Sprintf("%.9fs", d.Seconds())), nil
+	case retired.Port, retired.Bool:
+		return text, nil
+	default:
+		quoted, err := json.Marshal(text)
+		return string(quoted), err
+	}
+}
+
+// nested returns a JSON object with a value at a path: {"tracing": {"zipkin": {"address": VALUE}}}.
+func nested(path, value string) string {
+	for _, name := range slices.Backward(strings.Split(path, ".")) {
+		value = fmt.Sprintf("{%q: %s}", name, value)
+	}
+	return value
+}
+
+// replaceRetiredPort changes the port of ProxyConfig.discoveryAddress if the retired flag set the address and the port is one of
+// Istio's control planes before 1.6. Their agents kept the host and chose the port of xDS by controlPlaneAuthPolicy, and so
+// does this: the plaintext port for NONE, else the TLS port. It returns a warning, "" if the address stays.
+func replaceRetiredPort(fs *pflag.FlagSet, config *meshconfig.ProxyConfig) string {
+	if !fs.Changed("discoveryAddress") {
+		return ""
+	}
+	host, port, err := net.SplitHostPort(config.GetDiscoveryAddress())
+	if err != nil || !slices.Contains([]string{"8080", "15003", "15005", "15007", plaintextPort, "15011"}, port) {
+		return ""
+	}
+	now := securePort
+	if config.GetControlPlaneAuthPolicy() == meshconfig.AuthenticationPolicy_NONE {
+		now = plaintextPort
+	}
+	if port == now {
+		return ""
+	}
+	before := config.GetDiscoveryAddress()
+	config.DiscoveryAddress = net.JoinHostPort(host, now)
+	return fmt.Sprintf("flag --discoveryAddress %s: using %s, the port of control planes for controlPlaneAuthPolicy %s",
+		before, config.GetDiscoveryAddress(), config.GetControlPlaneAuthPolicy())
+}
