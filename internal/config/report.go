@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
 // path is where in an object a check looks, in the API's JSON names.
@@ -76,6 +78,14 @@ func (r *report) meta() {
 		// The object is usable all the same: its own labels select it for very little.
 		if reason := labelFault(key, c.Labels[key]); reason != "" {
 			r.warnf(at.Child("labels").Key(key), "%s", reason)
+		}
+	}
+	for _, key := range sortedKeys(c.Annotations) {
+		if !strings.Contains(key, "istio.io/") {
+			continue // most annotations of most objects
+		}
+		if a, ok := retired.AnnotationOf(key); ok {
+			r.warnf(at.Child("annotations").Key(key), "%s", a.Reason())
 		}
 	}
 }

@@ -27,7 +27,7 @@ func allowed() map[string][]string {
 		"internal/recovery":   {},
 		"internal/config":     {"internal/api", "internal/retired"},
 		"internal/resource":   {"internal/config"},
-		"internal/mesh":       {"internal/api", "internal/config", "internal/retired"},
+		"internal/mesh":       {"internal/api", "internal/config"},
 
 		"internal/spiffe":       {},
 		"internal/kube":         {"internal/obs"},
@@ -37,7 +37,7 @@ func allowed() map[string][]string {
 		"internal/authenticate": {"internal/spiffe", "internal/fetch", "internal/kube", "internal/obs"},
 		"internal/ca":           {"internal/spiffe", "internal/authenticate", "internal/kube", "internal/obs"},
 		"internal/inject":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
-		"internal/webhook":      {"internal/httpserver", "internal/retired", "internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs", "internal/recovery"},
+		"internal/webhook":      {"internal/httpserver", "internal/inject", "internal/config", "internal/api", "internal/kube", "internal/obs", "internal/recovery"},
 		"internal/status":       {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},
 		"internal/export":       {"internal/kube"},
 		"internal/autoregister": {"internal/mesh", "internal/config", "internal/api", "internal/kube", "internal/obs"},

@@ -15,7 +15,8 @@ import (
 // it sets, also to zero, takes the place of the whole field, except that proxyMetadata and proxyHeaders are joined. The base is
 // left as it is. What is unknown is left out, and ignored says what that is: a pod with a field of another version must start.
 func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfig.ProxyConfig, ignored, err error) {
-	over, err := parse[*meshconfig.ProxyConfig](text)
+	over, warnings, err := parse[*meshconfig.ProxyConfig](text)
+	ignored = faults(warnings)
 	if err != nil {
 		if over = withoutUnknown(text); over == nil {
 			return nil, nil, fmt.Errorf("proxy config: %w", err)

@@ -3,6 +3,7 @@ package mesh
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,12 +66,12 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 }
 
 // ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it: what one does not say stays as it
-// was, and what it says of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors, and so is what
+// was, and what it says of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors, except retired ones, and so is what
 // would break the mesh (config.ValidateMesh).
 func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	m := DefaultMeshConfig()
 	for _, text := range texts {
-		given, err := parse[*meshconfig.MeshConfig](text)
+		given, _, err := parse[*meshconfig.MeshConfig](text)
 		if err != nil {
 			return nil, fmt.Errorf("mesh config: %w", err)
 		}
@@ -94,7 +95,7 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	all := &meshconfig.MeshNetworks{}
 	for _, text := range texts {
-		n, err := parse[*meshconfig.MeshNetworks](text)
+		n, _, err := parse[*meshconfig.MeshNetworks](text)
 		if err != nil {
 			return nil, fmt.Errorf("mesh networks: %w", err)
 		}
@@ -108,20 +109,34 @@ func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	return all, nil
 }
 
-// parse reads YAML as a message. Everything that is wrong is in the error, each fault with its field.
-func parse[M proto.Message](text []byte) (M, error) {
-	var m M
+// MeshConfigWarnings returns the fields of a mesh configuration that Istio has retired, which have no effect. It returns nothing
+// for a text that cannot be read: that is ParseMeshConfig's error.
+func MeshConfigWarnings(text []byte) []config.Problem {
+	_, warnings, err := parse[*meshconfig.MeshConfig](text)
+	if err != nil {
+		return nil
+	}
+	for i := range warnings {
+		warnings[i].Field = strings.TrimPrefix(warnings[i].Field, "spec.")
+	}
+	return warnings
+}
+
+// parse reads YAML as a message. The error has everything that is wrong, each fault with its field. The warnings are the
+// retired fields that the message is read without.
+func parse[M proto.Message](text []byte) (m M, warnings []config.Problem, err error) {
 	m, _ = m.ProtoReflect().Type().New().Interface().(M) // of the type that it was asked of
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return m, err
+		return m, nil, err
 	}
 	read, problems := decode.Spec(api.KindInfo{NewSpec: func() proto.Message { return m }}, asJSON)
-	if len(problems) == 0 {
-		m, _ = read.(M) // as NewSpec made it
-		return m, nil
+	wrong := slices.DeleteFunc(slices.Clone(problems), func(p config.Problem) bool { return p.Severity == config.Warning })
+	if len(wrong) > 0 {
+		return m, nil, faults(wrong)
 	}
-	return m, faults(problems)
+	m, _ = read.(M) // as NewSpec made it
+	return m, problems, nil
 }
 
 // faults is an error that says all problems, or nil.

@@ -88,7 +88,7 @@ func (v *Validator) judge(r *admissionv1.AdmissionRequest) verdict {
 	}
 	d := decode.Object(body)
 	if d.Foreign {
-		return verdict{}
+		return verdict{warnings: retiredWarnings(d)}
 	}
 	out := verdict{reason: reasonInvalid}
 	if d.Unreadable() {
@@ -113,6 +113,18 @@ func (v *Validator) judge(r *admissionv1.AdmissionRequest) verdict {
 		out.faults = nil
 	}
 	return out
+}
+
+// retiredWarnings returns what to warn of an object of a kind that Istio has retired. It is not refused: the control plane that
+// reads it may run beside this one while a mesh moves. Of another program's kind it returns nothing.
+func retiredWarnings(d decode.Decoded) []string {
+	var list []string
+	for _, p := range d.Problems {
+		if p.Severity == config.Error {
+			list = append(list, line(p))
+		}
+	}
+	return list
 }
 
 type objectHead struct {

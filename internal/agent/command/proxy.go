@@ -192,7 +192,8 @@ func (f *flags) downward() (labels, annotations map[string]string, err error) {
 }
 
 // config returns the effective ProxyConfig. Each layer takes precedence over the ones before it: the defaults, the mesh's, the
-// variable PROXY_CONFIG, the pod's annotation, the flags. It writes a warning if a flag has an address of an old control plane.
+// variable PROXY_CONFIG, the pod's annotation, the flags. It writes a warning for each retired
+// field, and for the address of an old control plane in a flag.
 func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string) (*meshconfig.ProxyConfig, error) {
 	text, err := os.ReadFile(f.meshConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -206,11 +207,17 @@ func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Va
 	if err != nil {
 		return nil, err
 	}
-	config, err := proxyconfig.Effective(append([]proxyconfig.Layer{
+	layers := append([]proxyconfig.Layer{
 		ofMesh,
 		{Name: "PROXY_CONFIG", YAML: vars["PROXY_CONFIG"]},
 		{Name: "annotation proxy.istio.io/config", YAML: annotations["proxy.istio.io/config"]},
-	}, retiredFlags...)...)
+	}, retiredFlags...)
+	for _, l := range layers {
+		for _, warning := range l.RetiredFields() {
+			fmt.Fprintln(warnings, "warning:", warning)
+		}
+	}
+	config, err := proxyconfig.Effective(layers...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
 // Layer is one place that sets fields of ProxyConfig.
@@ -70,6 +73,22 @@ func (l Layer) over(config *meshconfig.ProxyConfig) error {
 	return errors.Join(errs...)
 }
 
+// RetiredFields returns a warning for each field of the layer that Istio has retired. Such fields are left out, because a
+// proxy must start with the annotations of an older version. It returns nothing for a layer that cannot be read.
+func (l Layer) RetiredFields() []string {
+	var values map[string]json.RawMessage
+	if err := yaml.Unmarshal([]byte(l.YAML), &values); err != nil {
+		return nil
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if f, ok := retired.FieldOf("ProxyConfig", name); ok {
+			list = append(list, fmt.Sprintf("proxy configuration from %s: field %q is retired and has no effect: %s", l.Name, name, f.Successor))
+		}
+	}
+	return list
+}
+
 // setField sets the one field of that name, in the API's JSON or protobuf spelling.
 func setField(config *meshconfig.ProxyConfig, name string, value json.RawMessage) error {
 	fields := config.ProtoReflect().Descriptor().Fields()
@@ -78,6 +97,9 @@ func setField(config *meshconfig.ProxyConfig, name string, value json.RawMessage
 		field = fields.ByName(protoreflect.Name(name))
 	}
 	if field == nil {
+		if _, ok := retired.FieldOf("ProxyConfig", name); ok {
+			return nil // reported by RetiredFields
+		}
 		return fmt.Errorf("field %q: ProxyConfig has no such field", name)
 	}
 	one, err := json.Marshal(map[string]json.RawMessage{name: value})

@@ -174,3 +174,19 @@ func TestYAML(t *testing.T) {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
+
+// TestRetiredFields: a field that Istio has retired is left out and reported, whatever layer has it.
+func TestRetiredFields(t *testing.T) {
+	layer := Layer{Name: "PROXY_CONFIG", YAML: "parentShutdownDuration: 60s\nconnect_timeout: 1s\nstatusPort: 1\n"}
+	config, err := Effective(layer)
+	if err != nil || config.GetStatusPort() != 1 {
+		t.Fatalf("%v, %v", config, err)
+	}
+	want := []string{
+		`proxy configuration from PROXY_CONFIG: field "connect_timeout" is retired and has no effect: use MeshConfig.connectTimeout`,
+		`proxy configuration from PROXY_CONFIG: field "parentShutdownDuration" is retired and has no effect: Envoy is not restarted hot; use terminationDrainDuration`,
+	}
+	if diff := cmp.Diff(want, layer.RetiredFields()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -6,10 +6,12 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
-// lookUp finds the kind that an object says it is of. Without it (info.Kind empty) the Problem says why; foreign kinds,
-// which others read, are no fault of the user. A kind that is found in a version that is not served has a Problem too.
+// lookUp returns the kind that an object names. If info.Kind is empty, the Problem is the reason. A foreign kind is one that is
+// not read: a Warning if others read it, an Error with its successor if Istio has retired it. A known kind in a version that is
+// not served has a Problem too.
 func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem, foreign bool) {
 	fault := func(field, format string, args ...any) config.Problem {
 		return config.Problem{Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error}
@@ -30,6 +32,9 @@ func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem,
 		return info, config.Problem{}, false
 	case known:
 		return info, fault("apiVersion", "version %q of %s is not served, only %s", version, kind, strings.Join(info.Versions, ", ")), false
+	}
+	if r, ok := retired.KindOf(group, kind); ok {
+		return api.KindInfo{}, fault("kind", "%s of %s is retired, and objects of it are not used: %s", kind, group, r.Successor), true
 	}
 	if p, typo := typoOf(group, kind); typo {
 		return api.KindInfo{}, fault(p.Field, "%s", p.Reason), false

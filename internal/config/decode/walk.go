@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
 // walk goes over a JSON value beside the protobuf type that it is to become, and notes every place where they differ.
@@ -90,17 +91,27 @@ func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.Mess
 	}
 }
 
-// unknown notes a field that the type does not have.
+// unknown reports a field that the type does not have. It is an Error, except in an object that an API server has stored, and for
+// a retired field of the mesh configuration: then it is a Warning, and the field is left out.
 func (w *walk) unknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
-	if !w.stored {
-		w.errorf(at, "unknown field%s", suggest(key, fieldNames(d)))
+	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
+	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")
+	reason := "unknown field" + suggest(key, fieldNames(d))
+	switch {
+	case isRetired && (w.stored || settings):
+		reason = "is retired and has no effect: " + r.Successor
+	case isRetired:
+		reason = "is retired: " + r.Successor
+	case w.stored:
+		reason = "is not known to this version of meshpilot, and has no effect" + suggest(key, fieldNames(d))
+	}
+	if !w.stored && !(isRetired && settings) {
+		w.errorf(at, "%s", reason)
 		return
 	}
 	delete(object, key)
 	w.rewrote = true
-	w.problems = append(w.problems, config.Problem{
-		Field: at.String(), Severity: config.Warning, Reason: "is not known to this version of meshpilot, and has no effect" + suggest(key, fieldNames(d)),
-	})
+	w.problems = append(w.problems, config.Problem{Field: at.String(), Severity: config.Warning, Reason: reason})
 }
 
 // value checks the value of a field, whatever its form.

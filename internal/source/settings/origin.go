@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -20,6 +21,14 @@ const (
 func (w what) check(text []byte) error {
 	_, err := w.settings(text)
 	return err
+}
+
+// warnings returns what of a text that can be read has no effect.
+func (w what) warnings(text []byte) []config.Problem {
+	if w == meshOf {
+		return mesh.MeshConfigWarnings(text)
+	}
+	return nil
 }
 
 // settings reads texts, each over the ones before it.

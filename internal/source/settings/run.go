@@ -113,7 +113,7 @@ func (r *run) take(x reading) {
 		return
 	}
 	delete(r.bad, x.origin)
-	r.problem(x.origin, "", "")
+	r.problems(x.origin, o.what.warnings(x.text))
 	if before != nil && bytes.Equal(before, x.text) {
 		return
 	}
@@ -129,12 +129,16 @@ func (r *run) take(x reading) {
 	}
 }
 
-// problem sets the one Problem of an origin; no reason mends it.
+// problem replaces the Problems of an origin by one.
 func (r *run) problem(of int, severity config.Severity, reason string) {
+	r.problems(of, []config.Problem{{Reason: reason, Severity: severity}})
+}
+
+// problems replaces the Problems of an origin.
+func (r *run) problems(of int, list []config.Problem) {
 	name := r.origins[of].name(r.ConfigMaps.Namespace)
-	p := &mesh.Problems{Scope: name}
-	if reason != "" {
-		p.List = []config.Problem{{Origin: name, Reason: reason, Severity: severity}}
+	for i := range list {
+		list[i].Origin = name
 	}
-	r.pending = append(r.pending, mesh.Event{Source: r.Name(), Problems: p})
+	r.pending = append(r.pending, mesh.Event{Source: r.Name(), Problems: &mesh.Problems{Scope: name, List: list}})
 }

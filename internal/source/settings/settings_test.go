@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
@@ -107,5 +108,37 @@ func TestLoad(t *testing.T) {
 	write(t, path, "connectTimeout: soon\n")
 	if _, err := (&Source{Mesh: path}).Load(nil); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("with a broken file: %v", err)
+	}
+}
+
+// TestRetiredFields: a field that Istio has retired keeps nothing from starting, and is a Problem with its successor.
+func TestRetiredFields(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	path := filepath.Join(t.TempDir(), "mesh")
+	write(t, path, "trustDomain: one.example\nmixerCheckServer: istio-policy:9091\ndefaultConfig: {parentShutdownDuration: 60s}\n")
+	s := &Source{Mesh: path}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &reader{t: t, out: make(chan mesh.Batch)}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, r.out) }()
+	var problems []config.Problem
+	r.next(func(e mesh.Event) bool {
+		if e.Problems != nil {
+			problems = e.Problems.List
+		}
+		return e.Settings != nil && e.Settings.Mesh.TrustDomain == "one.example"
+	})
+	if len(problems) != 2 || problems[0].Field != "defaultConfig.parentShutdownDuration" || problems[0].Severity != config.Warning ||
+		!strings.Contains(problems[0].Reason, "terminationDrainDuration") || problems[1].Field != "mixerCheckServer" || problems[1].Origin != path {
+		t.Errorf("problems %v", problems)
+	}
+	write(t, path, "trustDomain: one.example\n")
+	r.next(func(e mesh.Event) bool { return e.Problems != nil && len(e.Problems.List) == 0 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
