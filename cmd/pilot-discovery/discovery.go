@@ -67,7 +67,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)")
 	fs.Float32Var(&o.Kubernetes.QPS, "kubernetesApiQPS", 80, "requests a second to the API server")
 	fs.IntVar(&o.Kubernetes.Burst, "kubernetesApiBurst", 160, "requests to the API server at once")
-	fs.StringVarP(&o.Kubernetes.AppNamespace, "appNamespace", "a", "", "the one namespace that is read (default: all)")
+	fs.StringVarP(&o.Kubernetes.AppNamespace, "appNamespace", "a", "", "the one namespace whose objects are read, of an API server or a folder (default: all)")
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
 	fs.StringVar(&o.Domain, "domain", o.Domain, "DNS suffix of services")

@@ -76,7 +76,7 @@ func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 }
 
 func (s *server) fileFeed(dir string) (ingest.Feed, error) {
-	f := file.New(file.Options{Dir: dir, Logger: s.logs.Scope("file"), Recovery: s.recovery})
+	f := file.New(file.Options{Dir: dir, Namespaces: s.options.appNamespaces(), Logger: s.logs.Scope("file"), Recovery: s.recovery})
 	return f, f.Check()
 }
 

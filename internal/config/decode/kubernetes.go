@@ -24,10 +24,23 @@ func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
 		return
 	}
 	object.SetNamespace(d.Key.Namespace)
-	if secret, ok := object.(*corev1.Secret); ok {
-		mergeStringData(secret)
+	switch object := object.(type) {
+	case *corev1.Secret:
+		mergeStringData(object)
+	case *corev1.Namespace:
+		labelWithName(object)
 	}
 	d.configure(object, object, nil)
+}
+
+// labelWithName sets the label that the API server sets on every Namespace, whatever its author wrote there.
+func labelWithName(namespace *corev1.Namespace) {
+	set := maps.Clone(namespace.Labels)
+	if set == nil {
+		set = map[string]string{}
+	}
+	set[corev1.LabelMetadataName] = namespace.Name
+	namespace.Labels = set
 }
 
 // mergeStringData does to a Secret what the API server does when it is written (Secret.stringData).

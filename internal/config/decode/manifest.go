@@ -77,13 +77,21 @@ func (m *manifest) objects(body []byte, faults []config.Problem) []Decoded {
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return []Decoded{m.object(body, "", faults)}
+		return m.one(body, "", faults)
 	}
-	out := make([]Decoded, len(list.Items))
+	var out []Decoded
 	for i, item := range list.Items {
-		out[i] = m.object(item, fmt.Sprintf("items[%d]", i), faults)
+		out = append(out, m.one(item, fmt.Sprintf("items[%d]", i), faults)...)
 	}
 	return out
+}
+
+// one reads one object, which may stand for several.
+func (m *manifest) one(body []byte, within string, faults []config.Problem) []Decoded {
+	if isEndpoints(body) {
+		return m.endpoints(body, within, faults)
+	}
+	return []Decoded{m.object(body, within, faults)}
 }
 
 // object reads one object and tells it, and everything wrong with it, where it is. within is its path in the document.

@@ -27,7 +27,7 @@ func (l *loop) readTogether(list []string) []reading {
 		if len(list) == 0 {
 			break
 		}
-		for _, r := range read(l.root, list, l.store.manifests, l.o.Recovery) {
+		for _, r := range l.o.read(l.root, list, l.store.manifests) {
 			results[r.rel] = r
 		}
 		list = l.replaced(results)

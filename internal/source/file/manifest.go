@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/config"
 	"github.com/meshpilot/meshpilot/internal/config/decode"
-	"github.com/meshpilot/meshpilot/internal/recovery"
 	"github.com/meshpilot/meshpilot/internal/source/file/watch"
 )
 
@@ -33,13 +33,13 @@ type reading struct {
 }
 
 // read reads files side by side, in the order of the list.
-func read(root string, list []string, before map[string]*manifest, r *recovery.Recorder) []reading {
+func (o *Options) read(root string, list []string, before map[string]*manifest) []reading {
 	out := make([]reading, len(list))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, rel := range list {
 		group.Go(func() error {
-			if err := r.Call("source", func() error { out[i] = readOne(root, rel, before[rel]); return nil }, "file", rel); err != nil {
+			if err := o.Recovery.Call("source", func() error { out[i] = o.readOne(root, rel, before[rel]); return nil }, "file", rel); err != nil {
 				out[i] = reading{rel: rel, err: fmt.Errorf("internal error, please report it with the control plane's log: %w", err)}
 			}
 			return nil
@@ -49,7 +49,7 @@ func read(root string, list []string, before map[string]*manifest, r *recovery.R
 	return out
 }
 
-func readOne(root, rel string, before *manifest) reading {
+func (o *Options) readOne(root, rel string, before *manifest) reading {
 	content, look, err := watch.Read(filepath.Join(root, filepath.FromSlash(rel)))
 	if err != nil {
 		return reading{rel: rel, gone: errors.Is(err, fs.ErrNotExist), err: err}
@@ -59,8 +59,18 @@ func readOne(root, rel string, before *manifest) reading {
 		r.same = true
 		return r
 	}
-	r.objects = decode.Manifest(rel, content)
+	r.objects = slices.DeleteFunc(decode.Manifest(rel, content), o.excludes)
 	return r
+}
+
+// excludes reports whether an object is in a namespace that is not read. An object of a kind that is not read, or whose name is
+// not known, is excluded by the namespace that its text has.
+func (o *Options) excludes(d decode.Decoded) bool {
+	namespace := d.Key.Namespace
+	if namespace == "" && len(d.Problems) > 0 {
+		namespace = d.Problems[0].Key.Namespace
+	}
+	return len(o.Namespaces) > 0 && namespace != "" && !slices.Contains(o.Namespaces, namespace)
 }
 
 // manifest is what is known of one file.

@@ -284,3 +284,16 @@ func TestRandomNoise(t *testing.T) {
 	}
 	f.untilState(want...)
 }
+
+// TestNamespaces: only the objects of the namespaces that are asked for are read, and the mistakes of others are not reported.
+func TestNamespaces(t *testing.T) {
+	in := func(namespace, text string) string { return strings.Replace(text, "metadata: {", "metadata: {namespace: "+namespace+", ", 1) }
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "all.yaml"), docs(
+		in("shop", rule("a", "a")), in("other", rule("b", "b")), in("other", rule("c", "")),
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n",
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: other}\n",
+	))
+	f := follow(t, dir, Options{Namespaces: []string{"shop"}})
+	f.untilState("a=a", "other=Namespace")
+}
