@@ -13,6 +13,8 @@ type dump struct {
 	Listeners []listener
 	Routes    []routeConfig
 	Endpoints []assignment
+	// Extensions are the configurations of filters that came by ECDS.
+	Extensions []extension
 }
 
 // original is a resource as it came.
@@ -107,6 +109,14 @@ type routeConfig struct {
 	} `json:"virtualHosts"`
 }
 
+type extension struct {
+	original
+	Name        string `json:"name"`
+	TypedConfig struct {
+		Type string `json:"@type"`
+	} `json:"typedConfig"`
+}
+
 type assignment struct {
 	original
 	ClusterName string `json:"clusterName"`
@@ -146,7 +156,7 @@ func readDump(body []byte) (*dump, error) {
 		for _, list := range [][2]string{
 			{"staticClusters", "cluster"}, {"dynamicActiveClusters", "cluster"}, {"dynamicListeners", "listener"}, {"staticListeners", "listener"},
 			{"dynamicRouteConfigs", "routeConfig"}, {"staticRouteConfigs", "routeConfig"},
-			{"dynamicEndpointConfigs", "endpointConfig"}, {"staticEndpointConfigs", "endpointConfig"},
+			{"dynamicEndpointConfigs", "endpointConfig"}, {"staticEndpointConfigs", "endpointConfig"}, {"ecdsFilters", "ecdsFilter"},
 		} {
 			if err := d.add(section[list[0]], list[1]); err != nil {
 				return nil, fmt.Errorf("read the config dump: %s: %w", list[0], err)
@@ -187,6 +197,8 @@ func (d *dump) add(list json.RawMessage, field string) error {
 			err = appendTo(&d.Routes, raw)
 		case "endpointConfig":
 			err = appendTo(&d.Endpoints, raw)
+		case "ecdsFilter":
+			err = appendTo(&d.Extensions, raw)
 		}
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ type selection struct {
 // proxyConfig is the tables of istioctl proxy-config, made of what the control plane sent and not of what the proxy says.
 func (a *asker) proxyConfig() *cobra.Command {
 	c := &cobra.Command{
-		Use: "proxy-config", Aliases: []string{"pc"}, Short: "What a proxy was sent: clusters, listeners, routes, endpoints",
+		Use: "proxy-config", Aliases: []string{"pc"}, Short: "What a proxy was sent: clusters, listeners, routes, endpoints, extensions",
 	}
 	for _, kind := range []struct {
 		use, short, alias string
@@ -36,6 +36,7 @@ func (a *asker) proxyConfig() *cobra.Command {
 		{"listener", "The listeners that a proxy was sent", "l", listenerTable},
 		{"route", "The routes that a proxy was sent", "r", routeTable},
 		{"endpoint", "The endpoints that a proxy was sent", "ep", endpointTable},
+		{"ecds", "The configurations of filters that a proxy was sent by ECDS: policies, routes of connections, plugins", "ec", extensionTable},
 	} {
 		var s selection
 		sub := &cobra.Command{
@@ -68,6 +69,8 @@ func (s *selection) flags(c *cobra.Command) {
 		fs.Uint32Var(&s.port, "port", 0, "only at this port")
 	case "route":
 		fs.StringVar(&s.name, "name", "", "only of this route configuration")
+	case "ecds":
+		fs.StringVar(&s.name, "name", "", "only of this name")
 	case "endpoint":
 		fs.StringVar(&s.cluster, "cluster", "", "only of this cluster")
 		fs.StringVar(&s.address, "address", "", "only at this address")
@@ -141,6 +144,20 @@ func clusterTable(d *dump, s selection) answer {
 	for _, l := range lines {
 		x.rows = append(x.rows, l.row)
 		list = append(list, l.raw)
+	}
+	x.whole = list
+	return x
+}
+
+func extensionTable(d *dump, s selection) answer {
+	x := answer{header: "ECDS NAME\tTYPE", none: "no extensions"}
+	list := []json.RawMessage{}
+	for _, e := range d.Extensions {
+		if s.name != "" && e.Name != s.name {
+			continue
+		}
+		x.rows = append(x.rows, []string{e.Name, e.TypedConfig.Type})
+		list = append(list, e.raw)
 	}
 	x.whole = list
 	return x
