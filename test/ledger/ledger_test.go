@@ -5,11 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
 )
 
@@ -33,6 +35,15 @@ func TestEveryFieldIsAccountedFor(t *testing.T) {
 	}
 	if old, err := os.ReadFile(path); err != nil || string(old) != page {
 		t.Errorf("docs/api-coverage.md is not what the lines say (%v): go test ./test/ledger -update", err)
+	}
+}
+
+// TestEveryKindIsASubject: README says that the page has each field of the API, so no kind of Istio's may be missing.
+func TestEveryKindIsASubject(t *testing.T) {
+	for _, k := range api.Kinds() {
+		if k.Istio() && !slices.ContainsFunc(Subjects(), func(s Subject) bool { return s.Kind == k.Kind }) {
+			t.Errorf("%s has no account", k.Kind)
+		}
 	}
 }
 
