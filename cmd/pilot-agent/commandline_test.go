@@ -44,6 +44,7 @@ func TestCommandLine(t *testing.T) {
 		{"no environment", "proxy sidecar", nil, 1, "", "pilot-agent: environment variable POD_NAME: must be set"},
 		{"an unknown command", "prox", nil, 1, "", "pilot-agent: unknown command \"prox\" for \"pilot-agent\"\n"},
 		{"an unknown flag", "version --short --bogus value", nil, 0, obs.Version + "\n", "warning: unknown flag --bogus is ignored\n"},
+		{"an unknown flag before the command", "--bogus version", nil, 1, "", "pilot-agent: unknown flag: --bogus\n"},
 		{"nobody to ask", "request GET /stats --debug-port 1", nil, 1, "", "connection refused"},
 		{"nobody to wait for", "wait --timeoutSeconds 0 --url http://127.0.0.1:1/", nil, 1, "", "pilot-agent: the proxy is not ready after 0 s: "},
 		{"completion", "completion bash", nil, 0, "__start_pilot-agent", ""},
