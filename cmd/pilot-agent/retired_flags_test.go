@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRetiredDiscoveryAddress: with the command line of Istio 1.0, the agent calls the control plane that it names, and the proxy
-// gets ready. Nothing listens at the address of PROXY_CONFIG.
+// TestRetiredDiscoveryAddress: with the command line of Istio 1.0, the agent calls the control
+// plane that it names, and the proxy gets ready. Nothing listens at the address of PROXY_CONFIG.
 func TestRetiredDiscoveryAddress(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{args: []string{

@@ -10,9 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
-// AddRetiredFlags adds flags that Istio had and has no more to a command. They are hidden. One that is set is reported on
-// warnings with its successor when the command runs. An alias sets the flag of its new name, which must be there already.
-// The caller reads the values of flags with a Field; the others have no effect.
+// AddRetiredFlags adds flags that Istio had and has no more to a command. They are hidden. One that
+// is set is reported on warnings with its successor when the command runs. An alias sets the flag
+// of its new name, which must be there already. The caller reads the values of flags with a Field;
+// the others have no effect.
 func AddRetiredFlags(c *cobra.Command, list []retired.Flag, warnings io.Writer) {
 	fs := c.Flags()
 	for _, f := range list {

@@ -9,9 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TolerateUnknownFlags makes the command and all below it accept unknown flags, each with a warning: a manifest of another
-// version must not keep a control plane or a proxy from starting. A command that only groups others refuses them, because
-// the parser takes the word after an unknown flag for its value: "--bogus version" would run nothing and succeed.
+// TolerateUnknownFlags makes the command and all below it accept unknown flags, each with a
+// warning: a manifest of another version must not keep a control plane or a proxy from starting. A
+// command that only groups others refuses them, because the parser takes the word after an unknown
+// flag for its value: "--bogus version" would run nothing and succeed.
 func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer) {
 	for _, c := range root.Commands() {
 		TolerateUnknownFlags(c, args, warnings)

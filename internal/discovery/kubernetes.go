@@ -29,7 +29,8 @@ type Kubernetes struct {
 	// QPS and Burst bound the requests to it in a second; 0: 80 and 160.
 	QPS   float32
 	Burst int
-	// AppNamespace is the one namespace that is read, of an API server and of folders. If empty, all are read.
+	// AppNamespace is the one namespace that is read, of an API server and of folders. If empty,
+	// all are read.
 	AppNamespace string
 	// SharedMeshConfig is a ConfigMap of the control plane's namespace that counts for what its own does not say; empty: none.
 	// SHARED_MESH_CONFIG.

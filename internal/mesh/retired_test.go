@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestRetiredProxyConfig: a field that Istio has retired is left out of the annotation's ProxyConfig and reported, and the rest counts.
+// TestRetiredProxyConfig: a field that Istio has retired is left out of the annotation's
+// ProxyConfig and reported, and the rest counts.
 func TestRetiredProxyConfig(t *testing.T) {
 	c, ignored, err := OverlayProxyConfig(DefaultProxyConfig(), []byte("parentShutdownDuration: 60s\nstatusPort: 1\n"))
 	if err != nil || c.GetStatusPort() != 1 {
@@ -19,7 +20,8 @@ func TestRetiredProxyConfig(t *testing.T) {
 	}
 }
 
-// TestRetiredMeshConfig: it is read without its retired fields, in either spelling. Other unknown fields stay errors.
+// TestRetiredMeshConfig: it is read without its retired fields, in either spelling. Other unknown
+// fields stay errors.
 func TestRetiredMeshConfig(t *testing.T) {
 	text := []byte("mixer_check_server: a:1\nauthPolicy: MUTUAL_TLS\ntrustDomain: td.example\n")
 	m, err := ParseMeshConfig(text)

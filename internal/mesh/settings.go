@@ -65,9 +65,10 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 	}
 }
 
-// ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it: what one does not say stays as it
-// was, and what it says of defaultConfig and defaultProviders is merged field by field. Unknown fields are errors, except retired ones, and so is what
-// would break the mesh (config.ValidateMesh).
+// ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it: what
+// one does not say stays as it was, and what it says of defaultConfig and defaultProviders is
+// merged field by field. Unknown fields are errors, except retired ones, and so is what would break
+// the mesh (config.ValidateMesh).
 func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	m := DefaultMeshConfig()
 	for _, text := range texts {
@@ -109,8 +110,8 @@ func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	return all, nil
 }
 
-// MeshConfigWarnings returns the fields of a mesh configuration that Istio has retired, which have no effect. It returns nothing
-// for a text that cannot be read: that is ParseMeshConfig's error.
+// MeshConfigWarnings returns the fields of a mesh configuration that Istio has retired, which have
+// no effect. It returns nothing for a text that cannot be read: that is ParseMeshConfig's error.
 func MeshConfigWarnings(text []byte) []config.Problem {
 	_, warnings, err := parse[*meshconfig.MeshConfig](text)
 	if err != nil {
@@ -122,8 +123,8 @@ func MeshConfigWarnings(text []byte) []config.Problem {
 	return warnings
 }
 
-// parse reads YAML as a message. The error has everything that is wrong, each fault with its field. The warnings are the
-// retired fields that the message is read without.
+// parse reads YAML as a message. The error has everything that is wrong, each fault with its field.
+// The warnings are the retired fields that the message is read without.
 func parse[M proto.Message](text []byte) (m M, warnings []config.Problem, err error) {
 	m, _ = m.ProtoReflect().Type().New().Interface().(M) // of the type that it was asked of
 	asJSON, err := yaml.YAMLToJSONStrict(text)

@@ -1,12 +1,13 @@
 package retired
 
-// Flag is a command-line flag that Istio had and has no more. The program accepts it and reports its successor.
+// Flag is a command-line flag that Istio had and has no more. The program accepts it and reports
+// its successor.
 type Flag struct {
 	Name string
 	// Type is how the value is read. A Bool needs no value.
 	Type Type
-	// Field is the field of ProxyConfig that the flag still sets, as a path in the API's JSON names. If empty, the flag has
-	// no effect.
+	// Field is the field of ProxyConfig that the flag still sets, as a path in the API's JSON
+	// names. If empty, the flag has no effect.
 	Field string
 	// Alias is the flag that it is another name of.
 	Alias string
@@ -49,8 +50,9 @@ func DiscoveryFlags() []Flag {
 	}
 }
 
-// AgentFlags returns the retired flags of "pilot-agent proxy". In Istio 1.0 to 1.4 the command line was the only place that
-// set these fields; from 1.5 on it took precedence over the mesh configuration.
+// AgentFlags returns the retired flags of "pilot-agent proxy". In Istio 1.0 to 1.4 the command line
+// was the only place that set these fields; from 1.5 on it took precedence over the mesh
+// configuration.
 func AgentFlags() []Flag {
 	const zipkin = "set ProxyConfig.tracing.zipkin.address, or MeshConfig.extensionProviders and a Telemetry"
 	return append([]Flag{

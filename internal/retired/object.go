@@ -10,16 +10,19 @@ type Kind struct {
 	Group, Kind, Successor string
 }
 
-// Field is a field of a kind's spec, of MeshConfig or of ProxyConfig that Istio had and has no more.
+// Field is a field of a kind's spec, of MeshConfig or of ProxyConfig that Istio had and has no
+// more.
 type Field struct {
-	// Message is the last part of the protobuf name of the message that had it: "HTTPRoute", "HTTPFaultInjection.Abort".
+	// Message is the last part of the protobuf name of the message that had it: "HTTPRoute",
+	// "HTTPFaultInjection.Abort".
 	Message string
 	// Name is its JSON name.
 	Name      string
 	Successor string
 }
 
-// Annotation is an annotation, or if Prefix is set the beginning of one, that Istio had and has no more.
+// Annotation is an annotation, or if Prefix is set the beginning of one, that Istio had and has no
+// more.
 type Annotation struct {
 	Name string
 	// Prefix matches every annotation whose name begins with Name.
@@ -147,7 +150,8 @@ func KindOf(group, kind string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// FieldOf returns the line of a retired field, by the last part of its message's name and its JSON or protobuf name.
+// FieldOf returns the line of a retired field, by the last part of its message's name and its JSON
+// or protobuf name.
 func FieldOf(message, name string) (Field, bool) {
 	for _, f := range Fields() {
 		if f.Message == message && (f.Name == name || f.Name == camelCase(name)) {

@@ -31,7 +31,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// messages returns the messages of Istio's kinds, MeshConfig and ProxyConfig, by the last part of their names.
+// messages returns the messages of Istio's kinds, MeshConfig and ProxyConfig, by the last part of
+// their names.
 func messages() map[string][]protoreflect.MessageDescriptor {
 	all := map[string][]protoreflect.MessageDescriptor{}
 	seen := map[protoreflect.FullName]bool{}
@@ -58,7 +59,8 @@ func messages() map[string][]protoreflect.MessageDescriptor {
 	return all
 }
 
-// TestFields: what the table calls retired is not in the API, and what the API reserves is in the table.
+// TestFields: what the table calls retired is not in the API, and what the API reserves is in the
+// table.
 func TestFields(t *testing.T) {
 	all := messages()
 	for _, f := range Fields() {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestRetiredKindsWarn: an object of a retired kind is let through with a warning that names the successor, and one of another
-// program's kind without any.
+// TestRetiredKindsWarn: an object of a retired kind is let through with a warning that names the
+// successor, and one of another program's kind without any.
 func TestRetiredKindsWarn(t *testing.T) {
 	judge := func(object string) verdict {
 		return (&Validator{}).judge(&admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)}})

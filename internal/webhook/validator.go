@@ -115,8 +115,9 @@ func (v *Validator) judge(r *admissionv1.AdmissionRequest) verdict {
 	return out
 }
 
-// retiredWarnings returns what to warn of an object of a kind that Istio has retired. It is not refused: the control plane that
-// reads it may run beside this one while a mesh moves. Of another program's kind it returns nothing.
+// retiredWarnings returns what to warn of an object of a kind that Istio has retired. It is not
+// refused: the control plane that reads it may run beside this one while a mesh moves. Of another
+// program's kind it returns nothing.
 func retiredWarnings(d decode.Decoded) []string {
 	var list []string
 	for _, p := range d.Problems {

@@ -1,11 +1,15 @@
-// Package documents holds what README and docs say about the programs to the sources.
+// Package documents checks README and docs against the sources.
 //
-// Inputs: README.md and the Markdown files below docs and samples, the Go sources of the repository, and go:internal/retired.
-// Output: a test failure for each flag that no command has, each environment variable that no program reads, and each metric
-// that no program registers.
+// Inputs: README.md, CONTRIBUTING.md, the Markdown files below docs and samples, the Go sources of
+// the repository, and the table of internal/retired. Output: a test failure for each flag that no
+// command has, each environment variable that no program reads, and each metric that no program
+// registers.
 //
-// A name is known to the sources if it stands there where such a name is declared: as the name of a flag, or as a whole string.
-// The documents that are about one kind of name in full have tests of their own: ENVIRONMENT.md (cmd/pilot-discovery),
-// ENVIRONMENT-AGENT.md (internal/agent/environment), METRICS.md (internal/obs), METRICS-AGENT.md (internal/agent), RETIRED.md
-// (internal/retired) and api-coverage.md (test/ledger).
+// A name is known if the sources declare it: a flag where it is defined, a variable as a whole
+// string outside tests. The documents that list one kind of name completely have tests of their
+// own: ENVIRONMENT.md (cmd/pilot-discovery), ENVIRONMENT-AGENT.md (internal/agent/environment),
+// METRICS.md (internal/obs), METRICS-AGENT.md (internal/agent), RETIRED.md (internal/retired) and
+// api-coverage.md (test/ledger).
+//
+// Start with TestFlags.
 package documents

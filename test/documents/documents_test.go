@@ -30,7 +30,8 @@ type sources struct {
 // define matches the functions of pflag and flag that define a flag.
 var define = regexp.MustCompile(`^(String|StringSlice|StringArray|StringToString|Bool|Int|Int32|Int64|Uint|Uint16|Uint32|Float32|Float64|Duration|Text|Func|)(Var)?P?$`)
 
-// binder is the function of internal/iptables/command that defines its flags. The name is its fifth argument.
+// binder is the function of internal/iptables/command that defines its flags. The name is its fifth
+// argument.
 const binder = "bind"
 
 // read parses every Go file of the repository.
@@ -68,7 +69,8 @@ func read(t *testing.T) sources {
 	return s
 }
 
-// add takes up the names of a file. Strings of tests do not count: a test may name what there is not.
+// add takes up the names of a file. Strings of tests do not count: a test may name what there is
+// not.
 func (s sources) add(file *ast.File, program bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -134,7 +136,8 @@ func documents(t *testing.T) map[string]string {
 	return all
 }
 
-// check reports each name that the pattern finds in the documents and known does not know, with the documents that have it.
+// check reports each name that the pattern finds in the documents and known does not know, with the
+// documents that have it.
 func check(t *testing.T, pattern *regexp.Regexp, known func(name string) bool) {
 	t.Helper()
 	unknown := map[string][]string{}
@@ -156,7 +159,8 @@ func check(t *testing.T, pattern *regexp.Regexp, known func(name string) bool) {
 	}
 }
 
-// TestFlags: every flag that a document names is one of a command here, or of another program that it is about.
+// TestFlags: every flag that a document names is one of a command here, or of another program that
+// it is about.
 func TestFlags(t *testing.T) {
 	s := read(t)
 	check(t, regexp.MustCompile("(?:^|[\\s`(\\[])--([a-zA-Z][a-zA-Z0-9_-]*)"), func(name string) bool { return s.flags[name] || slices.Contains(others(), name) })
@@ -184,7 +188,8 @@ func TestVariables(t *testing.T) {
 	})
 }
 
-// TestMetrics: every metric that a document names is registered, or listed as one that there is not. None is both.
+// TestMetrics: every metric that a document names is registered, or listed as one that there is
+// not. None is both.
 func TestMetrics(t *testing.T) {
 	all := documents(t)
 	registered, absent := registeredMetrics(t, all), absentMetrics(t, all)
@@ -203,8 +208,8 @@ func TestMetrics(t *testing.T) {
 	check(t, pattern, func(name string) bool { return registered[name] || missing(name) })
 }
 
-// registeredMetrics returns the metrics of the control plane and the agent by their documents, which internal/obs and
-// internal/agent hold to what is registered.
+// registeredMetrics returns the metrics of the control plane and the agent by their documents,
+// which internal/obs and internal/agent hold to what is registered.
 func registeredMetrics(t *testing.T, all map[string]string) map[string]bool {
 	t.Helper()
 	line := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (?:counter|gauge|histogram) ")

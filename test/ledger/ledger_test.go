@@ -38,7 +38,8 @@ func TestEveryFieldIsAccountedFor(t *testing.T) {
 	}
 }
 
-// TestEveryKindIsASubject: README says that the page has each field of the API, so no kind of Istio's may be missing.
+// TestEveryKindIsASubject: README says that the page has each field of the API, so no kind of
+// Istio's may be missing.
 func TestEveryKindIsASubject(t *testing.T) {
 	for _, k := range api.Kinds() {
 		if k.Istio() && !slices.ContainsFunc(Subjects(), func(s Subject) bool { return s.Kind == k.Kind }) {

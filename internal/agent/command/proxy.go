@@ -191,9 +191,9 @@ func (f *flags) downward() (labels, annotations map[string]string, err error) {
 	return labels, annotations, err
 }
 
-// config returns the effective ProxyConfig. Each layer takes precedence over the ones before it: the defaults, the mesh's, the
-// variable PROXY_CONFIG, the pod's annotation, the flags. It writes a warning for each retired
-// field, and for the address of an old control plane in a flag.
+// config returns the effective ProxyConfig. Each layer takes precedence over the ones before it:
+// the defaults, the mesh's, the variable PROXY_CONFIG, the pod's annotation, the flags. It writes a
+// warning for each retired field, and for the address of an old control plane in a flag.
 func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string) (*meshconfig.ProxyConfig, error) {
 	text, err := os.ReadFile(f.meshConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

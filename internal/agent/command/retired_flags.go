@@ -20,8 +20,9 @@ const (
 	securePort    = "15012"
 )
 
-// retiredLayers returns a layer of ProxyConfig for each retired flag that the command line sets, in the order of the table.
-// They are laid over every other layer: an explicit flag takes precedence, as it did in Istio 1.x.
+// retiredLayers returns a layer of ProxyConfig for each retired flag that the command line sets, in
+// the order of the table. They are laid over every other layer: an explicit flag takes precedence,
+// as it did in Istio 1.x.
 func retiredLayers(fs *pflag.FlagSet) ([]proxyconfig.Layer, error) {
 	var layers []proxyconfig.Layer
 	for _, f := range retired.AgentFlags() {
@@ -63,9 +64,10 @@ func nested(path, value string) string {
 	return value
 }
 
-// replaceRetiredPort changes the port of ProxyConfig.discoveryAddress if the retired flag set the address and the port is one of
-// Istio's control planes before 1.6. Their agents kept the host and chose the port of xDS by controlPlaneAuthPolicy, and so
-// does this: the plaintext port for NONE, else the TLS port. It returns a warning, "" if the address stays.
+// replaceRetiredPort changes the port of ProxyConfig.discoveryAddress if the retired flag set the
+// address and the port is one of Istio's control planes before 1.6. Their agents kept the host and
+// chose the port of xDS by controlPlaneAuthPolicy, and so does this: the plaintext port for NONE,
+// else the TLS port. It returns a warning, "" if the address stays.
 func replaceRetiredPort(fs *pflag.FlagSet, config *meshconfig.ProxyConfig) string {
 	if !fs.Changed("discoveryAddress") {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent"
 )
 
-// effective returns the options that a command line of the proxy command leads to, and its warnings.
+// effective returns the options that a command line of the proxy command leads to, and its
+// warnings.
 func effective(t *testing.T, environ []string, args string) (agent.Options, string, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -52,7 +53,8 @@ func TestRetiredFlagsWarn(t *testing.T) {
 	}
 }
 
-// TestRetiredFlagsTakePrecedence: a flag sets its field over PROXY_CONFIG, and leaves the others alone.
+// TestRetiredFlagsTakePrecedence: a flag sets its field over PROXY_CONFIG, and leaves the others
+// alone.
 func TestRetiredFlagsTakePrecedence(t *testing.T) {
 	environ := append(good(), `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE","discoveryAddress":"env:15010","drainDuration":"7s","statusPort":16020}`)
 	o, _, err := effective(t, environ, "--discoveryAddress flag:26000 --drainDuration 1m30s --statsdUdpAddress= --zipkinAddress z:9411")
@@ -66,7 +68,8 @@ func TestRetiredFlagsTakePrecedence(t *testing.T) {
 	}
 }
 
-// TestRetiredPorts: the host of an old control plane stays, and its port becomes the one that serves xDS today.
+// TestRetiredPorts: the host of an old control plane stays, and its port becomes the one that
+// serves xDS today.
 func TestRetiredPorts(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--discoveryAddress istio-pilot.istio-system:15007 --controlPlaneAuthPolicy NONE", "istio-pilot.istio-system:15010"},

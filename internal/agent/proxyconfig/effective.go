@@ -73,8 +73,9 @@ func (l Layer) over(config *meshconfig.ProxyConfig) error {
 	return errors.Join(errs...)
 }
 
-// RetiredFields returns a warning for each field of the layer that Istio has retired. Such fields are left out, because a
-// proxy must start with the annotations of an older version. It returns nothing for a layer that cannot be read.
+// RetiredFields returns a warning for each field of the layer that Istio has retired. Such fields
+// are left out, because a proxy must start with the annotations of an older version. It returns
+// nothing for a layer that cannot be read.
 func (l Layer) RetiredFields() []string {
 	var values map[string]json.RawMessage
 	if err := yaml.Unmarshal([]byte(l.YAML), &values); err != nil {

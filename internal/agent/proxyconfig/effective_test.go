@@ -175,7 +175,8 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestRetiredFields: a field that Istio has retired is left out and reported, whatever layer has it.
+// TestRetiredFields: a field that Istio has retired is left out and reported, whatever layer has
+// it.
 func TestRetiredFields(t *testing.T) {
 	layer := Layer{Name: "PROXY_CONFIG", YAML: "parentShutdownDuration: 60s\nconnect_timeout: 1s\nstatusPort: 1\n"}
 	config, err := Effective(layer)

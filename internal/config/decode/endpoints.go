@@ -15,7 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 )
 
-// endpointsKind is a kind of manifests alone. An API server mirrors Endpoints into EndpointSlices, which are what is read there.
+// endpointsKind is a kind of manifests alone. An API server mirrors Endpoints into EndpointSlices,
+// which are what is read there.
 const endpointsKind = "Endpoints"
 
 // isEndpoints reports whether an object is an Endpoints of the core API.
@@ -25,9 +26,10 @@ func isEndpoints(body []byte) bool {
 	return err == nil && head.APIVersion == "v1" && head.Kind == endpointsKind
 }
 
-// endpoints reads an Endpoints object as the EndpointSlices that an API server's mirroring controller makes of it: one for each
-// subset and address family. Without any address it is one empty slice, which says that the Service has no endpoints. Objects
-// that the controller does not mirror are passed over.
+// endpoints reads an Endpoints object as the EndpointSlices that an API server's mirroring
+// controller makes of it: one for each subset and address family. An object without addresses
+// becomes one empty slice: the Service has no endpoints. Objects that the controller does not
+// mirror are left out.
 func (m *manifest) endpoints(body []byte, within string, faults []config.Problem) []Decoded {
 	var object corev1.Endpoints
 	strict, err := kjson.UnmarshalStrict(body, &object)
@@ -61,8 +63,8 @@ func (m *manifest) endpoints(body []byte, within string, faults []config.Problem
 	return out
 }
 
-// notMirrored reports whether Endpoints hold no endpoints of a service: they are a lock of old leader elections, or their
-// author has EndpointSlices as well.
+// notMirrored reports whether Endpoints hold no endpoints of a service: they are a lock of old
+// leader elections, or their author has EndpointSlices as well.
 func notMirrored(e *corev1.Endpoints) bool {
 	_, lock := e.Annotations["control-plane.alpha.kubernetes.io/leader"]
 	return lock || e.Labels[discoveryv1.LabelSkipMirror] == "true"
@@ -105,7 +107,8 @@ func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) 
 	return s
 }
 
-// endpointsIn returns the addresses of a family. What is not an address is left among those of IPv4, where it is reported.
+// endpointsIn returns the endpoints of an address family. A text that is no address counts as IPv4;
+// the registry reports it.
 func endpointsIn(list []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
 	for _, a := range list {

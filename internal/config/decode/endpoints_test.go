@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 )
 
-// TestEndpoints: an Endpoints object is read as the EndpointSlices that an API server would mirror it into.
+// TestEndpoints: an Endpoints object is read as the EndpointSlices that an API server would mirror
+// it into.
 func TestEndpoints(t *testing.T) {
 	const text = `apiVersion: v1
 kind: Endpoints
@@ -120,7 +121,8 @@ func TestEndpointsOfManyForms(t *testing.T) {
 	}
 }
 
-// TestNamespaceName: a Namespace has the label that every API server sets, for selectors that go by it.
+// TestNamespaceName: a Namespace has the label that every API server sets, for selectors that go by
+// it.
 func TestNamespaceName(t *testing.T) {
 	for _, labels := range []string{"", ", labels: {a: b, kubernetes.io/metadata.name: lie}"} {
 		d := Manifest("f.yaml", []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop"+labels+"}\n"))

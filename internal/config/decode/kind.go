@@ -9,9 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
-// lookUp returns the kind that an object names. If info.Kind is empty, the Problem is the reason. A foreign kind is one that is
-// not read: a Warning if others read it, an Error with its successor if Istio has retired it. A known kind in a version that is
-// not served has a Problem too.
+// lookUp returns the kind that an object names. If info.Kind is empty, the Problem is the reason. A
+// foreign kind is one that is not read: a Warning if others read it, an Error with its successor if
+// Istio has retired it. A known kind in a version that is not served has a Problem too.
 func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem, foreign bool) {
 	fault := func(field, format string, args ...any) config.Problem {
 		return config.Problem{Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error}

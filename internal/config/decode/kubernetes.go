@@ -33,7 +33,8 @@ func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
 	d.configure(object, object, nil)
 }
 
-// labelWithName sets the label that the API server sets on every Namespace, whatever its author wrote there.
+// labelWithName sets the label that the API server sets on every Namespace, whatever its author
+// wrote there.
 func labelWithName(namespace *corev1.Namespace) {
 	set := maps.Clone(namespace.Labels)
 	if set == nil {

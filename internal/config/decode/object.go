@@ -22,7 +22,8 @@ type Decoded struct {
 	Config *config.Config
 	// Problems have their Key set where it is known, or can be guessed for a person to read.
 	Problems []config.Problem
-	// Foreign reports whether the object is of a kind that is not read here: another program's, or one that Istio has retired.
+	// Foreign reports whether the object is of a kind that is not read here: another program's, or
+	// one that Istio has retired.
 	Foreign bool
 	// Document and Line say where the object was in its file, both from 1; 0 for one that was in none.
 	Document, Line int

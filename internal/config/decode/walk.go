@@ -91,8 +91,9 @@ func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.Mess
 	}
 }
 
-// unknown reports a field that the type does not have. It is an Error, except in an object that an API server has stored, and for
-// a retired field of the mesh configuration: then it is a Warning, and the field is left out.
+// unknown reports a field that the type does not have. It is an Error, except in an object that an
+// API server has stored, and for a retired field of the mesh configuration: then it is a Warning,
+// and the field is left out.
 func (w *walk) unknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
 	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
 	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")

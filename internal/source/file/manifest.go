@@ -63,8 +63,8 @@ func (o *Options) readOne(root, rel string, before *manifest) reading {
 	return r
 }
 
-// excludes reports whether an object is in a namespace that is not read. An object of a kind that is not read, or whose name is
-// not known, is excluded by the namespace that its text has.
+// excludes reports whether an object is in a namespace that is not read. An object of a kind that
+// is not read, or whose name is not known, is excluded by the namespace that its text has.
 func (o *Options) excludes(d decode.Decoded) bool {
 	namespace := d.Key.Namespace
 	if namespace == "" && len(d.Problems) > 0 {

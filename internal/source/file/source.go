@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Dir is the directory whose tree of *.yaml, *.yml and *.json files is read. Names that begin with a dot are not.
 	Dir string
-	// Namespaces are the only ones whose objects are read (--appNamespace). If empty, all are. Objects without a namespace
-	// (Namespaces, Nodes) are always read.
+	// Namespaces are the only ones whose objects are read (--appNamespace). If empty, all are.
+	// Objects without a namespace (Namespaces, Nodes) are always read.
 	Namespaces []string
 	// Settle is how long the tree must be quiet after a change before it is read; 25 ms if zero. A tree that does not
 	// become quiet is read after three times as long: somebody may be editing all the time.

@@ -285,9 +285,12 @@ func TestRandomNoise(t *testing.T) {
 	f.untilState(want...)
 }
 
-// TestNamespaces: only the objects of the namespaces that are asked for are read, and the mistakes of others are not reported.
+// TestNamespaces: only the objects of the namespaces that are asked for are read, and the mistakes
+// of others are not reported.
 func TestNamespaces(t *testing.T) {
-	in := func(namespace, text string) string { return strings.Replace(text, "metadata: {", "metadata: {namespace: "+namespace+", ", 1) }
+	in := func(namespace, text string) string {
+		return strings.Replace(text, "metadata: {", "metadata: {namespace: "+namespace+", ", 1)
+	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "all.yaml"), docs(
 		in("shop", rule("a", "a")), in("other", rule("b", "b")), in("other", rule("c", "")),

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/config"
 )
 
-// TestRetiredAnnotation: a Service of an API server that an old annotation would have hidden is used, and reported.
+// TestRetiredAnnotation: a Service of an API server that an old annotation would have hidden is
+// used, and reported.
 func TestRetiredAnnotation(t *testing.T) {
 	kind, _ := api.Info(api.Service)
 	a := arrive(kind, "", &corev1.Service{ObjectMeta: metav1.ObjectMeta{

@@ -111,7 +111,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestRetiredFields: a field that Istio has retired keeps nothing from starting, and is a Problem with its successor.
+// TestRetiredFields: a field that Istio has retired keeps nothing from starting, and is a Problem
+// with its successor.
 func TestRetiredFields(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "mesh")
