@@ -31,7 +31,7 @@ func isEndpoints(body []byte) bool {
 // becomes one empty slice: the Service has no endpoints. Objects that the controller does not
 // mirror are left out.
 func (m *manifest) endpoints(body []byte, within string, faults []config.Problem) []Decoded {
-	var object corev1.Endpoints
+	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
 	strict, err := kjson.UnmarshalStrict(body, &object)
 	if err != nil {
 		var d Decoded
@@ -65,13 +65,13 @@ func (m *manifest) endpoints(body []byte, within string, faults []config.Problem
 
 // notMirrored reports whether Endpoints hold no endpoints of a service: they are a lock of old
 // leader elections, or their author has EndpointSlices as well.
-func notMirrored(e *corev1.Endpoints) bool {
+func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated, and still in users' files
 	_, lock := e.Annotations["control-plane.alpha.kubernetes.io/leader"]
 	return lock || e.Labels[discoveryv1.LabelSkipMirror] == "true"
 }
 
 // slicesOf returns the EndpointSlices of an Endpoints, at least one.
-func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
+func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
 	var list []*discoveryv1.EndpointSlice
 	for i, subset := range e.Subsets {
 		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
@@ -91,7 +91,7 @@ func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
 	return list
 }
 
-func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
+func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
 	info, _ := api.Info(api.EndpointSlice)
 	s := &discoveryv1.EndpointSlice{AddressType: family}
 	s.APIVersion, s.Kind = info.Group+"/"+info.Versions[0], string(info.Kind)
