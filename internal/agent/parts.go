@@ -276,7 +276,8 @@ func (a *agent) openQuestions(p *parts) {
 	p.run = append(p.run, func(ctx context.Context) error { return p.relay.ServeQuestions(ctx, l) })
 }
 
-// writeGRPCBootstrap writes the file that gRPC clients beside the agent start with, where one is asked for.
+// writeGRPCBootstrap writes the bootstrap of gRPC applications beside the agent. It does nothing if GRPC_XDS_BOOTSTRAP is not
+// set. All users may read the file: applications run as users of their own.
 func (a *agent) writeGRPCBootstrap() error {
 	path := a.Environment.XDS.GRPCBootstrap
 	if path == "" {
@@ -288,7 +289,7 @@ func (a *agent) writeGRPCBootstrap() error {
 	if err != nil {
 		return err
 	}
-	if err := bootstrap.WriteFile(path, body); err != nil {
+	if err := bootstrap.WriteFile(path, body, bootstrap.Everyone); err != nil {
 		return fmt.Errorf("environment variable GRPC_XDS_BOOTSTRAP: %w", err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package inject
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +131,7 @@ func injected(t testing.TB, s *Settings, c caseSettings, pod *corev1.Pod) (text,
 	if a, b := show(t, before), show(t, pod); a != b {
 		t.Errorf("injection changed the pod that it was given:\n%s", diff.Diff("before", []byte(a), "after", []byte(b)))
 	}
+	checkEnvironment(t, r.Pod)
 	once := show(t, r.Pod)
 	again, err := s.Inject(Request{Pod: r.Pod, Namespace: "shop", Env: PathEnv(c.Path), Native: c.Native})
 	if err != nil {
@@ -139,6 +141,21 @@ func injected(t testing.TB, s *Settings, c caseSettings, pod *corev1.Pod) (text,
 		t.Errorf("a second injection changes the pod:\n%s", diff.Diff("once", []byte(once), "twice", []byte(twice)))
 	}
 	return []byte(once), []byte(strings.Join(r.Warnings, "\n"))
+}
+
+// checkEnvironment fails the test if injection sets an environment variable of a container twice: kubectl warns about it, and
+// server-side apply of the pod is an error.
+func checkEnvironment(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		seen := map[string]bool{}
+		for _, e := range c.Env {
+			if seen[e.Name] {
+				t.Errorf("container %s has the environment variable %s twice", c.Name, e.Name)
+			}
+			seen[e.Name] = true
+		}
+	}
 }
 
 func show(t testing.TB, pod *corev1.Pod) string {

@@ -86,7 +86,7 @@ func writers(t *testing.T) []writer {
 		{
 			"bootstrap",
 			func(_ context.Context, dir string, n int) error {
-				return bootstrap.WriteFile(filepath.Join(dir, "proxy", "envoy-rev.json"), content(n))
+				return bootstrap.WriteFile(filepath.Join(dir, "proxy", "envoy-rev.json"), content(n), bootstrap.Owner)
 			},
 			func(dir string) (string, error) { return readFile(filepath.Join(dir, "proxy", "envoy-rev.json")) }, whole,
 		},

@@ -47,7 +47,9 @@ func newShop(t *testing.T) *shopOnCluster {
 		t.Fatal(err)
 	}
 	const path = "/usr/local/bin/greeter"
-	images = append(images, image.Image{Match: "greeter:*", Entrypoint: []string{path}, Files: map[string]string{path: greeter}})
+	images = append(images, image.Image{
+		Match: "greeter:*", Entrypoint: []string{path}, Files: map[string]string{path: greeter}, User: clustermesh.ApplicationUser,
+	})
 	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Images: images})
 	// No gateway: nobody calls from outside.
 	if err := clustermesh.Install(t.Context(), c.Programs(), c.Kubeconfig(), clustermesh.Charts()[:2]...); err != nil {

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	networking "istio.io/api/networking/v1alpha3"
@@ -75,6 +77,20 @@ func TestWrite(t *testing.T) {
 	}
 	if _, err := Write(filepath.Join(dir, FileName), FileName, nil); err == nil {
 		t.Error("a file in place of the directory gives no error")
+	}
+}
+
+// TestWriteFileMode: applications beside the agent run as users of their own and have to read gRPC's bootstrap.
+func TestWriteFileMode(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077))
+	path := filepath.Join(t.TempDir(), "grpc-bootstrap.json")
+	for _, mode := range []fs.FileMode{Owner, Everyone, Owner} {
+		if err := WriteFile(path, []byte("{}"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
+			t.Errorf("mode %v, %v; want %v", info.Mode(), err, mode)
+		}
 	}
 }
 

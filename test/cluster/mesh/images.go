@@ -13,6 +13,10 @@ import (
 // proxyUser is the user that the images of the control plane and of proxies run as; capture leaves its traffic alone.
 const proxyUser = 1337
 
+// ApplicationUser is the user and group of applications in tests. It is neither root nor the proxy's, as applications are
+// not: what the agent prepares for them must be readable by other users.
+const ApplicationUser = 5000
+
 // Images builds what the images of meshpilot and of Bookinfo are made of, and gives them under the names that charts and
 // manifests have for them: Istio's names, of any registry and tag. Envoy must be there (`make envoy`).
 func Images(ctx context.Context) (image.Map, error) {
@@ -56,5 +60,6 @@ func bookinfo(service, version string, files map[string]string) image.Image {
 		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),
 		Entrypoint: []string{"/usr/local/bin/bookinfo", service, "--version=" + version},
 		Files:      files,
+		User:       ApplicationUser,
 	}
 }
