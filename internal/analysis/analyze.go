@@ -35,6 +35,7 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a.gatewaySelectors()
 	a.shadowed()
 	a.destinationRules()
+	a.zoneAwareRouting()
 	a.sidecars()
 	a.networks()
 	a.peerAuthentications()

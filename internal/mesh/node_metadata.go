@@ -32,7 +32,9 @@ type NodeMetadata struct {
 	DNSCapture           StringBool        `json:"DNS_CAPTURE,omitempty"`
 	DNSAutoAllocate      StringBool        `json:"DNS_AUTO_ALLOCATE,omitempty"`
 	IdleTimeout          string            `json:"IDLE_TIMEOUT,omitempty"`
-	UnprivilegedPod      string            `json:"UNPRIVILEGED_POD,omitempty"`
+	// EnableSelfDiscovery reports that the proxy's bootstrap has the cluster LocalCluster.
+	EnableSelfDiscovery StringBool `json:"ENABLE_SELF_DISCOVERY,omitempty"`
+	UnprivilegedPod     string     `json:"UNPRIVILEGED_POD,omitempty"`
 	// TLSClientCertChain, TLSClientKey and TLSClientRootCert are files on the proxy's disk: the certificate that it shows to
 	// other proxies, its key, and the authorities that it checks theirs against.
 	TLSClientCertChain string `json:"TLS_CLIENT_CERT_CHAIN,omitempty"`

@@ -65,8 +65,7 @@ func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
 // UnhonouredMesh gives what of a MeshConfig is not followed, as Warnings without Key and Origin. What is as it is by default
 // was asked for by nobody.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
-	found := slices.Concat(listener.UnhonouredMesh(m), telemetry.UnhonouredMesh(m), proxyconfig.Problems(m),
-		cluster.ZoneProblems("zoneAwareLbSetting", m.GetZoneAwareLbSetting()))
+	found := slices.Concat(listener.UnhonouredMesh(m), telemetry.UnhonouredMesh(m), proxyconfig.Problems(m))
 	for i, source := range m.GetConfigSources() {
 		if len(source.GetSubscribedResources()) > 0 {
 			found = append(found, config.Problem{

@@ -39,13 +39,13 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 		table := NewTable(Options{})
 		var followers []*follower
 		for _, proxy := range []string{
-			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true}",
+			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, selfDiscovery: true}",
 			"{namespace: default, addresses: [10.1.0.3], dnsCapture: true, proxyConfig: {proxyHeaders: {attemptCount: {disabled: true}}, connectionSettings: {httpIdleTimeout: 9s}}}",
 			"{namespace: other, addresses: [10.1.0.9], locality: r/a, network: near, node: n1, certificate: [chain, key, roots]}",
 			"{namespace: default, addresses: [10.1.0.2], cluster: remote, dnsCapture: true, network: far}",
 			"{namespace: default, addresses: [10.1.0.1], labels: {app: a}, identity: true, generator: grpc}",
 			"{namespace: other, addresses: [10.1.0.4], generator: grpc}",
-			"{type: router, account: gw}", "{type: router, cluster: remote, account: gw}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a, istio: ingressgateway}, identity: true}",
+			"{type: router, account: gw}", "{type: router, cluster: remote, account: gw}", "{type: router, namespace: other, addresses: [10.1.0.2], labels: {app: a, istio: ingressgateway}, identity: true, selfDiscovery: true}",
 		} {
 			p := fixture.Proxy(t, []byte(proxy))
 			for i := range table.Generators {
@@ -110,7 +110,7 @@ var names = func() []string {
 		"http.80", "http.8080", "http.9080", "https.443.https.a.default", "https.443.https.b.other", "https.443.https.a.other",
 		"0.0.0.0_443_dns.example.com", "0.0.0.0_443", "0.0.0.0_443_*.example.com",
 		"0.0.0.0_9080_tcp", "10.96.0.9_9080_tcp", "10.9.0.1_9080_tcp", "0.0.0.0_80_dns.example.com", "10.1.0.1_9080_tcp",
-		listener.PoliciesExtension, "meshpilot.authentication", "meshpilot.authorization",
+		listener.PoliciesExtension, "meshpilot.authentication", "meshpilot.authorization", mesh.LocalCluster,
 	}
 	for _, plugin := range []string{"default.a", "default.b", "istio-system.a", "istio-system.b"} {
 		plugin = "extensions.istio.io/trafficextension/" + plugin
@@ -216,7 +216,7 @@ func whole(t *testing.T, g *Generator, v *view.View) *resource.Set {
 		list = g.All(v)
 	} else {
 		current := names
-		if g.TypeURL == api.EndpointType {
+		if g.TypeURL == api.EndpointType && g.Affected != nil {
 			current = g.Affected(nil, v, snapshot.Delta{All: true}, names)
 		}
 		for _, n := range current {

@@ -88,7 +88,8 @@ func NewTable(o Options) *Table {
 		ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.HandedOn, Touched: cluster.HandedOnTouched, Scope: handedOnScope}),
 		ofClusters(Generator{TypeURL: api.ClusterType, All: clusters.Inbound, Touched: touchesInbound, Inbound: true}),
 		p.addedClusters(),
-		{TypeURL: api.EndpointType, Named: endpoints.Named, Every: endpoints.Every, Affected: endpoints.Affected, Scope: endpointScope},
+		{TypeURL: api.EndpointType, Named: endpoints.NamedRemote, Every: endpoints.Every, Affected: endpoints.Affected, Scope: endpointScope},
+		{TypeURL: api.EndpointType, Named: endpoints.Local, Touched: endpoint.LocalTouched, Scope: localScope},
 		{TypeURL: api.ExtensionType, Named: listeners.Extension, Touched: listeners.OutboundTouched, Scope: extensionScope},
 		p.extensions(),
 		{TypeURL: api.ExtensionType, Named: listeners.Policies, Touched: listeners.PoliciesTouched, Inbound: true, Scope: policyScope},
@@ -211,6 +212,11 @@ func endpointScope(k view.Key) view.Key {
 		NetworkView: k.NetworkView, Node: k.Node,
 		IPv4: k.IPv4, IPv6: k.IPv6,
 	}
+}
+
+// localScope: the endpoints of a proxy's own workload depend on the workload and its region.
+func localScope(k view.Key) view.Key {
+	return view.Key{Self: k.Self, Locality: mesh.Locality{Region: k.Locality.Region}}
 }
 
 // routeScope: outbound routes are a matter of what a proxy sees, how it calls it, and its labels as source.

@@ -169,6 +169,7 @@ data:
 		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local", Inbound: "80/80/default/static.default.svc.cluster.local",
 		Labels: "app=web", Locality: mesh.Locality{Region: "r", Zone: "a"}, Network: "n", Cluster: "Kubernetes", IPv4: true,
 		Interception: "TPROXY", SocketMark: 1337,
+		Self: view.SelfDiscovery{Service: mesh.ServiceKey{Namespace: "default", Host: "static.default.svc.cluster.local"}, Port: 80},
 	}
 	patched := full
 	patched.Patches = m.Snapshot().PatchNames(snapshot.Patched{Type: full.Type, Namespace: full.Namespace})
@@ -208,7 +209,7 @@ func everything(g Generator, v *view.View) []*resource.Resource {
 	for _, name := range []string{
 		"80", "http.8080", "http_proxy", "outbound|80||static.default.svc.cluster.local", "outbound|80|v1|static.default.svc.cluster.local",
 		"10.9.0.1_9080_tcp", "configmap://default/roots", "added", listener.PoliciesExtension,
-		"extensions.istio.io/trafficextension/default.module~istio-translated-wasmplugin",
+		"extensions.istio.io/trafficextension/default.module~istio-translated-wasmplugin", mesh.LocalCluster,
 	} {
 		list = append(list, g.Named(v, name))
 	}

@@ -85,6 +85,8 @@ type Key struct {
 	// are of a service or not.
 	Proxyless        bool
 	Addresses, Ports string
+	// Self identifies the endpoints of the proxy's own workload, if the proxy discovers them.
+	Self SelfDiscovery
 	// CalledWithTLS says that proxies call such an application with mutual TLS: its workload has the label that says so.
 	CalledWithTLS bool
 }
@@ -125,6 +127,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 			k.Peers = s.Peers(p.Namespace, labels)
 		}
 	}
+	k.Self = selfDiscovery(s, p, labels)
 	if p.Metadata.Generator == generatorGRPC {
 		k.proxyless(p, labels)
 	}
@@ -156,7 +159,7 @@ const mostPorts = 64
 func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
 	k.Patches, k.Telemetry, k.Own, k.LogService = snapshot.PatchNames{}, snapshot.TelemetryKeys{}, "", false
-	k.Plugins = snapshot.PluginNames{}
+	k.Plugins, k.Self = snapshot.PluginNames{}, SelfDiscovery{}
 	var list []string
 	for _, a := range p.Addresses {
 		list = append(list, a.String())

@@ -58,7 +58,8 @@ func said(t *testing.T, s Subject, m proto.Message) []config.Problem {
 // byAnalysis gives what the registries and the analysis say of a mesh that has nothing else in it.
 func byAnalysis(t *testing.T, events mesh.Batch, networks *meshconfig.MeshNetworks) []config.Problem {
 	t.Helper()
-	around := fixture.New(t, nil, nil)
+	// Zone-aware routing depends on a setting of the proxies, which has a Problem of its own.
+	around := fixture.New(t, nil, []byte(`defaultConfig: {proxyMetadata: {ISTIO_META_ENABLE_SELF_DISCOVERY: "true"}}`))
 	if networks != nil {
 		events = append(events, mesh.Event{Settings: &mesh.Settings{Networks: networks}})
 	}

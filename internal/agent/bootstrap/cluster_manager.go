@@ -3,6 +3,8 @@ package bootstrap
 import (
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // Numbers of socket(7) on Linux: setsockopt(fd, SOL_SOCKET, SO_MARK, …).
@@ -13,6 +15,9 @@ const (
 
 func clusterManager(in Input) *bootstrapv3.ClusterManager {
 	m := &bootstrapv3.ClusterManager{}
+	if in.Node.Metadata.EnableSelfDiscovery {
+		m.LocalClusterName = mesh.LocalCluster
+	}
 	if in.OutlierLogPath != "" {
 		m.OutlierDetection = &bootstrapv3.ClusterManager_OutlierDetection{EventLogPath: in.OutlierLogPath}
 	}

@@ -37,6 +37,9 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	if in.FileSocket != "" {
 		list = append(list, socketCluster(fileSecretCluster, in.FileSocket))
 	}
+	if in.Node.Metadata.EnableSelfDiscovery {
+		list = append(list, selfDiscovery())
+	}
 	var errs []error
 	for _, build := range []func(Input, family) (*clusterv3.Cluster, error){controlPlane, tracingService, metricsService, accessLogService} {
 		c, err := build(in, f)

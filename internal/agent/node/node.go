@@ -95,10 +95,15 @@ func (n Node) Proto() *corev3.Node {
 	return p
 }
 
-// locality reads the pod's own locality label. Labels cannot hold slashes, so parts may be separated by dots.
-// Istio's topology.istio.io/locality, and istio-locality as it was called before.
+// locality returns the locality that the pod's labels state: topology.istio.io/locality or its older name istio-locality, else
+// the labels of the node that Kubernetes copies to its pods. Labels cannot contain slashes, so dots may separate the parts.
 func locality(labels map[string]string) mesh.Locality {
 	text := cmp.Or(labels["topology.istio.io/locality"], labels["istio-locality"])
+	if text == "" {
+		return mesh.Locality{
+			Region: labels["topology.kubernetes.io/region"], Zone: labels["topology.kubernetes.io/zone"], SubZone: labels["topology.istio.io/subzone"],
+		}
+	}
 	if !strings.Contains(text, "/") {
 		text = strings.ReplaceAll(text, ".", "/")
 	}

@@ -164,6 +164,8 @@ func TestLocality(t *testing.T) {
 		{map[string]string{"topology.istio.io/locality": "r.z.s"}, mesh.Locality{Region: "r", Zone: "z", SubZone: "s"}},
 		{map[string]string{"istio-locality": "r/z.1"}, mesh.Locality{Region: "r", Zone: "z.1"}},
 		{map[string]string{"istio-locality": "old", "topology.istio.io/locality": "new"}, mesh.Locality{Region: "new"}},
+		{map[string]string{"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": "z"}, mesh.Locality{Region: "r", Zone: "z"}},
+		{map[string]string{"topology.kubernetes.io/region": "r", "istio-locality": "own"}, mesh.Locality{Region: "own"}},
 	}
 	for _, test := range tests {
 		in := from(t)

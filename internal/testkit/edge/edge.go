@@ -17,8 +17,12 @@ import (
 // settleTime bounds how long a change may take to show.
 const settleTime = 30 * time.Second
 
-// Options are what the control plane has beside what a test needs.
-type Options struct{ Flags, Env []string }
+// Options are what the control plane and the agent have beside what a test needs.
+type Options struct {
+	Flags, Env []string
+	// AgentEnv is variables of the gateway's agent.
+	AgentEnv []string
+}
 
 // Edge is a control plane and a gateway, on loopback addresses.
 type Edge struct {
@@ -58,11 +62,11 @@ func Start(t testing.TB, o Options) *Edge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, "agent", exec.Command(filepath.Join(bin, "pilot-agent"), "proxy", "router", "--domain", "istio-system.svc.cluster.local"), dir, []string{
+	run(t, "agent", exec.Command(filepath.Join(bin, "pilot-agent"), "proxy", "router", "--domain", "istio-system.svc.cluster.local"), dir, append([]string{
 		"POD_NAME=gateway", "POD_NAMESPACE=istio-system", "INSTANCE_IP=127.0.0.1", "PROXY_CONFIG=" + string(proxyConfig),
 		`ISTIO_METAJSON_LABELS={"istio":"ingressgateway"}`, "ISTIO_META_CLUSTER_ID=Kubernetes",
 		"ENVOY_STATUS_PORT=" + strconv.Itoa(ports[4]), "ENVOY_PROMETHEUS_PORT=" + strconv.Itoa(ports[5]),
-	})
+	}, o.AgentEnv...))
 	Eventually(t, "the gateway is ready", func() error { return ok("http://" + at(4) + "/healthz/ready") })
 	return e
 }

@@ -22,30 +22,6 @@ func Unhonoured(spec *networking.DestinationRule) []config.Problem {
 	return u.found
 }
 
-const (
-	zonesIgnored    = "only regions count yet: proxies are not told how many of them there are in each zone, and use all zones of a region alike"
-	zoneSizeIgnored = "has no effect: proxies use all zones of a region alike, whatever the size of the cluster"
-)
-
-// ZoneProblems returns what of zone aware load balancing is not followed, as Warnings without Key and Origin; nothing where
-// it is switched off. field is the path of the setting. Envoy prefers its own zone only where its bootstrap names a
-// cluster of the proxies beside it (cluster_manager.local_cluster_name), and the agent's does not.
-func ZoneProblems(field string, z *networking.ZoneAwareLoadBalancerSetting) []config.Problem {
-	var u unhonoured
-	switch {
-	case z == nil || z.GetEnabled() != nil && !z.GetEnabled().GetValue():
-		return nil
-	case z.GetEnabled() == nil:
-		u.warn(field, zonesIgnored)
-	default:
-		u.warn(field+".enabled", zonesIgnored)
-	}
-	if z.GetMinClusterSize() != nil {
-		u.warn(field+".minClusterSize", zoneSizeIgnored)
-	}
-	return u.found
-}
-
 type unhonoured struct {
 	selects bool // the rule has a workloadSelector
 	found   []config.Problem
@@ -58,7 +34,6 @@ func (u *unhonoured) warn(field, reason string) {
 // level is what a policy and its port level settings have in common.
 type level interface {
 	GetTls() *networking.ClientTLSSettings
-	GetLoadBalancer() *networking.LoadBalancerSettings
 	GetOutlierDetection() *networking.OutlierDetection
 }
 
@@ -77,7 +52,6 @@ func (u *unhonoured) level(field string, l level) {
 	if l.GetOutlierDetection().GetConsecutiveErrors() != 0 { //nolint:staticcheck // who still writes it is to know
 		u.warn(field+".outlierDetection.consecutiveErrors", "has no effect any more: consecutive5xxErrors and consecutiveGatewayErrors took its place")
 	}
-	u.found = append(u.found, ZoneProblems(field+".loadBalancer.zoneAwareLbSetting", l.GetLoadBalancer().GetZoneAwareLbSetting())...)
 }
 
 func (u *unhonoured) tls(field string, tls *networking.ClientTLSSettings) {

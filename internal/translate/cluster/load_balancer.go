@@ -94,9 +94,9 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 	}
 }
 
-// applyLocality says whether Envoy weighs localities against each other, the weights of which come with the endpoints, or
-// spreads load over zones. For the latter it must be told of the proxies beside it, by a cluster that its bootstrap names
-// (cluster_manager.local_cluster_name); where it is not, all zones of the region are used alike.
+// applyLocality configures how Envoy chooses among localities: by weights, which come with the endpoints, or by zone-aware
+// routing. The latter takes effect in proxies whose bootstrap declares mesh.LocalCluster; others use all zones of the region
+// alike.
 func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
 	if l.Zones != nil {
 		zones := new(clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig)

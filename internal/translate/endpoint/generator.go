@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
@@ -21,6 +19,7 @@ type Generator struct {
 	families    *memo.Table[familyKey, *family]
 	assignments *memo.Table[assignmentsKey, *assignments]
 	handed      *memo.Table[handedKey, *handed]
+	locals      *memo.Table[localKey, *local]
 	computed    atomic.Uint64
 }
 
@@ -39,11 +38,22 @@ type assignments struct {
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{families: memo.New[familyKey, family](), assignments: memo.New[assignmentsKey, assignments](), handed: memo.New[handedKey, handed]()}
+	return &Generator{
+		families: memo.New[familyKey, family](), assignments: memo.New[assignmentsKey, assignments](),
+		handed: memo.New[handedKey, handed](), locals: memo.New[localKey, local](),
+	}
 }
 
-// Named gives the assignment of a cluster as the View's proxies are sent it. It is never nil: an empty assignment for a
-// cluster that nobody knows lets Envoy go on, where no answer would leave the cluster warming.
+// NamedRemote returns what Named returns, but nil for mesh.LocalCluster, which Local makes.
+func (g *Generator) NamedRemote(v *view.View, name string) *resource.Resource {
+	if name == mesh.LocalCluster {
+		return nil
+	}
+	return g.Named(v, name)
+}
+
+// Named returns the assignment of a cluster as the View's proxies are sent it. It never returns nil: for an unknown cluster the
+// assignment is empty, since a cluster without an answer stays warming.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if cluster, err := mesh.ParseClusterName(name); err == nil {
 		if svc := v.Service(cluster.Host); svc != nil {
@@ -56,7 +66,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if r := g.handedOn(v, name); r != nil {
 		return r
 	}
-	return resource.FromBytes(name, api.EndpointType, protowire.AppendString(protowire.AppendTag(nil, assignmentClusterName, protowire.BytesType), name))
+	return emptyAssignment(name)
 }
 
 // Every gives the assignments of all clusters that the View's proxies have, sorted by name: what Named gives for each.

@@ -7,6 +7,7 @@ import (
 
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
@@ -25,7 +26,11 @@ func TestGolden(t *testing.T) {
 		g := endpoint.NewGenerator()
 		for _, section := range c.Sections() {
 			if name, ok := strings.CutPrefix(section, "endpoints "); ok {
-				c.Compare(t, section, golden.Resources(t, []*resource.Resource{g.Named(v, name)}))
+				r := g.Named(v, name)
+				if name == mesh.LocalCluster {
+					r = g.Local(v, name)
+				}
+				c.Compare(t, section, golden.Resources(t, []*resource.Resource{r}))
 			}
 		}
 	})

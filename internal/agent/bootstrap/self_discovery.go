@@ -1,0 +1,29 @@
+package bootstrap
+
+import (
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
+)
+
+// selfDiscovery is the cluster of the proxies of the same workload. Envoy never calls it: zone-aware routing reads how its endpoints
+// are distributed over zones. A control plane that does not know the cluster does not answer, so Envoy waits for it when it
+// starts; the bound is short because there is nothing to lose.
+func selfDiscovery() *clusterv3.Cluster {
+	ads := &corev3.ConfigSource{
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		InitialFetchTimeout:   durationpb.New(5 * time.Second),
+	}
+	return &clusterv3.Cluster{
+		Name:                 mesh.LocalCluster,
+		AltStatName:          mesh.LocalCluster + ";", // as Istio's metrics have it
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: ads},
+		ConnectTimeout:       durationpb.New(time.Second),
+	}
+}

@@ -1,0 +1,68 @@
+package endpoint
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// localKey is all that the assignment of mesh.LocalCluster depends on.
+type localKey struct {
+	service   *mesh.Service
+	endpoints *snapshot.EndpointSet
+	self      view.SelfDiscovery
+	region    string
+}
+
+// local is such an assignment.
+type local struct{ resource *resource.Resource }
+
+// Local returns the assignment of mesh.LocalCluster, nil for any other name. It is empty if the proxy is not behind a service:
+// without an answer Envoy would wait for one before it starts.
+func (g *Generator) Local(v *view.View, name string) *resource.Resource {
+	if name != mesh.LocalCluster {
+		return nil
+	}
+	k := localKey{self: v.Key.Self, region: v.Key.Locality.Region}
+	if k.service = v.Snapshot.Service(k.self.Service); k.service != nil {
+		k.endpoints = v.Endpoints(k.service)
+	}
+	return g.locals.Do(k, g.makeLocal).resource
+}
+
+// makeLocal lists the healthy endpoints of one region. Zone-aware routing is among the zones of a region, by the number of healthy
+// hosts in each. Envoy opens no connection to them, so their networks and DestinationRules do not matter.
+func (g *Generator) makeLocal(k localKey) *local {
+	b := appendText(nil, assignmentClusterName, mesh.LocalCluster)
+	if k.service == nil || k.endpoints == nil {
+		return &local{resource.FromBytes(mesh.LocalCluster, api.EndpointType, b)}
+	}
+	port, _ := k.service.Port(k.self.Port)
+	name := Input{Service: k.service, Endpoints: k.endpoints}.portName(port)
+	var list []*mesh.Endpoint
+	for _, e := range k.endpoints.Endpoints {
+		if e.ServicePort == name && e.Health == mesh.Healthy && e.Locality.Region == k.region && fixed(e.Address) && k.self.Includes(e) {
+			list = append(list, e)
+		}
+	}
+	for _, group := range byLocality(list) {
+		b = group.append(b, false)
+	}
+	g.computed.Add(1)
+	return &local{resource.FromBytes(mesh.LocalCluster, api.EndpointType, b, k.service.AppendObjects(nil)...)}
+}
+
+// LocalTouched reports whether a change may have altered the assignment of mesh.LocalCluster.
+func LocalTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+	return v.TouchesSelfDiscovery(d)
+}
+
+// emptyAssignment returns the assignment of a cluster without endpoints.
+func emptyAssignment(name string) *resource.Resource {
+	return resource.FromBytes(name, api.EndpointType,
+		protowire.AppendString(protowire.AppendTag(nil, assignmentClusterName, protowire.BytesType), name))
+}
