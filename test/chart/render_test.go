@@ -49,8 +49,9 @@ func valueSets() map[string][]string {
 			"initContainers[0].name=first", "initContainers[0].image=busybox", "additionalContainers[0].name=beside", "additionalContainers[0].image=busybox",
 			"dnsPolicy=None", "dnsConfig.nameservers={192.0.2.53}", "volumes[0].name=v", "volumeMounts[0].name=v", "volumeMounts[0].mountPath=/v",
 		},
-		"base": nil,
-		"cni":  nil,
+		"base":            nil,
+		"base, elsewhere": {"defaultRevision=canary", "base.validationURL=https://istiod.test/validate", "base.validationCABundle=YQ=="},
+		"cni":             nil,
 		"cni, everything": {
 			"hub=registry.test/mesh", "tag=v1", "pullPolicy=Always", "logging.level=default:debug", "cniConfFileName=10-net.conflist", "chained=false",
 			"excludeNamespaces={a,b}", "env.A=b", "podLabels.c=d", "podAnnotations.e=f", "nodeSelector.disk=fast", "global.imagePullSecrets={pull}",
@@ -262,5 +263,28 @@ func TestPlaintextXDS(t *testing.T) {
 			strings.Contains(out, "--grpcAddr=localhost:15010") == open {
 			t.Errorf("enabled %v gives:\n%s", open, out)
 		}
+	}
+}
+
+// TestDefaultValidator: Istio's tools look for the validation of objects that name no revision by the name istiod-default-validator.
+// The control plane must be allowed to complete it.
+func TestDefaultValidator(t *testing.T) {
+	h := newHelm(t, "")
+	const name = "ValidatingWebhookConfiguration//istiod-default-validator"
+	base := func(values ...string) string {
+		return h.run(t, append([]string{"template", "istio-base", chart("base"), "-n", "istio-system"}, arguments(values)...)...)
+	}
+	if text := base(); !slices.Contains(names(t, text), name) || !strings.Contains(text, "name: istiod\n") {
+		t.Errorf("the chart base lacks %s of the Service istiod", name)
+	}
+	if text := base("defaultRevision=canary"); !strings.Contains(text, "name: istiod-canary\n") {
+		t.Error("defaultRevision=canary: it is not of the Service istiod-canary")
+	}
+	if slices.Contains(names(t, base("defaultRevision=")), name) {
+		t.Errorf("defaultRevision=: there is %s", name)
+	}
+	text := h.run(t, "template", "istiod", chart("istiod"), "-n", "istio-system", "--show-only", "templates/clusterrole.yaml")
+	if !strings.Contains(text, "- istiod-default-validator\n") {
+		t.Error("the control plane may not patch it")
 	}
 }
