@@ -114,6 +114,10 @@ loss: envoy ## change configuration under 1,000 requests a second, each change R
 networks: envoy ## two clusters on two networks: gateways between them, remote and external control planes (root; 3 minutes)
 	MESHPILOT_LONG=true $(GO) test ./test/networks -v -count=1 -timeout 20m
 
+.PHONY: compat
+compat: envoy programs ## run Istio's pilot-agent, istiod and istioctl together with ours; builds them the first time (root; 10 minutes, then 3)
+	MESHPILOT_LONG=true $(GO) test ./test/compat -v -count=1 -timeout 40m -args -peers
+
 .PHONY: identity
 identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second
 	MESHPILOT_LONG=true $(GO) test ./test/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)

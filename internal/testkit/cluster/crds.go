@@ -29,14 +29,14 @@ func crdFiles(ctx context.Context, o Options) ([]string, error) {
 	}
 	files := o.CRDs
 	if !o.NoIstioKinds {
-		dir, err := moduleDir(ctx, root, "istio.io/api")
+		dir, err := program.Module{Dir: root}.SourceOf(ctx, "istio.io/api")
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, filepath.Join(dir, "kubernetes", "customresourcedefinitions.gen.yaml"))
 	}
 	if o.GatewayAPI != Without {
-		dir, err := moduleDir(ctx, root, "sigs.k8s.io/gateway-api")
+		dir, err := program.Module{Dir: root}.SourceOf(ctx, "sigs.k8s.io/gateway-api")
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -121,4 +122,10 @@ func await(ctx context.Context, what string, processes []*process, holds func(ct
 		case <-time.After(pollInterval):
 		}
 	}
+}
+
+// lastLines returns the last n lines of a log.
+func lastLines(text []byte, n int) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

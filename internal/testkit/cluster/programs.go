@@ -1,16 +1,11 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/program"
@@ -42,7 +37,6 @@ const kubernetesModule = "kubernetes"
 // for the first time, and kept in the user's cache directory.
 type Programs struct {
 	sources string // test/cluster/programs
-	cache   string
 	say     func(format string, args ...any)
 }
 
@@ -53,14 +47,10 @@ func FindPrograms(say func(format string, args ...any)) (*Programs, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, fmt.Errorf("find the cache directory: %w", err)
-	}
 	if say == nil {
 		say = func(string, ...any) {}
 	}
-	return &Programs{sources: filepath.Join(root, "test", "cluster", "programs"), cache: filepath.Join(cache, "meshpilot"), say: say}, nil
+	return &Programs{sources: filepath.Join(root, "test", "cluster", "programs"), say: say}, nil
 }
 
 // Names lists the programs that there are to build.
@@ -100,50 +90,19 @@ func (p *Programs) Path(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("there is no program %q", name)
 }
 
-// path names the directory by all that a program is made of: another version is another directory.
+// path returns the path of a program. It builds the program unless it is in the cache.
 func (p *Programs) path(ctx context.Context, prog upstream) (string, error) {
-	hash, err := hashOf(filepath.Join(p.sources, prog.module))
-	if err != nil {
-		return "", err
-	}
-	dir := prog.module + "-" + hash
+	m := program.Module{Dir: filepath.Join(p.sources, prog.module), Name: prog.module}
 	flags := "-s -w"
 	if prog.module == kubernetesModule {
 		version, err := p.KubernetesVersion()
 		if err != nil {
 			return "", err
 		}
-		dir = prog.module + "-" + version + "-" + hash
+		m.Name += "-" + version
 		flags += versionFlags(version)
 	}
-	path := filepath.Join(p.cache, dir, prog.name)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	return path, p.build(ctx, prog, flags, path)
-}
-
-func (p *Programs) build(ctx context.Context, prog upstream, flags, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	unlock, err := program.Lock(filepath.Join(filepath.Dir(path), ".lock"))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if _, err := os.Stat(path); err == nil {
-		return nil // built while we waited
-	}
-	p.say("building %s for test clusters: once, up to 4 minutes", prog.name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags, "-o", path+".tmp", prog.pkg)
-	cmd.Dir = filepath.Join(p.sources, prog.module)
-	// The modules say exactly what is built; flags meant for the product do not.
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, lastLines(out, 30))
-	}
-	return os.Rename(path+".tmp", path)
+	return m.Build(ctx, prog.name, prog.pkg, flags, func() { p.say("building %s for test clusters: once, up to 4 minutes", prog.name) })
 }
 
 // versionFlags give the programs of Kubernetes their version: without, they call themselves v0.0.0, at which kubectl and Istio
@@ -156,47 +115,4 @@ func versionFlags(version string) string {
 		fmt.Fprintf(&flags, " -X k8s.io/component-base/version.%s=%s", v[0], v[1])
 	}
 	return flags.String()
-}
-
-// hashOf hashes the names and contents of all files below a directory, and what builds them.
-func hashOf(dir string) (string, error) {
-	h := sha256.New()
-	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		fmt.Fprintf(h, "%s %d\n%s", rel, len(content), content)
-		return err
-	})
-	return fmt.Sprintf("%x", h.Sum(nil)[:6]), err
-}
-
-// moduleDir gives the directory of a module that this one depends on.
-func moduleDir(ctx context.Context, root, module string) (string, error) {
-	for _, args := range [][]string{{"list", "-m"}, {"mod", "download"}, {"list", "-m"}} {
-		if args[0] == "list" {
-			args = append(args, "-f", "{{.Dir}}")
-		}
-		cmd := exec.CommandContext(ctx, "go", append(args, module)...)
-		cmd.Dir = root
-		out, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("find module %s: %w", module, err)
-		}
-		if dir := string(bytes.TrimSpace(out)); args[0] == "list" && dir != "" {
-			return dir, nil
-		}
-	}
-	return "", fmt.Errorf("find module %s: it is not there after its download", module)
-}
-
-func lastLines(text []byte, n int) string {
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

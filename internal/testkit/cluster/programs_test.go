@@ -22,9 +22,9 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var said []string
-	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	programs := func() *Programs {
-		return &Programs{sources: sources, cache: cache, say: func(format string, _ ...any) {
+		return &Programs{sources: sources, say: func(format string, _ ...any) {
 			mu.Lock()
 			defer mu.Unlock()
 			said = append(said, format)
