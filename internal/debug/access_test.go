@@ -123,6 +123,9 @@ func TestAnswersOverHTTP(t *testing.T) {
 		"/debug/adsz?proxyID=nobody":          {404, "text/plain", "Proxy not connected"},
 		"/debug/force_disconnect?proxyID=web": {200, "text/plain", "OK"},
 		"/debug/nothing":                      {404, "text/plain", ""},
+		"/debug/cdsz":                         {410, "text/plain", "/debug/config_dump?proxyID= has the clusters"},
+		"/debug/workloadz?proxyID=a":          {410, "text/plain", "/debug/instancesz"},
+		"/debug/authenticationz":              {410, "text/plain", "/debug/configz?kind=PeerAuthentication"},
 	} {
 		w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, method(path), path)
 		body, _ := io.ReadAll(w.Body)
@@ -201,6 +204,7 @@ func TestPageWithoutHTTP(t *testing.T) {
 		"config_dump?proxyID=pay-1":     {"shop", http.StatusNotFound},
 		"registryz":                     {"shop", http.StatusForbidden},
 		"nothing":                       {"", http.StatusNotFound},
+		"cdsz":                          {"", http.StatusGone},
 		"%zz":                           {"", http.StatusBadRequest},
 		"config_dump":                   {"", http.StatusBadRequest},
 		"edsz?proxyID=web-1&cluster=no": {"shop", 0},

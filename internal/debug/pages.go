@@ -84,6 +84,7 @@ func New(o Options) *Pages {
 	index := p.guard(operators, nil, p.serve(page{answer: p.index}))
 	p.mux.Handle("/debug", index)
 	p.mux.Handle("/debug/{$}", index)
+	p.handleRetired()
 	if o.Profile {
 		for path, h := range map[string]http.HandlerFunc{
 			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -172,7 +173,7 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 		a, err := x.answer(question{u.Query(), c})
 		return a.body, err
 	}
-	return nil, Refusal{http.StatusNotFound, fmt.Sprintf("there is no debug page %q", name)}
+	return nil, missing(name)
 }
 
 // Refusal is why a question has no answer.
