@@ -103,22 +103,32 @@ func (s *Service) Register(g grpc.ServiceRegistrar) {
 	g.RegisterService(&desc, s)
 }
 
-// createCertificate serves CreateCertificate: in place of the generated handler, which decodes the request first.
-func createCertificate(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the order is gRPC's
+// createCertificate serves CreateCertificate in place of the generated handler, which decodes the request first. Interceptors, which
+// recover panics and count calls, are given no request.
+func createCertificate( //nolint:revive // the order is gRPC's
+	srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+) (any, error) {
 	s, ok := srv.(*Service)
 	if !ok {
 		return nil, status.Error(codes.Internal, "not the certificate service")
 	}
-	s.o.Metrics.Requested()
-	caller, err := s.authenticate(ctx)
-	if err != nil {
-		return nil, err
+	handle := func(ctx context.Context, _ any) (any, error) {
+		s.o.Metrics.Requested()
+		caller, err := s.authenticate(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r := new(security.IstioCertificateRequest)
+		if err := decode(r); err != nil {
+			return nil, err
+		}
+		return s.create(ctx, caller, r)
 	}
-	r := new(security.IstioCertificateRequest)
-	if err := decode(r); err != nil {
-		return nil, err
+	if interceptor == nil {
+		return handle(ctx, nil)
 	}
-	return s.create(ctx, caller, r)
+	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: security.IstioCertificateService_CreateCertificate_FullMethodName}
+	return interceptor(ctx, nil, info, handle)
 }
 
 // The fields of a request's metadata that mean something, as Istio's clients write them.

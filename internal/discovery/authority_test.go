@@ -225,6 +225,9 @@ func testCertificates(t *testing.T, l *mode) {
 	if body, err := l.get("/metrics"); err != nil || !strings.Contains(body, "citadel_server_success_cert_issuance_count 3\n") ||
 		!strings.Contains(body, "citadel_server_authentication_failure_count 8\n") || strings.Contains(body, "citadel_server_root_cert_expiry_timestamp 0\n") {
 		t.Errorf("the metrics do not say so: %v", grep(body, "citadel_"))
+	} else if handled := `grpc_server_handled_total{grpc_code="OK",grpc_method="CreateCertificate",` +
+		`grpc_service="istio.v1.auth.IstioCertificateService",grpc_type="unary"} 3`; !strings.Contains(body, handled+"\n") {
+		t.Errorf("there is no %s: %v", handled, grep(body, "grpc_server_handled"))
 	}
 }
 

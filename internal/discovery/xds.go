@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,10 +100,11 @@ func (s *server) xdsPorts() (ports []port, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
-		ports = append(ports, port{flag, how, config != nil, l, grpc.NewServer(append(serve.Interceptors(s.recovery), xds.ServerOptions(xds.Transport{
+		counted := []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.metrics.m.GRPC.UnaryServerInterceptor())}
+		ports = append(ports, port{flag, how, config != nil, l, grpc.NewServer(slices.Concat(counted, serve.Interceptors(s.recovery), xds.ServerOptions(xds.Transport{
 			KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, TLS: config,
 			Limits: o.Limits, Anonymous: o.Authority.XDSAnyone,
-		})...)...)})
+		}))...)})
 		return nil
 	}
 	defer func() {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
@@ -27,6 +28,8 @@ type Metrics struct {
 	Late           *prometheus.CounterVec
 	InternalErrors prometheus.Counter
 	WriteTimeouts  prometheus.Counter
+	// GRPC counts unary calls of gRPC, which are requests for certificates.
+	GRPC *grpcprom.ServerMetrics
 	// Panics counts recovered panics by component. InternalErrors counts them too.
 	Panics *prometheus.CounterVec
 
@@ -119,6 +122,7 @@ func NewMetrics() *Metrics {
 	m.Writes.register(&m.table)
 	m.Authority.register(&m.table)
 	m.webhooks(&m.table)
+	m.GRPC = m.table.grpcServer()
 	m.about(&m.table)
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -67,7 +67,7 @@ func TestTableIsAllThatIsRegistered(t *testing.T) {
 func TestNamesAreAsIstioHasThem(t *testing.T) {
 	for _, x := range NewMetrics().Table() {
 		prefix, _, _ := strings.Cut(x.Name, "_")
-		if !slices.Contains([]string{"pilot", "istiod", "istio", "xds", "remote", "citadel", "auto", "sidecar", "galley", "webhook", "meshpilot"}, prefix) {
+		if !slices.Contains([]string{"pilot", "istiod", "istio", "xds", "remote", "citadel", "auto", "sidecar", "galley", "webhook", "grpc", "meshpilot"}, prefix) {
 			t.Errorf("%s is neither Istio's nor ours", x.Name)
 		}
 		if x.Help == "" || !strings.HasSuffix(x.Help, ".") {
