@@ -42,6 +42,9 @@ type Features struct {
 	QUICListeners bool
 	// HTTP10 lets clients speak HTTP/1.0. PILOT_HTTP10.
 	HTTP10 bool
+	// AnswerExpectContinue lets proxies answer `Expect: 100-continue` themselves rather than forward it, so that an upload
+	// is sent whole even if the server would refuse it (default false; ENABLE_100_CONTINUE_HEADERS=false).
+	AnswerExpectContinue bool
 	// RedisFilter has sidecars read the commands that are sent to services that speak Redis, each of which goes to the
 	// endpoint that its key belongs to, rather than all of a connection to one. PILOT_ENABLE_REDIS_FILTER.
 	RedisFilter bool

@@ -25,6 +25,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 		Tracing:           b.side().Tracing,
 		UseRemoteAddress:  wrapperspb.Bool(false),
 		StreamIdleTimeout: durationpb.New(0), // long polls and streams are the application's business
+		Proxy_100Continue: !b.settings.Features.AnswerExpectContinue,
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
 	if b.side().IgnoreRequestID {

@@ -96,6 +96,9 @@ type stage struct {
 	// routed leaves routes as they are; serve is what clusters' servers do, nil to say the cluster's name.
 	routed bool
 	serve  func(net.Conn)
+	// forwardTo is the cluster to which connection managers with RDS forward all requests. If empty, they answer with the
+	// name of their route configuration.
+	forwardTo string
 }
 
 // startEnvoy runs the listeners in an Envoy until the test ends.
@@ -194,6 +197,12 @@ func (s *stage) filter(f *listenerv3.Filter) {
 			s.cluster(w.GetName())
 		}
 	case *hcmv3.HttpConnectionManager:
+		if s.forwardTo != "" && m.GetRds() != nil {
+			s.cluster(s.forwardTo)
+			m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: forwardAll(s.forwardTo)}
+			f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}
+			return
+		}
 		if s.routed {
 			s.cluster(m.GetRouteConfig().GetVirtualHosts()[0].GetRoutes()[0].GetRoute().GetCluster())
 			return
@@ -212,6 +221,16 @@ func (s *stage) filter(f *listenerv3.Filter) {
 		}}
 		f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}
 	}
+}
+
+// forwardAll returns routes that send every request to the cluster.
+func forwardAll(cluster string) *routev3.RouteConfiguration {
+	return &routev3.RouteConfiguration{VirtualHosts: []*routev3.VirtualHost{{Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{{
+		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster},
+		}},
+	}}}}}
 }
 
 // cluster makes a cluster whose one endpoint says the cluster's name to whoever connects, before they say anything.
