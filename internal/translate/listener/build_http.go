@@ -96,8 +96,10 @@ func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
 		MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
 			MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0),
 		},
+	}
+	if !r.NoRetry {
 		// The application may close an idle connection just when a request is sent on it: nothing of it was read then.
-		RetryPolicy: &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2)},
+		action.RetryPolicy = &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2)}
 	}
 	return &routev3.RouteConfiguration{
 		Name:             r.Cluster,

@@ -101,6 +101,13 @@ type stage struct {
 	forwardTo string
 }
 
+// adminSocket is the file name of the admin interface's socket.
+const adminSocket = "admin.sock"
+
+func pipe(path string) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
+}
+
 // startEnvoy runs the listeners in an Envoy until the test ends.
 func startEnvoy(t testing.TB, listeners []*listenerv3.Listener) *runningEnvoy {
 	t.Helper()
@@ -115,7 +122,10 @@ func (s *stage) start(listeners []*listenerv3.Listener) *runningEnvoy {
 	if s.known == nil {
 		s.known = map[string]bool{}
 	}
-	b := &bootstrapv3.Bootstrap{StaticResources: new(bootstrapv3.Bootstrap_StaticResources)}
+	b := &bootstrapv3.Bootstrap{
+		StaticResources: new(bootstrapv3.Bootstrap_StaticResources),
+		Admin:           &bootstrapv3.Admin{Address: pipe(filepath.Join(s.dir, adminSocket))},
+	}
 	for _, l := range listeners {
 		b.StaticResources.Listeners = append(b.StaticResources.Listeners, s.listener(l))
 	}
@@ -134,7 +144,7 @@ func (s *stage) listener(l *listenerv3.Listener) *listenerv3.Listener {
 	if l.GetBindToPort() == nil {
 		n := len(s.place)
 		s.place[l.GetName()] = n
-		l.Address = &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: filepath.Join(s.dir, fmt.Sprintf("l%d.sock", n))}}}
+		l.Address = pipe(filepath.Join(s.dir, fmt.Sprintf("l%d.sock", n)))
 		l.AdditionalAddresses = nil
 	}
 	if l.GetName() == virtualInbound || l.GetName() == virtualOutbound {
@@ -265,7 +275,7 @@ func (s *stage) cluster(name string) {
 			ClusterName: name,
 			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
 				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
-					Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}},
+					Address: pipe(path),
 				}},
 			}}}},
 		},

@@ -133,6 +133,7 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 		Inbound: &InboundRoute{
 			Cluster: p.cluster(), VirtualHost: "inbound|http|" + number(p.servicePort),
 			Operation: p.service + ":" + number(p.servicePort) + "/*",
+			NoRetry:   p.protocol.IsHTTP2(), // streams may stay open for hours
 		},
 	}}
 	tcp = &Chain{Name: n, TCP: forward(p.cluster())}

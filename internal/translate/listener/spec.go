@@ -100,6 +100,8 @@ type InboundRoute struct {
 	VirtualHost string
 	// Operation is the name that traces give it: "reviews.default.svc.cluster.local:9080/*".
 	Operation string
+	// NoRetry omits the retry policy. With one, Envoy keeps the body of every open stream up to its buffer limit (1 MiB).
+	NoRetry bool
 }
 
 // TCP is a TCP proxy.
