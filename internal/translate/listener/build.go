@@ -96,6 +96,9 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 		l.TrafficDirection = corev3.TrafficDirection_INBOUND
 	}
 	b.applyConnectionLimit(l)
+	if s.Gateway && !c.settings.Mesh.GetDisableEnvoyListenerLog() { // listeners of sidecars have a default filter chain
+		l.AccessLog = b.side().ListenerLogs
+	}
 	if s.UseOriginalDst {
 		l.UseOriginalDst = wrapperspb.Bool(true)
 	}

@@ -99,6 +99,8 @@ type stage struct {
 	// forwardTo is the cluster to which connection managers with RDS forward all requests. If empty, they answer with the
 	// name of their route configuration.
 	forwardTo string
+	// args are further arguments of Envoy.
+	args []string
 }
 
 // adminSocket is the file name of the admin interface's socket.
@@ -135,7 +137,7 @@ func (s *stage) start(listeners []*listenerv3.Listener) *runningEnvoy {
 	for name := range s.place {
 		sockets = append(sockets, e.socket(name))
 	}
-	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Ready: envoy.Listening("unix", sockets...)})
+	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Args: s.args, Ready: envoy.Listening("unix", sockets...)})
 	return e
 }
 

@@ -52,7 +52,6 @@ func (e *GatewayHTTP) appendText(b []byte) []byte {
 // applyEdge makes a connection manager one of the edge.
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
-	b.applyServerHeader(m)
 	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	m.AppendXForwardedPort = headers.GetXForwardedPort().GetEnabled().GetValue()
 	m.ForwardClientCertDetails = forwardClientCert(e.ForwardCert)

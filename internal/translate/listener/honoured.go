@@ -62,7 +62,6 @@ func warnUpgrade(warn func(field, reason string), field string, pool *networking
 // meshLater are the fields of MeshConfig that are to shape listeners and do not yet, and why.
 func meshLater() map[string]string {
 	return map[string]string{
-		"disableEnvoyListenerLog":                            "has no effect: listeners have no access log of their own, so connections that no filter chain takes are not logged",
 		"defaultConfig.proxyHeaders.metadataExchangeHeaders": "has no effect: proxies send each other no metadata headers, inside the mesh or outside",
 		"hboneIdleTimeout":                                   "has no effect: it is for HBONE, the tunnels of ambient mode, which is not served",
 		// Envoy reads the limit of a listener from its runtime alone, which proxies are given when they start.

@@ -12,11 +12,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/resource"
 )
 
-// serverName is what responses of workloads say in "server", so that people see that they came through the mesh.
+// serverName is the default "server" header of responses of workloads and gateways.
 const serverName = "istio-envoy"
 
-// applyProxyHeaders sets what the proxy itself adds to requests and responses (ProxyConfig.proxyHeaders). Most of that is
-// the inbound side's: an outbound proxy leaves what the workload said.
+// applyProxyHeaders sets what the proxy itself adds to requests and responses (ProxyConfig.proxyHeaders). The outbound side
+// only follows requestId, preserveHttp1HeaderCase and server.
 func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	h := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	if h.GetRequestId().GetDisabled().GetValue() {
@@ -29,11 +29,11 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 			}},
 		}
 	}
+	b.applyServerHeader(m)
 	if !b.inbound {
 		return
 	}
 	m.AppendXForwardedPort = h.GetXForwardedPort().GetEnabled().GetValue()
-	b.applyServerHeader(m)
 	m.ForwardClientCertDetails = forwardClientCert(h.GetForwardedClientCert())
 	switch m.ForwardClientCertDetails {
 	case hcmv3.HttpConnectionManager_APPEND_FORWARD, hcmv3.HttpConnectionManager_SANITIZE_SET:
@@ -41,9 +41,12 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// applyServerHeader sets what responses say in "server".
+// applyServerHeader sets the "server" header of responses (proxyHeaders.server). By default the outbound side sets Envoy's own
+// default, "envoy".
 func (b builder) applyServerHeader(m *hcmv3.HttpConnectionManager) {
-	m.ServerName = serverName
+	if b.inbound || b.edge {
+		m.ServerName = serverName
+	}
 	switch s := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetServer(); {
 	case s.GetDisabled().GetValue():
 		m.ServerName, m.ServerHeaderTransformation = "", hcmv3.HttpConnectionManager_PASS_THROUGH

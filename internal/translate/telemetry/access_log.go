@@ -73,9 +73,13 @@ func (m *maker) log(c logChoice, out *Side) {
 		m.warn(c.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", c.name))
 		return
 	}
+	connections := func(name string, config proto.Message) {
+		l := accessLog(name, config, c.condition)
+		out.TCPLogs, out.ListenerLogs = append(out.TCPLogs, l), append(out.ListenerLogs, unmatchedOnly(l))
+	}
 	both := func(name string, config proto.Message) {
 		out.HTTPLogs = append(out.HTTPLogs, accessLog(name, config, c.condition))
-		out.TCPLogs = append(out.TCPLogs, accessLog(name, config, c.condition))
+		connections(name, config)
 	}
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
@@ -86,7 +90,7 @@ func (m *maker) log(c logChoice, out *Side) {
 		}
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpAls:
 		if at, ok := m.service(c.named, p); ok {
-			out.TCPLogs = append(out.TCPLogs, accessLog(tcpServiceLog, tcpService(x.EnvoyTcpAls, at), c.condition))
+			connections(tcpServiceLog, tcpService(x.EnvoyTcpAls, at))
 		}
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyOtelAls:
 		if at, ok := m.service(c.named, p); ok {
@@ -114,6 +118,15 @@ func accessLog(name string, config proto.Message, condition string) *accesslogv3
 		Name: name, Filter: conditionFilter(condition),
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: resource.Pack(config)},
 	}
+}
+
+// unmatchedOnly returns a copy of l that logs only connections that no filter chain takes. All others are logged by the
+// filters of their chain.
+func unmatchedOnly(l *accesslogv3.AccessLog) *accesslogv3.AccessLog {
+	unmatched := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"NR"}}, // NoRouteFound
+	}}
+	return &accesslogv3.AccessLog{Name: l.GetName(), Filter: allOf(unmatched, l.GetFilter()), ConfigType: l.GetConfigType()}
 }
 
 func conditionFilter(condition string) *accesslogv3.AccessLogFilter {

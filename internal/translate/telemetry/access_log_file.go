@@ -26,6 +26,7 @@ func (m *maker) meshLogs(out *Side) {
 	if path := mesh.GetAccessLogFile(); path != "" {
 		l := accessLog(fileLog, &filelogv3.FileAccessLog{Path: path, AccessLogFormat: logFormat(meshFormat(mesh))}, "")
 		out.HTTPLogs, out.TCPLogs = append(out.HTTPLogs, l), append(out.TCPLogs, l)
+		out.ListenerLogs = append(out.ListenerLogs, unmatchedOnly(l))
 	}
 	if m.logService {
 		l := accessLog(httpServiceLog, httpService(&meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider{}, service{cluster: bootstrapService}), "")

@@ -30,6 +30,8 @@ type Telemetry struct {
 type Side struct {
 	// HTTPLogs are the access logs of connection managers, TCPLogs those of TCP proxies. Metrics are among them.
 	HTTPLogs, TCPLogs []*accesslogv3.AccessLog
+	// ListenerLogs are the access logs of listeners: they log the connections that no filter chain takes.
+	ListenerLogs []*accesslogv3.AccessLog
 	// LogConnected has TCP proxies log also when the upstream connection is made; the logs know which of the two they want.
 	LogConnected bool
 	// Tracing is nil where no spans are made.
