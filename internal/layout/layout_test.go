@@ -81,7 +81,7 @@ func allowed() map[string][]string {
 		"internal/translate/grpc": translateRoom("internal/translate/cluster", "internal/translate/endpoint", "internal/translate/route", "internal/translate/destination",
 			"internal/translate/authorization"),
 		"internal/translate/nametable":   translateRoom(),
-		"internal/translate/patch":       translateRoom(),
+		"internal/translate/patch":       translateRoom("internal/translate/certificate"),
 		"internal/translate/proxyconfig": translateRoom("internal/spiffe"),
 		"internal/translate/secret":      translateRoom(),
 		"internal/translate": translateRoom(

@@ -12,6 +12,7 @@ func TestIdentity(t *testing.T) {
 		{"nothing is in the clear on the wire", onTheWire},
 		{"who calls is known by name", byName},
 		{"what clients offer says what comes", offers},
+		{"what is offered follows the HTTP version of an EnvoyFilter", httpVersions},
 		{"strangers are refused under STRICT", strangers},
 		{"an authority vouches for its own trust domain", partners},
 		{"a policy holds at once and cuts nobody off", policies},

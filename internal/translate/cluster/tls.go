@@ -171,18 +171,19 @@ func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext 
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: sni}
 }
 
-// protocolNames gives what a proxy offers by ALPN to another one: what the port is declared to speak. Istio's proxies choose it for
-// each request, by a filter that Envoy does not have; here only mixed clusters do.
+// protocolNames returns what a proxy offers by ALPN to another one: what the port is declared to speak. Istio's proxies choose it
+// for each request, by a filter that Envoy does not have; here only mixed clusters do. If an EnvoyFilter has the cluster speak
+// another HTTP version, package patch replaces the names.
 func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 	switch {
 	case !p.IsHTTP():
 		return []string{"istio"}
 	case http.only2:
-		return []string{"istio-h2", "istio", "h2"}
+		return certificate.ProtocolNames(certificate.HTTP2)
 	case http.follows:
-		return requestNames()
+		return certificate.ProtocolNames(certificate.FollowClient)
 	default:
-		return []string{"istio-http/1.1", "istio", "http/1.1"}
+		return certificate.ProtocolNames(certificate.HTTP1)
 	}
 }
 

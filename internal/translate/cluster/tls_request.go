@@ -35,7 +35,7 @@ func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
 		return
 	}
 	c.TransportSocketMatches = append(c.TransportSocketMatches, &clusterv3.Cluster_TransportSocketMatch{
-		Name: asPeerRequest, Match: takes, TransportSocket: t.peer(http, requestNames()),
+		Name: asPeerRequest, Match: takes, TransportSocket: t.peer(http, certificate.ProtocolNames(certificate.FollowClient)),
 	})
 	c.TransportSocketMatcher = by(&socketinputsv3.EndpointMetadataInput{
 		Filter: "envoy.transport_socket_match",
@@ -51,7 +51,7 @@ func (t transport) matchRequests(c *clusterv3.Cluster, http *httpProtocol) {
 	}
 	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{
 		{Name: asPeer, Match: new(structpb.Struct), TransportSocket: c.TransportSocket},
-		{Name: asPeerRequest, Match: new(structpb.Struct), TransportSocket: t.peer(http, requestNames())},
+		{Name: asPeerRequest, Match: new(structpb.Struct), TransportSocket: t.peer(http, certificate.ProtocolNames(certificate.FollowClient))},
 	}
 	c.TransportSocketMatcher = byRequest()
 }
@@ -59,9 +59,6 @@ func (t transport) matchRequests(c *clusterv3.Cluster, http *httpProtocol) {
 // mixed says that both requests and raw connections are sent by the cluster, for nobody said what the port speaks. The other proxy
 // cannot look into TLS, so it is told.
 func (t transport) mixed() bool { return t.service != nil && t.port.Protocol == mesh.Auto }
-
-// requestNames are what is offered for requests of a mixed cluster: the other side sees by the first bytes which HTTP it is.
-func requestNames() []string { return []string{"istio-http/1.1", "istio"} }
 
 // peer gives the socket of mutual TLS between proxies, which offers those protocols, or if there are none what the port is declared
 // to speak.

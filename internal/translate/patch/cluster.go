@@ -32,6 +32,7 @@ func patchCluster(k task) *outcome {
 	if err := proto.Unmarshal(k.resource.Body, c); err != nil {
 		return t.unreadable(k.resource, l, err)
 	}
+	before := c // mergedCluster copies
 	for i, p := range l.patches {
 		next, err := mergedCluster(c, p)
 		if err != nil {
@@ -40,6 +41,9 @@ func patchCluster(k task) *outcome {
 		}
 		t.did(i, 1)
 		c = next
+	}
+	if err := alignALPN(before, c); err != nil {
+		return t.unreadable(k.resource, l, err)
 	}
 	return t.encoded(k.resource, l, c)
 }

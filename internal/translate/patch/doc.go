@@ -15,7 +15,7 @@
 //	filter.go value.go       an EnvoyFilter is read: the values of its patches become Envoy's messages
 //	extensions.go            the message types that values may have inside
 //	selection.go wire.go     which patches may find something in a resource, told without decoding it
-//	cluster.go               CLUSTER
+//	cluster.go alpn.go       CLUSTER; what it offers by ALPN follows the HTTP version that patches have it speak
 //	listener.go chain.go     LISTENER, FILTER_CHAIN
 //	filter_list.go           LISTENER_FILTER, NETWORK_FILTER, HTTP_FILTER; filter_class.go is where filterClass puts one
 //	http_filter.go           what is inside HTTP connection managers

@@ -1,0 +1,104 @@
+package patch
+
+import (
+	"bytes"
+	"slices"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	upstreamsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/translate/certificate"
+)
+
+// httpOptions is the key of the HTTP options in Cluster.typed_extension_protocol_options.
+const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+// alignALPN replaces the ALPN names of c's mutual TLS if patches have changed the HTTP version that c speaks. The other
+// proxy would agree on the old version and then fail to parse the new one. Names that a patch has set stay.
+func alignALPN(before, c *clusterv3.Cluster) error {
+	was, is := httpVersion(before), httpVersion(c)
+	if was == is {
+		return nil
+	}
+	old, names := certificate.ProtocolNames(was), certificate.ProtocolNames(is)
+	if err := offer(c.GetTransportSocket(), old, names); err != nil {
+		return err
+	}
+	for _, m := range c.GetTransportSocketMatches() {
+		if err := offer(m.GetTransportSocket(), old, names); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// httpVersion returns the HTTP version that Envoy speaks on connections of c. Envoy ignores the fields of the cluster itself
+// if c has typed options.
+func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
+	options := new(upstreamsv3.HttpProtocolOptions)
+	if typed := c.GetTypedExtensionProtocolOptions()[httpOptions]; typed != nil && typed.UnmarshalTo(options) == nil {
+		switch {
+		case options.GetUseDownstreamProtocolConfig() != nil:
+			return certificate.FollowClient
+		case options.GetAutoConfig() != nil:
+			return certificate.Negotiated
+		case options.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil:
+			return certificate.HTTP2
+		default:
+			return certificate.HTTP1
+		}
+	}
+	switch {
+	case c.GetProtocolSelection() == clusterv3.Cluster_USE_DOWNSTREAM_PROTOCOL: //nolint:staticcheck // users' patches have it
+		return certificate.FollowClient
+	case c.GetHttp2ProtocolOptions() != nil: //nolint:staticcheck // as above
+		return certificate.HTTP2
+	default:
+		return certificate.HTTP1
+	}
+}
+
+// offer replaces the ALPN names of a TLS socket, perhaps behind a PROXY protocol header, if they are exactly old.
+func offer(socket *corev3.TransportSocket, old, names []string) error {
+	typed := socket.GetTypedConfig()
+	context, announced := new(tlsv3.UpstreamTlsContext), new(proxyprotocolv3.ProxyProtocolUpstreamTransport)
+	switch {
+	case typed.MessageIs(context):
+		if err := typed.UnmarshalTo(context); err != nil {
+			return err
+		}
+		if !slices.Equal(context.GetCommonTlsContext().GetAlpnProtocols(), old) {
+			return nil
+		}
+		context.CommonTlsContext.AlpnProtocols = names
+		return repack(typed, context)
+	case typed.MessageIs(announced):
+		if err := typed.UnmarshalTo(announced); err != nil {
+			return err
+		}
+		inner := announced.GetTransportSocket().GetTypedConfig().GetValue()
+		if err := offer(announced.GetTransportSocket(), old, names); err != nil {
+			return err
+		}
+		if bytes.Equal(inner, announced.GetTransportSocket().GetTypedConfig().GetValue()) {
+			return nil
+		}
+		return repack(typed, announced)
+	default:
+		return nil
+	}
+}
+
+func repack(to *anypb.Any, m proto.Message) error {
+	a, err := packed(m)
+	if err == nil {
+		to.TypeUrl, to.Value = a.GetTypeUrl(), a.GetValue()
+	}
+	return err
+}
