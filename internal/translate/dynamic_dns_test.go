@@ -90,7 +90,11 @@ func runStatic(t *testing.T, v *view.View, listeners ...string) string {
 		if g.All == nil {
 			continue
 		}
-		for _, r := range g.All(v) {
+		scoped := v // as for proxies: made for all that share what the generator depends on
+		if g.Scope != nil {
+			scoped = view.Build(v.Snapshot, g.Scope(v.Key))
+		}
+		for _, r := range g.All(scoped) {
 			switch r.TypeURL {
 			case api.ClusterType:
 				b.StaticResources.Clusters = append(b.StaticResources.Clusters, unmarshal(t, r.Body, new(clusterv3.Cluster)))

@@ -136,6 +136,7 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
 		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark, Client: k.Client,
+		Own: k.OwnClusters, OwnClusters: k.OwnClusters,
 	}
 }
 
@@ -201,6 +202,7 @@ func policyScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := clusterScope(k)
+	scope.Own, scope.OwnClusters = "", ""
 	scope.Policies = k.Policies
 	return scope
 }

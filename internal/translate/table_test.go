@@ -182,12 +182,22 @@ data:
 	}
 	application := full
 	application.Proxyless, application.Addresses = true, "10.9.9.9"
+	own := view.KeyFor(m.Snapshot(), fixture.Proxy(t, []byte(`
+proxyConfig:
+  proxyHeaders: {preserveHttp1HeaderCase: true, server: {value: own}}
+  connectionSettings: {clusterPerConnectionBufferLimitBytes: 4096, httpIdleTimeout: 600s}
+`)))
+	if own.OwnClusters == "" || own.OwnClusters == own.Own {
+		t.Fatalf("of %q clusters follow %q", own.Own, own.OwnClusters)
+	}
+	ownRouter := router
+	ownRouter.Own, ownRouter.OwnClusters = own.Own, own.OwnClusters
 	for _, g := range NewTable(Options{}).Generators {
 		if g.Scope == nil {
 			continue
 		}
 		made := 0
-		for _, k := range []view.Key{full, patched, router, application} {
+		for _, k := range []view.Key{full, patched, router, application, own, ownRouter} {
 			whole, part := everything(g, view.Build(m.Snapshot(), k)), everything(g, view.Build(m.Snapshot(), g.Scope(k)))
 			if !slices.EqualFunc(whole, part, func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version }) {
 				t.Errorf("%s: other resources for the scope alone", g.TypeURL)

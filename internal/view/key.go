@@ -78,6 +78,8 @@ type Key struct {
 	Keys KeyRight
 	// Own is what of the proxy's own ProxyConfig takes the place of the mesh's, in the form of Settings.With.
 	Own string
+	// OwnClusters is the part of Own that outbound clusters depend on, in the same form.
+	OwnClusters string
 	// Gateway is what a gateway serves.
 	Gateway GatewayKey
 	// Proxyless says that there is no Envoy: gRPC itself asks (node metadata GENERATOR "grpc"). Addresses are then its own, joined
@@ -116,8 +118,8 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
 	k.Policies, k.Plugins = s.PolicyNames(patched), s.PluginNames(patched)
 	k.PoliciesInside = s.SeekPolicies(k.Patches.Listeners) || !hasFilterChain(p)
-	own, logService := ownConfig(s.Settings, p)
-	k.Own, k.LogService = own, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
+	own, ownClusters, logService := ownConfig(s.Settings, p)
+	k.Own, k.OwnClusters, k.LogService = own, ownClusters, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
 		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
 			k.Sidecar, k.Bound = sc.Key, binds(sc, k.Interception)
@@ -158,7 +160,8 @@ const mostPorts = 64
 // proxyless makes the Key that of a gRPC application, of which patches of Envoy's configuration, plugins and telemetry are no matter.
 func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
-	k.Patches, k.Telemetry, k.Own, k.LogService = snapshot.PatchNames{}, snapshot.TelemetryKeys{}, "", false
+	k.Patches, k.Telemetry = snapshot.PatchNames{}, snapshot.TelemetryKeys{}
+	k.Own, k.OwnClusters, k.LogService = "", "", false
 	k.Plugins, k.Self = snapshot.PluginNames{}, SelfDiscovery{}
 	var list []string
 	for _, a := range p.Addresses {
