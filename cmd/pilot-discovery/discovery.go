@@ -138,7 +138,7 @@ func (e *environment) apply(o *discovery.Options) {
 	if v, _ := e.lookup("PILOT_HTTP10"); v == "1" || v == "true" {
 		o.Features.HTTP10 = true
 	}
-	o.Features.AnswerExpectContinue = !e.boolean("ENABLE_100_CONTINUE_HEADERS", true)
+	e.proxySettings(&o.Features)
 	e.duration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
 	e.duration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
 	o.Push.EndpointsAtOnce = !e.boolean("PILOT_ENABLE_EDS_DEBOUNCE", true)

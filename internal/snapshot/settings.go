@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"sync"
+	"time"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -45,6 +46,15 @@ type Features struct {
 	// AnswerExpectContinue lets proxies answer `Expect: 100-continue` themselves rather than forward it, so that an upload
 	// is sent whole even if the server would refuse it (default false; ENABLE_100_CONTINUE_HEADERS=false).
 	AnswerExpectContinue bool
+	// AcceptsPerEvent is the number of connections that a worker of a proxy accepts at once (default 1, if 0; less than 0 is no
+	// limit; MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP). A low number spreads a burst of connections over the workers.
+	AcceptsPerEvent int
+	// DNSJitter is added at random to the time between two look-ups of a host (default 100ms, if 0; less than 0 is none;
+	// PILOT_DNS_JITTER_DURATION).
+	DNSJitter time.Duration
+	// TrackRemaining has proxies count what is left of each circuit breaker limit, as statistics (default false;
+	// DISABLE_TRACK_REMAINING_CB_METRICS=false).
+	TrackRemaining bool
 	// RedisFilter has sidecars read the commands that are sent to services that speak Redis, each of which goes to the
 	// endpoint that its key belongs to, rather than all of a connection to one. PILOT_ENABLE_REDIS_FILTER.
 	RedisFilter bool

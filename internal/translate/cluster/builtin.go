@@ -34,7 +34,7 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 		return c
 	}
 	pool := in.Settings.Mesh.GetDefaultTrafficPolicy().GetConnectionPool()
-	applyConnectionPool(c, in.Settings.Mesh, pool, nil)
+	applyConnectionPool(c, in.Settings, pool, nil)
 	http := newHTTPProtocol(mesh.Port{}, in.Settings.Mesh)
 	http.followClient()
 	http.applyConnectionPool(pool)

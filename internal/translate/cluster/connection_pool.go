@@ -3,17 +3,19 @@ package cluster
 import (
 	"math"
 
-	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // applyConnectionPool sets limits and timeouts of connections. Zero means unset, as in the API.
-func applyConnectionPool(c *clusterv3.Cluster, mesh *meshconfig.MeshConfig, pool *networking.ConnectionPoolSettings, budget *networking.TrafficPolicy_RetryBudget) {
+func applyConnectionPool(c *clusterv3.Cluster, settings *snapshot.Settings, pool *networking.ConnectionPoolSettings, budget *networking.TrafficPolicy_RetryBudget) {
+	mesh := settings.Mesh
 	c.ConnectTimeout = positive(mesh.GetConnectTimeout())
 	if own := positive(pool.GetTcp().GetConnectTimeout()); own != nil {
 		c.ConnectTimeout = own
@@ -23,7 +25,7 @@ func applyConnectionPool(c *clusterv3.Cluster, mesh *meshconfig.MeshConfig, pool
 		MaxPendingRequests: limit(pool.GetHttp().GetHttp1MaxPendingRequests()),
 		MaxRequests:        limit(pool.GetHttp().GetHttp2MaxRequests()),
 		MaxRetries:         limit(pool.GetHttp().GetMaxRetries()),
-		TrackRemaining:     true,
+		TrackRemaining:     settings.Features.TrackRemaining,
 		RetryBudget:        retryBudget(budget),
 	}
 	c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{limits}}

@@ -1,10 +1,13 @@
 package cluster
 
 import (
+	"time"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	caresv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/network/dns_resolver/cares/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
@@ -27,8 +30,20 @@ func (in OutboundInput) resolve(c *clusterv3.Cluster) {
 	c.DnsLookupFamily = destination.LookupFamily(in.Proxy.IPv4, in.Proxy.IPv6)
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positive(in.Settings.Mesh.GetDnsRefreshRate())
-	c.RespectDnsTtl = true //nolint:staticcheck // as above
+	c.DnsJitter = positive(durationpb.New(jitter(in.Settings.Features.DNSJitter))) //nolint:staticcheck // as above
+	c.RespectDnsTtl = true                                                         //nolint:staticcheck // as above
 	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: resource.Pack(resolver())}
+}
+
+// defaultJitter keeps proxies that were started together from asking a DNS server together, as with istiod.
+const defaultJitter = 100 * time.Millisecond
+
+// jitter returns Features.DNSJitter with its default.
+func jitter(configured time.Duration) time.Duration {
+	if configured == 0 {
+		return defaultJitter
+	}
+	return configured
 }
 
 // resolver bounds how long Envoy waits for an answer.

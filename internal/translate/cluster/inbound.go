@@ -57,7 +57,7 @@ func Inbound(in InboundInput) *clusterv3.Cluster {
 	}
 	in.target(c)
 	pool := in.pool()
-	applyConnectionPool(c, mesh, pool, nil)
+	applyConnectionPool(c, in.Settings, pool, nil)
 	http := inboundProtocol(in.Port, mesh, pool.GetHttp())
 	http.applyConnectionPool(pool)
 	http.put(c)

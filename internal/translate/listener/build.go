@@ -89,8 +89,11 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 	if s.QUIC {
 		overUDP(l)
 	}
-	if !s.Bind {
+	switch {
+	case !s.Bind:
 		l.BindToPort = wrapperspb.Bool(false)
+	case !s.QUIC: // a socket of UDP accepts nothing
+		l.MaxConnectionsToAcceptPerSocketEvent = acceptsPerEvent(c.settings.Features.AcceptsPerEvent)
 	}
 	if s.Inbound {
 		l.TrafficDirection = corev3.TrafficDirection_INBOUND
@@ -109,6 +112,18 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 		l.FilterChains = append(l.FilterChains, b.chain(&s.Chains[i]))
 	}
 	return l
+}
+
+// acceptsPerEvent returns Features.AcceptsPerEvent with its default, as Envoy has it: nil is no limit.
+func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
+	switch {
+	case configured < 0:
+		return nil
+	case configured == 0:
+		return wrapperspb.UInt32(1)
+	default:
+		return wrapperspb.UInt32(uint32(configured))
+	}
 }
 
 // address writes an IP and port, or a socket.

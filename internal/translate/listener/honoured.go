@@ -63,7 +63,7 @@ func warnUpgrade(warn func(field, reason string), field string, pool *networking
 func meshLater() map[string]string {
 	return map[string]string{
 		"defaultConfig.proxyHeaders.metadataExchangeHeaders": "has no effect: proxies send each other no metadata headers, inside the mesh or outside",
-		"hboneIdleTimeout":                                   "has no effect: it is for HBONE, the tunnels of ambient mode, which is not served",
+		"hboneIdleTimeout": "has no effect: it is for HBONE, the tunnels of ambient mode, which is not served",
 		// Envoy reads the limit of a listener from its runtime alone, which proxies are given when they start.
 		"defaultConfig.connectionSettings.listenerConnectionLimit": "has no effect: set defaultConfig.runtimeValues envoy.resource_limits.listener.NAME.connection_limit, or globalDownstreamConnectionLimit",
 	}

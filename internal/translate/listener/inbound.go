@@ -28,8 +28,11 @@ func (p *inboundPlan) problem(key config.Key, field, reason string) {
 type inboundPort struct {
 	port        uint32 // on the workload
 	servicePort uint32
-	protocol    mesh.Protocol
-	tls         *TLS // nil where the proxy ends none
+	// hostPort is the port in the name of the virtual host, by which EnvoyFilters find it: the service's, or that of the Sidecar's
+	// ingress listener.
+	hostPort uint32
+	protocol mesh.Protocol
+	tls      *TLS // nil where the proxy ends none
 	// idle and most are TCP.IdleTimeoutMS and TCP.MaxDurationMS of its connections.
 	idle, most int64
 	service    string // hostname, for traces
@@ -131,7 +134,7 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	http = &Chain{Name: n, HTTP: &HTTP{
 		StatPrefix: statPrefix(mesh.Inbound, address, p.port), GRPCWeb: p.protocol == mesh.GRPCWeb,
 		Inbound: &InboundRoute{
-			Cluster: p.cluster(), VirtualHost: "inbound|http|" + number(p.servicePort),
+			Cluster: p.cluster(), VirtualHost: "inbound|http|" + number(p.hostPort),
 			Operation: p.service + ":" + number(p.servicePort) + "/*",
 			NoRetry:   p.protocol.IsHTTP2(), // streams may stay open for hours
 		},
@@ -172,7 +175,7 @@ func (p *inboundPlan) services(v *view.View) []inboundPort {
 		}
 		port, _ := portFor(i.Service, i.Port.Number) // the number may be there twice, for UDP first
 		list = append(list, limited(v, inboundPort{
-			port: i.TargetPort, servicePort: i.Port.Number, protocol: port.Protocol,
+			port: i.TargetPort, servicePort: i.Port.Number, hostPort: i.Port.Number, protocol: port.Protocol,
 			service: string(i.Service.Host), from: i.Service.From,
 		}))
 	}

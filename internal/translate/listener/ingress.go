@@ -49,7 +49,7 @@ func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	number := l.GetPort().GetNumber()
 	port := inboundPort{
-		port: number, servicePort: number, protocol: protocol,
+		port: number, servicePort: number, hostPort: number, protocol: protocol,
 		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
 	}
 	if tls := l.GetTls(); tls != nil {

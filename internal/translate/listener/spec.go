@@ -96,7 +96,7 @@ type HTTP struct {
 // InboundRoute is the one route of an inbound chain.
 type InboundRoute struct {
 	Cluster string
-	// VirtualHost is "inbound|http|<service port>".
+	// VirtualHost is "inbound|http|<port>": of the service, or of the Sidecar's ingress listener.
 	VirtualHost string
 	// Operation is the name that traces give it: "reviews.default.svc.cluster.local:9080/*".
 	Operation string

@@ -112,10 +112,11 @@ func (t *translation) route(r *networking.HTTPRoute, m *networking.HTTPMatchRequ
 	return out
 }
 
-// routeName joins the names of a rule and of its match with a dot: what access logs call the route.
+// routeName returns the name by which access logs and EnvoyFilters know a route: that of the rule, and behind a dot that of its
+// match, if it has one. As with istiod, the dot is there too if the rule has no name.
 func routeName(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) string {
-	if r.GetName() == "" || m.GetName() == "" {
-		return r.GetName() + m.GetName()
+	if m.GetName() == "" {
+		return r.GetName()
 	}
 	return r.GetName() + "." + m.GetName()
 }

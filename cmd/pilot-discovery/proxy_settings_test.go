@@ -1,0 +1,42 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// TestProxySettings reads the environment variables of listeners and clusters.
+func TestProxySettings(t *testing.T) {
+	defaults := snapshot.Features{AcceptsPerEvent: 1, DNSJitter: 100 * time.Millisecond}
+	for _, test := range []struct {
+		name, value string
+		change      func(*snapshot.Features)
+	}{
+		{"", "", func(*snapshot.Features) {}},
+		{"MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP", "0", func(f *snapshot.Features) { f.AcceptsPerEvent = -1 }},
+		{"MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP", "8", func(f *snapshot.Features) { f.AcceptsPerEvent = 8 }},
+		{"MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP", "-1", nil},
+		{"MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP", "4294967296", nil},
+		{"PILOT_DNS_JITTER_DURATION", "0s", func(f *snapshot.Features) { f.DNSJitter = -1 }},
+		{"PILOT_DNS_JITTER_DURATION", "1s", func(f *snapshot.Features) { f.DNSJitter = time.Second }},
+		{"PILOT_DNS_JITTER_DURATION", "soon", nil},
+		{"ENABLE_100_CONTINUE_HEADERS", "false", func(f *snapshot.Features) { f.AnswerExpectContinue = true }},
+		{"DISABLE_TRACK_REMAINING_CB_METRICS", "false", func(f *snapshot.Features) { f.TrackRemaining = true }},
+	} {
+		env := environment{lookup: func(name string) (string, bool) { return test.value, name == test.name }}
+		var got snapshot.Features
+		env.proxySettings(&got)
+		if test.change == nil {
+			if env.err == nil {
+				t.Errorf("%s=%s is taken", test.name, test.value)
+			}
+			continue
+		}
+		want := defaults
+		if test.change(&want); got != want || env.err != nil {
+			t.Errorf("%s=%s: %+v, %v; want %+v", test.name, test.value, got, env.err, want)
+		}
+	}
+}
