@@ -65,6 +65,20 @@ func (b *builder) external(policies []*config.Config) {
 		if p.fault == "" {
 			b.out.Clusters = append(b.out.Clusters, p.service.Cluster())
 		}
+		if p.requestsOnly() {
+			b.reportUnchecked(list, name)
+		}
+	}
+}
+
+// reportUnchecked adds a Warning to ConnectionProblems for each policy whose provider is asked by HTTP.
+func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
+	reason := fmt.Sprintf("the extension provider %q is asked by HTTP, so it checks requests only: "+
+		"connections that are not HTTP pass unchecked (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
+	for _, c := range policies {
+		b.out.ConnectionProblems = append(b.out.ConnectionProblems, config.Problem{
+			Key: c.Key, Field: "spec.provider.name", Reason: reason, Severity: config.Warning,
+		})
 	}
 }
 
@@ -114,12 +128,21 @@ func (a authorizer) http(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
 	}
 }
 
-// tcp asks by gRPC alone: connections to be checked by HTTP are refused.
+// requestsOnly reports whether the provider works but cannot be asked about raw connections, because it is asked by HTTP.
+func (a authorizer) requestsOnly() bool {
+	return a.fault == "" && a.provider.GetEnvoyExtAuthzGrpc() == nil
+}
+
+// tcp returns the network filters that ask the authorizer. It returns none for an authorizer that is asked by HTTP, as istiod
+// does: its policies hold for requests only. If the provider does not work, the filter refuses what the rules match.
 func (a authorizer) tcp(rules *rbacv3.RBAC) []*listenerv3.Filter {
-	g := a.provider.GetEnvoyExtAuthzGrpc()
-	if a.fault != "" || g == nil {
+	if a.requestsOnly() {
+		return nil
+	}
+	if a.fault != "" {
 		return []*listenerv3.Filter{decision{enforced: rules}.tcp(security.AuthorizationPolicy_DENY)}
 	}
+	g := a.provider.GetEnvoyExtAuthzGrpc()
 	filter := func(name string, m proto.Message) *listenerv3.Filter {
 		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}}
 	}

@@ -27,6 +27,8 @@ type Authorization struct {
 	From []config.Key
 	// Problems are Warnings without Origin.
 	Problems []config.Problem
+	// ConnectionProblems are Warnings that matter only to proxies that serve connections which are not HTTP.
+	ConnectionProblems []config.Problem
 }
 
 // Table makes Authorizations, each distinct one once. It is for use by many goroutines.

@@ -9,11 +9,14 @@ import (
 	filterchainv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/filter_chain/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	networking "istio.io/api/networking/v1alpha3"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/api"
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/authentication"
@@ -77,9 +80,32 @@ func (g *Generator) policiesTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 	return g.authentications.Touched(v, s, d) || g.authorizations.Touched(v, s, d)
 }
 
-// policyProblems gives what is wrong with the policies of a View.
+// policyProblems returns what is wrong with the policies of a View. It includes ConnectionProblems only if the proxies of the View
+// have a port that is not declared as HTTP.
 func (g *Generator) policyProblems(v *view.View) []config.Problem {
-	return slices.Concat(g.authentications.For(v).Problems, g.authorizations.For(v).Problems)
+	authorization := g.authorizations.For(v)
+	list := slices.Concat(g.authentications.For(v).Problems, authorization.Problems)
+	if len(authorization.ConnectionProblems) > 0 && servesRawConnections(v) {
+		list = append(list, authorization.ConnectionProblems...)
+	}
+	return list
+}
+
+// servesRawConnections reports whether a port of a service, an ingress listener of the Sidecar or a server of the gateway may serve
+// something else than HTTP. Ports without a declared protocol count.
+func servesRawConnections(v *view.View) bool {
+	if gateway := v.Gateway(); gateway != nil {
+		return slices.ContainsFunc(gateway.Listeners, func(l *view.GatewayListener) bool {
+			return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.HTTP() })
+		})
+	}
+	if len(v.Ingress) > 0 {
+		return slices.ContainsFunc(v.Ingress, func(l *networking.IstioIngressListener) bool {
+			protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
+			return !protocol.IsHTTP()
+		})
+	}
+	return slices.ContainsFunc(v.Inbound, func(i view.Instance) bool { return !i.Port.Protocol.IsHTTP() })
 }
 
 // filters gives the filters of requests, in the order in which they pass them: who asks is found out before what they may.
