@@ -35,6 +35,7 @@ func (v *View) Since(old *View, d snapshot.Delta) (diff Difference, ok bool) {
 		for i, e := range v.Egress { // one listener may see another service of a hostname than the others
 			services(old.Egress[i].Services, e.Services, changed)
 		}
+		importedPorts(old.scope.ports, v.scope.ports, changed)
 	}
 	for k := range d.Services { // also those whose rows are the same, but whose endpoints are part of what they are
 		if svc := v.Service(k.Host); svc != nil && svc.ServiceKey == k {
@@ -70,6 +71,20 @@ func services(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 		default:
 			into[a[0].Host] = true
 			a, b = a[1:], b[1:]
+		}
+	}
+}
+
+// importedPorts collects the hostnames of which two scopes do not import the same ports.
+func importedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]bool) {
+	for host, ports := range a {
+		if other, partly := b[host]; !partly || !slices.Equal(ports, other) {
+			into[host] = true
+		}
+	}
+	for host := range b {
+		if _, partly := a[host]; !partly {
+			into[host] = true
 		}
 	}
 }

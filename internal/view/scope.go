@@ -15,7 +15,7 @@ import (
 type Egress struct {
 	// Listener is the Sidecar's egress listener; nil is the one for everything.
 	Listener *networking.IstioEgressListener
-	// Services are sorted by hostname, one per hostname.
+	// Services are those that the listener imports, sorted by hostname, one per hostname. What only routes lead to is not among them.
 	Services []*mesh.Service
 	// VirtualServices are those for sidecars, oldest first; ones exported to their own namespace only go before.
 	VirtualServices []*snapshot.VirtualService
@@ -26,7 +26,9 @@ type scope struct {
 	egress   []*Egress
 	services []*mesh.Service
 	byHost   map[mesh.Hostname]*mesh.Service
-	unknown  Unknown
+	// ports are the imported ports of services that are imported in part only, sorted.
+	ports   map[mesh.Hostname][]uint32
+	unknown Unknown
 }
 
 type scopeKey struct {
@@ -59,16 +61,7 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	for _, l := range spec.GetEgress() {
 		sc.egress = append(sc.egress, all.egress(l, namespace))
 	}
-	sc.byHost = map[mesh.Hostname]*mesh.Service{}
-	for _, e := range sc.egress {
-		for _, svc := range e.Services {
-			if sc.byHost[svc.Host] == nil {
-				sc.byHost[svc.Host] = svc
-				sc.services = append(sc.services, svc)
-			}
-		}
-	}
-	slices.SortFunc(sc.services, compareServices)
+	sc.importServices(c.byHost, namespace)
 	return sc
 }
 
@@ -247,10 +240,13 @@ func (all visible) egress(l *networking.IstioEgressListener, namespace string) *
 			e.VirtualServices = append(e.VirtualServices, vs)
 		}
 	}
-	targets := destinations(e.VirtualServices)
+	var ports portSet
+	if port, matches := importedPort(l); matches {
+		ports = portSet{port: true}
+	}
 	var services []*mesh.Service
 	for _, svc := range all.services {
-		if targets[svc.Host] || in.service(svc) {
+		if in.service(svc) && hasAnyPort(svc, ports) {
 			services = append(services, svc)
 		}
 	}
@@ -261,36 +257,4 @@ func (all visible) egress(l *networking.IstioEgressListener, namespace string) *
 // whole says that an egress listener is the one for everything that no other takes: no port, no bind.
 func whole(l *networking.IstioEgressListener) bool {
 	return l.Port == nil && l.Bind == "" && l.CaptureMode == networking.CaptureMode_DEFAULT
-}
-
-// destinations collects the hosts that imported VirtualServices route to: they become visible too.
-func destinations(list []*snapshot.VirtualService) map[mesh.Hostname]bool {
-	hosts := map[mesh.Hostname]bool{}
-	for _, vs := range list {
-		note := func(d *networking.Destination) {
-			if d != nil {
-				hosts[vs.Resolve(d.Host)] = true
-			}
-		}
-		for _, r := range vs.Spec.Http {
-			for _, d := range r.Route {
-				note(d.Destination)
-			}
-			note(r.Mirror)
-			for _, m := range r.Mirrors {
-				note(m.Destination)
-			}
-		}
-		for _, r := range vs.Spec.Tcp {
-			for _, d := range r.Route {
-				note(d.Destination)
-			}
-		}
-		for _, r := range vs.Spec.Tls {
-			for _, d := range r.Route {
-				note(d.Destination)
-			}
-		}
-	}
-	return hosts
 }

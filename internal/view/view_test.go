@@ -1,7 +1,10 @@
 package view
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,6 +210,123 @@ func TestTargetsOfImportedRulesAreVisible(t *testing.T) {
 	v := Build(s, KeyFor(s, proxy("shop", "p", "10.0.0.9")))
 	if diff := cmp.Diff([]string{"audit.bank.svc.cluster.local", "pay.bank.svc.cluster.local"}, hosts(v)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEgressListenersImport tests what the egress listeners of a Sidecar import, and what is imported only because routes lead
+// there.
+func TestEgressListenersImport(t *testing.T) {
+	ports := func(numbers ...uint32) func(*mesh.Service) {
+		return func(s *mesh.Service) {
+			s.Ports = nil
+			for _, n := range numbers {
+				s.Ports = append(s.Ports, mesh.Port{Name: fmt.Sprint("http-", n), Number: n, Protocol: mesh.HTTP, Target: 8080})
+			}
+		}
+	}
+	leads := func(destinations ...*networking.Destination) *networking.VirtualService {
+		vs := &networking.VirtualService{Hosts: []string{"web"}, Http: []*networking.HTTPRoute{{}}}
+		for _, d := range destinations {
+			vs.Http[0].Route = append(vs.Http[0].Route, &networking.HTTPRouteDestination{Destination: d})
+		}
+		return vs
+	}
+	to := func(host string, port uint32) *networking.Destination {
+		d := &networking.Destination{Host: host + ".bank.svc.cluster.local"}
+		if port != 0 {
+			d.Port = &networking.PortSelector{Number: port}
+		}
+		return d
+	}
+	elsewhere := leads(to("pay", 0))
+	elsewhere.Http[0].Match = []*networking.HTTPMatchRequest{{SourceNamespace: "bank"}}
+	on := func(port uint32, protocol string) *networking.SidecarPort {
+		return &networking.SidecarPort{Number: port, Protocol: protocol, Name: "x"}
+	}
+	for _, tt := range []struct {
+		name   string
+		rule   *networking.VirtualService
+		egress []*networking.IstioEgressListener
+		// want has for each listener the hosts that it imports; clusters are HOST:PORT.
+		want     [][]string
+		clusters []string
+	}{
+		{"a route destination", leads(to("pay", 0)), []*networking.IstioEgressListener{{Hosts: []string{"./*"}}},
+			[][]string{{"web.shop"}}, []string{"pay.bank:80", "pay.bank:81", "web.shop:80"}},
+		{"a port of it", leads(to("pay", 81)), []*networking.IstioEgressListener{{Hosts: []string{"./*"}}},
+			[][]string{{"web.shop"}}, []string{"pay.bank:81", "web.shop:80"}},
+		{"two ports of it", leads(to("pay", 81), to("pay", 80)), []*networking.IstioEgressListener{{Hosts: []string{"./*"}}},
+			[][]string{{"web.shop"}}, []string{"pay.bank:80", "pay.bank:81", "web.shop:80"}},
+		{"a port that it does not have", leads(to("pay", 82)), []*networking.IstioEgressListener{{Hosts: []string{"./*"}}},
+			[][]string{{"web.shop"}}, []string{"web.shop:80"}},
+		{"a route for another namespace", elsewhere, []*networking.IstioEgressListener{{Hosts: []string{"./*"}}},
+			[][]string{{"web.shop"}}, []string{"web.shop:80"}},
+		{"a listener with a port", nil, []*networking.IstioEgressListener{{Port: on(81, "HTTP"), Hosts: []string{"*/*"}}},
+			[][]string{{"audit.bank", "pay.bank"}}, []string{"audit.bank:81", "pay.bank:81"}},
+		{"a listener with a port and one without", nil,
+			[]*networking.IstioEgressListener{{Port: on(81, "HTTP"), Hosts: []string{"bank/*"}}, {Hosts: []string{"*/pay.bank.svc.cluster.local"}}},
+			[][]string{{"audit.bank", "pay.bank"}, {"pay.bank"}}, []string{"audit.bank:81", "pay.bank:80", "pay.bank:81"}},
+		{"an HTTP proxy", nil, []*networking.IstioEgressListener{{Port: on(3128, "HTTP_PROXY"), Hosts: []string{"bank/*"}}},
+			[][]string{{"audit.bank", "pay.bank"}}, []string{"audit.bank:81", "pay.bank:80", "pay.bank:81"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			events := []mesh.Event{
+				service("shop", "web", ports(80)), service("bank", "pay", ports(80, 81)), service("bank", "audit", ports(81)),
+				object(t, api.Sidecar, "shop", "s", &networking.Sidecar{Egress: tt.egress}),
+			}
+			if tt.rule != nil {
+				events = append(events, object(t, api.VirtualService, "shop", "rule", tt.rule))
+			}
+			s := apply(events...)
+			v := Build(s, KeyFor(s, proxy("shop", "p", "10.0.0.9")))
+			short := func(h mesh.Hostname) string { return strings.TrimSuffix(string(h), ".svc.cluster.local") }
+			var imported [][]string
+			for _, e := range v.Egress {
+				var list []string
+				for _, svc := range e.Services {
+					list = append(list, short(svc.Host))
+				}
+				imported = append(imported, list)
+			}
+			if diff := cmp.Diff(tt.want, imported); diff != "" {
+				t.Errorf("services of the listeners (-want +got):\n%s", diff)
+			}
+			var clusters []string
+			for _, svc := range v.Services {
+				for _, p := range svc.Ports {
+					if v.ImportsPort(svc.Host, p.Number) {
+						clusters = append(clusters, fmt.Sprintf("%s:%d", short(svc.Host), p.Number))
+					}
+				}
+			}
+			if diff := cmp.Diff(tt.clusters, clusters); diff != "" {
+				t.Errorf("ports of all services (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSinceNoticesImportedPorts tests that Since reports a service whose imported ports alone have changed.
+func TestSinceNoticesImportedPorts(t *testing.T) {
+	b := snapshot.NewBuilder(snapshot.Options{})
+	rule := func(port uint32) mesh.Event {
+		return object(t, api.VirtualService, "shop", "rule", &networking.VirtualService{Hosts: []string{"web"}, Http: []*networking.HTTPRoute{{
+			Route: []*networking.HTTPRouteDestination{{Destination: &networking.Destination{
+				Host: "pay.bank.svc.cluster.local", Port: &networking.PortSelector{Number: port},
+			}}},
+		}}})
+	}
+	pay := service("bank", "pay", func(s *mesh.Service) {
+		s.Ports = []mesh.Port{{Name: "http-80", Number: 80, Protocol: mesh.HTTP}, {Name: "http-81", Number: 81, Protocol: mesh.HTTP}}
+	})
+	s, _ := b.Apply(service("shop", "web"), pay, rule(80), object(t, api.Sidecar, "shop", "s", &networking.Sidecar{
+		Egress: []*networking.IstioEgressListener{{Hosts: []string{"./*"}}},
+	}))
+	old := Build(s, KeyFor(s, proxy("shop", "p", "10.0.0.9")))
+	next, d := b.Apply(rule(81))
+	diff, ok := Build(next, old.Key).Since(old, d)
+	if want := []mesh.Hostname{"pay.bank.svc.cluster.local"}; !ok || !slices.Equal(diff.Services, want) {
+		t.Errorf("services %v, known %v; want %v", diff.Services, ok, want)
 	}
 }
 

@@ -157,8 +157,8 @@ func (g *Generator) appendService(list []*resource.Resource, v *view.View, svc *
 	return list
 }
 
-// inputs gives the clusters of a service: for each port that is captured one of the whole host and one of each subset. An
-// Alias has none: calls to it go to the clusters of the service that it stands for.
+// inputs returns the clusters of a service: for each port that is captured and imported, one of the whole host and one of each
+// subset. An Alias has none: calls to it go to the clusters of the service that it stands for.
 func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 	return func(yield func(OutboundInput) bool) {
 		if svc.Resolution == mesh.Alias {
@@ -170,7 +170,7 @@ func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 			subsets = subsets[:1]
 		}
 		for _, port := range svc.Ports {
-			if !port.Protocol.Captured() || dynamic(svc) && !destination.ByName(port.Protocol) {
+			if !port.Protocol.Captured() || dynamic(svc) && !destination.ByName(port.Protocol) || !v.ImportsPort(svc.Host, port.Number) {
 				continue
 			}
 			in.Port = port.Number
