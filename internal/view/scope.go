@@ -32,14 +32,12 @@ type scope struct {
 }
 
 type scopeKey struct {
-	namespace string
-	allocated bool
-	home      mesh.ClusterID
-	sidecar   config.Key
+	catalog catalogKey
+	sidecar config.Key
 }
 
 func scopeOf(s *snapshot.Snapshot, k Key) *scope {
-	return snapshot.Derive(s.Visibility, scopeKey{k.Namespace, k.Allocated, k.Home, k.Sidecar}, func() *scope {
+	return snapshot.Derive(s.Visibility, scopeKey{catalogKeyOf(k), k.Sidecar}, func() *scope {
 		return newScope(s, k, s.Config(k.Sidecar))
 	})
 }
@@ -50,7 +48,7 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	if sidecar != nil {
 		spec = config.Spec[*networking.Sidecar](sidecar)
 	}
-	c := catalogOf(s, catalogKey{namespace, k.Allocated, k.Home})
+	c := catalogOf(s, catalogKeyOf(k))
 	all := visible{services: c.visible, virtualServices: visibleVirtualServices(s, namespace)}
 	sc := &scope{unknown: unknownOf(s.Settings, sidecar)}
 	if len(spec.GetEgress()) == 0 {
@@ -59,7 +57,7 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 		return sc
 	}
 	for _, l := range spec.GetEgress() {
-		sc.egress = append(sc.egress, all.egress(l, namespace))
+		sc.egress = append(sc.egress, all.egress(l, preferenceOf(k)))
 	}
 	sc.importServices(c.byHost, namespace)
 	return sc
@@ -81,15 +79,19 @@ type catalog struct {
 }
 
 type catalogKey struct {
-	namespace string
+	preference
 	allocated bool
 	home      mesh.ClusterID
+}
+
+func catalogKeyOf(k Key) catalogKey {
+	return catalogKey{preferenceOf(k), k.Allocated, k.Home}
 }
 
 func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 	return snapshot.Derive(s.Catalog, k, func() *catalog {
 		c := &catalog{visible: visibleServices(s, k), byHost: map[mesh.Hostname]*mesh.Service{}}
-		c.services = preferred(c.visible, k.namespace)
+		c.services = k.preferred(c.visible)
 		for _, svc := range c.services {
 			c.byHost[svc.Host] = svc
 		}
@@ -145,11 +147,22 @@ func visibleVirtualServices(s *snapshot.Snapshot, namespace string) []*snapshot.
 	return append(private, public...)
 }
 
-// preferred leaves one service per hostname: Kubernetes' before others, then the namespace's own, then the oldest.
-func preferred(list []*mesh.Service, namespace string) []*mesh.Service {
+// preference is whose service is taken where several namespaces have one of a hostname.
+type preference struct {
+	namespace string
+	// gateway proxies take a Kubernetes Service before a ServiceEntry of their own namespace.
+	gateway bool
+}
+
+func preferenceOf(k Key) preference {
+	return preference{namespace: k.Namespace, gateway: k.Type == mesh.RouterProxy}
+}
+
+// preferred returns one service per hostname, sorted by hostname.
+func (p preference) preferred(list []*mesh.Service) []*mesh.Service {
 	best := map[mesh.Hostname]*mesh.Service{}
 	for _, svc := range list {
-		if b := best[svc.Host]; b == nil || before(svc, b, namespace) {
+		if b := best[svc.Host]; b == nil || p.before(svc, b) {
 			best[svc.Host] = svc
 		}
 	}
@@ -161,12 +174,18 @@ func preferred(list []*mesh.Service, namespace string) []*mesh.Service {
 	return out
 }
 
-func before(a, b *mesh.Service, namespace string) bool {
+// before reports whether a is taken rather than b of the same hostname. Sidecars take a service of their own namespace, then one of
+// Kubernetes, then the oldest, as in Istio: a ServiceEntry overrides a host for its namespace. Gateways take one of Kubernetes first.
+func (p preference) before(a, b *mesh.Service) bool {
+	ownA, ownB := a.Namespace == p.namespace, b.Namespace == p.namespace
+	if ownA != ownB && !p.gateway {
+		return ownA
+	}
 	if ak, bk := a.Provider == mesh.Kubernetes, b.Provider == mesh.Kubernetes; ak != bk {
 		return ak
 	}
-	if ao, bo := a.Namespace == namespace, b.Namespace == namespace; ao != bo {
-		return ao
+	if ownA != ownB {
+		return ownA
 	}
 	if !a.Created.Equal(b.Created) {
 		return a.Created.Before(b.Created)
@@ -229,8 +248,8 @@ func (p hostPattern) selects(namespace string, host mesh.Hostname) bool {
 }
 
 // egress narrows what is visible to what one egress listener of a Sidecar imports.
-func (all visible) egress(l *networking.IstioEgressListener, namespace string) *Egress {
-	in := importedBy(l.Hosts, namespace)
+func (all visible) egress(l *networking.IstioEgressListener, p preference) *Egress {
+	in := importedBy(l.Hosts, p.namespace)
 	e := &Egress{Listener: l}
 	if whole(l) {
 		e.Listener = nil
@@ -250,7 +269,7 @@ func (all visible) egress(l *networking.IstioEgressListener, namespace string) *
 			services = append(services, svc)
 		}
 	}
-	e.Services = preferred(services, namespace)
+	e.Services = p.preferred(services)
 	return e
 }
 

@@ -361,6 +361,43 @@ func TestOneServicePerHostname(t *testing.T) {
 	}
 }
 
+// TestKubernetesServiceAndServiceEntriesOfOneHost tests which service of a hostname counts: the own namespace's before that of
+// Kubernetes for sidecars, that of Kubernetes first for gateways.
+func TestKubernetesServiceAndServiceEntriesOfOneHost(t *testing.T) {
+	const host = "web.shop.svc.cluster.local"
+	entry := func(ns string, created int64) mesh.Event {
+		return mesh.Event{Service: mesh.Service{
+			ServiceKey: mesh.ServiceKey{Namespace: ns, Host: host}, Provider: mesh.External, Created: time.Unix(created, 0),
+		}.Sealed()}
+	}
+	s := apply(entry("old", 1), entry("own", 9), service("shop", "web", func(s *mesh.Service) { s.Created = time.Unix(5, 0) }),
+		object(t, api.Sidecar, "own", "s", &networking.Sidecar{
+			WorkloadSelector: &networking.WorkloadSelector{Labels: map[string]string{"app": "narrow"}},
+			Egress:           []*networking.IstioEgressListener{{Hosts: []string{"*/*"}}},
+		}),
+		object(t, api.Sidecar, "own", "t", &networking.Sidecar{
+			WorkloadSelector: &networking.WorkloadSelector{Labels: map[string]string{"app": "other"}},
+			Egress:           []*networking.IstioEgressListener{{Hosts: []string{"shop/*"}}},
+		}))
+	for _, tt := range []struct {
+		name, namespace, app string
+		kind                 mesh.ProxyType
+		want                 string
+	}{
+		{"a sidecar", "own", "", mesh.SidecarProxy, "own"},
+		{"a sidecar whose Sidecar imports both", "own", "narrow", mesh.SidecarProxy, "own"},
+		{"a sidecar whose Sidecar imports the other", "own", "other", mesh.SidecarProxy, "shop"},
+		{"a sidecar elsewhere", "else", "", mesh.SidecarProxy, "shop"},
+		{"a gateway", "own", "", mesh.RouterProxy, "shop"},
+	} {
+		p := proxy(tt.namespace, "p", "10.0.0.1")
+		p.Type, p.Labels = tt.kind, map[string]string{"app": tt.app}
+		if got := Build(s, KeyFor(s, p)).Service(host).Namespace; got != tt.want {
+			t.Errorf("%s: the service of namespace %s counts, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestTouched(t *testing.T) {
 	s := apply(service("a", "web"), service("b", "hidden", func(s *mesh.Service) { s.ExportTo = []string{"."} }))
 	v := Build(s, KeyFor(s, proxy("a", "p", "10.0.0.1")))

@@ -25,7 +25,7 @@ func NewGenerator() *Generator {
 // headless services where they are.
 func Scope(k view.Key) view.Key {
 	return view.Key{
-		Namespace: k.Namespace, Sidecar: k.Sidecar, Network: k.Network, Cluster: k.Cluster, IPv4: k.IPv4, IPv6: k.IPv6,
+		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Network: k.Network, Cluster: k.Cluster, IPv4: k.IPv4, IPv6: k.IPv6,
 		Allocated: k.Allocated, Home: k.Home,
 	}
 }
