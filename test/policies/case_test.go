@@ -68,6 +68,8 @@ type testCase struct {
 	Expect string `json:"expect"`
 	// Tried is what rules that are only tried say, as filters note it: name and value of the access log's metadata.
 	Tried map[string]string `json:"tried"`
+	// Audited says whether the access log must have the mark of AUDIT (access_log_hint); nil: either.
+	Audited *bool `json:"audited"`
 	// Sees is the path that the application gets.
 	Sees string `json:"sees"`
 	// Because is a part of what the explanation must say.

@@ -19,6 +19,8 @@ const logTime = 10 * time.Second
 type said struct {
 	details string
 	tried   map[string]string
+	// audited is set if a rule of AUDIT matched. Only access logs have it.
+	audited bool
 }
 
 // verdictOf says an explanation's ending in the words of expectations.
@@ -104,14 +106,14 @@ func parseLog(t testing.TB, path string) accessLog {
 	log := accessLog{}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(fields) != 6 || !strings.HasSuffix(line, "\n") {
+		if len(fields) != 7 || !strings.HasSuffix(line, "\n") {
 			continue // it is still being written
 		}
-		s := said{details: fields[2], tried: map[string]string{}}
+		s := said{details: fields[2], tried: map[string]string{}, audited: fields[6] == "true"}
 		if s.details == "-" || s.details == "via_upstream" {
 			s.details = strings.TrimPrefix(fields[3], "-")
 		}
-		for _, metadata := range fields[4:] {
+		for _, metadata := range fields[4:6] {
 			var values map[string]any
 			if metadata != "-" && json.Unmarshal([]byte(metadata), &values) == nil {
 				for name, v := range values {

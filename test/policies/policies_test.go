@@ -90,6 +90,9 @@ func (c *testCase) compare(t *testing.T, o outcome, log accessLog, tokens *token
 	for _, w := range c.judge(t, o.verdict(), really) {
 		t.Errorf("really %s", w)
 	}
+	if c.Audited != nil && really.audited != *c.Audited {
+		t.Errorf("it is really audited: %v, want %v", really.audited, *c.Audited)
+	}
 	if c.Sees != "" && o.body != c.Sees {
 		t.Errorf("the application really gets the path %s, want %s", o.body, c.Sees)
 	}

@@ -30,7 +30,7 @@ type scene struct {
 
 // logFormat is what access logs say of a call, by which it is found, why it was refused, and what was noted of it.
 const logFormat = "%REQ(X-CASE-ID)%\t%DOWNSTREAM_DIRECT_REMOTE_ADDRESS%>%DOWNSTREAM_LOCAL_ADDRESS%\t%RESPONSE_CODE_DETAILS%\t%CONNECTION_TERMINATION_DETAILS%\t" +
-	"%DYNAMIC_METADATA(envoy.filters.http.rbac)%\t%DYNAMIC_METADATA(envoy.filters.network.rbac)%\n"
+	"%DYNAMIC_METADATA(envoy.filters.http.rbac)%\t%DYNAMIC_METADATA(envoy.filters.network.rbac)%\t%DYNAMIC_METADATA(envoy.common:access_log_hint)%\n"
 
 // generate makes the configuration of all workloads.
 func (s *scene) generate(t testing.TB, accessLog string) {

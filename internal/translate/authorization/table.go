@@ -87,7 +87,8 @@ func build(in input) *Authorization {
 	}
 	b.external(byAction[security.AuthorizationPolicy_CUSTOM])
 	for _, a := range []security.AuthorizationPolicy_Action{
-		security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW, security.AuthorizationPolicy_AUDIT,
+		// AUDIT goes first, as in istiod: calls that DENY or ALLOW refuse are audited too.
+		security.AuthorizationPolicy_AUDIT, security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW,
 	} {
 		if list := byAction[a]; len(list) > 0 {
 			b.out.HTTP = append(b.out.HTTP, b.decide(list, a, requests).http(a))
