@@ -149,7 +149,7 @@ func (w *walk) endpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
 }
 
 func (w *walk) original(address string) []Endpoint {
-	if w.call.Direction == Direct {
+	if w.call.Direction == Direct && !w.known {
 		w.note(StageEndpoints, "", "the connection was not captured, so there is no original destination")
 		return nil
 	}

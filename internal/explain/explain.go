@@ -46,6 +46,8 @@ type walk struct {
 	// secured says that the filter chain has ended TLS; dynamic is the name that a filter has had looked up.
 	secured bool
 	dynamic string
+	// known is set once a filter has made the address that the client connected to the original destination.
+	known bool
 	// remote is the address of the first caller, by which requests are judged; metadata is what filters have said of the call.
 	remote   netip.Addr
 	metadata map[string]*structpb.Struct

@@ -1,11 +1,15 @@
 package explain
 
 import (
+	"slices"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	tcpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+	networkstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"google.golang.org/protobuf/proto"
@@ -47,6 +51,9 @@ func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 		case *hcmv3.HttpConnectionManager:
 			w.from = from
 			return w.http(m)
+		case *networkstatev3.Config:
+			w.known = w.known || setsDestination(m)
+			continue
 		case *snidfpv3.FilterConfig:
 			w.dynamicByServerName(m)
 			continue
@@ -67,6 +74,14 @@ func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 	}
 	w.note(StageFilterChain, chain.GetName(), "has no filter that ends it, so the connection is closed")
 	return ended(Closed, "the chain has no end")
+}
+
+// setsDestination reports whether a filter makes the address that the client connected to the original destination.
+func setsDestination(m *networkstatev3.Config) bool {
+	return slices.ContainsFunc(m.GetOnNewConnection(), func(v *statev3.FilterStateValue) bool {
+		return v.GetObjectKey() == "envoy.network.transport_socket.original_dst_address" &&
+			v.GetFormatString().GetTextFormatSource().GetInlineString() == "%DOWNSTREAM_LOCAL_ADDRESS%"
+	})
 }
 
 // extensionConfig gives a filter's configuration, by ECDS where that has it.

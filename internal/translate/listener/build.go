@@ -51,6 +51,8 @@ func (c *common) filtersOf(of filterSet) []*hcmv3.HttpFilter {
 type builder struct {
 	*common
 	inbound, edge, quic bool
+	// localDestination is Spec.LocalDestination.
+	localDestination bool
 	// ports are those that chains of the listener are for, sorted: connections to them come by no other chain.
 	ports []uint32
 	// port is that of all chains but those for ports of their own; 0: they are for any.
@@ -67,7 +69,7 @@ func (b builder) side() *telemetry.Side {
 
 // build writes a Spec as Envoy's listener.
 func build(s *Spec, c *common) *listenerv3.Listener {
-	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC, ports: s.ports(), port: s.Port}
+	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC, localDestination: s.LocalDestination, ports: s.ports(), port: s.Port}
 	if s.Name == virtualInbound || s.Name == virtualOutbound {
 		b.port = 0
 	}

@@ -38,8 +38,12 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 	if b.edge && c.TLS != nil {
 		out.TransportSocketConnectTimeout = durationpb.New(handshakeTimeout)
 	}
+	if b.localDestination {
+		out.Filters = append(out.Filters, localDestination())
+	}
 	if c.HTTP != nil {
-		out.Filters = append(b.connectionPlugins(c, everyPhase()...), filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP, b.portOf(c))))
+		out.Filters = append(out.Filters, b.connectionPlugins(c, everyPhase()...)...)
+		out.Filters = append(out.Filters, filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP, b.portOf(c))))
 		return out
 	}
 	if !c.TCP.ends() {

@@ -37,7 +37,7 @@ func (p *inboundPlan) ingress(v *view.View) (captured []inboundPort) {
 			p.problem(v.Sidecar.Key, field+".port.number", fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", port.port))
 			continue
 		}
-		p.bound(v, l, port)
+		p.bound(v, l, port, p.needsLocalDestination(v, i, l))
 	}
 	slices.SortFunc(captured, func(a, b inboundPort) int { return int(a.port) - int(b.port) })
 	slices.SortFunc(p.specs, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
@@ -73,8 +73,9 @@ func ended(p mesh.Protocol) mesh.Protocol {
 }
 
 // bound plans a listener that callers connect to themselves. Unless the Sidecar has certificates of its own for it, it takes mutual
-// TLS and plain text as PeerAuthentication says for the port; a connection that no chain takes is refused.
-func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, port inboundPort) {
+// TLS and plain text as PeerAuthentication says for the port; a connection that no chain takes is refused. localDestination is
+// Spec.LocalDestination.
+func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, port inboundPort, localDestination bool) {
 	f := familyOf(v.Key)
 	address := f.wildcard[0]
 	if a, err := netip.ParseAddr(l.GetBind()); err == nil {
@@ -83,7 +84,7 @@ func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, po
 	at, more := f.at(address, port.port)
 	s := Spec{
 		Name: name(at.address, at.port), Address: at.address, More: more, Port: at.port, Inbound: true, Bind: true,
-		From: []config.Key{v.Sidecar.Key},
+		LocalDestination: localDestination, From: []config.Key{v.Sidecar.Key},
 	}
 	http, tcp := port.chains(at.address)
 	peers := peersOf(v)

@@ -31,6 +31,9 @@ type Spec struct {
 	UseOriginalDst bool
 	// Transparent listens with IP_TRANSPARENT (interception by TPROXY).
 	Transparent bool
+	// LocalDestination makes the address that the client connected to the original destination: for listeners that are not captured
+	// and whose cluster is of type ORIGINAL_DST.
+	LocalDestination bool
 	// OriginalDst, TLSInspector and HTTPInspector are the listener filters it has.
 	OriginalDst, TLSInspector, HTTPInspector bool
 	// NoInspection are the destination ports whose first bytes the inspectors leave alone: where the server speaks first, a

@@ -22,6 +22,7 @@ func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	b = appendFlag(b, ", handing on", s.UseOriginalDst)
 	b = appendFlag(b, ", transparent", s.Transparent)
 	b = appendFlag(b, ", by QUIC", s.QUIC)
+	b = appendFlag(b, ", local destination", s.LocalDestination)
 	b = appendFlag(b, "\n  proxy_protocol", s.ProxyProtocol)
 	b = appendFlag(b, "\n  original_dst", s.OriginalDst)
 	b = appendFlag(b, "\n  tls_inspector", s.TLSInspector)
