@@ -170,6 +170,12 @@ func HasIdentity(config *meshconfig.ProxyConfig, env environment.Environment) bo
 		o.identityFiles() != nil || socket.Live(o.identitySocket())
 }
 
+// ServesFilesApart reports whether another server has the workload's identity, so that the agent serves only secrets that are files,
+// at a socket and by a cluster of their own.
+func ServesFilesApart(env environment.Environment) bool {
+	return socket.Live(Options{Environment: env}.identitySocket())
+}
+
 // existing gives a path if there is a file.
 func existing(path string) string {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {

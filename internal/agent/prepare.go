@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/bootstrap"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
+	"github.com/meshpilot/meshpilot/internal/agent/secret"
 )
 
 // lookupTimeout bounds the look-up of the statsd daemon.
@@ -63,6 +64,7 @@ func configFile(ctx context.Context, o Options) (string, error) {
 		SocketMark:          o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
 		StateOfTheWorld: !o.Environment.DeltaXDS,
 		DiscoverySocket: o.discoverySocket(), IdentitySocket: o.identitySocket(), FileSocket: o.fileSocket,
+		SystemRoots:      secret.SystemRoots(),
 		CountConnections: o.Environment.ExitOnZeroActiveConnections, LogJSON: o.LogJSON, OutlierLogPath: o.OutlierLogPath,
 	})
 	if err != nil {

@@ -39,6 +39,18 @@ func (m NodeMetadata) ServerCredentials() Credentials {
 	return c
 }
 
+// FileServer returns the static cluster by which the proxy's agent is asked for secrets that are files, "" if the proxy has no agent.
+func (m NodeMetadata) FileServer() string {
+	switch {
+	case m.IstioVersion == "":
+		return ""
+	case m.FileCredential == "true":
+		return "sds-files-grpc"
+	default:
+		return "sds-grpc"
+	}
+}
+
 func (m NodeMetadata) fromAgent() Credentials {
 	if m.IstioVersion == "" || m.Identity == noIdentity {
 		return Credentials{}

@@ -8,6 +8,14 @@ const (
 	fileRootsPrefix       = "file-root:"
 )
 
+// SystemRoots is the path in an SDS name ("file-root:system") that stands for the certificate authorities of the proxy's operating
+// system. The agent knows in which file they are.
+const SystemRoots = "system"
+
+// DebianRoots is the file with those authorities on Debian, Ubuntu and the images made of them. A proxy without an agent is assumed
+// to have it.
+const DebianRoots = "/etc/ssl/certs/ca-certificates.crt"
+
 // FileCertificate gives the SDS name of a certificate and its key in two files of the proxy: "file-cert:/tls/cert.pem~/tls/key.pem".
 func FileCertificate(chain, key string) string { return fileCertificatePrefix + chain + "~" + key }
 

@@ -52,6 +52,9 @@ type NodeMetadata struct {
 	// SocketMark is ours: the SO_MARK that the proxy's own upstream connections carry, where capture tells them by mark
 	// rather than by user (see istio-iptables --proxy-mark). 0: none.
 	SocketMark StringInt `json:"MESHPILOT_SOCKET_MARK,omitempty"`
+	// FileCredential is "true" if the agent serves secrets that are files by a cluster of their own (sds-files-grpc), because another
+	// server has the workload's identity.
+	FileCredential string `json:"file-credential,omitempty"`
 	// Identity is ours: "none" where the agent has no certificates of the mesh for its proxy.
 	Identity string `json:"MESHPILOT_IDENTITY,omitempty"`
 	// PodPorts are the ports that the pod's containers say that they have.

@@ -137,6 +137,7 @@ func clusterScope(k view.Key) view.Key {
 	return view.Key{
 		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark, Client: k.Client,
 		Own: k.OwnClusters, OwnClusters: k.OwnClusters,
+		FileServer: k.FileServer,
 	}
 }
 

@@ -50,6 +50,8 @@ type Key struct {
 	Bound bool
 	// SocketMark is the SO_MARK that the proxy's upstream connections carry; 0: none.
 	SocketMark int
+	// FileServer is the static cluster by which the proxy's agent is asked for secrets that are files; "": the proxy has no agent.
+	FileServer string
 	// Client and Server are what the proxy has for connections to and from other proxies.
 	Client, Server mesh.Credentials
 	// Near is what the proxy has of the labels by which endpoints are near or far (Snapshot.FailoverLabels), in the canonical
@@ -99,7 +101,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		Keys: keyRight(s, p), Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
 		Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID,
 		Interception: p.Metadata.InterceptionMode, SocketMark: int(p.Metadata.SocketMark),
-		Client: p.Metadata.ClientCredentials(), Server: p.Metadata.ServerCredentials(), Allocated: s.KnowsAllocated(p), Home: s.Home(p.ClusterID),
+		Client: p.Metadata.ClientCredentials(), Server: p.Metadata.ServerCredentials(), FileServer: p.Metadata.FileServer(), Allocated: s.KnowsAllocated(p), Home: s.Home(p.ClusterID),
 		NetworkView: networkView(p), Node: node(s, p),
 	}
 	if k.Interception == "" {

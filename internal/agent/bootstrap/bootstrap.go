@@ -31,6 +31,8 @@ type Input struct {
 	DiscoverySocket string
 	// IdentitySocket is the Unix socket at which secrets are served, FileSocket that for files where it is another; "": none.
 	IdentitySocket, FileSocket string
+	// SystemRoots is the file with the certificate authorities of the operating system.
+	SystemRoots string
 	// StateOfTheWorld asks the control plane for the whole state of a type each time, rather than differences.
 	StateOfTheWorld bool
 	LogJSON         bool

@@ -107,7 +107,7 @@ func tracingService(in Input, f family) (*clusterv3.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, encrypt(c, "tracing.tlsSettings", t.address, in.Config.GetTracing().GetTlsSettings())
+	return c, encrypt(c, in.SystemRoots, "tracing.tlsSettings", t.address, in.Config.GetTracing().GetTlsSettings())
 }
 
 // metricsService takes Envoy's statistics over gRPC.
@@ -132,7 +132,7 @@ func remoteService(field, name string, service *meshconfig.RemoteService, in Inp
 		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive(k)}
 	}
 	http2(c, nil, &corev3.Http2ProtocolOptions{})
-	return c, encrypt(c, field+".tlsSettings", service.GetAddress(), service.GetTlsSettings(), "h2")
+	return c, encrypt(c, in.SystemRoots, field+".tlsSettings", service.GetAddress(), service.GetTlsSettings(), "h2")
 }
 
 // serviceAt is the cluster of a service whose address the field of ProxyConfig has.

@@ -13,12 +13,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// systemRoots is where Debian, Ubuntu and the images made of them keep the certificates of public authorities.
-const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
-
 // encrypt has a cluster speak TLS as a field of ProxyConfig says (ClientTLSSettings, with certificates from files). The
-// server is known by the host of its address where the settings give it no other name.
-func encrypt(c *clusterv3.Cluster, field, address string, tls *networking.ClientTLSSettings, alpn ...string) error {
+// server is known by the host of its address where the settings give it no other name. systemRoots is the file of authorities that
+// are trusted without caCertificates.
+func encrypt(c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string) error {
 	switch {
 	case tls == nil || tls.GetMode() == networking.ClientTLSSettings_DISABLE:
 		return nil
@@ -36,7 +34,7 @@ func encrypt(c *clusterv3.Cluster, field, address string, tls *networking.Client
 			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
 		},
 		AlpnProtocols:         alpn,
-		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: serverCertificates(tls, host)},
+		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: serverCertificates(tls, host, systemRoots)},
 	}
 	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
 		if tls.GetClientCertificate() == "" || tls.GetPrivateKey() == "" {
@@ -57,7 +55,7 @@ func encrypt(c *clusterv3.Cluster, field, address string, tls *networking.Client
 }
 
 // serverCertificates says which certificates of the server are taken.
-func serverCertificates(tls *networking.ClientTLSSettings, host string) *tlsv3.CertificateValidationContext {
+func serverCertificates(tls *networking.ClientTLSSettings, host, systemRoots string) *tlsv3.CertificateValidationContext {
 	if tls.GetInsecureSkipVerify().GetValue() {
 		return &tlsv3.CertificateValidationContext{TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED}
 	}

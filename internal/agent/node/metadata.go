@@ -89,6 +89,9 @@ func joined(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	if in.Environment.ExitOnZeroActiveConnections {
 		all["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"] = "true"
 	}
+	if in.FilesApart {
+		all["file-credential"] = "true" // as Istio's agent spells it
+	}
 	if in.WithoutIdentity {
 		// Ours: the control plane takes it that Envoy can be sent to its agent for the secrets "default" and "ROOTCA".
 		all["MESHPILOT_IDENTITY"] = "none"

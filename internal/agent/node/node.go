@@ -33,6 +33,8 @@ type Input struct {
 	OutlierLogPath string
 	// WithoutIdentity says that nobody gives the workload a certificate of the mesh.
 	WithoutIdentity bool
+	// FilesApart is set if another server has the workload's identity, and the agent serves only secrets that are files.
+	FilesApart bool
 }
 
 // Node is who a proxy is. It is immutable.

@@ -283,3 +283,14 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("got %v, want none", got)
 	}
 }
+
+// TestMetadataNamesTheServerOfFiles tests that the control plane learns which cluster to ask for files.
+func TestMetadataNamesTheServerOfFiles(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		in := from(t)
+		in.FilesApart = apart
+		if got := build(t, in).Struct.AsMap()["file-credential"] == "true"; got != apart {
+			t.Errorf("files apart %v: file-credential %v", apart, got)
+		}
+	}
+}

@@ -14,9 +14,6 @@ import (
 // maxFiles bounds how many names of files are watched: more than any proxy has, and less than what hurts.
 const maxFiles = 1000
 
-// system is the path that stands for the authorities of the operating system.
-const system = "system"
-
 // Files has secrets that are files: those of names that say so ("file-cert:CHAIN~KEY", "file-root:ROOTS"), once somebody
 // wants them, and those that are given names.
 type Files struct {
@@ -91,21 +88,20 @@ func named(name string) Named {
 		return Named{Name: name, Chain: chain, Key: key}
 	}
 	roots, _ := mesh.ParseFileRoots(name)
-	if roots == system {
+	if roots == mesh.SystemRoots {
 		roots = SystemRoots()
 	}
 	return Named{Name: name, Roots: roots}
 }
 
-// SystemRoots is the file of the operating system's authorities.
+// SystemRoots returns the file of the operating system's authorities: the first of the usual places where one is, or else Debian's.
 func SystemRoots() string {
-	const debian = "/etc/ssl/certs/ca-certificates.crt"
-	for _, path := range []string{debian, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"} {
+	for _, path := range []string{mesh.DebianRoots, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"} {
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
 	}
-	return debian
+	return mesh.DebianRoots
 }
 
 func (f *Files) watch(ctx context.Context, n Named) {

@@ -201,3 +201,16 @@ func TestRevoked(t *testing.T) {
 	w.await(t, Roots, func(s Secret) bool { return bytes.Equal(s.Revoked, second) })
 	w.await(t, "others", func(s Secret) bool { return s.Revoked == nil })
 }
+
+// TestSystemRoots tests that the name file-root:system stands for the first file of the system's authorities that is there.
+func TestSystemRoots(t *testing.T) {
+	bundle, err := os.ReadFile(SystemRoots())
+	if err != nil {
+		t.Skip("this system has no file of authorities: ", err)
+	}
+	w, name := start(t), mesh.FileRoots(mesh.SystemRoots)
+	if !w.Want(t.Context(), name) {
+		t.Fatal("the name is not one of files")
+	}
+	w.await(t, name, func(s Secret) bool { return bytes.Equal(s.Roots, bundle) })
+}

@@ -26,7 +26,7 @@ const agent = "sds-grpc"
 // Secret asks for a secret by its SDS name: the agent for the proxy's own identity, the control plane over ADS for all else.
 func Secret(name string) *tlsv3.SdsSecretConfig {
 	if name == mesh.OwnCertificate || name == mesh.MeshRoots {
-		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: fromAgent()}
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(agent, 0)} // a listener without them would turn everybody away
 	}
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
@@ -35,16 +35,22 @@ func Secret(name string) *tlsv3.SdsSecretConfig {
 	}}
 }
 
-// fromAgent waits without limit: a listener without the proxy's certificate would turn everybody away.
-func fromAgent() *corev3.ConfigSource {
+// FromAgent asks the proxy's agent for a secret that is a file, by a static cluster (mesh.NodeMetadata.FileServer).
+func FromAgent(cluster, name string) *tlsv3.SdsSecretConfig {
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(cluster, patience)}
+}
+
+// agentSource is an agent that is asked by a static cluster. A cluster or listener waits for its answer until the timeout; 0 is
+// without limit.
+func agentSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
 			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
 			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
-				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: agent},
+				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: cluster},
 			}}},
 		}},
-		InitialFetchTimeout: durationpb.New(0),
+		InitialFetchTimeout: durationpb.New(timeout),
 		ResourceApiVersion:  corev3.ApiVersion_V3,
 	}
 }
@@ -100,9 +106,14 @@ func sanType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 
 // Checked has certificates of the other side checked: against the authorities of the secret trust, an SDS name, and by v.
 func Checked(trust string, v *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext_CombinedValidationContext {
+	return CheckedBy(Secret(trust), v)
+}
+
+// CheckedBy is Checked with the source of the authorities given.
+func CheckedBy(trust *tlsv3.SdsSecretConfig, v *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext_CombinedValidationContext {
 	return &tlsv3.CommonTlsContext_CombinedValidationContext{
 		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: v, ValidationContextSdsSecretConfig: Secret(trust),
+			DefaultValidationContext: v, ValidationContextSdsSecretConfig: trust,
 		},
 	}
 }

@@ -14,9 +14,14 @@ type Proxy struct {
 	SocketMark int
 	// Credentials are what they have for their own connections to other proxies.
 	Credentials mesh.Credentials
+	// FileServer is the static cluster by which their agents are asked for secrets that are files; "": they have no agent.
+	FileServer string
 }
 
 // ProxyOf gives the Proxy of a View.
 func ProxyOf(v *view.View) Proxy {
-	return Proxy{Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark, Credentials: v.Key.Client}
+	return Proxy{
+		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark,
+		Credentials: v.Key.Client, FileServer: v.Key.FileServer,
+	}
 }

@@ -112,7 +112,7 @@ func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
 		}}
 	} else {
-		common.ValidationContextType = certificate.Checked(trust, certificate.Validation(names, t.tls.GetCaCrl()))
+		common.ValidationContextType = t.checked(trust, names)
 	}
 	if http.only2 {
 		common.AlpnProtocols = []string{"h2"}

@@ -17,6 +17,9 @@ func fileSecret(name string) *tlsv3.Secret {
 		}}}
 	}
 	if roots, ok := mesh.ParseFileRoots(name); ok {
+		if roots == mesh.SystemRoots { // a proxy with an agent asks that instead
+			roots = mesh.DebianRoots
+		}
 		return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_ValidationContext{
 			ValidationContext: &tlsv3.CertificateValidationContext{TrustedCa: file(roots)},
 		}}

@@ -21,4 +21,8 @@ func TestFilesOfTheProxy(t *testing.T) {
 	if c := roots.GetValidationContext(); c.GetTrustedCa().GetFilename() != "/tls/ca.pem" {
 		t.Errorf("the roots are %v", c)
 	}
+	system := golden.Decode(t, g.Named(v, "file-root:system")).(*tlsv3.Secret)
+	if c := system.GetValidationContext(); c.GetTrustedCa().GetFilename() != "/etc/ssl/certs/ca-certificates.crt" {
+		t.Errorf("the authorities of the system are %v", c)
+	}
 }
