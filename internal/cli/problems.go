@@ -53,7 +53,7 @@ func (a *asker) nacks() *cobra.Command {
 					from = append(from, o.String())
 				}
 				rows = append(rows, []string{
-					n.Type, n.Resource, nackState(n), strconv.Itoa(n.Proxies), n.Since.Local().Format(time.DateTime), strings.Join(from, ","), n.Message,
+					n.Type, n.Resource, nackState(n), strconv.Itoa(n.Proxies), n.Since.Local().Format(time.DateTime), strings.Join(from, ","), strings.Join(strings.Fields(n.Message), " "),
 				})
 			}
 			return a.show(c, answer{whole: list, header: "TYPE\tRESOURCE\tSTATE\tPROXIES\tSINCE\tFROM\tMESSAGE", rows: rows, none: "nothing was refused"})

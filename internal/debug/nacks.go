@@ -18,7 +18,7 @@ type Nack struct {
 	// Resource and Version are of what was refused; empty if the message names none.
 	Resource string `json:"resource,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Message is the proxies' error, verbatim.
+	// Message is the part of the proxies' error that is about the resource, without dumps of protobuf messages.
 	Message string `json:"message"`
 	// From are the objects that the resource came from.
 	From []Object `json:"from,omitempty"`
@@ -158,7 +158,7 @@ func (n Nack) reason() string {
 	if len(n.Witnesses) > 0 {
 		text += " until it is offered again; refused by " + strings.Join(n.Witnesses, " and ")
 	}
-	return text + ": " + n.Message
+	return text + ": " + strings.Join(strings.Fields(n.Message), " ")
 }
 
 // refusals gives what proxies refuse now as Problems of the objects that the resources came from.

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ type Nack struct {
 	Connection string
 	Proxy      *mesh.Proxy
 	TypeURL    string
-	// Nonce and Version are of the response that was refused, Message is the proxy's error, verbatim.
+	// Nonce and Version are of the response that was refused, Message is the proxy's error, as stream.Nack has it.
 	Nonce, Version, Message string
 	// Resources are those that the message names; none if it names none.
 	Resources []Refused
@@ -61,19 +62,30 @@ func (n *Nack) blamed() []Refused {
 	return n.candidates
 }
 
-// Of gives what the message says of a resource. Envoy refuses several listeners with a line for each: "Error adding/updating
-// listener(s) NAME: why", then "NAME: why". A message of another form is about all that it names.
+// Of returns the part of the message that is about a resource. It returns the whole message if it has no such part: then it is
+// about all resources that it names.
+//
+// Envoy refuses several listeners with "Error adding/updating listener(s) NAME: why", then a line "NAME: why" for each of the
+// others. gRPC writes `resource "NAME": why`, and ";" with a line break between them. A reason may have several lines.
 func (n *Nack) Of(name string) string {
-	_, lines, ok := strings.Cut(n.Message, "listener(s) ")
-	if !ok {
-		return n.Message
-	}
-	for line := range strings.Lines(lines) {
-		if why, ok := strings.CutPrefix(line, name+": "); ok {
-			return strings.TrimSpace(why)
+	if _, list, ok := strings.Cut(n.Message, "listener(s) "); ok {
+		if _, why, ok := strings.Cut("\n"+list, "\n"+name+": "); ok {
+			return strings.TrimSpace(n.untilOther(why))
 		}
 	}
+	if _, why, ok := strings.Cut(n.Message, fmt.Sprintf("resource %q: ", name)); ok {
+		why, _, _ = strings.Cut(why, ";\nresource \"")
+		return strings.TrimSpace(why)
+	}
 	return n.Message
+}
+
+// untilOther returns the text up to the line that begins the part about another of the refused resources.
+func (n *Nack) untilOther(text string) string {
+	for _, r := range n.blamed() {
+		text, _, _ = strings.Cut(text, "\n"+r.Name+": ")
+	}
+	return text
 }
 
 // nackLog keeps the last refusals.

@@ -39,7 +39,7 @@ type Ack struct {
 // Nack records that the client refused something.
 type Nack struct {
 	TypeURL, Nonce, Version string
-	// Message is the client's error, verbatim.
+	// Message is the client's error, without dumps of protobuf messages and truncated.
 	Message string
 	// Resources are those that the message names, of all that were sent and not answered yet. In SotW a refusal may come
 	// with the nonce of a later response, so the nonce alone does not tell (Envoy, while clusters warm).

@@ -136,10 +136,11 @@ const (
 )
 
 // refuse records a NACK. What was refused is not sent again before it changes. flights are those that it may be about. The
-// error message is searched for names first and then truncated, because it is the client's and has no bound of its own.
+// error message is searched for names first, then freed of dumps and truncated, because it is the client's and has no bound of
+// its own.
 func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 	searched := r.Message[:min(len(r.Message), maxSearchedMessage)]
-	r.Message = truncate.Text(r.Message, MaxNackMessage)
+	r.Message = truncate.Text(withoutDumps(r.Message), MaxNackMessage)
 	s.message = r.Message
 	version := s.sent.version
 	if len(flights) > 0 {
