@@ -19,19 +19,22 @@ type NodeMetadata struct {
 	MeshID         string `json:"MESH_ID,omitempty"`
 	Network        string `json:"NETWORK,omitempty"`
 	// RequestedNetworkView is the networks whose endpoints the proxy wants to see; empty: all.
-	RequestedNetworkView StringList        `json:"REQUESTED_NETWORK_VIEW,omitempty"`
-	NodeName             string            `json:"NODE_NAME,omitempty"`
-	IstioVersion         string            `json:"ISTIO_VERSION,omitempty"`
-	InstanceIPs          StringList        `json:"INSTANCE_IPS,omitempty"`
-	InterceptionMode     string            `json:"INTERCEPTION_MODE,omitempty"`
-	Labels               map[string]string `json:"LABELS,omitempty"`
-	Annotations          map[string]string `json:"ANNOTATIONS,omitempty"`
-	Generator            string            `json:"GENERATOR,omitempty"`
-	HTTPProxyPort        string            `json:"HTTP_PROXY_PORT,omitempty"`
-	StsPort              string            `json:"STS_PORT,omitempty"`
-	DNSCapture           StringBool        `json:"DNS_CAPTURE,omitempty"`
-	DNSAutoAllocate      StringBool        `json:"DNS_AUTO_ALLOCATE,omitempty"`
-	IdleTimeout          string            `json:"IDLE_TIMEOUT,omitempty"`
+	RequestedNetworkView StringList `json:"REQUESTED_NETWORK_VIEW,omitempty"`
+	NodeName             string     `json:"NODE_NAME,omitempty"`
+	// IstioVersion is the release of Istio that the agent is, or that it implements the protocol of. MeshpilotVersion is ours: the
+	// agent's own release.
+	IstioVersion     string            `json:"ISTIO_VERSION,omitempty"`
+	MeshpilotVersion string            `json:"MESHPILOT_VERSION,omitempty"`
+	InstanceIPs      StringList        `json:"INSTANCE_IPS,omitempty"`
+	InterceptionMode string            `json:"INTERCEPTION_MODE,omitempty"`
+	Labels           map[string]string `json:"LABELS,omitempty"`
+	Annotations      map[string]string `json:"ANNOTATIONS,omitempty"`
+	Generator        string            `json:"GENERATOR,omitempty"`
+	HTTPProxyPort    string            `json:"HTTP_PROXY_PORT,omitempty"`
+	StsPort          string            `json:"STS_PORT,omitempty"`
+	DNSCapture       StringBool        `json:"DNS_CAPTURE,omitempty"`
+	DNSAutoAllocate  StringBool        `json:"DNS_AUTO_ALLOCATE,omitempty"`
+	IdleTimeout      string            `json:"IDLE_TIMEOUT,omitempty"`
 	// EnableSelfDiscovery reports that the proxy's bootstrap has the cluster LocalCluster.
 	EnableSelfDiscovery StringBool `json:"ENABLE_SELF_DISCOVERY,omitempty"`
 	UnprivilegedPod     string     `json:"UNPRIVILEGED_POD,omitempty"`

@@ -8,6 +8,10 @@ import (
 // Version is the release that this source is of: the charts' version. Proxies and operators see it as the control plane's.
 const Version = "0.6.0"
 
+// IstioLevel is the release of Istio whose API and protocol meshpilot implements. The agent reports it as ISTIO_VERSION:
+// proxyVersion of EnvoyFilters is matched against it, and other control planes choose by it what they generate.
+const IstioLevel = "1.31.0"
+
 // Build is what a binary knows about how it was made.
 type Build struct {
 	Version       string `json:"version"`

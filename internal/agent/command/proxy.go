@@ -116,7 +116,7 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 	}
 	in := node.Input{
 		Type: proxyType, Environment: env, Config: config, Labels: labels, Annotations: annotations, Interfaces: interfaces,
-		Domain: f.domain, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
+		Domain: f.domain, IstioLevel: obs.IstioLevel, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
 		WithoutIdentity: !agent.HasIdentity(config, env), FilesApart: agent.ServesFilesApart(env),
 	}
 	n, err := node.Build(in)

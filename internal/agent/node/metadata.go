@@ -43,7 +43,8 @@ func known(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) error {
 	meta.Name, meta.Namespace = env.PodName, env.PodNamespace
 	meta.ServiceAccount = cmp.Or(env.ServiceAccount, meta.ServiceAccount)
 	meta.MeshID = cmp.Or(meta.MeshID, in.Config.GetMeshId())
-	meta.IstioVersion = cmp.Or(meta.IstioVersion, in.Version)
+	meta.IstioVersion = cmp.Or(meta.IstioVersion, in.IstioLevel)
+	meta.MeshpilotVersion = in.Version
 	meta.InterceptionMode = cmp.Or(meta.InterceptionMode, interceptionMode(in))
 	meta.InstanceIPs = nil
 	for _, a := range addresses {

@@ -27,7 +27,9 @@ type Input struct {
 	Interfaces []Interface
 	// Domain is the suffix of short names, "" for NAMESPACE.svc.cluster.local.
 	Domain string
-	// Version is the agent's version, for ISTIO_VERSION where the metadata does not say it.
+	// IstioLevel is the release of Istio that the agent implements, for ISTIO_VERSION where the metadata does not have it.
+	IstioLevel string
+	// Version is the agent's own release, for MESHPILOT_VERSION.
 	Version string
 	// OutlierLogPath is where Envoy logs ejected hosts, "" for nowhere.
 	OutlierLogPath string

@@ -20,7 +20,7 @@ func from(t *testing.T, vars ...string) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Type: mesh.SidecarProxy, Environment: env, Config: proxyconfig.Default(), Version: "1.2.3"}
+	return Input{Type: mesh.SidecarProxy, Environment: env, Config: proxyconfig.Default(), IstioLevel: "1.2.3", Version: "0.1.2"}
 }
 
 func build(t *testing.T, in Input) Node {
@@ -97,7 +97,7 @@ func TestMetadata(t *testing.T) {
 	}
 	got.ProxyConfig, got.Strings = nil, nil // the latter repeats what is text
 	want := mesh.NodeMetadata{
-		ClusterID: "c1", Network: "n1", Namespace: "ns", Name: "a-1", ServiceAccount: "sa", MeshID: "m1", IstioVersion: "1.2.3",
+		ClusterID: "c1", Network: "n1", Namespace: "ns", Name: "a-1", ServiceAccount: "sa", MeshID: "m1", IstioVersion: "1.2.3", MeshpilotVersion: "0.1.2",
 		InterceptionMode: "TPROXY", InstanceIPs: []string{"10.0.0.1"}, Labels: map[string]string{"app": "new"},
 		Annotations: map[string]string{"sidecar.istio.io/inject": "true"}, EnvoyStatusPort: 16021, EnvoyPrometheusPort: 15090, SocketMark: 1337,
 	}
