@@ -29,6 +29,10 @@ envoy: ## fetch Envoy into the user's cache, if it is not there
 	@./hack/prerequisites.sh demo
 	@./hack/envoy.sh >/dev/null
 
+.PHONY: envoys
+envoys: envoy ## fetch every release of Envoy that is supported (hack/envoy.sh --list)
+	@for v in $$(./hack/envoy.sh --list); do ./hack/envoy.sh $$v >/dev/null || exit 1; done
+
 .PHONY: charts
 charts: ## complete the Helm charts of manifests/charts with the custom resource definitions of istio.io/api
 	@./hack/crds.sh manifests/charts/base/files/crds.yaml
@@ -74,7 +78,7 @@ programs: ## build what test clusters are made of into the user's cache, if it i
 	@$(GO) run ./test/cluster/cmd/meshcluster build
 
 .PHONY: test
-test: prerequisites envoy build programs ## run every test (`go test ./...` leaves out those that take a minute)
+test: prerequisites envoys build programs ## run every test (`go test ./...` leaves out those that take a minute)
 	MESHPILOT_LONG=true $(GO) test ./...
 
 # The race detector takes some five times the memory: one package at a time. RACE='./internal/xds/...' names fewer packages.
@@ -109,6 +113,11 @@ bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 .PHONY: loss
 loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones (LOSS_FLAGS=-sotw)
 	MESHPILOT_LONG=true $(GO) test ./test/loss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
+
+.PHONY: skew
+skew: envoys ## every supported version of Envoy: all golden cases, and a mesh that calls, drains and is upgraded under load (root; 20 minutes)
+	MESHPILOT_LONG=true MESHPILOT_SKEW=true $(GO) test -v -count=1 -timeout 60m -run '^TestOlderEnvoysTakeAllCases$$' ./internal/translate
+	MESHPILOT_LONG=true MESHPILOT_SKEW=true $(GO) test -v -count=1 -timeout 60m ./test/skew
 
 .PHONY: networks
 networks: envoy ## two clusters on two networks: gateways between them, remote and external control planes (root; 3 minutes)

@@ -1,10 +1,13 @@
 package layout
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 )
 
 // TestEnvoyIsPinned: the package with Envoy is installed by hash only, for each platform, and nothing else in the repository fetches one.
@@ -14,10 +17,14 @@ func TestEnvoyIsPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := string(text)
-	for _, platform := range []string{"x86_64", "aarch64"} {
-		if !regexp.MustCompile(`(?m)^  [0-9a-f]{64} # manylinux\w*_` + platform + `$`).MatchString(script) {
-			t.Errorf("hack/envoy.sh has no hash for %s", platform)
+	for _, v := range envoy.Releases() {
+		pin := fmt.Sprintf(`(?m)^  %d\.%d\) echo %s \\\n( +[0-9a-f]{64} \\?[ ;]*\n?){3}`, v.Major, v.Minor, regexp.QuoteMeta(v.String()))
+		if !regexp.MustCompile(pin).MatchString(script) {
+			t.Errorf("hack/envoy.sh does not pin Envoy %s by the hashes of its three wheels", v)
 		}
+	}
+	if !strings.Contains(script, fmt.Sprintf("default=%s\n", strings.TrimSuffix(envoy.Version, ".0"))) {
+		t.Errorf("hack/envoy.sh does not fetch Envoy %s by default", envoy.Version)
 	}
 	installs := regexp.MustCompile(`(?m)"\$\{pip\[@\]\}" (install|download)(.*\\\n)*.*`).FindAllString(script, -1)
 	if len(installs) != 1 || !strings.Contains(installs[0], "--require-hashes") {

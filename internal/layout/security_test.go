@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 )
 
@@ -56,13 +57,8 @@ func TestSecurityDocument(t *testing.T) {
 		}
 	}
 	floor := regexp.MustCompile(`Floor: Envoy (\d+\.\d+\.\d+)`).FindStringSubmatch(string(text))
-	fetched, err := os.ReadFile("../../hack/envoy.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	version := regexp.MustCompile(`(?m)^version=(\d+\.\d+\.\d+)`).FindStringSubmatch(string(fetched))
-	if floor == nil || version == nil || older(version[1], floor[1]) {
-		t.Errorf("the Envoy that is fetched is %q, the floor %q", version, floor)
+	if floor == nil || older(envoy.Version, floor[1]) {
+		t.Errorf("the Envoy that is fetched is %s, the floor %q", envoy.Version, floor)
 	}
 }
 
