@@ -43,7 +43,9 @@ type Proxy struct {
 	Account Account
 	// Identity is the SPIFFE ID that the proxy has proved by a certificate or token over TLS; "" if it has proved none.
 	Identity string
-	// Extensions are the names of the extensions its Envoy has; nil if it did not say.
+	// EnvoyVersion is the release of its Envoy (node.user_agent_build_version); zero if it did not state one.
+	EnvoyVersion EnvoyVersion
+	// Extensions are the names of the extensions that its Envoy has, sorted; nil if it did not state them.
 	Extensions []string
 }
 

@@ -113,7 +113,9 @@ func NewTable(o Options) *Table {
 	return &Table{
 		Generators: slices.Concat(forEnvoy, proxyless(applications, e), forAgents),
 		Unserved:   applications.Problems,
-		Conflicts:  func(v *view.View) []config.Problem { return append(listeners.Problems(v), p.problems(v)...) },
+		Conflicts: func(v *view.View) []config.Problem {
+			return slices.Concat(listeners.Problems(v), cluster.EnvoyProblems(v), p.problems(v))
+		},
 		Computed: map[string]func() uint64{
 			api.ClusterType:     clusters.Computed,
 			api.EndpointType:    endpoints.Computed,
@@ -136,8 +138,7 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
 		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, IPv4: k.IPv4, IPv6: k.IPv6, SocketMark: k.SocketMark, Client: k.Client,
-		Own: k.OwnClusters, OwnClusters: k.OwnClusters,
-		FileServer: k.FileServer,
+		Own: k.OwnClusters, OwnClusters: k.OwnClusters, FileServer: k.FileServer, Lacks: k.Lacks & view.ClusterFeatures,
 	}
 }
 
@@ -167,7 +168,7 @@ func listenerScope(k view.Key) view.Key {
 	return view.Key{
 		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Rules: k.Rules, Labels: k.Labels, IPv4: k.IPv4, IPv6: k.IPv6,
 		Interception: k.Interception, Client: k.Client, Allocated: k.Allocated, Home: k.Home, Telemetry: k.Telemetry, LogService: k.LogService, Own: k.Own,
-		Plugins: k.Plugins,
+		Plugins: k.Plugins, Lacks: k.Lacks & view.ListenerFeatures,
 	}
 }
 
@@ -203,7 +204,7 @@ func policyScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := clusterScope(k)
-	scope.Own, scope.OwnClusters = "", ""
+	scope.Own, scope.OwnClusters, scope.FileServer, scope.Lacks = "", "", "", 0
 	scope.Policies = k.Policies
 	return scope
 }

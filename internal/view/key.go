@@ -91,6 +91,8 @@ type Key struct {
 	Addresses, Ports string
 	// Self identifies the endpoints of the proxy's own workload, if the proxy discovers them.
 	Self SelfDiscovery
+	// Lacks is the set of features that the proxies' Envoy does not have; zero for a current one.
+	Lacks EnvoyFeatures
 	// CalledWithTLS says that proxies call such an application with mutual TLS: its workload has the label that says so.
 	CalledWithTLS bool
 }
@@ -119,7 +121,9 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	}
 	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
 	k.Policies, k.Plugins = s.PolicyNames(patched), s.PluginNames(patched)
-	k.PoliciesInside = s.SeekPolicies(k.Patches.Listeners) || !hasFilterChain(p)
+	k.Lacks = lacks(p)
+	k.PoliciesInside = s.SeekPolicies(k.Patches.Listeners) || k.Lacks.Has(FilterChain)
+	k.Lacks &^= FilterChain
 	own, ownClusters, logService := ownConfig(s.Settings, p)
 	k.Own, k.OwnClusters, k.LogService = own, ownClusters, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
@@ -146,13 +150,6 @@ func (k Key) PeerModes(s *snapshot.Snapshot) snapshot.PeerModes {
 	return s.PeerModes(k.Peers).With(k.Easing)
 }
 
-// hasFilterChain says whether a proxy's Envoy has the filter by which filters come as a list (Envoy 1.40). One that does not say
-// what it has is taken for a new one.
-func hasFilterChain(p *mesh.Proxy) bool {
-	_, found := slices.BinarySearch(p.Extensions, "envoy.filters.http.filter_chain")
-	return found || p.Extensions == nil
-}
-
 // generatorGRPC is what Istio's agent has gRPC applications say of themselves.
 const generatorGRPC = "grpc"
 
@@ -163,7 +160,7 @@ const mostPorts = 64
 func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
 	k.Patches, k.Telemetry = snapshot.PatchNames{}, snapshot.TelemetryKeys{}
-	k.Own, k.OwnClusters, k.LogService = "", "", false
+	k.Own, k.OwnClusters, k.LogService, k.Lacks = "", "", false, 0
 	k.Plugins, k.Self = snapshot.PluginNames{}, SelfDiscovery{}
 	var list []string
 	for _, a := range p.Addresses {

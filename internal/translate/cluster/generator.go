@@ -203,6 +203,9 @@ func (g *Generator) do(v *view.View, in OutboundInput) *resource.Resource {
 
 // completed gives an input with what it needs of endpoints.
 func (g *Generator) completed(v *view.View, in OutboundInput) OutboundInput {
+	if in.Proxy.Lacks != 0 {
+		in.Proxy.Lacks &= in.usedFeatures() // most clusters use none, and are shared with proxies that lack nothing
+	}
 	if resolved(in.Service) {
 		a := endpoint.InputFor(v, in.Service, in.Name())
 		in.Endpoints, in.Caller = a.Endpoints, a.Caller

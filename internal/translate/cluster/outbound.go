@@ -56,7 +56,7 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{},
 	}
 	in.discover(c, port, p)
-	applyConnectionPool(c, in.Settings, p.GetConnectionPool(), p.GetRetryBudget())
+	applyConnectionPool(c, in.Settings, p.GetConnectionPool(), in.retryBudget(p))
 	applyOutlierDetection(c, p.GetOutlierDetection(), in.Settings.Features.SendUnhealthy)
 	applySessions(c, in.Service)
 	if c.GetType() == clusterv3.Cluster_ORIGINAL_DST {

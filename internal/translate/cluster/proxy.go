@@ -16,12 +16,14 @@ type Proxy struct {
 	Credentials mesh.Credentials
 	// FileServer is the static cluster by which their agents are asked for secrets that are files; "": they have no agent.
 	FileServer string
+	// Lacks is which of view.ClusterFeatures their Envoy does not have.
+	Lacks view.EnvoyFeatures
 }
 
 // ProxyOf gives the Proxy of a View.
 func ProxyOf(v *view.View) Proxy {
 	return Proxy{
 		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark,
-		Credentials: v.Key.Client, FileServer: v.Key.FileServer,
+		Credentials: v.Key.Client, FileServer: v.Key.FileServer, Lacks: v.Key.Lacks & view.ClusterFeatures,
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-// Names of the ways in which an endpoint may be called. Where Envoy does not know transport_socket_matcher, the first that the
-// endpoint's metadata matches is taken.
+// Names of the ways in which an endpoint may be called.
 const (
 	asPeer        = "tlsMode-istio"
 	asPeerRequest = "tlsMode-istio-http"
@@ -58,7 +58,11 @@ func (t transport) matchRequests(c *clusterv3.Cluster, http *httpProtocol) {
 
 // mixed says that both requests and raw connections are sent by the cluster, for nobody said what the port speaks. The other proxy
 // cannot look into TLS, so it is told.
-func (t transport) mixed() bool { return t.service != nil && t.port.Protocol == mesh.Auto }
+//
+// An Envoy without the matcher would take the first socket for all connections, so it is not sent the second one.
+func (t transport) mixed() bool {
+	return t.service != nil && t.port.Protocol == mesh.Auto && !t.proxy.Lacks.Has(view.TransportSocketMatcher)
+}
 
 // peer gives the socket of mutual TLS between proxies, which offers those protocols, or if there are none what the port is declared
 // to speak.

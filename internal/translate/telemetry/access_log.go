@@ -94,7 +94,7 @@ func (m *maker) log(c logChoice, out *Side) {
 		}
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyOtelAls:
 		if at, ok := m.service(c.named, p); ok {
-			both(openTelemetryLog, openTelemetryService(x.EnvoyOtelAls, at))
+			both(openTelemetryLog, m.openTelemetryService(x.EnvoyOtelAls, at))
 		}
 	default:
 		m.warn(c.origin, notFor(p, "logs"))

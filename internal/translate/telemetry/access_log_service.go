@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // Names of Envoy's loggers to services.
@@ -60,8 +62,13 @@ func grpcService(at service) *corev3.GrpcService {
 
 // openTelemetryService logs the line as the body of a record, and labels as its attributes. A format that Envoy would
 // refuse is not used.
-func openTelemetryService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider, at service) *otellogv3.OpenTelemetryAccessLogConfig {
-	out := &otellogv3.OpenTelemetryAccessLogConfig{LogName: cmp.Or(p.GetLogName(), openTelemetryLogName), GrpcService: grpcService(at)}
+func (m *maker) openTelemetryService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider, at service) *otellogv3.OpenTelemetryAccessLogConfig {
+	out := new(otellogv3.OpenTelemetryAccessLogConfig)
+	if name := cmp.Or(p.GetLogName(), openTelemetryLogName); m.lacks.Has(view.OpenTelemetryLogService) {
+		out.CommonConfig = serviceConfig(name, at, nil)
+	} else {
+		out.LogName, out.GrpcService = name, grpcService(at)
+	}
 	body, labels := p.GetLogFormat().GetText(), p.GetLogFormat().GetLabels()
 	if formatFault(body, labels) != "" {
 		body, labels = "", nil

@@ -8,6 +8,8 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // metrics fills in the metrics of a side.
@@ -53,6 +55,10 @@ func (m *maker) chooseMetrics(s side) []tailored {
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
 		if counting[name] && m.isPrometheus(said[name]) { // all that Prometheus finds is in one place, so one is enough
+			if m.lacks.Has(view.BoundedStats) {
+				m.warnOlderEnvoy(said[name].origin, "there are no metrics", view.BoundedStats)
+				return nil
+			}
 			return tailor(s, all, name)
 		}
 	}

@@ -56,11 +56,16 @@ type input struct {
 	services memo.List[destination.NamedProvider]
 	// logService says that the proxies have the cluster of the mesh's access log service.
 	logService bool
+	// lacks is which of view.ListenerFeatures the proxies' Envoy does not have.
+	lacks view.EnvoyFeatures
 }
 
 // For gives what the proxies of a View tell.
 func (t *Table) For(v *view.View) *Telemetry {
-	in := input{settings: v.Settings, rows: v.Snapshot.Telemetries(v.Key.Telemetry), services: servicesOf(v), logService: v.Key.LogService}
+	in := input{
+		settings: v.Settings, rows: v.Snapshot.Telemetries(v.Key.Telemetry), services: servicesOf(v), logService: v.Key.LogService,
+		lacks: v.Key.Lacks & view.ListenerFeatures,
+	}
 	return t.made.Do(in, build)
 }
 
@@ -136,4 +141,10 @@ func (m *maker) warn(o origin, reason string) {
 		p.Origin = "mesh configuration"
 	}
 	m.out.Problems = append(m.out.Problems, p)
+}
+
+// warnOlderEnvoy adds a Warning that an Envoy without the feature does not do what the field asks for. effect says what it does
+// instead.
+func (m *maker) warnOlderEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
+	m.warn(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.Since(), effect))
 }

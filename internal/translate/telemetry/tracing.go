@@ -11,6 +11,8 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // defaultSampling is the share of requests, in percent, that are traced without anybody asking for it.
@@ -22,9 +24,11 @@ type traceChoice struct {
 	provider           *named
 	sampling           *float64
 	tags               map[string]*telemetry.Tracing_CustomTag
+	tagsAt             origin // the entry that has tags
 	disabled           bool
 	istioTags          *bool
 	noContext          bool
+	noContextAt        origin // the entry that sets noContext
 	sampledByRequestID *bool
 }
 
@@ -43,7 +47,12 @@ func (m *maker) tracing(s side, out *Side) {
 	if c.provider != nil && !m.trace(*c.provider, t) {
 		return
 	}
-	t.NoContextPropagation = c.noContext
+	switch {
+	case c.noContext && m.lacks.Has(view.DisabledContextPropagation):
+		m.warnOlderEnvoy(c.noContextAt, "they pass on the context of traces", view.DisabledContextPropagation)
+	default:
+		t.NoContextPropagation = c.noContext
+	}
 	out.Tracing, out.IgnoreRequestID = t, c.sampledByRequestID != nil && !*c.sampledByRequestID
 }
 
@@ -80,7 +89,7 @@ func (c *traceChoice) over(t *telemetry.Tracing, at origin) {
 		c.disabled = x.Value
 	}
 	if len(t.GetCustomTags()) > 0 {
-		c.tags = t.GetCustomTags()
+		c.tags, c.tagsAt = t.GetCustomTags(), origin{at.key, at.field + ".customTags"}
 	}
 	if x := t.GetUseRequestIdForTraceSampling(); x != nil {
 		c.sampledByRequestID = &x.Value
@@ -89,7 +98,7 @@ func (c *traceChoice) over(t *telemetry.Tracing, at origin) {
 		c.istioTags = &x.Value
 	}
 	if x := t.GetDisableContextPropagation(); x != nil {
-		c.noContext = x.Value
+		c.noContext, c.noContextAt = x.Value, origin{at.key, at.field + ".disableContextPropagation"}
 	}
 }
 

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // istioTags are the tags by which Istio's users find their workloads, and the variables of the proxy's environment that
@@ -49,6 +51,10 @@ func (m *maker) tags(c traceChoice) []*tracingv3.CustomTag {
 	}
 	var list []*tracingv3.CustomTag
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if byName[name].GetValue() != "" && m.lacks.Has(view.FormattedSpanTags) {
+			m.warnOlderEnvoy(c.tagsAt, fmt.Sprintf("spans have no tag %q, because its value is a format", name), view.FormattedSpanTags)
+			continue
+		}
 		list = append(list, byName[name])
 	}
 	return list

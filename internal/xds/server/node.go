@@ -49,6 +49,9 @@ func (s *Server) proxy(node *corev3.Node) (*mesh.Proxy, error) {
 	if l := node.Locality; l != nil {
 		p.Locality = mesh.Locality{Region: strings.Clone(l.Region), Zone: strings.Clone(l.Zone), SubZone: strings.Clone(l.SubZone)}
 	}
+	if v := node.GetUserAgentBuildVersion().GetVersion(); v != nil {
+		p.EnvoyVersion = mesh.EnvoyVersion{Major: v.GetMajorNumber(), Minor: v.GetMinorNumber(), Patch: v.GetPatch()}
+	}
 	p.Extensions = s.extensions.of(node)
 	if err := checkTexts(&p); err != nil {
 		return nil, err

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
+	"github.com/meshpilot/meshpilot/internal/view"
+)
+
+// usedFeatures returns those of view.ClusterFeatures that may make a difference to the cluster.
+func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
+	var used view.EnvoyFeatures
+	if port, ok := in.Service.Port(in.Port); ok && port.Protocol == mesh.Auto {
+		used |= view.TransportSocketMatcher
+	}
+	if policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port).GetRetryBudget().GetBudgetInterval() != nil {
+		used |= view.RetryBudgetInterval
+	}
+	return used
+}
+
+// retryBudget returns the retry budget of the policy, without its interval where the proxies' Envoy does not have one.
+func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.TrafficPolicy_RetryBudget {
+	budget := p.GetRetryBudget()
+	if budget.GetBudgetInterval() == nil || !in.Proxy.Lacks.Has(view.RetryBudgetInterval) {
+		return budget
+	}
+	budget = proto.CloneOf(budget)
+	budget.BudgetInterval = nil
+	return budget
+}
+
+// EnvoyProblems returns what the clusters of a View lack because of the version of its proxies' Envoy, as Warnings without
+// Origin for DestinationRules, and with the Origin "proxies" for what no object asks for. It costs nothing for current proxies.
+func EnvoyProblems(v *view.View) []config.Problem {
+	var found []config.Problem
+	if v.Key.Lacks.Has(view.RetryBudgetInterval) {
+		found = budgetProblems(v)
+	}
+	if v.Key.Lacks.Has(view.TransportSocketMatcher) && v.Key.Client != (mesh.Credentials{}) && slices.ContainsFunc(v.Services, hasUndeclaredPort) {
+		found = append(found, config.Problem{
+			Origin: "proxies", Field: "Envoy", Severity: config.Warning,
+			Reason: fmt.Sprintf("some proxies run an Envoy before 1.%d: over mutual TLS, the requests that they send to ports of undeclared "+
+				"protocol are raw TCP to the server's proxy; declare the protocol (name or appProtocol of the port), or upgrade",
+				view.TransportSocketMatcher.Since()),
+		})
+	}
+	return found
+}
+
+func hasUndeclaredPort(svc *mesh.Service) bool {
+	return slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return p.Protocol == mesh.Auto })
+}
+
+// budgetProblems returns a Warning on each retryBudget.budgetInterval of a DestinationRule that holds for the View.
+func budgetProblems(v *view.View) []config.Problem {
+	var found []config.Problem
+	warn := func(k config.Key, field string, p *networking.TrafficPolicy) {
+		if p.GetRetryBudget().GetBudgetInterval() != nil {
+			found = append(found, config.Problem{
+				Key: k, Field: field + ".retryBudget.budgetInterval", Severity: config.Warning,
+				Reason: fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: their budget counts the active requests only",
+					view.RetryBudgetInterval.Since()),
+			})
+		}
+	}
+	for _, svc := range v.Services {
+		rule := v.DestinationRule(svc.Host)
+		if rule == nil {
+			continue
+		}
+		for _, from := range rule.From {
+			c := v.Snapshot.Config(from)
+			if c == nil {
+				continue
+			}
+			spec := config.Spec[*networking.DestinationRule](c)
+			warn(from, "spec.trafficPolicy", spec.GetTrafficPolicy())
+			for i, s := range spec.GetSubsets() {
+				warn(from, fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy())
+			}
+		}
+	}
+	slices.SortFunc(found, config.Problem.Compare)
+	return slices.Compact(found)
+}
