@@ -49,7 +49,7 @@ func (p *Pages) problemz(q question) (answer, error) {
 // FoundInViews gives what comes up in the Views of connected proxies, sorted. It builds each of them: that takes its time.
 func (p *Pages) FoundInViews() []config.Problem {
 	list := p.Proxies.Connections()
-	return slices.Concat(p.conflicts(list), p.unserved(list))
+	return slices.Concat(p.conflicts(list), p.unserved(list), p.unmatchedVersions(list))
 }
 
 // Refusals gives what proxies refuse now, as Problems of the objects that the resources came from.
@@ -64,7 +64,7 @@ type problems struct {
 
 func (p *Pages) problems(list []push.Connection) problems {
 	conflicts := p.conflicts(list)
-	all := slices.Concat(p.Snapshot().Problems(), conflicts, p.unserved(list), p.refusals())
+	all := slices.Concat(p.Snapshot().Problems(), conflicts, p.unserved(list), p.unmatchedVersions(list), p.refusals())
 	if p.Analysis != nil {
 		all = append(all, p.Analysis()...)
 	}
