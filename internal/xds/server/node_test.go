@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -51,6 +52,10 @@ func TestProxyOfNode(t *testing.T) {
 			p.Locality = mesh.Locality{Region: "r", Zone: "z", SubZone: "s"}
 			p.Extensions = []string{"a", "b"}
 		}), ""},
+		{"the release of its Envoy", &corev3.Node{Id: id, UserAgentVersionType: &corev3.Node_UserAgentBuildVersion{
+			UserAgentBuildVersion: &corev3.BuildVersion{Version: &typev3.SemanticVersion{MajorNumber: 1, MinorNumber: 36, Patch: 4}},
+		}}, with(func(p *mesh.Proxy) { p.EnvoyVersion = mesh.EnvoyVersion{Major: 1, Minor: 36, Patch: 4} }), ""},
+		{"a release as text says nothing", &corev3.Node{Id: id, UserAgentVersionType: &corev3.Node_UserAgentVersion{UserAgentVersion: "1.36.4"}}, base, ""},
 		{"another namespace for configuration", &corev3.Node{Id: id, Metadata: metadata(t, `{"NAMESPACE":"other"}`)},
 			with(func(p *mesh.Proxy) { p.Namespace = "other" }), ""},
 		{"an alias of a cluster", &corev3.Node{Id: id, Metadata: metadata(t, `{"CLUSTER_ID":"old"}`)},
