@@ -50,8 +50,8 @@ type envoyFeature struct {
 }
 
 // envoyFeatures is the list of all features. The versions were found by loading all golden cases into each of them.
-func envoyFeatures() []envoyFeature {
-	return []envoyFeature{
+func envoyFeatures() [7]envoyFeature {
+	return [7]envoyFeature{
 		{BoundedStats, 39, "envoy.access_loggers.stats"},
 		{FilterChain, 39, "envoy.filters.http.filter_chain"},
 		{TransportSocketMatcher, 37, ""},
