@@ -129,6 +129,23 @@ func chown(dir string) error {
 // Restart starts the sidecar of a workload whose agent has ended, as a platform would, and waits until Envoy is ready.
 func (w *Workload) Restart(ctx context.Context) error { return w.startSidecar(ctx, w.sidecar) }
 
+// Upgrade ends the sidecar of a workload as a platform does, so that it drains, and starts it again with another Envoy.
+func (w *Workload) Upgrade(ctx context.Context, envoy string) error {
+	if err := w.Agent.Stop(stopGrace); err != nil {
+		return err
+	}
+	next := *w.sidecar
+	next.envoy = envoy
+	if next.hasUID {
+		var err error
+		if next.envoy, err = netns.Expose(envoy); err != nil {
+			return err
+		}
+	}
+	w.sidecar = &next
+	return w.Restart(ctx)
+}
+
 // RestartApp starts the program of a workload whose program has ended, and waits for its ports.
 func (w *Workload) RestartApp(ctx context.Context) error { return w.startApp(ctx, w.binaries) }
 
