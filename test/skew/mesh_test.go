@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -39,12 +40,17 @@ func serverAddresses() map[string]string {
 
 func ports() echo.Ports { return echo.Ports{HTTP: 8080, HTTP2: 8082, GRPC: 7070, TCP: 9000} }
 
+var built = flag.String("bin", "", "the directory of the programs; if empty, they are built")
+
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 
 // programs builds the programs into a folder below that of the test, for all meshes of the test.
 func programs(t *testing.T) string {
 	t.Helper()
 	netns.Require(t)
+	if *built != "" {
+		return *built
+	}
 	bin := filepath.Join(t.TempDir(), "bin")
 	if err := meshtest.Build(bin); err != nil {
 		t.Fatal(err)
