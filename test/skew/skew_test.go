@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -155,7 +156,9 @@ func (w *world) underLoad(t *testing.T, happens func()) load.Tally {
 // leaves the endpoints, drains, comes back. No request may be lost. The client, whose pod would be replaced with its application,
 // is upgraded between two runs.
 func TestRollingUpgrade(t *testing.T) {
-	long.Test(t)
+	if os.Getenv("MESHPILOT_SKEW") != "true" {
+		t.Skip("`make skew` runs it: raw connections are lost at times, ADR 34")
+	}
 	all := envoy.Releases()
 	from, to := all[len(all)-3], all[len(all)-1]
 	binary := envoy.RequireRelease(t, to)
