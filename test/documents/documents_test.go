@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -77,6 +78,9 @@ func (s sources) add(file *ast.File, program bool) {
 		case *ast.BasicLit:
 			if text, ok := literal(n); ok && program {
 				s.texts[text] = true
+				if key, _, _ := strings.Cut(reflect.StructTag(text).Get("json"), ","); key != "" {
+					s.texts[key] = true // node metadata is named like variables
+				}
 			}
 		case *ast.CallExpr:
 			if name, ok := flagName(n); ok {
