@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
@@ -110,6 +111,28 @@ func TestObjectRemovedByRenameIsRemovedAtOnce(t *testing.T) {
 	f.untilState("a=a")
 	f.remove("f.yaml")
 	f.untilState()
+}
+
+// TestMissingObjectsAreLookedForAgain completes a file whose event does not come before the missing object is to be removed, as it is for
+// a process that stood still meanwhile.
+func TestMissingObjectsAreLookedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir+"/f.yaml", docs(rule("a", "a"), rule("b", "b")))
+		f := follow(t, dir, Options{PollOnly: true, Poll: 4 * time.Second, Hold: 2 * time.Second})
+		f.untilState("a=a", "b=b")
+		f.write("f.yaml", rule("a", "a2"))
+		f.untilState("a=a2", "b=b")
+		f.write("f.yaml", docs(rule("a", "a2"), rule("b", "b")))
+		select {
+		case batch := <-f.batches: // before the next look at all files
+			f.take(batch)
+		case <-time.After(3 * time.Second):
+		}
+		if f.objects["b"] == nil {
+			t.Error("an object was removed that its file has")
+		}
+	})
 }
 
 // TestReusedInodeNumber removes objects by replacing a file twice. Most file systems give the third file the inode number of the

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,11 +131,15 @@ func (l *loop) work() {
 	l.drop(now)
 }
 
-// drop removes what has been missing for long enough. While the directory itself is missing nothing is.
+// drop removes the objects that have been missing for long enough. It reads their files once more before: what was written
+// meanwhile may not have been seen, if this process stood still or the event is still to come. While the directory itself is missing
+// nothing is removed.
 func (l *loop) drop(now time.Time) {
-	for rel := range l.holding {
+	l.reread(l.overdue(now))
+	for _, rel := range l.overdue(now) {
 		m := l.store.manifests[rel]
-		if l.missing || m.dropAt.After(now) {
+		if l.unsure[rel] > 0 {
+			m.dropAt = now.Add(l.o.Settle) // it is being written
 			continue
 		}
 		delete(l.holding, rel)
@@ -144,6 +149,21 @@ func (l *loop) drop(now time.Time) {
 			l.store.change(rel, (*manifest).drop)
 		}
 	}
+}
+
+// overdue returns the files, sorted, whose missing objects are to be removed by now.
+func (l *loop) overdue(now time.Time) []string {
+	if l.missing {
+		return nil
+	}
+	var list []string
+	for rel := range l.holding {
+		if !l.store.manifests[rel].dropAt.After(now) {
+			list = append(list, rel)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // note takes an event in.
