@@ -67,20 +67,17 @@ func (c *Configurations) Run(ctx context.Context) error {
 		o.LabelSelector = label.IoIstioRev.Name + "=" + c.Revision
 	}))
 	changed := make(chan struct{}, 1)
-	notify := cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { wake(changed) }, UpdateFunc: func(any, any) { wake(changed) },
-	}
 	var mutating, validating cache.SharedIndexInformer
 	if c.Injection {
 		mutating = factory.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
-		if _, err := mutating.AddEventHandler(notify); err != nil {
-			return fmt.Errorf("watch webhook configurations: %w", err)
+		if err := c.watch(mutating, "mutatingwebhookconfigurations", changed); err != nil {
+			return err
 		}
 	}
 	if c.Validation {
 		validating = factory.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
-		if _, err := validating.AddEventHandler(notify); err != nil {
-			return fmt.Errorf("watch webhook configurations: %w", err)
+		if err := c.watch(validating, "validatingwebhookconfigurations", changed); err != nil {
+			return err
 		}
 	}
 	factory.StartWithContext(ctx)
@@ -94,6 +91,32 @@ func (c *Configurations) Run(ctx context.Context) error {
 		return recovery.Call(ctx, "task", func() error { c.loop(ctx, changed, mutating, validating); return nil }, "task", "webhook configurations")
 	})
 	return group.Wait()
+}
+
+// watchErrorInterval is how often an error that does not change is logged.
+const watchErrorInterval = 10 * time.Minute
+
+// watch sends on changed when a configuration is added or updated, and logs why the resource cannot be watched. The informer tries
+// again by itself; until then the configurations stay as they are.
+func (c *Configurations) watch(informer cache.SharedIndexInformer, resource string, changed chan<- struct{}) error {
+	var last string
+	var logged time.Time
+	err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { // one call at a time
+		if text := err.Error(); text != last || time.Since(logged) >= watchErrorInterval {
+			last, logged = text, time.Now()
+			c.Log.Warn("cannot watch "+resource+"; their CA bundles and failure policies are not kept, trying again", "err", err)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", resource, err)
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { wake(changed) }, UpdateFunc: func(any, any) { wake(changed) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", resource, err)
+	}
+	return nil
 }
 
 func wake(c chan<- struct{}) {
