@@ -105,9 +105,9 @@ func (s *Service) Register(g grpc.ServiceRegistrar) {
 
 // createCertificate serves CreateCertificate in place of the generated handler, which decodes the request first. Interceptors, which
 // recover panics and count calls, are given no request.
-func createCertificate( //nolint:revive // the order is gRPC's
-	srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
-) (any, error) {
+//
+//nolint:revive // the order of the parameters is gRPC's
+func createCertificate(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 	s, ok := srv.(*Service)
 	if !ok {
 		return nil, status.Error(codes.Internal, "not the certificate service")

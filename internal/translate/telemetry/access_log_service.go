@@ -65,7 +65,7 @@ func grpcService(at service) *corev3.GrpcService {
 func (m *maker) openTelemetryService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider, at service) *otellogv3.OpenTelemetryAccessLogConfig {
 	out := new(otellogv3.OpenTelemetryAccessLogConfig)
 	if name := cmp.Or(p.GetLogName(), openTelemetryLogName); m.lacks.Has(view.OpenTelemetryLogService) {
-		out.CommonConfig = serviceConfig(name, at, nil)
+		out.CommonConfig = serviceConfig(name, at, nil) //nolint:staticcheck // older Envoys know no other
 	} else {
 		out.LogName, out.GrpcService = name, grpcService(at)
 	}
