@@ -13,6 +13,8 @@ import (
 const (
 	// memoryTime bounds an attempt to read or write a Memory.
 	memoryTime = 5 * time.Second
+	// shutdownTime bounds the last attempt to write.
+	shutdownTime = 2 * time.Second
 	// settle is how long news are gathered before they are written, and again how long is waited after a write that failed.
 	settle, again = time.Second, 10 * time.Second
 	// renewal is how often keys that stay the same are written with a new time: they are forgotten by their age.
@@ -80,11 +82,12 @@ func (k *keeper) forget(place mesh.KeySource) {
 	delete(k.wrote, place)
 }
 
-// run writes until the context ends.
+// run writes until the context ends, and then once more what was not written yet: the next run may not reach the issuers.
 func (k *keeper) run(ctx context.Context) {
 	if k.memory == nil {
 		return
 	}
+	defer k.flush(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,6 +105,18 @@ func (k *keeper) run(ctx context.Context) {
 				pause = again
 			}
 		}
+	}
+}
+
+// flush writes the news, if there are any, within shutdownTime. ctx has ended.
+func (k *keeper) flush(ctx context.Context) {
+	k.mu.Lock()
+	pending := len(k.news) > 0
+	k.mu.Unlock()
+	if pending {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+		defer cancel()
+		k.write(ctx)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -242,6 +243,25 @@ func FuzzMemory(f *testing.F) {
 			if strings.Contains(k.Text, `"d":`) || strings.Contains(k.Text, `"oct"`) || again[place].Text != k.Text {
 				t.Errorf("%v has %s, then %s", place, k.Text, again[place].Text)
 			}
+		}
+	})
+}
+
+// TestKeysAreKeptAtShutdown ends a keeper before the time for which it gathers news is over.
+func TestKeysAreKeptAtShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		place, s := mesh.KeySource{URI: "https://a/keys"}, new(shelf)
+		k := newKeeper(s, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); k.run(ctx) }()
+		k.got(place, one, time.Now())
+		synctest.Wait()
+		stop()
+		<-done
+		text, _ := s.get()
+		if all, err := remember([]byte(text), time.Now()); err != nil || all[place].Text != one {
+			t.Errorf("kept are %s, %v; want %s", text, err, one)
 		}
 	})
 }
