@@ -1,7 +1,6 @@
 package listener
 
 import (
-	"slices"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -54,9 +53,8 @@ type builder struct {
 	inbound, edge, quic bool
 	// localDestination is Spec.LocalDestination.
 	localDestination bool
-	// ports are those that chains of the listener are for, sorted: connections to them come by these chains or the default one.
-	// takenPorts are those of them with chains for every connection.
-	ports, takenPorts []uint32
+	// ports are those that chains of the listener are for, sorted: connections to them come by no other chain.
+	ports []uint32
 	// port is that of all chains but those for ports of their own; 0: they are for any.
 	port uint32
 }
@@ -72,7 +70,6 @@ func (b builder) side() *telemetry.Side {
 // build writes a Spec as Envoy's listener.
 func build(s *Spec, c *common) *listenerv3.Listener {
 	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC, localDestination: s.LocalDestination, ports: s.ports(), port: s.Port}
-	b.takenPorts = slices.DeleteFunc(slices.Clone(b.ports), func(port uint32) bool { return !s.takesAll(port) })
 	if s.Name == virtualInbound || s.Name == virtualOutbound {
 		b.port = 0
 	}
@@ -81,7 +78,7 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 		Address:            address(s.Address, s.Port),
 		TrafficDirection:   corev3.TrafficDirection_OUTBOUND,
 		ListenerFilters:    listenerFilters(s),
-		DefaultFilterChain: b.defaultChain(&s.Default),
+		DefaultFilterChain: b.chain(&s.Default),
 	}
 	if len(l.ListenerFilters) > 0 && !s.Gateway { // at the edge, clients that say nothing are not waited for
 		// Zero waits for the client's first bytes for as long as it takes; a positive time goes on without an answer.

@@ -75,14 +75,7 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 	return out
 }
 
-// defaultChain returns the filter chain of connections that no other chain takes.
-func (b builder) defaultChain(c *Chain) *listenerv3.FilterChain {
-	b.ports = b.takenPorts
-	return b.chain(c)
-}
-
-// guarded returns the filters that decide who may connect. Rules for ports from which no connection comes to the chain are left out:
-// all but port, or if port is 0, the ports that have chains of their own.
+// guarded gives the filters that decide who may connect, by a chain for a port; 0: for all that no other chain is for.
 func (b builder) guarded(port uint32) []*listenerv3.Filter {
 	return authorization.At(b.guard.connections, func(p uint32) bool {
 		if port != 0 {

@@ -167,30 +167,6 @@ func (s *Spec) ports() []uint32 {
 	return slices.Compact(list)
 }
 
-// takesAll reports whether the chains of a destination port take every connection to it. Envoy looks for the transport first and does
-// not go back if none of its chains takes the application protocol: TLS of a client that offers none of theirs may be left over.
-func (s *Spec) takesAll(port uint32) bool {
-	for _, transport := range []string{tlsTransport, rawBuffer} {
-		all, known := false, false
-		for i := range s.Chains {
-			m := &s.Chains[i].Match
-			if m.DestinationPort != port || m.Transport != transport && m.Transport != "" {
-				continue
-			}
-			if m.Transport == transport && !known { // chains without a transport are not looked at any more
-				all, known = false, true
-			}
-			if m.Transport == transport || !known {
-				all = all || !m.HTTP && len(m.ALPN) == 0 && len(m.SNI) == 0 && len(m.Prefixes) == 0
-			}
-		}
-		if !all {
-			return false
-		}
-	}
-	return true
-}
-
 // clusterNames gives the names of the clusters of services, not of those that every proxy has.
 func (t *TCP) clusterNames() []string {
 	var names []string
