@@ -12,7 +12,7 @@ import (
 // to its size.
 const maxCompared = 100
 
-// earlierMatches are the matches of the HTTP routes before the one that is looked at.
+// earlierMatches are the matches of the HTTP routes before the current one.
 type earlierMatches struct {
 	equal map[string]int // an encoded match, and the first route that has it
 	// broad may take requests for more than one path; byPath are the others by their exact path.
@@ -26,10 +26,10 @@ type matchOfRoute struct {
 	route int
 }
 
-// find returns the first route found with a match that takes every request that m takes, -1 if there is none. same reports whether the
-// two matches are equal.
-func (e *earlierMatches) find(m *networking.HTTPMatchRequest) (route int, same bool) {
-	if route, same = e.equal[matchKey(m)]; same {
+// find returns the first route found with a match that takes every request that m takes, -1 if there is none. key is that of m
+// (matchKey). same reports whether the two matches are equal.
+func (e *earlierMatches) find(key string, m *networking.HTTPMatchRequest) (route int, same bool) {
+	if route, same = e.equal[key]; same {
 		return route, true
 	}
 	for _, list := range [][]matchOfRoute{e.broad, e.byPath[m.GetUri().GetExact()]} {
@@ -42,8 +42,9 @@ func (e *earlierMatches) find(m *networking.HTTPMatchRequest) (route int, same b
 	return -1, false
 }
 
-func (e *earlierMatches) add(m *networking.HTTPMatchRequest, route int) {
-	e.equal[matchKey(m)] = route
+// add adds a match of a route. key is that of m (matchKey).
+func (e *earlierMatches) add(key string, m *networking.HTTPMatchRequest, route int) {
+	e.equal[key] = route
 	path := m.GetUri().GetExact()
 	switch {
 	case path == "" || m.GetIgnoreUriCase():

@@ -164,13 +164,14 @@ func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 			continue
 		}
 		for j, match := range route.GetMatch() {
-			switch first, same := earlier.find(match); {
+			key := matchKey(match)
+			switch first, same := earlier.find(key, match); {
 			case first >= 0 && first != i && same:
 				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] has the same match", first)
 			case first >= 0 && first != i:
 				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] takes every request that it matches", first)
 			case route.GetDelegate() == nil:
-				earlier.add(match, i)
+				earlier.add(key, match, i)
 			}
 		}
 		if len(route.GetMatch()) == 0 && route.GetDelegate() == nil {

@@ -97,12 +97,7 @@ func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) 
 	s.APIVersion, s.Kind = info.Group+"/"+info.Versions[0], string(info.Kind)
 	s.ObjectMeta = metav1.ObjectMeta{
 		Name: name, Namespace: e.Namespace, Annotations: e.Annotations, CreationTimestamp: e.CreationTimestamp,
-		Labels: map[string]string{discoveryv1.LabelServiceName: e.Name},
-	}
-	for key, value := range e.Labels {
-		if _, own := s.Labels[key]; !own {
-			s.Labels[key] = value
-		}
+		Labels: withLabel(e.Labels, discoveryv1.LabelServiceName, e.Name),
 	}
 	return s
 }

@@ -36,12 +36,15 @@ func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
 // labelWithName sets the label that the API server sets on every Namespace, whatever its author
 // wrote there.
 func labelWithName(namespace *corev1.Namespace) {
-	set := maps.Clone(namespace.Labels)
-	if set == nil {
-		set = map[string]string{}
-	}
-	set[corev1.LabelMetadataName] = namespace.Name
-	namespace.Labels = set
+	namespace.Labels = withLabel(namespace.Labels, corev1.LabelMetadataName, namespace.Name)
+}
+
+// withLabel returns a copy of labels in which one is set.
+func withLabel(labels map[string]string, key, value string) map[string]string {
+	set := map[string]string{}
+	maps.Copy(set, labels)
+	set[key] = value
+	return set
 }
 
 // mergeStringData does to a Secret what the API server does when it is written (Secret.stringData).
