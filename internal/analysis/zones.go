@@ -28,10 +28,8 @@ func (a *analyzer) zoneAwareRouting() {
 		})
 	}
 	for _, c := range a.s.Configs(api.DestinationRule) {
-		spec := config.Spec[*networking.DestinationRule](c)
-		a.zonesOf(c, "spec.trafficPolicy", spec.GetTrafficPolicy(), reason)
-		for i, s := range spec.GetSubsets() {
-			a.zonesOf(c, fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy(), reason)
+		for field, p := range config.TrafficPolicies(config.Spec[*networking.DestinationRule](c)) {
+			a.zonesOf(c, field, p, reason)
 		}
 	}
 }

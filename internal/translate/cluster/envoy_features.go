@@ -14,7 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/view"
 )
 
-// usedFeatures returns those of view.ClusterFeatures that may make a difference to the cluster.
+// usedFeatures returns the subset of view.ClusterFeatures that the cluster may use.
 func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
 	var used view.EnvoyFeatures
 	if port, ok := in.Service.Port(in.Port); ok && port.Protocol == mesh.Auto {
@@ -81,10 +81,8 @@ func budgetProblems(v *view.View) []config.Problem {
 			if c == nil {
 				continue
 			}
-			spec := config.Spec[*networking.DestinationRule](c)
-			warn(from, "spec.trafficPolicy", spec.GetTrafficPolicy())
-			for i, s := range spec.GetSubsets() {
-				warn(from, fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy())
+			for field, p := range config.TrafficPolicies(config.Spec[*networking.DestinationRule](c)) {
+				warn(from, field, p)
 			}
 		}
 	}

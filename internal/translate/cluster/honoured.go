@@ -15,9 +15,8 @@ import (
 // by), by listeners (tunnels, idle timeouts of TCP), or by the snapshot (host, exportTo, workloadSelector).
 func Unhonoured(spec *networking.DestinationRule) []config.Problem {
 	u := unhonoured{selects: spec.GetWorkloadSelector() != nil}
-	u.policy("spec.trafficPolicy", spec.GetTrafficPolicy())
-	for i, s := range spec.GetSubsets() {
-		u.policy(fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy())
+	for field, p := range config.TrafficPolicies(spec) {
+		u.policy(field, p)
 	}
 	return u.found
 }

@@ -86,9 +86,8 @@ func servedTraffic() config.Fields {
 // unservedDestination gives what of a DestinationRule gRPC's clients do not follow (proposals A32, A42, A50).
 func unservedDestination(k config.Key, rule *networking.DestinationRule) []config.Problem {
 	r := &report{key: k}
-	r.traffic("spec.trafficPolicy", rule.GetTrafficPolicy())
-	for i, s := range rule.GetSubsets() {
-		r.traffic(fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy())
+	for field, p := range config.TrafficPolicies(rule) {
+		r.traffic(field, p)
 	}
 	return r.list
 }

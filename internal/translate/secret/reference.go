@@ -74,10 +74,8 @@ func referencesOf(s *snapshot.Snapshot) references {
 		}
 	}
 	for _, c := range s.Configs(api.DestinationRule) {
-		spec := config.Spec[*networking.DestinationRule](c)
-		r.addPolicy(c, "spec.trafficPolicy", spec.GetTrafficPolicy())
-		for i, subset := range spec.GetSubsets() {
-			r.addPolicy(c, fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), subset.GetTrafficPolicy())
+		for field, p := range config.TrafficPolicies(config.Spec[*networking.DestinationRule](c)) {
+			r.addPolicy(c, field, p)
 		}
 	}
 	return r

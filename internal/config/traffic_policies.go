@@ -1,0 +1,23 @@
+package config
+
+import (
+	"fmt"
+	"iter"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// TrafficPolicies returns the traffic policies of a DestinationRule, that of the host first and then those of the subsets, each with the
+// path of its field. A policy that is not set is nil.
+func TrafficPolicies(rule *networking.DestinationRule) iter.Seq2[string, *networking.TrafficPolicy] {
+	return func(yield func(string, *networking.TrafficPolicy) bool) {
+		if !yield("spec.trafficPolicy", rule.GetTrafficPolicy()) {
+			return
+		}
+		for i, s := range rule.GetSubsets() {
+			if !yield(fmt.Sprintf("spec.subsets[%d].trafficPolicy", i), s.GetTrafficPolicy()) {
+				return
+			}
+		}
+	}
+}
