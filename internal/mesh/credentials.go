@@ -39,15 +39,22 @@ func (m NodeMetadata) ServerCredentials() Credentials {
 	return c
 }
 
+// AgentCluster is the static cluster by which proxies ask their agent for secrets. AgentFilesCluster is the one for secrets that are
+// files, if another server has the workload's identity. The names are Istio's.
+const (
+	AgentCluster      = "sds-grpc"
+	AgentFilesCluster = "sds-files-grpc"
+)
+
 // FileServer returns the static cluster by which the proxy's agent is asked for secrets that are files, "" if the proxy has no agent.
 func (m NodeMetadata) FileServer() string {
 	switch {
 	case m.IstioVersion == "":
 		return ""
 	case m.FileCredential == "true":
-		return "sds-files-grpc"
+		return AgentFilesCluster
 	default:
-		return "sds-grpc"
+		return AgentCluster
 	}
 }
 

@@ -11,14 +11,16 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/mesh"
 )
 
 // The names are those that Istio's users know from config dumps and statistics.
 const (
 	prometheusCluster = "prometheus_stats"
 	agentCluster      = "agent"
-	secretCluster     = "sds-grpc"
-	fileSecretCluster = "sds-files-grpc"
+	secretCluster     = mesh.AgentCluster
+	fileSecretCluster = mesh.AgentFilesCluster
 	zipkinCluster     = "zipkin"
 	datadogCluster    = "datadog_agent"
 	metricsCluster    = "envoy_metrics_service"

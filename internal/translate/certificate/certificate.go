@@ -20,13 +20,10 @@ import (
 // such secret, not at all: then only what needs it fails, and what came with it need not wait.
 const patience = 5 * time.Second
 
-// agent is the static cluster of the proxy by which its agent is asked.
-const agent = "sds-grpc"
-
 // Secret asks for a secret by its SDS name: the agent for the proxy's own identity, the control plane over ADS for all else.
 func Secret(name string) *tlsv3.SdsSecretConfig {
 	if name == mesh.OwnCertificate || name == mesh.MeshRoots {
-		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(agent, 0)} // a listener without them would turn everybody away
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(mesh.AgentCluster, 0)} // a listener without them would turn everybody away
 	}
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
