@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -12,14 +11,14 @@ import (
 // means no limit or no jitter, is stored as -1.
 func (e *environment) proxySettings(f *snapshot.Features) {
 	const name = "MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP"
-	f.AcceptsPerEvent = 1
+	f.AcceptsPerEvent = snapshot.DefaultAcceptsPerEvent
 	switch e.integer(name, &f.AcceptsPerEvent); {
 	case f.AcceptsPerEvent < 0 || f.AcceptsPerEvent > math.MaxInt32:
 		e.bad(name, strconv.Itoa(f.AcceptsPerEvent), "want a number from 0 to 2147483647")
 	case f.AcceptsPerEvent == 0:
 		f.AcceptsPerEvent = -1
 	}
-	f.DNSJitter = 100 * time.Millisecond
+	f.DNSJitter = snapshot.DefaultDNSJitter
 	if e.duration("PILOT_DNS_JITTER_DURATION", &f.DNSJitter); f.DNSJitter <= 0 {
 		f.DNSJitter = -1
 	}

@@ -34,6 +34,12 @@ type Settings struct {
 	others *sync.Map
 }
 
+// The defaults of Features that are not zero, as istiod has them.
+const (
+	DefaultAcceptsPerEvent = 1
+	DefaultDNSJitter       = 100 * time.Millisecond
+)
+
 // Features are what Istio has as environment variables of its control plane, and not in MeshConfig. They are part of Settings,
 // which are all that is known of a mesh besides its objects.
 type Features struct {
@@ -46,10 +52,10 @@ type Features struct {
 	// AnswerExpectContinue lets proxies answer `Expect: 100-continue` themselves rather than forward it, so that an upload
 	// is sent whole even if the server would refuse it (default false; ENABLE_100_CONTINUE_HEADERS=false).
 	AnswerExpectContinue bool
-	// AcceptsPerEvent is the number of connections that a worker of a proxy accepts at once (default 1, if 0; less than 0 is no
-	// limit; MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP). A low number spreads a burst of connections over the workers.
+	// AcceptsPerEvent is the number of connections that a worker of a proxy accepts at once (DefaultAcceptsPerEvent, if 0; less than
+	// 0 is no limit; MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP). A low number spreads a burst of connections over the workers.
 	AcceptsPerEvent int
-	// DNSJitter is added at random to the time between two look-ups of a host (default 100ms, if 0; less than 0 is none;
+	// DNSJitter is added at random to the time between two look-ups of a host (DefaultDNSJitter, if 0; less than 0 is none;
 	// PILOT_DNS_JITTER_DURATION).
 	DNSJitter time.Duration
 	// TrackRemaining has proxies count what is left of each circuit breaker limit, as statistics (default false;

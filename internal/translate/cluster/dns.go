@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"time"
+	"cmp"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/mesh"
 	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
@@ -30,20 +31,10 @@ func (in OutboundInput) resolve(c *clusterv3.Cluster) {
 	c.DnsLookupFamily = destination.LookupFamily(in.Proxy.IPv4, in.Proxy.IPv6)
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
 	c.DnsRefreshRate = positive(in.Settings.Mesh.GetDnsRefreshRate())
-	c.DnsJitter = positive(durationpb.New(jitter(in.Settings.Features.DNSJitter))) //nolint:staticcheck // as above
-	c.RespectDnsTtl = true                                                         //nolint:staticcheck // as above
+	//nolint:staticcheck // as above
+	c.DnsJitter = positive(durationpb.New(cmp.Or(in.Settings.Features.DNSJitter, snapshot.DefaultDNSJitter)))
+	c.RespectDnsTtl = true //nolint:staticcheck // as above
 	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: resource.Pack(resolver())}
-}
-
-// defaultJitter keeps proxies that were started together from asking a DNS server together, as with istiod.
-const defaultJitter = 100 * time.Millisecond
-
-// jitter returns Features.DNSJitter with its default.
-func jitter(configured time.Duration) time.Duration {
-	if configured == 0 {
-		return defaultJitter
-	}
-	return configured
 }
 
 // resolver bounds how long Envoy waits for an answer.

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"cmp"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
@@ -118,14 +120,10 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 
 // acceptsPerEvent returns Features.AcceptsPerEvent with its default, as Envoy has it: nil is no limit.
 func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
-	switch {
-	case configured < 0:
+	if configured < 0 {
 		return nil
-	case configured == 0:
-		return wrapperspb.UInt32(1)
-	default:
-		return wrapperspb.UInt32(uint32(configured))
 	}
+	return wrapperspb.UInt32(uint32(cmp.Or(configured, snapshot.DefaultAcceptsPerEvent)))
 }
 
 // address writes an IP and port, or a socket.
