@@ -3,7 +3,6 @@ package compat
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -146,16 +145,7 @@ func eventually(t *testing.T, what string, check func() error) {
 }
 
 func get(url string) error {
-	client := http.Client{Timeout: 5 * time.Second}
-	r, err := client.Get(url)
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	if err == nil && r.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", r.Status, body)
-	}
+	_, err := serving.Page(url)
 	return err
 }
 

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -129,16 +128,11 @@ func (z *zoned) share(want float64) error {
 	near := 0
 	client := http.Client{Timeout: 5 * time.Second}
 	for range calls {
-		r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", z.port))
+		body, err := serving.Ask(z.Context(), &client, fmt.Sprintf("http://127.0.0.1:%d/", z.port))
 		if err != nil {
 			return err
 		}
-		body, err := io.ReadAll(r.Body)
-		r.Body.Close()
-		if err != nil || r.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s: %s %w", r.Status, body, err)
-		}
-		if strings.HasPrefix(string(body), "z1 ") {
+		if strings.HasPrefix(body, "z1 ") {
 			near++
 		}
 	}

@@ -71,23 +71,16 @@ func (e *runningEnvoy) call(text string, wait time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, header := e.socket(words[1]), ""
-	if listener := map[string]string{"out": virtualOutbound, "in": virtualInbound}[words[0]]; listener != "" {
-		to, err := netip.ParseAddrPort(words[1])
-		if err != nil {
-			return "", err
-		}
-		path, header = e.socket(listener), proxyHeader(to)
+	listener, to := words[1], ""
+	if virtual := map[string]string{"out": virtualOutbound, "in": virtualInbound}[words[0]]; virtual != "" {
+		listener, to = virtual, words[1]
 	}
-	conn, err := net.Dial("unix", path)
+	conn, err := e.connect(listener, to)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(wait)); err != nil {
-		return "", err
-	}
-	if _, err := conn.Write([]byte(header)); err != nil {
 		return "", err
 	}
 	switch words[2] {
@@ -99,6 +92,27 @@ func (e *runningEnvoy) call(text string, wait time.Duration) (string, error) {
 		conn = tls.Client(conn, e.authority.peer(words[3], "istio"))
 	}
 	return exchange(conn, payload)
+}
+
+// connect connects to a listener. If to is not empty, it is the address and port that the captured connection was going to.
+func (e *runningEnvoy) connect(listener, to string) (net.Conn, error) {
+	header := ""
+	if to != "" {
+		at, err := netip.ParseAddrPort(to)
+		if err != nil {
+			return nil, err
+		}
+		header = proxyHeader(at)
+	}
+	conn, err := net.Dial("unix", e.socket(listener))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write([]byte(header)); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // proxyHeader tells a listener where a captured connection was going, as original_dst would (PROXY protocol, version 1).

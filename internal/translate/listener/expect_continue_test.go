@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync/atomic"
 	"testing"
 
@@ -93,13 +92,7 @@ func (e *runningEnvoy) upload(t *testing.T, protocol, listener, to, path string,
 	transport := &http.Transport{
 		ExpectContinueTimeout: patience,
 		Protocols:             new(http.Protocols),
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, "unix", e.socket(listener))
-			if err == nil && to != "" {
-				_, err = conn.Write([]byte(proxyHeader(netip.MustParseAddrPort(to))))
-			}
-			return conn, err
-		},
+		DialContext:           func(context.Context, string, string) (net.Conn, error) { return e.connect(listener, to) },
 	}
 	defer transport.CloseIdleConnections()
 	transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -46,7 +45,7 @@ func answerAsApp(conn net.Conn) {
 // serverHeader sends a request and returns the "server" header of its response.
 func (e *runningEnvoy) serverHeader(t *testing.T, listener, to string) string {
 	t.Helper()
-	conn, err := net.Dial("unix", e.socket(listener))
+	conn, err := e.connect(listener, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +53,7 @@ func (e *runningEnvoy) serverHeader(t *testing.T, listener, to string) string {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	request := proxyHeader(netip.MustParseAddrPort(to)) + "GET / HTTP/1.1\r\nHost: store\r\n\r\n"
-	if _, err := io.WriteString(conn, request); err != nil {
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: store\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)

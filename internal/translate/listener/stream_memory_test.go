@@ -79,12 +79,8 @@ func (e *runningEnvoy) openStreams(t *testing.T, to netip.AddrPort, count, size 
 	t.Helper()
 	transport := &http.Transport{
 		Protocols: new(http.Protocols),
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, "unix", e.socket(virtualInbound))
-			if err == nil {
-				_, err = conn.Write([]byte(proxyHeader(to)))
-			}
-			return conn, err
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return e.connect(virtualInbound, to.String())
 		},
 	}
 	transport.Protocols.SetUnencryptedHTTP2(true)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -28,7 +27,7 @@ func TestWebsocket(t *testing.T) {
 		}
 	}
 	e := (&stage{t: t, routed: true, serve: upgradeAndEcho}).start(inbound)
-	conn, err := net.Dial("unix", e.socket(virtualInbound))
+	conn, err := e.connect(virtualInbound, "10.9.9.9:8080")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +35,7 @@ func TestWebsocket(t *testing.T) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	request := proxyHeader(netip.MustParseAddrPort("10.9.9.9:8080")) +
-		"GET /chat HTTP/1.1\r\nHost: chat\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2FtcGxlIG5vbmNlIDEyMw==\r\n\r\n"
+	request := "GET /chat HTTP/1.1\r\nHost: chat\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2FtcGxlIG5vbmNlIDEyMw==\r\n\r\n"
 	if _, err := conn.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}
