@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/retired"
 )
 
-// AddRetiredFlags adds flags that Istio had and has no more to a command. They are hidden. One that
+// AddRetiredFlags adds flags that Istio has removed to a command. They are hidden. One that
 // is set is reported on warnings with its successor when the command runs. An alias sets the flag
 // of its new name, which must be there already. The caller reads the values of flags with a Field;
 // the others have no effect.
@@ -50,7 +50,7 @@ func addRetired(fs *pflag.FlagSet, f retired.Flag) {
 	_ = fs.MarkHidden(f.Name) // it was just added
 }
 
-// effect returns what a retired flag still does, for the warning.
+// effect returns the remaining effect of a retired flag, for the warning.
 func effect(f retired.Flag) string {
 	if f.Field != "" || f.Alias != "" {
 		return "is deprecated"

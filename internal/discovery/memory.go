@@ -17,8 +17,8 @@ const (
 
 // releaseMemory returns memory to the operating system after a burst, until the context ends. An idle Go process collects garbage
 // only every two minutes, and keeps what pools hold until the second collection: after a flood of large messages the process would
-// stay large for minutes. A collection is forced only when the footprint has grown by half and 32 MiB since the last one, so a
-// process that grows for good is collected a few times more, and one that does not grow never.
+// stay large for minutes. A collection is forced only when the footprint has grown by half and 32 MiB since the last one.
+// So lasting growth costs a few collections, and a steady process is never collected by it.
 func releaseMemory(ctx context.Context) {
 	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()

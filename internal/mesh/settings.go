@@ -65,9 +65,9 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 	}
 }
 
-// ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it: what
-// one does not say stays as it was, and what it says of defaultConfig and defaultProviders is
-// merged field by field. Unknown fields are errors, except retired ones, and so is what would break
+// ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it. Fields
+// that one does not set keep their value; defaultConfig and defaultProviders are merged field by
+// field. Unknown fields are errors, except retired ones, and so is what would break
 // the mesh (config.ValidateMesh).
 func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	m := DefaultMeshConfig()

@@ -9,7 +9,7 @@ import (
 const Version = "0.6.0"
 
 // IstioLevel is the release of Istio whose API and protocol meshpilot implements. The agent reports it as ISTIO_VERSION:
-// proxyVersion of EnvoyFilters is matched against it, and other control planes choose by it what they generate.
+// proxyVersion of EnvoyFilters is matched against it, and other control planes generate configuration for that release.
 const IstioLevel = "1.31.0"
 
 // Build is what a binary knows about how it was made.

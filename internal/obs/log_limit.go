@@ -13,7 +13,7 @@ const (
 	// limitedPerSecond and limitedBurst are how many records of one message a limited Logger lets pass.
 	limitedPerSecond = 5
 	limitedBurst     = 20
-	// maxLimited bounds the messages that are told apart. All others share one limit.
+	// maxLimited bounds the number of messages with a limit of their own. All others share one limit.
 	maxLimited = 256
 )
 

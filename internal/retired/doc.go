@@ -1,4 +1,4 @@
-// Package retired is the one table of what Istio had and has no more: command-line flags, kinds,
+// Package retired is the one table of what Istio has removed: command-line flags, kinds,
 // fields, annotations and fields of MeshConfig, each with its successor.
 //
 // In: nothing. Out: the table, look-ups in it ([KindOf], [FieldOf], [AnnotationOf]) and a page of

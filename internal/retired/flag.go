@@ -1,6 +1,6 @@
 package retired
 
-// Flag is a command-line flag that Istio had and has no more. The program accepts it and reports
+// Flag is a command-line flag that Istio has removed. The program accepts it and reports
 // its successor.
 type Flag struct {
 	Name string

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Kind is a kind of object that Istio had and has no more.
+// Kind is a kind of object that Istio has removed.
 type Kind struct {
 	Group, Kind, Successor string
 }
 
-// Field is a field of a kind's spec, of MeshConfig or of ProxyConfig that Istio had and has no
-// more.
+// Field is a field of a kind's spec, of MeshConfig or of ProxyConfig that Istio has
+// removed.
 type Field struct {
 	// Message is the last part of the protobuf name of the message that had it: "HTTPRoute",
 	// "HTTPFaultInjection.Abort".
@@ -21,14 +21,14 @@ type Field struct {
 	Successor string
 }
 
-// Annotation is an annotation, or if Prefix is set the beginning of one, that Istio had and has no
-// more.
+// Annotation is an annotation, or if Prefix is set the beginning of one, that Istio has
+// removed.
 type Annotation struct {
 	Name string
 	// Prefix matches every annotation whose name begins with Name.
 	Prefix    bool
 	Successor string
-	// Lost is what the annotation did and is not done any more, as a sentence without its stop.
+	// Lost describes the effect that is lost with the annotation, as a sentence without its full stop.
 	Lost string
 }
 

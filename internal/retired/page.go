@@ -8,7 +8,7 @@ import (
 // Page returns docs/RETIRED.md.
 func Page() string {
 	var p page
-	p.text("# What Istio had and has no more",
+	p.text("# Flags, kinds, fields and annotations that Istio has removed",
 		"This is the table of `internal/retired`, written by `go test ./internal/retired -update`. What is still used is accepted where that",
 		"is safe, and always reported with its successor: flags in a warning at start; kinds, fields and annotations as a Problem",
 		"(`/debug/problemz`, `pilotctl problems`, conditions) and by the validation webhook.")

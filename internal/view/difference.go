@@ -75,7 +75,7 @@ func services(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	}
 }
 
-// importedPorts collects the hostnames of which two scopes do not import the same ports.
+// importedPorts adds the hostnames whose imported ports differ between two scopes.
 func importedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]bool) {
 	for host, ports := range a {
 		if other, partly := b[host]; !partly || !slices.Equal(ports, other) {

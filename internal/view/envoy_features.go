@@ -10,7 +10,7 @@ import (
 // (ADR 34).
 type EnvoyFeatures uint8
 
-// The features. Each is a bit of Key.Lacks, so it has an effect on what is generated.
+// The features. Each is a bit of Key.Lacks, so it changes the generated configuration.
 const (
 	// BoundedStats is the stats access logger with a limit of series (stats_scope). Istio's metrics need it. Envoy 1.37 and 1.38
 	// have the logger without the limit: there, labels that clients choose could fill the proxy's memory.
@@ -41,8 +41,8 @@ const (
 // OldestEnvoy is the oldest minor version of Envoy 1 that is tested.
 const OldestEnvoy = 36
 
-// envoyFeature says which Envoys have a feature: those since a minor version of Envoy 1 that, if it is an extension, were built
-// with it.
+// envoyFeature is a feature and the Envoys that have it: since a minor version of Envoy 1 and, if the feature is an extension,
+// built with it.
 type envoyFeature struct {
 	feature   EnvoyFeatures
 	since     uint32

@@ -15,7 +15,8 @@ import (
 type Egress struct {
 	// Listener is the Sidecar's egress listener; nil is the one for everything.
 	Listener *networking.IstioEgressListener
-	// Services are those that the listener imports, sorted by hostname, one per hostname. What only routes lead to is not among them.
+	// Services are the imported services of the listener, sorted by hostname, one per hostname, without those that are only route
+	// destinations.
 	Services []*mesh.Service
 	// VirtualServices are those for sidecars, oldest first; ones exported to their own namespace only go before.
 	VirtualServices []*snapshot.VirtualService

@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// SelfDiscovery identifies the endpoints of mesh.LocalCluster: those of a service port that belong to the proxy's workload. The
-// zero value is that of a proxy that does not ask for them, or that no service has an endpoint of.
+// SelfDiscovery identifies the endpoints of mesh.LocalCluster: the endpoints of a service port that belong to the proxy's workload.
+// The zero value means that the proxy does not discover them, or that it is no endpoint of any service.
 type SelfDiscovery struct {
 	Service mesh.ServiceKey
 	// Port is the number of the service's port.

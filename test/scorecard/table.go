@@ -244,7 +244,7 @@ func securityChecks() []Check {
 			Tests: slices.Concat(in("test/tenants", "TestNothingCrossesInStrictMode", "TestOnlyWhatIsExportedCrosses"),
 				in("internal/translate", "TestNamespacesKeepToThemselves"),
 				in("internal/discovery", "TestSecretsOfOtherNamespaces")),
-			Limits: "Kubernetes objects are fixed, those of Istio random",
+			Limits: "Kubernetes objects are fixed; only Istio's are random",
 		},
 		{
 			Number: 37, Title: "Hostile signing requests and tokens", Requirement: "10^5: no wrong SAN, no CA:TRUE, no panic",

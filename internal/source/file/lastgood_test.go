@@ -113,8 +113,8 @@ func TestObjectRemovedByRenameIsRemovedAtOnce(t *testing.T) {
 	f.untilState()
 }
 
-// TestMissingObjectsAreLookedForAgain completes a file whose event does not come before the missing object is to be removed, as it is for
-// a process that stood still meanwhile.
+// TestMissingObjectsAreLookedForAgain completes a file whose event does not arrive before its missing object is due for removal, as if
+// the process had been stopped.
 func TestMissingObjectsAreLookedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

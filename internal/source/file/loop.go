@@ -131,9 +131,8 @@ func (l *loop) work() {
 	l.drop(now)
 }
 
-// drop removes the objects that have been missing for long enough. It reads their files once more before: what was written
-// meanwhile may not have been seen, if this process stood still or the event is still to come. While the directory itself is missing
-// nothing is removed.
+// drop removes the objects that have been missing for longer than Hold. It reads their files again first, because this process may
+// have been stopped, or an event delayed, while the file was completed. It removes nothing while the directory itself is missing.
 func (l *loop) drop(now time.Time) {
 	l.reread(l.overdue(now))
 	for _, rel := range l.overdue(now) {

@@ -43,7 +43,7 @@ func (m Module) Build(ctx context.Context, name, pkg, ldflags string, building f
 	building()
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", ldflags, "-o", path+".tmp", pkg)
 	cmd.Dir = m.Dir
-	// The module says exactly what is built; flags meant for the product do not.
+	// The module alone determines the build; flags for the product must not change it.
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, lastLines(out, 30))

@@ -16,7 +16,7 @@ var given sync.Map //nolint:gochecknoglobals // of one test binary
 const firstPort, endOfPorts = 20_000, 32_000
 
 // FreePort returns a TCP port that no server listens on at any address, and that no other test of this process is given: for a
-// server whose port must be known before it listens. Another process may take it meanwhile.
+// server whose port must be known before it listens. Another process may bind it before that.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

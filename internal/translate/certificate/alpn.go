@@ -14,7 +14,7 @@ const (
 	Negotiated
 )
 
-// ProtocolNames returns what a proxy offers by ALPN to another proxy for requests. The names that begin with "istio" select
+// ProtocolNames returns the ALPN names that a proxy offers to another proxy for requests. The names that begin with "istio" select
 // the filter chain of the server, which knows none of them as a protocol. The others are for servers without a proxy.
 //
 // A real name must be what the cluster speaks: the server agrees on it, and then parses nothing else. With FollowClient no

@@ -171,8 +171,8 @@ func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext 
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: sni}
 }
 
-// protocolNames returns what a proxy offers by ALPN to another one: what the port is declared to speak. Istio's proxies choose it
-// for each request, by a filter that Envoy does not have; here only mixed clusters do. If an EnvoyFilter has the cluster speak
+// protocolNames returns the ALPN names that a proxy offers to another one, by the declared protocol of the port. Istio's proxies
+// choose them for each request, by a filter that Envoy does not have; here only mixed clusters do. If an EnvoyFilter has the cluster speak
 // another HTTP version, package patch replaces the names.
 func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 	switch {

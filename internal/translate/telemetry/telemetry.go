@@ -143,8 +143,8 @@ func (m *maker) warn(o origin, reason string) {
 	m.out.Problems = append(m.out.Problems, p)
 }
 
-// warnOlderEnvoy adds a Warning that an Envoy without the feature does not do what the field asks for. effect says what it does
-// instead.
+// warnOlderEnvoy adds a Warning that the field has no effect on an Envoy without the feature. effect describes the behaviour of
+// that Envoy.
 func (m *maker) warnOlderEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
 	m.warn(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.Since(), effect))
 }

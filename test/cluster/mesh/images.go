@@ -13,8 +13,8 @@ import (
 // proxyUser is the user that the images of the control plane and of proxies run as; capture leaves its traffic alone.
 const proxyUser = 1337
 
-// ApplicationUser is the user and group of applications in tests. It is neither root nor the proxy's, as applications are
-// not: what the agent prepares for them must be readable by other users.
+// ApplicationUser is the user and group of applications in tests. Like real applications, it is neither root nor the proxy's
+// user, so files that the agent writes for applications must be readable by other users.
 const ApplicationUser = 5000
 
 // Images builds what the images of meshpilot and of Bookinfo are made of, and gives them under the names that charts and

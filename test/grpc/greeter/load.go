@@ -25,7 +25,7 @@ type Tally struct {
 	Failed   map[string]int
 	Failures []string
 	// Early is how many calls grpc-go itself failed, and are not in Failed: for a moment a channel chooses clusters by new routes
-	// before its balancer has heard of them. No order of what is sent can help.
+	// before its balancer has heard of them. No order of pushes prevents it.
 	Early int
 }
 

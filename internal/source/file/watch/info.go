@@ -16,8 +16,8 @@ type Info struct {
 // Known reports whether i describes a file. The zero Info does not.
 func (i Info) Known() bool { return i.FileInfo != nil }
 
-// SameFile reports whether i and other describe one file, not two of which the second took the place of the first. It is false if
-// either is not known.
+// SameFile reports whether i and other describe the same file. It returns false if the file was replaced, even by one with the same
+// inode number, and if either is not known.
 func (i Info) SameFile(other Info) bool {
 	return i.Known() && other.Known() && os.SameFile(i.FileInfo, other.FileInfo) && i.born.Equal(other.born)
 }
