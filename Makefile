@@ -61,12 +61,12 @@ demo: envoy build ## bring up Bookinfo behind real sidecars and tell the story (
 
 .PHONY: demo-k8s
 demo-k8s: envoy ## bring up a Kubernetes cluster with meshpilot and Bookinfo and tell the story (root; KEEP=1 leaves it running)
-	@$(GO) build -o $(BIN)/ ./test/k8s/cmd/demo-k8s
+	@$(GO) build -o $(BIN)/ ./test/integration/k8s/cmd/demo-k8s
 	@$(BIN)/demo-k8s $(if $(KEEP),--keep)
 
 .PHONY: cluster
 cluster: envoy ## bring up a Kubernetes cluster with meshpilot installed, and leave it (root; UP='--tier api'); see docs/TESTING.md
-	@$(GO) build -o $(BIN)/ ./test/cluster/cmd/meshcluster
+	@$(GO) build -o $(BIN)/ ./test/support/cluster/cmd/meshcluster
 	@$(BIN)/meshcluster up $(or $(UP),--mesh)
 
 .PHONY: cluster-down
@@ -75,7 +75,7 @@ cluster-down: ## take that cluster down
 
 .PHONY: programs
 programs: ## build what test clusters are made of into the user's cache, if it is not there (9 minutes)
-	@$(GO) run ./test/cluster/cmd/meshcluster build
+	@$(GO) run ./test/support/cluster/cmd/meshcluster build
 
 .PHONY: test
 test: prerequisites envoys build programs ## run every test (`go test ./...` leaves out those that take a minute)
@@ -90,57 +90,57 @@ test-race: prerequisites envoy build programs ## run every test with the race de
 
 .PHONY: golden
 golden: envoy ## rewrite the expected sections of golden files; read the diff
-	$(GO) test $$(grep -rlE 'testkit/golden|flag.Bool\("update"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's,^,./,') -update
+	$(GO) test $$(grep -rlE 'support/golden|flag.Bool\("update"' --include='*_test.go' internal | xargs -n1 dirname | sort -u | sed 's,^,./,') -update
 
 SIZE ?= small,medium
 BENCH ?=
 .PHONY: bench
 bench: build ## measure the control plane with a fleet of proxies (SIZE=large; BENCH='more flags'), see docs/BENCHMARKS.md
-	$(GO) build -o $(BIN)/ ./test/bench/cmd/meshbench
+	$(GO) build -o $(BIN)/ ./test/perf/cmd/meshbench
 	$(BIN)/meshbench run --plane $(BIN)/pilot-discovery --size $(SIZE) --json $(BIN)/bench.json $(BENCH)
 
 .PHONY: bench-kube
 bench-kube: build ## measure what the control plane takes to read and hold a large API server (BENCH='--plane istiod=/path/to/istiod')
-	$(GO) build -o $(BIN)/ ./test/bench/cmd/kubebench
+	$(GO) build -o $(BIN)/ ./test/perf/cmd/kubebench
 	$(BIN)/kubebench --plane meshpilot=$(BIN)/pilot-discovery $(BENCH)
 
 .PHONY: bench-go
 bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/...
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime 10x -timeout 30m ./test/bench
-	$(GO) test -run TestFleetInMemory -count 1 -v ./test/bench -memory-proxies 10000
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime 10x -timeout 30m ./test/perf
+	$(GO) test -run TestFleetInMemory -count 1 -v ./test/perf -memory-proxies 10000
 
 .PHONY: loss
 loss: envoy ## change configuration under 1,000 requests a second, each change ROUNDS times (200), and count the lost ones (LOSS_FLAGS=-sotw)
-	MESHPILOT_LONG=true $(GO) test ./test/loss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
+	MESHPILOT_LONG=true $(GO) test ./test/resilience/zeroloss -v -count=1 -timeout 60m -run '^TestNoRequestIsLost$$' -args -rounds $(or $(ROUNDS),200) $(if $(CONTROL_PLANE),-pilot-discovery $(abspath $(CONTROL_PLANE))) $(LOSS_FLAGS)
 
 .PHONY: skew
 skew: envoys ## every supported version of Envoy: all golden cases, and a mesh that calls, drains and is upgraded under load (root; 20 minutes)
 	MESHPILOT_LONG=true MESHPILOT_SKEW=true $(GO) test -v -count=1 -timeout 60m -run '^TestOlderEnvoysTakeAllCases$$' ./internal/translate
-	MESHPILOT_LONG=true MESHPILOT_SKEW=true $(GO) test -v -count=1 -timeout 60m ./test/skew
+	MESHPILOT_LONG=true MESHPILOT_SKEW=true $(GO) test -v -count=1 -timeout 60m ./test/conformance/skew
 
 .PHONY: networks
 networks: envoy ## two clusters on two networks: gateways between them, remote and external control planes (root; 3 minutes)
-	MESHPILOT_LONG=true $(GO) test ./test/networks -v -count=1 -timeout 20m
+	MESHPILOT_LONG=true $(GO) test ./test/integration/networks -v -count=1 -timeout 20m
 
 .PHONY: compat
 compat: envoy programs ## run Istio's pilot-agent, istiod and istioctl together with ours; builds them the first time (root; 10 minutes, then 3)
-	MESHPILOT_LONG=true $(GO) test ./test/compat -v -count=1 -timeout 40m -args -peers
+	MESHPILOT_LONG=true $(GO) test ./test/conformance/compat -v -count=1 -timeout 40m -args -peers
 
 .PHONY: identity
 identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second
-	MESHPILOT_LONG=true $(GO) test ./test/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)
+	MESHPILOT_LONG=true $(GO) test ./test/integration/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)
 
 ATTACK_TIME = $(or $(DURATION),10m)
 .PHONY: attack garbage
 attack: envoy programs ## attack every port of both programs and measure honest clients (DURATION=10m; RUN='idle.*': only these attacks, each for DURATION; REPORT=file.md)
-	MESHPILOT_LONG=true $(GO) test ./test/hostileclients -v -count=1 -timeout 0 -run 'TestHostileClients/($(or $(RUN),.*))' \
+	MESHPILOT_LONG=true $(GO) test ./test/resilience/hostileclients -v -count=1 -timeout 0 -run 'TestHostileClients/($(or $(RUN),.*))' \
 	  -args $(if $(RUN),-each,-duration) $(ATTACK_TIME) $(if $(REPORT),-report $(abspath $(REPORT))) $(ATTACK_FLAGS)
 garbage: attack
 
 .PHONY: scorecard
 scorecard: build envoy programs ## run the 43 reliability checks and write docs/SCORECARD.md (SIZE=short|hour|soak; CHECKS=8,9; PEER=istiod's pilot-discovery)
-	$(GO) run ./test/scorecard/cmd/scorecard --size $(if $(filter command line environment,$(origin SIZE)),$(SIZE),short) \
+	$(GO) run ./test/resilience/scorecard/cmd/scorecard --size $(if $(filter command line environment,$(origin SIZE)),$(SIZE),short) \
 	  $(if $(CHECKS),--checks $(CHECKS)) $(if $(PEER),--peer $(abspath $(PEER)))
 
 .PHONY: fuzz

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 dir=${1:?usage: hack/manifests.sh DIRECTORY [--set KEY=VALUE]...}
 shift
-helm=$(go run ./test/cluster/cmd/meshcluster program helm)
+helm=$(go run ./test/support/cluster/cmd/meshcluster program helm)
 hack/crds.sh manifests/charts/base/files/crds.yaml
 mkdir -p "$dir"
 namespace() { printf 'apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n' "$1"; }

@@ -15,12 +15,12 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/meshpilot/meshpilot/internal/cni/install"
-	"github.com/meshpilot/meshpilot/internal/cni/repair"
-	"github.com/meshpilot/meshpilot/internal/command"
-	"github.com/meshpilot/meshpilot/internal/httpserver"
+	"github.com/meshpilot/meshpilot/internal/base/command"
+	"github.com/meshpilot/meshpilot/internal/base/httpserver"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/capture/cni/install"
+	"github.com/meshpilot/meshpilot/internal/capture/cni/repair"
 	"github.com/meshpilot/meshpilot/internal/kube"
-	"github.com/meshpilot/meshpilot/internal/obs"
 )
 
 // healthAddress is where kubelet asks whether the installer lives and is ready.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/cni"
+	"github.com/meshpilot/meshpilot/internal/capture/cni"
 )
 
 // TestInstallCommand runs the installer as its pod does, told by variables, and ends it.

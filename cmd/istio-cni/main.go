@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/base/command"
 )
 
 // installerName is the name of Istio's program for what is `istio-cni install` here.

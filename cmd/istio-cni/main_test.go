@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/meshpilot/meshpilot/internal/iptables"
-	capture "github.com/meshpilot/meshpilot/internal/iptables/command"
-	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/capture/iptables"
+	capture "github.com/meshpilot/meshpilot/internal/capture/iptables/command"
+	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
 var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})

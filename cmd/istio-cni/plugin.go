@@ -12,9 +12,9 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/version"
 
-	"github.com/meshpilot/meshpilot/internal/cni"
-	"github.com/meshpilot/meshpilot/internal/iptables"
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/capture/cni"
+	"github.com/meshpilot/meshpilot/internal/capture/iptables"
 )
 
 const (

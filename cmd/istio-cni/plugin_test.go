@@ -15,9 +15,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshpilot/meshpilot/internal/cni"
-	"github.com/meshpilot/meshpilot/internal/iptables"
-	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/internal/capture/cni"
+	"github.com/meshpilot/meshpilot/internal/capture/iptables"
+	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
 const previous = `{"cniVersion": "1.0.0", "interfaces": [{"name": "eth0"}], "ips": [{"interface": 0, "address": "172.18.0.11/24"}]}`

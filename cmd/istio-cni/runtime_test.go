@@ -20,8 +20,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
-	"github.com/meshpilot/meshpilot/internal/testkit/thread"
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/osthread"
 )
 
 // The pod's network of the tests.
@@ -38,7 +38,7 @@ func newSandbox(t *testing.T) sandbox {
 	cluster.RequireNode(t)
 	var s sandbox
 	for _, network := range []**os.File{&s.pod, &s.host} {
-		made, err := thread.NewNetwork()
+		made, err := osthread.NewNetwork()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,11 +46,11 @@ func newSandbox(t *testing.T) sandbox {
 		*network = made
 	}
 	err := errors.Join(
-		thread.Inside(s.pod, func() error {
+		osthread.Inside(s.pod, func() error {
 			return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth0", PeerNamespace: netlink.NsFd(s.host.Fd())})
 		}),
-		thread.Inside(s.pod, func() error { return configure(podAddress4+"/24", podAddress6+"/64") }),
-		thread.Inside(s.host, func() error { return configure(hostAddress4+"/24", hostAddress6+"/64") }),
+		osthread.Inside(s.pod, func() error { return configure(podAddress4+"/24", podAddress6+"/64") }),
+		osthread.Inside(s.host, func() error { return configure(hostAddress4+"/24", hostAddress6+"/64") }),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func answerAt(t *testing.T, network *os.File, port uint16, label string) {
 	t.Helper()
 	for _, family := range []string{"tcp4", "tcp6"} {
 		var l net.Listener
-		if err := thread.Inside(network, func() (err error) {
+		if err := osthread.Inside(network, func() (err error) {
 			l, err = net.Listen(family, fmt.Sprintf(":%d", port))
 			return err
 		}); err != nil {
@@ -113,7 +113,7 @@ func answerAt(t *testing.T, network *os.File, port uint16, label string) {
 // ask connects from a network, as a user, and returns what answers.
 func ask(network *os.File, uid int, address string, port uint16) (string, error) {
 	var answer []byte
-	err := thread.Inside(network, func() error {
+	err := osthread.Inside(network, func() error {
 		before, err := unix.SetfsuidRetUid(uid)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func validate(t *testing.T, network *os.File, args []string) int {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1337, Gid: 1337}}
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
-	err := thread.Inside(network, cmd.Start)
+	err := osthread.Inside(network, cmd.Start)
 	if err == nil {
 		err = cmd.Wait()
 	}

@@ -8,10 +8,10 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/meshpilot/meshpilot/internal/command"
-	"github.com/meshpilot/meshpilot/internal/iptables"
-	capture "github.com/meshpilot/meshpilot/internal/iptables/command"
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/command"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/capture/iptables"
+	capture "github.com/meshpilot/meshpilot/internal/capture/iptables/command"
 )
 
 func main() {

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	envoykit "github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	envoykit "github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // patience bounds every wait. Nothing takes a tenth of it on an idle machine.

@@ -19,9 +19,9 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/sds"
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
-	"github.com/meshpilot/meshpilot/internal/testkit/authority"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/authority"
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // leaf is the template of a workload's certificate: Envoy does not take one without a name.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 // pilotAgent runs a command line to its end. It gives the exit status and both outputs.
@@ -108,7 +108,7 @@ func TestCapture(t *testing.T) {
 	if status != 0 {
 		t.Errorf("status %d", status)
 	}
-	// The rules themselves are the business of internal/iptables; here it is about arguments.
+	// The rules themselves are the business of internal/capture/iptables; here it is about arguments.
 	for _, want := range []string{"warning: unknown flag --bogus is ignored\n", "ISTIO_OUTPUT", "15001", "15006", "1337", "15090", "15021", "15020"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -21,9 +21,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // protocols are what the load speaks: how one call is made to an address, which takes a moment.
@@ -192,7 +192,7 @@ func TestNothingIsLostOnSIGTERM(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if env != nil {
-				long.Test(t)
+				longtest.Test(t)
 			}
 			for range rounds {
 				if t.Failed() {

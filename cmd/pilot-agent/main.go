@@ -13,9 +13,9 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/command"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	"github.com/meshpilot/meshpilot/internal/iptables"
-	capture "github.com/meshpilot/meshpilot/internal/iptables/command"
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/capture/iptables"
+	capture "github.com/meshpilot/meshpilot/internal/capture/iptables/command"
 )
 
 func main() { os.Exit(run()) }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 // The test binary is three programs: the tests; pilot-agent, when the variable is set; and a small stand-in for Envoy,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // TestReadyWithTheFirstConfiguration: not ready without a control plane, nor with one whose configuration Envoy refuses;

@@ -15,8 +15,8 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
 // load makes requests without pause, on connections that are kept and on new ones, until it is ended.
@@ -84,7 +84,7 @@ func (l *load) stop(t *testing.T) {
 // TestHotRestart: Envoy is replaced again and again under load, and no request is lost. One that dies before it takes over costs
 // nothing either.
 func TestHotRestart(t *testing.T) {
-	rounds := scorecard.BySize(long.Rounds(3, 20), 60, 1000)
+	rounds := scorecard.BySize(longtest.Rounds(3, 20), 60, 1000)
 	record := scorecard.Check(t, 14, scorecard.Size("hot restarts", rounds))
 	app := newService(t)
 	inbound := ports(t, 1)[0]

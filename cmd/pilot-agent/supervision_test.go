@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // TestEnvoyIsKilled: the agent ends with Envoy's status and says why; whoever started the agent decides what comes next.
@@ -110,7 +110,7 @@ func TestStatusPortIsTaken(t *testing.T) {
 
 // TestEnvoyThatDoesNotEnd is killed after a while, and the agent has done what it was asked to.
 func TestEnvoyThatDoesNotEnd(t *testing.T) {
-	long.Test(t)
+	longtest.Test(t)
 	t.Parallel()
 	a := startAgent(t, settings{binary: standInPath(t), env: []string{"STAND_IN=stubborn"}, config: map[string]any{"terminationDrainDuration": "0s"}})
 	a.awaitLog(t, "stand-in called with -c ")

@@ -28,8 +28,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
-	"github.com/meshpilot/meshpilot/internal/testkit/wasm"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+	"github.com/meshpilot/meshpilot/test/support/wasm"
 )
 
 // plugin is an extension as Istio's control plane sends it for a WasmPlugin.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/authenticate"
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 )
 
 // authority reads the settings of the certificate authority, and of who is believed to be who, under Istio's names.

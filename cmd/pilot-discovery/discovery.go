@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/base/command"
 	"github.com/meshpilot/meshpilot/internal/discovery"
-	"github.com/meshpilot/meshpilot/internal/retired"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 

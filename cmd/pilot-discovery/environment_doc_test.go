@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/document"
+	"github.com/meshpilot/meshpilot/test/support/document"
 )
 
 // TestEnvironmentIsDocumented holds docs/ENVIRONMENT.md against the names in this folder: all that are read are there, and of the

@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/meshpilot/meshpilot/internal/discovery"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // registry reads how services are made of objects.

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // TestRegistryEnvironment: Istio's variables for how services are made of objects, and their defaults.

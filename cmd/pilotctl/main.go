@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/meshpilot/meshpilot/internal/cli"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/cli"
 )
 
 func main() {

@@ -23,8 +23,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/status"
-	"github.com/meshpilot/meshpilot/internal/recovery"
-	"github.com/meshpilot/meshpilot/internal/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 )
 
 // Options are what an agent runs with.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/dns"
 	"github.com/meshpilot/meshpilot/internal/agent/outbound"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 const (

@@ -27,7 +27,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
 	"github.com/meshpilot/meshpilot/internal/agent/wasm"
-	"github.com/meshpilot/meshpilot/internal/source/file/watch"
+	"github.com/meshpilot/meshpilot/internal/base/watch"
 )
 
 // Paths that Istio's users know, relative to the working directory, which in Istio's images is the root directory.

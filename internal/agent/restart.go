@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	"github.com/meshpilot/meshpilot/internal/source/file/watch"
+	"github.com/meshpilot/meshpilot/internal/base/watch"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/relay"
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // ownTypes are what the agent asks the control plane for itself.

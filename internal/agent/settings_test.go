@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/agent/status"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // TestSettings: the authorities of ProxyConfig go to whoever keeps the identity, from the start and as they change; what cannot

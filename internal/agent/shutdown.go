@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 const (

@@ -23,8 +23,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	security "istio.io/api/security/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 const (
@@ -196,7 +196,7 @@ func attacks(t *testing.T) map[string]func(attacker) {
 // credentials. A proxy in plain text, a proxy over TLS and a workload that asks for a certificate
 // are served in time all the while, and memory comes back.
 func TestHonestClientsDuringAttacks(t *testing.T) {
-	long.Test(t)
+	longtest.Test(t)
 	l := startLaptop(t, func(*Options) {})
 	before := heap()
 	list := attacks(t)

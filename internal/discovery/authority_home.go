@@ -7,9 +7,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/authenticate"
-	"github.com/meshpilot/meshpilot/internal/ca"
-	"github.com/meshpilot/meshpilot/internal/fetch"
+	"github.com/meshpilot/meshpilot/internal/base/fetch"
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
 )
 
 // authorityHome is a place where the authority's certificate and key may be.

@@ -3,8 +3,8 @@ package discovery
 import (
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/ca"
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
 )
 
 // authorityMetrics puts what the certificate authority reports under the names of obs.Metrics.

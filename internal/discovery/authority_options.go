@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/authenticate"
-	"github.com/meshpilot/meshpilot/internal/ca"
-	"github.com/meshpilot/meshpilot/internal/spiffe"
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
 // AuthorityOptions are the settings of the certificate authority, and of who is believed to be who.

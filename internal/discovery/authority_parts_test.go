@@ -3,7 +3,7 @@ package discovery
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // authorityPair is an authority that an operator brings.

@@ -3,8 +3,8 @@ package discovery
 import (
 	"context"
 
-	"github.com/meshpilot/meshpilot/internal/ca"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // roots is the feed of what proxies are to trust: the roots of the mesh's own authority.

@@ -3,7 +3,7 @@ package discovery
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestRootsFollowDiscoverySelectors: the roots are published in the namespaces that discoverySelectors choose, by labels and by expressions.

@@ -25,12 +25,12 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	security "istio.io/api/security/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/authenticate"
-	"github.com/meshpilot/meshpilot/internal/ca"
-	"github.com/meshpilot/meshpilot/internal/spiffe"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // laptop is a control plane without Kubernetes that has an authority.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/meshpilot/meshpilot/internal/debug"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // clusterSets are the registries that know which services of their clusters are exported and imported.

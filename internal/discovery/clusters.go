@@ -8,17 +8,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/debug"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	kuberegistry "github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/namespaces"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/serviceentry"
+	kubesource "github.com/meshpilot/meshpilot/internal/ingest/source/kube"
 	"github.com/meshpilot/meshpilot/internal/kube"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/registry"
-	kuberegistry "github.com/meshpilot/meshpilot/internal/registry/kube"
-	"github.com/meshpilot/meshpilot/internal/registry/namespaces"
-	"github.com/meshpilot/meshpilot/internal/registry/remote"
-	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
-	kubesource "github.com/meshpilot/meshpilot/internal/source/kube"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Remote is how other clusters are read, to which Secrets lead.

@@ -7,9 +7,9 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/ingest"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/source/file"
-	"github.com/meshpilot/meshpilot/internal/source/xds"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/file"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/xds"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/webhook"
+	"github.com/meshpilot/meshpilot/internal/kube/webhook"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // How often is looked whether a remote cluster has us look after it, and how soon again after an error.

@@ -17,10 +17,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
-	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
 const patience = 20 * time.Second

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/source/hostname"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/hostname"
 )
 
 // newNames makes the feed of what the names of networks' gateways stand for, nil if they are not to be resolved.

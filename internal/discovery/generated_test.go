@@ -24,17 +24,17 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	security "istio.io/api/security/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/authenticate"
-	"github.com/meshpilot/meshpilot/internal/ca"
-	"github.com/meshpilot/meshpilot/internal/testkit/hostile"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/test/support/hostile"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
 // Flags of the test binary, which must exist before the testing package parses them.
 var (
-	hostileRequests = flag.Int("hostile", scorecard.BySize(long.Rounds(500, 6_000), 50_000, 100_000), "how many signing requests, and as many tokens, are generated")
+	hostileRequests = flag.Int("hostile", scorecard.BySize(longtest.Rounds(500, 6_000), 50_000, 100_000), "how many signing requests, and as many tokens, are generated")
 	hostileSeed     = flag.Uint64("hostile-seed", 1, "of the generated ones")
 )
 

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/debug"
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	kubesource "github.com/meshpilot/meshpilot/internal/ingest/source/kube"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	kubesource "github.com/meshpilot/meshpilot/internal/source/kube"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 

@@ -25,11 +25,11 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	security "istio.io/api/security/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/spiffe"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
 // TestHostileSigningRequests sends them to the port that workloads send theirs to, with tokens that are good. What is signed is the
@@ -146,7 +146,7 @@ func TestHostileNodes(t *testing.T) {
 	l := startLaptop(t, func(*Options) {})
 	bearer := bearing(t.Context(), l.token("shop", "web", 3600e9, "istio-ca"))
 	wide := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-	for i := range long.Rounds(10_000, 100_000) {
+	for i := range longtest.Rounds(10_000, 100_000) {
 		wide.Fields[fmt.Sprint(i)] = structpb.NewNumberValue(float64(i))
 	}
 	// Those that no client could make of messages are encoded by hand.

@@ -15,11 +15,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/meshpilot/meshpilot/internal/debug"
-	"github.com/meshpilot/meshpilot/internal/httpserver"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/base/httpserver"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // readHeaderTimeout is how long a client of the HTTP ports may take to send its headers.

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshpilot/meshpilot/internal/jwks"
+	"github.com/meshpilot/meshpilot/internal/identity/jwks"
 )
 
 // TestKeysAreKeptInAConfigMap: replicas share one, and none writes over what it has not read.

@@ -12,13 +12,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/ingest"
+	kubesource "github.com/meshpilot/meshpilot/internal/ingest/source/kube"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/settings"
 	"github.com/meshpilot/meshpilot/internal/kube"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/obs"
-	kubesource "github.com/meshpilot/meshpilot/internal/source/kube"
-	"github.com/meshpilot/meshpilot/internal/source/settings"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Kubernetes is which API server is read, and how. The zero value is none.

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
+	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
 // shared is the API server of this package's tests, started for the first that asks for it.

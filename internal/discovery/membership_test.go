@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 	security "istio.io/api/security/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/authenticate"
+	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/spiffe"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestRemovedWorkloadsAreNotRenewed: a workload renews its certificate with the one that it has, until it is taken out of the files. Then it

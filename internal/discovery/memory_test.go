@@ -5,13 +5,13 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // TestMemoryIsReleased holds the process to its footprint of before, half a minute after a burst that left garbage behind.
 func TestMemoryIsReleased(t *testing.T) {
-	long.Test(t)
+	longtest.Test(t)
 	runtime.GC()
 	before := footprint()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,9 +9,9 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/genproto/googleapis/rpc/status"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
-	"github.com/meshpilot/meshpilot/internal/testkit/sidecar"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
 
 // TestNackTextsAreBounded refuses listeners 20 times with error messages of 900 KiB that have line feeds, on streams that stay open. The

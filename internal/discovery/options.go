@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/source/credential"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"

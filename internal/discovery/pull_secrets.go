@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/source/credential"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 

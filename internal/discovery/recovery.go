@@ -3,8 +3,8 @@ package discovery
 import (
 	"context"
 
-	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
 
 // newRecovery makes what recovers panics of all parts: it logs them in the scope "default", and counts them in the metrics

@@ -1,11 +1,11 @@
 package discovery
 
 import (
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/registry"
-	"github.com/meshpilot/meshpilot/internal/registry/kube"
-	"github.com/meshpilot/meshpilot/internal/registry/namespaces"
-	"github.com/meshpilot/meshpilot/internal/registry/serviceentry"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/namespaces"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/serviceentry"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Registry is how services are made of objects. The zero value is Istio's defaults.

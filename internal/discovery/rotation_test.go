@@ -20,9 +20,9 @@ import (
 
 	security "istio.io/api/security/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/ca"
-	"github.com/meshpilot/meshpilot/internal/spiffe"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // workload is one that renews its certificate all the time, shows it to others, and checks theirs.

@@ -1,8 +1,8 @@
 package discovery
 
 import (
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/spiffe"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 

@@ -3,7 +3,7 @@ package discovery
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )

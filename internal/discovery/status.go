@@ -13,15 +13,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/ingress"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/registry/ingress"
-	"github.com/meshpilot/meshpilot/internal/registry/remote"
+	"github.com/meshpilot/meshpilot/internal/kube/status"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/status"
 )
 
 // Status is what is written into objects of an API server.

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )

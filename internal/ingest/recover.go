@@ -3,8 +3,8 @@ package ingest
 import (
 	"fmt"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/registry"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Panics are confined as close to their cause as the state allows: converters confine them to an object (registry.Guard), the

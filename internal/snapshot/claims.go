@@ -3,7 +3,7 @@ package snapshot
 import (
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // claims is what all registries say of services.

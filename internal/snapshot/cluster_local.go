@@ -3,7 +3,7 @@ package snapshot
 import (
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // ClusterLocal says whether a service is reached within the caller's own cluster only (MeshConfig.serviceSettings). The most

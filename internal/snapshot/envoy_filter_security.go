@@ -5,7 +5,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // SeekPolicies says whether patches look for the HTTP filters that policies make, or place others by them: then those must be where

@@ -10,7 +10,7 @@ import (
 	"istio.io/api/label"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // FailoverLabels gives the names of the labels by which endpoints may be near or far for having the same value as the caller

@@ -9,8 +9,8 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // GatewayNames names the Gateways that select a proxy, the oldest first: "istio-system/public;shop/orders;". Proxies with equal

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 

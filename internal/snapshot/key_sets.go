@@ -3,7 +3,7 @@ package snapshot
 import (
 	"maps"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // KeySet gives what is known of the keys of a source, nil where nothing is: nobody has looked yet.

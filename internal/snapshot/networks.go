@@ -6,8 +6,8 @@ import (
 
 	"istio.io/api/label"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // NetworkGateways are the gateways by which networks are reached from others. It is a row. A nil one has none.

@@ -1,8 +1,8 @@
 package snapshot
 
 import (
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // PluginNames names the WasmPlugins and TrafficExtensions that hold for a proxy, as PolicyNames names policies. The zero value is none.

@@ -3,7 +3,7 @@ package snapshot
 import (
 	"maps"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Right says whether an account may read the Secrets of its namespace, nil where that is not known.

@@ -1,8 +1,8 @@
 package snapshot
 
 import (
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // undoLog is what an edit has changed in the Builder itself, as it was before, in the order of the changes. All else that an

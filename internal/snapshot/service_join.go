@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // join makes one service of all definitions of a key, nil if there is none, and notes what of them does not count.

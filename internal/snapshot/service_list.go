@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 func compareServiceKeys(a, b mesh.ServiceKey) int {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // entryEvents is what a ServiceEntry comes as that lists its endpoints and names no address. i tells hosts apart, version what

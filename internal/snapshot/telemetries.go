@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // TelemetryKeys names the Telemetry objects that hold for a proxy, the zero Key where there is none: the root namespace's

@@ -8,9 +8,9 @@ import (
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 func telemetryObject(t testing.TB, namespace, name string, age int, spec string) *config.Config {

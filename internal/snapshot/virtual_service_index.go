@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestAddressesMayCollide: services, entries, workloads, gateways and the proxy itself claim the same addresses, of both families, twice, as

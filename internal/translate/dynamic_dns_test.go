@@ -24,10 +24,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestDynamicDNSReachesTheNamedHost sends requests and TLS connections for names below "*.localhost", which Envoy's resolver

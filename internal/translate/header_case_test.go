@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestPodKeepsHeaderCase sends a request through the listener, route and cluster of a pod, and reads the names of headers as

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 func TestDefaultMeshConfigIsFollowed(t *testing.T) {

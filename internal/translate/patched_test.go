@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/resource"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 func TestTableAppliesEnvoyFilters(t *testing.T) {

@@ -3,7 +3,7 @@ package translate
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestSharedAddress builds the same mesh many times. A pod and WorkloadEntries have one address, and a ServiceEntry selects all of them:

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/testkit/golden"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/sent"
 	"github.com/meshpilot/meshpilot/internal/translate"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+	"github.com/meshpilot/meshpilot/test/support/golden"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/xdsdump"
 )
 
 // notLoadable are the cases that no Envoy loads from a static bootstrap, whatever its version.
@@ -34,7 +34,7 @@ func TestOlderEnvoysTakeAllCases(t *testing.T) {
 				for _, s := range c.Sections() {
 					c.Input(s)
 				}
-				if n++; n%long.Rounds(everyday, 1) != 0 || notLoadable[c.Name] != "" {
+				if n++; n%longtest.Rounds(everyday, 1) != 0 || notLoadable[c.Name] != "" {
 					return
 				}
 				p := fixture.Proxy(t, c.Input("proxy.yaml"))
@@ -42,7 +42,7 @@ func TestOlderEnvoysTakeAllCases(t *testing.T) {
 					return // it has no Envoy
 				}
 				p.EnvoyVersion = version
-				config := sent.Config(t, sent.All(t, translate.NewTable(translate.Options{}), fixture.OfCase(t, c).View(p)))
+				config := xdsdump.Config(t, xdsdump.All(t, translate.NewTable(translate.Options{}), fixture.OfCase(t, c).View(p)))
 				if err := envoy.Refusal(t.Context(), binary, t.TempDir(), config); err != nil {
 					t.Errorf("%.3000s", strings.ReplaceAll(err.Error(), "\n", " "))
 				}

@@ -17,9 +17,9 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent"
 	"github.com/meshpilot/meshpilot/internal/agent/envoy"
-	envoykit "github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/golden"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	envoykit "github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/golden"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // TestBootstrap shows what Envoy starts with. A case has what a container has: its environment in "env", arguments in

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/agent"
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
 // execute runs a command line. An agent that it asks for does not run, but is told: "run ID".

@@ -20,9 +20,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
-	"github.com/meshpilot/meshpilot/internal/command"
-	"github.com/meshpilot/meshpilot/internal/obs"
-	"github.com/meshpilot/meshpilot/internal/retired"
+	"github.com/meshpilot/meshpilot/internal/base/command"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
 // flags are those of the proxy command.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
-	"github.com/meshpilot/meshpilot/internal/command"
+	"github.com/meshpilot/meshpilot/internal/base/command"
 )
 
 // requestCommand is the shared request command, for Envoy's admin port where --address does not say otherwise. It has

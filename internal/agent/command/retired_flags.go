@@ -12,7 +12,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/agent/proxyconfig"
-	"github.com/meshpilot/meshpilot/internal/retired"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/agent"
-	"github.com/meshpilot/meshpilot/internal/command"
-	"github.com/meshpilot/meshpilot/internal/obs"
+	"github.com/meshpilot/meshpilot/internal/base/command"
+	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
 // Options are what main gives to the command line.

@@ -12,7 +12,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 const mesh = "./var/run/secrets/istio/root-cert.pem"

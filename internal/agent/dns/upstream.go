@@ -11,7 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/meshpilot/meshpilot/internal/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
 
 // hedge is how long a server may take before the next one is asked as well.

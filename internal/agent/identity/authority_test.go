@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
-	"github.com/meshpilot/meshpilot/internal/testkit/authority"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/test/support/authority"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // TestAuthority: requests go to the first address that answers and is the mesh's, with the token as it is now.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // TestOutput: whoever reads certificate and key while they are renewed gets a pair, through the directory as a whole at least.

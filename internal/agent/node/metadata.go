@@ -14,7 +14,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // metadata joins what the environment says (ISTIO_META_…) with what the agent knows; the agent's word counts.

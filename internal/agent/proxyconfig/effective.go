@@ -14,7 +14,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshpilot/meshpilot/internal/retired"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
 // Layer is one place that sets fields of ProxyConfig.

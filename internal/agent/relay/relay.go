@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
-	"github.com/meshpilot/meshpilot/internal/recovery"
-	"github.com/meshpilot/meshpilot/internal/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 )
 
 const (

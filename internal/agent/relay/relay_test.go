@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 // TestPassesThrough: messages go both ways byte for byte and in order, big ones and such with fields that nobody knows too.
@@ -140,7 +140,7 @@ func TestOtherAddress(t *testing.T) {
 // TestBlackHole: an address that takes connections and says nothing costs five seconds, no more, and a stream that is open
 // has no such limit.
 func TestBlackHole(t *testing.T) {
-	long.Test(t)
+	longtest.Test(t)
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/meshpilot/meshpilot/internal/httpserver"
-	"github.com/meshpilot/meshpilot/internal/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/base/httpserver"
+	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 )
 
 const (

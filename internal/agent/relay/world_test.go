@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // patience bounds every wait.

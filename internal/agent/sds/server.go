@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
-	"github.com/meshpilot/meshpilot/internal/recovery"
-	recoveryserve "github.com/meshpilot/meshpilot/internal/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	recoveryserve "github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 )
 
 // maxNames bounds the names of one stream. Envoy has a stream for each (SotW), or one for all.

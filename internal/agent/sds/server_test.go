@@ -21,7 +21,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
-	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 // patience bounds every wait.

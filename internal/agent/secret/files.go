@@ -7,8 +7,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/source/file/watch"
+	"github.com/meshpilot/meshpilot/internal/base/watch"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // maxFiles bounds how many names of files are watched: more than any proxy has, and less than what hurts.

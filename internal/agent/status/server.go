@@ -12,7 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 	"github.com/meshpilot/meshpilot/internal/agent/node"
-	"github.com/meshpilot/meshpilot/internal/httpserver"
+	"github.com/meshpilot/meshpilot/internal/base/httpserver"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/fetch"
+	"github.com/meshpilot/meshpilot/internal/base/fetch"
 )
 
 // dialTimeout bounds connecting to where modules are.

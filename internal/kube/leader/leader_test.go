@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/cluster"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
@@ -135,7 +135,7 @@ func TestManyTerms(t *testing.T) {
 		e.lock = func(string) resourcelock.Interface { return &memoryLock{l, name, nil} }
 		return e
 	}
-	terms := scorecard.BySize(long.Rounds(200, 1000), 2000, 5000)
+	terms := scorecard.BySize(longtest.Rounds(200, 1000), 2000, 5000)
 	check := scorecard.Check(t, 29, scorecard.Size("terms of three replicas", terms))
 	before := 0
 	for i := range terms {
@@ -167,7 +167,7 @@ func TestManyTerms(t *testing.T) {
 func TestManyTermsOnAnAPIServer(t *testing.T) {
 	terms := scorecard.BySize(10, 200, 1000)
 	check := scorecard.Check(t, 29, scorecard.Size("terms of three replicas", terms))
-	long.Test(t)
+	longtest.Test(t)
 	c := shared.Start(t)
 	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
 	var s stage

@@ -6,7 +6,7 @@
 // any. A request without a token passes: that one is needed is for an AuthorizationPolicy to say.
 //
 // What is in a checked token is left where package token says. Headers that tokens' claims are put into are taken off requests by Envoy
-// before, whoever sent them: test/jwt holds it to that.
+// before, whoever sent them: test/integration/jwt holds it to that.
 //
 // Start with [Table.For] in table.go; rule.go finds what there is to check, filter.go says it to Envoy.
 package authentication

@@ -10,12 +10,12 @@ import (
 
 	security "istio.io/api/security/v1beta1"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/jwks/keyset"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/identity/jwks/keyset"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
-	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // Rule is one JWTRule that holds for a proxy, and what its tokens are checked with.

@@ -13,7 +13,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // patience is how long a new cluster or listener waits for a secret. The control plane answers at once or, where there is no

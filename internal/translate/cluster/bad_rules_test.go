@@ -13,12 +13,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/config/decode"
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestBadRulesHarmNobody applies every rule that validation has a word on, and more than it lets through, to one host. What is
@@ -78,7 +78,7 @@ func applies(spec *networking.DestinationRule, cluster string) bool {
 // specsOfValidation gives the specs of the cases of validation in JSON, by what they show.
 func specsOfValidation(t *testing.T) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob("../../config/testdata/validate/DestinationRule*.txtar")
+	files, err := filepath.Glob("../../model/config/testdata/validate/DestinationRule*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}

@@ -18,8 +18,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 // entry is a ServiceEntry NAME.lab of one HTTP port, with endpoints "ip:port", and the policy of a DestinationRule for it.

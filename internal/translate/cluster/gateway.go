@@ -1,10 +1,10 @@
 package cluster
 
 import (
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // handedOnInput is all that a cluster depends on to which a gateway hands TLS on as it comes (AUTO_PASSTHROUGH).

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/txtar"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestEveryFieldOfDestinationRule: of every field of the API a case shows what is made of it.

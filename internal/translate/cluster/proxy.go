@@ -1,8 +1,8 @@
 package cluster
 
 import (
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // Proxy is what of the proxies shapes their clusters.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // outboundStatName fills in the pattern of MeshConfig.outboundClusterStatName; "" leaves Envoy to use the cluster's name.

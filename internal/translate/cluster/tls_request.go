@@ -11,10 +11,10 @@ import (
 
 	xdscore "github.com/cncf/xds/go/xds/core/v3"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
-	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // Names of the ways in which an endpoint may be called.

@@ -1,8 +1,8 @@
 package destination
 
 import (
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // Unknown gives the cluster of connections to destinations that nobody in the mesh knows (outboundTrafficPolicy).

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // group is endpoints of one locality and priority.

@@ -3,7 +3,7 @@ package endpoint
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // byNode says whether it matters to callers of a service on which node they are: it is reached there only

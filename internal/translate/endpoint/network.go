@@ -9,7 +9,7 @@ import (
 
 	"istio.io/api/label"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // inView says whether the caller wants to see a network at all (ISTIO_META_REQUESTED_NETWORK_VIEW). Endpoints of which the network

@@ -5,7 +5,7 @@ import (
 
 	"istio.io/api/label"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // workload is what is behind an endpoint. service is empty for an address of which nothing of the kind is known.

@@ -8,7 +8,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // report gathers what gRPC applications do not get of one object, as Warnings without Origin.

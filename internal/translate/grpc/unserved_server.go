@@ -9,7 +9,7 @@ import (
 
 	"istio.io/api/annotation"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // unservedPolicy gives what of an AuthorizationPolicy gRPC's servers cannot decide, and what they do instead (proposal A41).

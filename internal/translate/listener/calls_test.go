@@ -17,8 +17,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/golden"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/test/support/golden"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 // TestCalls makes the calls of all cases through a real Envoy. A line of "calls" is
@@ -33,7 +33,7 @@ import (
 // trusted or not; "peer WHO" and "peer-bytes WHO" are HTTP and bytes in the mutual TLS of another proxy, a "proxy" of the mesh or a
 // "foreigner" of another trust domain, "anybody" or a "stranger". The answer is the RDS resource or the cluster that got it.
 func TestCalls(t *testing.T) {
-	long.Test(t)
+	longtest.Test(t)
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		for _, s := range c.Sections() {
 			c.Input(s)

@@ -3,8 +3,8 @@ package listener
 import (
 	"fmt"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Conflict is connections that a service, or a VirtualService for it, does not get because another has them.

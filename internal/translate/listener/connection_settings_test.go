@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 func meshWith(s *meshconfig.ProxyConfig_ConnectionSettings) *meshconfig.MeshConfig {

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // draft is an outbound listener in the making.

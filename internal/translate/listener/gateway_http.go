@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // GatewayHTTP is what a connection manager at the edge of the mesh has that others do not. There nobody is believed but the

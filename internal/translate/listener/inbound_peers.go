@@ -7,9 +7,9 @@ import (
 
 	security "istio.io/api/security/v1beta1"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // By what a client's proxy offers in ALPN it is told from applications that speak TLS themselves, and requests from bytes. Only

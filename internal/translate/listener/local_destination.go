@@ -12,7 +12,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // originalDestination is the filter state from which a cluster of type ORIGINAL_DST takes the address of its endpoint.

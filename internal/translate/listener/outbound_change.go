@@ -5,10 +5,10 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
-	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // change is the services of an egress listener whose places have to be planned anew: as they were, and as they are.

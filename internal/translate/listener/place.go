@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // place is an address and port that one listener answers for. Every place has a listener of its own, named by it: Envoy

@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // outbound is the outbound listeners of a class, planned and made. Of the plan only that is kept which is still needed: there

@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 // TestEnvoyTakesRandomListeners makes meshes of services, routes and Sidecars that compete for few addresses, ports and
@@ -30,7 +30,7 @@ func TestEnvoyTakesRandomListeners(t *testing.T) {
 			r.Fatalf("of this mesh:\n%s", text)
 		}
 	}
-	for range long.Rounds(1, 5) {
+	for range longtest.Rounds(1, 5) {
 		rapid.Check(t, check)
 	}
 	t.Logf("%d listeners, %d problems", len(all.listeners), problems)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestServerHeader calls an application that sends "server: app" through the proxy of the caller, and through its own proxy.

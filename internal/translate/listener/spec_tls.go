@@ -3,8 +3,8 @@ package listener
 import (
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // TLS is how a chain ends TLS: what it shows to clients, and what it asks of them (ServerTLSSettings). All certificates come

@@ -10,7 +10,7 @@ import (
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestWebsocket upgrades a connection to the workload through its proxy, and talks over it both ways.

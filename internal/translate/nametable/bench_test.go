@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/resource"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/nametable"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 func service(i int, address string) *mesh.Service {

@@ -3,9 +3,9 @@ package nametable_test
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/testkit/golden"
 	"github.com/meshpilot/meshpilot/internal/translate/nametable"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
 // TestGolden runs every case: what a user wrote is in config.yaml, the proxy in proxy.yaml, the table in "names".

@@ -3,8 +3,8 @@ package patch
 import (
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/config"
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // list is patches that may find something in one resource, in the order in which they are applied. There is one list of

@@ -1,8 +1,8 @@
 package plugin
 
 import (
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // Unhonoured gives what of a WasmPlugin or a TrafficExtension has no effect, as Warnings without Key and Origin.

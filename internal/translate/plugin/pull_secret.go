@@ -9,10 +9,10 @@ import (
 
 	extensions "istio.io/api/extensions/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // PullSecret gives the Secret that the image of a plugin is pulled with (imagePullSecret); ok is false where there is none to read.

@@ -5,7 +5,7 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // maxDirectResponseBytes bounds the bodies of direct responses (RouteConfiguration.max_direct_response_body_size_bytes).

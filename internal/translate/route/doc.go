@@ -23,7 +23,7 @@
 // mirror.go and hash.go are its parts, and uses.go is what it needs to know of a View. default.go has the routes that no
 // VirtualService asks for, inbound ones too. unhonoured.go says what of a VirtualService is not in use.
 //
-// To add a field: translate it, show it in a case of testdata, and name the case in test/ledger/lines/VirtualService.txt.
+// To add a field: translate it, show it in a case of testdata, and name the case in test/conformance/apicoverage/lines/VirtualService.txt.
 //
 // Start with [Generator] in generator.go.
 package route

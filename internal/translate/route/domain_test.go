@@ -3,7 +3,7 @@ package route
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // TestReach: short names mean services of the caller's own mesh, not those of a cluster set.

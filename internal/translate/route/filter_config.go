@@ -5,8 +5,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // filterConfigs gives what a rule wants of HTTP filters that idle otherwise. Of several destinations with sessions the first one's

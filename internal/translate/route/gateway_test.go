@@ -10,10 +10,10 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/testkit/golden"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
 // TestGateways runs the cases of gateways. They have the same sections as those of TestGolden; Envoy loads all of their routes.

@@ -10,7 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // certificatesOf reads all certificates under a key of an object, in PEM. One that is well-formed and yet cannot be read here

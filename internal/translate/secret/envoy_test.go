@@ -23,16 +23,16 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
-	"github.com/meshpilot/meshpilot/internal/testkit/serving"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/server"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
 const limit = 20 * time.Second

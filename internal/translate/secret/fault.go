@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // fault is one thing that is wrong with the data of an object. With an Error among them it is not used.

@@ -3,7 +3,7 @@ package secret
 import (
 	"crypto/x509"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // trust is certificates to trust.

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestEnableTracing shows MeshConfig.enableTracing, which is true unless it is set to false.

@@ -10,7 +10,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 func read[M proto.Message](t *testing.T, into M, text string) M {

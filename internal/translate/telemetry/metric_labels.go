@@ -9,7 +9,7 @@ import (
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // standardTag is the tag that holds Istio's labels, as "name=value|name=value". Envoy's time goes into tags, for each of

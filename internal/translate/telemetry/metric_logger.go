@@ -12,7 +12,7 @@ import (
 
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/fixture"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestMetricsAreSmall bounds the bytes of metrics in a filter chain, of which each proxy is sent one for each TCP port of each service.

@@ -5,9 +5,9 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
-	"github.com/meshpilot/meshpilot/internal/view"
 )
 
 // service is where a provider is to a View.

@@ -12,7 +12,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // openTelemetry sends spans by OTLP, over HTTP if the provider says so, else gRPC. It names no service: the name comes from

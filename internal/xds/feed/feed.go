@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/recovery"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/server"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // Field numbers of envoy.config.cluster.v3.Cluster and its EdsClusterConfig, and Cluster.DiscoveryType EDS.

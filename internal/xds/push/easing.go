@@ -3,9 +3,9 @@ package push
 import (
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/view"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
 // A change of how servers are to be called (PeerAuthentication) has three steps: servers take what was before and what is to come

@@ -1,7 +1,7 @@
 package push
 
 import (
-	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 

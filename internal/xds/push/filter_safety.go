@@ -8,7 +8,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/config"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // An EnvoyFilter may be left out of a refused resource only if nothing is protected by it. That is

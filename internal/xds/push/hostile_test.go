@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 // siege is honest proxies and hostile clients at one Pusher, and what an undisturbed one serves.
@@ -147,7 +147,7 @@ func (s *siege) behind() string {
 // TestHostileClientsDelayNobodyForLong: whatever k hostile clients among n do, with identities or
 // without, every honest proxy has the newest configuration within a bounded time, and keeps it.
 func TestHostileClientsDelayNobodyForLong(t *testing.T) {
-	for seed := range uint64(long.Rounds(10, 150)) {
+	for seed := range uint64(longtest.Rounds(10, 150)) {
 		withSiege(t, seed, func(s *siege) {
 			for n := range 20 {
 				if s.random.IntN(3) == 0 {

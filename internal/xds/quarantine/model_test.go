@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 // client is a proxy of the model. It is served the newest version, or the last good one while that
@@ -176,7 +176,7 @@ func newFleet(t *testing.T, seed uint64, honest, hostile int, slowest time.Durat
 // served it from then on.
 func TestHostileMembersCannotKeepOthersBack(t *testing.T) {
 	longest := time.Duration(0)
-	for seed := range uint64(long.Rounds(60, 2000)) {
+	for seed := range uint64(longtest.Rounds(60, 2000)) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		slowest := []time.Duration{200 * time.Millisecond, 2 * time.Second, 20 * time.Second}[random.IntN(3)]
 		f := newFleet(t, seed, 1+random.IntN(4), 1+random.IntN(5), slowest)
@@ -215,7 +215,7 @@ const bound = 20 * time.Minute
 // TestOneHostileIdentityDelaysNobody: a member that is alone with its identity never has anything
 // withheld from others.
 func TestOneHostileIdentityDelaysNobody(t *testing.T) {
-	for seed := range uint64(long.Rounds(60, 2000)) {
+	for seed := range uint64(longtest.Rounds(60, 2000)) {
 		f := newFleet(t, seed, 3, 0, 30*time.Second)
 		for _, c := range f.clients {
 			c.identity = "honest"
@@ -240,7 +240,7 @@ func TestOneHostileIdentityDelaysNobody(t *testing.T) {
 // TestWhatAllRefuseIsQuarantined: a version that every proxy refuses is withheld after the window,
 // and released with the next good one.
 func TestWhatAllRefuseIsQuarantined(t *testing.T) {
-	for seed := range uint64(long.Rounds(60, 2000)) {
+	for seed := range uint64(longtest.Rounds(60, 2000)) {
 		f := newFleet(t, seed, 1+int(seed%4), 0, 500*time.Millisecond)
 		f.change(true)
 		if !f.run(DefaultWindow+3*time.Second, func() bool { return f.kept }) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
 )
 
 // admin is an Envoy's admin port.

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/envoy"
-	"github.com/meshpilot/meshpilot/internal/testkit/long"
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
 // TestEnvoyLosesNoRequest has a real Envoy follow changes while requests run through it: clusters are added and used, changed in
 // place, and removed, each in one apply; endpoints change; the control plane goes and comes back. No request may fail, Envoy
 // may refuse nothing, and nothing may stay warming.
 func TestEnvoyLosesNoRequest(t *testing.T) {
-	rounds := scorecard.BySize(long.Rounds(5, 20), 400, 10_000)
+	rounds := scorecard.BySize(longtest.Rounds(5, 20), 400, 10_000)
 	check := scorecard.Check(t, 15, scorecard.Size("updates of each mode", 3*rounds))
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
 		envoy.Require(t)

@@ -88,7 +88,7 @@ func (l *link) decoded(bytes int) {
 // messageHeader is the length of what precedes a message in gRPC.
 const messageHeader = 5
 
-// TLS returns the state of the connection, nil for one in plain text. internal/authenticate finds
+// TLS returns the state of the connection, nil for one in plain text. internal/identity/authenticate finds
 // it here.
 func (l *link) TLS() *tls.ConnectionState {
 	info, secure := l.AuthInfo.(credentials.TLSInfo)

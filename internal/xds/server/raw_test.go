@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 // raw is a client that speaks HTTP/2 by hand, on one delta stream: it reads when it is told to, has no goroutine, and keeps

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/spiffe"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
 // TLS is the settings of a port with TLS.

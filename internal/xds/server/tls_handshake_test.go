@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/pki"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // shake makes a handshake between two configurations, without gRPC, and lets the client read to the

@@ -1,6 +1,6 @@
 package stream
 
-import "github.com/meshpilot/meshpilot/internal/resource"
+import "github.com/meshpilot/meshpilot/internal/model/resource"
 
 // Action is what the shell is to do. Its kinds are Send, Ack, Nack, Stale, Want, Late, Unknown and
 // Shut.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // A route to a cluster that the client does not have yet, or not warm, loses requests. So what refers to new clusters

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // benchWorld is a mesh of n services: a cluster, endpoints, and a route to all of them, of which edits differ from those

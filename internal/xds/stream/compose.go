@@ -3,7 +3,7 @@ package stream
 import (
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // draft is a response in the making.

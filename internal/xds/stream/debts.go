@@ -1,6 +1,6 @@
 package stream
 
-import "github.com/meshpilot/meshpilot/internal/resource"
+import "github.com/meshpilot/meshpilot/internal/model/resource"
 
 // debts adds what is owed. Names that the World does not know yet stay owed.
 func (m *Machine) debts(s *subscription, d *draft) {

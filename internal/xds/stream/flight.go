@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
-	"github.com/meshpilot/meshpilot/internal/truncate"
+	"github.com/meshpilot/meshpilot/internal/base/truncate"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // flight is a response that the client has not answered yet.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // FuzzStep feeds a Machine what a hostile or broken client could send, between Worlds that come and go. It must not panic,

@@ -3,7 +3,7 @@ package stream
 import (
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // Has says that the client has acknowledged a resource of the type in that version, and was sent no other one of its name since; or

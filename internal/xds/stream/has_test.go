@@ -3,8 +3,8 @@ package stream
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // TestWhoNamesWhatItWants: gRPC applications that only serve ask for a listener by its name and for no clusters: they lack none. An

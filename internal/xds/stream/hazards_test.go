@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
 // hazards are the known ways to get the protocol wrong. Each is shown by scripts whose first line names it ("# X1, X4: …"),

@@ -3,7 +3,7 @@ package stream
 import (
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // Make before break: what must come with a change, and what must wait until the change has arrived.

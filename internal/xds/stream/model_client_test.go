@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // modelClient is a client by the book, with Envoy's habits: clusters warm until they get endpoints, and hold back the ACKs

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/scorecard"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
 var modelSteps = flag.Int("model.steps", scorecard.BySize(60_000, 2_000_000, 10_000_000), "how many random steps TestModel makes in each mode")

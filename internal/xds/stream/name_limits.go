@@ -3,7 +3,7 @@ package stream
 import (
 	"fmt"
 
-	"github.com/meshpilot/meshpilot/internal/api"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
 // NameLimits bounds the resource names that a client may subscribe to, for each type. The stream of

@@ -3,7 +3,7 @@ package stream
 import (
 	"sync"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // Mode is the variant of the protocol that a stream speaks.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // Shelf is resources of one type that come and change together, shared by every World that has them. It is immutable.

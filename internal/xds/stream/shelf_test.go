@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // TestShelvesAreSharedBySteps has many streams make the same steps at once: the difference is found once, and they are all

@@ -3,8 +3,8 @@ package stream
 import (
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/api"
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // TestAckClearsTheRefusal: the message of a refusal is in the state of the stream until the client

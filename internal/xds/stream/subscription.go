@@ -3,7 +3,7 @@ package stream
 import (
 	"strconv"
 
-	"github.com/meshpilot/meshpilot/internal/resource"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
 // subscription is what a stream knows of one type that its client asked for.

@@ -1,6 +1,6 @@
 package stream
 
-import "github.com/meshpilot/meshpilot/internal/api"
+import "github.com/meshpilot/meshpilot/internal/model/api"
 
 // Type is what the protocol rules need to know of one resource type.
 type Type struct {

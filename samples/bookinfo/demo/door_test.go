@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 // openTestDoor makes a network with one pod behind a door, and returns the door's directory.

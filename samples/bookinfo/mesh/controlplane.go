@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 const (

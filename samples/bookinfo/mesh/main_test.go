@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
+	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }

@@ -8,9 +8,9 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
-	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/samples/bookinfo"
+	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
 // buildApp builds Bookinfo's program into a directory.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/testkit/netns"
-	"github.com/meshpilot/meshpilot/internal/testkit/program"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
+	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
 // startTime bounds how long a mesh takes to be up.

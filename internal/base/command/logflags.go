@@ -1,0 +1,24 @@
+package command
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+)
+
+// AddLogFlags adds Istio's log flags. Those of rotation and stack traces are accepted and have no effect: logs go to
+// the standard output, where a platform collects them.
+func AddLogFlags(fs *pflag.FlagSet, o *obs.LogOptions) {
+	fs.StringVar(&o.Levels, "log_output_level", "default:info",
+		"minimum level per scope, as scope:level,scope:level; levels are none, error, warn, info, debug")
+	fs.BoolVar(&o.JSON, "log_as_json", false, "write the log as one JSON object a line")
+	for name, usage := range map[string]string{
+		"log_target":           "where logs go",
+		"log_caller":           "scopes that log their callers",
+		"log_stacktrace_level": "levels with stack traces",
+		"log_rotate":           "file to rotate",
+	} {
+		fs.String(name, "", usage+" (accepted for compatibility, without effect)")
+		_ = fs.MarkHidden(name) // it was just added
+	}
+}

@@ -1,0 +1,91 @@
+package obs
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/meshpilot/meshpilot/internal/base/truncate"
+)
+
+// newJSONHandler returns a handler that writes one JSON object a line, with Istio's field names. No line has a character that is not
+// printable, and no message or value is longer than maxLogText.
+func newJSONHandler(out io.Writer) slog.Handler {
+	return slog.NewJSONHandler(escaper{out}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: replaceJSON})
+}
+
+// replaceJSON renames the level and time, and truncates texts.
+func replaceJSON(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 {
+		switch a.Key {
+		case slog.LevelKey:
+			return slog.String("level", strings.ToLower(a.Value.String()))
+		case slog.TimeKey:
+			if a.Value.Kind() == slog.KindTime {
+				return slog.String("time", a.Value.Time().UTC().Format(timeLayout))
+			}
+		}
+	}
+	a.Value = truncateJSON(a.Value)
+	return a
+}
+
+// truncateJSON returns v if its JSON form has at most maxLogText bytes, else a string with the beginning of that form.
+func truncateJSON(v slog.Value) slog.Value {
+	switch v.Kind() {
+	case slog.KindString:
+		if s := v.String(); len(s) > maxLogText {
+			return slog.StringValue(truncate.Text(s, maxLogText))
+		}
+	case slog.KindAny:
+		if err, ok := v.Any().(error); ok {
+			return slog.StringValue(truncate.Text(err.Error(), maxLogText))
+		}
+		text, err := json.Marshal(v.Any())
+		if err != nil {
+			text = fmt.Appendf(nil, "%+v", v.Any())
+		}
+		if err != nil || len(text) > maxLogText {
+			return slog.StringValue(truncate.Text(string(text), maxLogText))
+		}
+	}
+	return v
+}
+
+// escaper replaces characters of JSON that are not printable by their escapes. slog writes a whole line at a time, in which such
+// characters can only be inside of strings, apart from the line feed at the end.
+type escaper struct{ out io.Writer }
+
+// Write writes one line.
+func (e escaper) Write(line []byte) (int, error) {
+	body := line
+	if n := len(body); n > 0 && body[n-1] == '\n' {
+		body = body[:n-1]
+	}
+	if printable(string(body)) {
+		return e.out.Write(line)
+	}
+	out := make([]byte, 0, len(line)+64)
+	for len(body) > 0 {
+		r, n := utf8.DecodeRune(body)
+		switch {
+		case unicode.IsPrint(r) && (r != utf8.RuneError || n > 1):
+			out = append(out, body[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		body = body[n:]
+	}
+	if _, err := e.out.Write(append(out, '\n')); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}

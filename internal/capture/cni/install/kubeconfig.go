@@ -1,0 +1,41 @@
+package install
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/meshpilot/meshpilot/internal/capture/cni"
+)
+
+// kubeconfig is that of the installer's own service account, with its present token: it is written anew when the token is. The
+// path of the token's file would not do, for the plugin runs outside of the pod.
+func (o Options) kubeconfig() ([]byte, error) {
+	cluster := &clientcmdapi.Cluster{Server: o.Server, InsecureSkipTLSVerify: o.SkipTLSVerify}
+	if !o.SkipTLSVerify {
+		file := o.CAFile
+		if file == "" {
+			file = filepath.Join(o.ServiceAccount, "ca.crt")
+		}
+		var err error
+		if cluster.CertificateAuthorityData, err = os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("reading the API server's CA: %w", err)
+		}
+	}
+	token, err := os.ReadFile(filepath.Join(o.ServiceAccount, "token"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the service account's token: %w", err)
+	}
+	const context, name = "istio-cni-context", "local"
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{cni.Name: {Token: string(token)}},
+		Contexts:       map[string]*clientcmdapi.Context{context: {Cluster: name, AuthInfo: cni.Name}},
+		CurrentContext: context,
+	})
+}
+
+func (o Options) kubeconfigPath() string { return filepath.Join(o.RunDir, cni.KubeconfigName) }

@@ -1,0 +1,175 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
+
+// bench is a namespace with pods, and a repairer that may do what the chart allows.
+type bench struct {
+	t         *testing.T
+	c         *cluster.Cluster
+	client    *kubernetes.Clientset
+	namespace string
+}
+
+func newBench(t *testing.T) *bench {
+	c := shared.Start(t)
+	return &bench{t: t, c: c, client: c.Client(t), namespace: c.Namespace(t, "repair", nil)}
+}
+
+// pod makes a pod whose check of the capture has ended with a status; owned ones have a controller.
+func (b *bench) pod(name string, exitCode int32, owned, injected bool) {
+	b.t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}},
+		Spec: corev1.PodSpec{
+			NodeName: "node", InitContainers: []corev1.Container{{Name: "istio-validation", Image: "x"}}, Containers: []corev1.Container{{Name: "app", Image: "x"}},
+			TerminationGracePeriodSeconds: new(int64(0)),
+		},
+	}
+	if owned {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "x", UID: "x", Controller: new(true)}}
+	}
+	if injected {
+		p.Annotations["sidecar.istio.io/status"] = "{}"
+	}
+	pods := b.client.CoreV1().Pods(b.namespace)
+	p, err := pods.Create(b.t.Context(), p, metav1.CreateOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: "istio-validation", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode}},
+	}}
+	if _, err := pods.UpdateStatus(b.t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// run repairs until the test ends.
+func (b *bench) run(o Options, since func() (time.Time, bool)) {
+	b.t.Helper()
+	verbs := []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+	}
+	config := b.c.ServiceAccountConfig(b.t, b.namespace, "istio-cni")
+	b.c.Grant(b.t, cluster.ServiceAccount(b.namespace, "istio-cni"), verbs...)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o, client, since, slog.New(slog.NewTextHandler(b.t.Output(), nil))) }()
+	b.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.t.Error(err)
+		}
+	})
+}
+
+func (b *bench) eventually(what string, check func() error) {
+	b.t.Helper()
+	serving.Eventually(b.t, 15*time.Second, what, check)
+}
+
+func (b *bench) gone(name string) func() error {
+	return func() error {
+		_, err := b.client.CoreV1().Pods(b.namespace).Get(b.t.Context(), name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			return errors.New("it is there")
+		}
+		return err
+	}
+}
+
+// later is a time before which all pods of a test are made.
+func later() (time.Time, bool) { return time.Now().Add(time.Hour), true }
+
+func TestBrokenPodsAreDeleted(t *testing.T) {
+	b := newBench(t)
+	b.pod("broken", 126, true, true)
+	b.pod("of-nobody", 126, false, true)
+	b.pod("otherwise-broken", 1, true, true)
+	b.pod("not-injected", 126, true, false)
+	o := DefaultOptions()
+	o.DeletePods, o.Node = true, "node"
+	b.run(o, later)
+	b.eventually("the broken pod is deleted", b.gone("broken"))
+	b.pod("second", 126, true, true)
+	b.eventually("one that breaks later is", b.gone("second"))
+	for _, name := range []string{"of-nobody", "otherwise-broken", "not-injected"} {
+		if b.gone(name)() == nil {
+			t.Errorf("%s was deleted", name)
+		}
+	}
+}
+
+// TestPodsThatThePluginHasSeen are broken for another reason: a new one would be no better. So are those of a node without plugin.
+func TestPodsThatThePluginHasSeen(t *testing.T) {
+	for name, since := range map[string]func() (time.Time, bool){
+		"younger than the plugin": func() (time.Time, bool) { return time.Now().Add(-time.Hour), true },
+		"no plugin":               func() (time.Time, bool) { return time.Time{}, false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.pod("broken", 126, true, true)
+			looked := make(chan struct{}, 100)
+			o := DefaultOptions()
+			o.DeletePods = true
+			b.run(o, func() (time.Time, bool) {
+				select {
+				case looked <- struct{}{}:
+				default:
+				}
+				return since()
+			})
+			<-looked
+			b.pod("another", 126, true, true) // when that was looked at, the first one was done with
+			<-looked
+			if b.gone("broken")() == nil {
+				t.Error("it was deleted")
+			}
+		})
+	}
+}
+
+func TestBrokenPodsAreLabelled(t *testing.T) {
+	b := newBench(t)
+	b.pod("broken", 126, false, true)
+	o := DefaultOptions()
+	o.LabelPods = true
+	b.run(o, later)
+	b.eventually("the label", func() error {
+		p, err := b.client.CoreV1().Pods(b.namespace).Get(t.Context(), "broken", metav1.GetOptions{})
+		if err == nil && p.Labels["cni.istio.io/uninitialized"] != "true" {
+			err = fmt.Errorf("labels %v", p.Labels)
+		}
+		return err
+	})
+}

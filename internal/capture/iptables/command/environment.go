@@ -1,0 +1,102 @@
+package command
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/capture/iptables"
+)
+
+// withoutVariable is the one flag that Istio does not bind to the environment.
+const withoutVariable = "envoy-port"
+
+// defaultUser is whose uid the proxy has if ENVOY_USER does not name another, where such a user exists.
+const defaultUser = "istio-proxy"
+
+// variables returns the names that set a flag. The first is the flag's own; Istio has others for agreement with other parts.
+func variables(flag string) []string {
+	names := []string{strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
+	switch flag {
+	case "redirect-dns":
+		names = append(names, "ISTIO_META_DNS_CAPTURE")
+	case "drop-invalid":
+		names = append(names, "INVALID_DROP")
+	case "dual-stack":
+		names = append(names, "ISTIO_DUAL_STACK")
+	}
+	return names
+}
+
+// fillFromEnvironment sets the flags that were not given on the command line. Of several variables the last wins.
+func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var first error
+	fs.VisitAll(func(f *pflag.Flag) {
+		if first != nil || f.Changed || f.Name == withoutVariable {
+			return
+		}
+		for _, name := range variables(f.Name) {
+			text, ok := lookup(name)
+			if !ok || text == "" {
+				continue
+			}
+			if err := fs.Set(f.Name, text); err != nil {
+				first = variableError(name, err)
+				return
+			}
+		}
+	})
+	return first
+}
+
+// fillEnvironmentOnly sets what has no flag.
+func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (string, bool)) error {
+	gid := func(s string) (uint32, error) { return parseID(s, users.GID) }
+	for _, v := range []struct {
+		name string
+		set  func(string) error
+	}{
+		{"ISTIO_OUTBOUND_OWNER_GROUPS", func(s string) (err error) {
+			o.OwnerGroups, err = parseSelection(s, gid)
+			return err
+		}},
+		{"ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", func(s string) (err error) {
+			o.ExcludeOwnerGroups, err = parseList(s, gid)
+			return err
+		}},
+		{"ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR", func(s string) (err error) {
+			o.LoopbackCIDR, err = netip.ParsePrefix(s)
+			return err
+		}},
+	} {
+		if text, ok := lookup(v.name); ok && text != "" {
+			if err := v.set(text); err != nil {
+				return variableError(v.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// fillOwner sets the proxy's uid, if neither flag nor variable did, to that of its user, and its gid to its uid.
+func fillOwner(fs *pflag.FlagSet, o *iptables.Options, users Users, lookup func(string) (string, bool)) error {
+	if !fs.Changed("proxy-uid") || len(o.ProxyUIDs) == 0 {
+		o.ProxyUIDs = iptables.DefaultOptions().ProxyUIDs
+		name, asked := lookup("ENVOY_USER")
+		asked = asked && name != ""
+		if !asked {
+			name = defaultUser
+		}
+		uid, err := users.UID(name)
+		if err == nil {
+			o.ProxyUIDs = []uint32{uid}
+		} else if asked {
+			return variableError("ENVOY_USER", err)
+		}
+	}
+	if !fs.Changed("proxy-gid") || len(o.ProxyGIDs) == 0 {
+		o.ProxyGIDs = o.ProxyUIDs
+	}
+	return nil
+}

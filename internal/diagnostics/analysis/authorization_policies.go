@@ -1,0 +1,112 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+const (
+	letsIn = "lets in callers without mutual TLS, too, who have no identity: have PeerAuthentication be STRICT here, or ask for principals: [\"*\"] beside it"
+	misses = "does not refuse callers without mutual TLS, who have no identity: have PeerAuthentication be STRICT here, or refuse notPrincipals: [\"*\"] too"
+)
+
+// authorizationPolicies finds rules about identities by which calls in the clear get in: a caller without mutual TLS is none of those that
+// are named, neither where they are refused nor where all others are let in (ISTIO-SECURITY-2021-004).
+func (a *analyzer) authorizationPolicies() {
+	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
+		spec := config.Spec[*security.AuthorizationPolicy](c)
+		if spec.GetTargetRef() != nil || len(spec.GetTargetRefs()) > 0 {
+			continue // of gateways, which callers from outside have no identity of the mesh at
+		}
+		allow := spec.GetAction() == security.AuthorizationPolicy_ALLOW
+		if !allow && spec.GetAction() != security.AuthorizationPolicy_DENY {
+			continue
+		}
+		modes := a.s.PeerModes(a.s.Peers(c.Namespace, spec.GetSelector().GetMatchLabels()))
+		if modes.Mode == security.PeerAuthentication_MutualTLS_STRICT && len(modes.Ports) == 0 {
+			continue
+		}
+		for i, r := range spec.GetRules() {
+			rule := fmt.Sprintf("spec.rules[%d]", i)
+			if allow {
+				a.letsInTheClear(c, rule, r)
+			} else {
+				a.missesTheClear(c, rule, r)
+			}
+		}
+	}
+}
+
+// identities are the lists of a source that are about identities: those that name callers, or those that name all others.
+func identities(s *security.Source, not bool) map[string][]string {
+	if not {
+		return map[string][]string{
+			"notPrincipals": s.GetNotPrincipals(), "notNamespaces": s.GetNotNamespaces(),
+			"notServiceAccounts": s.GetNotServiceAccounts(), "notTrustDomains": s.GetNotTrustDomains(),
+		}
+	}
+	return map[string][]string{
+		"principals": s.GetPrincipals(), "namespaces": s.GetNamespaces(), "serviceAccounts": s.GetServiceAccounts(), "trustDomains": s.GetTrustDomains(),
+	}
+}
+
+func named(lists map[string][]string) (fields []string) {
+	for field, values := range lists {
+		if len(values) > 0 {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// conditioned says whether a rule has a condition about identities, that names callers or all others, and where.
+func conditioned(r *security.Rule, not bool) (field string, ok bool) {
+	for i, w := range r.GetWhen() {
+		values, part := w.GetValues(), "values"
+		if not {
+			values, part = w.GetNotValues(), "notValues"
+		}
+		identity := strings.HasPrefix(w.GetKey(), "source.") && w.GetKey() != "source.ip"
+		if identity && len(values) > 0 {
+			return fmt.Sprintf(".when[%d].%s", i, part), true
+		}
+	}
+	return "", false
+}
+
+// letsInTheClear: an ALLOW of all but some, without asking for any identity.
+func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rule) {
+	if _, asks := conditioned(r, false); asks {
+		return
+	}
+	field, but := conditioned(r, true)
+	for j, from := range r.GetFrom() {
+		if len(named(identities(from.GetSource(), false))) > 0 {
+			but = false // this one asks; the condition holds for each
+			continue
+		}
+		for _, f := range named(identities(from.GetSource(), true)) {
+			a.warn(c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), letsIn)
+		}
+	}
+	if but {
+		a.warn(c, rule+field, letsIn)
+	}
+}
+
+// missesTheClear: a DENY of some.
+func (a *analyzer) missesTheClear(c *config.Config, rule string, r *security.Rule) {
+	if field, names := conditioned(r, false); names {
+		a.warn(c, rule+field, misses)
+	}
+	for j, from := range r.GetFrom() {
+		for _, f := range named(identities(from.GetSource(), false)) {
+			a.warn(c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), misses)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// destinationRules checks that rules apply to something, and finds what of them does not count beside older ones.
+func (a *analyzer) destinationRules() {
+	older := map[sharedHost][]*config.Config{}
+	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.Older)
+	for _, c := range rules {
+		spec := config.Spec[*networking.DestinationRule](c)
+		host := mesh.ResolveShortName(spec.Host, c.Namespace, a.s.Settings.Domain)
+		if host != "" && !host.IsWildcard() && len(a.services(host)) == 0 {
+			a.warn(c, "spec.host", fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
+		}
+		shared := sharedHost{namespace: c.Namespace, host: host, selects: spec.WorkloadSelector != nil}
+		shared.selector = snapshot.SelectorText(spec.GetWorkloadSelector().GetMatchLabels())
+		a.besideOlder(c, older[shared])
+		older[shared] = append(older[shared], c)
+	}
+}
+
+// sharedHost is what rules have in common that are joined.
+type sharedHost struct {
+	namespace string
+	host      mesh.Hostname
+	selects   bool // also one without labels, which is for all workloads of the namespace
+	selector  string
+}
+
+// besideOlder notes what of a rule does not count because an older one for the same clients has it.
+func (a *analyzer) besideOlder(c *config.Config, older []*config.Config) {
+	spec := config.Spec[*networking.DestinationRule](c)
+	for _, o := range older {
+		first := config.Spec[*networking.DestinationRule](o)
+		if spec.TrafficPolicy != nil && first.TrafficPolicy != nil {
+			a.warn(c, "spec.trafficPolicy", fmt.Sprintf("DestinationRule %q is older and has one for this host: clients that see both go by that one", o.Name))
+		}
+		for i, s := range spec.Subsets {
+			if slices.ContainsFunc(first.Subsets, func(f *networking.Subset) bool { return f.Name == s.Name }) {
+				a.warn(c, fmt.Sprintf("spec.subsets[%d]", i), fmt.Sprintf("DestinationRule %q is older and has a subset %q of this host: clients that see both go by that one", o.Name, s.Name))
+			}
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package analysis
+
+import (
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// gatewaySelectors finds Gateways that select no workload that is known of. Where none is known at all, as with proxies that a
+// person starts by hand, nothing is said.
+func (a *analyzer) gatewaySelectors() {
+	found := map[string]bool{}
+	for _, c := range a.s.Configs(api.Gateway) {
+		labels := config.Spec[*networking.Gateway](c).GetSelector()
+		if len(labels) == 0 {
+			continue
+		}
+		text := snapshot.SelectorText(labels)
+		if _, looked := found[text]; !looked {
+			selected, known := a.s.AnyWorkload(labels)
+			found[text] = selected || !known
+		}
+		if !found[text] {
+			a.warn(c, "spec.selector", "no workload that is known has the labels "+text+": nobody serves the Gateway")
+		}
+	}
+}

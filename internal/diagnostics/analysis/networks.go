@@ -1,0 +1,138 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"istio.io/api/label"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// networksOrigin is where Problems of MeshNetworks are said to be.
+const networksOrigin = "mesh networks"
+
+// networks finds what of MeshNetworks, and of Services that are gateways of networks, has no effect.
+func (a *analyzer) networks() {
+	all := a.s.Settings.Networks.GetNetworks()
+	registries, ranges := map[string]string{}, map[netip.Prefix]string{} // the network that has them
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		field := "networks[" + name + "]"
+		for i, e := range all[name].GetEndpoints() {
+			at := fmt.Sprintf("%s.endpoints[%d]", field, i)
+			if r := e.GetFromRegistry(); r != "" {
+				if other, taken := registries[r]; taken && other != name {
+					a.network(at+".fromRegistry", fmt.Sprintf("registry %q is in network %q already, and stays there", r, other))
+				} else {
+					registries[r] = name
+				}
+			}
+			if text := e.GetFromCidr(); text != "" {
+				a.networkRange(at+".fromCidr", name, text, ranges)
+			}
+		}
+		for i, g := range all[name].GetGateways() {
+			a.networkGateway(fmt.Sprintf("%s.gateways[%d]", field, i), all[name], g)
+		}
+	}
+	a.labelledGateways()
+}
+
+func (a *analyzer) network(field, reason string) {
+	a.found = append(a.found, config.Problem{Origin: networksOrigin, Field: field, Reason: reason, Severity: config.Warning})
+}
+
+func (a *analyzer) networkRange(field, network, text string, ranges map[netip.Prefix]string) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		a.network(field, fmt.Sprintf("%q is not a range of addresses: want one such as 192.168.0.0/16", text))
+		return
+	}
+	prefix = prefix.Masked()
+	for _, other := range slices.SortedFunc(maps.Keys(ranges), netip.Prefix.Compare) {
+		if other.Overlaps(prefix) && ranges[other] != network {
+			a.network(field, fmt.Sprintf("overlaps with %s of network %q, which has the addresses of both", other, ranges[other]))
+		}
+	}
+	ranges[prefix] = network
+}
+
+func (a *analyzer) networkGateway(field string, of *meshconfig.Network, g *meshconfig.Network_IstioNetworkGateway) {
+	if g.GetPort() == 0 || g.GetPort() > 65535 {
+		a.network(field+".port", fmt.Sprintf("%d is not a port number: the gateway is not used", g.GetPort()))
+	}
+	if g.GetLocality() != "" {
+		a.network(field+".locality", "has no effect, as in Istio: a gateway is in the locality of what is reached through it")
+	}
+	switch address, host := g.GetAddress(), mesh.Hostname(g.GetRegistryServiceName()); {
+	case address != "":
+		a.gatewayAddress(field+".address", address)
+	case host == "":
+		a.network(field, "says neither an address nor the name of a service: the gateway is not used")
+	default:
+		a.gatewayService(field+".registryServiceName", of, host)
+	}
+}
+
+func (a *analyzer) gatewayAddress(field, address string) {
+	if _, err := netip.ParseAddr(address); err != nil && !config.IsHostname(address) {
+		a.network(field, fmt.Sprintf("%q is neither an IP address nor a name: the gateway is not used", address))
+	}
+}
+
+func (a *analyzer) gatewayService(field string, of *meshconfig.Network, host mesh.Hostname) {
+	var found *mesh.Service
+	for _, s := range a.s.Services() {
+		if s.Host == host {
+			found = s
+		}
+	}
+	inRegistry := func(e *meshconfig.Network_NetworkEndpoints) bool {
+		return found != nil && e.GetFromRegistry() == string(found.Cluster)
+	}
+	switch {
+	case found == nil:
+		a.network(field, fmt.Sprintf("there is no service %q: the gateway is not used", host))
+	case len(found.External) == 0:
+		a.network(field, fmt.Sprintf("service %q has no addresses outside its cluster yet: the gateway is not used", host))
+	case found.Labels[label.TopologyNetwork.Name] != "":
+		a.network(field, fmt.Sprintf("service %q has the label %s, which goes before", host, label.TopologyNetwork.Name))
+	case !slices.ContainsFunc(of.GetEndpoints(), inRegistry):
+		a.network(field, fmt.Sprintf("none of the network's endpoints are from registry %q, where the service is: the gateway is not used", found.Cluster))
+	}
+}
+
+// labelledGateways finds Services that are meant to be gateways of a network, and are not.
+func (a *analyzer) labelledGateways() {
+	for _, s := range a.s.Services() {
+		network := s.Labels[label.TopologyNetwork.Name]
+		if network == "" || len(s.External) == 0 {
+			continue
+		}
+		object := a.s.Config(s.From)
+		if object == nil {
+			object = &config.Config{Meta: config.Meta{Key: s.From}}
+		}
+		port, text := uint32(mesh.DefaultNetworkGatewayPort), s.Labels[label.NetworkingGatewayPort.Name]
+		if text != "" {
+			n, err := strconv.ParseUint(text, 10, 16)
+			if err != nil {
+				a.warn(object, "metadata.labels["+label.NetworkingGatewayPort.Name+"]", fmt.Sprintf("%q is not a port number: %d is taken", text, port))
+			} else {
+				port = uint32(n)
+			}
+		}
+		if _, there := s.Port(port); !there {
+			a.warn(object, "metadata.labels["+label.TopologyNetwork.Name+"]", fmt.Sprintf("the service has no port %d, so it is no gateway of network %q", port, network))
+		}
+		if a.s.Networks().Unknown(mesh.Network(network)) {
+			a.warn(object, "status.loadBalancer", fmt.Sprintf("no address of a gateway of network %q is known, which nobody reaches: %s was not resolved", network, strings.Join(s.External, ", ")))
+		}
+	}
+}

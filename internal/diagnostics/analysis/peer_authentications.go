@@ -1,0 +1,30 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// peerAuthentications finds those that have no effect: a selector in the root namespace, and those in whose place an older one stands.
+func (a *analyzer) peerAuthentications() {
+	list := slices.SortedFunc(slices.Values(a.s.Configs(api.PeerAuthentication)), config.Older)
+	for i, c := range list {
+		labels := config.Spec[*security.PeerAuthentication](c).GetSelector().GetMatchLabels()
+		if c.Namespace == a.s.Settings.RootNamespace && len(labels) > 0 {
+			a.warn(c, "spec.selector", "selects nothing in the root namespace, where only a policy for all workloads of the mesh has effect")
+			continue
+		}
+		older := slices.IndexFunc(list[:i], func(o *config.Config) bool {
+			return o.Namespace == c.Namespace && maps.Equal(labels, config.Spec[*security.PeerAuthentication](o).GetSelector().GetMatchLabels())
+		})
+		if older >= 0 {
+			a.warn(c, "spec.selector", fmt.Sprintf("has no effect: the older %s is for the same workloads", list[older].Key))
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package analysis
+
+import (
+	"fmt"
+	"strconv"
+
+	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// policyPorts finds rules for ports at which the gateways that they are for do not listen: those of a Service that leads elsewhere, most
+// often (ISTIO-SECURITY-2021-002). Policies of proxies that are not known to be gateways are not looked at, for those take any port.
+func (a *analyzer) policyPorts() {
+	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
+		spec := config.Spec[*security.AuthorizationPolicy](c)
+		labels := spec.GetSelector().GetMatchLabels()
+		if len(labels) == 0 {
+			continue
+		}
+		listens, known := a.gatewayPorts(c.Namespace, labels)
+		if !known {
+			continue
+		}
+		for i, r := range spec.GetRules() {
+			for j, to := range r.GetTo() {
+				for k, text := range to.GetOperation().GetPorts() {
+					n, err := strconv.ParseUint(text, 10, 16)
+					if err != nil || listens[uint32(n)] {
+						continue
+					}
+					a.warn(c, fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k),
+						fmt.Sprintf("no Gateway has these proxies listen at port %d: ports are the proxy's own, to which Services lead", n))
+				}
+			}
+		}
+	}
+}
+
+// gatewayPorts gives all ports at which proxies with the labels may listen for Gateways, more rather than less; known is false if no Gateway
+// is surely theirs, or a Service leads to a port that only the proxy knows.
+func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (listens map[uint32]bool, known bool) {
+	listens = map[uint32]bool{}
+	for _, c := range a.s.Configs(api.Gateway) {
+		g := config.Spec[*networking.Gateway](c)
+		selector := g.GetSelector()
+		if a.s.Settings.Features.ScopeGateways && c.Namespace != namespace || contradict(selector, labels) {
+			continue
+		}
+		known = known || len(selector) > 0 && snapshot.Selects(selector, labels)
+		for _, s := range g.GetServers() {
+			if !a.leads(namespace, labels, s.GetPort().GetNumber(), listens) {
+				return nil, false
+			}
+		}
+	}
+	return listens, known
+}
+
+// leads adds where Services of the proxies lead from a port, or the port itself if none does. It is false where that is not known.
+func (a *analyzer) leads(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
+	translated := false
+	for _, svc := range a.s.Selecting(namespace) {
+		if contradict(svc.Selector, labels) {
+			continue
+		}
+		if p, ok := svc.Port(number); ok {
+			if p.Target == 0 {
+				return false
+			}
+			to[p.Target] = true
+			translated = translated || snapshot.Selects(svc.Selector, labels)
+		}
+	}
+	if !translated {
+		to[number] = true
+	}
+	return true
+}
+
+// contradict says that nobody has both sets of labels.
+func contradict(a, b map[string]string) bool {
+	for k, own := range a {
+		if v, ok := b[k]; ok && v != own {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,101 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// virtualServices checks where every route of an object goes, those of delegates with the delegate.
+func (a *analyzer) virtualServices() {
+	for _, vs := range a.s.VirtualServices() {
+		spec := config.Spec[*networking.VirtualService](vs.Config)
+		for i, r := range spec.Http {
+			for j, d := range r.Route {
+				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.http[%d].route[%d].destination", i, j))
+			}
+			if r.Mirror != nil {
+				a.destination(vs, r.Mirror, fmt.Sprintf("spec.http[%d].mirror", i))
+			}
+			for j, m := range r.Mirrors {
+				a.destination(vs, m.GetDestination(), fmt.Sprintf("spec.http[%d].mirrors[%d].destination", i, j))
+			}
+		}
+		for i, r := range spec.Tcp {
+			for j, d := range r.Route {
+				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.tcp[%d].route[%d].destination", i, j))
+			}
+		}
+		for i, r := range spec.Tls {
+			for j, d := range r.Route {
+				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.tls[%d].route[%d].destination", i, j))
+			}
+		}
+	}
+}
+
+// destination checks that a destination's host, port and subset exist.
+func (a *analyzer) destination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
+	if d.GetHost() == "" {
+		return // validation's business
+	}
+	host := vs.Resolve(d.Host)
+	services := a.services(host)
+	if len(services) == 0 {
+		a.warn(vs.Config, field+".host", fmt.Sprintf("no service has the host %q: requests that are routed there get 503", host))
+		return
+	}
+	if n := d.GetPort().GetNumber(); n != 0 && !slices.ContainsFunc(services, func(s *mesh.Service) bool { _, ok := s.Port(n); return ok }) {
+		a.warn(vs.Config, field+".port.number", fmt.Sprintf("service %q has no port %d: requests that are routed there get 503", host, n))
+	}
+	if d.Subset != "" && !a.hasSubset(vs.Config.Namespace, services, d.Subset) {
+		a.warn(vs.Config, field+".subset", fmt.Sprintf("no DestinationRule gives %q a subset %q: requests that are routed there get 503", host, d.Subset))
+	}
+}
+
+func (a *analyzer) services(host mesh.Hostname) []*mesh.Service {
+	all := a.s.Services() // sorted by hostname
+	i, _ := slices.BinarySearchFunc(all, host, func(s *mesh.Service, h mesh.Hostname) int {
+		switch {
+		case s.Host < h:
+			return -1
+		case s.Host > h:
+			return 1
+		default:
+			return 0
+		}
+	})
+	j := i
+	for j < len(all) && all[j].Host == host {
+		j++
+	}
+	if i < j {
+		return all[i:j]
+	}
+	var wild []*mesh.Service
+	for _, s := range all { // wildcard hosts sort first
+		if !s.Host.IsWildcard() {
+			break
+		}
+		if s.Host.Covers(host) {
+			wild = append(wild, s)
+		}
+	}
+	return wild
+}
+
+func (a *analyzer) hasSubset(client string, services []*mesh.Service, subset string) bool {
+	for _, s := range services {
+		for _, r := range a.s.RulesOf(client, s.ServiceKey) { // some callers at least have it
+			if slices.ContainsFunc(r.Spec.Subsets, func(x *networking.Subset) bool { return x.Name == subset }) {
+				return true
+			}
+		}
+	}
+	return false
+}

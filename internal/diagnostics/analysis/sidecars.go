@@ -1,0 +1,44 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// sidecars finds Sidecars that hold for nobody, and proxies for egress that are not there.
+func (a *analyzer) sidecars() {
+	general := map[string]*config.Config{}
+	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.Older) {
+		spec := config.Spec[*networking.Sidecar](c)
+		if len(spec.GetWorkloadSelector().GetLabels()) == 0 {
+			if first := general[c.Namespace]; first != nil {
+				a.warn(c, "spec.workloadSelector", fmt.Sprintf("is not set, nor is it in Sidecar %q, which is older: this one has no effect", first.Name))
+			} else {
+				general[c.Namespace] = c
+			}
+		}
+		a.egressProxy(c, spec.GetOutboundTrafficPolicy().GetEgressProxy())
+	}
+}
+
+// egressProxy checks where a Sidecar sends what has no route.
+func (a *analyzer) egressProxy(c *config.Config, d *networking.Destination) {
+	const field = "spec.outboundTrafficPolicy.egressProxy"
+	if d.GetHost() == "" {
+		return
+	}
+	host := mesh.ResolveShortName(d.Host, c.Namespace, a.s.Settings.Domain)
+	services := a.services(host)
+	switch {
+	case len(services) == 0:
+		a.warn(c, field+".host", fmt.Sprintf("no service has the host %q: connections to unknown destinations fail", host))
+	case d.Subset != "" && !a.hasSubset(c.Namespace, services, d.Subset):
+		a.warn(c, field+".subset", fmt.Sprintf("no DestinationRule gives %q a subset %q: connections to unknown destinations fail", host, d.Subset))
+	}
+}

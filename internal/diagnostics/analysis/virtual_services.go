@@ -1,0 +1,93 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// delegation checks what VirtualServices leave to one another.
+func (a *analyzer) delegation() {
+	for _, vs := range a.s.VirtualServices() {
+		a.found = append(a.found, vs.Faults...)
+		if len(vs.Hosts) == 0 && len(a.s.Delegators(vs.Config.Key)) == 0 {
+			a.warn(vs.Config, "spec.hosts", "there are none, and no VirtualService delegates to this one: its routes are not in use")
+		}
+	}
+}
+
+// gateways checks that the gateways that VirtualServices name are there. What a delegate is for is a matter of those that
+// delegate to it.
+func (a *analyzer) gateways() {
+	for _, vs := range a.s.VirtualServices() {
+		if len(vs.Hosts) == 0 {
+			continue
+		}
+		spec := config.Spec[*networking.VirtualService](vs.Config)
+		for i := range spec.Gateways {
+			if g := vs.Gateways[i]; !a.isGateway(g) {
+				a.warn(vs.Config, fmt.Sprintf("spec.gateways[%d]", i), fmt.Sprintf("there is no Gateway %q: the rules are not in use there", g))
+			}
+		}
+		for i, r := range spec.Http {
+			for j, m := range r.Match {
+				a.matchGateways(vs, fmt.Sprintf("spec.http[%d].match[%d]", i, j), m.GetGateways())
+			}
+		}
+		for i, r := range spec.Tls {
+			for j, m := range r.Match {
+				a.matchGateways(vs, fmt.Sprintf("spec.tls[%d].match[%d]", i, j), m.GetGateways())
+			}
+		}
+		for i, r := range spec.Tcp {
+			for j, m := range r.Match {
+				a.matchGateways(vs, fmt.Sprintf("spec.tcp[%d].match[%d]", i, j), m.GetGateways())
+			}
+		}
+	}
+}
+
+// matchGateways checks that a match asks for gateways only that the VirtualService is for.
+func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gateways []string) {
+	for i, g := range gateways {
+		if full := snapshot.ResolveGateway(g, vs.Config.Namespace); !slices.Contains(vs.Gateways, full) {
+			a.warn(vs.Config, fmt.Sprintf("%s.gateways[%d]", match, i), fmt.Sprintf("the rules are not for gateway %q: the match never holds there", full))
+		}
+	}
+}
+
+func (a *analyzer) isGateway(name string) bool {
+	if name == snapshot.MeshGateway {
+		return true
+	}
+	namespace, name, _ := strings.Cut(name, "/")
+	return a.s.Config(config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}) != nil
+}
+
+// shadowed finds hosts for which sidecars go by another VirtualService. At gateways the rules of all are joined.
+func (a *analyzer) shadowed() {
+	before := map[mesh.Hostname][]*snapshot.VirtualService{}
+	for _, private := range []bool{true, false} { // in the order in which sidecars try them
+		for _, vs := range a.s.VirtualServices() {
+			if vs.Private() != private || len(vs.Spec.GetHttp()) == 0 || !slices.Contains(vs.Gateways, snapshot.MeshGateway) {
+				continue
+			}
+			for i, h := range vs.Hosts {
+				if at := slices.IndexFunc(before[h], vs.Meets); at >= 0 {
+					first := before[h][at].Config
+					a.warn(vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
+						"VirtualService \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",
+						first.Namespace, first.Name, h))
+				}
+				before[h] = append(before[h], vs)
+			}
+		}
+	}
+}

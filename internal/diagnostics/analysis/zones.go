@@ -1,0 +1,52 @@
+package analysis
+
+import (
+	"fmt"
+	"strconv"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// selfDiscoveryVariable is the metadata of proxies that Envoy's zone-aware routing needs.
+const selfDiscoveryVariable = "ISTIO_META_ENABLE_SELF_DISCOVERY"
+
+// zoneAwareRouting reports settings of zone-aware routing if the mesh's proxies do not discover the proxies of their own workload:
+// Envoy then uses all zones of a region alike. Single pods may have the variable by annotation, so it is a warning.
+func (a *analyzer) zoneAwareRouting() {
+	metadata := a.s.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
+	if on, _ := strconv.ParseBool(metadata[selfDiscoveryVariable]); on {
+		return
+	}
+	const reason = "has no effect in proxies without " + selfDiscoveryVariable + `: "true", which MeshConfig.defaultConfig.proxyMetadata does not set: ` +
+		"they use all zones of a region alike"
+	if enabled(a.s.Settings.Mesh.GetZoneAwareLbSetting()) {
+		a.found = append(a.found, config.Problem{
+			Field: "zoneAwareLbSetting", Reason: reason, Severity: config.Warning, Origin: "mesh configuration",
+		})
+	}
+	for _, c := range a.s.Configs(api.DestinationRule) {
+		for field, p := range config.TrafficPolicies(config.Spec[*networking.DestinationRule](c)) {
+			a.zonesOf(c, field, p, reason)
+		}
+	}
+}
+
+// zonesOf reports the settings of one policy and of its ports.
+func (a *analyzer) zonesOf(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
+	const setting = ".loadBalancer.zoneAwareLbSetting"
+	if enabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {
+		a.warn(c, field+setting, reason)
+	}
+	for i, port := range p.GetPortLevelSettings() {
+		if enabled(port.GetLoadBalancer().GetZoneAwareLbSetting()) {
+			a.warn(c, fmt.Sprintf("%s.portLevelSettings[%d]%s", field, i, setting), reason)
+		}
+	}
+}
+
+func enabled(z *networking.ZoneAwareLoadBalancerSetting) bool {
+	return z != nil && (z.GetEnabled() == nil || z.GetEnabled().GetValue())
+}

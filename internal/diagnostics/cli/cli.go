@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/base/command"
+)
+
+const timeout = 10 * time.Second
+
+// New is the command tree of pilotctl. A kubeconfig is the one that counts where a command is not given another.
+func New(kubeconfig ...string) *cobra.Command {
+	a := &asker{}
+	if len(kubeconfig) > 0 {
+		a.kubeconfig = kubeconfig[0]
+	}
+	c := &cobra.Command{
+		Use: "pilotctl", Short: "Ask a control plane what it does", SilenceUsage: true, SilenceErrors: true,
+	}
+	c.PersistentFlags().StringVar(&a.server, "server", "127.0.0.1:8080", "HTTP port of the control plane")
+	c.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table, json or yaml")
+	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
+	c.AddCommand(
+		a.proxyStatus(), a.proxyConfig(), a.problems(), a.nacks(), a.services(), a.endpoints(), a.explain(), a.remoteClusters(), a.inject(), a.workloads(), logLevels(),
+		command.Request("Read a page of the control plane as it is", "127.0.0.1:8080"), command.Version(),
+	)
+	return c
+}
+
+// asker reads debug pages.
+type asker struct{ server, output, namespace, kubeconfig string }
+
+// answer is what a command read: the whole for JSON and YAML, and a table of it for people.
+type answer struct {
+	whole  any
+	header string
+	rows   [][]string
+	// none is said to people if there are no rows.
+	none string
+}
+
+// show prints an answer in the form that was asked for.
+func (a *asker) show(c *cobra.Command, x answer) error {
+	out := c.OutOrStdout()
+	switch a.output {
+	case "table", "short":
+		if len(x.rows) == 0 && x.none != "" {
+			_, err := fmt.Fprintln(out, x.none)
+			return err
+		}
+		return table(out, x.header, x.rows)
+	case "json":
+		b, err := json.MarshalIndent(x.whole, "", "    ")
+		if err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		_, err = fmt.Fprintln(out, string(b))
+		return err
+	case "yaml":
+		b, err := yaml.Marshal(x.whole)
+		if err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+		_, err = out.Write(b)
+		return err
+	default:
+		return fmt.Errorf("--output %q: want table, json or yaml", a.output)
+	}
+}
+
+// page reads a page's JSON.
+func (a *asker) page(ctx context.Context, name string, query url.Values, into any) error {
+	path := "/debug/" + name
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	body, err := get(ctx, "http://"+a.server+path)
+	if err != nil {
+		return fmt.Errorf("ask the control plane (--server %s): %w", a.server, err)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+func get(ctx context.Context, url string) ([]byte, error) { return do(ctx, http.MethodGet, url, nil) }
+
+func do(ctx context.Context, method, url string, body io.Reader) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := (&http.Client{Timeout: timeout}).Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", url, err)
+	}
+	if answer.StatusCode >= http.StatusBadRequest {
+		return nil, fmt.Errorf("%s answered %s: %s", url, answer.Status, strings.TrimSpace(string(text)))
+	}
+	return text, nil
+}
+
+// table writes rows in aligned columns.
+func table(w io.Writer, header string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(t, header)
+	for _, r := range rows {
+		fmt.Fprintln(t, strings.Join(r, "\t"))
+	}
+	return t.Flush()
+}

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+)
+
+func (a *asker) remoteClusters() *cobra.Command {
+	return &cobra.Command{
+		Use: "remote-clusters", Short: "The clusters that services are read from, and how it stands with each", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var list []debug.Cluster
+			if err := a.page(c.Context(), "clusterz", nil, &list); err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, x := range list {
+				rows = append(rows, []string{
+					x.ID, x.SecretName, x.SyncStatus, strconv.Itoa(x.Services), strconv.Itoa(x.Workloads), strconv.Itoa(x.Slices), x.Waiting,
+				})
+			}
+			return a.show(c, answer{whole: list, header: "NAME\tSECRET\tSTATUS\tSERVICES\tWORKLOADS\tSLICES\tWAITING FOR", rows: rows})
+		},
+	}
+}

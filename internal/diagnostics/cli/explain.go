@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+)
+
+// explain asks where a call goes, and why.
+func (a *asker) explain() *cobra.Command {
+	q := new(callQuestion)
+	c := &cobra.Command{
+		Use:   "explain NAME[.NAMESPACE] URL",
+		Short: "Where a call of a proxy goes, and which objects decide it",
+		Long: "Where a call of a proxy goes, step by step, by what that proxy was sent, and which objects decide each step.\n" +
+			"The URL is http://host:port/path, https://host, tcp://host:port or tls://server-name:port.\n\n" +
+			"With --inbound or --principal it is a call to the workload: who may make it, and which policy says so. Where Envoy answers\n" +
+			"\"RBAC: access denied\", its access log has a reason (%RESPONSE_CODE_DETAILS%), and this command ends with the same:\n" +
+			"rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]] is rule 0 of the AuthorizationPolicy web in shop, which\n" +
+			"refuses the call, and [none] says that there are policies that allow calls, but not this one.",
+		Example: "  pilotctl explain productpage-v1.default http://reviews:9080/reviews/0 -H 'end-user: jason' --both\n" +
+			"  pilotctl explain reviews-v1.default http://reviews:9080/reviews/0 --principal default/bookinfo-productpage\n" +
+			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers",
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			query, err := q.query(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			path := new(explain.Path)
+			if err := a.page(c.Context(), "explain", query, path); err != nil {
+				return err
+			}
+			if a.output != "table" {
+				return a.show(c, answer{whole: path})
+			}
+			_, err = fmt.Fprint(c.OutOrStdout(), path)
+			return err
+		},
+	}
+	q.addFlags(c.Flags())
+	return c
+}
+
+// callQuestion is what the flags say of a call.
+type callQuestion struct {
+	headers, claims []string
+	inbound, both   bool
+	tokenFile       string
+	said            map[string]*string // the others, by the page's own names
+}
+
+func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
+	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
+	fs.BoolVar(&q.inbound, "inbound", false, "the call comes in to the proxy's workload")
+	fs.BoolVar(&q.both, "both", false, "say what becomes of the call at the workload that it goes to, too")
+	fs.StringArrayVar(&q.claims, "claim", nil, "a claim of a token that is taken for valid, name=value, name=value,value or outer.inner=value")
+	fs.StringVar(&q.tokenFile, "token", "", "the file of a token that the request carries; its signature and times are checked")
+	q.said = map[string]*string{
+		"method":     fs.StringP("method", "X", "", "the method of the request (default GET)"),
+		"protocol":   fs.String("protocol", "", "h2c for HTTP/2, http/1.0"),
+		"to":         fs.String("to", "", "where the call is sent, address:port (default: what the URL's host means to the proxy)"),
+		"principal":  fs.String("principal", "", "who calls, by mutual TLS: cluster.local/ns/NAMESPACE/sa/ACCOUNT, or NAMESPACE/ACCOUNT (implies --inbound)"),
+		"from":       fs.String("from", "", "the caller's address"),
+		"authorizer": fs.String("authorizer", "", "what external authorizers say that are asked: allow, deny, or fail for no answer (default allow)"),
+	}
+}
+
+// query is the question as the debug page takes it.
+func (q *callQuestion) query(proxy, target string) (url.Values, error) {
+	headers := q.headers
+	if q.tokenFile != "" {
+		text, err := os.ReadFile(q.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the token: %w", err)
+		}
+		headers = append(headers, "authorization: Bearer "+strings.TrimSpace(string(text)))
+	}
+	values := url.Values{"proxyID": {proxy}, "url": {target}, "header": headers, "claim": q.claims}
+	for name, value := range q.said {
+		if *value != "" {
+			values.Set(name, *value)
+		}
+	}
+	for name, on := range map[string]bool{"inbound": q.inbound, "both": q.both} {
+		if on {
+			values.Set(name, "")
+		}
+	}
+	return values, nil
+}

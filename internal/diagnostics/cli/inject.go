@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/kube/inject"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/manifests"
+)
+
+// injection is the command inject: what it was given.
+type injection struct {
+	filename, output                    string
+	configFile, meshFile, valuesFile    string
+	configMap, meshConfigMap            string
+	kubeconfig, context, istioNamespace string
+	revision, namespace, native         string
+	client                              kubernetes.Interface // of the cluster, once it was needed
+	fromCluster                         bool
+	configData                          map[string]string // of the ConfigMap, once it was read
+}
+
+func (a *asker) inject() *cobra.Command {
+	x := &injection{}
+	c := &cobra.Command{
+		Use: "inject -f FILE", Aliases: []string{"kube-inject"}, Short: "Put sidecars into the workloads of a manifest", Args: cobra.NoArgs,
+		Long: `inject prints a manifest with the sidecar in the pods of its workloads, as the webhook would put it there.
+Everything else in it stays as it is.
+
+What is injected comes from the cluster: the ConfigMaps istio-sidecar-injector and istio. Files take their place,
+and without a cluster (--offline) what pilotctl itself was built with.`,
+		Example: `  kubectl apply -f <(pilotctl inject -f app.yaml)
+  kubectl get deployment app -o yaml | pilotctl inject -f - | kubectl apply -f -
+  pilotctl inject -f app.yaml --injectConfigFile config --valuesFile values --meshConfigFile mesh`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			x.namespace = a.namespace
+			return x.run(c)
+		},
+	}
+	fs := c.Flags()
+	fs.StringVarP(&x.filename, "filename", "f", "", "manifest; - is the standard input")
+	fs.StringVarP(&x.output, "output", "o", "", "file to write; the standard output without")
+	fs.StringVar(&x.configFile, "injectConfigFile", "", "file with the injection configuration (the key config), or one template")
+	fs.StringVar(&x.valuesFile, "valuesFile", "", "file with the values of the installation (the key values)")
+	fs.StringVar(&x.meshFile, "meshConfigFile", "", "file with the mesh configuration")
+	fs.StringVar(&x.configMap, "injectConfigMapName", "istio-sidecar-injector", "ConfigMap with configuration and values")
+	fs.StringVar(&x.meshConfigMap, "meshConfigMapName", "istio", "ConfigMap with the mesh configuration")
+	fs.StringVarP(&x.revision, "revision", "r", "", "revision of the control plane")
+	fs.StringVarP(&x.istioNamespace, "istioNamespace", "i", "istio-system", "namespace of the control plane")
+	fs.StringVarP(&x.kubeconfig, "kubeconfig", "c", "", "kubeconfig of the cluster")
+	fs.StringVar(&x.context, "context", "", "context of the kubeconfig")
+	fs.StringVar(&x.native, "nativeSidecars", "auto", "true, false, or auto: as the nodes of the cluster can")
+	offline := fs.Bool("offline", false, "ask no cluster")
+	_ = c.MarkFlagRequired("filename") // it was just added
+	c.PreRunE = func(*cobra.Command, []string) error {
+		x.fromCluster = !*offline
+		if _, err := strconv.ParseBool(x.native); err != nil && x.native != "auto" {
+			return fmt.Errorf("--nativeSidecars %q: want true, false or auto", x.native)
+		}
+		return nil
+	}
+	return c
+}
+
+func (x *injection) run(c *cobra.Command) error {
+	in, err := x.read(c.InOrStdin())
+	if err != nil {
+		return err
+	}
+	s := &inject.Settings{Revision: x.revision}
+	if s.Config, err = x.config(c.Context()); err != nil {
+		return err
+	}
+	for _, f := range s.Config.Faults {
+		warn(c, f.Error())
+	}
+	if s.Values, err = x.values(c.Context()); err != nil {
+		return err
+	}
+	if s.Mesh, err = x.mesh(c.Context()); err != nil {
+		return err
+	}
+	o := inject.ManifestOptions{Namespace: x.namespace}
+	if o.Native, err = x.nodesNative(c.Context()); err != nil {
+		return err
+	}
+	out, warnings, err := s.Manifest(in, o)
+	for _, w := range warnings {
+		warn(c, w)
+	}
+	if err != nil {
+		return fmt.Errorf("inject %s: %w", x.filename, err)
+	}
+	if x.output == "" {
+		_, err = c.OutOrStdout().Write(out)
+		return err
+	}
+	return os.WriteFile(x.output, out, 0o644) //nolint:gosec // a manifest is no secret
+}
+
+func warn(c *cobra.Command, text string) {
+	_, _ = fmt.Fprintln(c.ErrOrStderr(), "===>", text) // nobody listens
+}
+
+func (x *injection) read(stdin io.Reader) ([]byte, error) {
+	if x.filename == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(x.filename)
+}
+
+func (x *injection) suffix() string {
+	if x.revision == "" || x.revision == "default" {
+		return ""
+	}
+	return "-" + x.revision
+}
+
+// config reads the injection configuration. A file may hold one template alone, which is the sidecar's then.
+func (x *injection) config(ctx context.Context) (*inject.Config, error) {
+	if x.configFile == "" {
+		data, err := x.injector(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return inject.ParseConfig([]byte(data[inject.ConfigKey]), nil)
+	}
+	text, err := os.ReadFile(x.configFile)
+	if err != nil {
+		return nil, err
+	}
+	if c, err := inject.ParseConfig(text, nil); err == nil && len(c.Templates()) > 0 {
+		return c, nil
+	}
+	whole, err := yaml.Marshal(map[string]any{"policy": "enabled", "templates": map[string]string{"sidecar": string(text)}})
+	if err != nil {
+		return nil, err
+	}
+	return inject.ParseConfig(whole, nil)
+}
+
+func (x *injection) values(ctx context.Context) (inject.Values, error) {
+	if x.valuesFile == "" {
+		data, err := x.injector(ctx)
+		if err != nil {
+			return inject.Values{}, err
+		}
+		return inject.ParseValues([]byte(data[inject.ValuesKey]))
+	}
+	text, err := os.ReadFile(x.valuesFile)
+	if err != nil {
+		return inject.Values{}, err
+	}
+	return inject.ParseValues(text)
+}
+
+func (x *injection) mesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
+	switch {
+	case x.meshFile != "":
+		text, err := os.ReadFile(x.meshFile)
+		if err != nil {
+			return nil, err
+		}
+		return mesh.ParseMeshConfig(text)
+	case x.fromCluster:
+		data, err := x.get(ctx, x.meshConfigMap+x.suffix(), "--meshConfigFile")
+		if err != nil {
+			return nil, err
+		}
+		return mesh.ParseMeshConfig([]byte(data["mesh"]))
+	}
+	return mesh.DefaultMeshConfig(), nil
+}
+
+// injector gives the keys of the ConfigMap istio-sidecar-injector, or in its place what the chart would put there by default.
+func (x *injection) injector(ctx context.Context) (map[string]string, error) {
+	if x.configData != nil {
+		return x.configData, nil
+	}
+	var err error
+	if x.fromCluster {
+		x.configData, err = x.get(ctx, x.configMap+x.suffix(), "--injectConfigFile and --valuesFile")
+	} else {
+		x.configData, err = builtin()
+	}
+	return x.configData, err
+}
+
+func builtin() (map[string]string, error) {
+	templates, err := manifests.InjectionTemplates()
+	if err != nil {
+		return nil, err
+	}
+	config, err := yaml.Marshal(map[string]any{"policy": "enabled", "templates": templates})
+	if err != nil {
+		return nil, err
+	}
+	values, err := manifests.InjectionValues()
+	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}, err
+}
+
+// get reads a ConfigMap of the control plane; files is what may be given in its place.
+func (x *injection) get(ctx context.Context, name, files string) (map[string]string, error) {
+	client, err := x.kubernetes()
+	if err != nil {
+		return nil, fmt.Errorf("%w (give %s or --offline to do without a cluster)", err, files)
+	}
+	m, err := client.CoreV1().ConfigMaps(x.istioNamespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w (give %s or --offline to do without)", x.istioNamespace, name, err, files)
+	}
+	return m.Data, nil
+}
+
+func (x *injection) kubernetes() (kubernetes.Interface, error) {
+	if x.client != nil {
+		return x.client, nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = x.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: x.context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	config.Timeout = timeout
+	x.client, err = kubernetes.NewForConfig(config)
+	return x.client, err
+}
+
+// nodesNative says whether sidecars are to be native. With all that counts given in files no cluster is asked.
+func (x *injection) nodesNative(ctx context.Context) (bool, error) {
+	if on, err := strconv.ParseBool(x.native); err == nil {
+		return on, nil
+	}
+	if x.client == nil {
+		return false, nil
+	}
+	nodes, err := x.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("read the nodes: %w (give --nativeSidecars to do without)", err)
+	}
+	versions := make([]string, len(nodes.Items))
+	for i := range nodes.Items {
+		versions[i] = nodes.Items[i].Status.NodeInfo.KubeletVersion
+	}
+	return len(versions) > 0 && !slices.ContainsFunc(versions, func(v string) bool { return !inject.NativeSidecars(v) }), nil
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+)
+
+// logLevels is istioctl admin log, for whoever is on the control plane's machine.
+func logLevels() *cobra.Command {
+	var address, levels string
+	c := &cobra.Command{
+		Use: "log", Aliases: []string{"l"}, Args: cobra.NoArgs, Short: "Show what the control plane logs, or change it while it runs",
+		Example: "  pilotctl log --level ads:debug,model:warn",
+		RunE: func(c *cobra.Command, _ []string) error {
+			base := "http://" + address + "/scopej/"
+			body, err := get(c.Context(), base)
+			if err != nil {
+				return fmt.Errorf("ask for log scopes (--ctrlz %s): %w", address, err)
+			}
+			var scopes []debug.Scope
+			if err := json.Unmarshal(body, &scopes); err != nil {
+				return fmt.Errorf("read log scopes: %w", err)
+			}
+			if levels != "" {
+				return setLevels(c, base, levels, scopes)
+			}
+			var rows [][]string
+			for _, s := range scopes {
+				rows = append(rows, []string{s.Name, s.Description, s.OutputLevel})
+			}
+			return table(c.OutOrStdout(), "ACTIVE SCOPE\tDESCRIPTION\tLOG LEVEL", rows)
+		},
+	}
+	c.Flags().StringVar(&address, "ctrlz", "127.0.0.1:9876", "ControlZ port of the control plane")
+	c.Flags().StringVar(&levels, "level", "", "levels to set: scope:level,scope:level, or a level for all scopes")
+	return c
+}
+
+func setLevels(c *cobra.Command, base, levels string, scopes []debug.Scope) error {
+	for part := range strings.SplitSeq(levels, ",") {
+		name, level, one := strings.Cut(part, ":")
+		if !one {
+			level = name
+		}
+		for _, s := range scopes {
+			if one && s.Name != name {
+				continue
+			}
+			s.OutputLevel = level
+			body, err := json.Marshal(s)
+			if err != nil {
+				return fmt.Errorf("set the level of %s: %w", s.Name, err)
+			}
+			if _, err := do(c.Context(), http.MethodPut, base+url.PathEscape(s.Name), strings.NewReader(string(body))); err != nil {
+				return fmt.Errorf("set the level of %s: %w", s.Name, err)
+			}
+		}
+		if one && !hasScope(scopes, name) {
+			return fmt.Errorf("--level %q: there is no scope %q", part, name)
+		}
+	}
+	return nil
+}
+
+func hasScope(scopes []debug.Scope, name string) bool {
+	for _, s := range scopes {
+		if s.Name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// selection is the flags of the proxy-config commands, named as istioctl's are.
+type selection struct {
+	file, fqdn, direction, subset, name, address, cluster string
+	port                                                  uint32
+}
+
+// proxyConfig is the tables of istioctl proxy-config, made of what the control plane sent and not of what the proxy says.
+func (a *asker) proxyConfig() *cobra.Command {
+	c := &cobra.Command{
+		Use: "proxy-config", Aliases: []string{"pc"}, Short: "What a proxy was sent: clusters, listeners, routes, endpoints, extensions",
+	}
+	for _, kind := range []struct {
+		use, short, alias string
+		table             func(d *dump, s selection) answer
+	}{
+		{"cluster", "The clusters that a proxy was sent", "c", clusterTable},
+		{"listener", "The listeners that a proxy was sent", "l", listenerTable},
+		{"route", "The routes that a proxy was sent", "r", routeTable},
+		{"endpoint", "The endpoints that a proxy was sent", "ep", endpointTable},
+		{"ecds", "The configurations of filters that a proxy was sent by ECDS: policies, routes of connections, plugins", "ec", extensionTable},
+	} {
+		var s selection
+		sub := &cobra.Command{
+			Use: kind.use + " [NAME[.NAMESPACE]]", Aliases: []string{kind.alias, kind.use + "s"}, Short: kind.short, Args: cobra.MaximumNArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				d, err := a.dump(c, args, s)
+				if err != nil {
+					return err
+				}
+				return a.show(c, kind.table(d, s))
+			},
+		}
+		s.flags(sub)
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+func (s *selection) flags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVarP(&s.file, "file", "f", "", "read a config dump of Envoy or of the control plane instead, - is the standard input")
+	switch c.Name() {
+	case "cluster":
+		fs.StringVar(&s.fqdn, "fqdn", "", "only clusters of this service")
+		fs.StringVar(&s.direction, "direction", "", "only inbound or outbound")
+		fs.StringVar(&s.subset, "subset", "", "only of this subset")
+		fs.Uint32Var(&s.port, "port", 0, "only of this port")
+	case "listener":
+		fs.StringVar(&s.address, "address", "", "only at this address")
+		fs.Uint32Var(&s.port, "port", 0, "only at this port")
+	case "route":
+		fs.StringVar(&s.name, "name", "", "only of this route configuration")
+	case "ecds":
+		fs.StringVar(&s.name, "name", "", "only of this name")
+	case "endpoint":
+		fs.StringVar(&s.cluster, "cluster", "", "only of this cluster")
+		fs.StringVar(&s.address, "address", "", "only at this address")
+		fs.Uint32Var(&s.port, "port", 0, "only at this port")
+	}
+}
+
+func (a *asker) dump(c *cobra.Command, args []string, s selection) (*dump, error) {
+	switch {
+	case s.file == "-":
+		body, err := io.ReadAll(c.InOrStdin())
+		if err != nil {
+			return nil, fmt.Errorf("read the standard input: %w", err)
+		}
+		return readDump(body)
+	case s.file != "":
+		body, err := os.ReadFile(s.file)
+		if err != nil {
+			return nil, fmt.Errorf("--file: %w", err)
+		}
+		return readDump(body)
+	case len(args) == 0:
+		return nil, errors.New("name the proxy, as NAME.NAMESPACE; pilotctl proxy-status lists them")
+	}
+	name := args[0]
+	if a.namespace != "" && !strings.Contains(name, ".") {
+		name += "." + a.namespace
+	}
+	var body json.RawMessage
+	if err := a.page(c.Context(), "config_dump", url.Values{"proxyID": {name}, "include_eds": {""}}, &body); err != nil {
+		return nil, err
+	}
+	return readDump(body)
+}
+
+func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+
+func clusterTable(d *dump, s selection) answer {
+	x := answer{header: "SERVICE FQDN\tPORT\tSUBSET\tDIRECTION\tTYPE\tDESTINATION RULE"}
+	type key struct {
+		host, subset string
+		port         uint32
+	}
+	type line struct {
+		key
+		row []string
+		raw json.RawMessage
+	}
+	var lines []line
+	for _, c := range d.Clusters {
+		n, err := mesh.ParseClusterName(c.Name)
+		if err != nil {
+			if s == (selection{file: s.file}) || s.fqdn == c.Name {
+				lines = append(lines, line{key{host: c.Name}, []string{c.Name, "-", "-", "-", c.Type, c.Metadata.object()}, c.raw})
+			}
+			continue
+		}
+		if s.fqdn != "" && string(n.Host) != s.fqdn || s.direction != "" && string(n.Direction) != s.direction ||
+			s.subset != "" && n.Subset != s.subset || s.port != 0 && n.Port != s.port {
+			continue
+		}
+		lines = append(lines, line{
+			key{string(n.Host), n.Subset, n.Port},
+			[]string{string(n.Host), number(n.Port), cmp.Or(n.Subset, "-"), string(n.Direction), cmp.Or(c.Type, "STATIC"), c.Metadata.object()}, c.raw,
+		})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.subset, b.subset), cmp.Compare(a.port, b.port))
+	})
+	list := []json.RawMessage{}
+	for _, l := range lines {
+		x.rows = append(x.rows, l.row)
+		list = append(list, l.raw)
+	}
+	x.whole = list
+	return x
+}
+
+func extensionTable(d *dump, s selection) answer {
+	x := answer{header: "ECDS NAME\tTYPE", none: "no extensions"}
+	list := []json.RawMessage{}
+	for _, e := range d.Extensions {
+		if s.name != "" && e.Name != s.name {
+			continue
+		}
+		x.rows = append(x.rows, []string{e.Name, e.TypedConfig.Type})
+		list = append(list, e.raw)
+	}
+	x.whole = list
+	return x
+}
+
+func endpointTable(d *dump, s selection) answer {
+	x := answer{header: "ENDPOINT\tSTATUS\tWEIGHT\tLOCALITY\tCLUSTER", none: "no endpoints"}
+	list := []json.RawMessage{}
+	for _, a := range d.Endpoints {
+		if s.cluster != "" && a.ClusterName != s.cluster {
+			continue
+		}
+		list = append(list, a.raw)
+		for _, group := range a.Endpoints {
+			l := mesh.Locality{Region: group.Locality.Region, Zone: group.Locality.Zone, SubZone: group.Locality.SubZone}
+			for _, e := range group.LbEndpoints {
+				at := e.Endpoint.Address
+				if s.address != "" && at.SocketAddress.Address != s.address || s.port != 0 && at.SocketAddress.PortValue != s.port {
+					continue
+				}
+				text := at.SocketAddress.Address + ":" + number(at.SocketAddress.PortValue)
+				if at.Pipe.Path != "" {
+					text = "unix://" + at.Pipe.Path
+				}
+				x.rows = append(x.rows, []string{text, cmp.Or(e.HealthStatus, "HEALTHY"), number(cmp.Or(e.Weight, 1)), cmp.Or(l.String(), "-"), a.ClusterName})
+			}
+		}
+	}
+	x.whole = list
+	return x
+}

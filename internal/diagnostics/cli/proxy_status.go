@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+)
+
+func (a *asker) proxyStatus() *cobra.Command {
+	return &cobra.Command{
+		Use: "proxy-status [NAME[.NAMESPACE]]", Aliases: []string{"ps"}, Args: cobra.MaximumNArgs(1),
+		Short: "Who is connected, and whether they took what they were sent",
+		RunE: func(c *cobra.Command, args []string) error {
+			var list []debug.SyncStatus
+			if err := a.page(c.Context(), "syncz", nil, &list); err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(s debug.SyncStatus) bool {
+				return a.namespace != "" && !strings.HasSuffix(s.Proxy, "."+a.namespace)
+			})
+			if len(args) == 0 {
+				return a.show(c, answer{whole: list, header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tVERSION", rows: statusRows(list)})
+			}
+			list = slices.DeleteFunc(list, func(s debug.SyncStatus) bool {
+				return s.Proxy != args[0] && !strings.HasPrefix(s.Proxy, args[0]+".")
+			})
+			if len(list) == 0 {
+				return fmt.Errorf("no proxy %q is connected to this control plane; pilotctl proxy-status lists those that are", args[0])
+			}
+			return a.show(c, answer{whole: list, header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tERROR", rows: typeRows(list)})
+		},
+	}
+}
+
+func statusRows(list []debug.SyncStatus) [][]string {
+	var rows [][]string
+	for _, s := range list {
+		row := []string{s.Proxy, s.ClusterID}
+		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration"} {
+			row = append(row, state(resourceOf(s, t)))
+		}
+		rows = append(rows, append(row, s.IstioVersion))
+	}
+	return rows
+}
+
+// resourceOf gives the state of a type by the last part of its URL.
+func resourceOf(s debug.SyncStatus, kind string) debug.ResourceStatus {
+	for url, r := range s.Resources {
+		if strings.HasSuffix(url, "."+kind) {
+			return r
+		}
+	}
+	return debug.ResourceStatus{}
+}
+
+func typeRows(list []debug.SyncStatus) [][]string {
+	var rows [][]string
+	for _, s := range list {
+		for _, url := range slices.Sorted(maps.Keys(s.Resources)) {
+			r := s.Resources[url]
+			rows = append(rows, []string{s.Proxy, url[strings.LastIndexByte(url, '.')+1:], state(r), r.Sent, r.Acked, r.LastError})
+		}
+	}
+	return rows
+}
+
+// state says in istioctl's words how what was sent and what was taken compare.
+func state(r debug.ResourceStatus) string {
+	switch {
+	case r.LastError != "":
+		return "ERROR"
+	case r.Sent == "":
+		return "NOT SENT"
+	case r.Sent == r.Acked:
+		return "SYNCED"
+	default:
+		return "STALE"
+	}
+}

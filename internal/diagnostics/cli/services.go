@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+)
+
+func (a *asker) services() *cobra.Command {
+	return &cobra.Command{
+		Use: "services", Short: "All services that the control plane knows", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var all []debug.Service
+			if err := a.page(c.Context(), "registryz", nil, &all); err != nil {
+				return err
+			}
+			list, rows := []debug.Service{}, [][]string{}
+			for _, s := range all {
+				if a.namespace != "" && s.Attributes.Namespace != a.namespace {
+					continue
+				}
+				ports := make([]string, 0, len(s.Ports))
+				for _, p := range s.Ports {
+					protocol := p.Protocol
+					if protocol == debug.DetectedProtocol {
+						protocol = "detected"
+					}
+					ports = append(ports, fmt.Sprintf("%d/%s", p.Port, protocol))
+				}
+				list = append(list, s)
+				rows = append(rows, []string{s.Hostname, s.Attributes.Namespace, s.Attributes.ServiceRegistry, s.DefaultAddress, strings.Join(ports, ",")})
+			}
+			return a.show(c, answer{whole: list, header: "HOSTNAME\tNAMESPACE\tREGISTRY\tADDRESS\tPORTS", rows: rows})
+		},
+	}
+}
+
+// endpoint is an endpoint as endpointz has it.
+type endpoint struct {
+	Addresses    []string
+	EndpointPort uint32
+	Locality     struct{ Label string }
+	Namespace    string
+	WorkloadName string
+	HealthStatus int
+	TLSMode      string
+}
+
+func (a *asker) endpoints() *cobra.Command {
+	return &cobra.Command{
+		Use: "endpoints [HOSTNAME]", Short: "The endpoints of all services, or of one, as the control plane knows them", Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			type servicePort struct {
+				Service   string     `json:"svc"`
+				Endpoints []endpoint `json:"ep"`
+			}
+			var all []servicePort
+			if err := a.page(c.Context(), "endpointz", nil, &all); err != nil {
+				return err
+			}
+			list, rows := []servicePort{}, [][]string{}
+			for _, s := range all {
+				if len(args) > 0 && !strings.HasPrefix(s.Service, args[0]) {
+					continue
+				}
+				list = append(list, s)
+				for _, e := range s.Endpoints {
+					if a.namespace != "" && e.Namespace != a.namespace {
+						continue
+					}
+					rows = append(rows, []string{
+						s.Service, strings.Join(e.Addresses, ",") + ":" + strconv.FormatUint(uint64(e.EndpointPort), 10),
+						healthText(e.HealthStatus), e.TLSMode, e.Locality.Label, e.WorkloadName,
+					})
+				}
+			}
+			return a.show(c, answer{whole: list, header: "SERVICE PORT\tENDPOINT\tSTATUS\tMTLS\tLOCALITY\tWORKLOAD", rows: rows, none: "no endpoints"})
+		},
+	}
+}
+
+// healthText reads istiod's number of a health status.
+func healthText(n int) string {
+	switch n {
+	case 2:
+		return "UNHEALTHY"
+	case 3:
+		return "DRAINING"
+	default:
+		return "HEALTHY"
+	}
+}

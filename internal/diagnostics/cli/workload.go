@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/identity/workload"
+	"github.com/meshpilot/meshpilot/internal/kube"
+)
+
+// workloads are the commands for workloads outside Kubernetes.
+func (a *asker) workloads() *cobra.Command {
+	c := &cobra.Command{Use: "workload", Short: "Have a virtual machine, or a process on a laptop, join the mesh"}
+	entry := &cobra.Command{Use: "entry", Short: "Workloads"}
+	entry.AddCommand(a.configureEntry())
+	group := &cobra.Command{Use: "group", Short: "WorkloadGroups"}
+	group.AddCommand(a.createGroup())
+	c.AddCommand(a.workloadToken(), entry, group)
+	return c
+}
+
+// meshFlags say which mesh a workload is to join.
+type meshFlags struct {
+	caDir, meshConfig, kubeconfig, namespace, revision string
+	audiences                                          []string
+}
+
+func (f *meshFlags) add(c *cobra.Command, kubeconfig string) {
+	fs := c.Flags()
+	fs.StringVar(&f.caDir, "caDir", "", "directory of the mesh's authority, for a mesh without Kubernetes")
+	fs.StringVar(&f.meshConfig, "meshConfig", "", "file with the mesh configuration, for a mesh without Kubernetes")
+	fs.StringSliceVar(&f.audiences, "audience", []string{"istio-ca"}, "whom the token is for, for a mesh without Kubernetes")
+	fs.StringVarP(&f.kubeconfig, "kubeconfig", "c", kubeconfig, "kubeconfig of the mesh's cluster")
+	fs.StringVarP(&f.namespace, "istioNamespace", "i", "istio-system", "namespace of the control plane")
+	fs.StringVarP(&f.revision, "revision", "r", "", "revision of the control plane")
+}
+
+// mesh gives the mesh that the flags name.
+func (f *meshFlags) mesh() (workload.Mesh, error) {
+	if f.caDir != "" {
+		return workload.Directory{CA: f.caDir, MeshConfig: f.meshConfig, Audiences: f.audiences, Now: time.Now}, nil
+	}
+	if f.kubeconfig == "" {
+		return nil, errors.New("which mesh is meant? give --caDir, or --kubeconfig")
+	}
+	config, err := kube.Options{Kubeconfig: f.kubeconfig, UserAgent: "pilotctl"}.Config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kube.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return workload.Kubernetes{Client: client.Kubernetes, Namespace: f.namespace, Revision: f.revision}, nil
+}
+
+func (a *asker) workloadToken() *cobra.Command {
+	var flags meshFlags
+	var file, account, out string
+	var lifetime time.Duration
+	c := &cobra.Command{
+		Use: "token", Short: "Sign a token with which a workload proves to the control plane who it is",
+		Long: `Sign a token with which a workload proves to the control plane who it is: to have its first certificate signed.
+
+Without Kubernetes the key is read from the directory of the mesh's authority (--caDir, as pilot-discovery has it), so this takes the right
+to read that. With Kubernetes the API server signs.`,
+		Example: `  pilotctl workload token --caDir ./ca -n bookinfo --service-account bookinfo-reviews --out ./var/run/secrets/tokens/istio-token
+  pilotctl workload token --caDir ./ca -f workloadgroup.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			namespace := a.namespace
+			if file != "" {
+				g, err := readGroup(file, namespace)
+				if err != nil {
+					return err
+				}
+				namespace, account = g.Namespace, g.Spec.Template.ServiceAccount
+			}
+			if namespace == "" || account == "" {
+				return errors.New("whose token is it to be? give --namespace and --service-account, or --file with a WorkloadGroup")
+			}
+			m, err := flags.mesh()
+			if err != nil {
+				return err
+			}
+			token, err := m.Token(c.Context(), namespace, account, lifetime)
+			if err != nil {
+				return err
+			}
+			if out != "" {
+				return workload.WriteToken(out, token)
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), token)
+			return err
+		},
+	}
+	flags.add(c, a.kubeconfig)
+	c.Flags().StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
+	c.Flags().StringVarP(&account, "service-account", "s", "", "service account of the workload")
+	c.Flags().DurationVar(&lifetime, "duration", 24*time.Hour, "how long the token is good")
+	c.Flags().StringVar(&out, "out", "", "file to write it to, for nobody else's eyes (default: it is printed)")
+	return c
+}
+
+func readGroup(file, namespace string) (workload.Group, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return workload.Group{}, fmt.Errorf("read a WorkloadGroup: %w", err)
+	}
+	g, err := workload.ParseGroup(text)
+	if err == nil && g.Namespace == "" {
+		g.Namespace = namespace
+	}
+	return g, err
+}
+
+func (a *asker) configureEntry() *cobra.Command {
+	var flags meshFlags
+	var o workload.Options
+	var file, out string
+	var seconds int64
+	c := &cobra.Command{
+		Use: "configure", Short: "Write the files that a workload needs to join the mesh",
+		Long: `Write the files that a workload needs to join the mesh, as istioctl x workload entry configure does: cluster.env, mesh.yaml,
+root-cert.pem, istio-token and hosts.`,
+		Example: `  pilotctl workload entry configure -f workloadgroup.yaml -o vm --caDir ./ca --ingressIP 192.0.2.1
+  pilotctl workload entry configure -f workloadgroup.yaml -o vm --clusterID Kubernetes --autoregister`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" || out == "" {
+				return errors.New("--file with a WorkloadGroup and a directory for --output are needed")
+			}
+			g, err := readGroup(file, a.namespace)
+			if err != nil {
+				return err
+			}
+			m, err := flags.mesh()
+			if err != nil {
+				return err
+			}
+			o.Namespace, o.Revision, o.TokenLifetime = flags.namespace, flags.revision, time.Duration(seconds)*time.Second
+			files, warnings, err := workload.Configure(c.Context(), m, g, o)
+			if err != nil {
+				return err
+			}
+			if err := files.Write(out); err != nil {
+				return err
+			}
+			for _, w := range warnings {
+				_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning:", w) // who does not read them goes without
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s in %s; %s is a secret\n", strings.Join(slices.Sorted(maps.Keys(files)), ", "), out, filepath.Join(out, workload.TokenFile))
+			return err
+		},
+	}
+	flags.add(c, a.kubeconfig)
+	fs := c.Flags()
+	fs.StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
+	fs.StringVarP(&out, "output", "o", "", "directory for the files")
+	fs.Int64Var(&seconds, "tokenDuration", 3600, "how long the token is good, in seconds")
+	fs.StringVar(&o.Cluster, "clusterID", "", "name of the cluster that the workload counts to (default: as sidecars are injected with)")
+	fs.StringVar(&o.IngressAddress, "ingressIP", "", "address at which the workload reaches the control plane")
+	fs.StringVar(&o.IngressService, "ingressService", "istio-eastwestgateway", "Service at whose address the workload reaches the control plane, as NAME or NAME.NAMESPACE")
+	fs.StringVar(&o.InternalAddress, "internalIP", "", "address of the workload within its network")
+	fs.StringVar(&o.ExternalAddress, "externalIP", "", "address of the workload for others")
+	fs.BoolVar(&o.AutoRegister, "autoregister", false, "have the control plane make a WorkloadEntry when the workload connects")
+	fs.BoolVar(&o.CaptureDNS, "capture-dns", true, "have the agent answer the names of services")
+	return c
+}
+
+func (a *asker) createGroup() *cobra.Command {
+	var name, account string
+	var labels, annotations, ports map[string]string
+	c := &cobra.Command{
+		Use: "create", Short: "Print a WorkloadGroup", Example: "  pilotctl workload group create --name ratings-vm -n bookinfo --labels app=ratings --ports http=9080 -s bookinfo-ratings",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if name == "" || a.namespace == "" {
+				return errors.New("--name and --namespace are needed")
+			}
+			numbers := map[string]uint64{}
+			for p, text := range ports {
+				n, err := strconv.ParseUint(text, 10, 16)
+				if err != nil || n == 0 {
+					return fmt.Errorf("--ports %s=%s: want a port", p, text)
+				}
+				numbers[p] = n
+			}
+			template := map[string]any{"serviceAccount": account}
+			if len(numbers) > 0 {
+				template["ports"] = numbers
+			}
+			metadata := map[string]any{}
+			if len(labels) > 0 {
+				metadata["labels"] = labels
+			}
+			if len(annotations) > 0 {
+				metadata["annotations"] = annotations
+			}
+			text, err := yaml.Marshal(map[string]any{
+				"apiVersion": "networking.istio.io/v1", "kind": "WorkloadGroup", "metadata": map[string]string{"name": name, "namespace": a.namespace},
+				"spec": map[string]any{"metadata": metadata, "template": template},
+			})
+			if err == nil {
+				_, err = c.OutOrStdout().Write(text)
+			}
+			return err
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&name, "name", "", "name of the WorkloadGroup")
+	fs.StringToStringVarP(&labels, "labels", "l", nil, "labels of its workloads")
+	fs.StringToStringVarP(&annotations, "annotations", "a", nil, "annotations of its workloads")
+	fs.StringToStringVarP(&ports, "ports", "p", nil, "ports of its workloads, by the name of the service's port")
+	fs.StringVarP(&account, "serviceAccount", "s", "default", "service account of its workloads")
+	return c
+}

@@ -1,0 +1,150 @@
+package debug
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	// The messages that listeners and clusters hold inside Any are shown in full only if their types are linked in.
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+func (p *Pages) configDump(q question) (answer, error) {
+	c, err := p.find(q)
+	if err != nil {
+		return answer{}, err
+	}
+	if types := q.Get("types"); types != "" {
+		return typedDump(q, c, strings.Split(types, ","))
+	}
+	dump, err := ConfigDump(c, q.Has("include_eds"))
+	if err != nil {
+		return answer{}, err
+	}
+	var configs []json.RawMessage
+	for _, x := range dump {
+		configs = append(configs, anyJSON(x))
+	}
+	return written(q, map[string]any{"configs": configs})
+}
+
+// typed is the page of one type's resources.
+func (p *Pages) typed(short string) func(question) (answer, error) {
+	return func(q question) (answer, error) {
+		c, err := p.find(q)
+		if err != nil {
+			return answer{}, err
+		}
+		return typedDump(q, c, []string{short})
+	}
+}
+
+// typedDump gives the resources of types alone. ?cluster= narrows those whose names contain the text.
+func typedDump(q question, c push.Connection, types []string) (answer, error) {
+	configs := []json.RawMessage{}
+	for _, w := range c.Types {
+		for _, t := range types {
+			if !typed(w.TypeURL, t) {
+				continue
+			}
+			for _, r := range w.Resources() {
+				if strings.Contains(r.Name, q.Get("cluster")) {
+					configs = append(configs, anyJSON(shown(r)))
+				}
+			}
+		}
+	}
+	return written(q, map[string]any{"configs": configs})
+}
+
+// ConfigDump gives what a proxy was sent as the messages of Envoy's config_dump, in its order. Private keys and pull secrets are
+// left out.
+// Endpoints are among them only if asked for, as in Envoy.
+func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
+	clusters, listeners := new(adminv3.ClustersConfigDump), new(adminv3.ListenersConfigDump)
+	routes, eds := new(adminv3.RoutesConfigDump), new(adminv3.EndpointsConfigDump)
+	secrets, extensions := new(adminv3.SecretsConfigDump), new(adminv3.EcdsConfigDump)
+	for _, w := range c.Types {
+		for _, r := range w.Resources() {
+			a := shown(r)
+			switch api.ShortType(w.TypeURL) {
+			case "CDS":
+				clusters.DynamicActiveClusters = append(clusters.DynamicActiveClusters, &adminv3.ClustersConfigDump_DynamicCluster{VersionInfo: r.Version, Cluster: a})
+			case "LDS":
+				listeners.DynamicListeners = append(listeners.DynamicListeners, &adminv3.ListenersConfigDump_DynamicListener{
+					Name: r.Name, ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: r.Version, Listener: a},
+				})
+			case "RDS":
+				routes.DynamicRouteConfigs = append(routes.DynamicRouteConfigs, &adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: r.Version, RouteConfig: a})
+			case "EDS":
+				eds.DynamicEndpointConfigs = append(eds.DynamicEndpointConfigs, &adminv3.EndpointsConfigDump_DynamicEndpointConfig{VersionInfo: r.Version, EndpointConfig: a})
+			case "SDS":
+				secrets.DynamicActiveSecrets = append(secrets.DynamicActiveSecrets, &adminv3.SecretsConfigDump_DynamicSecret{Name: r.Name, VersionInfo: r.Version, Secret: a})
+			case "ECDS":
+				extensions.EcdsFilters = append(extensions.EcdsFilters, &adminv3.EcdsConfigDump_EcdsFilterConfig{VersionInfo: r.Version, EcdsFilter: a})
+			}
+		}
+	}
+	if w, ok := watch(c, api.ClusterType); ok {
+		clusters.VersionInfo = w.SentVersion
+	}
+	if w, ok := watch(c, api.ListenerType); ok {
+		listeners.VersionInfo = w.SentVersion
+	}
+	parts := []proto.Message{new(adminv3.BootstrapConfigDump), clusters}
+	if endpoints {
+		parts = append(parts, eds)
+	}
+	parts = append(parts, listeners, new(adminv3.ScopedRoutesConfigDump), routes, secrets, extensions)
+	var list []*anypb.Any
+	for _, m := range parts {
+		a, err := anypb.New(m)
+		if err != nil {
+			return nil, fmt.Errorf("dump %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// anyJSON gives a message as JSON. One that holds a type unknown to this program, as an EnvoyFilter may bring, is given
+// encoded.
+func anyJSON(a *anypb.Any) json.RawMessage {
+	if a.TypeUrl == api.NameTableType {
+		if t, err := mesh.DecodeNameTable(a.Value); err == nil {
+			return nameTableJSON(t)
+		}
+	}
+	b, err := protojson.Marshal(a)
+	if err != nil {
+		return asJSON(map[string]any{"@type": a.TypeUrl, "value": a.Value})
+	}
+	return b
+}
+
+// nameInfo is a line of a NameTable in protobuf's JSON.
+type nameInfo struct {
+	IPs       []string `json:"ips,omitempty"`
+	Registry  string   `json:"registry,omitempty"`
+	ShortName string   `json:"shortname,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+}
+
+func nameTableJSON(t mesh.NameTable) json.RawMessage {
+	lines := make(map[mesh.Hostname]nameInfo, len(t))
+	for host, e := range t {
+		lines[host] = nameInfo{e.IPs, string(e.Registry), e.ShortName, e.Namespace}
+	}
+	return asJSON(map[string]any{"@type": api.NameTableType, "table": lines})
+}

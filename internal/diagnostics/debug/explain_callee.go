@@ -1,0 +1,69 @@
+package debug
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// peerName is what the server name begins with by which proxies of the mesh call each other.
+const peerName = "TLS, server name outbound_."
+
+// callee explains a call at the first workload that it may end up at and whose proxy the asker may see: what became of it on its way
+// comes in there, from the caller with its identity. It is nil where there is no such workload.
+func (p *Pages) callee(q question, caller *mesh.Proxy, path *explain.Path) (*explain.Path, error) {
+	for _, e := range path.Endings {
+		for _, one := range e.Endpoints {
+			to, err := netip.ParseAddrPort(one.Address)
+			if err != nil || e.Kind != explain.Forwarded {
+				continue
+			}
+			c, ok := p.at(q, to.Addr())
+			if !ok {
+				continue
+			}
+			call := path.Call
+			call.Direction, call.To, call.Request, call.Carries, call.ALPN, call.ServerName = explain.Inbound, to, e.Upstream, "", nil, ""
+			if e.Protocol == "HTTP/2" {
+				call.Carries = explain.HTTP2
+			}
+			if len(caller.Addresses) > 0 {
+				call.From = netip.AddrPortFrom(caller.Addresses[0], 0)
+			}
+			transport := e.Transport
+			if one.Transport != "" {
+				transport = one.Transport
+			}
+			if strings.HasPrefix(transport, peerName) {
+				_, call.ServerName, _ = strings.Cut(transport, "server name ")
+				p.identified(&call, accountOf(caller))
+			}
+			return explain.Explain(p.sent(c), call)
+		}
+	}
+	return nil, nil
+}
+
+// at finds the sidecar at an address.
+func (p *Pages) at(q question, a netip.Addr) (push.Connection, bool) {
+	list := p.connected(q.caller)
+	i := slices.IndexFunc(list, func(c push.Connection) bool {
+		return c.Proxy.Type == mesh.SidecarProxy && slices.Contains(c.Proxy.Addresses, a)
+	})
+	if i < 0 {
+		return push.Connection{}, false
+	}
+	return list[i], true
+}
+
+// accountOf is whose certificate a proxy has: that of the account it was authenticated as, or else says to be of.
+func accountOf(proxy *mesh.Proxy) string {
+	if proxy.Account.Name != "" {
+		return proxy.Account.Namespace + "/" + proxy.Account.Name
+	}
+	return proxy.Namespace + "/" + proxy.Metadata.ServiceAccount
+}

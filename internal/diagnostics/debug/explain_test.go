@@ -1,0 +1,143 @@
+package debug
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/translate"
+	"github.com/meshpilot/meshpilot/internal/translate/listener"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+)
+
+const explainedMesh = `
+kind: Service
+metadata: {name: reviews, namespace: shop}
+spec: {clusterIP: 10.96.0.1, selector: {app: reviews}, ports: [{name: http, port: 9080}, {name: tcp, port: 5432}]}
+---
+kind: Pod
+metadata: {name: reviews-v1, namespace: shop, labels: {app: reviews}}
+status: {phase: Running, podIP: 10.1.0.1}
+---
+kind: ServiceEntry
+metadata: {name: outside, namespace: shop}
+spec: {hosts: [out.example.com], resolution: DNS, ports: [{name: http, number: 80, protocol: HTTP}, {name: tls, number: 443, protocol: TLS}]}
+---
+kind: VirtualService
+metadata: {name: reviews, namespace: shop}
+spec:
+  hosts: [reviews]
+  http:
+  - match: [{headers: {end-user: {exact: jason}}}]
+    directResponse: {status: 418}
+  - route: [{destination: {host: reviews}}]
+---
+kind: AuthorizationPolicy
+metadata: {name: readers, namespace: shop}
+spec:
+  rules:
+  - from: [{source: {namespaces: [shop]}}]
+    to: [{operation: {paths: [/reviews]}}]
+  - from: [{source: {ipBlocks: [10.7.0.0/16]}}]
+    to: [{operation: {notPaths: [/admin]}}]
+---
+kind: AuthorizationPolicy
+metadata: {name: nobody, namespace: shop}
+spec: {action: DENY, rules: [{to: [{operation: {paths: [/secret]}}]}]}
+`
+
+// explainedPages are those of a control plane with one proxy, which was sent what the generators make for it.
+func explainedPages(t *testing.T) *Pages {
+	t.Helper()
+	m := fixture.New(t, []byte(explainedMesh), nil)
+	p := proxy("web-1", "shop", "10.1.0.9")
+	v := m.View(p)
+	made := map[string][]*resource.Resource{}
+	for _, g := range translate.NewTable(translate.Options{}).Generators {
+		if g.All != nil {
+			made[g.TypeURL] = append(made[g.TypeURL], g.All(v)...)
+			continue
+		}
+		for _, name := range map[string][]string{
+			api.RouteType:     {"80", "9080"},
+			api.EndpointType:  {"outbound|9080||reviews.shop.svc.cluster.local", "outbound|5432||reviews.shop.svc.cluster.local"},
+			api.ExtensionType: {listener.PoliciesExtension},
+		}[g.TypeURL] {
+			if r := g.Named(v, name); r != nil {
+				made[g.TypeURL] = append(made[g.TypeURL], r)
+			}
+		}
+	}
+	c := push.Connection{ID: p.ID + "-1", Proxy: p, ConnectedAt: at(1)}
+	for _, typeURL := range []string{api.ClusterType, api.EndpointType, api.ListenerType, api.RouteType, api.ExtensionType} {
+		c.Types = append(c.Types, watchOf(typeURL, "1", "1", made[typeURL]...))
+	}
+	callee := c
+	callee.Proxy = proxy("reviews-v1", "shop", "10.1.0.1")
+	callee.ID = callee.Proxy.ID + "-1"
+	return New(Options{Snapshot: m.Snapshot, Proxies: fleet{list: []push.Connection{c, callee}}, Cluster: mesh.ClusterID("Kubernetes")})
+}
+
+func TestExplain(t *testing.T) {
+	p := explainedPages(t)
+	for _, c := range []struct{ query, want string }{
+		{"url=http://reviews:9080/", "outbound|9080||reviews.shop.svc.cluster.local at 10.1.0.1:9080"},
+		{"url=http://reviews:9080/", "outbound to 10.96.0.1:9080"},
+		{"url=http://reviews.shop:9080/", "[VirtualService/shop/reviews spec.http[1]]"},
+		{"url=http://reviews:9080/&header=end-user:%20jason", "VirtualService/shop/reviews spec.http[0].match[0]"},
+		{"url=http://reviews:9080/&header=end-user:%20jason", "=> 418"},
+		{"url=http://reviews:9080/&method=POST&protocol=h2c", "POST http://reviews:9080/"},
+		{"url=tcp://reviews:5432", "forwards bytes to outbound|5432||reviews.shop.svc.cluster.local"},
+		{"url=http://out.example.com/", "outbound|80||out.example.com"},
+		{"url=tls://out.example.com", "forwards bytes to outbound|443||out.example.com"},
+		{"url=http://nobody.example.com/&to=10.2.0.1:80", "PassthroughCluster at 10.2.0.1:80"},
+		{"url=http://me:8080/&inbound&from=10.7.1.1", "InboundPassthroughCluster at 10.1.0.9:8080"},
+		{"url=http://me:8080/reviews&principal=shop/web", "a rule of ALLOW matches: goes on [AuthorizationPolicy/shop/readers spec.rules[0]]"},
+		{"url=http://me:8080/reviews&principal=spiffe://cluster.local/ns/other/sa/web", "not AuthorizationPolicy/shop/readers spec.rules[0]: the caller is spiffe://cluster.local/ns/other/sa/web (wanted: "},
+		{"url=http://me:8080/reviews&inbound", "the caller has no identity, for the call is not by mutual TLS"},
+		{"url=http://me:8080/admin&inbound&from=10.7.1.1", "rbac_access_denied_matched_policy[none]"},
+		{"url=http://me:8080/secret&principal=shop/web", "=> 403 Forbidden, \"RBAC: access denied\" (access denied: rbac_access_denied_matched_policy[ns[shop]-policy[nobody]-rule[0]])"},
+		{"url=http://me:8080/reviews&principal=shop/web&header=content-type:application/grpc", "HTTP/2"},
+		{"url=tcp://me:8080&principal=shop/web", "closed: access denied"},
+		{"url=http://reviews:9080/reviews&both", "and there, inbound to 10.1.0.1:9080: GET http://reviews:9080/reviews"},
+	} {
+		body, err := p.Page("explain?proxyID=web-1.shop&text&"+strings.ReplaceAll(c.query, "|", "%7C"), Caller{Namespace: "shop"})
+		if err != nil || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s: no %q in\n%s%v", c.query, c.want, body, err)
+		}
+	}
+}
+
+func TestExplainRefuses(t *testing.T) {
+	p := explainedPages(t)
+	for _, c := range []struct {
+		query, namespace string
+		status           int
+	}{
+		{"url=http://reviews/", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=reviews", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=udp://reviews:53", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=tcp://reviews", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=tcp://reviews:99999", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&to=reviews", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&header=nothing", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&inbound&from=here", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&inbound&claim=groups", "", http.StatusBadRequest},
+		{"proxyID=web-1.shop&url=http://reviews/&inbound&authorizer=perhaps", "", http.StatusBadRequest},
+		{"proxyID=nobody&url=http://reviews/", "", http.StatusNotFound},
+		{"proxyID=web-1.shop&url=" + url.QueryEscape("http://reviews/"), "bank", http.StatusNotFound},
+	} {
+		body, err := p.Page("explain?"+c.query, Caller{Namespace: c.namespace})
+		var refusal Refusal
+		if !errors.As(err, &refusal) || refusal.Status != c.status {
+			t.Errorf("%s as %q: got %s, %v; want status %d", c.query, c.namespace, body, err, c.status)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package debug
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// Nack is one resource that proxies refused, for one reason (nackz).
+type Nack struct {
+	Type string `json:"type"`
+	// Resource and Version are of what was refused; empty if the message names none.
+	Resource string `json:"resource,omitempty"`
+	Version  string `json:"version,omitempty"`
+	// Message is the part of the proxies' error that is about the resource, without dumps of protobuf messages.
+	Message string `json:"message"`
+	// From are the objects that the resource came from.
+	From []Object `json:"from,omitempty"`
+	// Since is when it was first refused, Last when it was last.
+	Since time.Time `json:"since"`
+	Last  time.Time `json:"last"`
+	// Proxies is how many refused it, Names some of them, Times how often.
+	Proxies int      `json:"proxies"`
+	Names   []string `json:"names"`
+	Times   int      `json:"times"`
+	// Standing means that one of them has acknowledged no later response of the type and is still connected.
+	Standing bool `json:"standing"`
+	// Quarantined means that the resource is not served to the proxies that it was made for. Instead is what they are served:
+	// "the version before it", "nothing", or "it without EnvoyFilter NAMESPACE/NAME"; empty if nothing is known of the time
+	// before, so that each proxy keeps what it has.
+	Quarantined bool   `json:"quarantined"`
+	Instead     string `json:"instead,omitempty"`
+	// Witnesses are the identities whose refusals led to the quarantine, Attempt counts the quarantines of this version, and
+	// NextRetry is when it is offered to all proxies again.
+	Witnesses []string   `json:"witnesses,omitempty"`
+	Attempt   int        `json:"attempt,omitempty"`
+	NextRetry *time.Time `json:"nextRetry,omitempty"`
+}
+
+// Object names a config object in JSON.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String gives "Kind/namespace/name".
+func (o Object) String() string {
+	return config.Key{Kind: api.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}.String()
+}
+
+// maxNames bounds how many proxies are named for one refused resource.
+const maxNames = 10
+
+func (p *Pages) nackz(q question) (answer, error) { return written(q, p.nacks()) }
+
+// nacks makes one entry of each resource that was refused for one reason, the newest first. What is in quarantine is there
+// however long ago it was refused.
+func (p *Pages) nacks() []Nack {
+	g := nackGroups{}
+	for _, n := range p.Proxies.Nacks() {
+		for _, r := range n.Resources {
+			g.note(n, r)
+		}
+		if len(n.Resources) == 0 {
+			g.note(n, push.Refused{})
+		}
+	}
+	for _, k := range p.Proxies.Quarantine() {
+		g.quarantined(k)
+	}
+	out := []Nack{}
+	for _, e := range g {
+		e.Proxies = max(e.Proxies, len(e.proxies))
+		e.Names = sortedKeys(e.proxies)
+		e.Names = e.Names[:min(len(e.Names), maxNames)]
+		out = append(out, e.Nack)
+	}
+	slices.SortFunc(out, func(a, b Nack) int {
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Message, b.Message))
+	})
+	return out
+}
+
+// nackKey is what makes refusals the same. A suspended EnvoyFilter has an entry of its own.
+type nackKey struct {
+	typeURL, resource, version, message string
+
+	suspended config.Key
+}
+
+type nackGroups map[nackKey]*nackGroup
+
+type nackGroup struct {
+	Nack
+	proxies map[string]bool
+}
+
+func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup {
+	e := g[k]
+	if e == nil {
+		e = &nackGroup{proxies: map[string]bool{}, Nack: Nack{
+			Type: api.ShortType(k.typeURL), Resource: k.resource, Version: k.version, Message: k.message, Since: at, Last: at,
+		}}
+		for _, f := range from {
+			e.From = append(e.From, Object{string(f.Kind), f.Namespace, f.Name})
+		}
+		g[k] = e
+	}
+	if at.Before(e.Since) {
+		e.Since = at
+	}
+	if at.After(e.Last) {
+		e.Last = at
+	}
+	return e
+}
+
+// quarantined notes a resource, or an EnvoyFilter, that is in quarantine.
+func (g nackGroups) quarantined(k push.Quarantined) {
+	e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message, k.Suspended}, k.Since, k.From)
+	e.Quarantined, e.Witnesses, e.Attempt, e.Proxies = true, k.Witnesses, k.Attempt, k.Connections
+	if !k.Until.IsZero() {
+		e.NextRetry = &k.Until
+	}
+	switch {
+	case k.Suspended != (config.Key{}):
+		e.Instead = "it without EnvoyFilter " + k.Suspended.Namespace + "/" + k.Suspended.Name
+	case k.Replaced:
+		e.Instead = "the version before it"
+	case k.Withheld:
+		e.Instead = "nothing"
+	}
+}
+
+func (g nackGroups) note(n push.Nack, r push.Refused) {
+	e := g.entry(nackKey{typeURL: n.TypeURL, resource: r.Name, version: r.Version, message: n.Of(r.Name)}, n.Time, r.From)
+	e.proxies[name(n.Proxy)] = true
+	e.Times++
+	e.Standing = e.Standing || n.Standing
+}
+
+// reason says in a sentence what proxies refuse. It has no time in it, so that conditions do not change with each retry.
+func (n Nack) reason() string {
+	text := fmt.Sprintf("proxies refuse the %s resource %q that it shapes", n.Type, n.Resource)
+	if n.Instead != "" {
+		text += ", and are served " + n.Instead
+		if !strings.HasPrefix(n.Instead, "it ") {
+			text += " instead"
+		}
+	}
+	if len(n.Witnesses) > 0 {
+		text += " until it is offered again; refused by " + strings.Join(n.Witnesses, " and ")
+	}
+	return text + ": " + strings.Join(strings.Fields(n.Message), " ")
+}
+
+// refusals gives what proxies refuse now as Problems of the objects that the resources came from.
+func (p *Pages) refusals() []config.Problem {
+	s := p.Snapshot()
+	var list []config.Problem
+	for _, n := range p.nacks() {
+		if !n.Standing && !n.Quarantined {
+			continue
+		}
+		x := config.Problem{Severity: config.Warning, Reason: n.reason()}
+		if n.Quarantined {
+			x.Severity = config.Error
+		}
+		for _, o := range n.From {
+			x.Key = config.Key{Kind: api.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}
+			x.Origin = ""
+			if c := s.Config(x.Key); c != nil {
+				x.Origin = c.Origin
+			}
+			list = append(list, x)
+		}
+	}
+	return list
+}

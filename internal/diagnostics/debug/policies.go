@@ -1,0 +1,132 @@
+package debug
+
+import (
+	"encoding/json"
+
+	telemetry "istio.io/api/telemetry/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// authorizationPolicies are the AuthorizationPolicies by namespace.
+type authorizationPolicies struct {
+	Namespaces map[string][]authorizationPolicy `json:"namespace_to_policies"`
+	Root       string                           `json:"root_namespace"`
+}
+
+type authorizationPolicy struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	Annotations map[string]string `json:"annotations"`
+	Spec        json.RawMessage   `json:"spec"`
+}
+
+func newAuthorizationPolicies(s *snapshot.Snapshot) authorizationPolicies {
+	out := authorizationPolicies{map[string][]authorizationPolicy{}, s.Settings.RootNamespace}
+	for _, c := range s.Configs(api.AuthorizationPolicy) {
+		out.Namespaces[c.Namespace] = append(out.Namespaces[c.Namespace], authorizationPolicy{c.Name, c.Namespace, c.Annotations, specJSON(c)})
+	}
+	return out
+}
+
+func (p *Pages) authorizationz(q question) (answer, error) {
+	return written(q, map[string]any{"authorization_policies": newAuthorizationPolicies(p.Snapshot())})
+}
+
+func (p *Pages) pushContext(q question) (answer, error) {
+	s := p.Snapshot()
+	return written(q, struct {
+		AuthorizationPolicies authorizationPolicies
+		NetworkGateways       []networkGateway
+		UnresolvedGateways    []networkGateway
+	}{newAuthorizationPolicies(s), networkGateways(s), []networkGateway{}})
+}
+
+// networkGateway is a way into a network in istiod's form of networkz.
+type networkGateway struct {
+	Network        string
+	Cluster        string
+	Addr           string
+	Port           uint32
+	HBONEPort      uint32
+	ServiceAccount namespacedName
+}
+
+type namespacedName struct{ Namespace, Name string }
+
+// networkGateways gives the gateways by which endpoints of other networks are reached.
+func networkGateways(s *snapshot.Snapshot) []networkGateway {
+	list := []networkGateway{}
+	for _, g := range s.Networks().All() {
+		list = append(list, networkGateway{Network: string(g.Network), Cluster: string(g.Cluster), Addr: g.Address, Port: g.Port})
+	}
+	return list
+}
+
+func (p *Pages) networkz(q question) (answer, error) {
+	return written(q, networkGateways(p.Snapshot()))
+}
+
+type telemetryObject struct {
+	Name      string          `json:"name"`
+	Namespace string          `json:"namespace"`
+	Spec      json.RawMessage `json:"spec"`
+}
+
+func (p *Pages) telemetryz(q question) (answer, error) {
+	c, given, err := p.lookUp(q)
+	if err != nil {
+		return answer{}, err
+	}
+	s := p.Snapshot()
+	if given {
+		return written(q, telemetryOf(s, c.Proxy))
+	}
+	namespaces := map[string][]telemetryObject{}
+	for _, c := range s.Configs(api.Telemetry) {
+		namespaces[c.Namespace] = append(namespaces[c.Namespace], telemetryObject{c.Name, c.Namespace, specJSON(c)})
+	}
+	return written(q, map[string]any{"telemetries": map[string]any{
+		"namespace_to_telemetries": namespaces, "root_namespace": s.Settings.RootNamespace,
+	}})
+}
+
+// proxyTelemetry is which Telemetry objects apply to a proxy: the root namespace's, that of the proxy's namespace, and the
+// one that selects its workload.
+type proxyTelemetry struct {
+	Root, Proxy, Namespace, Workload namespacedName
+	Metrics, Logging, Tracing        []json.RawMessage
+}
+
+func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
+	out := proxyTelemetry{Metrics: []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{}}
+	labels := view.Labels(s, proxy)
+	for _, c := range s.Configs(api.Telemetry) {
+		spec := config.Spec[*telemetry.Telemetry](c)
+		selector, key := spec.GetSelector().GetMatchLabels(), namespacedName{c.Namespace, c.Name}
+		switch {
+		case len(selector) == 0 && c.Namespace == s.Settings.RootNamespace:
+			out.Root = key
+		case len(selector) == 0 && c.Namespace == proxy.Namespace:
+			out.Proxy = key
+		case c.Namespace == proxy.Namespace && snapshot.Selects(selector, labels):
+			out.Workload = key
+		default:
+			continue
+		}
+		for _, x := range spec.Metrics {
+			out.Metrics = append(out.Metrics, protoJSON(x))
+		}
+		for _, x := range spec.AccessLogging {
+			out.Logging = append(out.Logging, protoJSON(x))
+		}
+		for _, x := range spec.Tracing {
+			out.Tracing = append(out.Tracing, protoJSON(x))
+		}
+	}
+	return out
+}

@@ -1,0 +1,53 @@
+package debug
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// maxVersions bounds how many versions a Problem lists.
+const maxVersions = 5
+
+// unmatchedVersions returns a Warning on the proxyVersion of each EnvoyFilter patch that matches no connected proxy, and nothing
+// if no proxy is connected. It is evaluated when Problems are asked for, against the distinct versions: neither a change of
+// configuration nor a proxy that connects costs anything.
+func (p *Pages) unmatchedVersions(list []push.Connection) []config.Problem {
+	distinct := map[string]bool{}
+	for _, c := range list {
+		if v := c.Proxy.Metadata.IstioVersion; v != "" { // a proxy without a version matches no patch that asks for one
+			distinct[v] = true
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	versions := sortedKeys(distinct)
+	var found []config.Problem
+	for _, patch := range p.Snapshot().PatchesOfNoVersion(versions) {
+		found = append(found, config.Problem{
+			Key: patch.Filter.Key, Origin: patch.Filter.Origin, Severity: config.Warning,
+			Field:  fmt.Sprintf("spec.configPatches[%d].match.proxy.proxyVersion", patch.Index),
+			Reason: "matches no proxy that is connected to this control plane, so the patch has no effect; their ISTIO_VERSION is " + shownVersions(versions),
+		})
+	}
+	return found
+}
+
+func shownVersions(versions []string) string {
+	shown := slices.Clone(versions[:min(len(versions), maxVersions)])
+	for i, v := range shown {
+		shown[i] = fmt.Sprintf("%.40q", v)
+	}
+	if len(shown) == 0 {
+		return "not set"
+	}
+	text := strings.Join(shown, ", ")
+	if len(versions) > maxVersions {
+		text += ", …"
+	}
+	return text
+}

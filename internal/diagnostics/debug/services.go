@@ -1,0 +1,274 @@
+package debug
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// Service is a service in istiod's form of registryz.
+type Service struct {
+	Attributes      Attributes `json:"Attributes"`
+	Ports           []Port     `json:"ports"`
+	ServiceAccounts []string   `json:"serviceAccounts,omitempty"`
+	CreationTime    time.Time  `json:"creationTime"`
+	Hostname        string     `json:"hostname"`
+	ClusterVIPs     VIPs       `json:"clusterVIPs"`
+	DefaultAddress  string     `json:"defaultAddress,omitempty"`
+	// AutoAllocatedIPv4Address and its kin are what callers know who are told the addresses of hosts without any.
+	AutoAllocatedIPv4Address string `json:"autoAllocatedIPv4Address,omitempty"`
+	AutoAllocatedIPv6Address string `json:"autoAllocatedIPv6Address,omitempty"`
+	Resolution               int    `json:"Resolution"`
+	MeshExternal             bool   `json:"MeshExternal"`
+	ResourceVersion          string `json:"ResourceVersion"`
+}
+
+// Attributes are what istiod keeps beside a service.
+type Attributes struct {
+	ServiceRegistry          string              `json:"ServiceRegistry"`
+	Name                     string              `json:"Name"`
+	Namespace                string              `json:"Namespace"`
+	Labels                   map[string]string   `json:"Labels"`
+	ExportTo                 map[string]struct{} `json:"ExportTo"`
+	LabelSelectors           map[string]string   `json:"LabelSelectors"`
+	Aliases                  []namespacedName    `json:"Aliases"`
+	ClusterExternalAddresses VIPs                `json:"ClusterExternalAddresses"`
+	// ClusterExternalPorts are the ports at those addresses by the service's own, by cluster.
+	ClusterExternalPorts     map[string]map[uint32]uint32 `json:"ClusterExternalPorts"`
+	Type                     string                       `json:"Type"`
+	ExternalName             string                       `json:"ExternalName"`
+	NodeLocal                bool                         `json:"NodeLocal"`
+	TrafficDistribution      int                          `json:"TrafficDistribution"`
+	ObjectName               string                       `json:"ObjectName"`
+	PublishNotReadyAddresses bool                         `json:"PublishNotReadyAddresses"`
+}
+
+// VIPs are virtual addresses by cluster.
+type VIPs struct {
+	Addresses map[string][]string `json:"Addresses"`
+}
+
+// Port is a port of a Service.
+type Port struct {
+	Name     string `json:"name,omitempty"`
+	Port     uint32 `json:"port"`
+	Protocol string `json:"protocol"`
+}
+
+// DetectedProtocol is istiod's name for the protocol of a port that declares none.
+const DetectedProtocol = "UnsupportedProtocol"
+
+// unspecified is istiod's address of a service that has none.
+const unspecified = "0.0.0.0"
+
+// resolutionNumber is istiod's number of a resolution: ClientSideLB, DNSLB, Passthrough, DNSRoundRobinLB, Alias, DynamicDNS.
+func resolutionNumber(r mesh.Resolution) int {
+	switch r {
+	case mesh.DNS:
+		return 1
+	case mesh.Passthrough:
+		return 2
+	case mesh.DNSRoundRobin:
+		return 3
+	case mesh.Alias:
+		return 4
+	case mesh.DynamicDNS:
+		return 5
+	default:
+		return 0
+	}
+}
+
+// distributionNumber is istiod's number of a traffic distribution: any, the same zone, the same node.
+func distributionNumber(text string) int {
+	switch text {
+	case "PreferClose", "PreferSameZone":
+		return 1
+	case "PreferSameNode":
+		return 2
+	default:
+		return 0
+	}
+}
+
+func newPort(p mesh.Port) Port {
+	protocol := string(p.Protocol)
+	if p.Protocol == mesh.Auto {
+		protocol = DetectedProtocol
+	}
+	return Port{Name: p.Name, Port: p.Number, Protocol: protocol}
+}
+
+func newService(s *mesh.Service) Service {
+	out := Service{
+		Attributes: Attributes{
+			ServiceRegistry: string(s.Provider), Name: s.Name, Namespace: s.Namespace, Labels: s.Labels, LabelSelectors: s.Selector,
+			ExternalName: string(s.AliasOf), NodeLocal: s.NodeLocal, TrafficDistribution: distributionNumber(s.TrafficDistribution),
+			ObjectName: s.From.Name, PublishNotReadyAddresses: s.PublishNotReady,
+		},
+		ServiceAccounts: s.Accounts, CreationTime: s.Created.UTC(), Hostname: string(s.Host),
+		DefaultAddress: cmp.Or(s.Address(), unspecified), Resolution: resolutionNumber(s.Resolution), MeshExternal: s.MeshExternal,
+	}
+	if s.Provider == mesh.External {
+		out.Attributes.Name = string(s.Host)
+	}
+	for _, to := range s.ExportTo {
+		if out.Attributes.ExportTo == nil {
+			out.Attributes.ExportTo = map[string]struct{}{}
+		}
+		out.Attributes.ExportTo[to] = struct{}{}
+	}
+	if len(s.External) > 0 {
+		out.Attributes.ClusterExternalAddresses.Addresses = map[string][]string{string(s.Cluster): s.External}
+	}
+	if s.ExternalPorts != nil {
+		out.Attributes.ClusterExternalPorts = map[string]map[uint32]uint32{string(s.Cluster): s.ExternalPorts}
+	}
+	if len(s.Addresses) > 0 {
+		out.ClusterVIPs.Addresses = map[string][]string{string(s.Cluster): s.Addresses}
+	}
+	for _, a := range s.Allocated {
+		if strings.Contains(a, ":") {
+			out.AutoAllocatedIPv6Address = a
+		} else {
+			out.AutoAllocatedIPv4Address = a
+		}
+	}
+	for _, x := range s.Ports {
+		out.Ports = append(out.Ports, newPort(x))
+	}
+	return out
+}
+
+func (p *Pages) registryz(q question) (answer, error) {
+	list := []Service{}
+	for _, s := range p.Snapshot().Services() {
+		list = append(list, newService(s))
+	}
+	return written(q, list)
+}
+
+// endpoint is an endpoint in istiod's form of endpointShardz.
+type endpoint struct {
+	Labels               map[string]string
+	Addresses            []string
+	ServicePortName      string
+	LegacyClusterPortKey uint32 // the service's port number
+	ServiceAccount       string
+	Network              string
+	Locality             endpointLocality
+	EndpointPort         uint32
+	LbWeight             uint32
+	TLSMode              string
+	Namespace            string
+	WorkloadName         string
+	HostName             string
+	SubDomain            string
+	HealthStatus         int
+	NodeName             string
+}
+
+type endpointLocality struct{ Label, ClusterID string }
+
+// healthNumber is istiod's number of a health status: healthy, unhealthy, draining.
+func healthNumber(h mesh.Health) int {
+	switch h {
+	case mesh.Unhealthy:
+		return 2
+	case mesh.Draining:
+		return 3
+	default:
+		return 1
+	}
+}
+
+func newEndpoint(s *mesh.Service, e *mesh.Endpoint) endpoint {
+	out := endpoint{
+		Labels: e.Labels, Addresses: append([]string{e.Address}, e.MoreAddresses...), ServicePortName: e.ServicePort,
+		ServiceAccount: e.Account, Network: string(e.Network), Locality: endpointLocality{e.Locality.String(), string(e.Cluster)},
+		EndpointPort: e.Port, LbWeight: e.Weight, TLSMode: "disabled", Namespace: e.Namespace,
+		WorkloadName: cmp.Or(e.Owner, e.Workload), HostName: e.Hostname, HealthStatus: healthNumber(e.Health), NodeName: e.Node,
+	}
+	if e.Hostname != "" {
+		out.SubDomain = s.Name
+	}
+	if e.TLS {
+		out.TLSMode = "istio"
+	}
+	for _, port := range s.Ports {
+		if port.Name == e.ServicePort {
+			out.LegacyClusterPortKey = port.Number
+		}
+	}
+	return out
+}
+
+// servicePort is all endpoints of one port of a service (endpointz).
+type servicePort struct {
+	Service   string     `json:"svc"`
+	Endpoints []endpoint `json:"ep"`
+}
+
+func (p *Pages) endpointz(q question) (answer, error) {
+	s := p.Snapshot()
+	list := []servicePort{}
+	var brief strings.Builder
+	for _, svc := range s.Services() {
+		byPort := map[string][]endpoint{}
+		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
+			byPort[e.ServicePort] = append(byPort[e.ServicePort], newEndpoint(svc, e))
+			brief.WriteString(string(svc.Host) + ":" + e.ServicePort + " " + e.HostPort() + " " + e.Locality.String() + "\n")
+		}
+		for _, x := range svc.Ports {
+			list = append(list, servicePort{string(svc.Host) + ":" + x.Name, slices.Concat([]endpoint{}, byPort[x.Name])})
+		}
+	}
+	if q.Has("brief") {
+		return text(brief.String())
+	}
+	return written(q, list)
+}
+
+// shards is the endpoints of one service by who says so (endpointShardz).
+type shards struct {
+	Shards          map[string][]endpoint `json:"Shards"`
+	ServiceAccounts map[string]struct{}   `json:"ServiceAccounts"`
+}
+
+func (x shards) add(svc *mesh.Service, shard string, e *mesh.Endpoint) {
+	x.Shards[shard] = append(x.Shards[shard], newEndpoint(svc, e))
+	if e.Account != "" {
+		x.ServiceAccounts[e.Account] = struct{}{}
+	}
+}
+
+func (p *Pages) endpointShardz(q question) (answer, error) {
+	s := p.Snapshot()
+	out := map[string]map[string]shards{}
+	for _, svc := range s.Services() {
+		x := shards{Shards: map[string][]endpoint{}, ServiceAccounts: map[string]struct{}{}}
+		listed := map[*mesh.Endpoint]bool{}
+		for _, shard := range s.Shards(svc.ServiceKey) {
+			for _, e := range shard.Endpoints {
+				listed[e] = true
+				x.add(svc, string(shard.Key.Provider)+"/"+string(shard.Key.Cluster), e)
+			}
+		}
+		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
+			if !listed[e] { // found by selector
+				x.add(svc, string(svc.Provider)+"/"+string(e.Cluster), e)
+			}
+		}
+		if out[string(svc.Host)] == nil {
+			out[string(svc.Host)] = map[string]shards{}
+		}
+		out[string(svc.Host)][svc.Namespace] = x
+	}
+	return written(q, out)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,5 @@
+// Package diagnostics groups what answers an operator's questions: Problems that no single object
+// shows (analysis), where a call goes and why (explain), the debug pages (debug) and pilotctl (cli).
+//
+// It has no code of its own. Its packages only read: none changes the state of the mesh.
+package diagnostics

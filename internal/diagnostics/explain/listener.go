@@ -1,0 +1,141 @@
+package explain
+
+import (
+	"net/netip"
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// Names of the listeners that capture hands connections to.
+const (
+	virtualOutbound = "virtualOutbound"
+	virtualInbound  = "virtualInbound"
+)
+
+// listener finds the listener that takes the connection.
+func (w *walk) listener() (taken decoded[*listenerv3.Listener], end []Ending) {
+	all, err := w.listeners()
+	if err != nil {
+		return taken, w.fail(err)
+	}
+	if w.call.Direction == Direct {
+		return w.bound(all)
+	}
+	name := virtualOutbound
+	if w.call.Direction == Inbound {
+		name = virtualInbound
+	}
+	first := byName(all, name)
+	if first.message == nil {
+		w.note(StageListener, name, "there is no such listener, so captured connections find nobody")
+		return first, ended(Refused, "no listener "+name)
+	}
+	if !first.message.GetUseOriginalDst().GetValue() {
+		w.step(Step{Stage: StageListener, Resource: name, Matched: "captured " + string(w.call.Direction), Decided: "takes the connection itself, and knows that it went to " + w.call.To.String()})
+		return first, nil
+	}
+	w.step(Step{Stage: StageListener, Resource: name, Matched: "captured " + string(w.call.Direction), Decided: "hands the connection on to the listener of its original destination " + w.call.To.String()})
+	next, matched := listenerAt(all, w.call.To, false)
+	switch {
+	case next.message == nil:
+		w.note(StageListener, name, "no listener for %s, nor for its port on all addresses, so %s keeps it", w.call.To, name)
+		return first, nil
+	case next.message.GetName() == name:
+		w.note(StageListener, name, "%s is its own port, so it keeps the connection", w.call.To)
+		return first, nil
+	}
+	w.step(Step{Stage: StageListener, Resource: next.message.GetName(), Matched: matched, Decided: "takes the connection", By: w.listenerObjects(next)})
+	return next, nil
+}
+
+// bound finds the listener at the very address that the client connects to.
+func (w *walk) bound(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.Listener], []Ending) {
+	where := w.call.To.String()
+	var l decoded[*listenerv3.Listener]
+	matched := "the address that it listens at"
+	if w.call.Socket != "" {
+		where = w.call.Socket
+		for _, d := range all {
+			if d.message.GetAddress().GetPipe().GetPath() == w.call.Socket {
+				l = d
+			}
+		}
+	} else {
+		l, matched = listenerAt(all, w.call.To, true)
+	}
+	if l.message == nil {
+		w.note(StageListener, "", "the proxy does not listen at %s, so the connection is refused, or is somebody else's", where)
+		return l, ended(Refused, "nothing listens at "+where)
+	}
+	w.step(Step{Stage: StageListener, Resource: l.message.GetName(), Matched: matched, Decided: "takes the connection", By: w.listenerObjects(l)})
+	return l, nil
+}
+
+// listenerObjects gives the objects of a listener. One for all addresses is there for every service of the port: that it has come of
+// some of them says nothing.
+func (w *walk) listenerObjects(l decoded[*listenerv3.Listener]) []Object {
+	keys := l.from
+	if at, ok := socketAddress(l.message.GetAddress()); ok && at.Addr().IsUnspecified() {
+		keys = slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return k.Kind == api.Service || k.Kind == api.ServiceEntry })
+	}
+	return w.few(keys)
+}
+
+func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listenerv3.Listener]) {
+	for _, d := range all {
+		if d.message.GetName() == name {
+			return d
+		}
+	}
+	return l
+}
+
+// listenerAt finds a listener as Envoy's connection handler does: by the address and port, else by the port on all addresses of
+// the family. really leaves out those that are not bound.
+func listenerAt(all []decoded[*listenerv3.Listener], to netip.AddrPort, really bool) (l decoded[*listenerv3.Listener], matched string) {
+	any4, any6 := netip.IPv4Unspecified(), netip.IPv6Unspecified()
+	wildcard := any6
+	if to.Addr().Is4() {
+		wildcard = any4
+	}
+	var wild decoded[*listenerv3.Listener]
+	for _, d := range all {
+		if really && d.message.GetBindToPort() != nil && !d.message.GetBindToPort().GetValue() {
+			continue
+		}
+		for _, a := range addresses(d.message) {
+			at, ok := socketAddress(a)
+			switch {
+			case !ok || at.Port() != to.Port():
+			case at.Addr() == to.Addr():
+				return d, "address and port " + to.String()
+			case at.Addr() == wildcard, at.Addr() == any6 && a.GetSocketAddress().GetIpv4Compat():
+				wild = d
+			}
+		}
+	}
+	return wild, "port " + netip.AddrPortFrom(wildcard, to.Port()).String() + ", for there is none at the address itself"
+}
+
+func addresses(l *listenerv3.Listener) []*corev3.Address {
+	list := []*corev3.Address{l.GetAddress()}
+	for _, a := range l.GetAdditionalAddresses() {
+		list = append(list, a.GetAddress())
+	}
+	return list
+}
+
+// socketAddress reads an IP address with its port.
+func socketAddress(a *corev3.Address) (netip.AddrPort, bool) {
+	s := a.GetSocketAddress()
+	ip, err := netip.ParseAddr(s.GetAddress())
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	return netip.AddrPortFrom(ip.Unmap(), uint16(s.GetPortValue())), true
+}

@@ -1,0 +1,25 @@
+package explain
+
+import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// onlyMutual says why a connection to the workload leads nowhere, if that is because the workload takes mutual TLS alone.
+func (w *walk) onlyMutual(cluster string) (end []Ending) {
+	if w.call.Direction != Inbound || cluster != mesh.BlackHoleCluster || w.secured || w.own { // its own port takes nobody anyway
+		return nil
+	}
+	modes := objects(slices.DeleteFunc(slices.Clone(w.from), func(k config.Key) bool { return k.Kind != api.PeerAuthentication }))
+	if len(modes) == 0 {
+		return nil
+	}
+	w.step(Step{
+		Stage: StageAccess, Resource: cluster, By: modes,
+		Decided: "the workload takes only mutual TLS of the mesh at this port (STRICT), which the call is not by: the connection is closed",
+	})
+	return ended(Closed, "mutual TLS of the mesh is wanted (STRICT)")
+}

@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	tcpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/ext_authz/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/rbac/v3"
+	networkstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/set_filter_state/v3"
+	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// transparentNetworkFilter says that a filter only watches.
+func transparentNetworkFilter(kind string) bool {
+	switch kind {
+	case "mongo_proxy", "mysql_proxy", "postgres_proxy", "zookeeper_proxy", "kafka_broker", "metadata_exchange", "connection_limit":
+		return true
+	}
+	return false
+}
+
+// network passes the connection through the filters of a chain.
+func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
+	for _, f := range chain.GetFilters() {
+		packed, from, end := w.extensionConfig(f.GetName(), f.GetTypedConfig(), f.GetConfigDiscovery())
+		if end != nil {
+			return end
+		}
+		if f.GetConfigDiscovery() != nil {
+			w.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: "comes by ECDS", By: w.few(from)})
+		}
+		message, err := packed.UnmarshalNew()
+		if err != nil {
+			if transparentNetworkFilter(filterKind(f.GetName())) {
+				continue
+			}
+			return w.unsupported(f.GetName(), "its configuration %s is not known here", packed.GetTypeUrl())
+		}
+		switch m := message.(type) {
+		case *tcpv3.TcpProxy:
+			w.from = from
+			return w.tcpProxy(m)
+		case *hcmv3.HttpConnectionManager:
+			w.from = from
+			return w.http(m)
+		case *networkstatev3.Config:
+			w.known = w.known || setsDestination(m)
+			continue
+		case *snidfpv3.FilterConfig:
+			w.dynamicByServerName(m)
+			continue
+		case *tcprbacv3.RBAC:
+			if end := w.connectionAccess(f.GetName(), m); end != nil {
+				return end
+			}
+			continue
+		case *tcpauthzv3.ExtAuthz:
+			if end := w.connectionAuthorizer(f.GetName(), m); end != nil {
+				return end
+			}
+			continue
+		}
+		if !transparentNetworkFilter(filterKind(f.GetName())) {
+			w.note(StageUnsupported, f.GetName(), "this network filter is not followed: it may do more than watch")
+		}
+	}
+	w.note(StageFilterChain, chain.GetName(), "has no filter that ends it, so the connection is closed")
+	return ended(Closed, "the chain has no end")
+}
+
+// setsDestination reports whether a filter makes the address that the client connected to the original destination.
+func setsDestination(m *networkstatev3.Config) bool {
+	return slices.ContainsFunc(m.GetOnNewConnection(), func(v *statev3.FilterStateValue) bool {
+		return v.GetObjectKey() == "envoy.network.transport_socket.original_dst_address" &&
+			v.GetFormatString().GetTextFormatSource().GetInlineString() == "%DOWNSTREAM_LOCAL_ADDRESS%"
+	})
+}
+
+// extensionConfig gives a filter's configuration, by ECDS where that has it.
+func (w *walk) extensionConfig(name string, own *anypb.Any, discovery *corev3.ExtensionConfigSource) (packed *anypb.Any, from []config.Key, end []Ending) {
+	if discovery == nil {
+		return own, w.from, nil
+	}
+	d, ok, err := w.extension(name)
+	switch {
+	case err != nil:
+		return nil, nil, w.fail(err)
+	case !ok && discovery.GetDefaultConfig() != nil:
+		return discovery.GetDefaultConfig(), w.from, nil
+	case !ok:
+		w.note(StageFilter, name, "this extension is not there: the listener waits for it")
+		return nil, nil, ended(Refused, "extension "+name+" has not come")
+	}
+	return d.message.GetTypedConfig(), d.from, nil
+}
+
+// unpack reads an Any of a known type; ok is false for another type.
+func unpack[T proto.Message](a *anypb.Any, m T) (T, bool) {
+	if a == nil || !a.MessageIs(m) || a.UnmarshalTo(m) != nil {
+		return m, false
+	}
+	return m, true
+}

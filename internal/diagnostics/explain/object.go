@@ -1,0 +1,84 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// maxObjects is how many objects a step names at most: a listener of a port has come of all services on it.
+const maxObjects = 4
+
+// few gives objects if they are few enough to say something.
+func (w *walk) few(keys []config.Key) []Object {
+	if len(keys) > maxObjects {
+		return nil
+	}
+	return objects(keys)
+}
+
+func objects(keys []config.Key) []Object {
+	var list []Object
+	for _, k := range keys {
+		list = append(list, Object{Key: k})
+	}
+	return list
+}
+
+// ownersOf gives those of the objects that a virtual host "<host>:<port>" is for: Services and ServiceEntries by their names.
+func (w *walk) ownersOf(virtualHost string, keys []config.Key) []Object {
+	host, _, _ := strings.Cut(virtualHost, ":")
+	return objects(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return !w.owns(k, host) }))
+}
+
+func (w *walk) owns(k config.Key, host string) bool {
+	switch k.Kind {
+	case api.Service:
+		return strings.HasPrefix(host, k.Name+"."+k.Namespace+".svc.")
+	case api.ServiceEntry:
+		if w.Object == nil {
+			return false
+		}
+		c := w.Object(k)
+		if c == nil {
+			return false
+		}
+		return slices.ContainsFunc(config.Spec[*networking.ServiceEntry](c).GetHosts(), func(h string) bool { return strings.EqualFold(h, host) })
+	default:
+		return false
+	}
+}
+
+// clusterObjects gives the objects of a cluster, and of a DestinationRule the subset that counted.
+func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
+	list := w.few(c.from)
+	subset := c.message.GetMetadata().GetFilterMetadata()["istio"].GetFields()["subset"].GetStringValue()
+	for i, o := range list {
+		if o.Kind == api.DestinationRule && subset != "" && w.Object != nil {
+			list[i].Rule = subsetRule(w.Object(o.Key), subset)
+		}
+	}
+	return list
+}
+
+// metadataKey reads the object that resources name in their metadata (filter metadata "istio", key "config"):
+// "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME".
+func metadataKey(m *corev3.Metadata) (config.Key, bool) {
+	path := m.GetFilterMetadata()["istio"].GetFields()["config"].GetStringValue()
+	parts := strings.Split(path, "/")
+	if len(parts) != 8 || parts[4] != "namespaces" {
+		return config.Key{}, false
+	}
+	for _, k := range api.Kinds() {
+		if strings.EqualFold(string(k.Kind), strings.ReplaceAll(parts[6], "-", "")) {
+			return config.Key{Kind: k.Kind, Namespace: parts[5], Name: parts[7]}, true
+		}
+	}
+	return config.Key{}, false
+}

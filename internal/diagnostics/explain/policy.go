@@ -1,0 +1,103 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// judgement is what rules of access make of a call.
+type judgement struct {
+	allowed bool
+	// policy is the name of the first policy that matches, in their alphabetic order; "" if none does.
+	policy string
+	// why is what of the call made it match. misses say of policies that do not match, the nearest first, what of the call they do not
+	// fit.
+	why    string
+	misses []string
+}
+
+// maxMisses is how many policies are told of that a call does not fit: those that it nearly does.
+const maxMisses = 3
+
+// judge follows RBAC. The error is of a condition that is not followed.
+func (a asked) judge(rules *rbacv3.RBAC) (judgement, error) {
+	var misses []finding
+	for _, name := range slices.Sorted(maps.Keys(rules.GetPolicies())) {
+		f, err := a.policy(rules.GetPolicies()[name])
+		switch {
+		case err != nil:
+			return judgement{}, fmt.Errorf("%s: %w", policyText(name), err)
+		case f.ok:
+			if f.why == everything().why {
+				f.why = ""
+			}
+			return judgement{allowed: rules.GetAction() != rbacv3.RBAC_DENY, policy: name, why: f.why}, nil
+		}
+		f.why = policyText(name) + ": " + f.why
+		misses = append(misses, f)
+	}
+	slices.SortStableFunc(misses, func(f, g finding) int { return f.miss - g.miss })
+	j := judgement{allowed: rules.GetAction() != rbacv3.RBAC_ALLOW}
+	for _, f := range misses[:min(maxMisses, len(misses))] {
+		j.misses = append(j.misses, f.why)
+	}
+	if n := len(misses) - maxMisses; n > 0 {
+		j.misses = append(j.misses, fmt.Sprintf("%d more that fit less", n))
+	}
+	return j, nil
+}
+
+// policy says whether a call is one that a policy means.
+func (a asked) policy(p *rbacv3.Policy) (finding, error) {
+	if p.GetCondition() != nil || p.GetCheckedCondition() != nil {
+		return finding{}, errors.New("it has a condition in CEL, which is not followed")
+	}
+	who := func() (finding, error) { return anyOf(p.GetPrincipals(), a.principal) }
+	what := func() (finding, error) { return anyOf(p.GetPermissions(), a.permission) }
+	return allOf([]func() (finding, error){who, what}, func(f func() (finding, error)) (finding, error) { return f() })
+}
+
+// policyName is what Istio calls a rule of an AuthorizationPolicy among the policies of Envoy.
+var policyName = regexp.MustCompile(`^(?:istio-ext-authz-)?ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\]$`)
+
+// policyObject gives the rule that a policy was made of, if it was made of one.
+func policyObject(name string) (Object, bool) {
+	m := policyName.FindStringSubmatch(name)
+	if m == nil {
+		return Object{}, false
+	}
+	return Object{config.Key{Kind: api.AuthorizationPolicy, Namespace: m[1], Name: m[2]}, "spec.rules[" + m[3] + "]"}, true
+}
+
+func policyText(name string) string {
+	if o, ok := policyObject(name); ok {
+		return o.String()
+	}
+	return name
+}
+
+// policyObjects gives the objects of all policies, or of the one named.
+func policyObjects(rules *rbacv3.RBAC, name string) []Object {
+	if name != "" {
+		if o, ok := policyObject(name); ok {
+			return []Object{o}
+		}
+		return nil
+	}
+	var list []Object
+	for _, n := range slices.Sorted(maps.Keys(rules.GetPolicies())) {
+		if o, ok := policyObject(n); ok && !slices.Contains(list, Object{Key: o.Key}) {
+			list = append(list, Object{Key: o.Key})
+		}
+	}
+	slices.SortFunc(list, func(a, b Object) int { return a.Key.Compare(b.Key) })
+	return list
+}

@@ -1,0 +1,38 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	security "istio.io/api/security/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// asksOfRequests says whether one of the rules asks for what only requests have, which raw connections are not asked for.
+func (w *walk) asksOfRequests(rules []Object) bool {
+	return slices.ContainsFunc(rules, func(o Object) bool {
+		var i int
+		if _, err := fmt.Sscanf(o.Rule, "spec.rules[%d]", &i); err != nil || w.Object == nil || w.Object(o.Key) == nil {
+			return false
+		}
+		list := config.Spec[*security.AuthorizationPolicy](w.Object(o.Key)).GetRules()
+		return i < len(list) && ofRequests(list[i])
+	})
+}
+
+func ofRequests(r *security.Rule) bool {
+	for _, to := range r.GetTo() {
+		o := to.GetOperation()
+		if len(slices.Concat(o.GetHosts(), o.GetNotHosts(), o.GetMethods(), o.GetNotMethods(), o.GetPaths(), o.GetNotPaths())) > 0 {
+			return true
+		}
+	}
+	for _, from := range r.GetFrom() {
+		if len(slices.Concat(from.GetSource().GetRequestPrincipals(), from.GetSource().GetNotRequestPrincipals())) > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.GetWhen(), func(c *security.Condition) bool { return strings.HasPrefix(c.GetKey(), "request.") })
+}

@@ -1,0 +1,213 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// rule is a place in a VirtualService, or in its delegate: a match of a route.
+type rule struct {
+	by    []Object // the delegate's place first
+	match *networking.HTTPMatchRequest
+	route *networking.HTTPRoute
+}
+
+// ruleOf says which rule of a VirtualService a route came of. Routes keep the order of rules, and rules that are not for this
+// proxy have none; so each route, in order, is of the next rule that looks like it. nil where that leads nowhere.
+func ruleOf(c *config.Config, object func(config.Key) *config.Config, routes []*routev3.Route, wanted *routev3.Route) []Object {
+	if c == nil || c.Kind != api.VirtualService {
+		return nil
+	}
+	rules := rulesOf(c, object)
+	at := 0
+	for _, r := range routes {
+		if key, ok := metadataKey(r.GetMetadata()); !ok || key != c.Key {
+			continue
+		}
+		for at < len(rules) && !rules[at].resembles(r) {
+			at++
+		}
+		if at == len(rules) {
+			return nil
+		}
+		if r == wanted {
+			return rules[at].by
+		}
+		at++
+	}
+	return nil
+}
+
+func rulesOf(c *config.Config, object func(config.Key) *config.Config) []rule {
+	var list []rule
+	for i, h := range config.Spec[*networking.VirtualService](c).GetHttp() {
+		own := matchesOf(c.Key, i, h)
+		if h.GetDelegate() == nil {
+			list = append(list, own...)
+			continue
+		}
+		key := config.Key{Kind: api.VirtualService, Namespace: h.GetDelegate().GetNamespace(), Name: h.GetDelegate().GetName()}
+		if key.Namespace == "" {
+			key.Namespace = c.Namespace
+		}
+		if d := object(key); d != nil {
+			list = append(list, delegated(own, d)...)
+		}
+	}
+	return list
+}
+
+// matchesOf gives the rules of one route of a VirtualService.
+func matchesOf(key config.Key, i int, h *networking.HTTPRoute) []rule {
+	text := fmt.Sprintf("spec.http[%d]", i)
+	if len(h.GetMatch()) == 0 {
+		return []rule{{by: []Object{{key, text}}, route: h}}
+	}
+	var list []rule
+	for j, m := range h.GetMatch() {
+		list = append(list, rule{by: []Object{{key, fmt.Sprintf("%s.match[%d]", text, j)}}, match: m, route: h})
+	}
+	return list
+}
+
+// delegated gives the rules of a delegate within those of the route that leaves requests to it.
+func delegated(own []rule, d *config.Config) []rule {
+	var list []rule
+	for i, h := range config.Spec[*networking.VirtualService](d).GetHttp() {
+		for _, root := range own {
+			for _, leaf := range matchesOf(d.Key, i, h) {
+				list = append(list, rule{by: append(leaf.by, root.by...), match: within(root.match, leaf.match), route: h})
+			}
+		}
+	}
+	return list
+}
+
+// within joins what a rule and its delegate's ask for, as far as rules are told apart by it.
+func within(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
+	switch {
+	case root == nil:
+		return leaf
+	case leaf == nil:
+		return root
+	}
+	out := &networking.HTTPMatchRequest{
+		Name: leaf.GetName(), Uri: leaf.GetUri(), Method: leaf.GetMethod(), Authority: leaf.GetAuthority(), Scheme: leaf.GetScheme(),
+		Headers: map[string]*networking.StringMatch{}, WithoutHeaders: map[string]*networking.StringMatch{},
+		QueryParams: map[string]*networking.StringMatch{},
+	}
+	for _, own := range []struct {
+		to   **networking.StringMatch
+		from *networking.StringMatch
+	}{{&out.Uri, root.GetUri()}, {&out.Method, root.GetMethod()}, {&out.Authority, root.GetAuthority()}, {&out.Scheme, root.GetScheme()}} {
+		if *own.to == nil {
+			*own.to = own.from
+		}
+	}
+	for _, m := range []*networking.HTTPMatchRequest{root, leaf} {
+		maps.Copy(out.Headers, m.GetHeaders())
+		maps.Copy(out.WithoutHeaders, m.GetWithoutHeaders())
+		maps.Copy(out.QueryParams, m.GetQueryParams())
+	}
+	return out
+}
+
+// resembles compares what a route and a rule both say plainly: the names, the path, the names of headers and parameters, and
+// where it leads.
+func (u rule) resembles(r *routev3.Route) bool {
+	named := strings.Contains(r.GetName(), u.route.GetName()) && strings.Contains(r.GetName(), u.match.GetName())
+	return named && u.headersResemble(r.GetMatch()) && u.queryResembles(r.GetMatch()) && u.pathResembles(r.GetMatch()) && u.endResembles(r)
+}
+
+func (u rule) headersResemble(m *routev3.RouteMatch) bool {
+	own := map[string]bool{":method": u.match.GetMethod() != nil, ":authority": u.match.GetAuthority() != nil, ":scheme": u.match.GetScheme() != nil}
+	for _, h := range m.GetHeaders() {
+		name := h.GetName()
+		_, with := u.match.GetHeaders()[name]
+		_, without := u.match.GetWithoutHeaders()[name]
+		if !with && !without && !own[name] {
+			return false
+		}
+		delete(own, name)
+	}
+	for _, missing := range own {
+		if missing {
+			return false
+		}
+	}
+	return len(m.GetHeaders()) >= len(u.match.GetHeaders())
+}
+
+func (u rule) queryResembles(m *routev3.RouteMatch) bool {
+	for _, q := range m.GetQueryParameters() {
+		if _, ok := u.match.GetQueryParams()[q.GetName()]; !ok {
+			return false
+		}
+	}
+	return len(m.GetQueryParameters()) == len(u.match.GetQueryParams())
+}
+
+// endResembles compares the kind of action, and the subsets of destinations.
+func (u rule) endResembles(r *routev3.Route) bool {
+	switch {
+	case u.route.GetRedirect() != nil:
+		return r.GetRedirect() != nil
+	case u.route.GetDirectResponse() != nil:
+		return r.GetDirectResponse() != nil
+	}
+	names := []string{r.GetRoute().GetCluster()}
+	if w := r.GetRoute().GetWeightedClusters(); w != nil {
+		names = nil
+		for _, c := range w.GetClusters() {
+			names = append(names, c.GetName())
+		}
+	}
+	for _, n := range names {
+		c, err := mesh.ParseClusterName(n)
+		if err == nil && !slices.ContainsFunc(u.route.GetRoute(), func(d *networking.HTTPRouteDestination) bool { return d.GetDestination().GetSubset() == c.Subset }) {
+			return false
+		}
+	}
+	return r.GetRedirect() == nil
+}
+
+func (u rule) pathResembles(m *routev3.RouteMatch) bool {
+	switch s := u.match.GetUri().GetMatchType().(type) {
+	case *networking.StringMatch_Exact:
+		return m.GetPath() == s.Exact
+	case *networking.StringMatch_Prefix:
+		return m.GetPrefix() == s.Prefix || m.GetPathSeparatedPrefix() == strings.TrimSuffix(s.Prefix, "/")
+	case *networking.StringMatch_Regex:
+		return m.GetSafeRegex().GetRegex() == s.Regex
+	default:
+		return m.GetPrefix() == "/"
+	}
+}
+
+// ruleOnly gives "spec.http[2]" of "spec.http[2].match[0]".
+func ruleOnly(text string) string {
+	r, _, _ := strings.Cut(text, ".match[")
+	return r
+}
+
+// subsetRule gives the path of a subset in a DestinationRule, "" if it has none of that name.
+func subsetRule(c *config.Config, subset string) string {
+	if c == nil {
+		return ""
+	}
+	for i, s := range config.Spec[*networking.DestinationRule](c).GetSubsets() {
+		if s.GetName() == subset {
+			return fmt.Sprintf("spec.subsets[%d]", i)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,147 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// routed is what took a request.
+type routed struct {
+	config *routev3.RouteConfiguration
+	host   *routev3.VirtualHost // nil: none did
+	route  *routev3.Route       // nil: none of its routes did
+	// matched is the part of the path that rewrites replace.
+	matched string
+	from    []config.Key
+}
+
+// route finds the virtual host and the route of the request.
+func (x *exchange) route(d decoded[*routev3.RouteConfiguration]) []Ending {
+	c := d.message
+	x.routed = routed{config: c, from: d.from}
+	if c.GetVhds() != nil {
+		return x.unsupported(c.GetName(), "virtual hosts come on demand, which is not followed")
+	}
+	if c.GetVhostHeader() != "" {
+		return x.unsupported(c.GetName(), "the virtual host is chosen by the header %s, which is not followed", c.GetVhostHeader())
+	}
+	host := strings.ToLower(x.request.Authority)
+	if c.GetIgnorePortInHostMatching() {
+		host = withoutPort(host)
+	}
+	vh, domain := virtualHost(c, host)
+	if vh == nil {
+		x.note(StageVirtualHost, c.GetName(), "none has the host %s, so it is answered 404", host)
+		return nil
+	}
+	x.routed.host = vh
+	x.step(Step{
+		Stage: StageVirtualHost, Resource: vh.GetName(), Matched: fmt.Sprintf("host %s by domain %s", host, domain),
+		Decided: "takes the request", By: x.ownersOf(vh.GetName(), d.from),
+	})
+	if vh.GetMatcher() != nil {
+		return x.unsupported(vh.GetName(), "it has a matcher in place of routes, which is not followed")
+	}
+	if vh.GetRequireTls() == routev3.VirtualHost_ALL && x.request.Scheme != "https" {
+		return x.toTLS(vh)
+	}
+	if vh.GetRequireTls() == routev3.VirtualHost_EXTERNAL_ONLY {
+		return x.unsupported(vh.GetName(), "it wants TLS of requests from outside, which is not followed")
+	}
+	return x.firstRoute(vh)
+}
+
+// toTLS sends a request that came without TLS to the same place by TLS (VirtualHost.require_tls), before routes are looked at.
+func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
+	location := "https://" + x.request.Authority + x.request.Path
+	x.step(Step{Stage: StageVirtualHost, Resource: vh.GetName(), Matched: "no TLS", Decided: "sends the request to " + location, By: x.few(x.routed.from)})
+	return []Ending{{Share: 1, Kind: Answered, Status: http.StatusMovedPermanently, Reason: "TLS is wanted", Header: []Header{{"location", location}}}}
+}
+
+// firstRoute finds the first route of a virtual host that matches.
+func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
+	for i, r := range vh.GetRoutes() {
+		ok, matched, why, err := x.takes(r.GetMatch())
+		if err != nil {
+			return x.unsupported(routeName(r, i), "%v", err)
+		}
+		if !ok {
+			continue
+		}
+		if f := r.GetMatch().GetRuntimeFraction(); f != nil && fraction(f.GetDefaultValue()) < 1 {
+			return x.unsupported(routeName(r, i), "takes only %s of the requests that match it, which is not followed", percent(fraction(f.GetDefaultValue())))
+		}
+		x.routed.route, x.routed.matched = r, matched
+		x.step(Step{Stage: StageRoute, Resource: routeName(r, i), Matched: why, Decided: fmt.Sprintf("takes the request, as the %s of %d", ordinal(i+1), len(vh.GetRoutes())), By: x.routeObjects(r)})
+		return nil
+	}
+	x.note(StageRoute, vh.GetName(), "none of its %d routes matches, so the request is answered 404", len(vh.GetRoutes()))
+	return nil
+}
+
+// routeObjects names what made a route: a VirtualService, or else the service itself.
+func (x *exchange) routeObjects(r *routev3.Route) []Object {
+	if list := x.objectsOf(r); list != nil {
+		return list
+	}
+	return x.ownersOf(x.routed.host.GetName(), x.routed.from)
+}
+
+func routeName(r *routev3.Route, i int) string {
+	if r.GetName() == "" {
+		return fmt.Sprintf("#%d", i)
+	}
+	return r.GetName()
+}
+
+func ordinal(n int) string {
+	suffix := "th"
+	switch {
+	case n%100 >= 11 && n%100 <= 13:
+	case n%10 == 1:
+		suffix = "st"
+	case n%10 == 2:
+		suffix = "nd"
+	case n%10 == 3:
+		suffix = "rd"
+	}
+	return fmt.Sprint(n, suffix)
+}
+
+// virtualHost finds a virtual host by host: an exact domain, then the longest "*suffix", then the longest "prefix*", then "*"
+// (VirtualHost.domains).
+func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.VirtualHost, domain string) {
+	rank := -1
+	for _, vh := range c.GetVirtualHosts() {
+		for _, d := range vh.GetDomains() {
+			if k := domainRank(strings.ToLower(d), host); k > rank {
+				best, domain, rank = vh, d, k
+			}
+		}
+	}
+	return best, domain
+}
+
+// domainRank says how well a domain fits a host: -1 not at all, more is better.
+func domainRank(domain, host string) int {
+	const kind = 1 << 20 // longer than any host
+	suffix, isSuffix := strings.CutPrefix(domain, "*")
+	prefix, isPrefix := strings.CutSuffix(domain, "*")
+	switch {
+	case domain == "*":
+		return 0
+	case domain == host:
+		return 3 * kind
+	case isSuffix && len(host) > len(suffix) && strings.HasSuffix(host, suffix):
+		return 2*kind + len(suffix)
+	case isPrefix && len(host) > len(prefix) && strings.HasPrefix(host, prefix):
+		return kind + len(prefix)
+	default:
+		return -1
+	}
+}

@@ -1,0 +1,14 @@
+package authenticate
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+)
+
+// shared is the API server of this package's tests.
+var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true}) //nolint:gochecknoglobals // started once for all tests
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

@@ -1,0 +1,401 @@
+package ca
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+const poll = 5 * time.Millisecond
+
+// places are all homes that a control plane may write to, empty.
+func places(t *testing.T) map[string]func(*testing.T) Home {
+	return map[string]func(*testing.T) Home{
+		"directory": func(t *testing.T) Home { return Directory{Path: filepath.Join(t.TempDir(), "ca"), Poll: poll} },
+		"Secret": func(t *testing.T) Home {
+			c := shared.Start(t)
+			return Secret{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: SelfSignedSecret}
+		},
+	}
+}
+
+func keeper(h Home, r Rotation) *Keeper {
+	return &Keeper{
+		Home: h, Authority: NewAuthority(AuthorityOptions{}), Rotation: r,
+		SelfSigned: &SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour},
+	}
+}
+
+// runs has a keeper follow its home until the test ends.
+func runs(t *testing.T, k *Keeper) {
+	t.Helper()
+	if err := k.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReplicasMakeOneRoot starts twenty at once.
+func TestReplicasMakeOneRoot(t *testing.T) {
+	for name, place := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			home := place(t)
+			var all sync.WaitGroup
+			keepers := make([]*Keeper, 20)
+			for i := range keepers {
+				keepers[i] = keeper(home, Rotation{})
+				all.Go(func() {
+					if err := keepers[i].Open(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			first, _ := keepers[0].Authority.Material()
+			for i, k := range keepers {
+				if m, _ := k.Authority.Material(); m == nil || !m.sameAs(first) {
+					t.Errorf("replica %d has another root", i)
+				}
+			}
+			again := keeper(home, Rotation{})
+			if err := again.Open(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if m, _ := again.Authority.Material(); !m.sameAs(first) {
+				t.Error("after a restart there is another root")
+			}
+		})
+	}
+}
+
+// TestReplicasRenewOneRoot has replicas renew a root that is due: they agree on one, and it has the same key.
+func TestReplicasRenewOneRoot(t *testing.T) {
+	for name, place := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			home := place(t)
+			old, err := SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour}.Make(rand.Reader, time.Now().Add(-55*time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := home.Store(t.Context(), old, ""); err != nil {
+				t.Fatal(err)
+			}
+			keepers := make([]*Keeper, 3)
+			for i := range keepers {
+				keepers[i] = keeper(home, Rotation{Interval: 20 * time.Millisecond, GracePercent: 20})
+				runs(t, keepers[i])
+			}
+			before, err := old.Load(time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			serving.Until(t, limit, "all have one new root", func() bool {
+				first, _ := keepers[0].Authority.Material()
+				for _, k := range keepers {
+					if m, _ := k.Authority.Material(); m.sameAs(before) || !m.sameAs(first) {
+						return false
+					}
+				}
+				return true
+			})
+			if m, _ := keepers[0].Authority.Material(); !samePublicKey(m.Key.Public(), before.Key.Public()) || m.Certificate.Subject.String() != before.Certificate.Subject.String() {
+				t.Error("the new root has another key, or another name")
+			}
+		})
+	}
+}
+
+// TestARootThatHasEndedIsRenewed: a control plane that was off for long.
+func TestARootThatHasEndedIsRenewed(t *testing.T) {
+	for name, place := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			home := place(t)
+			old, err := SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour}.Make(rand.Reader, time.Now().Add(-2*time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := home.Store(t.Context(), old, ""); err != nil {
+				t.Fatal(err)
+			}
+			k := keeper(home, Rotation{})
+			if err := k.Open(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if m, _ := k.Authority.Material(); m == nil || m.NotAfter.Before(time.Now().Add(50*time.Minute)) {
+				t.Error("the root was not renewed")
+			}
+		})
+	}
+}
+
+// TestRotationByOperators goes from root A to B by way of both, in each form in which operators bring them, and has garbage between.
+func TestRotationByOperators(t *testing.T) {
+	a, b := pki.Authority("A"), pki.Authority("B")
+	underA, underB := intermediate(a, &x509.Certificate{}), intermediate(b, &x509.Certificate{})
+	mismatch := filesOfPairs(t, underB, nil, a, b)
+	mismatch.Key = underA.KeyPEM()
+	steps := []struct {
+		name    string
+		files   Files
+		signing *pki.Pair
+		roots   int
+		bad     bool
+	}{
+		{"A", filesOfPairs(t, underA, nil, a), underA, 1, false},
+		{"A, both trusted", filesOfPairs(t, underA, nil, a, b), underA, 2, false},
+		{"a key without its certificate", mismatch, underA, 2, true},
+		{"nothing", Files{Key: []byte(" ")}, underA, 2, true},
+		{"B, both trusted", filesOfPairs(t, underB, nil, a, b), underB, 2, false},
+		{"B, both trusted, in another order", filesOfPairs(t, underB, nil, b, a), underB, 2, false},
+		{"B", filesOfPairs(t, underB, nil, b), underB, 1, false},
+	}
+	for name, place := range map[string]func(*testing.T) (Home, func(Files)){
+		"mounted": func(t *testing.T) (Home, func(Files)) {
+			d := Directory{Path: t.TempDir(), ReadOnly: true, Poll: poll}
+			return d, func(f Files) { mount(t, d.Path, f) }
+		},
+		"files": func(t *testing.T) (Home, func(Files)) {
+			d := Directory{Path: t.TempDir(), ReadOnly: true, Poll: poll}
+			return d, func(f Files) {
+				for name, text := range f.entries() { // one after the other
+					if err := os.WriteFile(filepath.Join(d.Path, name), text, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		},
+		"files of TLS": func(t *testing.T) (Home, func(Files)) {
+			d := Directory{Path: t.TempDir(), ReadOnly: true, Poll: poll}
+			return d, func(f Files) {
+				for name, text := range map[string][]byte{"tls.crt": append(f.Certificate, f.Chain...), "tls.key": f.Key, "ca.crt": f.Roots} {
+					if err := os.WriteFile(filepath.Join(d.Path, name), text, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		},
+		"Secret cacerts": func(t *testing.T) (Home, func(Files)) {
+			c := shared.Start(t)
+			s := Secret{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: PluggedSecret, ReadOnly: true}
+			return s, func(f Files) {
+				o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Data: f.entries()}
+				_, err := s.Client.CoreV1().Secrets(s.Namespace).Update(t.Context(), o, metav1.UpdateOptions{})
+				if err != nil {
+					_, err = s.Client.CoreV1().Secrets(s.Namespace).Create(t.Context(), o, metav1.CreateOptions{})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home, put := place(t)
+			put(steps[0].files)
+			var mu sync.Mutex
+			failed := 0
+			k := keeper(home, Rotation{})
+			k.SelfSigned, k.Observe = nil, func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed++
+				}
+			}
+			runs(t, k)
+			for _, step := range steps {
+				mu.Lock()
+				before := failed
+				mu.Unlock()
+				put(step.files)
+				if step.bad {
+					serving.Until(t, limit, step.name+" is refused", func() bool {
+						mu.Lock()
+						defer mu.Unlock()
+						return failed > before
+					})
+				}
+				serving.Until(t, limit, step.name, func() bool {
+					m, _ := k.Authority.Material()
+					return m.Certificate.Equal(step.signing.Certificate) && len(m.Roots) == step.roots
+				})
+			}
+			if err := home.Store(t.Context(), steps[0].files, ""); !errors.Is(err, errReadOnly) {
+				t.Errorf("what operators brought is written to: %v", err)
+			}
+		})
+	}
+}
+
+// mount puts files into a directory as kubelets do.
+func mount(t *testing.T, dir string, f Files) {
+	t.Helper()
+	next, err := os.MkdirTemp(dir, "..20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range f.entries() {
+		if err := os.WriteFile(filepath.Join(next, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Base(next), filepath.Join(dir, "..data_tmp")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFilesAreNobodyElses: modes, and no half of a pair at any moment.
+func TestFilesAreNobodyElses(t *testing.T) {
+	d := Directory{Path: filepath.Join(t.TempDir(), "a", "ca")}
+	k := keeper(d, Rotation{})
+	if err := k.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenTokenKey(d.Path, rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err := filepath.WalkDir(d.Path, func(path string, e fs.DirEntry, err error) error {
+		info, statErr := os.Stat(path)
+		if err := errors.Join(err, statErr); err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		if e.Type().IsRegular() {
+			files++
+		}
+		return nil
+	})
+	if err != nil || files != 5 {
+		t.Errorf("%d files, %v", files, err)
+	}
+	// A reader at any time has a pair.
+	stop := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			f, _, err := d.Load(t.Context())
+			if err == nil {
+				_, err = f.Load(time.Now())
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoAuthority) { // of the version before, which goes
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 100 {
+		_, version, err := d.Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Store(t.Context(), selfSigned(t), version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	reading.Wait()
+	if err := d.Store(t.Context(), selfSigned(t), "another version"); !errors.Is(err, errConflict) {
+		t.Errorf("another version is overwritten: %v", err)
+	}
+	list, err := os.ReadDir(d.Path)
+	if err != nil || len(list) != 7 { // four names, ..data, what it leads to, and the key of tokens
+		t.Errorf("%d entries are left: %v %v", len(list), list, err)
+	}
+}
+
+func TestTokenKeys(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ca")
+	keys := make([]any, 10)
+	var all sync.WaitGroup
+	for i := range keys {
+		all.Go(func() {
+			key, err := OpenTokenKey(dir, rand.Reader)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			keys[i] = key.Public()
+		})
+	}
+	all.Wait()
+	for _, k := range keys {
+		if !samePublicKey(keys[0], k) {
+			t.Fatal("they have several keys")
+		}
+	}
+	for name, text := range map[string]string{"garbage": "x", "nothing": "", "RSA": string(rsaPEM(t))} {
+		bad := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bad, tokenKeyName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenTokenKey(bad, rand.Reader); err == nil {
+			t.Errorf("%s is taken as a key", name)
+		}
+	}
+}
+
+func rsaPEM(t *testing.T) []byte {
+	text, err := EncodeKey(rsaKey(t, 2048))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestABrokenHomeIsNoNewOne: what cannot be read is an error, and never a reason to make another root.
+func TestABrokenHomeIsNoNewOne(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"a key that is garbage":     func(dir string) error { return os.WriteFile(filepath.Join(dir, "ca-key.pem"), []byte("x"), 0o600) },
+		"a key that is a directory": func(dir string) error { return os.Mkdir(filepath.Join(dir, "ca-key.pem"), 0o700) },
+		"a certificate that is gone": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "ca-key.pem"), pki.Authority("x").KeyPEM(), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			k := keeper(Directory{Path: dir}, Rotation{})
+			if err := k.Open(t.Context()); err == nil {
+				m, _ := k.Authority.Material()
+				t.Errorf("it signs with %v", m.Certificate.Subject)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package jwks
+
+import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/fetch"
+	"github.com/meshpilot/meshpilot/internal/identity/jwks/keyset"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// TestFaults: what a user reads says of which sort a failure is, and nothing of what was answered, nor from where.
+func TestFaults(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/long":
+			_, _ = w.Write([]byte(strings.Repeat("s3cr3t", 1<<20))) // the test sees what came
+		case "/away":
+			http.Redirect(w, r, "http://169.254.169.254/latest", http.StatusFound)
+		case "/forbidden":
+			http.Error(w, "s3cr3t", http.StatusForbidden)
+		default:
+			_, _ = w.Write([]byte(`{"token": "s3cr3t"}`))
+		}
+	})
+	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	defer plain.Close()
+	defer secure.Close()
+	secure.Config.ErrorLog = nil
+	for _, tt := range []struct {
+		name, url, want string
+		loopback        bool
+	}{
+		{"a secret document", plain.URL, "it is not a JSON Web Key Set", true},
+		{"a long document", plain.URL + "/long", refused, true},
+		{"an answer that is none", plain.URL + "/forbidden", "the server answered 403", true},
+		{"this machine", plain.URL, refused, false},
+		{"a redirect to where a cloud tells its secrets", plain.URL + "/away", refused, true},
+		{"a cloud's address", "http://169.254.169.254/latest", refused, true},
+		{"an authority that is not known", secure.URL, "the server's certificate is not trusted", true},
+		{"no TLS", "https" + strings.TrimPrefix(plain.URL, "http"), refused, true},
+		{"another protocol", "file:///etc/passwd", refused, true},
+	} {
+		client := fetch.NewClient(fetch.Options{Timeout: 5 * time.Second, Loopback: tt.loopback})
+		r := reader{client: client, text: keyset.Published}
+		keys, err := r.read(t.Context(), mesh.KeySource{URI: tt.url})
+		if got := fault(err); err == nil || keys != "" || got != tt.want {
+			t.Errorf("%s: %q (%v); want %q", tt.name, got, err, tt.want)
+		}
+		client.CloseIdleConnections()
+	}
+	for want, err := range map[string]error{
+		"the server's name is not known":          &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "a"}},
+		"the server's certificate is not trusted": &net.OpError{Op: "remote error", Err: x509.HostnameError{Certificate: new(x509.Certificate)}},
+		"the server did not answer in time":       &net.OpError{Op: "read", Err: timedOut{}},
+		refused:                                   errors.New("anything"),
+	} {
+		if got := fault(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
+type timedOut struct{}
+
+func (timedOut) Error() string   { return "i/o timeout" }
+func (timedOut) Timeout() bool   { return true }
+func (timedOut) Temporary() bool { return true }

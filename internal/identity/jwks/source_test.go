@@ -1,0 +1,350 @@
+package jwks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server answers by the whole URL; one that is not there cannot be reached.
+type server struct {
+	mu    sync.Mutex
+	pages map[string]string
+	asked []string
+	began time.Time
+}
+
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	url := r.URL.String()
+	s.asked = append(s.asked, fmt.Sprintf("%v %s", time.Since(s.began), url))
+	body, ok := s.pages[url]
+	switch {
+	case !ok:
+		return nil, errors.New("dial tcp 10.1.2.3:443: connection refused")
+	case body == "slow":
+		s.mu.Unlock()
+		<-r.Context().Done()
+		s.mu.Lock()
+		return nil, r.Context().Err()
+	case strings.HasPrefix(body, "status "):
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("s3cr3t"))}, nil
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+func (s *server) set(url, page string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if page == "" {
+		delete(s.pages, url)
+		return
+	}
+	s.pages[url] = page
+}
+
+// requests gives when what was asked for since the last call.
+func (s *server) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.asked
+	s.asked = nil
+	return list
+}
+
+const (
+	one = `{"keys":[{"crv":"Ed25519","kid":"one","kty":"OKP","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+	two = `{"keys":[{"crv":"Ed25519","kid":"two","kty":"OKP","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+)
+
+// world is a Source at work, on a clock of its own, and what it said last of each place.
+type world struct {
+	*Source
+	*server
+	mu     sync.Mutex
+	said   map[mesh.KeySource]mesh.KeySet
+	events int
+}
+
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	inWorldWith(t, nil, func() {}, test)
+}
+
+// inWorldWith has a Memory too, which is filled on the clock of the test.
+func inWorldWith(t *testing.T, m Memory, before func(), test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		before()
+		w := &world{server: &server{pages: map[string]string{}, began: time.Now()}, said: map[mesh.KeySource]mesh.KeySet{}}
+		w.Source = New(Options{Client: &http.Client{Transport: w.server}, Random: func() float64 { return 0 }, Memory: m})
+		ctx, cancel := context.WithCancel(t.Context())
+		out, done := make(chan mesh.Batch), make(chan error)
+		go func() { done <- w.Run(ctx, out) }()
+		go func() {
+			for {
+				select {
+				case b := <-out:
+					w.take(b)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		test(t, w)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (w *world) take(b mesh.Batch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range b {
+		if e.KeySet == nil {
+			continue
+		}
+		w.events++
+		if e.Op == mesh.Delete {
+			delete(w.said, e.KeySet.Source)
+		} else {
+			w.said[e.KeySet.Source] = *e.KeySet
+		}
+	}
+}
+
+// after lets time pass, and expects what is known of a place then.
+func (w *world) after(t *testing.T, d time.Duration, place mesh.KeySource, text, fault string) {
+	t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if diff := cmp.Diff(mesh.KeySet{Source: place, Text: text, Fault: fault}, w.said[place]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func want(places ...mesh.KeySource) map[mesh.KeySource]time.Duration {
+	list := map[mesh.KeySource]time.Duration{}
+	for _, p := range places {
+		list[p] = 0
+	}
+	return list
+}
+
+const refused = "the server cannot be reached, or must not be"
+
+func TestKeysAreFollowed(t *testing.T) {
+	a := mesh.KeySource{URI: "https://a/keys"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.set(a.URI, one)
+		w.Set(want(a))
+		w.after(t, 0, a, one, "")
+		w.set(a.URI, two)
+		w.after(t, defaultRefresh-time.Second, a, one, "")
+		w.after(t, time.Second, a, two, "")
+		// The same keys with another text are no news.
+		w.mu.Lock()
+		events := w.events
+		w.mu.Unlock()
+		w.set(a.URI, strings.Replace(two, "{", `{"note": "later", `, 1))
+		w.after(t, defaultRefresh, a, two, "")
+		if w.events != events {
+			t.Errorf("%d events more", w.events-events)
+		}
+		if n := len(w.requests()); n != 3 {
+			t.Errorf("%d requests, want 3", n)
+		}
+	})
+}
+
+// TestLastGoodKeysStay while a place is away, is wrong or is empty; it is asked ever less often, but for a minute at most.
+func TestLastGoodKeysStay(t *testing.T) {
+	a := mesh.KeySource{URI: "https://a/keys"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.set(a.URI, one)
+		w.Set(want(a))
+		w.after(t, 0, a, one, "")
+		w.set(a.URI, "")
+		w.after(t, defaultRefresh, a, one, refused)
+		w.requests()
+		start := time.Now()
+		w.after(t, 5*time.Minute, a, one, refused)
+		var pauses []time.Duration
+		last := time.Duration(0)
+		for _, r := range w.requests() {
+			at, _ := time.ParseDuration(strings.Fields(r)[0])
+			at -= start.Sub(w.began)
+			pauses = append(pauses, at-last)
+			last = at
+		}
+		seconds := time.Second
+		if diff := cmp.Diff([]time.Duration{1 * seconds, 2 * seconds, 4 * seconds, 8 * seconds, 16 * seconds, 32 * seconds, 60 * seconds, 60 * seconds, 60 * seconds}, pauses); diff != "" {
+			t.Errorf("pauses, -want +got:\n%s", diff)
+		}
+		for page, fault := range map[string]string{
+			`{"keys":[]}`: "there is no key that signatures of tokens can be checked with", "<html>": "it is not a JSON Web Key Set",
+			"status 503": "the server answered 503", "slow": "the server did not answer in time",
+		} {
+			w.set(a.URI, page)
+			w.after(t, maxPause+usualTimeout+seconds, a, one, fault)
+		}
+		w.set(a.URI, two)
+		w.after(t, maxPause+usualTimeout, a, two, "")
+	})
+}
+
+// TestKeysThatNeverCame are none.
+func TestKeysThatNeverCame(t *testing.T) {
+	a, b := mesh.KeySource{URI: "https://a/keys"}, mesh.KeySource{URI: "https://b/keys"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.set(b.URI, "slow")
+		w.Set(map[mesh.KeySource]time.Duration{a: 0, b: 2 * time.Second})
+		w.after(t, 0, a, "", refused)
+		waited := time.Now()
+		w.Await(t.Context(), []mesh.KeySource{a, b})
+		if took := time.Since(waited); took != 2*time.Second {
+			t.Errorf("what the rule allows is 2s, it took %v", took)
+		}
+		w.after(t, 0, b, "", "the server did not answer in time")
+		w.set(a.URI, one)
+		w.after(t, time.Minute, a, one, "")
+	})
+}
+
+// TestSomethingIsSaidSoon, whatever a rule allows, for others wait for a word. It is not the last one.
+func TestSomethingIsSaidSoon(t *testing.T) {
+	a := mesh.KeySource{URI: "https://a/keys"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.set(a.URI, "slow")
+		w.Set(map[mesh.KeySource]time.Duration{a: 20 * time.Second})
+		began := time.Now()
+		w.Await(t.Context(), []mesh.KeySource{a})
+		if took := time.Since(began); took != firstWord {
+			t.Errorf("something is said after %v", took)
+		}
+		w.after(t, 0, a, "", "the keys have not been fetched yet")
+		w.after(t, 14*time.Second, a, "", "the server did not answer in time")
+	})
+}
+
+func TestDiscovery(t *testing.T) {
+	a := mesh.KeySource{Issuer: "https://a/tenant/"}
+	const document = "https://a/tenant/.well-known/openid-configuration"
+	inWorld(t, func(t *testing.T, w *world) {
+		w.set(document, `{"issuer": "https://a/tenant", "jwks_uri": "https://keys/1"}`)
+		w.set("https://keys/1", one)
+		w.Set(want(a))
+		w.after(t, 0, a, one, "")
+		// The keys move: the document is read again.
+		w.set("https://keys/1", "")
+		w.set("https://keys/2", two)
+		w.set(document, `{"jwks_uri": "https://keys/2"}`)
+		w.after(t, defaultRefresh+time.Minute, a, two, "")
+	})
+	for text, fault := range map[string]string{
+		`{"jwks_uri": "http://keys/1"}`: "the issuer's discovery document leads out of TLS",
+		`{"jwks_uri": "file:///keys"}`:  "the issuer's discovery document names no jwks_uri",
+		`{}`:                            "the issuer's discovery document names no jwks_uri",
+		`null`:                          "the issuer's discovery document names no jwks_uri",
+		`[]`:                            "the issuer's discovery document is none",
+		`{"jwks_uri": 1}`:               "the issuer's discovery document is none",
+	} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.set(document, text)
+			w.set("http://keys/1", one)
+			w.Set(want(a))
+			w.after(t, time.Hour, a, "", fault)
+		})
+	}
+	mail := mesh.KeySource{Issuer: "testing@secure.istio.io"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Set(want(mail))
+		w.after(t, time.Hour, mail, "", `issuer "testing@secure.istio.io" is no URL, so that there is nobody to ask where its keys are: set jwksUri or jwks`)
+		if list := w.requests(); len(list) > 0 {
+			t.Errorf("asked %v", list)
+		}
+	})
+}
+
+// TestWhatNobodyWantsIsForgotten, but not at once: a rule that is replaced goes first, too.
+func TestWhatNobodyWantsIsForgotten(t *testing.T) {
+	a, b := mesh.KeySource{URI: "https://a/keys"}, mesh.KeySource{URI: "https://b/keys"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.set(a.URI, one)
+		w.set(b.URI, two)
+		w.Set(want(a, b))
+		w.after(t, 0, b, two, "")
+		w.Set(want(a))
+		w.after(t, linger-time.Second, b, two, "")
+		w.Set(want(a, b))
+		w.after(t, 3*linger, b, two, "")
+		if n := len(w.requests()); n != 2 {
+			t.Errorf("%d requests, want 2", n)
+		}
+		w.Set(want(a))
+		time.Sleep(3 * linger)
+		synctest.Wait()
+		if known := w.Known(); len(known) != 1 || known[a] == nil {
+			t.Errorf("known: %v", known)
+		}
+		time.Sleep(24 * time.Hour)
+		for _, r := range w.requests() {
+			if strings.Contains(r, b.URI) {
+				t.Fatalf("still asked: %s", r)
+			}
+		}
+	})
+}
+
+// TestPlacesAreBounded: who writes too many rules gets no keys for the rest, and takes nobody else's.
+func TestPlacesAreBounded(t *testing.T) {
+	first, late := mesh.KeySource{URI: "https://z/keys"}, mesh.KeySource{URI: "https://late/keys"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.set(first.URI, one)
+		w.set(late.URI, two)
+		w.Set(want(first))
+		w.after(t, 0, first, one, "")
+		many := want(first)
+		for i := range maxSources + 10 {
+			many[mesh.KeySource{URI: fmt.Sprintf("https://many/%d", i)}] = 0
+		}
+		many[late] = 0
+		w.Set(many)
+		w.after(t, time.Second, first, one, "")
+		if n := len(w.Known()); n != len(many) {
+			t.Errorf("of %d places something is said of %d", len(many), n)
+		}
+		full := 0
+		for k := range maps.Values(w.Known()) {
+			if strings.Contains(k.Fault, "from no more") {
+				full++
+			}
+		}
+		if full != len(many)-maxSources {
+			t.Errorf("%d places are turned away, want %d", full, len(many)-maxSources)
+		}
+		w.Set(want(first, late))
+		w.after(t, 3*linger, late, two, "")
+	})
+}

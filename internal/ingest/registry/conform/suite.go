@@ -1,0 +1,135 @@
+package conform
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// Run runs the suite.
+func Run(t *testing.T, f Fixture) {
+	if len(f.Objects) == 0 || len(f.Objects) > 6 || len(f.Changed) == 0 || f.Start == nil {
+		t.Fatal("the fixture needs Start, 1 to 6 Objects, and Changed")
+	}
+	s := suite{f}
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"sync", s.sync},
+		{"upsert", s.upsert},
+		{"delete", s.delete},
+		{"rename", s.rename},
+		{"flap", s.flap},
+		{"every order ends the same", s.order},
+		{"every history ends the same", s.history},
+		{"restart says the same", s.restart},
+		{"no change is no event", s.noChange},
+		{"deleting what is unknown is harmless", s.deleteUnknown},
+		{"an error keeps the last good state", s.sourceError},
+		{"a broken part is named and mended", s.broken},
+		{"what others share may come at any time", s.shared},
+		{"other events pass through", s.passThrough},
+	} {
+		before := inputHashes(f)
+		t.Run(part.name, part.run)
+		if diff := cmp.Diff(before, inputHashes(f)); diff != "" {
+			t.Fatalf("%s: the registry changed its input: %s", part.name, diff)
+		}
+	}
+}
+
+type suite struct{ Fixture }
+
+// world is a registry under test with all that it has said.
+type world struct {
+	t     T
+	apply Subject
+	state *State
+}
+
+func (s suite) start(t T, objects ...mesh.Event) *world {
+	t.Helper()
+	first, subject := s.Start(t, objects)
+	w := &world{t: t, apply: subject, state: NewState()}
+	w.take(first)
+	if !w.state.Synced {
+		t.Fatalf("the registry did not sync")
+	}
+	return w
+}
+
+// tell changes the world, and gives what the registry says to it.
+func (w *world) tell(changes ...mesh.Event) mesh.Batch {
+	w.t.Helper()
+	return w.take(w.apply(changes))
+}
+
+func (w *world) take(said mesh.Batch) mesh.Batch {
+	w.t.Helper()
+	if err := w.state.Apply(said); err != nil {
+		w.t.Fatalf("the registry says wrong things: %v", err)
+	}
+	if err := w.state.Check(); err != nil {
+		w.t.Fatalf("the registry changes what it said: %v", err)
+	}
+	return said
+}
+
+// want fails the test unless the world is as one that had those objects from the start.
+func (s suite) want(t T, w *world, objects ...mesh.Event) {
+	t.Helper()
+	if diff := cmp.Diff(s.start(t, objects...).state, w.state); diff != "" {
+		t.Fatalf("differs from a registry that found its objects so (-want +got):\n%s", diff)
+	}
+}
+
+func deletes(objects mesh.Batch) mesh.Batch {
+	var batch mesh.Batch
+	for _, o := range objects {
+		batch = append(batch, deleted(o))
+	}
+	return batch
+}
+
+// replaced gives the objects with one in its other version.
+func replaced(objects mesh.Batch, by mesh.Event) mesh.Batch {
+	list := clone(objects)
+	for i := range list {
+		if thingOf(list[i]) == thingOf(by) {
+			list[i] = by
+		}
+	}
+	return list
+}
+
+func original(t T, objects mesh.Batch, version mesh.Event) mesh.Event {
+	t.Helper()
+	for _, o := range objects {
+		if thingOf(o) == thingOf(version) {
+			return o
+		}
+	}
+	t.Fatalf("%+v is a version of none of the Objects", thingOf(version))
+	return mesh.Event{}
+}
+
+func inputHashes(f Fixture) map[config.Key][]uint64 {
+	hashes := map[config.Key][]uint64{}
+	for _, list := range []mesh.Batch{f.Objects, f.Changed, f.Same, f.Broken, {f.Old, f.Renamed}} {
+		for _, e := range list {
+			if e.Config == nil {
+				continue
+			}
+			again, err := config.New(e.Config.Meta, e.Config.Spec)
+			if err != nil {
+				continue
+			}
+			hashes[e.Config.Key] = append(hashes[e.Config.Key], again.Hash)
+		}
+	}
+	return hashes
+}

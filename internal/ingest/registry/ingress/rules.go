@@ -1,0 +1,116 @@
+package ingress
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// rules is an Ingress that has been read.
+type rules struct {
+	name
+	created time.Time
+	origin  string
+	// hosts are its rules by host, in its order; "*" is any host.
+	hosts map[string][]rule
+	// fallback is where calls go that no rule is for (spec.defaultBackend), nil if nowhere.
+	fallback *networking.Destination
+	tls      []*networking.Server
+	// services are those whose ports it names.
+	services map[name]struct{}
+	problems []config.Problem
+}
+
+// rule says where calls of a path go.
+type rule struct {
+	path
+	to *networking.Destination
+	// field is where the rule is in the object.
+	field string
+}
+
+// older orders Ingresses: of several rules for one path, that of the older Ingress counts.
+func older(a, b *rules) int {
+	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+}
+
+// reader reads one Ingress.
+type reader struct {
+	*rules
+	converter *Converter
+	key       config.Key
+}
+
+func (c *Converter) readRules(k name, object *config.Config) *rules {
+	r := reader{&rules{name: k, created: object.Created, origin: object.Origin, hosts: map[string][]rule{}}, c, object.Key}
+	spec := &config.Spec[*networkingv1.Ingress](object).Spec
+	if spec.DefaultBackend != nil {
+		r.fallback = r.destination("spec.defaultBackend", spec.DefaultBackend)
+	}
+	for i := range spec.Rules {
+		r.rule(fmt.Sprintf("spec.rules[%d]", i), &spec.Rules[i])
+	}
+	if r.fallback != nil && len(r.hosts["*"]) == 0 {
+		r.hosts["*"] = nil // the host is served, by nothing but the fallback
+	}
+	for i := range spec.TLS {
+		r.server(i, &spec.TLS[i])
+	}
+	return r.rules
+}
+
+func (r *reader) wrong(field, format string, args ...any) {
+	r.problems = append(r.problems, config.Problem{Key: r.key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error, Origin: r.origin})
+}
+
+func (r *reader) rule(field string, spec *networkingv1.IngressRule) {
+	host := cmp.Or(strings.ToLower(spec.Host), "*")
+	if spec.HTTP == nil && r.fallback == nil {
+		r.wrong(field+".http", "is missing, and there is no defaultBackend: calls of host %q lead nowhere", host)
+		return
+	}
+	if _, known := r.hosts[host]; !known {
+		r.hosts[host] = nil
+	}
+	if spec.HTTP == nil {
+		return
+	}
+	for i := range spec.HTTP.Paths {
+		p := &spec.HTTP.Paths[i]
+		at := fmt.Sprintf("%s.http.paths[%d]", field, i)
+		if to := r.destination(at+".backend", &p.Backend); to != nil {
+			r.hosts[host] = append(r.hosts[host], rule{pathOf(p), to, at})
+		}
+	}
+}
+
+// destination reads a backend, nil if it leads nowhere.
+func (r *reader) destination(field string, backend *networkingv1.IngressBackend) *networking.Destination {
+	if backend.Service == nil {
+		r.wrong(field+".service", "is missing: only Services can be backends")
+		return nil
+	}
+	service := name{Namespace: r.Namespace, Name: backend.Service.Name}
+	port := uint32(max(backend.Service.Port.Number, 0))
+	if port == 0 {
+		if r.services == nil {
+			r.services = map[name]struct{}{}
+		}
+		r.services[service] = struct{}{}
+		if port = r.converter.ports[service][backend.Service.Port.Name]; port == 0 {
+			r.wrong(field+".service.port.name", "Service %q has no port %q, or is not there: calls lead nowhere", service.Name, backend.Service.Port.Name)
+			return nil
+		}
+	}
+	return &networking.Destination{
+		Host: service.Name + "." + service.Namespace + ".svc." + r.converter.options.Domain,
+		Port: &networking.PortSelector{Number: port},
+	}
+}

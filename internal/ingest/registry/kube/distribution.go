@@ -1,0 +1,81 @@
+package kube
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"istio.io/api/annotation"
+	"istio.io/api/label"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// setNamespace takes up a Namespace, nil if it is gone. A namespace says two things: the traffic distribution that its
+// Services inherit, and, if it is the system namespace, the network of the cluster.
+func (c *Converter) setNamespace(namespace string, now *config.Config) {
+	var distribution string
+	var network mesh.Network
+	if now != nil {
+		distribution = now.Annotations[annotation.NetworkingTrafficDistribution.Name]
+		network = mesh.Network(now.Labels[label.TopologyNetwork.Name])
+	}
+	if distribution != c.distributions[namespace] {
+		if distribution == "" {
+			delete(c.distributions, namespace)
+		} else {
+			c.distributions[namespace] = distribution
+		}
+		for k := range c.servicesIn.Of(namespace) {
+			c.dirtyServices.add(k)
+			if c.options.ReadyOnly {
+				c.dirtySlices.addAll(c.slicesOf.Of(k))
+			}
+		}
+	}
+	if namespace == c.options.SystemNamespace && network != c.network {
+		c.network = network
+		c.touchWorkloads()
+	}
+}
+
+// trafficDistribution gives a Service's preference for near endpoints: the field, else its annotation, else its
+// namespace's.
+func (c *Converter) trafficDistribution(namespace string, spec *corev1.ServiceSpec, annotations map[string]string, wrong *problems) string {
+	const field = "networking.istio.io/traffic-distribution"
+	if spec.TrafficDistribution != nil {
+		if d, ok := distribution(*spec.TrafficDistribution); ok {
+			return d
+		}
+		wrong.add(config.Warning, "spec.trafficDistribution", unknownDistribution(*spec.TrafficDistribution))
+	}
+	if own := annotations[field]; own != "" {
+		if d, ok := distribution(own); ok {
+			return d
+		}
+		wrong.add(config.Warning, "metadata.annotations["+field+"]", unknownDistribution(own))
+		return ""
+	}
+	d, _ := distribution(c.distributions[namespace])
+	return d
+}
+
+func unknownDistribution(value string) string {
+	return fmt.Sprintf("%q is none of %s (or PreferClose), %s, Any; endpoints are not preferred by distance",
+		value, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)
+}
+
+// distribution gives a preference its one name. PreferClose is the older name of PreferSameZone; "" and Any are none.
+func distribution(value string) (string, bool) {
+	switch {
+	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferClose),
+		strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameZone):
+		return corev1.ServiceTrafficDistributionPreferSameZone, true
+	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameNode):
+		return corev1.ServiceTrafficDistributionPreferSameNode, true
+	default:
+		return "", value == "" || strings.EqualFold(value, "Any")
+	}
+}

@@ -1,0 +1,334 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// setSlice takes up an EndpointSlice, nil if it is gone.
+func (c *Converter) setSlice(k name, now *config.Config) {
+	old := c.slices[k]
+	if old == nil && now == nil || unchanged(old, now) {
+		return
+	}
+	was, is := sliceIndexOf(k, old), sliceIndexOf(k, now) // all that is read of it
+	c.indexSlice(k, was, (*registry.Index[name, name]).Remove, (*registry.Index[string, name]).Remove)
+	c.indexSlice(k, is, (*registry.Index[name, name]).Add, (*registry.Index[string, name]).Add)
+	if now == nil {
+		delete(c.slices, k)
+	} else {
+		c.slices[k] = now
+	}
+	c.dirtySlices.add(k)
+	if c.options.EndpointsFromPods {
+		for _, slice := range []*config.Config{old, now} {
+			if service, ok := serviceOf(slice); ok {
+				c.dirtyServices.add(service)
+			}
+		}
+	}
+}
+
+// sliceIndex is what an EndpointSlice is indexed by.
+type sliceIndex struct {
+	services, pods []name
+	addresses      []string
+}
+
+// sliceIndexOf reads it, nothing of a slice that is nil.
+func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
+	if slice == nil {
+		return x
+	}
+	if service, ok := serviceOf(slice); ok {
+		x.services = []name{service}
+	}
+	endpoints := config.Spec[*discoveryv1.EndpointSlice](slice).Endpoints
+	for i := range endpoints {
+		if pod, ok := podOf(k.Namespace, &endpoints[i]); ok {
+			x.pods = append(x.pods, pod)
+			continue
+		}
+		for _, a := range endpoints[i].Addresses {
+			if ip, ok := canonicalIP(a); ok {
+				x.addresses = append(x.addresses, ip)
+			}
+		}
+	}
+	return x
+}
+
+func (c *Converter) indexSlice(k name, x sliceIndex, byName func(*registry.Index[name, name], name, name), byAddress func(*registry.Index[string, name], string, name)) {
+	for _, service := range x.services {
+		byName(&c.slicesOf, service, k)
+	}
+	for _, pod := range x.pods {
+		byName(&c.slicesOfPod, pod, k)
+	}
+	for _, ip := range x.addresses {
+		byAddress(&c.slicesOfAddr, ip, k)
+	}
+}
+
+// clusterSetService is the label of a slice that a controller of the Multi-Cluster Services API has copied from another cluster.
+// The mesh sees the other cluster itself, if at all: such slices are passed over, as in Istio.
+const clusterSetService = mcsv1beta1.LabelServiceName
+
+// serviceOf names the Service that a slice has endpoints of.
+func serviceOf(slice *config.Config) (name, bool) {
+	if slice == nil || slice.Labels[discoveryv1.LabelServiceName] == "" || slice.Labels[clusterSetService] != "" {
+		return name{}, false
+	}
+	return name{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}, true
+}
+
+// podOf names the pod that an endpoint refers to.
+func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
+	if e.TargetRef == nil || e.TargetRef.Kind != string(api.Pod) || e.TargetRef.Name == "" {
+		return name{}, false
+	}
+	return name{Namespace: cmp.Or(e.TargetRef.Namespace, namespace), Name: e.TargetRef.Name}, true
+}
+
+func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
+	for _, k := range c.dirtySlices.take() {
+		var shard, clusterSet *mesh.Shard
+		var wrong problems
+		held := 0
+		key, object := config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, c.slices[k]
+		var converted bool
+		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
+			shard, clusterSet, held = c.shardsOf(object, &wrong)
+		})
+		if !converted {
+			continue
+		}
+		c.pending.set(k, held)
+		out = c.sayShard(out, c.said.shards, k, shard)
+		out = c.sayShard(out, c.said.clusterSet, k, clusterSet)
+		out = c.sayProblems(out, key, wrong.list)
+	}
+	return out
+}
+
+// shardsOf converts an EndpointSlice, which may be nil. held is how many of its addresses wait for their pods.
+func (c *Converter) shardsOf(object *config.Config, wrong *problems) (shard, clusterSet *mesh.Shard, held int) {
+	if object == nil {
+		return nil, nil, 0
+	}
+	*wrong = problemsOf(object)
+	service, ok := serviceOf(object)
+	if !ok {
+		if object.Labels[clusterSetService] == "" {
+			wrong.add(config.Warning, "metadata.labels["+discoveryv1.LabelServiceName+"]",
+				"is missing: the slice belongs to no service and is ignored")
+		}
+		return nil, nil, 0
+	}
+	r := sliceReader{c: c, object: object, service: service, problems: wrong}
+	shard, clusterSet = r.shards()
+	return shard, clusterSet, r.held
+}
+
+// sliceReader makes the shard of one EndpointSlice.
+type sliceReader struct {
+	c       *Converter
+	object  *config.Config
+	service name
+	rules   sliceRules
+	family  discoveryv1.AddressType
+	*problems
+
+	endpoints []mesh.Endpoint
+	held      int // addresses that wait for their pod
+}
+
+type slicePort struct {
+	name   string
+	number uint32
+}
+
+// shards gives the slice's endpoints for callers of the service by its usual name, and if it has one for callers by its name in the
+// cluster set.
+func (r *sliceReader) shards() (usual, clusterSet *mesh.Shard) {
+	slice := config.Spec[*discoveryv1.EndpointSlice](r.object)
+	if slice.AddressType == discoveryv1.AddressTypeFQDN {
+		r.add(config.Warning, "addressType", "FQDN is not supported, nor is it by Istio: the slice's endpoints are left out")
+	} else {
+		r.read(slice)
+	}
+	if r.held > 0 {
+		// How many and which is not said: where many pods are lost at once that changes with each of them.
+		r.add(config.Warning, "endpoints", "some are held back until the pods that they refer to are known")
+	}
+	slices.SortFunc(r.endpoints, compareEndpoints)
+	hidden, confined := r.c.confined(r.service)
+	usual = r.shard(r.c.serviceKey(r.service), hidden)
+	if r.c.options.ClusterSet.Hosts && (!confined || r.c.imports[r.service] != nil) {
+		r.endpoints = slices.Clone(r.endpoints)
+		clusterSet = r.shard(clusterSetKey(r.service), confined)
+	}
+	return usual, clusterSet
+}
+
+func (r *sliceReader) shard(service mesh.ServiceKey, confined bool) *mesh.Shard {
+	shard := mesh.Shard{
+		Service: service,
+		Key:     mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: r.c.options.Cluster, Object: r.object.Key},
+	}
+	for i := range r.endpoints {
+		if i == 0 || compareEndpoints(r.endpoints[i-1], r.endpoints[i]) != 0 {
+			r.endpoints[i].Confined = confined
+			shard.Endpoints = append(shard.Endpoints, &r.endpoints[i])
+		}
+	}
+	return shard.Sealed()
+}
+
+// compareEndpoints orders a shard, so that a slice that was only shuffled is no news.
+func compareEndpoints(a, b mesh.Endpoint) int {
+	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port), cmp.Compare(a.ServicePort, b.ServicePort))
+}
+
+func (r *sliceReader) read(slice *discoveryv1.EndpointSlice) {
+	ports := r.ports(slice.Ports)
+	r.family = slice.AddressType
+	r.rules = r.c.sliceRules(r.c.services[r.service])
+	r.endpoints = make([]mesh.Endpoint, 0, len(slice.Endpoints)*len(ports))
+	for i := range slice.Endpoints {
+		e := &slice.Endpoints[i]
+		health, there := r.rules.health(e.Conditions)
+		if !there {
+			continue
+		}
+		for j, a := range e.Addresses {
+			ip, ok := canonicalIP(a)
+			if !ok {
+				r.add(config.Error, fmt.Sprintf("endpoints[%d].addresses[%d]", i, j), fmt.Sprintf("%q is not an IP address; it is left out", a))
+				continue
+			}
+			r.address(ip, health, e, ports)
+		}
+	}
+}
+
+// ports reads the ports of a slice, which all its endpoints have. A port without a name is that of a Service whose only
+// port has none.
+func (r *sliceReader) ports(ports []discoveryv1.EndpointPort) []slicePort {
+	list := make([]slicePort, 0, len(ports))
+	for i, p := range ports {
+		if p.Port == nil || *p.Port < 1 || *p.Port > 65535 {
+			r.add(config.Error, fmt.Sprintf("ports[%d].port", i), "is not a port number; the port is left out")
+			continue
+		}
+		port := slicePort{number: uint32(*p.Port)}
+		if p.Name != nil {
+			port.name = *p.Name
+		}
+		list = append(list, port)
+	}
+	return list
+}
+
+// address makes the endpoints of one address. If it refers to a pod that is not known yet, it is held back: without the
+// pod it would have no identity, labels or locality, and callers would be told something wrong.
+func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {
+	k, refers := podOf(r.object.Namespace, e)
+	var p *pod
+	if refers {
+		if p = r.c.pods[k]; p == nil || p.workload == nil || !p.is(e.TargetRef.UID) {
+			r.held++
+			return
+		}
+	} else {
+		if p = r.c.podAt(r.object.Namespace, address); p != nil && p.workload == nil { // the pod could not be converted
+			r.held++
+			return
+		}
+	}
+	var base mesh.Endpoint
+	switch {
+	case p == nil:
+		base = r.c.podlessEndpoint(r.object.Namespace, address, e)
+	case refers && r.rules.dualStack && len(p.ips) > 1:
+		if r.family == discoveryv1.AddressTypeIPv6 {
+			return // the slice of the other family has the endpoint with both addresses
+		}
+		base = podEndpoint(p, r.service, e)
+		base.Address, base.MoreAddresses = p.ips[0], p.ips[1:]
+	default:
+		base = podEndpoint(p, r.service, e)
+		base.Address = address
+	}
+	if base.Health == mesh.Healthy {
+		base.Health = health
+	}
+	for _, port := range ports {
+		base.Port, base.ServicePort = port.number, port.name
+		r.endpoints = append(r.endpoints, base)
+	}
+}
+
+// podEndpoint is an endpoint of a pod, without its address and port.
+func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
+	w := p.workload
+	hostname := ""
+	switch {
+	case p.subdomain != "" && p.subdomain == service.Name && w.Namespace == service.Namespace:
+		hostname = p.hostname
+	case e.Hostname != nil:
+		hostname = *e.Hostname
+	}
+	return mesh.Endpoint{
+		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace, Hostname: hostname,
+		Node: w.Node, Locality: w.Locality, Network: w.Network, Cluster: w.Cluster, Health: w.Health, TLS: w.TLS,
+	}
+}
+
+// is says whether an endpoint that refers to a pod of that UID means this one, and not its predecessor or successor of the
+// same name. Objects from files have no UIDs.
+func (p *pod) is(uid types.UID) bool { return uid == "" || p.uid == "" || uid == p.uid }
+
+// podlessEndpoint is an endpoint that somebody listed by hand, and whose address is no pod's.
+func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.Endpoint) mesh.Endpoint {
+	network := c.networkOf(nil, address)
+	endpoint := mesh.Endpoint{Address: address, Namespace: namespace, Network: network, Cluster: c.options.Cluster}
+	if e.NodeName != nil {
+		endpoint.Node = *e.NodeName
+	}
+	if e.Hostname != nil {
+		endpoint.Hostname = *e.Hostname
+	}
+	endpoint.Labels = c.topologyLabels(nil, mesh.Locality{}, network, endpoint.Node)
+	return endpoint
+}
+
+// pending counts the addresses that wait for their pod.
+type pending struct {
+	bySlice map[name]int
+	total   atomic.Int64
+}
+
+func (p *pending) set(slice name, held int) {
+	p.total.Add(int64(held - p.bySlice[slice]))
+	if held == 0 {
+		delete(p.bySlice, slice)
+	} else {
+		p.bySlice[slice] = held
+	}
+}
+
+// PendingEndpoints is the number of addresses that are held back because their pods are not known yet (the metric
+// pilot_k8s_endpoints_pending_pod). Anybody may ask for it.
+func (c *Converter) PendingEndpoints() int { return int(c.pending.total.Load()) }

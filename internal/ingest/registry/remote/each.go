@@ -1,0 +1,54 @@
+package remote
+
+import (
+	"context"
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// Each runs f for each remote cluster that there is or comes to be, until the context ends; then, or when the cluster goes or has
+// another client, the context of f ends. It returns when all of them have returned.
+func (c *Clusters) Each(ctx context.Context, f func(ctx context.Context, id mesh.ClusterID, client *kube.Client)) {
+	type visit struct {
+		client *kube.Client
+		stop   context.CancelFunc
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	visits := map[mesh.ClusterID]visit{}
+	for {
+		c.mu.Lock()
+		changed := c.changed
+		for id, v := range visits {
+			if c.clients[id] != v.client {
+				v.stop()
+				delete(visits, id)
+			}
+		}
+		for id, client := range c.clients {
+			if visits[id].client == nil {
+				of, stop := context.WithCancel(ctx)
+				visits[id] = visit{client, stop}
+				running.Go(func() {
+					defer stop()
+					_ = recovery.Loop(of, "look after cluster "+string(id), func(ctx context.Context) error { // f has no error
+						f(ctx, id, client)
+						return nil
+					})
+				})
+			}
+		}
+		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			for _, v := range visits {
+				v.stop()
+			}
+			return
+		case <-changed:
+		}
+	}
+}

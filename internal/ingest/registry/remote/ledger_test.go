@@ -1,0 +1,80 @@
+package remote
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// anyEvent gives an event about one of few things, which have few contents.
+func anyEvent(t *rapid.T) mesh.Event {
+	name, content := fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "name")), rapid.IntRange(0, 2).Draw(t, "content")
+	op := mesh.Op(rapid.IntRange(0, 1).Draw(t, "op"))
+	key := mesh.ServiceKey{Namespace: "ns", Host: mesh.Hostname(name)}
+	from := config.Key{Kind: "Service", Namespace: "ns", Name: name}
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	case 0:
+		return mesh.Event{Op: op, Service: mesh.Service{ServiceKey: key, Provider: mesh.Kubernetes, Cluster: "c", From: from, Name: fmt.Sprint(content)}.Sealed()}
+	case 1:
+		return mesh.Event{Op: op, Shard: mesh.Shard{
+			Service: key, Key: mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: "c", Object: from}, Endpoints: []*mesh.Endpoint{{Port: uint32(content)}},
+		}.Sealed()}
+	case 2:
+		return mesh.Event{Op: op, Workload: mesh.Workload{Provider: mesh.Kubernetes, Cluster: "c", Namespace: "ns", Name: name, Node: fmt.Sprint(content)}.Sealed()}
+	case 3:
+		return mesh.Event{Op: op, Gateways: &mesh.GatewayObject{Cluster: "c", From: from, Gateways: []mesh.NetworkGateway{{Port: uint32(content)}}}}
+	default:
+		var list []config.Problem
+		for range content {
+			list = append(list, config.Problem{Key: from})
+		}
+		return mesh.Event{Source: "s", Problems: &mesh.Problems{Scope: name, List: list}}
+	}
+}
+
+// TestLedger: from what one ledger has and the events that lead to another comes what that other has; and taking all back leaves
+// nothing.
+func TestLedger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batch := rapid.SliceOf(rapid.Custom(anyEvent))
+		old, next := newLedger(), newLedger()
+		old.take(batch.Draw(t, "old"))
+		next.take(batch.Draw(t, "next"))
+
+		reached := newLedger()
+		reached.take(old.takeBack(newLedger())) // of nothing: no harm
+		maps.Copy(reached.held, old.held)
+		reached.counts = old.counts
+		reached.take(old.become(next))
+		if diff := cmp.Diff(next.held, reached.held, cmp.AllowUnexported(subject{})); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if reached.counts != next.counts {
+			t.Fatalf("counted %v, want %v", reached.counts, next.counts)
+		}
+		next.take(next.takeBack(newLedger()))
+		if len(next.held) > 0 || next.counts != [ranks]int{} {
+			t.Fatalf("left are %v, counted %v", next.held, next.counts)
+		}
+	})
+}
+
+// TestLedgerPassesNothingElse: rules of a remote cluster are none of the mesh.
+func TestLedgerPassesNothingElse(t *testing.T) {
+	l := newLedger()
+	out := l.take(mesh.Batch{
+		{Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: "VirtualService", Name: "x"}}}},
+		{Settings: &mesh.Settings{}},
+		{Right: &mesh.Right{Allowed: true}},
+		{Op: mesh.Synced},
+	})
+	if len(out)+len(l.held) > 0 {
+		t.Errorf("passed on: %v, held: %v", out, l.held)
+	}
+}

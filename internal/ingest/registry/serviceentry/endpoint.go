@@ -1,0 +1,176 @@
+package serviceentry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"istio.io/api/label"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+const unixPrefix = "unix://"
+
+// resolvesHost says that a ServiceEntry's hosts are its endpoints: proxies resolve them (ServiceEntry.hosts, note 1).
+func resolvesHost(spec *networking.ServiceEntry) bool {
+	dns := spec.GetResolution() == networking.ServiceEntry_DNS || spec.GetResolution() == networking.ServiceEntry_DNS_ROUND_ROBIN
+	return dns && len(spec.GetEndpoints()) == 0 && spec.GetWorkloadSelector() == nil
+}
+
+func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.Endpoint {
+	if host.IsWildcard() {
+		r.wrong(config.Error, "spec.resolution", "%q cannot be resolved: a wildcard needs endpoints, or resolution NONE", string(host))
+		return nil
+	}
+	list := make([]*mesh.Endpoint, 0, len(ports))
+	for _, p := range ports {
+		list = append(list, &mesh.Endpoint{
+			Address: string(host), Port: p.Target, ServicePort: p.Name, Namespace: r.object.Namespace, Cluster: r.options.Cluster,
+		})
+	}
+	return list
+}
+
+// listedEndpoints gives the endpoints that the ServiceEntry lists itself, one for each of its ports.
+func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) []*mesh.Endpoint {
+	if spec.GetWorkloadSelector() != nil || len(spec.GetEndpoints()) == 0 {
+		return nil
+	}
+	if s.Resolution == mesh.Passthrough || s.Resolution == mesh.DynamicDNS {
+		r.wrong(config.Error, "spec.endpoints", "are not used with resolution %s", spec.GetResolution())
+		return nil
+	}
+	list := make([]*mesh.Endpoint, 0, len(spec.GetEndpoints())*len(s.Ports))
+	for i, entry := range spec.GetEndpoints() {
+		field := fmt.Sprintf("spec.endpoints[%d]", i)
+		if !r.usable(field+".address", entry, s.Resolution) {
+			continue
+		}
+		own := r.ownPorts(field, entry)
+		base := r.endpoint(entry, entry.GetLabels())
+		for _, p := range s.Ports {
+			e := base
+			e.ServicePort = p.Name
+			if !strings.HasPrefix(e.Address, unixPrefix) { // a socket has no port
+				e.Port = cmp.Or(own[p.Name], p.Target)
+			}
+			list = append(list, &e)
+		}
+	}
+	return list
+}
+
+// usable says whether a service of that resolution can have the endpoint.
+func (r *reader) usable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
+	address := entry.GetAddress()
+	_, err := netip.ParseAddr(address)
+	ip, socket := err == nil, strings.HasPrefix(address, unixPrefix)
+	switch {
+	case address == "" && entry.GetNetwork() == "":
+		r.wrong(config.Error, field, "is missing, and so is the network whose gateways would know the way; it is left out")
+	case address == "" && resolution != mesh.Static:
+		r.wrong(config.Error, field, "is missing: the gateways of network %q can stand in only with resolution STATIC; it is left out", entry.GetNetwork())
+	case address == "":
+		return true
+	case resolution == mesh.Static && !ip && !socket:
+		r.wrong(config.Error, field, "%q is not an IP address: resolution STATIC does not resolve names; it is left out", address)
+	case resolution != mesh.Static && socket:
+		r.wrong(config.Error, field, "a socket needs resolution STATIC; it is left out")
+	case !ip && !socket && strings.HasPrefix(address, "*"):
+		r.wrong(config.Error, field, "%q cannot be resolved; it is left out", address)
+	default:
+		return true
+	}
+	return false
+}
+
+// endpoint converts what an endpoint and a WorkloadEntry have in common. The labels are the entry's own, or more.
+func (r *reader) endpoint(entry *networking.WorkloadEntry, labels map[string]string) mesh.Endpoint {
+	locality := localityOf(entry.GetLocality(), labels)
+	address := entry.GetAddress()
+	network := cmp.Or(mesh.Network(cmp.Or(entry.GetNetwork(), labels[label.TopologyNetwork.Name])), r.network, r.networks.Of(address))
+	if ip, err := netip.ParseAddr(address); err == nil {
+		address = ip.String()
+	}
+	return mesh.Endpoint{
+		Address:   address,
+		Labels:    r.topologyLabels(labels, locality, network),
+		Account:   r.account(r.object.Namespace, entry.GetServiceAccount()),
+		Namespace: r.object.Namespace,
+		Locality:  locality,
+		Network:   network,
+		Cluster:   r.options.Cluster,
+		Weight:    entry.GetWeight(),
+		Health:    r.options.Labels.HealthOf(labels),
+		TLS:       takesMutualTLS(entry.GetServiceAccount(), labels),
+	}
+}
+
+// ownPorts gives an endpoint's ports by the names of the service's.
+func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[string]uint32 {
+	var ports map[string]uint32
+	for _, name := range slices.Sorted(maps.Keys(entry.GetPorts())) {
+		number := entry.GetPorts()[name]
+		if number == 0 || number > 65535 {
+			r.wrong(config.Error, field+".ports["+name+"]", "%d is not a port number; the service's own is used", number)
+			continue
+		}
+		if ports == nil {
+			ports = map[string]uint32{}
+		}
+		ports[name] = number
+	}
+	return ports
+}
+
+// localityOf reads the locality field, else the label, in whose value "." stands for "/".
+func localityOf(field string, labels map[string]string) mesh.Locality {
+	if field != "" {
+		return mesh.ParseLocality(field)
+	}
+	const old = "istio-locality"
+	named := cmp.Or(labels[label.TopologyLocality.Name], labels[old])
+	if !strings.Contains(named, "/") {
+		named = strings.ReplaceAll(named, ".", "/")
+	}
+	return mesh.ParseLocality(named)
+}
+
+// takesMutualTLS says whether proxies are to use mutual TLS: as the label security.istio.io/tlsMode says, and without
+// one where there is an identity to expect.
+func takesMutualTLS(serviceAccount string, labels map[string]string) bool {
+	if mode, given := labels[label.SecurityTlsMode.Name]; given {
+		return mode == "istio"
+	}
+	return serviceAccount != ""
+}
+
+// topologyLabels are an endpoint's labels and where it is, so that subsets can be made by cluster, zone or network.
+func (r *reader) topologyLabels(own map[string]string, at mesh.Locality, network mesh.Network) map[string]string {
+	all := make(map[string]string, len(own)+5)
+	for k, v := range own {
+		all[k] = v
+	}
+	for _, l := range [...]struct{ key, value string }{
+		{corev1.LabelTopologyRegion, at.Region},
+		{corev1.LabelTopologyZone, at.Zone},
+		{label.TopologySubzone.Name, at.SubZone},
+		{label.TopologyCluster.Name, string(r.options.Cluster)},
+	} {
+		if l.value != "" {
+			all[l.key] = l.value
+		}
+	}
+	if all[label.TopologyNetwork.Name] == "" && network != "" {
+		all[label.TopologyNetwork.Name] = string(network)
+	}
+	return all
+}

@@ -1,0 +1,277 @@
+package credential
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+)
+
+var shared = cluster.NewShared(cluster.Options{})
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
+
+const testPatience = 20 * time.Second
+
+// lab is a Source under test, and what it said.
+type lab struct {
+	t         *testing.T
+	source    *Source
+	admin     *kubernetes.Clientset
+	namespace string
+	out       chan mesh.Batch
+
+	mu       sync.Mutex
+	objects  map[config.Key]*config.Config
+	rights   map[mesh.Account]bool
+	problems map[string][]config.Problem
+	batches  int
+	heard    chan struct{}
+}
+
+// newLab runs a Source as a user that may do what the rules of a Role in the namespace allow, and ask for reviews.
+func newLab(t *testing.T, reach Reach, linger time.Duration, rules ...rbacv1.PolicyRule) *lab {
+	c := shared.Start(t)
+	l := &lab{
+		t: t, admin: c.Client(t), namespace: c.Namespace(t, "gateways-", nil), out: make(chan mesh.Batch), heard: make(chan struct{}, 1),
+		objects: map[config.Key]*config.Config{}, rights: map[mesh.Account]bool{}, problems: map[string][]config.Problem{},
+	}
+	user := "control-plane-" + l.namespace
+	c.Grant(t, cluster.User(user), rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}})
+	l.bind("control-plane", cluster.User(user), rules...)
+	client, err := kube.NewClient(c.UserConfig(user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.source = New(Options{Client: client, Reach: reach, Recheck: 200 * time.Millisecond, Linger: linger})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := l.source.Run(ctx, l.out); err != nil {
+			t.Error(err)
+		}
+	})
+	running.Go(func() { l.hear(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		client.HTTP.CloseIdleConnections()
+	})
+	return l
+}
+
+// bind lets a subject do in the lab's namespace what the rules say. It gives a function that takes it back.
+func (l *lab) bind(name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) (revoke func()) {
+	l.t.Helper()
+	meta := metav1.ObjectMeta{Name: name}
+	rbac := l.admin.RbacV1()
+	if _, err := rbac.Roles(l.namespace).Create(l.t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+	}
+	if _, err := rbac.RoleBindings(l.namespace).Create(l.t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+	return func() {
+		if err := rbac.RoleBindings(l.namespace).Delete(l.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+func (l *lab) hear(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case b := <-l.out:
+			l.take(b)
+		}
+	}
+}
+
+func (l *lab) take(b mesh.Batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.batches++
+	for _, e := range b {
+		switch {
+		case e.Config != nil && e.Op == mesh.Delete:
+			delete(l.objects, e.Config.Key)
+		case e.Config != nil:
+			l.objects[e.Config.Key] = e.Config
+		case e.Right != nil && e.Op == mesh.Delete:
+			delete(l.rights, e.Right.Account)
+		case e.Right != nil:
+			l.rights[e.Right.Account] = e.Right.Allowed
+		case e.Problems != nil && len(e.Problems.List) == 0:
+			delete(l.problems, e.Problems.Scope)
+		case e.Problems != nil:
+			l.problems[e.Problems.Scope] = e.Problems.List
+		}
+	}
+	select {
+	case l.heard <- struct{}{}:
+	default:
+	}
+}
+
+// until waits until something is so of what was said.
+func (l *lab) until(what string, so func() bool) {
+	l.t.Helper()
+	limit := time.After(testPatience)
+	for {
+		l.mu.Lock()
+		done := so()
+		l.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-l.heard:
+		case <-limit:
+			l.t.Fatalf("waited in vain until %s; objects %v, rights %v, problems %v", what, l.objects, l.rights, l.problems)
+		}
+	}
+}
+
+func (l *lab) secret(name, value string) {
+	l.t.Helper()
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"key": []byte(value)}}
+	secrets := l.admin.CoreV1().Secrets(l.namespace)
+	_, err := secrets.Update(l.t.Context(), s, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = secrets.Create(l.t.Context(), s, metav1.CreateOptions{})
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) key(name string) config.Key {
+	return config.Key{Kind: api.Secret, Namespace: l.namespace, Name: name}
+}
+
+// has says whether the object was said, with that value.
+func (l *lab) has(name, value string) bool {
+	c := l.objects[l.key(name)]
+	return c != nil && string(config.Spec[*corev1.Secret](c).Data["key"]) == value
+}
+
+func (l *lab) account(name string) mesh.Account {
+	return mesh.Account{Cluster: "Kubernetes", Namespace: l.namespace, Name: name}
+}
+
+func reads(names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}, ResourceNames: names}
+}
+
+// TestRight: a Secret is read when somebody may have it who asks for it, and no other is; a control plane that may read single
+// Secrets only needs no more than that.
+func TestRight(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Names, time.Minute, reads("cert"))
+	l.secret("cert", "one")
+	l.secret("other", "x")
+	l.source.Set("stranger", Want{Account: l.account("stranger"), Private: []config.Key{l.key("cert")}})
+	l.until("the stranger is known to have no right", func() bool { may, known := l.rights[l.account("stranger")]; return known && !may })
+	if len(l.objects) > 0 {
+		t.Fatalf("%v were read for who has no right", l.objects)
+	}
+	if len(l.problems) != 1 {
+		t.Errorf("the problems are %v, want one of the account", l.problems)
+	}
+
+	revoke := l.bind("reader", cluster.ServiceAccount(l.namespace, "gateway"), reads())
+	l.source.Set("gateway", Want{Account: l.account("gateway"), Private: []config.Key{l.key("cert")}})
+	l.until("the Secret is there", func() bool { return l.has("cert", "one") && l.rights[l.account("gateway")] })
+	l.secret("cert", "two")
+	l.until("it has changed", func() bool { return l.has("cert", "two") })
+	if len(l.objects) != 1 {
+		t.Errorf("read were %v", l.objects)
+	}
+
+	began := time.Now()
+	revoke()
+	l.until("the right is withdrawn", func() bool { return !l.rights[l.account("gateway")] })
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("withdrawn after %v", took)
+	}
+}
+
+// TestLinger: what nobody asks for any more is forgotten after a time.
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Names, 100*time.Millisecond, reads())
+	l.secret("cert", "one")
+	l.source.Set("gateway", Want{Objects: []config.Key{l.key("cert")}})
+	l.until("the Secret is there", func() bool { return l.has("cert", "one") })
+	l.source.Set("gateway", Want{})
+	l.until("it is forgotten", func() bool { return len(l.objects) == 0 })
+	l.source.mu.Lock()
+	defer l.source.mu.Unlock()
+	if len(l.source.watches)+len(l.source.kept)+len(l.source.rights)+len(l.source.wants) > 0 {
+		t.Errorf("%v, %v are still followed", l.source.watches, l.source.kept)
+	}
+}
+
+// TestReach: in whatever way it is read, only what is asked for is said.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Namespaces, 100*time.Millisecond, reads())
+	l.secret("cert", "one")
+	l.secret("other", "x")
+	l.source.Set("gateway", Want{Objects: []config.Key{l.key("cert")}})
+	l.until("the Secret is there", func() bool { return l.has("cert", "one") })
+	if len(l.objects) != 1 {
+		t.Errorf("said were %v", l.objects)
+	}
+	l.source.Set("gateway", Want{Objects: []config.Key{l.key("other")}})
+	l.until("the other is there, and not the first", func() bool { return l.has("other", "x") && len(l.objects) == 1 })
+}
+
+// TestForbidden: what the control plane may not read is said, and read as soon as it may be.
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Names, time.Minute, reads("nothing"))
+	l.secret("cert", "one")
+	want := Want{Objects: []config.Key{l.key("cert")}}
+	if got := l.source.Await(t.Context(), want); len(got) > 0 {
+		t.Errorf("there are %v", got)
+	}
+	l.source.Set("gateway", want)
+	l.until("it is said", func() bool { return len(l.problems) == 1 })
+	l.bind("more", cluster.User("control-plane-"+l.namespace), reads("cert"))
+	l.until("the Secret is there, and nothing is wrong", func() bool { return l.has("cert", "one") && len(l.problems) == 0 })
+}
+
+// TestAwait: who waits for something goes on when it has been said, also when there is nothing.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, Names, time.Minute, reads())
+	l.bind("reader", cluster.ServiceAccount(l.namespace, "gateway"), reads())
+	l.secret("cert", "one")
+	ctx, cancel := context.WithTimeout(t.Context(), testPatience)
+	defer cancel()
+	got := l.source.Await(ctx, Want{Account: l.account("gateway"), Private: []config.Key{l.key("cert"), l.key("none")}})
+	if len(got) != 1 || got[0] != l.key("cert") || ctx.Err() != nil {
+		t.Errorf("there are %v, %v", got, ctx.Err())
+	}
+	if got := l.source.Await(ctx, Want{Account: l.account("nobody"), Private: []config.Key{l.key("cert")}}); len(got) > 0 || ctx.Err() != nil {
+		t.Errorf("for nobody there are %v, %v", got, ctx.Err())
+	}
+}

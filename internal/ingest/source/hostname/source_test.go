@@ -1,0 +1,169 @@
+package hostname
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// nameServer is what names stand for, as a test has it.
+type nameServer struct {
+	mu      sync.Mutex
+	names   map[string][]string
+	failure error
+	asked   int
+}
+
+func (s *nameServer) set(failure error, name string, addresses ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure, s.names = failure, map[string][]string{name: addresses}
+}
+
+func (s *nameServer) lookup(_ context.Context, name string) (list []netip.Addr, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.failure != nil {
+		return nil, s.failure
+	}
+	for _, a := range s.names[name] {
+		list = append(list, netip.MustParseAddr(a))
+	}
+	if list == nil {
+		return nil, &net.DNSError{Name: name, IsNotFound: true, Err: "no such host"}
+	}
+	return list, nil
+}
+
+// heard is what a source has said that still holds.
+type heard struct {
+	t       *testing.T
+	batches <-chan mesh.Batch
+	names   map[string]string
+	problem string
+	synced  bool
+}
+
+// until hears until held has no objection.
+func (h *heard) until(what string, held func() bool) {
+	h.t.Helper()
+	limit := time.After(10 * time.Second)
+	for !held() {
+		select {
+		case batch := <-h.batches:
+			for _, e := range batch {
+				h.take(e)
+			}
+		case <-limit:
+			h.t.Fatalf("waited in vain until %s: %+v", what, h)
+		}
+	}
+}
+
+func (h *heard) take(e mesh.Event) {
+	switch {
+	case e.Op == mesh.Synced:
+		h.synced = true
+	case e.Problems != nil:
+		h.problem = ""
+		for _, p := range e.Problems.List {
+			h.problem = p.String()
+		}
+	case e.Op == mesh.Delete:
+		delete(h.names, e.Resolved.Name)
+	default:
+		h.names[e.Resolved.Name] = strings.Join(e.Resolved.Addresses, " ")
+	}
+}
+
+func start(t *testing.T, o Options) (*Source, *heard) {
+	s, out := New(o), make(chan mesh.Batch)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx, out) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	return s, &heard{t: t, batches: out, names: map[string]string{}}
+}
+
+// TestLastGoodIsKept: addresses follow the name; a name server that fails, or knows the name no more, changes nothing and is said.
+func TestLastGoodIsKept(t *testing.T) {
+	const name = "east.example.com"
+	dns := new(nameServer)
+	dns.set(nil, name, "192.0.2.2", "192.0.2.1", "::ffff:192.0.2.1")
+	failures := 0
+	s, h := start(t, Options{Lookup: dns.lookup, Refresh: time.Millisecond, Failed: func() { failures++ }})
+	s.Settle([]string{name})
+	h.until("the name is resolved", func() bool { return h.synced && h.names[name] == "192.0.2.1 192.0.2.2" })
+	dns.set(nil, name, "192.0.2.3", "2001:db8::1")
+	h.until("it stands for something else", func() bool { return h.names[name] == "192.0.2.3 2001:db8::1" })
+	for _, tc := range []struct {
+		failure error
+		want    string
+	}{
+		{errors.New("broken"), "gateway of a network, east.example.com: cannot be resolved: its last addresses stay in use"},
+		{&net.DNSError{IsTimeout: true}, "gateway of a network, east.example.com: no name server answers: its last addresses stay in use"},
+		{&net.DNSError{IsNotFound: true}, "gateway of a network, east.example.com: there is no such name: its last addresses stay in use"},
+	} {
+		dns.set(tc.failure, name)
+		h.until("the failure is said", func() bool { return h.problem == tc.want })
+		if diff := cmp.Diff(map[string]string{name: "192.0.2.3 2001:db8::1"}, h.names); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tc.failure, diff)
+		}
+		dns.set(nil, name, "192.0.2.3", "2001:db8::1")
+		h.until("it is mended", func() bool { return h.problem == "" })
+	}
+	if failures < 3 {
+		t.Errorf("%d failures were counted", failures)
+	}
+}
+
+// TestWanted: only names that are wanted are followed, and what others stood for is taken back.
+func TestWanted(t *testing.T) {
+	dns := new(nameServer)
+	dns.set(nil, "a.example.com", "192.0.2.1")
+	s, h := start(t, Options{Lookup: dns.lookup, Refresh: time.Hour})
+	s.Want([]string{"a.example.com", "gone.example.com"})
+	h.until("one is resolved and the other not", func() bool { return len(h.names) == 1 && h.problem != "" })
+	if want := "gateway of a network, gone.example.com: there is no such name: nobody is sent there"; h.problem != want {
+		t.Errorf("said %q, want %q", h.problem, want)
+	}
+	s.Want(nil)
+	h.until("nothing is left", func() bool { return len(h.names) == 0 && h.problem == "" })
+	if h.synced {
+		t.Error("it was in sync before it knew all names")
+	}
+	s.Settle(nil)
+	h.until("it is in sync without names", func() bool { return h.synced })
+}
+
+// TestStartIsNotHeldUp: a name server that says nothing holds up the start for a moment only.
+func TestStartIsNotHeldUp(t *testing.T) {
+	s, h := start(t, Options{Lookup: func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	s.Settle([]string{"east.example.com"})
+	began := time.Now()
+	h.until("it is in sync", func() bool { return h.synced })
+	if took := time.Since(began); took < startPatience/2 || took > 2*startPatience {
+		t.Errorf("it was in sync after %v", took)
+	}
+}

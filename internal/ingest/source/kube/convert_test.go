@@ -1,0 +1,28 @@
+package kube
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// TestRetiredAnnotation: a Service of an API server that an old annotation would have hidden is
+// used, and reported.
+func TestRetiredAnnotation(t *testing.T) {
+	kind, _ := api.Info(api.Service)
+	a := arrive(kind, "", &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Name: "db", Namespace: "shop", Annotations: map[string]string{"networking.istio.io/configScope": "PRIVATE"},
+	}})
+	if a.config == nil || len(a.problems) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	p := a.problems[0]
+	if p.Severity != config.Warning || p.Field != "metadata.annotations[networking.istio.io/configScope]" || !strings.Contains(p.Reason, "networking.istio.io/exportTo") {
+		t.Errorf("%s: %s", p.Severity, p)
+	}
+}

@@ -1,0 +1,138 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+)
+
+// discovered lists the definitions of custom kinds. Where they may not be read, it asks the API server which of the wanted kinds it
+// serves, which everybody may (discovery), again and again: there is nothing to watch. That is for a control plane that was never
+// allowed to read definitions. Once it was, discovery is not asked: an API server that has just started refuses what it allows a
+// moment later, and serves no custom kind yet, and neither must take objects away.
+type discovered struct {
+	cache.ListerWatcherWithContext
+	wanted []api.KindInfo
+	// resources gives what is served of a version of a group.
+	resources func(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+	every     time.Duration
+	log       *slog.Logger
+
+	listed  bool // definitions were
+	asked   bool // discovery was, last time
+	missing map[string]int
+	known   map[string]runtime.Object // by the name of the definition
+}
+
+const (
+	// discoveryInterval is how often discovery is asked, and missesNeeded how often in a row a kind that was served must be missing
+	// to be gone.
+	discoveryInterval = 10 * time.Second
+	missesNeeded      = 3
+)
+
+// discovering makes one; the reflector's goroutine uses it.
+func (r *reach) discovering(definitions cache.ListerWatcherWithContext, wanted []api.KindInfo, log *slog.Logger) *discovered {
+	return &discovered{
+		ListerWatcherWithContext: definitions, wanted: wanted, every: discoveryInterval, log: log,
+		missing: map[string]int{}, known: map[string]runtime.Object{},
+		resources: func(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+			list := &metav1.APIResourceList{}
+			err := r.client.Kubernetes.Discovery().RESTClient().Get().AbsPath("/apis", groupVersion).Do(ctx).Into(list)
+			return list, err
+		},
+	}
+}
+
+// ListWithContext lists the definitions, or what stands for them.
+func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := d.ListerWatcherWithContext.ListWithContext(ctx, o)
+	if err == nil {
+		d.listed, d.asked = true, false
+	}
+	if d.listed || !apierrors.IsForbidden(err) {
+		return list, err
+	}
+	if !d.asked {
+		d.log.Info("definitions of kinds may not be read; the API server is asked which kinds it serves", "every", d.every)
+	}
+	if err := d.ask(ctx); err != nil {
+		return nil, err
+	}
+	d.asked = true
+	all := &rawList{}
+	for _, o := range d.known {
+		all.Items = append(all.Items, o)
+	}
+	return all, nil
+}
+
+// WatchWithContext watches the definitions; what stands for them is to be listed again after a time.
+func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if begins := o.SendInitialEvents != nil && *o.SendInitialEvents; begins || !d.asked {
+		return d.ListerWatcherWithContext.WatchWithContext(ctx, o)
+	}
+	w := watch.NewRaceFreeFake()
+	time.AfterFunc(d.every, func() { w.Error(&apierrors.NewResourceExpired("discovery is asked again").ErrStatus) })
+	return w, nil
+}
+
+// ask finds out which of the wanted kinds are served.
+func (d *discovered) ask(ctx context.Context) error {
+	versions := map[string][]metav1.APIResource{} // what is served, by group and version
+	for _, k := range d.wanted {
+		name, version := k.Plural+"."+k.Group, ""
+		for _, v := range k.Versions {
+			gv := k.Group + "/" + v
+			served, known := versions[gv]
+			if !known {
+				list, err := d.resources(ctx, gv)
+				if err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("ask what is served of %s: %w", gv, err)
+				}
+				if err == nil {
+					served = list.APIResources
+				}
+				versions[gv] = served
+			}
+			if version == "" && slices.ContainsFunc(served, func(r metav1.APIResource) bool { return r.Name == k.Plural }) {
+				version = v
+			}
+		}
+		d.note(name, version)
+	}
+	return nil
+}
+
+// note notes which version of a kind is served, "" for none.
+func (d *discovered) note(name, version string) {
+	if version == "" {
+		if d.missing[name]++; d.missing[name] >= missesNeeded {
+			delete(d.known, name)
+		}
+		return
+	}
+	d.missing[name] = 0
+	d.known[name] = &rawObject{ObjectMeta: metav1.ObjectMeta{Name: name}, body: fmt.Appendf(nil,
+		`{"spec":{"versions":[{"name":%q,"served":true}]},"status":{"conditions":[{"type":"Established","status":"True"}]}}`, version)}
+}
+
+// List is what an interface asks for, and nobody calls.
+func (d *discovered) List(o metav1.ListOptions) (runtime.Object, error) {
+	return d.ListWithContext(context.Background(), o)
+}
+
+// Watch is what an interface asks for, and nobody calls.
+func (d *discovered) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return d.WatchWithContext(context.Background(), o)
+}

@@ -1,0 +1,172 @@
+package settings
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// apiServer stands for the source that reads ConfigMaps: the test is the API server.
+type apiServer chan mesh.Batch
+
+func (apiServer) Name() string { return "the API server" }
+
+func (a apiServer) Run(ctx context.Context, out chan<- mesh.Batch) error {
+	for {
+		select {
+		case b := <-a:
+			select {
+			case out <- b:
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// configMap is an event about one; no data means that it is gone.
+func configMap(t *testing.T, name string, data map[string]string) mesh.Event {
+	t.Helper()
+	c, err := config.New(config.Meta{Key: config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: name}}, &corev1.ConfigMap{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data == nil {
+		return mesh.Event{Op: mesh.Delete, Config: c}
+	}
+	return mesh.Event{Config: c}
+}
+
+// startWith runs a source of ConfigMaps and a file of the mesh configuration until the test ends.
+func startWith(t *testing.T, file string) (apiServer, *reader) {
+	t.Helper()
+	a, r := make(apiServer), &reader{t: t, out: make(chan mesh.Batch)}
+	s := &Source{Mesh: file, ConfigMaps: ConfigMaps{Objects: a, Namespace: "istio-system", Name: "istio", Shared: "shared"}}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, r.out) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		goleak.VerifyNone(t)
+	})
+	return a, r
+}
+
+func (a apiServer) say(t *testing.T, events ...mesh.Event) {
+	t.Helper()
+	select {
+	case a <- events:
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody listens")
+	}
+}
+
+func isMesh(e mesh.Event) bool { return e.Settings != nil && e.Settings.Mesh != nil }
+
+func isProblem(e mesh.Event) bool { return e.Problems != nil && len(e.Problems.List) > 0 }
+
+func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
+	a, r := startWith(t, filepath.Join(t.TempDir(), "absent"))
+	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: one.example", "meshNetworks": "networks: {n1: {gateways: [{address: 1.2.3.4, port: 15443}]}}"}),
+		mesh.Event{Op: mesh.Synced})
+	if m := r.next(isMesh).Settings.Mesh; m.TrustDomain != "one.example" || m.ProxyListenPort != 15001 {
+		t.Errorf("mesh config: %v", m)
+	}
+	if n := r.next(func(e mesh.Event) bool { return e.Settings != nil && e.Settings.Networks != nil }).Settings.Networks; n.Networks["n1"] == nil {
+		t.Errorf("networks: %v", n)
+	}
+	r.next(func(e mesh.Event) bool { return e.Op == mesh.Synced })
+
+	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomian: two.example"}))
+	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "trustDomian") || !strings.Contains(p.Reason, "stays in use") {
+		t.Errorf("problem %v", p)
+	}
+	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key meshNetworks" || !strings.Contains(p.Reason, "is gone") {
+		t.Errorf("problem %v", p)
+	}
+	a.say(t, configMap(t, "istio", nil))
+	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "is gone; what it said stays in use") {
+		t.Errorf("problem %v", p)
+	}
+	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: three.example"}))
+	r.next(func(e mesh.Event) bool { return e.Problems != nil && len(e.Problems.List) == 0 })
+	if m := r.next(isMesh).Settings.Mesh; m.TrustDomain != "three.example" {
+		t.Errorf("mesh config: %v", m)
+	}
+}
+
+// TestSharedMeshConfig shows that the shared ConfigMap counts for what the control plane's own does not say, field by field, and
+// whichever changes.
+func TestSharedMeshConfig(t *testing.T) {
+	a, r := startWith(t, "")
+	a.say(t, configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s, defaultConfig: {drainDuration: 7s, statusPort: 1}}"}),
+		configMap(t, "istio", map[string]string{"mesh": "{trustDomain: own.example, defaultConfig: {statusPort: 2}}"}), mesh.Event{Op: mesh.Synced})
+	r.next(func(e mesh.Event) bool {
+		return isMesh(e) && e.Settings.Mesh.TrustDomain == "own.example" && e.Settings.Mesh.ConnectTimeout.Seconds == 3 &&
+			e.Settings.Mesh.DefaultConfig.DrainDuration.Seconds == 7 && e.Settings.Mesh.DefaultConfig.StatusPort == 2
+	})
+	a.say(t, configMap(t, "shared", map[string]string{"mesh": "connectTimeout: 4s"}))
+	r.next(func(e mesh.Event) bool {
+		return isMesh(e) && e.Settings.Mesh.TrustDomain == "own.example" && e.Settings.Mesh.ConnectTimeout.Seconds == 4 &&
+			e.Settings.Mesh.DefaultConfig.DrainDuration.Seconds == 45
+	})
+}
+
+// TestFileTakesTheConfigMapsPlace shows that a file that is there wins over the control plane's own ConfigMap, and the shared one
+// stays beneath it.
+func TestFileTakesTheConfigMapsPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh")
+	write(t, path, "trustDomain: file.example\n")
+	a, r := startWith(t, path)
+	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: own.example"}),
+		configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s}"}), mesh.Event{Op: mesh.Synced})
+	r.next(func(e mesh.Event) bool {
+		if isMesh(e) && e.Settings.Mesh.TrustDomain == "own.example" {
+			t.Error("the ConfigMap counts")
+		}
+		return isMesh(e) && e.Settings.Mesh.TrustDomain == "file.example" && e.Settings.Mesh.ConnectTimeout.Seconds == 3
+	})
+}
+
+// TestNeverGoodConfigMapIsWaitedFor shows that a mesh whose configuration cannot be read does not start with the defaults.
+func TestNeverGoodConfigMapIsWaitedFor(t *testing.T) {
+	a, r := startWith(t, "")
+	a.say(t, configMap(t, "istio", map[string]string{"mesh": "a: b: c"}), mesh.Event{Op: mesh.Synced})
+	notYet := func(e mesh.Event) bool {
+		if e.Op == mesh.Synced {
+			t.Error("in sync without a mesh configuration")
+		}
+		return isProblem(e)
+	}
+	r.next(notYet)
+	a.say(t, configMap(t, "istio", map[string]string{"mesh": "conectTimeout: 1s"}))
+	r.next(notYet)
+	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: one.example"}))
+	r.next(isMesh)
+	r.next(func(e mesh.Event) bool { return e.Op == mesh.Synced })
+}
+
+// TestNoConfigMap shows that without one the defaults are in force at once.
+func TestNoConfigMap(t *testing.T) {
+	a, r := startWith(t, "")
+	a.say(t, mesh.Event{Op: mesh.Synced})
+	r.next(func(e mesh.Event) bool {
+		if isMesh(e) {
+			t.Errorf("settings %v", e.Settings)
+		}
+		return e.Op == mesh.Synced
+	})
+}

@@ -1,0 +1,96 @@
+package xds
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcp "istio.io/api/mcp/v1alpha1"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// anyPrefix is what type URLs of Any begin with; the text before the slash means nothing.
+const anyPrefix = "type.googleapis.com/"
+
+// wrapperType is the type of all resources: Istio's wrapper for config objects.
+const wrapperType = "istio.mcp.v1alpha1.Resource"
+
+// typeURL gives the resource type of a kind as Istio's client asks for it: in v1, or in the version that is stored.
+func typeURL(k api.KindInfo) string {
+	version := k.Versions[0]
+	if slices.Contains(k.Versions, "v1") {
+		version = "v1"
+	}
+	return k.Group + "/" + version + "/" + string(k.Kind)
+}
+
+// splitName takes the name of an object in its wrapper apart: "namespace/name".
+func splitName(name string) (namespace, base string, ok bool) {
+	namespace, base, ok = strings.Cut(name, "/")
+	return namespace, base, ok && namespace != "" && base != "" && !strings.Contains(base, "/")
+}
+
+// readObject decodes and validates one object. The Config is nil if there is an Error among the Problems.
+func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string) (*config.Config, []config.Problem) {
+	fail := func(field, format string, args ...any) (*config.Config, []config.Problem) {
+		return nil, []config.Problem{{
+			Key: key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error, Origin: origin,
+		}}
+	}
+	var wrapper mcp.Resource
+	if err := proto.Unmarshal(encoded, &wrapper); err != nil {
+		return fail("", "cannot be read as %s: %v", wrapperType, err)
+	}
+	m := wrapper.GetMetadata()
+	if want := key.Namespace + "/" + key.Name; m.GetName() != want {
+		return fail("metadata.name", "is %q in one place and %q in another", want, m.GetName())
+	}
+	spec := kind.NewSpec()
+	body := wrapper.GetBody()
+	switch {
+	case body == nil:
+		return fail("spec", "is missing")
+	case !sameMessage(body.GetTypeUrl(), spec.ProtoReflect().Descriptor().FullName()):
+		return fail("spec", "is a %s, not a %s", strings.TrimPrefix(body.GetTypeUrl(), anyPrefix), spec.ProtoReflect().Descriptor().FullName())
+	}
+	if err := proto.Unmarshal(body.GetValue(), spec); err != nil {
+		return fail("spec", "cannot be read: %v", err)
+	}
+	if at, reason := unknownPart(spec); reason != "" {
+		return fail(at, "%s", reason)
+	}
+	var created time.Time
+	if t := m.GetCreateTime(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			return fail("metadata.creationTimestamp", "is not a time between the years 1 and 9999")
+		}
+		created = t.AsTime()
+	}
+	c, err := config.New(config.Meta{
+		Key: key, Labels: m.GetLabels(), Annotations: m.GetAnnotations(), Created: created,
+		ResourceVersion: m.GetVersion(), Origin: origin,
+	}, spec)
+	if err != nil {
+		return fail("", "%v", err)
+	}
+	problems := config.Validate(c)
+	for _, p := range problems {
+		if p.Severity == config.Error {
+			return nil, problems
+		}
+	}
+	return c, problems
+}
+
+// sameMessage says whether an Any holds the message. The versions of a message in Istio's API are one message under several
+// names: istio.networking.v1alpha3.Sidecar was istio.networking.v1beta1.Sidecar too.
+func sameMessage(anyURL string, want protoreflect.FullName) bool {
+	got := protoreflect.FullName(anyURL[strings.LastIndex(anyURL, "/")+1:])
+	return got == want || got.Name() == want.Name() && got.Parent().Parent() == want.Parent().Parent()
+}

@@ -1,0 +1,148 @@
+package autoregister
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	networking "istio.io/api/networking/v1alpha3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+)
+
+// fieldManager is who wrote what, in managedFields.
+const fieldManager = "pilot-discovery"
+
+// Cluster is a Store in an API server.
+type Cluster struct {
+	entries dynamic.NamespaceableResourceInterface
+	groups  metadata.Getter
+	group   schema.GroupVersionResource
+}
+
+var _ Store = (*Cluster)(nil)
+
+// NewCluster makes a Store of an API server. It asks it nothing.
+func NewCluster(d dynamic.Interface, m metadata.Interface) *Cluster {
+	group := resourceOf(api.WorkloadGroup)
+	return &Cluster{entries: d.Resource(resourceOf(api.WorkloadEntry)), groups: m.Resource(group), group: group}
+}
+
+// resourceOf names a kind in URLs, in its storage version.
+func resourceOf(kind api.Kind) schema.GroupVersionResource {
+	k, _ := api.Info(kind) // the table has both kinds
+	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
+}
+
+// Get gives an entry.
+func (s *Cluster) Get(ctx context.Context, namespace, name string) (*Entry, error) {
+	u, err := s.entries.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get WorkloadEntry %s/%s: %w", namespace, name, err)
+	}
+	return entryFrom(u)
+}
+
+func entryFrom(u *unstructured.Unstructured) (*Entry, error) {
+	e := &Entry{
+		Namespace: u.GetNamespace(), Name: u.GetName(), Version: u.GetResourceVersion(), Labels: u.GetLabels(), Annotations: u.GetAnnotations(),
+		Spec: new(networking.WorkloadEntry),
+	}
+	e.Conditions, _, _ = unstructured.NestedSlice(u.Object, "status", "conditions") // one of another form says nothing
+	text, err := json.Marshal(u.Object["spec"])
+	if err == nil && u.Object["spec"] != nil {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, e.Spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read WorkloadEntry %s/%s: %w", e.Namespace, e.Name, err)
+	}
+	return e, nil
+}
+
+// Create makes an entry, of which the WorkloadGroup is the owner.
+func (s *Cluster) Create(ctx context.Context, e *Entry) error {
+	what := fmt.Sprintf("create WorkloadEntry %s/%s", e.Namespace, e.Name)
+	group, err := s.groups.Namespace(e.Namespace).Get(ctx, e.Group.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("%s: get WorkloadGroup %q: %w", what, e.Group.Name, err)
+	}
+	text, err := protojson.Marshal(e.Spec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	var spec map[string]any
+	if err := json.Unmarshal(text, &spec); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	u.SetAPIVersion(s.group.GroupVersion().String())
+	u.SetKind(string(api.WorkloadEntry))
+	u.SetNamespace(e.Namespace)
+	u.SetName(e.Name)
+	u.SetLabels(e.Labels)
+	u.SetAnnotations(e.Annotations)
+	controls := true
+	u.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: u.GetAPIVersion(), Kind: string(api.WorkloadGroup), Name: group.Name, UID: group.UID, Controller: &controls,
+	}})
+	_, err = s.entries.Namespace(e.Namespace).Create(ctx, u, metav1.CreateOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return ErrConflict
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return &Refusal{Reason: fmt.Sprintf("%s: %v", what, err)}
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Annotate changes annotations.
+func (s *Cluster) Annotate(ctx context.Context, e *Entry, annotations map[string]any) error {
+	return s.patch(ctx, e, map[string]any{"metadata": map[string]any{"resourceVersion": e.Version, "annotations": annotations}})
+}
+
+// SetConditions replaces the conditions of the status.
+func (s *Cluster) SetConditions(ctx context.Context, e *Entry, conditions []any) error {
+	return s.patch(ctx, e, map[string]any{
+		"metadata": map[string]any{"resourceVersion": e.Version}, "status": map[string]any{"conditions": conditions},
+	}, "status")
+}
+
+// patch edits an entry; ErrConflict if it is not as the caller has read it any more.
+func (s *Cluster) patch(ctx context.Context, e *Entry, patch map[string]any, subresources ...string) error {
+	body, err := json.Marshal(patch)
+	if err == nil {
+		_, err = s.entries.Namespace(e.Namespace).Patch(ctx, e.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return ErrConflict
+	case err != nil:
+		return fmt.Errorf("change WorkloadEntry %s/%s: %w", e.Namespace, e.Name, err)
+	}
+	return nil
+}
+
+// Delete takes an entry away; ErrConflict if it is not as the caller has read it any more.
+func (s *Cluster) Delete(ctx context.Context, e *Entry) error {
+	err := s.entries.Namespace(e.Namespace).Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.Version}})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return ErrConflict
+	}
+	return fmt.Errorf("delete WorkloadEntry %s/%s: %w", e.Namespace, e.Name, err)
+}

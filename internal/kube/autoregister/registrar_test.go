@@ -1,0 +1,375 @@
+package autoregister
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	networking "istio.io/api/networking/v1alpha3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+func TestEntryIsMadeFromTheGroup(t *testing.T) {
+	t.Parallel()
+	test := func(l *lab) {
+		x := l.replica("a")
+		x.connects(l.vm())
+		e := l.get(vmName)
+		if e == nil {
+			l.Fatal("there is no entry")
+		}
+		labels := map[string]string{"app": "vm", "team": "own", "tier": "t"}
+		want := &networking.WorkloadEntry{
+			Address: "10.0.0.7", Ports: map[string]uint32{"http": 8080}, ServiceAccount: "vm", Network: "dc1", Weight: 3, Locality: "eu/eu-1", Labels: labels,
+		}
+		if d := cmp.Diff(want, e.Spec, protocmp.Transform()); d != "" {
+			l.Errorf("spec (-want +got):\n%s", d)
+		}
+		if d := cmp.Diff(labels, e.Labels); d != "" {
+			l.Errorf("labels (-want +got):\n%s", d)
+		}
+		if got := slices.Sorted(maps.Keys(e.Annotations)); !slices.Equal(got, []string{"istio.io/autoRegistrationGroup", "istio.io/connectedAt", "istio.io/workloadController", "note"}) {
+			l.Errorf("annotations %v", e.Annotations)
+		}
+		if e.Annotations["istio.io/autoRegistrationGroup"] != "vms" || e.Annotations["istio.io/workloadController"] != "a" || e.at(connectedAnnotation).IsZero() {
+			l.Errorf("annotations %v", e.Annotations)
+		}
+		if l.dynamic != nil {
+			u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace).Get(l.Context(), vmName, metav1.GetOptions{})
+			if err != nil || len(u.GetOwnerReferences()) != 1 || u.GetOwnerReferences()[0].UID == "" || u.GetOwnerReferences()[0].Name != "vms" {
+				l.Errorf("error %v, owners %v", err, u.GetOwnerReferences())
+			}
+		}
+	}
+	inMemory(t, test)
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		test(newClusterLab(t))
+	})
+}
+
+func TestTemplateCountsWhereTheProxySaysNothing(t *testing.T) {
+	inStores(t, func(l *lab) {
+		x := l.replica("a")
+		p := l.vm()
+		p.Network, p.Locality = "", mesh.Locality{}
+		x.connects(p)
+		e := l.get("vms-10.0.0.7")
+		if e == nil || e.Spec.Network != "template" || e.Spec.Locality != "us/us-1" || e.Spec.Weight != 3 {
+			l.Errorf("the entry is %+v", e)
+		}
+	})
+}
+
+func TestEntryStaysForTheGracePeriod(t *testing.T) {
+	inStores(t, func(l *lab) {
+		x := l.replica("a")
+		first := x.connects(l.vm())
+		second := x.connects(l.vm()) // a hot restart
+		first.Close()
+		time.Sleep(2 * grace) // that nothing happens takes time
+		if e := l.get(vmName); e == nil || e.Annotations[disconnectedAnnotation] != "" {
+			l.Fatalf("one of two streams went, and the entry is %+v", e)
+		}
+		left := time.Now()
+		second.Close()
+		l.eventually(func() bool { e := l.get(vmName); return e == nil || e.Annotations[disconnectedAnnotation] != "" }, "it is not said that it has left")
+		if e := l.get(vmName); e == nil || e.Annotations[connectedAnnotation] != "" {
+			l.Errorf("the entry is %+v before the grace period is over", e)
+		}
+		l.eventually(func() bool { return l.get(vmName) == nil }, "the entry stays")
+		if stayed := time.Since(left); stayed < grace {
+			l.Errorf("it stayed for %v, want %v", stayed, grace)
+		}
+		l.eventually(func() bool { x.Registrar.mu.Lock(); defer x.Registrar.mu.Unlock(); return len(x.workloads) == 0 }, "the workload is remembered")
+	})
+}
+
+func TestReconnectKeepsTheEntry(t *testing.T) {
+	inStores(t, func(l *lab) {
+		a, b := l.replica("a"), l.replica("b")
+		b.behind(time.Hour)
+		c := a.connects(l.vm())
+		uid := l.created()
+		c.Close()
+		l.eventually(func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" }, "it is not said that it has left")
+		moved := b.connects(l.vm())
+		l.eventually(func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "b" }, "the other replica does not take it over")
+		time.Sleep(3 * grace) // that it is not taken away takes time
+		e := l.get(vmName)
+		if e == nil || e.Annotations[disconnectedAnnotation] != "" || e.Annotations[controllerAnnotation] != "b" || l.created() != uid {
+			l.Fatalf("the entry is %+v", e)
+		}
+
+		// Back, before the other one notices that it has gone.
+		a.connects(l.vm())
+		l.eventually(func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "a" }, "it is not taken back")
+		moved.Close()
+		time.Sleep(3 * grace)
+		if e := l.get(vmName); e == nil || e.Annotations[disconnectedAnnotation] != "" || e.Annotations[controllerAnnotation] != "a" {
+			l.Fatalf("the entry is %+v", e)
+		}
+	})
+}
+
+// created tells one entry from another of its name.
+func (l *lab) created() string {
+	if l.dynamic == nil {
+		return ""
+	}
+	u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace).Get(l.Context(), vmName, metav1.GetOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return string(u.GetUID())
+}
+
+func TestWhoMayNotRegister(t *testing.T) {
+	inStores(t, func(l *lab) {
+		x := l.replica("a")
+		for _, tt := range []struct {
+			name   string
+			change func(*mesh.Proxy)
+			want   string
+			denied bool
+		}{
+			{"nobody", func(p *mesh.Proxy) { p.Account = mesh.Account{} }, "not authenticated", true},
+			{"of another namespace", func(p *mesh.Proxy) { p.Account.Namespace = "other" }, `namespace "other"`, true},
+			{"of another account", func(p *mesh.Proxy) { p.Account.Name = "other" }, `service account "other"`, true},
+			{"no such group", func(p *mesh.Proxy) { p.Metadata.AutoRegisterGroup = "none" }, `no WorkloadGroup "none"`, false},
+		} {
+			p := l.vm()
+			tt.change(p)
+			c, err := x.Connect(l.Context(), p)
+			var refused *Refusal
+			if c != nil || !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.want) || refused.Denied != tt.denied {
+				l.Errorf("%s: connected %v, error %v", tt.name, c, err)
+			}
+		}
+		if list := l.entries(); len(list) != 0 {
+			l.Errorf("there are entries: %v", list)
+		}
+		// An entry that is there is not taken over either.
+		x.connects(l.vm())
+		p := l.vm()
+		p.Account.Name = "thief"
+		if _, err := l.replica("b").Connect(l.Context(), p); err == nil {
+			l.Error("another account takes an entry over")
+		}
+		if e := l.get(vmName); e.Annotations[controllerAnnotation] != "a" {
+			l.Errorf("the entry is %+v", e)
+		}
+
+		open := l.replica("c")
+		open.anyone = true
+		other := l.vm()
+		other.Account, other.Addresses[0] = mesh.Account{}, other.Addresses[0].Next()
+		open.connects(other)
+		if plain := (&mesh.Proxy{Namespace: l.namespace, Addresses: other.Addresses}); true {
+			if c, err := x.Connect(l.Context(), plain); c != nil || err != nil {
+				l.Errorf("a proxy of no group: %v, %v", c, err)
+			}
+		}
+	})
+}
+
+func TestHealth(t *testing.T) {
+	inStores(t, func(l *lab) {
+		x := l.replica("a")
+		p := l.vm()
+		p.Metadata.ProxyConfig = []byte(`{"readinessProbe": {"httpGet": {"port": 80}}}`)
+		c := x.connects(p)
+		if e := l.get(vmName); !e.checked() || healthIn(e.Conditions) != nil {
+			l.Fatalf("the entry is %+v", e)
+		}
+		c.Health(true, "")
+		is := func(status, message string) func() bool {
+			return func() bool {
+				h := healthIn(l.get(vmName).Conditions)
+				return h != nil && h["status"] == status && said(h) == message
+			}
+		}
+		l.eventually(is("True", ""), "it is not said to be healthy")
+		e := l.get(vmName)
+		if err := l.store.SetConditions(l.Context(), e, append(e.Conditions, map[string]any{"type": "Theirs", "status": "True"})); err != nil {
+			l.Fatal(err)
+		}
+		c.Health(false, "connection refused")
+		l.eventually(is("False", "connection refused"), "it is not said to be unhealthy")
+		if e := l.get(vmName); len(e.Conditions) != 2 || e.Conditions[0].(map[string]any)["type"] != "Theirs" {
+			l.Errorf("conditions of others are %v", e.Conditions)
+		}
+	})
+}
+
+func TestEntryThatSomebodyTakesAwayIsMadeAgain(t *testing.T) {
+	inStores(t, func(l *lab) {
+		x := l.replica("a")
+		x.connects(l.vm())
+		e := l.get(vmName)
+		if err := l.store.Delete(l.Context(), e); err != nil {
+			l.Fatal(err)
+		}
+		x.Observe(mesh.Batch{{Op: mesh.Delete, Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.WorkloadEntry, Namespace: l.namespace, Name: vmName}}}}})
+		l.eventually(func() bool { return l.get(vmName) != nil }, "it is not made again")
+	})
+}
+
+// What a replica leaves that is gone is the leader's.
+func TestSweep(t *testing.T) {
+	inStores(t, func(l *lab) {
+		a, b := l.replica("a"), l.replica("b")
+		a.connects(l.vm())
+		second := l.vm()
+		second.Addresses[0] = second.Addresses[0].Next()
+		b.connects(second)
+		a.stop() // without a word: it was killed
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			b.Sweep(ctx, func(_ context.Context, instance string) (bool, error) {
+				if instance == "unknown" {
+					return false, errors.New("the API server is away")
+				}
+				return instance != "a", nil
+			})
+		}()
+		defer func() { cancel(); <-done }()
+		l.eventually(func() bool { return l.get(vmName) == nil }, "the entry stays")
+		if e := l.get("vms-10.0.0.8-dc1"); e == nil || e.Annotations[disconnectedAnnotation] != "" {
+			l.Errorf("one whose workload is there is %+v", e)
+		}
+	})
+}
+
+// A replica that starts again under its name does not know of the workloads that it had.
+func TestResume(t *testing.T) {
+	inStores(t, func(l *lab) {
+		first := l.replica("a")
+		first.connects(l.vm())
+		second := l.vm()
+		second.Addresses[0] = second.Addresses[0].Next()
+		first.connects(second)
+		first.stop()
+		again := l.replica("a")
+		again.connects(second)
+		l.eventually(func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" }, "nobody says that it has left")
+		if e := l.get("vms-10.0.0.8-dc1"); e.Annotations[disconnectedAnnotation] != "" {
+			l.Errorf("one that came back is %+v", e)
+		}
+	})
+}
+
+func TestHealthOfAnEntryThatSomebodyElseMade(t *testing.T) {
+	inStores(t, func(l *lab) {
+		own := &Entry{
+			Namespace: l.namespace, Name: "own", Annotations: map[string]string{healthChecked: "true"}, Group: Owner{Name: "vms"},
+			Spec: &networking.WorkloadEntry{Address: "10.0.0.9", ServiceAccount: "vm"},
+		}
+		if err := l.store.Create(l.Context(), own); err != nil {
+			l.Fatal(err)
+		}
+		x := l.replica("a")
+		p := l.vm()
+		p.Metadata.AutoRegisterGroup, p.Metadata.WorkloadEntry = "", "own"
+		c := x.connects(p)
+		c.Health(true, "")
+		l.eventually(func() bool { return healthIn(l.get("own").Conditions) != nil }, "its health is not written")
+		c.Close()
+		l.eventually(func() bool { return healthIn(l.get("own").Conditions) == nil }, "its health is still told")
+		if l.get("own") == nil {
+			l.Error("the entry is gone")
+		}
+		p.Metadata.WorkloadEntry = "none"
+		if _, err := x.Connect(l.Context(), p); err == nil {
+			l.Error("a proxy is an entry that there is not")
+		}
+	})
+}
+
+// away is a Store that cannot be reached.
+type away struct {
+	Store
+	mu   sync.Mutex
+	back bool
+}
+
+var errAway = errors.New("connection refused")
+
+func (s *away) Get(ctx context.Context, namespace, name string) (*Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.back {
+		return nil, errAway
+	}
+	return s.Store.Get(ctx, namespace, name)
+}
+
+// A proxy is served though it cannot be registered now.
+func TestStoreIsAway(t *testing.T) {
+	t.Parallel()
+	store := &away{Store: NewMemory()}
+	l := &lab{T: t, store: store, namespace: "vms"}
+	l.group = l.newGroup()
+	x := l.replica("a")
+	x.connects(l.vm())
+	store.mu.Lock()
+	store.back = true
+	store.mu.Unlock()
+	l.eventually(func() bool { return l.get(vmName) != nil }, "it is not made when the store is back")
+}
+
+// What is in memory is a source of config.
+func TestMemoryIsASource(t *testing.T) {
+	t.Parallel()
+	m := NewMemory()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan mesh.Batch), make(chan error)
+	go func() { done <- m.Run(ctx, out) }()
+	if b := <-out; len(b) != 1 || b[0].Op != mesh.Synced {
+		t.Fatalf("first comes %+v", b)
+	}
+	e := &Entry{Namespace: "vms", Name: "vm", Annotations: map[string]string{healthChecked: "true"}, Spec: &networking.WorkloadEntry{Address: "10.0.0.1"}}
+	if err := m.Create(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	b := <-out
+	if c := b[0].Config; len(b) != 1 || b[0].Op != mesh.Upsert || c.Name != "vm" || c.Kind != api.WorkloadEntry || c.Status != nil {
+		t.Errorf("a new entry comes as %+v", b)
+	}
+	if err := m.Annotate(ctx, e, connected("a", time.Now())); !errors.Is(err, ErrConflict) {
+		t.Errorf("a change of what has changed: error %v", err)
+	}
+	e, _ = m.Get(ctx, "vms", "vm")
+	h := Health{Healthy: true, At: time.Now()}
+	list, _ := h.in(nil)
+	if err := m.SetConditions(ctx, e, list); err != nil {
+		t.Fatal(err)
+	}
+	if b := <-out; !b[0].Config.Status.Healthy {
+		t.Errorf("a healthy one comes as %+v", b[0].Config)
+	}
+	e, _ = m.Get(ctx, "vms", "vm")
+	if err := m.Delete(ctx, e); err != nil {
+		t.Fatal(err)
+	}
+	if b := <-out; b[0].Op != mesh.Delete {
+		t.Errorf("one that is gone comes as %+v", b)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

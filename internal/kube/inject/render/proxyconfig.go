@@ -1,0 +1,46 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// protoToJSON writes a message as JSON; of a ProxyConfig without what is the default, so that pods stay readable.
+func protoToJSON(m proto.Message) (string, error) {
+	if c, ok := m.(*meshconfig.ProxyConfig); ok && c != nil {
+		m = withoutDefaults(c)
+	}
+	if m == nil || !m.ProtoReflect().IsValid() {
+		return "{}", nil
+	}
+	b, err := protojson.Marshal(m)
+	if err != nil {
+		return "", fmt.Errorf("write %s as JSON: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, b); err != nil { // protojson's spaces are random
+		return "", err
+	}
+	return out.String(), nil
+}
+
+func withoutDefaults(c *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
+	c = proto.CloneOf(c)
+	from, usual := c.ProtoReflect(), mesh.DefaultProxyConfig().ProtoReflect()
+	from.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if usual.Has(f) && v.Equal(usual.Get(f)) {
+			from.Clear(f)
+		}
+		return true
+	})
+	return c
+}

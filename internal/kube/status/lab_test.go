@@ -1,0 +1,285 @@
+package status
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+)
+
+var shared = cluster.NewShared(cluster.Options{})
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
+
+// lab is a namespace of a real API server, and what a control plane is taken to know of it.
+type lab struct {
+	*testing.T
+	dynamic    dynamic.Interface
+	kubernetes kubernetes.Interface
+	namespace  string
+	system     string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	c := shared.Start(t)
+	client, err := kube.NewClient(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.HTTP.CloseIdleConnections)
+	return &lab{T: t, dynamic: client.Dynamic, kubernetes: client.Kubernetes, namespace: c.Namespace(t, "shop", nil), system: c.Namespace(t, "system", nil)}
+}
+
+// replica is one control plane: what it has in use and counts is what the test says.
+type replica struct {
+	*lab
+	pod  string
+	book *Book
+	w    *Writer
+
+	mu       sync.Mutex
+	inUse    map[config.Key]*config.Config
+	problems []config.Problem
+	refusals []config.Problem
+	counts   map[config.Key]Count
+	everyone Count // of what counts does not have
+	version  uint64
+	skew     time.Duration
+	log      bytes.Buffer
+}
+
+func (l *lab) replica(pod string, limits Limits) *replica {
+	limits.Interval = cmp.Or(limits.Interval, 50*time.Millisecond)
+	r := &replica{lab: l, pod: pod, book: NewBook("", nil), inUse: map[config.Key]*config.Config{}, counts: map[config.Key]Count{}}
+	r.w = New(Options{
+		Facts: Facts{
+			Book:  r.book,
+			InUse: func(k config.Key) *config.Config { r.mu.Lock(); defer r.mu.Unlock(); return r.inUse[k] },
+			Problems: func() (uint64, []config.Problem) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				return r.version, r.problems
+			},
+			Refusals: func() []config.Problem { r.mu.Lock(); defer r.mu.Unlock(); return r.refusals },
+			Distribution: func(keys map[config.Key]struct{}) (uint64, map[config.Key]Count) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				out := maps.Clone(r.counts)
+				for k := range keys {
+					if _, ok := out[k]; !ok {
+						out[k] = r.everyone
+					}
+				}
+				return r.version, out
+			},
+		},
+		Dynamic: l.dynamic, Kubernetes: l.kubernetes, Namespace: l.system, Pod: pod, Limits: limits,
+		Log: slog.New(slog.NewTextHandler(writer{r}, nil)), Pace: quick,
+		Now: func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return time.Now().Add(r.skew) },
+	})
+	r.publish()
+	return r
+}
+
+// quick is the pace of tests.
+var quick = Pace{
+	Settle: 300 * time.Millisecond, Count: 100 * time.Millisecond, Slow: time.Second, SlowAfter: 10 * time.Second, Tell: 200 * time.Millisecond,
+	Patience: 700 * time.Millisecond, Refresh: 300 * time.Millisecond, First: 100 * time.Millisecond, Retry: 500 * time.Millisecond,
+}
+
+type writer struct{ r *replica }
+
+func (w writer) Write(b []byte) (int, error) {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	return w.r.log.Write(b)
+}
+
+func (r *replica) set(f func()) {
+	r.mu.Lock()
+	f()
+	r.mu.Unlock()
+	r.book.Look()
+}
+
+// publish makes a new snapshot of what was observed.
+func (r *replica) publish() {
+	r.mu.Lock()
+	r.version++
+	version := r.version
+	r.mu.Unlock()
+	r.book.Published(version, Everything)
+}
+
+// sees takes objects up as they are at the API server.
+func (r *replica) sees(list ...*unstructured.Unstructured) {
+	var batch mesh.Batch
+	r.mu.Lock()
+	for _, u := range list {
+		k := keyOf(u)
+		c := &config.Config{Meta: config.Meta{Key: k, Generation: u.GetGeneration()}, Hash: uint64(u.GetGeneration())}
+		batch = append(batch, mesh.Event{Config: c})
+		r.inUse[k] = c
+	}
+	r.mu.Unlock()
+	r.book.Observe(batch)
+	r.publish()
+}
+
+// refuses takes an object up that is not in use.
+func (r *replica) refuses(u *unstructured.Unstructured, field, reason string) {
+	p := config.Problem{Key: keyOf(u), Field: field, Reason: reason, Severity: config.Error}
+	r.mu.Lock()
+	r.problems = append(r.problems, p)
+	delete(r.inUse, p.Key)
+	r.mu.Unlock()
+	r.book.Observe(mesh.Batch{{Problems: &mesh.Problems{Scope: p.Key.String(), List: []config.Problem{p}, Generation: u.GetGeneration()}}})
+	r.publish()
+}
+
+func keyOf(u *unstructured.Unstructured) config.Key {
+	return config.Key{Kind: api.Kind(u.GetKind()), Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+// goes runs a function in a goroutine, and gives what ends it and waits for that.
+func goes(t *testing.T, run func(context.Context)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); run(ctx) }()
+	var once sync.Once
+	stop = func() { once.Do(func() { cancel(); <-done }) }
+	t.Cleanup(stop)
+	return stop
+}
+
+// apply makes or changes an object as kubectl does.
+func (l *lab) apply(manifest string) *unstructured.Unstructured {
+	l.Helper()
+	var o map[string]any
+	if err := yaml.Unmarshal([]byte(manifest), &o); err != nil {
+		l.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: o}
+	if u.GetNamespace() == "" {
+		u.SetNamespace(l.namespace)
+	}
+	r, err := resource(api.Kind(u.GetKind()))
+	if err != nil {
+		l.Fatal(err)
+	}
+	got, err := l.dynamic.Resource(r).Namespace(u.GetNamespace()).Apply(l.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return got
+}
+
+func (l *lab) virtualService(name, timeout string) *unstructured.Unstructured {
+	l.Helper()
+	return l.apply(fmt.Sprintf(`
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: %s}
+spec:
+  hosts: [reviews]
+  http: [{timeout: %s, route: [{destination: {host: reviews}}]}]
+`, name, timeout))
+}
+
+func (l *lab) get(u *unstructured.Unstructured) *unstructured.Unstructured {
+	l.Helper()
+	r, _ := resource(api.Kind(u.GetKind()))
+	got, err := l.dynamic.Resource(r).Namespace(u.GetNamespace()).Get(l.Context(), u.GetName(), metav1.GetOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return got
+}
+
+// writeStatus patches a status as another program does.
+func (l *lab) writeStatus(u *unstructured.Unstructured, patch string) {
+	l.Helper()
+	r, _ := resource(api.Kind(u.GetKind()))
+	_, err := l.dynamic.Resource(r).Namespace(u.GetNamespace()).Patch(l.Context(), u.GetName(), types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: "another"}, "status")
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// waitFor waits until the condition of an object is as told, "True UpToDate: 1/1 …".
+func (l *lab) waitFor(u *unstructured.Unstructured, want string) {
+	l.Helper()
+	got := ""
+	l.eventually(func() bool {
+		got = said(l.get(u))
+		return got == want
+	}, func() string { return fmt.Sprintf("%s says %q, want %q", u.GetName(), got, want) })
+}
+
+func (l *lab) eventually(ok func() bool, else_ func() string) {
+	l.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			l.Fatal(else_())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// said gives the condition Reconciled in one line.
+func said(u *unstructured.Unstructured) string {
+	status, _, _ := unstructured.NestedMap(u.Object, "status")
+	c := document(status).condition(Reconciled)
+	if c == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s: %s", field(c, "status"), field(c, "reason"), field(c, "message")))
+}
+
+// versions counts how often an object was written, by a watch of its own.
+func (l *lab) versions(name string) (count func() int) {
+	l.Helper()
+	r, _ := resource(api.VirtualService)
+	w, err := l.dynamic.Resource(r).Namespace(l.namespace).Watch(l.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		l.Fatal(err)
+	}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			if o, ok := e.Object.(*unstructured.Unstructured); ok {
+				mu.Lock()
+				seen[o.GetResourceVersion()] = true
+				mu.Unlock()
+			}
+		}
+	}()
+	l.Cleanup(func() { w.Stop(); <-done })
+	return func() int { mu.Lock(); defer mu.Unlock(); return len(seen) }
+}

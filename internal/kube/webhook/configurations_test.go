@@ -1,0 +1,93 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// TestReplicasAgree runs several keepers of the same roots: one write is enough for all, and what others wrote meanwhile stays.
+func TestReplicasAgree(t *testing.T) {
+	f := newFixture(t)
+	ns := f.cluster.Namespace(t, "replicas", nil)
+	f.injection(t, ns, ns, "/inject")
+	for range 3 {
+		f.keep(nil)
+	}
+	f.trusted(t, ns)
+	configs := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	_, err := configs.Patch(t.Context(), ns, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"mine":"stays"}}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.roots.rotate()
+	f.trusted(t, ns)
+	m, err := configs.Get(t.Context(), ns, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Created, patched for the first roots, patched for the second ones; labels are no new generation.
+	if m.Labels["mine"] != "stays" || m.Generation > 3 {
+		t.Errorf("labels %v, generation %d", m.Labels, m.Generation)
+	}
+	w := m.Webhooks[0]
+	if len(w.Rules) != 1 || *w.ClientConfig.URL != f.url+"/inject" || w.NamespaceSelector == nil {
+		t.Errorf("more than the caBundle was written: %+v", w)
+	}
+}
+
+// TestAQuarrelIsSlow runs two control planes of one revision with different roots. They cannot both be right, but they must not
+// keep the API server busy.
+func TestAQuarrelIsSlow(t *testing.T) {
+	longtest.Test(t)
+	f := newFixture(t)
+	ns := f.cluster.Namespace(t, "quarrel", nil)
+	f.injection(t, ns, ns, "/inject")
+	other := newRoots()
+	f.keep(nil)
+	f.keep(func(c *Configurations) { c.Bundle = other.bundle })
+	generation := func() int64 {
+		m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(context.Background(), ns, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Generation
+	}
+	serving.Eventually(t, patience, "first writes", func() error { // both have had their first writes
+		if g := generation(); g < 2*writesAtOnce {
+			return fmt.Errorf("generation %d", g)
+		}
+		return nil
+	})
+	before := generation()
+	time.Sleep(2 * time.Second) // nothing can be waited for: the point is that nothing happens
+	if after := generation(); after-before > 2 || after > 2*writesAtOnce+3 {
+		t.Errorf("%d writes, %d of them in the last 2 s", after, after-before)
+	}
+}
+
+// TestOthersAreLeftAlone: a configuration of another revision, and a webhook of another name, are not ours.
+func TestOthersAreLeftAlone(t *testing.T) {
+	f := newFixture(t)
+	ns := f.cluster.Namespace(t, "others", nil)
+	ours := f.revision
+	f.revision = "another"
+	f.injection(t, ns+"-another", ns, "/inject")
+	f.revision = ours
+	f.injection(t, ns, ns, "/inject")
+	f.keep(nil)
+	f.trusted(t, ns)
+	m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), ns+"-another", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Webhooks[0].ClientConfig.CABundle) > 0 {
+		t.Error("another revision's configuration was written")
+	}
+}

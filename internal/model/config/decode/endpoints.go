@@ -1,0 +1,122 @@
+package decode
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// endpointsKind is a kind of manifests alone. An API server mirrors Endpoints into EndpointSlices,
+// which are what is read there.
+const endpointsKind = "Endpoints"
+
+// isEndpoints reports whether an object is an Endpoints of the core API.
+func isEndpoints(body []byte) bool {
+	var head metav1.TypeMeta
+	err := json.Unmarshal(body, &head)
+	return err == nil && head.APIVersion == "v1" && head.Kind == endpointsKind
+}
+
+// endpoints reads an Endpoints object as the EndpointSlices that an API server's mirroring
+// controller makes of it: one for each subset and address family. An object without addresses
+// becomes one empty slice: the Service has no endpoints. Objects that the controller does not
+// mirror are left out.
+func (m *manifest) endpoints(body []byte, within string, faults []config.Problem) []Decoded {
+	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
+	strict, err := kjson.UnmarshalStrict(body, &object)
+	if err != nil {
+		var d Decoded
+		d.hardFault(err)
+		for i := range d.Problems {
+			p := &d.Problems[i]
+			p.Key = config.Key{Kind: endpointsKind, Namespace: object.Namespace, Name: object.Name}
+			p.Origin = origin(m.file, m.document, m.lines.of(within, p.Field))
+		}
+		return []Decoded{d.at(m, m.lines.first)}
+	}
+	if notMirrored(&object) {
+		return nil
+	}
+	var out []Decoded
+	for _, slice := range slicesOf(&object) {
+		text, err := json.Marshal(slice)
+		if err != nil {
+			continue // it was read from JSON
+		}
+		out = append(out, m.object(text, within, faults))
+	}
+	var unknown Decoded
+	unknown.strictFaults(strict, func(string) config.Severity { return config.Warning })
+	for _, p := range unknown.Problems {
+		p.Key, p.Origin = out[0].Key, origin(m.file, m.document, m.lines.of(within, p.Field))
+		out[0].Problems = append(out[0].Problems, p)
+	}
+	return out
+}
+
+// notMirrored reports whether Endpoints hold no endpoints of a service: they are a lock of old
+// leader elections, or their author has EndpointSlices as well.
+func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated, and still in users' files
+	_, lock := e.Annotations["control-plane.alpha.kubernetes.io/leader"]
+	return lock || e.Labels[discoveryv1.LabelSkipMirror] == "true"
+}
+
+// slicesOf returns the EndpointSlices of an Endpoints, at least one.
+func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
+	var list []*discoveryv1.EndpointSlice
+	for i, subset := range e.Subsets {
+		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
+			s := sliceFor(e, fmt.Sprintf("%s-%d-%s", e.Name, i, strings.ToLower(string(family))), family)
+			s.Endpoints = append(endpointsIn(subset.Addresses, family, true), endpointsIn(subset.NotReadyAddresses, family, false)...)
+			for _, p := range subset.Ports {
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
+			}
+			if len(s.Endpoints) > 0 {
+				list = append(list, s)
+			}
+		}
+	}
+	if list == nil {
+		list = append(list, sliceFor(e, e.Name+"-none", discoveryv1.AddressTypeIPv4))
+	}
+	return list
+}
+
+func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
+	info, _ := api.Info(api.EndpointSlice)
+	s := &discoveryv1.EndpointSlice{AddressType: family}
+	s.APIVersion, s.Kind = info.Group+"/"+info.Versions[0], string(info.Kind)
+	s.ObjectMeta = metav1.ObjectMeta{
+		Name: name, Namespace: e.Namespace, Annotations: e.Annotations, CreationTimestamp: e.CreationTimestamp,
+		Labels: withLabel(e.Labels, discoveryv1.LabelServiceName, e.Name),
+	}
+	return s
+}
+
+// endpointsIn returns the endpoints of an address family. A text that is no address counts as IPv4;
+// the registry reports it.
+func endpointsIn(list []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
+	var out []discoveryv1.Endpoint
+	for _, a := range list {
+		ip, err := netip.ParseAddr(a.IP)
+		if isIPv6 := err == nil && ip.Is6() && !ip.Is4In6(); isIPv6 != (family == discoveryv1.AddressTypeIPv6) {
+			continue
+		}
+		e := discoveryv1.Endpoint{Addresses: []string{a.IP}, NodeName: a.NodeName, TargetRef: a.TargetRef}
+		e.Conditions.Ready = &ready
+		if a.Hostname != "" {
+			e.Hostname = &a.Hostname
+		}
+		out = append(out, e)
+	}
+	return out
+}

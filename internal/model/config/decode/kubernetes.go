@@ -1,0 +1,91 @@
+package decode
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// kubernetes reads an object of a Kubernetes kind into its Go type.
+func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
+	object := info.NewObject()
+	strict, err := kjson.UnmarshalStrict(body, object)
+	d.strictFaults(strict, func(string) config.Severity { return config.Warning })
+	if err != nil {
+		d.hardFault(err)
+		return
+	}
+	object.SetNamespace(d.Key.Namespace)
+	switch object := object.(type) {
+	case *corev1.Secret:
+		mergeStringData(object)
+	case *corev1.Namespace:
+		labelWithName(object)
+	}
+	d.configure(object, object, nil)
+}
+
+// labelWithName sets the label that the API server sets on every Namespace, whatever its author
+// wrote there.
+func labelWithName(namespace *corev1.Namespace) {
+	namespace.Labels = withLabel(namespace.Labels, corev1.LabelMetadataName, namespace.Name)
+}
+
+// withLabel returns a copy of labels in which one is set.
+func withLabel(labels map[string]string, key, value string) map[string]string {
+	set := map[string]string{}
+	maps.Copy(set, labels)
+	set[key] = value
+	return set
+}
+
+// mergeStringData does to a Secret what the API server does when it is written (Secret.stringData).
+func mergeStringData(secret *corev1.Secret) {
+	if len(secret.StringData) == 0 {
+		return
+	}
+	data := maps.Clone(secret.Data)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	for key, value := range secret.StringData {
+		data[key] = []byte(value)
+	}
+	secret.Data, secret.StringData = data, nil
+}
+
+// strictFaults notes fields that are unknown or there twice. Errors of sigs.k8s.io/json name them as `unknown field
+// "spec.foo"`.
+func (d *Decoded) strictFaults(faults []error, severity func(field string) config.Severity) {
+	for _, err := range faults {
+		reason, quoted, _ := strings.Cut(err.Error(), " \"")
+		field := strings.TrimSuffix(quoted, "\"")
+		if reason == "duplicate field" {
+			d.fail(field, reason) // which of the two is meant?
+			continue
+		}
+		d.note(severity(field), field, reason)
+	}
+}
+
+// hardFault notes why an object cannot be read into its type at all.
+func (d *Decoded) hardFault(err error) {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		field := mismatch.Field
+		if mismatch.Struct == "" || field == "" {
+			field = "metadata"
+		}
+		d.fail(field, fmt.Sprintf("must be of type %s, found %s", mismatch.Type, mismatch.Value))
+		return
+	}
+	d.fail("", strings.TrimPrefix(err.Error(), "json: "))
+}

@@ -1,0 +1,46 @@
+package decode
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// Status reads what of a status shapes configuration: addresses that were allocated to a ServiceEntry's hosts, and whether
+// a WorkloadEntry is healthy. A status is written by programs, and one that cannot be read says nothing. It gives nil if there is nothing of the kind.
+func Status(kind api.Kind, text json.RawMessage) *config.Status {
+	if len(text) == 0 || kind != api.ServiceEntry && kind != api.WorkloadEntry {
+		return nil
+	}
+	var given struct {
+		Addresses []struct {
+			Value string `json:"value"`
+			Host  string `json:"host"`
+		} `json:"addresses"`
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
+	}
+	if json.Unmarshal(text, &given) != nil {
+		return nil
+	}
+	var s config.Status
+	if kind == api.ServiceEntry {
+		for _, a := range given.Addresses {
+			s.Addresses = append(s.Addresses, config.HostAddress{Host: strings.ToLower(a.Host), Address: a.Value})
+		}
+	} else {
+		for _, c := range given.Conditions {
+			if c.Type == "Healthy" {
+				s.Healthy = strings.EqualFold(c.Status, "True")
+			}
+		}
+	}
+	if len(s.Addresses) == 0 && !s.Healthy {
+		return nil
+	}
+	return &s
+}

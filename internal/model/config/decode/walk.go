@@ -1,0 +1,196 @@
+package decode
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
+)
+
+// walk goes over a JSON value beside the protobuf type that it is to become, and notes every place where they differ.
+// A generic decoder stops at the first of them and cannot say where in the object it is.
+type walk struct {
+	problems []config.Problem
+	// failed says that one of them is an Error.
+	failed bool
+	// rewrote says that a value was brought into the form that protojson reads.
+	rewrote bool
+	// stored says that unknown fields are those of a newer API, and are passed over.
+	stored bool
+}
+
+func (w *walk) errorf(at *field.Path, format string, args ...any) {
+	w.failed = true
+	w.problems = append(w.problems, config.Problem{Field: at.String(), Reason: fmt.Sprintf(format, args...), Severity: config.Error})
+}
+
+// message checks a value that is to be a message and gives it back, rewritten where need be.
+func (w *walk) message(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
+	switch name := d.FullName(); name {
+	case "google.protobuf.Duration":
+		return w.duration(at, v)
+	case "google.protobuf.BoolValue", "google.protobuf.StringValue", "google.protobuf.BytesValue",
+		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value", "google.protobuf.UInt64Value",
+		"google.protobuf.FloatValue", "google.protobuf.DoubleValue":
+		w.scalar(at, v, d.Fields().ByName("value"))
+		return v
+	case "google.protobuf.Value":
+		return v
+	case "google.protobuf.ListValue":
+		if _, ok := v.([]any); !ok {
+			w.errorf(at, "must be a list, found %s", describe(v))
+		}
+		return v
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		w.errorf(at, "must be an object, found %s", describe(v))
+		return v
+	}
+	if strings.HasPrefix(string(d.FullName()), "google.protobuf.") { // Struct, Any: any fields
+		return v
+	}
+	w.fields(at, object, d)
+	return object
+}
+
+func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
+	set := map[protoreflect.FieldNumber]string{}
+	chosen := map[protoreflect.Name]string{} // of each oneof
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		fd := d.Fields().ByJSONName(key)
+		if fd == nil {
+			fd = d.Fields().ByTextName(key)
+		}
+		if fd == nil {
+			w.unknown(at.Child(key), object, key, d)
+			continue
+		}
+		if object[key] == nil {
+			continue // null means not set
+		}
+		here := at.Child(fd.JSONName())
+		if before, there := set[fd.Number()]; there {
+			w.errorf(here, "is set twice, as %q and %q", before, key)
+		}
+		set[fd.Number()] = key
+		if oneof := fd.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
+			if before, there := chosen[oneof.Name()]; there {
+				w.errorf(here, "must not be set together with %s", before)
+			}
+			chosen[oneof.Name()] = fd.JSONName()
+		}
+		object[key] = w.value(here, object[key], fd)
+	}
+}
+
+// unknown reports a field that the type does not have. It is an Error, except in an object that an
+// API server has stored, and for a retired field of the mesh configuration: then it is a Warning,
+// and the field is left out.
+func (w *walk) unknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
+	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
+	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")
+	reason := "unknown field" + suggest(key, fieldNames(d))
+	switch {
+	case isRetired && (w.stored || settings):
+		reason = "is retired and has no effect: " + r.Successor
+	case isRetired:
+		reason = "is retired: " + r.Successor
+	case w.stored:
+		reason = "is not known to this version of meshpilot, and has no effect" + suggest(key, fieldNames(d))
+	}
+	if !w.stored && !(isRetired && settings) {
+		w.errorf(at, "%s", reason)
+		return
+	}
+	delete(object, key)
+	w.rewrote = true
+	w.problems = append(w.problems, config.Problem{Field: at.String(), Severity: config.Warning, Reason: reason})
+}
+
+// value checks the value of a field, whatever its form.
+func (w *walk) value(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
+	switch {
+	case fd.IsMap():
+		return w.mapping(at, v, fd)
+	case fd.IsList():
+		list, ok := v.([]any)
+		if !ok {
+			w.errorf(at, "must be a list, found %s", describe(v))
+			return v
+		}
+		for i := range list {
+			list[i] = w.single(at.Index(i), list[i], fd)
+		}
+		return list
+	default:
+		return w.single(at, v, fd)
+	}
+}
+
+func (w *walk) mapping(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
+	object, ok := v.(map[string]any)
+	if !ok {
+		w.errorf(at, "must be an object, found %s", describe(v))
+		return v
+	}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if reason := mapKeyFault(key, fd.MapKey()); reason != "" {
+			w.errorf(at.Key(key), "%s", reason)
+		}
+		object[key] = w.single(at.Key(key), object[key], fd.MapValue())
+	}
+	return object
+}
+
+// single checks one value of a field that may have many.
+func (w *walk) single(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
+	switch {
+	case v == nil && !(fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value"):
+		w.errorf(at, "must not be null")
+		return v
+	case fd.Message() != nil:
+		return w.message(at, v, fd.Message())
+	default:
+		w.scalar(at, v, fd)
+		return v
+	}
+}
+
+// duration checks a duration and brings it into protobuf's form: seconds with a fraction.
+func (w *walk) duration(at *field.Path, v any) any {
+	text, ok := v.(string)
+	if !ok {
+		w.errorf(at, "must be a duration in quotes such as \"1.5s\" or \"1m\", found %s", describe(v))
+		return v
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		w.errorf(at, "%q is not a duration such as \"1.5s\" or \"1m\"", text)
+		return v
+	}
+	sign := ""
+	if d < 0 {
+		sign = "-"
+	}
+	seconds, nanos := d/time.Second, d%time.Second
+	formatted := fmt.Sprintf("%s%d.%09ds", sign, max(seconds, -seconds), max(nanos, -nanos))
+	w.rewrote = w.rewrote || formatted != text
+	return formatted
+}
+
+// fieldNames gives the names that a message's fields have in JSON.
+func fieldNames(d protoreflect.MessageDescriptor) []string {
+	names := make([]string, d.Fields().Len())
+	for i := range names {
+		names[i] = d.Fields().Get(i).JSONName()
+	}
+	return names
+}

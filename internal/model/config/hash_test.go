@@ -1,0 +1,68 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestHash says which edits of metadata count as a change.
+func TestHash(t *testing.T) {
+	hash := func(kind api.Kind, spec proto.Message, labels, annotations map[string]string) uint64 {
+		c, err := New(Meta{Key: Key{Kind: kind, Namespace: "shop", Name: "web"}, ResourceVersion: "1", Labels: labels, Annotations: annotations}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Hash
+	}
+	for _, tc := range []struct {
+		what                string
+		kind                api.Kind
+		spec                proto.Message
+		labels, annotations map[string]string
+		counts              bool
+	}{
+		{"what Helm writes", api.VirtualService, new(networking.VirtualService), map[string]string{"helm.sh/chart": "a-1.0"}, map[string]string{"meta.helm.sh/release-name": "a"}, false},
+		{"what people write", api.DestinationRule, new(networking.DestinationRule), map[string]string{"team": "a"}, nil, false},
+		{"the revision", api.VirtualService, new(networking.VirtualService), map[string]string{"istio.io/rev": "canary"}, nil, true},
+		{"another annotation of Istio's", api.Sidecar, new(networking.Sidecar), nil, map[string]string{"networking.istio.io/x": "a"}, true},
+		{"a name that ends alike", api.Sidecar, new(networking.Sidecar), nil, map[string]string{"notistio.io/x": "a"}, false},
+		{"labels of a service", api.ServiceEntry, new(networking.ServiceEntry), map[string]string{"app": "web"}, nil, true},
+		{"what kubectl repeats", api.ServiceEntry, new(networking.ServiceEntry), nil, map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}, false},
+	} {
+		if counts := hash(tc.kind, tc.spec, nil, nil) != hash(tc.kind, tc.spec, tc.labels, tc.annotations); counts != tc.counts {
+			t.Errorf("%s: a change: %v, want %v", tc.what, counts, tc.counts)
+		}
+	}
+}
+
+// TestHashOfKubernetesKinds shows that the order of a map means nothing, and that what is in it does.
+func TestHashOfKubernetesKinds(t *testing.T) {
+	hash := func(app string) uint64 {
+		selector := map[string]string{}
+		for i := range 20 {
+			selector[fmt.Sprint("key-", i)] = "x"
+		}
+		selector["app"] = app
+		c, err := New(Meta{Key: Key{Kind: api.Service, Namespace: "a", Name: "b"}}, &corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Hash
+	}
+	first := hash("a")
+	for range 50 {
+		if hash("a") != first {
+			t.Fatal("one Service has two hashes")
+		}
+	}
+	if hash("b") == first {
+		t.Error("two Services have one hash")
+	}
+}

@@ -1,0 +1,94 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/retired"
+)
+
+// path is where in an object a check looks, in the API's JSON names.
+type path = *field.Path
+
+// report collects the Problems of one object. The checks are methods of it: each is given the path of what it checks.
+type report struct {
+	object   *Config
+	problems []Problem
+}
+
+func (r *report) errorf(at path, format string, args ...any) {
+	r.add(Error, at, fmt.Sprintf(format, args...))
+}
+
+func (r *report) warnf(at path, format string, args ...any) {
+	r.add(Warning, at, fmt.Sprintf(format, args...))
+}
+
+func (r *report) add(s Severity, at path, reason string) {
+	r.problems = append(r.problems, Problem{
+		Key: r.object.Key, Field: at.String(), Reason: reason, Severity: s, Origin: r.object.Origin,
+	})
+}
+
+// fault reports a reason as an Error; the empty reason means that all is well.
+func (r *report) fault(at path, reason string) {
+	if reason != "" {
+		r.add(Error, at, reason)
+	}
+}
+
+// required reports an empty value.
+func (r *report) required(at path, value string) {
+	if value == "" {
+		r.errorf(at, "is required")
+	}
+}
+
+// maxItems holds a list to the length that the API allows.
+func (r *report) maxItems(at path, length, limit int) {
+	if length > limit {
+		r.errorf(at, "has %d items, at most %d are allowed", length, limit)
+	}
+}
+
+// meta checks what all objects have.
+func (r *report) meta() {
+	c, at := r.object, field.NewPath("metadata")
+	if c.Name == "" {
+		r.errorf(at.Child("name"), "is required")
+	}
+	for _, reason := range validation.IsDNS1123Subdomain(c.Name) {
+		if c.Name != "" {
+			r.errorf(at.Child("name"), "%q: %s", c.Name, withoutExample(reason))
+		}
+	}
+	if info, _ := api.Info(c.Kind); !info.ClusterScoped {
+		for _, reason := range validation.IsDNS1123Label(c.Namespace) {
+			r.errorf(at.Child("namespace"), "%q: %s", c.Namespace, withoutExample(reason))
+		}
+	}
+	for _, key := range sortedKeys(c.Labels) {
+		// The object is usable all the same: its own labels select it for very little.
+		if reason := labelFault(key, c.Labels[key]); reason != "" {
+			r.warnf(at.Child("labels").Key(key), "%s", reason)
+		}
+	}
+	for _, key := range sortedKeys(c.Annotations) {
+		if !strings.Contains(key, "istio.io/") {
+			continue // most annotations of most objects
+		}
+		if a, ok := retired.AnnotationOf(key); ok {
+			r.warnf(at.Child("annotations").Key(key), "%s", a.Reason())
+		}
+	}
+}
+
+// sortedKeys gives the keys of a map in order, so that reports do not depend on the order of maps.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

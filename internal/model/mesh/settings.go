@@ -1,0 +1,178 @@
+package mesh
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
+)
+
+// DefaultMeshConfig gives a new MeshConfig with the defaults that its API documents.
+func DefaultMeshConfig() *meshconfig.MeshConfig {
+	return &meshconfig.MeshConfig{
+		ProxyListenPort:                15001,
+		ProxyInboundListenPort:         15006,
+		ConnectTimeout:                 durationpb.New(10 * time.Second),
+		ProtocolDetectionTimeout:       durationpb.New(0),
+		IngressClass:                   "istio",
+		IngressService:                 "istio-ingressgateway",
+		IngressControllerMode:          meshconfig.MeshConfig_STRICT,
+		EnableTracing:                  true,
+		AccessLogEncoding:              meshconfig.MeshConfig_TEXT,
+		OutboundTrafficPolicy:          &meshconfig.MeshConfig_OutboundTrafficPolicy{Mode: meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY},
+		EnableAutoMtls:                 wrapperspb.Bool(true),
+		EnablePrometheusMerge:          wrapperspb.Bool(true),
+		TrustDomain:                    "cluster.local",
+		RootNamespace:                  "istio-system",
+		DefaultServiceExportTo:         []string{"*"},
+		DefaultVirtualServiceExportTo:  []string{"*"},
+		DefaultDestinationRuleExportTo: []string{"*"},
+		DnsRefreshRate:                 durationpb.New(60 * time.Second),
+		LocalityLbSetting:              &networking.LocalityLoadBalancerSetting{Enabled: wrapperspb.Bool(true)},
+		DefaultConfig:                  DefaultProxyConfig(),
+		DefaultProviders:               &meshconfig.MeshConfig_DefaultProviders{Metrics: []string{"prometheus"}},
+	}
+}
+
+// DefaultProxyConfig gives a new ProxyConfig with the defaults that its API documents.
+func DefaultProxyConfig() *meshconfig.ProxyConfig {
+	return &meshconfig.ProxyConfig{
+		ConfigPath:               "./etc/istio/proxy",
+		BinaryPath:               "/usr/local/bin/envoy",
+		ClusterName:              &meshconfig.ProxyConfig_ServiceCluster{ServiceCluster: "istio-proxy"},
+		DrainDuration:            durationpb.New(45 * time.Second),
+		TerminationDrainDuration: durationpb.New(5 * time.Second),
+		ProxyAdminPort:           15000,
+		DiscoveryAddress:         "istiod.istio-system.svc:15012",
+		ControlPlaneAuthPolicy:   meshconfig.AuthenticationPolicy_MUTUAL_TLS,
+		StatNameLength:           189,
+		StatusPort:               15020,
+		FileFlushInterval:        durationpb.New(time.Second),
+	}
+}
+
+// ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it. Fields
+// that one does not set keep their value; defaultConfig and defaultProviders are merged field by
+// field. Unknown fields are errors, except retired ones, and so is what would break
+// the mesh (config.ValidateMesh).
+func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
+	m := DefaultMeshConfig()
+	for _, text := range texts {
+		given, _, err := parse[*meshconfig.MeshConfig](text)
+		if err != nil {
+			return nil, fmt.Errorf("mesh config: %w", err)
+		}
+		var said map[string]any // also what is said to be zero, which a message does not keep
+		if err := yaml.Unmarshal(text, &said); err != nil {
+			return nil, fmt.Errorf("mesh config: %w", err)
+		}
+		proxy, providers := m.DefaultConfig, m.DefaultProviders
+		replace(m, given, said)
+		within(said, proxy, given.DefaultConfig, "defaultConfig", "default_config")
+		within(said, providers, given.DefaultProviders, "defaultProviders", "default_providers")
+		m.DefaultConfig, m.DefaultProviders = proxy, providers
+	}
+	if err := faults(config.ValidateMesh(m)); err != nil {
+		return nil, fmt.Errorf("mesh config: %w", err)
+	}
+	return m, nil
+}
+
+// ParseMeshNetworks reads MeshNetworks in YAML: of a network that several have the last one counts.
+func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
+	all := &meshconfig.MeshNetworks{}
+	for _, text := range texts {
+		n, _, err := parse[*meshconfig.MeshNetworks](text)
+		if err != nil {
+			return nil, fmt.Errorf("mesh networks: %w", err)
+		}
+		for name, network := range n.GetNetworks() {
+			if all.Networks == nil {
+				all.Networks = map[string]*meshconfig.Network{}
+			}
+			all.Networks[name] = network
+		}
+	}
+	return all, nil
+}
+
+// MeshConfigWarnings returns the fields of a mesh configuration that Istio has retired, which have
+// no effect. It returns nothing for a text that cannot be read: that is ParseMeshConfig's error.
+func MeshConfigWarnings(text []byte) []config.Problem {
+	_, warnings, err := parse[*meshconfig.MeshConfig](text)
+	if err != nil {
+		return nil
+	}
+	for i := range warnings {
+		warnings[i].Field = strings.TrimPrefix(warnings[i].Field, "spec.")
+	}
+	return warnings
+}
+
+// parse reads YAML as a message. The error has everything that is wrong, each fault with its field.
+// The warnings are the retired fields that the message is read without.
+func parse[M proto.Message](text []byte) (m M, warnings []config.Problem, err error) {
+	m, _ = m.ProtoReflect().Type().New().Interface().(M) // of the type that it was asked of
+	asJSON, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return m, nil, err
+	}
+	read, problems := decode.Spec(api.KindInfo{NewSpec: func() proto.Message { return m }}, asJSON)
+	wrong := slices.DeleteFunc(slices.Clone(problems), func(p config.Problem) bool { return p.Severity == config.Warning })
+	if len(wrong) > 0 {
+		return m, nil, faults(wrong)
+	}
+	m, _ = read.(M) // as NewSpec made it
+	return m, problems, nil
+}
+
+// faults is an error that says all problems, or nil.
+func faults(problems []config.Problem) error {
+	list := make([]error, len(problems))
+	for i, p := range problems {
+		list[i] = fmt.Errorf("%s: %s", strings.TrimPrefix(p.Field, "spec."), p.Reason)
+	}
+	return errors.Join(list...)
+}
+
+// within replaces what is said below one of the names.
+func within(said map[string]any, dst, src proto.Message, names ...string) {
+	for _, name := range names {
+		if fields, ok := said[name].(map[string]any); ok {
+			replace(dst, src, fields)
+		}
+	}
+}
+
+// replace sets every field of dst that is among the names said, in the API's JSON or protobuf spelling, as src has it.
+func replace(dst, src proto.Message, said map[string]any) {
+	d, from := dst.ProtoReflect(), src.ProtoReflect()
+	fields := d.Descriptor().Fields()
+	for name := range said {
+		f := fields.ByJSONName(name)
+		if f == nil {
+			f = fields.ByName(protoreflect.Name(name))
+		}
+		switch {
+		case f == nil: // refused, or left out, when src was read
+		case from.Has(f):
+			d.Set(f, from.Get(f))
+		default:
+			d.Clear(f)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Package retired is the one table of what Istio has removed: command-line flags, kinds,
+// fields, annotations and fields of MeshConfig, each with its successor.
+//
+// In: nothing. Out: the table, look-ups in it ([KindOf], [FieldOf], [AnnotationOf]) and a page of
+// documentation ([Page]). Law: pure data, imports nothing of ours. A field in the table is not in
+// today's API, and every field name that the API reserves is in the table; the tests check both.
+//
+// The readers are the command lines (internal/base/command, internal/agent/command), the decoder of
+// objects (internal/model/config/decode), the validation of metadata (internal/model/config) and of the mesh
+// configuration (internal/model/mesh). Whatever a user still has is thereby reported with its successor:
+// in a Problem, by the validation webhook, or in a warning at start. docs/RETIRED.md is this table
+// as a page.
+//
+// Start with flag.go and object.go.
+package retired

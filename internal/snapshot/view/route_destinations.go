@@ -1,0 +1,144 @@
+package view
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// portSet is the imported ports of a service; nil is all of them.
+type portSet map[uint32]bool
+
+// imports collects the services of a scope while its egress listeners are read.
+type imports struct {
+	byHost map[mesh.Hostname]*mesh.Service
+	ports  map[mesh.Hostname]portSet
+}
+
+// add imports ports of a service. If another service of its hostname was imported before, add does nothing.
+func (im *imports) add(svc *mesh.Service, ports portSet) {
+	switch known := im.byHost[svc.Host]; {
+	case known == nil:
+		im.byHost[svc.Host], im.ports[svc.Host] = svc, maps.Clone(ports)
+	case known != svc || im.ports[svc.Host] == nil:
+	case ports == nil:
+		im.ports[svc.Host] = nil
+	default:
+		maps.Copy(im.ports[svc.Host], ports)
+	}
+}
+
+// importServices fills services, byHost and ports of a scope: with what its egress listeners import, then with what their
+// VirtualServices route to (visible has one service per hostname). A route destination gets clusters, but no virtual host and no
+// listener. It never replaces a service that a listener imports.
+func (sc *scope) importServices(visible map[mesh.Hostname]*mesh.Service, namespace string) {
+	im := imports{byHost: map[mesh.Hostname]*mesh.Service{}, ports: map[mesh.Hostname]portSet{}}
+	for _, e := range sc.egress {
+		var ports portSet
+		if port, matches := importedPort(e.Listener); matches {
+			ports = portSet{port: true}
+		}
+		for _, svc := range e.Services {
+			im.add(svc, ports)
+		}
+	}
+	for _, e := range sc.egress {
+		for host, ports := range routeDestinations(e.VirtualServices, namespace) {
+			svc := im.byHost[host]
+			if svc == nil {
+				svc = visible[host]
+			}
+			if svc != nil && hasAnyPort(svc, ports) {
+				im.add(svc, ports)
+			}
+		}
+	}
+	sc.byHost, sc.ports = im.byHost, map[mesh.Hostname][]uint32{}
+	for host, ports := range im.ports {
+		sc.services = append(sc.services, im.byHost[host])
+		if ports != nil {
+			sc.ports[host] = slices.Sorted(maps.Keys(ports))
+		}
+	}
+	slices.SortFunc(sc.services, compareServices)
+}
+
+func hasAnyPort(svc *mesh.Service, ports portSet) bool {
+	return ports == nil || slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return ports[p.Number] })
+}
+
+// importedPort returns the port that an egress listener is limited to. matches is false for listeners that import all ports of a
+// service: without a port, on a Unix domain socket, or of protocol HTTP_PROXY, whose requests name the port themselves.
+func importedPort(l *networking.IstioEgressListener) (port uint32, matches bool) {
+	port = l.GetPort().GetNumber()
+	return port, port != 0 && !strings.EqualFold(l.GetPort().GetProtocol(), "HTTP_PROXY")
+}
+
+// ImportsPort reports whether the View has clusters for a port of a service. A Sidecar's egress listener with a port imports that
+// port alone, and a route destination is imported with the ports that routes name.
+func (v *View) ImportsPort(host mesh.Hostname, port uint32) bool {
+	ports, partly := v.scope.ports[host]
+	return !partly || slices.Contains(ports, port)
+}
+
+// routeDestinations returns the hosts that VirtualServices route to for callers in a namespace, with the ports that the destinations
+// name. A destination without a port stands for all ports of its service.
+func routeDestinations(list []*snapshot.VirtualService, namespace string) map[mesh.Hostname]portSet {
+	found := map[mesh.Hostname]portSet{}
+	for _, vs := range list {
+		for _, d := range destinationsOf(vs.Spec, namespace) {
+			host, port := vs.Resolve(d.GetHost()), d.GetPort().GetNumber()
+			switch known, seen := found[host]; {
+			case port == 0:
+				found[host] = nil
+			case !seen:
+				found[host] = portSet{port: true}
+			case known != nil:
+				known[port] = true
+			}
+		}
+	}
+	return found
+}
+
+// destinationsOf returns the destinations of all routes, mirrors included, that callers in a namespace may take.
+func destinationsOf(spec *networking.VirtualService, namespace string) (list []*networking.Destination) {
+	for _, r := range spec.GetHttp() {
+		if !forNamespace(r, namespace) {
+			continue
+		}
+		for _, d := range r.GetRoute() {
+			list = append(list, d.GetDestination())
+		}
+		list = append(list, r.GetMirror())
+		for _, m := range r.GetMirrors() {
+			list = append(list, m.GetDestination())
+		}
+	}
+	for _, r := range spec.GetTcp() {
+		list = appendTargets(list, r.GetRoute())
+	}
+	for _, r := range spec.GetTls() {
+		list = appendTargets(list, r.GetRoute())
+	}
+	return slices.DeleteFunc(list, func(d *networking.Destination) bool { return d == nil })
+}
+
+func appendTargets(list []*networking.Destination, routes []*networking.RouteDestination) []*networking.Destination {
+	for _, d := range routes {
+		list = append(list, d.GetDestination())
+	}
+	return list
+}
+
+// forNamespace reports whether callers in a namespace may take a route: it has no match, or one for any or for that namespace.
+func forNamespace(r *networking.HTTPRoute, namespace string) bool {
+	return len(r.GetMatch()) == 0 || slices.ContainsFunc(r.GetMatch(), func(m *networking.HTTPMatchRequest) bool {
+		return m.GetSourceNamespace() == "" || m.GetSourceNamespace() == namespace
+	})
+}

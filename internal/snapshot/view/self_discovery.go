@@ -1,0 +1,67 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// SelfDiscovery identifies the endpoints of mesh.LocalCluster: the endpoints of a service port that belong to the proxy's workload.
+// The zero value means that the proxy does not discover them, or that it is no endpoint of any service.
+type SelfDiscovery struct {
+	Service mesh.ServiceKey
+	// Port is the number of the service's port.
+	Port uint32
+	// Workload is the name of the Deployment or the like.
+	Workload string
+	// Replica labels tell the ReplicaSets of a Deployment, or of an Argo Rollout, apart. Traffic is balanced within one of them,
+	// and not across several.
+	Template, RolloutTemplate string
+}
+
+// Labels of Kubernetes and of Argo Rollouts that name the ReplicaSet of a pod.
+const (
+	templateLabel        = "pod-template-hash"
+	rolloutTemplateLabel = "rollouts-pod-template-hash"
+)
+
+// selfDiscovery returns which endpoints are those of the proxy's own workload. Of several services it takes the oldest, as Istio
+// does, and the lowest of its ports.
+func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) SelfDiscovery {
+	if !p.Metadata.EnableSelfDiscovery {
+		return SelfDiscovery{}
+	}
+	refs := instances(s, p, labels)
+	if len(refs) == 0 {
+		return SelfDiscovery{}
+	}
+	first := slices.MinFunc(refs, func(a, b ref) int {
+		return cmp.Or(s.Service(a.service).Created.Compare(s.Service(b.service).Created), cmp.Compare(a.service.Host, b.service.Host),
+			cmp.Compare(a.service.Namespace, b.service.Namespace), cmp.Compare(a.port, b.port))
+	})
+	return SelfDiscovery{
+		Service: first.service, Port: first.port, Workload: p.Metadata.WorkloadName,
+		Template: labels[templateLabel], RolloutTemplate: labels[rolloutTemplateLabel],
+	}
+}
+
+// Includes reports whether an endpoint of the service belongs to the proxy's workload.
+func (d SelfDiscovery) Includes(e *mesh.Endpoint) bool {
+	workload := e.Owner
+	if workload == "" {
+		workload = e.Workload
+	}
+	return workload == d.Workload && e.Labels[templateLabel] == d.Template && e.Labels[rolloutTemplateLabel] == d.RolloutTemplate
+}
+
+// TouchesSelfDiscovery reports whether the change may have altered the endpoints of the proxy's own workload.
+func (v *View) TouchesSelfDiscovery(d snapshot.Delta) bool {
+	if d.All {
+		return true
+	}
+	_, service := d.Services[v.Key.Self.Service]
+	_, endpoints := d.Endpoints[v.Key.Self.Service]
+	return service || endpoints
+}

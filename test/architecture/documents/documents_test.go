@@ -1,0 +1,244 @@
+package documents
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/model/retired"
+	"github.com/meshpilot/meshpilot/test/support/document"
+)
+
+// root is the folder of the repository.
+const root = "../../.."
+
+// sources are the names that the Go files of the repository declare.
+type sources struct {
+	// texts are whole strings outside tests, flags the names of flags, also of programs for tests.
+	texts, flags map[string]bool
+}
+
+// define matches the functions of pflag and flag that define a flag.
+var define = regexp.MustCompile(`^(String|StringSlice|StringArray|StringToString|Bool|Int|Int32|Int64|Uint|Uint16|Uint32|Float32|Float64|Duration|Text|Func|)(Var)?P?$`)
+
+// binder is the function of internal/capture/iptables/command that defines its flags. The name is its fifth
+// argument.
+const binder = "bind"
+
+// read parses every Go file of the repository.
+func read(t *testing.T) sources {
+	t.Helper()
+	s := sources{texts: map[string]bool{}, flags: map[string]bool{}}
+	files := token.NewFileSet()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != root || entry.Name() == "testdata"):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".go":
+			return nil
+		}
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		s.add(file, !strings.HasSuffix(path, "_test.go"))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]retired.Flag{retired.DiscoveryFlags(), retired.AgentFlags()} {
+		for _, f := range list {
+			s.flags[f.Name] = true
+		}
+	}
+	if len(s.texts) < 1000 || len(s.flags) < 100 {
+		t.Fatalf("%d strings and %d flags: the test sees nothing", len(s.texts), len(s.flags))
+	}
+	return s
+}
+
+// add takes up the names of a file. Strings of tests do not count: a test may name what there is
+// not.
+func (s sources) add(file *ast.File, program bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			if text, ok := literal(n); ok && program {
+				s.texts[text] = true
+				if key, _, _ := strings.Cut(reflect.StructTag(text).Get("json"), ","); key != "" {
+					s.texts[key] = true // node metadata is named like variables
+				}
+			}
+		case *ast.CallExpr:
+			if name, ok := flagName(n); ok {
+				s.flags[name] = true
+			}
+		}
+		return true
+	})
+}
+
+// flagName returns the name of the flag that a call defines.
+func flagName(call *ast.CallExpr) (string, bool) {
+	if f, ok := call.Fun.(*ast.Ident); ok && f.Name == binder && len(call.Args) > 4 {
+		return literal(call.Args[4])
+	}
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !define.MatchString(f.Sel.Name) {
+		return "", false
+	}
+	for _, a := range call.Args[:min(len(call.Args), 2)] {
+		if text, ok := literal(a); ok {
+			return text, true
+		}
+	}
+	return "", false
+}
+
+func literal(n ast.Node) (string, bool) {
+	l, ok := n.(*ast.BasicLit)
+	if !ok || l.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(l.Value)
+	return text, err == nil
+}
+
+// documents returns the texts that users read, by path.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, top := range []string{"README.md", "CONTRIBUTING.md", "docs", "samples"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".md" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all[strings.TrimPrefix(path, root+"/")] = string(text)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(all) < 40 {
+		t.Fatalf("%d documents: the test sees nothing", len(all))
+	}
+	return all
+}
+
+// check reports each name that the pattern finds in the documents and known does not know, with the
+// documents that have it.
+func check(t *testing.T, pattern *regexp.Regexp, known func(name string) bool) {
+	t.Helper()
+	unknown := map[string][]string{}
+	found := 0
+	for path, text := range documents(t) {
+		for name := range document.Names(text, pattern) {
+			found++
+			if !known(name) {
+				unknown[name] = append(unknown[name], path)
+			}
+		}
+	}
+	if found < 20 {
+		t.Fatalf("%d names in all documents: the test sees nothing", found)
+	}
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		slices.Sort(unknown[name])
+		t.Errorf("%s is not in the sources: %s", name, strings.Join(unknown[name], ", "))
+	}
+}
+
+// TestFlags: every flag that a document names is one of a command here, or of another program that
+// it is about.
+func TestFlags(t *testing.T) {
+	s := read(t)
+	check(t, regexp.MustCompile("(?:^|[\\s`(\\[])--([a-zA-Z][a-zA-Z0-9_-]*)"), func(name string) bool { return s.flags[name] || slices.Contains(others(), name) })
+}
+
+// others are flags of other programs that documents name, and those that every command has.
+func others() []string {
+	return []string{
+		"help",
+		"create-namespace", "for", "type", // helm, kubectl
+		"bind", "cacert", "resolve", // python3 -m http.server, curl
+		"build-arg", "isolation", "storage-driver", // docker, buildah
+		"mode", // Envoy
+	}
+}
+
+// TestVariables: every environment variable that a document names is read, or listed as not read.
+func TestVariables(t *testing.T) {
+	s := read(t)
+	_, notRead, _ := strings.Cut(documents(t)["docs/ENVIRONMENT.md"], "## Not read")
+	check(t, regexp.MustCompile("`((?:PILOT|MESHPILOT|ISTIO|CITADEL|ISTIOD|ENABLE|PROXY)_[A-Z0-9_]+)"), func(name string) bool {
+		return s.texts[name] || strings.Contains(notRead, name) || slices.ContainsFunc(slices.Collect(maps.Keys(s.texts)), func(text string) bool {
+			return strings.HasSuffix(text, "_") && strings.HasPrefix(name, text) // a family, ISTIO_META_
+		})
+	})
+}
+
+// TestMetrics: every metric that a document names is registered, or listed as one that there is
+// not. None is both.
+func TestMetrics(t *testing.T) {
+	all := documents(t)
+	registered, absent := registeredMetrics(t, all), absentMetrics(t, all)
+	missing := func(name string) bool {
+		return absent[name] || slices.ContainsFunc(slices.Collect(maps.Keys(absent)), func(a string) bool {
+			family, ok := strings.CutSuffix(a, "*")
+			return ok && strings.HasPrefix(name, family)
+		})
+	}
+	for name := range registered {
+		if missing(name) {
+			t.Errorf("%s is registered, and docs/METRICS.md has it among those that are not here", name)
+		}
+	}
+	pattern := regexp.MustCompile("`((?:pilot|meshpilot|citadel|istiod|galley|xds_cache|istio_agent|sidecar_injection|auto_registration|webhook_patch)_[a-z0-9_]+)")
+	check(t, pattern, func(name string) bool { return registered[name] || missing(name) })
+}
+
+// registeredMetrics returns the metrics of the control plane and the agent by their documents,
+// which internal/base/obs and internal/agent hold to what is registered.
+func registeredMetrics(t *testing.T, all map[string]string) map[string]bool {
+	t.Helper()
+	line := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (?:counter|gauge|histogram) ")
+	names := document.Names(all["docs/METRICS.md"], line)
+	for name := range document.Names(all["docs/METRICS-AGENT.md"], line) {
+		names[name], names["istio_agent_"+name] = true, true // that document leaves the prefix out
+	}
+	if len(names) < 80 {
+		t.Fatalf("%d metrics: the test sees nothing", len(names))
+	}
+	return names
+}
+
+// absentMetrics returns the first column of the table of metrics that are not here.
+func absentMetrics(t *testing.T, all map[string]string) map[string]bool {
+	t.Helper()
+	_, table, found := strings.Cut(all["docs/METRICS.md"], "## Istio's metrics that are not here")
+	names := map[string]bool{}
+	for row := range strings.Lines(table) {
+		if cells := strings.Split(row, "|"); len(cells) > 2 {
+			maps.Copy(names, document.Names(cells[1], regexp.MustCompile("`([a-z0-9_]+\\*?)`")))
+		}
+	}
+	if !found || len(names) < 5 {
+		t.Fatalf("docs/METRICS.md lists %d metrics that are not here", len(names))
+	}
+	return names
+}

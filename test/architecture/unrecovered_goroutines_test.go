@@ -1,0 +1,52 @@
+package architecture
+
+// notRecovered is how many goroutines each file starts that do not recover a panic themselves. A panic in one of them ends the
+// process, which starts again while proxies keep what they have: nothing shows that the state that they share is consistent after
+// it. What they do with users' objects and clients' messages is recovered further in, where it concerns one of them: conversion,
+// decoding, one proxy's stream (ADR 33).
+func notRecovered() map[string]int {
+	return map[string]int{
+		"cmd/istio-cni/install.go":                      3,
+		"cmd/pilot-agent/main.go":                       1,
+		"internal/agent/agent.go":                       2,
+		"internal/agent/dns/server.go":                  3,
+		"internal/agent/envoy/process.go":               1,
+		"internal/agent/parts.go":                       1,
+		"internal/agent/restart.go":                     2,
+		"internal/agent/secret/files.go":                4,
+		"internal/agent/shutdown.go":                    2,
+		"internal/kube/autoregister/registrar.go":       1,
+		"internal/identity/ca/keeper.go":                1,
+		"internal/identity/ca/root_publisher.go":        1,
+		"internal/discovery/authority.go":               5,
+		"internal/discovery/autoregister.go":            2,
+		"internal/discovery/bundles.go":                 2,
+		"internal/discovery/controlled.go":              2,
+		"internal/discovery/run.go":                     14,
+		"internal/discovery/status.go":                  5,
+		"internal/discovery/webhooks.go":                5,
+		"internal/discovery/xds.go":                     2,
+		"internal/base/httpserver/server.go":            1,
+		"internal/ingest/ingest.go":                     2,
+		"internal/capture/iptables/namespace.go":        1,
+		"internal/capture/iptables/probe.go":            1,
+		"internal/identity/jwks/follower.go":            1,
+		"internal/identity/jwks/source.go":              1,
+		"internal/ingest/registry/conform/fixture.go":   1,
+		"internal/ingest/registry/remote/clusters.go":   2,
+		"internal/ingest/registry/remote/member.go":     1,
+		"internal/ingest/source/credential/clusters.go": 2,
+		"internal/ingest/source/credential/right.go":    1,
+		"internal/ingest/source/credential/source.go":   1,
+		"internal/ingest/source/credential/watch.go":    1,
+		"internal/ingest/source/hostname/source.go":     1,
+		"internal/ingest/source/kube/follow.go":         1,
+		"internal/ingest/source/settings/settings.go":   3,
+		"internal/ingest/source/xds/link.go":            2,
+		"internal/kube/status/status.go":                4,
+		"internal/kube/status/watch.go":                 1,
+		"internal/kube/status/writer.go":                1,
+		"internal/kube/webhook/configurations.go":       1,
+		"internal/xds/push/pusher.go":                   2,
+	}
+}

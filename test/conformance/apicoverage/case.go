@@ -1,0 +1,240 @@
+package apicoverage
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
+)
+
+// rooms are where cases are, by the first part of their names.
+func rooms() map[string]string {
+	return map[string]string{
+		"agent":     "internal/agent/command/testdata/changes",
+		"cluster":   "internal/translate/cluster/testdata",
+		"endpoint":  "internal/translate/endpoint/testdata",
+		"listener":  "internal/translate/listener/testdata",
+		"nametable": "internal/translate/nametable/testdata",
+		"patch":     "internal/translate/patch/testdata",
+		"plugin":    "internal/translate/plugin/testdata",
+		"route":     "internal/translate/route/testdata",
+		"telemetry": "internal/translate/telemetry/testdata", "authorization": "internal/translate/authorization/testdata",
+		"authentication": "internal/translate/authentication/testdata",
+	}
+}
+
+// Case is a case of some room.
+type Case struct {
+	Name    string
+	archive *txtar.Archive
+}
+
+// ReadCase reads the case of a name, "route/match_uri". root is the folder of the repository.
+func ReadCase(root, name string) (*Case, error) {
+	room, rest, _ := strings.Cut(name, "/")
+	folder, ok := rooms()[room]
+	if !ok {
+		return nil, fmt.Errorf("case %q: no room %q has cases", name, room)
+	}
+	archive, err := txtar.ParseFile(filepath.Join(root, folder, rest+".txtar"))
+	if err != nil {
+		return nil, fmt.Errorf("case %q: %w", name, err)
+	}
+	return &Case{name, archive}, nil
+}
+
+// speaksOf says what is wrong with a test of Go as a case: it must be in a folder, and tests there must name the field, or
+// the value of it.
+func speaksOf(folder, test, field string) error {
+	paths, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		return err
+	}
+	path, value, _ := strings.Cut(field, "=")
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	words := []string{name, strings.ToUpper(name[:1]) + name[1:]}
+	if value != "" {
+		words = []string{value}
+	}
+	there, named := false, false
+	for _, p := range paths {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		there = there || bytes.Contains(text, []byte("func "+test+"("))
+		named = named || slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
+	}
+	switch {
+	case !there:
+		return fmt.Errorf("there is no %s", test)
+	case !named:
+		return fmt.Errorf("no test there speaks of %s", words[0])
+	}
+	return nil
+}
+
+// CaseNames gives the names of all cases there are.
+func CaseNames(root string) ([]string, error) {
+	var names []string
+	for room, folder := range rooms() {
+		base := filepath.Join(root, folder)
+		err := filepath.WalkDir(base, func(path string, _ os.DirEntry, err error) error {
+			if rest, ok := strings.CutSuffix(path, ".txtar"); ok && err == nil {
+				names = append(names, room+strings.TrimPrefix(filepath.ToSlash(rest), filepath.ToSlash(base)))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// Objects gives the objects in a case.
+func (c *Case) Objects() ([]*config.Config, error) {
+	var all []*config.Config
+	for _, f := range c.archive.Files {
+		if !hasObjects(f) {
+			continue
+		}
+		list, err := fixture.Decode(f.Data)
+		if err != nil {
+			return nil, fmt.Errorf("case %q: %s: %w", c.Name, f.Name, err)
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+// hasObjects reports whether a section is a list of objects, rather than settings or output.
+func hasObjects(f txtar.File) bool {
+	return strings.HasSuffix(f.Name, ".yaml") && !strings.HasSuffix(f.Name, "mesh.yaml") && !strings.HasSuffix(f.Name, "networks.yaml") &&
+		(bytes.Contains(f.Data, []byte("kind:")) || bytes.Contains(f.Data, []byte(`"kind":`)))
+}
+
+// isMeshConfig reports whether the section of that name is a MeshConfig.
+func isMeshConfig(name string) bool {
+	return strings.HasSuffix(name, "mesh.yaml") || name == "etc/istio/config/mesh"
+}
+
+// Messages gives what of a subject is in a case, without defaults.
+func (c *Case) Messages(s Subject) ([]proto.Message, error) {
+	if s.Kind == "" {
+		return c.settings(s)
+	}
+	objects, err := c.Objects()
+	if err != nil {
+		return nil, err
+	}
+	var list []proto.Message
+	for _, o := range objects {
+		if o.Kind == s.Kind {
+			list = append(list, o.Spec.(proto.Message))
+		}
+	}
+	return list, nil
+}
+
+// settings gives the mesh-wide settings in a case. Those of proxies are part of a MeshConfig, or given to an agent.
+func (c *Case) settings(s Subject) ([]proto.Message, error) {
+	var list []proto.Message
+	for _, f := range c.archive.Files {
+		for _, text := range settingsIn(s.Name, f) {
+			m := s.Type.ProtoReflect().New().Interface()
+			asJSON, err := yaml.YAMLToJSON(text)
+			if err == nil {
+				err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(asJSON, m)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("case %q: %s: %w", c.Name, f.Name, err)
+			}
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+func settingsIn(subject string, f txtar.File) [][]byte {
+	ofMesh := isMeshConfig(f.Name)
+	switch subject {
+	case "MeshNetworks":
+		if strings.HasSuffix(f.Name, "networks.yaml") {
+			return [][]byte{f.Data}
+		}
+	case "MeshNetworks.networks":
+		if strings.HasSuffix(f.Name, "networks.yaml") {
+			return networks(f.Data)
+		}
+	case "MeshConfig":
+		if ofMesh {
+			return [][]byte{f.Data}
+		}
+	case "MeshConfig.defaultConfig":
+		if ofMesh {
+			return defaultConfig(f.Data)
+		}
+		return ofAgent(f)
+	}
+	return nil
+}
+
+// networks gives the networks of a MeshNetworks.
+func networks(text []byte) [][]byte {
+	var m struct {
+		Networks map[string]any `json:"networks"`
+	}
+	if yaml.Unmarshal(text, &m) != nil {
+		return nil
+	}
+	var list [][]byte
+	for _, n := range m.Networks {
+		if part, err := yaml.Marshal(n); err == nil {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+// defaultConfig gives the part of a MeshConfig that is for proxies.
+func defaultConfig(text []byte) [][]byte {
+	var m struct {
+		DefaultConfig any `json:"defaultConfig"`
+	}
+	if yaml.Unmarshal(text, &m) != nil || m.DefaultConfig == nil {
+		return nil
+	}
+	part, err := yaml.Marshal(m.DefaultConfig)
+	if err != nil {
+		return nil
+	}
+	return [][]byte{part}
+}
+
+// ofAgent gives the settings that a proxy has of its own: by variable, or by the annotation of its pod.
+func ofAgent(f txtar.File) [][]byte {
+	var list [][]byte
+	for line := range strings.SplitSeq(string(f.Data), "\n") {
+		switch {
+		case f.Name == "env" && strings.HasPrefix(line, "PROXY_CONFIG="):
+			list = append(list, []byte(strings.TrimPrefix(line, "PROXY_CONFIG=")))
+		case f.Name == "etc/istio/pod/annotations" && strings.HasPrefix(line, "proxy.istio.io/config="):
+			if text, err := strconv.Unquote(strings.TrimPrefix(line, "proxy.istio.io/config=")); err == nil {
+				list = append(list, []byte(text))
+			}
+		}
+	}
+	return list
+}

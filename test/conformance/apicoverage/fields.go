@@ -1,0 +1,209 @@
+package apicoverage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// fields returns what needs a line: every leaf of a message, and for an enum every value but the one that stands for
+// nothing. Below a field of whole nothing needs a line but the field itself.
+func fields(m proto.Message, whole config.Fields) []string {
+	var list []string
+	for _, leaf := range leaves(m) {
+		if i := slices.IndexFunc(whole, func(w string) bool { return config.Fields{w}.Covers(leaf) }); i >= 0 {
+			list = append(list, whole[i])
+			continue
+		}
+		list = append(list, leaf)
+		if e := descriptor(m, leaf).Enum(); e != nil {
+			for i := range e.Values().Len() {
+				if v := e.Values().Get(i); v.Number() != 0 {
+					list = append(list, leaf+"="+string(v.Name()))
+				}
+			}
+		}
+	}
+	return slices.Compact(list)
+}
+
+// leaves returns the leaves of a message, and in the place of a map of messages the leaves of its values:
+// "tracing.customTags.header.name". The networks of MeshNetworks are a subject of their own.
+func leaves(m proto.Message) []string {
+	var list []string
+	for _, leaf := range config.Leaves(m) {
+		f := descriptor(m, leaf)
+		if !f.IsMap() || below(f) == nil || f.FullName() == "istio.mesh.v1alpha1.MeshNetworks.networks" {
+			list = append(list, leaf)
+			continue
+		}
+		for _, inside := range config.Leaves(dynamicpb.NewMessage(below(f))) {
+			list = append(list, leaf+"."+inside)
+		}
+	}
+	return list
+}
+
+// below returns the type of the messages that a field holds: alone, in a list, or as the values of a map. It is nil for
+// other fields and for messages that are not of the API.
+func below(f protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
+	m := f.Message()
+	if f.IsMap() {
+		m = f.MapValue().Message()
+	}
+	if m == nil || !strings.HasPrefix(string(m.FullName()), "istio.") {
+		return nil
+	}
+	return m
+}
+
+// descriptor finds the field of a path, nil if there is none.
+func descriptor(m proto.Message, path string) protoreflect.FieldDescriptor {
+	at := m.ProtoReflect().Descriptor()
+	for {
+		name, rest, deeper := strings.Cut(path, ".")
+		f := at.Fields().ByJSONName(name)
+		if !deeper || f == nil || below(f) == nil {
+			return f
+		}
+		at, path = below(f), rest
+	}
+}
+
+// find gives the type of what a field is as: a field of the subject, another subject, or "subject:field".
+func find(s Subject, like string) (protoreflect.MessageDescriptor, error) {
+	name, path, _ := strings.Cut(like, ":")
+	for _, other := range Subjects() {
+		switch {
+		case other.Name != name:
+		case path == "":
+			return other.Type.ProtoReflect().Descriptor(), nil
+		default:
+			return at(other, path)
+		}
+	}
+	return at(s, like)
+}
+
+func at(s Subject, path string) (protoreflect.MessageDescriptor, error) {
+	f := descriptor(s.Type, path)
+	if f == nil || f.Message() == nil {
+		return nil, fmt.Errorf("%s has no message %s", s.Name, path)
+	}
+	return f.Message(), nil
+}
+
+// sets says whether a message sets a field, in any of its lists. A zero that cannot be told from nothing sets none.
+func sets(m protoreflect.Message, field string) bool {
+	path, value, _ := strings.Cut(field, "=")
+	name, rest, deeper := strings.Cut(path, ".")
+	f := m.Descriptor().Fields().ByJSONName(name)
+	if f == nil || !m.Has(f) {
+		return false
+	}
+	if deeper {
+		below := rest + strings.TrimPrefix(field, path)
+		return slices.ContainsFunc(elements(m, f), func(v protoreflect.Value) bool { return sets(v.Message(), below) })
+	}
+	if value == "" {
+		return true
+	}
+	return slices.ContainsFunc(elements(m, f), func(v protoreflect.Value) bool {
+		return v.Enum() == f.Enum().Values().ByName(protoreflect.Name(value)).Number()
+	})
+}
+
+// elements returns the value of a field, or those of a list or a map.
+func elements(m protoreflect.Message, f protoreflect.FieldDescriptor) []protoreflect.Value {
+	if f.IsMap() {
+		return slices.Collect(func(yield func(protoreflect.Value) bool) {
+			m.Get(f).Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { return yield(v) })
+		})
+	}
+	if !f.IsList() {
+		return []protoreflect.Value{m.Get(f)}
+	}
+	var out []protoreflect.Value
+	for i := range m.Get(f).List().Len() {
+		out = append(out, m.Get(f).List().Get(i))
+	}
+	return out
+}
+
+// only gives a message that sets one field and nothing else, to a value that is not its default.
+func only(m proto.Message, field string) proto.Message {
+	path, value, _ := strings.Cut(field, "=")
+	out := m.ProtoReflect().New()
+	at := out
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		switch f := at.Descriptor().Fields().ByJSONName(name); {
+		case f.IsList():
+			at = at.Mutable(f).List().AppendMutable().Message()
+		case f.IsMap():
+			at = at.Mutable(f).Map().Mutable(someKey(f)).Message()
+		default:
+			at = at.Mutable(f).Message()
+		}
+	}
+	set(at, at.Descriptor().Fields().ByJSONName(names[len(names)-1]), value)
+	return out.Interface()
+}
+
+func set(m protoreflect.Message, f protoreflect.FieldDescriptor, enum string) {
+	switch {
+	case f.IsMap():
+		values := m.Mutable(f).Map()
+		values.Set(someKey(f), something(f.MapValue(), values.NewValue(), enum))
+	case f.IsList():
+		values := m.Mutable(f).List()
+		values.Append(something(f, values.NewElement(), enum))
+	default:
+		m.Set(f, something(f, m.NewField(f), enum))
+	}
+}
+
+func someKey(f protoreflect.FieldDescriptor) protoreflect.MapKey {
+	if f.MapKey().Kind() == protoreflect.Uint32Kind {
+		return protoreflect.ValueOfUint32(1).MapKey()
+	}
+	return protoreflect.ValueOfString("k").MapKey()
+}
+
+func something(f protoreflect.FieldDescriptor, empty protoreflect.Value, enum string) protoreflect.Value {
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString("x")
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte("x"))
+	case protoreflect.EnumKind:
+		values := f.Enum().Values()
+		if v := values.ByName(protoreflect.Name(enum)); v != nil {
+			return protoreflect.ValueOfEnum(v.Number())
+		}
+		return protoreflect.ValueOfEnum(values.Get(min(1, values.Len()-1)).Number())
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(1)
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(1)
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(1)
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(1)
+	case protoreflect.FloatKind:
+		return protoreflect.ValueOfFloat32(1)
+	default:
+		if f.Message() != nil && f.Message().FullName() == "google.protobuf.BoolValue" {
+			empty.Message().Set(f.Message().Fields().ByName("value"), protoreflect.ValueOfBool(true))
+		}
+		return empty
+	}
+}

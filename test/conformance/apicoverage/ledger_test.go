@@ -1,0 +1,229 @@
+package apicoverage
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// root is the folder of the repository.
+const root = "../../.."
+
+// updating says that the page is to be written anew; the flag is that of golden, which the cases come with.
+func updating() bool { return flag.Lookup("update").Value.String() == "true" }
+
+func TestEveryFieldIsAccountedFor(t *testing.T) {
+	var accounts []Account
+	for _, s := range Subjects() {
+		t.Run(s.Name, func(t *testing.T) { accounts = append(accounts, check(t, s)) })
+	}
+	path := filepath.Join(root, "docs", "api-coverage.md")
+	page := Page(accounts)
+	if updating() {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if old, err := os.ReadFile(path); err != nil || string(old) != page {
+		t.Errorf("docs/api-coverage.md is not what the lines say (%v): go test ./test/conformance/apicoverage -update", err)
+	}
+}
+
+// TestEveryKindIsASubject: README says that the page has each field of the API, so no kind of
+// Istio's may be missing.
+func TestEveryKindIsASubject(t *testing.T) {
+	for _, k := range api.Kinds() {
+		if k.Istio() && !slices.ContainsFunc(Subjects(), func(s Subject) bool { return s.Kind == k.Kind }) {
+			t.Errorf("%s has no account", k.Kind)
+		}
+	}
+}
+
+// check holds the lines of a subject against its fields, its cases, and what the product says.
+func check(t *testing.T, s Subject) Account {
+	lines, err := Lines(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, known := Account{Subject: s}, map[string]Line{}
+	var whole config.Fields
+	for _, l := range lines {
+		if l.State == As || l.State == Rejected && isMessage(s, l.Field) {
+			whole = append(whole, l.Field)
+		}
+		if _, twice := known[l.Field]; twice {
+			t.Errorf("%s has two lines", l.Field)
+		}
+		known[l.Field] = l
+	}
+	cases := reader{}
+	for _, field := range fields(s.Type, whole) {
+		l, ok := known[field]
+		if !ok {
+			p := pruning{t: t, subject: s, field: field, unedited: map[string]string{}}
+			t.Errorf("%s has no line in lines/%s.txt%s", field, s.Name, p.suggestion(Done))
+			continue
+		}
+		delete(known, field)
+		switch l.State {
+		case Done, Default:
+			checkDone(t, s, l, cases)
+		case As:
+			checkAs(t, s, l, cases)
+		case Rejected:
+			l.By = reason(t, s, l, cases)
+		}
+		account.Lines = append(account.Lines, l)
+	}
+	for field := range known {
+		t.Errorf("lines/%s.txt: there is no field %s", s.Name, field)
+	}
+	return account
+}
+
+// checkDone wants a case that sets the field, and nobody who says that the field does nothing.
+func checkDone(t *testing.T, s Subject, l Line, cases reader) {
+	t.Helper()
+	checkCase(t, s, l, cases)
+	told := denied(t, s, only(s.Type, l.Field), l.Field)
+	if told == "" || strings.Contains(l.By, ":") {
+		return
+	}
+	// By itself it means nothing; in its case it must.
+	for _, m := range cases.messages(t, s, l.By) {
+		if sets(m.ProtoReflect(), l.Field) && denied(t, s, m, l.Field) == "" {
+			return
+		}
+	}
+	t.Errorf("%s is done, but whoever sets it is told: %s", l.Field, told)
+}
+
+// denied gives what users are told of a field that has no effect, "" if nobody says so.
+func denied(t *testing.T, s Subject, m proto.Message, field string) string {
+	t.Helper()
+	for _, p := range said(t, s, m) {
+		if about(p, field) && unhonoured.MatchString(p.Reason) {
+			return p.Reason
+		}
+	}
+	return ""
+}
+
+// checkCase wants the case of a line to set its field, and a test of Go to be there and to speak of it.
+func checkCase(t *testing.T, s Subject, l Line, cases reader) {
+	t.Helper()
+	if folder, test, ok := strings.Cut(l.By, ":"); ok {
+		if err := speaksOf(filepath.Join(root, folder), test, l.Field); err != nil {
+			t.Errorf("%s is %s by %s: %v", l.Field, l.State, l.By, err)
+		}
+		return
+	}
+	for _, m := range cases.messages(t, s, l.By) {
+		if sets(m.ProtoReflect(), l.Field) {
+			return
+		}
+	}
+	t.Errorf("%s is %s, but its case %s does not set it", l.Field, l.State, l.By)
+}
+
+// checkAs wants a case that sets something there, and two fields of one type.
+func checkAs(t *testing.T, s Subject, l Line, cases reader) {
+	t.Helper()
+	checkCase(t, s, l, cases)
+	like, err := find(s, l.Like)
+	if err != nil {
+		t.Errorf("%s: %v", l.Field, err)
+		return
+	}
+	if mine := descriptor(s.Type, l.Field).Message(); mine != like {
+		t.Errorf("%s is not as %s: they are of different types", l.Field, l.Like)
+	}
+}
+
+// unhonoured is how the product says that something has no effect, rather than that it is wrong.
+var unhonoured = regexp.MustCompile(`not honoured|has no effect|not supported|not enforced`)
+
+// isMessage reports whether a field has fields below it.
+func isMessage(s Subject, field string) bool {
+	f := descriptor(s.Type, field)
+	return f != nil && below(f) != nil
+}
+
+// reason returns what users are told about a rejected field, when they set nothing else or what the case has. The Problem
+// must name that very field: one about a field above it would be there for other reasons, too. Of several Problems the one
+// that says that the field has no effect counts first.
+func reason(t *testing.T, s Subject, l Line, cases reader) string {
+	t.Helper()
+	try := []proto.Message{only(s.Type, l.Field)}
+	if l.By != "" {
+		try = nil
+		for _, m := range cases.messages(t, s, l.By) {
+			if sets(m.ProtoReflect(), l.Field) {
+				try = append(try, m)
+			}
+		}
+	}
+	var found string
+	for _, m := range try {
+		for _, p := range said(t, s, m) {
+			if path, _, _ := strings.Cut(l.Field, "="); named(p) != path {
+				continue
+			}
+			if reason := strings.TrimSpace(p.Reason); found == "" || unhonoured.MatchString(reason) && !unhonoured.MatchString(found) {
+				found = reason
+			}
+		}
+	}
+	if found == "" {
+		t.Errorf("%s is rejected, but there is no Problem on that very field", l.Field)
+	}
+	return found
+}
+
+var index = regexp.MustCompile(`\[[^]]*\]`)
+
+// about says whether a Problem is about a field or something that it is part of.
+func about(p config.Problem, field string) bool {
+	field, _, _ = strings.Cut(field, "=")
+	return named(p) != "" && (config.Fields{named(p)}).Covers(field)
+}
+
+// named returns the field of a Problem as lines name it.
+func named(p config.Problem) string {
+	return strings.TrimPrefix(index.ReplaceAllString(p.Field, ""), "spec.")
+}
+
+// reader reads each case once.
+type reader map[string]*Case
+
+func (r reader) messages(t *testing.T, s Subject, name string) []proto.Message {
+	t.Helper()
+	list, err := r.find(t, name).Messages(s)
+	if err != nil {
+		t.Error(err)
+	}
+	return list
+}
+
+// find returns the case of a name.
+func (r reader) find(t *testing.T, name string) *Case {
+	t.Helper()
+	c := r[name]
+	if c == nil {
+		var err error
+		if c, err = ReadCase(root, name); err != nil {
+			t.Fatal(err)
+		}
+		r[name] = c
+	}
+	return c
+}

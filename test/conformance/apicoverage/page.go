@@ -1,0 +1,51 @@
+package apicoverage
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Account is a subject with what becomes of each of its fields.
+type Account struct {
+	Subject
+	Lines []Line
+}
+
+// Page writes the accounts as docs/api-coverage.md. Of rejected fields the By is the reason that users are given.
+func Page(accounts []Account) string {
+	var b strings.Builder
+	b.WriteString(`# What becomes of each field of the API
+
+Written by the test of test/conformance/apicoverage from its lines; do not edit it here.
+
+- **done**: a case sets it, and the test shows that the output of the case differs without it. "route/match_uri" is
+  internal/translate/route/testdata/match_uri.txtar, "agent/..." is of internal/agent. A test of Go, "internal/kube/inject:TestX", is
+  only checked to be there and to mention the field.
+- **default**: the value makes what is made without it; other values make something else.
+- **rejected**: it has no effect, and a Problem on that very field says so, in the log and at /debug/problemz: it is quoted here.
+- **obsolete**: it means nothing any more, here or in Istio.
+- **as** another: all below it is as below the other, which has the same type.
+
+The messages are those of networking v1, v1beta1 and v1alpha3, which are one, of security, telemetry and extensions, and of mesh
+v1alpha1. ` + "`field=VALUE`" + ` is one value of an enum. Below a map stand the fields of its values.
+
+| message | done | default | rejected | obsolete |
+|---|---:|---:|---:|---:|
+`)
+	for _, a := range accounts {
+		n := map[State]int{}
+		for _, l := range a.Lines {
+			n[l.State]++
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d |\n", a.Name, anchor(a.Name), n[Done], n[Default], n[Rejected], n[Obsolete])
+	}
+	for _, a := range accounts {
+		fmt.Fprintf(&b, "\n## %s\n\n| field | | |\n|---|---|---|\n", a.Name)
+		for _, l := range a.Lines {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Field, strings.TrimSpace(string(l.State)+" "+l.Like), strings.ReplaceAll(l.By, "|", "\\|"))
+		}
+	}
+	return b.String()
+}
+
+func anchor(name string) string { return strings.ToLower(strings.ReplaceAll(name, ".", "")) }

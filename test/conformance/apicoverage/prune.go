@@ -1,0 +1,126 @@
+package apicoverage
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// unset clears a field wherever a message sets it. Of an enum value, "mode=STRICT", it clears the field where it has that
+// value.
+func unset(m protoreflect.Message, field string) {
+	visit(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) { m.Clear(f) })
+}
+
+// alter gives a field another value wherever a message sets it; step tells several such values apart. Of an enum value it
+// alters the field where it has that value.
+func alter(m protoreflect.Message, field string, step int) {
+	visit(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) {
+		switch {
+		case f.IsMap():
+			alterMap(m.Mutable(f).Map(), f, step)
+		case f.IsList():
+			values := m.Mutable(f).List()
+			last := values.Len() - 1
+			values.Set(last, another(f, values.Get(last), step))
+		default:
+			m.Set(f, another(f, m.Get(f), step))
+		}
+	})
+}
+
+func alterMap(values protoreflect.Map, f protoreflect.FieldDescriptor, step int) {
+	values.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+		values.Set(k, another(f.MapValue(), v, step))
+		return true
+	})
+}
+
+// visit calls do for every message that sets the field, with the field's descriptor.
+func visit(m protoreflect.Message, field string, do func(protoreflect.Message, protoreflect.FieldDescriptor)) {
+	path, value, _ := strings.Cut(field, "=")
+	name, rest, deeper := strings.Cut(path, ".")
+	f := m.Descriptor().Fields().ByJSONName(name)
+	if f == nil || !m.Has(f) {
+		return
+	}
+	switch {
+	case deeper:
+		for _, v := range elements(m, f) {
+			visit(v.Message(), rest+strings.TrimPrefix(field, path), do)
+		}
+	case value == "":
+		do(m, f)
+	default:
+		number := f.Enum().Values().ByName(protoreflect.Name(value)).Number()
+		for _, v := range elements(m, f) {
+			if v.Enum() == number {
+				do(m, f)
+				return
+			}
+		}
+	}
+}
+
+// another returns a value that differs from v. Steps lead to different ones, as far as there are any.
+func another(f protoreflect.FieldDescriptor, v protoreflect.Value, step int) protoreflect.Value {
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(!v.Bool())
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(anotherText(v.String(), step))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(append([]byte("x"), v.Bytes()...))
+	case protoreflect.EnumKind:
+		values := f.Enum().Values()
+		at := values.ByNumber(v.Enum()).Index()
+		return protoreflect.ValueOfEnum(values.Get((at + 1 + step) % values.Len()).Number())
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(int32(v.Int()) + 1)
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(v.Int() + 1)
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(uint32(v.Uint()) + 1)
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(v.Uint() + 1)
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(v.Float() / 2)
+	case protoreflect.FloatKind:
+		return protoreflect.ValueOfFloat32(float32(v.Float()) / 2)
+	default:
+		return anotherMessage(v, step)
+	}
+}
+
+// anotherMessage alters the first fields that a message sets (a wrapper's value, a duration's seconds).
+func anotherMessage(v protoreflect.Value, step int) protoreflect.Value {
+	m := proto.Clone(v.Message().Interface()).ProtoReflect()
+	altered := false
+	m.Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		alter(m, f.JSONName(), step)
+		altered = true
+		return false
+	})
+	if !altered { // a wrapper of zero
+		if f := m.Descriptor().Fields().ByName("value"); f != nil {
+			m.Set(f, another(f, m.Get(f), step))
+		}
+	}
+	return protoreflect.ValueOfMessage(m)
+}
+
+// anotherText returns a text of the same form: with a letter more, or with another digit at the end.
+func anotherText(text string, step int) string {
+	switch step {
+	case 0:
+		return text + "x"
+	case 1:
+		if at := strings.LastIndexAny(text, "012345678"); at >= 0 {
+			return text[:at] + string(text[at]+1) + text[at+1:]
+		}
+		return "x" + text
+	default:
+		return "x-" + text
+	}
+}

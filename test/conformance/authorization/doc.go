@@ -1,0 +1,14 @@
+// Package authorization is a table of calls and of what access policies make of them, judged twice: by package explain on generated
+// configuration, and by a real Envoy with the same configuration, over real mutual TLS with SPIFFE identities. Both must say what the
+// table says, which is by Istio's documentation and not by what either says, and name the same rule as the reason.
+//
+//	testdata/*.txtar   scenes: a mesh, its workloads and policies, and calls; testdata/README.md says how to add one
+//	case_test.go       what a scene is
+//	scene_test.go      its configuration, and calls as package explain has them
+//	envoy_test.go      one Envoy for all workloads of all scenes; secrets_test.go, backend_test.go and authorizer_test.go stand
+//	                   for what is around it
+//	call_test.go       a real call
+//	judge_test.go      what is compared
+//
+// Start reading at testdata/README.md and policies_test.go.
+package authorization

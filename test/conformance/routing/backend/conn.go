@@ -1,0 +1,78 @@
+package backend
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"sync"
+
+	"github.com/meshpilot/meshpilot/test/support/pki"
+)
+
+// peeked is a connection whose first bytes were looked at. It carries what is known of it in its local address, the one thing
+// that an HTTP server hands on.
+type peeked struct {
+	net.Conn
+	in         *bufio.Reader
+	encrypted  bool
+	serverName string
+}
+
+func (c *peeked) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+func (c *peeked) LocalAddr() net.Addr { return arrival{c.Conn.LocalAddr(), c.encrypted, c.serverName} }
+
+// arrival is where a connection came to, and how.
+type arrival struct {
+	net.Addr
+	encrypted  bool
+	serverName string
+}
+
+// handOver is a listener that is given its connections.
+type handOver struct {
+	address net.Addr
+	ready   chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func newHandOver(a net.Addr) *handOver {
+	return &handOver{address: a, ready: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// give hands a connection over, and says whether anybody took it.
+func (h *handOver) give(c net.Conn) bool {
+	select {
+	case h.ready <- c:
+		return true
+	case <-h.closed:
+		return false
+	}
+}
+
+// Accept gives the next connection.
+func (h *handOver) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.ready:
+		return c, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends it.
+func (h *handOver) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+// Addr is that of the real listener.
+func (h *handOver) Addr() net.Addr { return h.address }
+
+// serverTLS makes the server side of TLS, with a certificate that nobody has to believe.
+func serverTLS() *tls.Config {
+	own := pki.SelfSigned(&x509.Certificate{DNSNames: []string{"backend"}})
+	return &tls.Config{Certificates: []tls.Certificate{own.TLS()}, NextProtos: []string{"h2", "http/1.1"}}
+}

@@ -1,0 +1,13 @@
+// Package routing is a table of calls, evaluated twice: by package explain on generated configuration, and by real requests
+// through real Envoys in one shared mesh. Both must agree with the table, and with each other.
+//
+//	testdata/*.txtar        topics: what users write, and calls with what becomes of them; testdata/README.md says how to add one
+//	testdata/mesh/          who calls, and the mesh's own settings
+//	table                   reads topics
+//	backend                 what is called: it answers with what it saw
+//	explained_test.go       the cases, evaluated on configuration; needs nothing
+//	real_test.go            the cases, really called; needs namespaces and Envoy
+//	judge_test.go           what is compared
+//
+// Start reading at testdata/README.md and explained_test.go.
+package routing

@@ -1,0 +1,107 @@
+package routing
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+	"github.com/meshpilot/meshpilot/test/conformance/routing/backend"
+	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
+)
+
+// find gives a case by its full name.
+func (s *scene) find(t *testing.T, id string) *table.Case {
+	t.Helper()
+	for _, topic := range s.table.Topics {
+		for _, c := range topic.Cases {
+			if c.ID() == id {
+				return c
+			}
+		}
+	}
+	t.Fatalf("there is no case %s", id)
+	return nil
+}
+
+func text(s string) *string { return &s }
+
+// TestJudgesFindFault: cases that are right are wrong as soon as they expect something else. Without this, a table of cases that
+// all pass would prove nothing.
+func TestJudgesFindFault(t *testing.T) {
+	s := newScene(t)
+	for _, tc := range []struct {
+		id     string
+		change func(*table.Expect)
+	}{
+		{"match_uri/exact", func(e *table.Expect) { e.To = table.Shares{"uri-v2": 100} }},
+		{"match_uri/exact", func(e *table.Expect) { e.Cluster = "PassthroughCluster" }},
+		{"match_uri/exact", func(e *table.Expect) { e.Status = 404 }},
+		{"match_uri/exact", func(e *table.Expect) { e.By = table.Values{"VirtualService/shop/uri spec.http[9]"} }},
+		{"match_uri/exact", func(e *table.Expect) { e.Ends = "closed" }},
+		{"match_uri/exact", func(e *table.Expect) { e.Mirrored = table.Shares{"uri-v2": 100} }},
+		{"weights/two", func(e *table.Expect) { e.To = table.Shares{"wgt-v1": 74, "wgt-v2": 26} }},
+		{"weights/two", func(e *table.Expect) { e.To = table.Shares{"wgt-v1": 75} }},
+		{"fault/half of them", func(e *table.Expect) { e.Statuses = map[int]float64{200: 51, 500: 49} }},
+		{"fault/delay", func(e *table.Expect) { e.AtLeast = table.Duration(time.Second) }},
+		{"redirect/path", func(e *table.Expect) { e.Gets = map[string]*string{"location": text("http://red/other")} }},
+		{"redirect/path", func(e *table.Expect) { e.Gets = map[string]*string{"location": nil} }},
+		{"direct_response/text", func(e *table.Expect) { e.Body = text("a kettle") }},
+		{"rewrite/prefix", func(e *table.Expect) { e.Sees = map[string]*string{":path": text("/old/a/b")} }},
+		{"header_ops/a rule removes", func(e *table.Expect) { e.Sees = map[string]*string{"x-gone": text("mine")} }},
+		{"tcp_routes/a subset that nobody has", func(e *table.Expect) { e.Ends = "waiting" }},
+		{"timeout_retry/nothing said is no bound", func(e *table.Expect) { e.Status = 504 }},
+	} {
+		c := *s.find(t, tc.id)
+		path, err := s.explain(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := s.judgePath(&c, path); len(found) > 0 {
+			t.Errorf("%s is wrong as it is: %q", tc.id, found)
+		}
+		tc.change(&c.Expect)
+		if found := s.judgePath(&c, path); len(found) == 0 {
+			t.Errorf("%s: %+v is not found to be wrong", tc.id, c.Expect)
+		}
+	}
+}
+
+// TestDisagreementsAreFound: what really happens is held against what is explained, whatever a case expects.
+func TestDisagreementsAreFound(t *testing.T) {
+	w := &world{scene: newScene(t), memory: backend.NewMemory()}
+	c := w.find(t, "rewrite/prefix")
+	path, err := w.explain(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := func() *backend.Sighting {
+		return &backend.Sighting{Instance: w.table.Instances["rew-v1-0"].String(), Path: "/new/a/b", Authority: "rew", Header: http.Header{}}
+	}
+	if found := w.disagreements(&run{c: c, path: path, outcomes: []outcome{{status: 200, seen: right()}}}); len(found) > 0 {
+		t.Fatalf("agreement is taken for something else: %q", found)
+	}
+	changed := func(change func(*backend.Sighting)) outcome {
+		s := right()
+		change(s)
+		return outcome{status: 200, seen: s}
+	}
+	for name, o := range map[string]outcome{
+		"path":     changed(func(s *backend.Sighting) { s.Path = "/old/a/b" }),
+		"host":     changed(func(s *backend.Sighting) { s.Authority = "other" }),
+		"instance": changed(func(s *backend.Sighting) { s.Instance = w.table.Instances["uri-v1-0"].String() }),
+		"end":      broken(http.ErrServerClosed),
+	} {
+		if found := w.disagreements(&run{c: c, path: path, outcomes: []outcome{o}}); len(found) == 0 {
+			t.Errorf("another %s is not found", name)
+		}
+	}
+	r := &run{c: c, path: path, outcomes: []outcome{{id: "x", status: 200, seen: right()}}}
+	w.compareLog(r, accessLog{"web x": {"cluster": "outbound|80||other", "route": "other", "to": "10.0.0.1:80", "flags": "-"}})
+	if len(r.wrong) != 2 {
+		t.Errorf("of another cluster and route in the log only this is found: %q", r.wrong)
+	}
+	if path.Endings[0].Kind != explain.Forwarded {
+		t.Errorf("the case shows nothing: %s", path)
+	}
+}

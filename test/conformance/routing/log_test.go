@@ -1,0 +1,173 @@
+package routing
+
+import (
+	"bytes"
+	"cmp"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
+)
+
+const (
+	// padSize is what a padding request adds to an access log. Envoy writes when 64 kB have come together, or after 10 s.
+	padSize = 6 << 10
+	// logTime bounds the wait for lines of the access log.
+	logTime = 15 * time.Second
+)
+
+// accessLog is what sidecars have logged: the fields of a line, by the caller and the id of the request, or the addresses of a
+// connection without HTTP.
+type accessLog map[string]map[string]string
+
+// of gives the line of a call, nil if there is none.
+func (l accessLog) of(node string, r *run, o outcome) map[string]string {
+	if line := l[node+" "+o.id]; line != nil {
+		return line
+	}
+	return l[node+" "+o.client+" "+r.path.Call.To.String()]
+}
+
+// compareLogs holds what proxies have logged of the calls against the explanations.
+func (w *world) compareLogs(t *testing.T, runs []*run) {
+	t.Helper()
+	var logs accessLog
+	for deadline := time.Now().Add(logTime); time.Now().Before(deadline); {
+		logs = w.flushedLogs(t)
+		missing := false
+		for _, r := range runs {
+			missing = missing || w.missing(r, logs)
+		}
+		if !missing {
+			break // connections may end a moment after their callers have what they want
+		}
+	}
+	for _, r := range runs {
+		w.compareLog(r, logs)
+	}
+}
+
+func (w *world) missing(r *run, logs accessLog) bool {
+	for _, o := range r.outcomes {
+		if r.path != nil && mustBeLogged(r, o) && logs.of(r.node(), r, o) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// mustBeLogged says that a line of a call can be found. Capture may change a client's port, if it has two connections from one
+// to different addresses; so those without HTTP may not be known again.
+func mustBeLogged(r *run, o outcome) bool { return o.ends == "" && r.path.Call.Request != nil }
+
+// node is the caller whose proxy the call is about.
+func (r *run) node() string {
+	if r.c.Into != "" {
+		return r.c.Into
+	}
+	return r.c.From
+}
+
+// compareLog holds the lines of one case's calls against its explanation: cluster and route must be ones that were explained.
+func (w *world) compareLog(r *run, logs accessLog) {
+	if r.path == nil {
+		return
+	}
+	clusters, routes := map[string]bool{}, map[string]bool{}
+	for _, e := range r.path.Endings {
+		clusters[e.Cluster] = true
+		routes[cmp.Or(e.Route, "-")] = true
+	}
+	for _, o := range r.outcomes {
+		line := logs.of(r.node(), r, o)
+		if line == nil {
+			if mustBeLogged(r, o) {
+				r.wrong.add("the proxy has logged nothing of %s", o.id)
+				return
+			}
+			continue
+		}
+		if line["to"] == "-" && line["flags"] == "-" || strings.Contains(line["flags"], "FI") {
+			continue // a filter has answered: the cluster is what the route would have chosen
+		}
+		if got := strings.TrimSuffix(line["cluster"], "-"); got != "" && !clusters[got] {
+			r.wrong.add("disagree: the proxy really chose the cluster %s: %v", got, line)
+		}
+		if r.path.Call.Request != nil && line["to"] != "-" && !routes[line["route"]] {
+			r.wrong.add("disagree: the proxy really took the route %s: %v", line["route"], line)
+		}
+	}
+}
+
+// flushedLogs gives the access logs of all callers, after padding has made Envoy write what it had.
+func (w *world) flushedLogs(t *testing.T) accessLog {
+	t.Helper()
+	var group sync.WaitGroup
+	for _, c := range w.table.Callers {
+		if !c.Bare {
+			group.Go(func() { w.flush(t, c) })
+		}
+	}
+	group.Wait()
+	logs := accessLog{}
+	for _, c := range w.table.Callers {
+		if !c.Bare {
+			w.readLog(t, c.Name, logs)
+		}
+	}
+	return logs
+}
+
+func (w *world) logPath(caller string) string {
+	return filepath.Join(w.nodes[caller].Dir(), "proxy", "access.log")
+}
+
+// flush fills a caller's access log, by requests that its proxy sends nowhere, until the first of them is written.
+func (w *world) flush(t *testing.T, c *table.Caller) {
+	client := w.nodes[c.Name].Client(callTime)
+	defer client.CloseIdleConnections()
+	mark := "mark-" + time.Now().Format(time.RFC3339Nano)
+	for id, deadline := mark, time.Now().Add(logTime); time.Now().Before(deadline); id = "padding-" + strings.Repeat("x", padSize) {
+		url := "http://127.0.0.1:15080/padding"
+		if c.Gateway {
+			url = "http://127.0.0.1:8080/padding"
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set(idHeader, id)
+		if resp, err := client.Do(req); err == nil {
+			resp.Body.Close()
+		}
+		if text, err := os.ReadFile(w.logPath(c.Name)); err == nil && bytes.Contains(text, []byte(mark)) {
+			return
+		}
+	}
+}
+
+func (w *world) readLog(t *testing.T, caller string, into accessLog) {
+	t.Helper()
+	text, err := os.ReadFile(w.logPath(caller))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := map[string]string{}
+		for part := range strings.FieldsSeq(line) {
+			name, value, _ := strings.Cut(part, "=")
+			fields[name] = value
+		}
+		key := fields["id"]
+		if key == "-" || key == "" {
+			key = fields["from"] + " " + fields["at"] // a port may be used again for another destination
+		}
+		into[caller+" "+key] = fields
+	}
+}

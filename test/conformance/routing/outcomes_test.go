@@ -1,0 +1,114 @@
+package routing
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/conformance/routing/backend"
+	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
+)
+
+// clockSlack is by how much Envoy's timers may be early: they go by the time at which its event loop last looked at the clock.
+const clockSlack = 25 * time.Millisecond
+
+// judgeOutcomes holds what came of the calls against what the case expects.
+func (w *world) judgeOutcomes(r *run) []string {
+	var bad wrong
+	e := r.c.Expect
+	reached, mirrored, statuses := map[string]int{}, map[string]int{}, map[int]int{}
+	for _, o := range r.outcomes {
+		own, copies := w.sightings(r, o)
+		if o.seen != nil {
+			reached[nameOf(e.To, w.table.Instance(o.seen.Instance))]++
+		}
+		for _, c := range copies {
+			mirrored[nameOf(e.Mirrored, w.table.Instance(c.Instance))]++
+		}
+		statuses[o.status]++
+		if e.Attempts > 0 && len(own) != e.Attempts {
+			bad.add("the backends saw it %d times, want %d", len(own), e.Attempts)
+		}
+		judgeOutcome(&bad, r.c, o)
+		if len(bad) > 8 {
+			break // more of the same
+		}
+	}
+	switch {
+	case e.Sticky:
+		if len(reached) != 1 {
+			bad.add("answered by %v, want always the same", reached)
+		}
+	case e.To != nil:
+		seenShares(&bad, "answered by", e.To, reached, r.c.Times)
+	}
+	if e.Mirrored != nil {
+		seenShares(&bad, "mirrored to", e.Mirrored, mirrored, r.c.Times)
+	}
+	if e.Statuses != nil {
+		seenShares(&bad, "status", e.Statuses, statuses, r.c.Times)
+	}
+	return bad
+}
+
+// nameOf gives the name by which an instance is expected.
+func nameOf(names table.Shares, instance string) string {
+	for name := range names {
+		if is(instance, name) {
+			return name
+		}
+	}
+	return instance
+}
+
+// judgeOutcome holds one outcome against what the case says of all.
+func judgeOutcome(bad *wrong, c *table.Case, o outcome) {
+	e := c.Expect
+	if e.Ends != "" && o.ends != e.Ends {
+		bad.add("ends %q (%s), want %s", o.ends, o, e.Ends)
+	}
+	if e.Ends == "" && o.ends != "" {
+		bad.add("no answer: %s", o)
+		return
+	}
+	if e.Status != 0 && o.status != e.Status && c.Call != "" {
+		bad.add("status %d, want %d: %s", o.status, e.Status, o)
+	}
+	if o.seen != nil {
+		for name, want := range e.Sees {
+			judgeHeader(bad, "the request's", name, want, sawHeader(o.seen, name))
+		}
+	} else if len(e.Sees) > 0 {
+		bad.add("no backend says what it saw: %s", o)
+	}
+	for name, want := range e.Gets {
+		judgeHeader(bad, "the answer's", name, want, o.header.Values(name))
+	}
+	if e.Body != nil && e.Statuses == nil && o.body != *e.Body {
+		bad.add("the body is %q, want %q", o.body, *e.Body)
+	}
+	if least := time.Duration(e.AtLeast); o.took < least-clockSlack && e.Statuses == nil {
+		bad.add("took %s, want at least %s", o.took, least)
+	}
+	if most := time.Duration(e.AtMost); most > 0 && o.took > most {
+		bad.add("took %s, want at most %s", o.took, most)
+	}
+}
+
+func sawHeader(s *backend.Sighting, name string) []string {
+	switch strings.ToLower(name) {
+	case ":path":
+		return []string{s.Path}
+	case ":method":
+		return []string{s.Method}
+	case ":authority", "host":
+		return []string{s.Authority}
+	case ":protocol":
+		return []string{s.Protocol}
+	case ":server-name":
+		return []string{s.ServerName}
+	case ":tls":
+		return []string{fmt.Sprint(s.TLS)}
+	}
+	return s.Header.Values(name)
+}

@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/netns"
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+const (
+	limit = 3 * time.Minute
+	// nobody is a user that owns nothing.
+	nobody = 65534
+)
+
+// impossible says why no world of namespaces can be made here, nil if one can.
+var impossible error
+
+// TestMain tries whether a world can be made. The demo makes its own, so the tests themselves run outside of one.
+func TestMain(m *testing.M) {
+	code, err := netns.Run(func() int { return 0 })
+	if netns.Inside() {
+		os.Exit(code)
+	}
+	impossible = err
+	os.Exit(m.Run())
+}
+
+// TestStory plays the demo as whoever runs the test.
+func TestStory(t *testing.T) {
+	longtest.Test(t)
+	play(t, nil)
+}
+
+// TestStoryWithoutRoot plays it as a user without rights, in a user namespace, with capture by mark and over netlink.
+func TestStoryWithoutRoot(t *testing.T) {
+	longtest.Test(t)
+	if os.Geteuid() != 0 {
+		t.Skip("the tests run without root: TestStory has shown it")
+	}
+	play(t, &syscall.Credential{Uid: nobody, Gid: nobody})
+}
+
+func play(t *testing.T, as *syscall.Credential) {
+	if impossible != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(impossible)
+		}
+		t.Skip(impossible)
+	}
+	bin := programs(t, envoy.Require(t), as)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	demo := exec.CommandContext(ctx, filepath.Join(bin, "demo"), "--bin", bin, "--envoy", filepath.Join(bin, "envoy"), "--dir", bin)
+	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
+	demo.WaitDelay = 20 * time.Second
+	demo.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	demo.Env = append(os.Environ(), "KEEP=", "HOME="+bin)
+	demo.Dir = bin
+	out, err := demo.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// programs builds everything into a directory that the user can read, write and run things from.
+func programs(t *testing.T, proxy string, as *syscall.Credential) string {
+	t.Helper()
+	bin, err := os.MkdirTemp("", "meshpilot-story-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(bin) })
+	if err := meshtest.Build(bin); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Into(t.Context(), bin, "samples/bookinfo/demo"); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyFile(proxy, filepath.Join(bin, "envoy")); err != nil { // the cache is its owner's
+		t.Fatal(err)
+	}
+	if as != nil {
+		if err := os.Chown(bin, int(as.Uid), int(as.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}

@@ -1,0 +1,208 @@
+package grpc
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	testpb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// change is one of rules and endpoints, and who answers when it has arrived.
+type change struct {
+	name string
+	// rules and services are the files after it; empty: as they are.
+	rules, services string
+	// answers are who may answer then, and all of whom do.
+	answers []string
+	// known says that it leads nowhere but where routes have led before, were it with weight 0.
+	known bool
+}
+
+// shares gives a route that shares calls out.
+func shares(v1, v2 int) string {
+	return fmt.Sprintf("  - retries: {attempts: 0}\n    route: [{destination: {host: echo, subset: v1}, weight: %d}, {destination: {host: echo, subset: v2}, weight: %d}]\n", v1, v2)
+}
+
+func to(subsets ...string) string {
+	var b strings.Builder
+	for _, s := range subsets {
+		fmt.Fprintf(&b, "%s{destination: {host: echo, subset: %s}, weight: %d}", map[bool]string{true: ", "}[b.Len() > 0], s, 100/len(subsets))
+	}
+	return "  - retries: {attempts: 0}\n    route: [" + b.String() + "]\n"
+}
+
+// unready gives all pods, of which one is not ready.
+func unready(name string) string {
+	others := slices.DeleteFunc([]string{"v1", "v2", "client"}, func(p string) bool { return p == name })
+	return pods(others...) + strings.Replace(pods(name), `status: "True"`, `status: "False"`, 1)
+}
+
+// selected is the service, for one version.
+func selected(version string) string {
+	return strings.Replace(echo, "{app: echo}", "{app: echo, version: "+version+"}", 1)
+}
+
+// changes begin and end with neither rules nor subsets.
+func changes() []change {
+	const hashed = "  trafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: user}}}\n"
+	both := []string{"v1", "v2"}
+	more := strings.Replace(rule(""), "subsets: [", "subsets: [{name: other, labels: {app: echo, version: v2}}, ", 1)
+	return []change{
+		{name: "a route to subsets that are new", rules: rule("") + "---\n" + routes(to("v1")), answers: both[:1]},
+		{name: "all to another subset", rules: rule("") + "---\n" + routes(to("v2")), answers: both[1:]},
+		{name: "a split", rules: rule("") + "---\n" + routes(to("v1", "v2")), answers: both},
+		{name: "a share of 0", known: true, rules: rule("") + "---\n" + routes(shares(100, 0)), answers: both[:1]},
+		{name: "a share of 0 grows", known: true, rules: rule("") + "---\n" + routes(shares(80, 20)), answers: both},
+		{name: "all goes there", known: true, rules: rule("") + "---\n" + routes(shares(0, 100)), answers: both[1:]},
+		{name: "and back", known: true, rules: rule("") + "---\n" + routes(shares(100, 0)), answers: both[:1]},
+		{name: "a subset comes with its route", rules: more + "---\n" + routes(to("other")), answers: both[1:]},
+		{name: "it goes with its route", rules: rule("") + "---\n" + routes(to("v1")), answers: both[:1]},
+		{name: "calls are hashed", rules: rule(hashed) + "---\n" + routes(to("v1", "v2")), answers: both},
+		{name: "a pod is not ready, and the rules go", rules: "#", services: echo + unready("v2"), answers: both[:1]},
+		{name: "it is ready", services: echo + pods("v1", "v2", "client"), answers: both},
+		{name: "the service selects others", services: selected("v2") + pods("v1", "v2", "client"), answers: both[1:]},
+		{name: "and others again", services: selected("v1") + pods("v1", "v2", "client"), answers: both[:1]},
+		{name: "and all", services: echo + pods("v1", "v2", "client"), answers: both},
+		{name: "rules again", rules: rule("") + "---\n" + routes(to("v2")), answers: both[1:]},
+		{name: "all rules go", rules: "#", answers: both},
+	}
+}
+
+// stream calls all the time, and counts.
+type stream struct {
+	caller
+	mu   sync.Mutex
+	sent int
+	// lost are calls by what was going on and what was said, early is how many of them are grpc-go's own; see ofItsOwn.
+	lost   map[string]int
+	early  int
+	during change
+}
+
+// ofItsOwn says that a call was lost inside of grpc-go (1.85): a channel chooses clusters by new routes a moment before its balancer
+// has heard of them. A rule that leads to a cluster the client has not called before costs the calls of that moment, which no
+// order of what is sent can help.
+func ofItsOwn(err error) bool {
+	return strings.Contains(err.Error(), "unknown cluster selected for RPC")
+}
+
+// callPause is between the calls of one caller: a moment counts as long as it is.
+const callPause = time.Millisecond
+
+// begin calls with several callers at once, each call after the last, until the returned function is called.
+func (s *stream) begin(ctx context.Context) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			pause := time.NewTicker(callPause)
+			defer pause.Stop()
+			for ctx.Err() == nil {
+				s.one(context.WithoutCancel(ctx))
+				<-pause.C
+			}
+		})
+	}
+	return func() { stop(); running.Wait() }
+}
+
+func (s *stream) one(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err := s.UnaryCall(ctx, new(testpb.SimpleRequest))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent++
+	switch {
+	case err == nil:
+	case ofItsOwn(err) && !s.during.known:
+		s.early++
+	default:
+		s.lost[s.during.name+": "+err.Error()]++
+	}
+}
+
+func (s *stream) now(c change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.during = c
+}
+
+// TestNoCallIsLost: rules, subsets and endpoints change under load.
+func TestNoCallIsLost(t *testing.T) {
+	m := newMesh(t)
+	m.start()
+	m.apply("services", echo+pods("v1", "v2", "client"))
+	v1, v2, client := m.join("v1", "echo", v1Address), m.join("v2", "echo", v2Address), m.join("client", "client", clientAddress)
+	v1.serve(t, port)
+	v2.serve(t, port)
+	// Retries would hide what is lost.
+	s := &stream{lost: map[string]int{}, caller: client.dial(t, target, grpc.WithDisableRetry())}
+	s.eventuallyAnswer([]string{"v1", "v2"})
+	end := s.begin(t.Context())
+	for range lossRounds {
+		for _, c := range changes() {
+			s.now(c)
+			if c.rules != "" {
+				m.apply("rules", c.rules)
+			}
+			if c.services != "" {
+				m.apply("services", c.services)
+			}
+			s.eventuallyAnswer(c.answers)
+		}
+		s.now(change{name: "changes at once"})
+		for _, c := range changes() {
+			if c.rules != "" {
+				m.apply("rules", c.rules)
+			}
+			if c.services != "" {
+				m.apply("services", c.services)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		s.eventuallyAnswer([]string{"v1", "v2"})
+	}
+	end()
+	t.Logf("%d calls through %d changes: %d lost, and %d by grpc-go itself", s.sent, 2*lossRounds*len(changes()), len(s.lost), s.early)
+	for why, n := range s.lost {
+		t.Errorf("%d are lost: %s", n, why)
+	}
+	if s.sent < 1000 {
+		t.Errorf("%d calls prove little", s.sent)
+	}
+}
+
+// lossRounds is how often all changes are gone through.
+const lossRounds = 2
+
+// eventuallyAnswer waits until those answer, and nobody else.
+func (s *stream) eventuallyAnswer(who []string) {
+	s.t.Helper()
+	serving.Eventually(s.t, patience, strings.Join(who, " and "), func() error {
+		got := map[string]int{}
+		for i := range 20 {
+			answer, err := s.call("user", fmt.Sprint(i))
+			if err != nil && !ofItsOwn(err) {
+				s.t.Errorf("%s: %v", s.during.name, err)
+			}
+			if err != nil {
+				return err
+			}
+			got[answer.GetServerId()]++
+		}
+		if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, who) {
+			return fmt.Errorf("calls went to %v", got)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,127 @@
+package identity
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/meshpilot/meshpilot/test/support/netns"
+)
+
+// onTheWire looks at all that leaves and enters the client's pod: what goes to the server and back is nowhere in the clear, unless
+// mutual TLS is switched off.
+func onTheWire(t *testing.T, w *world) {
+	for _, c := range []struct {
+		mode  string
+		plain bool
+	}{{"PERMISSIVE", false}, {"STRICT", false}, {"DISABLE", true}} {
+		w.peers(t, c.mode)
+		tap := listenIn(t, w.Workload("client").Node)
+		asked, answered, raw := "asked-"+c.mode, "answered-"+c.mode, "raw-"+c.mode
+		if got := w.tell(t, asked, answered); got.Body != answered {
+			t.Fatalf("%s: the server was told %q", c.mode, got.Body)
+		}
+		w.say(t, raw)
+		seen := tap.stop()
+		if len(seen) < 1000 {
+			t.Errorf("%s: %d bytes were seen: the tap shows nothing", c.mode, len(seen))
+		}
+		for _, secret := range []string{asked, answered, raw} {
+			if got := bytes.Contains(seen, []byte(secret)); got != c.plain {
+				t.Errorf("%s: %q is in the clear on the wire: %t", c.mode, secret, got)
+			}
+		}
+	}
+	w.peers(t, "STRICT") // or connections that began in the clear would go on so: PERMISSIVE ends none
+	w.peers(t, "PERMISSIVE")
+}
+
+// tell asks the server over a connection of its own, with something in the path and in the body, which comes back.
+func (w *world) tell(t *testing.T, path, body string) request {
+	t.Helper()
+	c := w.client(t)
+	resp, err := c.Post("http://server.mesh:"+toldPort+"/"+path, "text/plain", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", path, resp.Status)
+	}
+	return decode[request](t, resp.Body)
+}
+
+// say sends a line over a raw connection, and reads what comes back.
+func (w *world) say(t *testing.T, line string) {
+	t.Helper()
+	conn, err := w.dial(serverAddress)(t.Context(), "tcp", "server.mesh:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintln(conn, line); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 1<<10)
+	if n, err := conn.Read(got); err != nil || !bytes.Contains(got[:n], []byte(line)) {
+		t.Fatalf("%q came back for %q: %v", got[:n], line, err)
+	}
+}
+
+// tap is a packet socket at a pod's interface.
+type tap struct {
+	file *os.File
+	done sync.WaitGroup
+	seen bytes.Buffer
+}
+
+// listenIn begins to read every frame that passes a node's interface to others, in both directions.
+func listenIn(t *testing.T, node *netns.Node) *tap {
+	t.Helper()
+	x := new(tap)
+	if err := node.Do(func() error {
+		link, err := net.InterfaceByName("eth0")
+		if err != nil {
+			return err
+		}
+		const all = unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8 // in the order of the network
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, all)
+		if err != nil {
+			return fmt.Errorf("opening a packet socket: %w", err)
+		}
+		x.file = os.NewFile(uintptr(fd), "tap")
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	x.done.Go(func() {
+		frame := make([]byte, 1<<18) // more than what an interface hands over at once
+		for {
+			n, err := x.file.Read(frame)
+			if err != nil {
+				if !errors.Is(err, os.ErrClosed) && !errors.Is(err, io.EOF) {
+					t.Error(err)
+				}
+				return
+			}
+			x.seen.Write(frame[:n])
+		}
+	})
+	return x
+}
+
+// stop ends it, and gives what was seen.
+func (x *tap) stop() []byte {
+	x.file.Close()
+	x.done.Wait()
+	return x.seen.Bytes()
+}

@@ -1,0 +1,243 @@
+package story
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/cluster/mesh"
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+// Audience is who hears the story.
+type Audience interface {
+	// Scene opens a scene.
+	Scene(number, of int, title string)
+	// Say tells what is done, Show what is applied.
+	Say(format string, args ...any)
+	Show(yaml string)
+	// Verdict tells what was expected, and what was so.
+	Verdict(held bool, what, expected, saw string)
+}
+
+// Stage is where the story plays.
+type Stage struct {
+	audience Audience
+	cluster  *cluster.Cluster
+	client   *kubernetes.Clientset
+	root     string // of this checkout
+	http     *http.Client
+	gateway  string // its address, once there is one
+	failed   int
+	load     Tally // of all scenes
+}
+
+// NewStage makes a stage of a cluster with a node, without Istio's kinds.
+func NewStage(c *cluster.Cluster, a Audience) (*Stage, error) {
+	root, err := program.Root()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return nil, err
+	}
+	return &Stage{audience: a, cluster: c, client: client, root: root, http: &http.Client{Transport: c.Transport(), Timeout: callTimeout}}, nil
+}
+
+// Close gives back what the stage holds; the cluster stays.
+func (s *Stage) Close() { s.http.CloseIdleConnections() }
+
+// Gateway is the ingress gateway's address in the cluster; empty before there is one.
+func (s *Stage) Gateway() string { return s.gateway }
+
+const (
+	// callTimeout is more than any call takes that is not lost.
+	callTimeout = 5 * time.Second
+	// patience bounds the wait for anything on a busy machine.
+	patience = 90 * time.Second
+	pause    = 50 * time.Millisecond
+)
+
+// expect tells a verdict, and counts those that were not as expected.
+func (s *Stage) expect(held bool, what, expected, saw string) {
+	if !held {
+		s.failed++
+	}
+	s.audience.Verdict(held, what, expected, saw)
+}
+
+// await waits until something holds.
+func await(ctx context.Context, what string, holds func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := holds(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// sample reads one of the files of Bookinfo.
+func (s *Stage) sample(path string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(s.root, "samples", "bookinfo", path))
+	return string(text), err
+}
+
+// apply applies a file of Bookinfo, and shows it if it is a rule.
+func (s *Stage) apply(ctx context.Context, path string, show bool) error {
+	text, err := s.sample(path)
+	if err != nil {
+		return err
+	}
+	s.audience.Say("kubectl apply -f samples/bookinfo/%s", path)
+	if show {
+		s.audience.Show(text)
+	}
+	return s.cluster.Apply(ctx, text)
+}
+
+// kubectl runs kubectl, and gives all that it prints.
+func (s *Stage) kubectl(ctx context.Context, args ...string) (string, error) {
+	cmd, err := s.cluster.Kubectl(ctx, args...)
+	if err != nil {
+		return "", err
+	}
+	s.audience.Say("kubectl %s", strings.Join(args, " "))
+	out, err := cmd.CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	if err != nil {
+		return text, fmt.Errorf("kubectl %s: %w: %s", args[0], err, text)
+	}
+	return text, nil
+}
+
+// get asks the gateway.
+func (s *Stage) get(ctx context.Context, path string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.gateway+path, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// reviewsPath is answered by productpage with what reviews says: a call through the gateway and two services.
+const reviewsPath = "/api/v1/products/0/reviews"
+
+// version asks which version of reviews answers.
+func (s *Stage) version(ctx context.Context) (string, error) {
+	code, body, err := s.get(ctx, reviewsPath)
+	if err != nil {
+		return "", err
+	}
+	name := podName(body)
+	if code != http.StatusOK || name == "" {
+		return "", fmt.Errorf("%d: %.200s", code, body)
+	}
+	parts := strings.SplitN(name, "-", 3)
+	return strings.Join(parts[:min(2, len(parts))], "-"), nil
+}
+
+// podName reads from an answer of reviews which Pod gave it; empty when it is something else.
+func podName(body []byte) string {
+	var answer struct {
+		PodName string `json:"podname"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return ""
+	}
+	return answer.PodName
+}
+
+// versions counts which versions answer.
+func (s *Stage) versions(ctx context.Context, calls int) (map[string]int, error) {
+	seen := map[string]int{}
+	for range calls {
+		v, err := s.version(ctx)
+		if err != nil {
+			return nil, err
+		}
+		seen[v]++
+	}
+	return seen, nil
+}
+
+// pods lists the Pods of a selector that are not about to go.
+func (s *Stage) pods(ctx context.Context, selector string) ([]corev1.Pod, error) {
+	list, err := s.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	var stay []corev1.Pod
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil {
+			stay = append(stay, p)
+		}
+	}
+	return stay, nil
+}
+
+// awaitDeployments waits until all Deployments of the namespace have rolled out, and what they replaced is gone.
+func (s *Stage) awaitDeployments(ctx context.Context, selector string) error {
+	return await(ctx, "deployments "+selector, func(ctx context.Context) error {
+		list, err := s.client.AppsV1().Deployments(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return err
+		}
+		want := int32(0)
+		for _, d := range list.Items {
+			want += *d.Spec.Replicas
+			if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != *d.Spec.Replicas || d.Status.AvailableReplicas != *d.Spec.Replicas {
+				return fmt.Errorf("%s has %d of %d", d.Name, d.Status.AvailableReplicas, *d.Spec.Replicas)
+			}
+		}
+		pods, err := s.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err == nil && len(pods.Items) != int(want) {
+			err = fmt.Errorf("there are %d pods, want %d", len(pods.Items), want)
+		}
+		return err
+	})
+}
+
+// install installs the charts.
+func (s *Stage) install(ctx context.Context) error {
+	for _, chart := range mesh.Charts() {
+		s.audience.Say("helm install %s manifests/charts/%s -n %s --create-namespace --wait", chart.Release, chart.Chart, chart.Namespace)
+		if err := mesh.Install(ctx, s.cluster.Programs(), s.cluster.Kubeconfig(), chart); err != nil {
+			return err
+		}
+	}
+	return await(ctx, "the gateway's address", func(ctx context.Context) error {
+		service, err := s.client.CoreV1().Services("istio-system").Get(ctx, "istio-ingressgateway", metav1.GetOptions{})
+		if err == nil && len(service.Status.LoadBalancer.Ingress) == 0 {
+			err = fmt.Errorf("it has none")
+		}
+		if err == nil {
+			s.gateway = service.Status.LoadBalancer.Ingress[0].IP
+		}
+		return err
+	})
+}

@@ -1,0 +1,76 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
+)
+
+const (
+	// window is how much the control plane may send ahead: what pilot-agent grants it.
+	window       = 1 << 20
+	maxResponse  = 1<<31 - 1
+	narrowBuffer = 16 << 10
+)
+
+// dial makes the proxy's connection, which opens with the first stream.
+func (p *proxy) dial() (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+p.f.options.Address,
+		grpc.WithTransportCredentials(p.credentials), grpc.WithAuthority("istiod.istio-system.svc"),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil || p.rate.Load() == 0 {
+				return c, err
+			}
+			if err := c.(*net.TCPConn).SetReadBuffer(narrowBuffer); err != nil {
+				c.Close()
+				return nil, err
+			}
+			return &slowConn{Conn: c, rate: &p.rate}, nil
+		}),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse), grpc.ForceCodecV2(wire.Codec{})))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", p.f.options.Address, err)
+	}
+	return conn, nil
+}
+
+// Unhurried is a rate that does not slow a proxy down, but has it connect so that Slow can do so later.
+const Unhurried = 1 << 40
+
+// Slow has proxies read no more than so many bytes a second. It has an effect only on those that connected when they had
+// some rate already, [Unhurried] at first: they have small buffers, so that what they do not read waits at the server.
+func (f *Fleet) Slow(proxies []int, bytesPerSecond int64) {
+	for _, i := range proxies {
+		f.proxies[i].rate.Store(bytesPerSecond)
+	}
+}
+
+// slowConn is a connection that is read slowly.
+type slowConn struct {
+	net.Conn
+	rate *atomic.Int64
+}
+
+// slices is how many times a second a slow connection is read.
+const slices = 10
+
+// Read reads a part of a second's worth, and lets that part of a second go by.
+func (c *slowConn) Read(b []byte) (int, error) {
+	rate := c.rate.Load()
+	if rate <= 0 || rate >= Unhurried {
+		return c.Conn.Read(b)
+	}
+	n, err := c.Conn.Read(b[:max(1, min(int64(len(b)), rate/slices))])
+	if err == nil {
+		<-time.After(time.Duration(n) * time.Second / time.Duration(rate))
+	}
+	return n, err
+}

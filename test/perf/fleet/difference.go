@@ -1,0 +1,48 @@
+package fleet
+
+import (
+	"fmt"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
+)
+
+// Difference says what two proxies hold that differs, by content. At rest a proxy that followed all changes must hold what
+// one holds that has just come, if both are of the same node.
+func (f *Fleet) Difference(a, b int) []string {
+	const most = 10
+	x, y := f.proxies[a], f.proxies[b]
+	x.state.Lock()
+	defer x.state.Unlock()
+	y.state.Lock()
+	defer y.state.Unlock()
+	f.library.mu.RLock()
+	defer f.library.mu.RUnlock()
+	var list []string
+	for t := range wire.NumTypes {
+		for id := range max(len(x.held[t]), len(y.held[t])) {
+			if p, q := f.library.content(x.held[t], id), f.library.content(y.held[t], id); p != q && len(list) < most {
+				list = append(list, fmt.Sprintf("%v %s: %s and %s", t, f.library.names[id], p, q))
+			}
+		}
+	}
+	return list
+}
+
+// content tells what a proxy holds under a name. l.mu is held.
+func (l *library) content(held []int32, id int) string {
+	if id >= len(held) || held[id] <= 0 {
+		return "nothing"
+	}
+	return fmt.Sprintf("%016x", l.list[held[id]].sum)
+}
+
+// Copy gives proxy b, which must be off, the node of proxy a.
+func (f *Fleet) Copy(a, b int) {
+	x, y := f.proxies[a], f.proxies[b]
+	x.state.Lock()
+	node := x.node
+	x.state.Unlock()
+	y.state.Lock()
+	y.node = node
+	y.state.Unlock()
+}

@@ -1,0 +1,109 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshpilot/meshpilot/test/perf/workload"
+)
+
+// Options are how a fleet behaves.
+type Options struct {
+	// Address is the control plane's, on this machine: host:port of a loopback address.
+	Address string
+	// Delta speaks the incremental protocol instead of SotW.
+	Delta bool
+	// TLS gives the credentials of a proxy; nil: plain text.
+	TLS func(n workload.Node) (credentials.TransportCredentials, error)
+	// Check decodes in full one of so many distinct resources; 0: none.
+	Check int
+}
+
+// Fleet is simulated proxies. They do nothing before they are part of a [Round].
+type Fleet struct {
+	options Options
+	library *library
+	count   counters
+	proxies []*proxy
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	changesMu sync.RWMutex
+	changes   map[workload.Mark]*Change
+
+	mu      sync.Mutex
+	endings map[string]int
+}
+
+// New makes a fleet of the nodes. Close ends it.
+func New(o Options, nodes []workload.Node) (*Fleet, error) {
+	if err := CheckLoopback(o.Address); err != nil {
+		return nil, err
+	}
+	f := &Fleet{
+		options: o, library: newLibrary(o.Check), changes: map[workload.Mark]*Change{}, endings: map[string]int{},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	for i, n := range nodes {
+		p := &proxy{f: f, index: i, node: n.Bytes, credentials: insecure.NewCredentials(), wake: make(chan struct{}, 1), routes: map[int32][]int32{}}
+		if o.TLS != nil {
+			c, err := o.TLS(n)
+			if err != nil {
+				stop()
+				return nil, fmt.Errorf("credentials of proxy %d: %w", i, err)
+			}
+			p.credentials = c
+		}
+		p.absent.Store(true)
+		f.proxies = append(f.proxies, p)
+	}
+	for _, p := range f.proxies {
+		f.running.Go(func() { p.run(ctx) })
+	}
+	return f, nil
+}
+
+// CheckLoopback refuses to talk to anything but this machine.
+func CheckLoopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", address, err)
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("address %q: is not a loopback IP address", address)
+	}
+	return nil
+}
+
+// Range are the numbers from a to b, without b.
+func Range(a, b int) []int {
+	list := make([]int, 0, b-a)
+	for i := a; i < b; i++ {
+		list = append(list, i)
+	}
+	return list
+}
+
+// Close takes all proxies off and waits until they are gone.
+func (f *Fleet) Close() {
+	f.stop()
+	f.running.Wait()
+}
+
+// ended notes why a stream ended without the fleet's doing.
+func (f *Fleet) ended(err error) {
+	const distinct = 5
+	f.count.reconnects.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := err.Error(); len(f.endings) < distinct || f.endings[s] > 0 {
+		f.endings[s]++
+	}
+}

@@ -1,0 +1,219 @@
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
+	"github.com/meshpilot/meshpilot/test/perf/workload"
+)
+
+// take handles one response: it takes in what is new, acknowledges, and asks for what that made necessary.
+func (p *proxy) take(b []byte, now time.Time) error {
+	p.state.Lock()
+	defer p.state.Unlock()
+	r := &p.response
+	if err := r.Parse(b, p.f.options.Delta); err != nil {
+		return fmt.Errorf("read a response: %w", err)
+	}
+	defer r.Release()
+	t := wire.TypeOf(r.TypeURL)
+	p.tally(t, len(b), now)
+	if t == wire.NumTypes {
+		return fmt.Errorf("a response of type %q, which was not asked for", r.TypeURL)
+	}
+	p.nonce[t], p.version[t], p.got[t] = string(r.Nonce), string(r.Version), true
+
+	var news news
+	if whole := !p.f.options.Delta && t.Wildcard(); whole {
+		before := append([]int32(nil), p.held[t]...)
+		clear(p.held[t])
+		clear(p.routes)
+		if err := p.update(t, &news, now); err != nil {
+			return err
+		}
+		p.forget(t, before, now)
+	} else {
+		if err := p.update(t, &news, now); err != nil {
+			return err
+		}
+		p.remove(t, &news, now)
+	}
+	p.acknowledge(t)
+	switch t {
+	case wire.CDS:
+		p.followClusters(&news)
+	case wire.LDS:
+		p.followListeners()
+	}
+	// Envoy starts LDS when all clusters are warm.
+	if !p.asked[wire.LDS] && p.got[wire.CDS] && p.hasAll(wire.EDS) {
+		p.ask(wire.LDS)
+	}
+	p.checkSync(now)
+	return nil
+}
+
+func (p *proxy) tally(t wire.Type, size int, now time.Time) {
+	c := &p.f.count
+	c.messages[t].Add(1)
+	c.bytes[t].Add(int64(size))
+	c.resources[t].Add(int64(len(p.response.Resources)))
+	c.removed[t].Add(int64(len(p.response.Removed)))
+	c.last.Store(now.UnixNano())
+	p.heard.Add(1)
+}
+
+// news is what a response means for the names of EDS that a proxy follows.
+type news struct {
+	add, drop []int32 // delta
+	needed    idSet   // SotW: all of them
+	content   uint64
+}
+
+// update takes in the resources of a response.
+func (p *proxy) update(t wire.Type, n *news, now time.Time) error {
+	for _, e := range p.response.Resources {
+		b, number, err := p.f.library.find(t, e)
+		if err != nil {
+			return err
+		}
+		if t.Wildcard() || p.wanted[t].has(b.id) { // what it did not ask for, or no more, a proxy passes over
+			p.hold(t, b.id, number)
+		}
+		switch {
+		case t == wire.LDS && len(b.routes) > 0:
+			p.routes[b.id] = b.routes
+		case t == wire.LDS:
+			delete(p.routes, b.id)
+		case b.endpoints < 0:
+		case !p.f.options.Delta:
+			n.content += b.sum
+			n.needed.add(b.endpoints)
+		case p.wanted[wire.EDS].add(b.endpoints):
+			n.add = append(n.add, b.endpoints)
+		}
+		for _, m := range b.marks {
+			p.f.deliver(p.index, t, m, now)
+		}
+	}
+	return nil
+}
+
+// remove takes out what a delta response says is gone.
+func (p *proxy) remove(t wire.Type, n *news, now time.Time) {
+	for _, name := range p.response.Removed {
+		id, ok := p.f.library.idOf(name)
+		if !ok {
+			continue
+		}
+		if m, ok := workload.FindRemoval(t, name); ok {
+			p.f.deliver(p.index, t, m, now)
+		}
+		if !t.Wildcard() {
+			p.hold(t, id, -1)
+			continue
+		}
+		p.hold(t, id, 0)
+		delete(p.routes, id)
+		if eds, ok := p.f.library.endpointsOf(id); ok && t == wire.CDS && p.wanted[wire.EDS].remove(eds) {
+			n.drop = append(n.drop, eds)
+			p.hold(wire.EDS, eds, 0)
+		}
+	}
+}
+
+// forget notes what a SotW response does not hold any more.
+func (p *proxy) forget(t wire.Type, before []int32, now time.Time) {
+	for id, was := range before {
+		if was <= 0 || p.held[t][id] != 0 {
+			continue
+		}
+		p.f.library.mu.RLock()
+		name := p.f.library.names[id]
+		p.f.library.mu.RUnlock()
+		if m, ok := workload.FindRemoval(t, []byte(name)); ok {
+			p.f.deliver(p.index, t, m, now)
+		}
+	}
+}
+
+func (p *proxy) hold(t wire.Type, id, edition int32) {
+	if more := int(id) + 1 - len(p.held[t]); more > 0 {
+		p.held[t] = append(p.held[t], make([]int32, more)...)
+	}
+	p.held[t][id] = edition
+}
+
+func (p *proxy) hasAll(t wire.Type) bool {
+	all := true
+	p.wanted[t].each(func(id int32) { all = all && int(id) < len(p.held[t]) && p.held[t][id] != 0 })
+	return all
+}
+
+// followClusters asks for the endpoints that the clusters need now.
+func (p *proxy) followClusters(n *news) {
+	if p.f.options.Delta {
+		p.subscribe(wire.EDS, n.add, n.drop)
+		return
+	}
+	p.wanted[wire.EDS] = n.needed
+	for id := range p.held[wire.EDS] {
+		if !n.needed.has(int32(id)) {
+			p.held[wire.EDS][id] = 0
+		}
+	}
+	// Envoy asks for EDS again whenever a cluster was added or updated, to warm it.
+	if n.content != p.clusters && !n.needed.empty() {
+		p.asked[wire.EDS] = true
+		p.request(wire.EDS, false)
+	}
+	p.clusters = n.content
+}
+
+// followListeners asks for the routes that the listeners need now.
+func (p *proxy) followListeners() {
+	var needed idSet
+	for _, routes := range p.routes {
+		for _, id := range routes {
+			needed.add(id)
+		}
+	}
+	var add, drop []int32
+	needed.each(func(id int32) {
+		if p.wanted[wire.RDS].add(id) {
+			add = append(add, id)
+		}
+	})
+	p.wanted[wire.RDS].each(func(id int32) {
+		if !needed.has(id) {
+			drop = append(drop, id)
+		}
+	})
+	for _, id := range drop {
+		p.wanted[wire.RDS].remove(id)
+		p.hold(wire.RDS, id, 0)
+	}
+	switch {
+	case p.f.options.Delta:
+		p.subscribe(wire.RDS, add, drop)
+	case len(add)+len(drop) > 0:
+		p.asked[wire.RDS] = true
+		p.request(wire.RDS, false)
+	}
+}
+
+// checkSync notes when the proxy has all that it asked for.
+func (p *proxy) checkSync(now time.Time) {
+	if p.syncing == nil || !p.got[wire.CDS] || !p.got[wire.LDS] || !p.hasAll(wire.EDS) || !p.hasAll(wire.RDS) {
+		return
+	}
+	for _, t := range []wire.Type{wire.EDS, wire.RDS} {
+		if !p.got[t] && !p.wanted[t].empty() {
+			return
+		}
+	}
+	r := p.syncing
+	p.syncing, p.complete = nil, true
+	r.arrive(p.index, now)
+}

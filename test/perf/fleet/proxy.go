@@ -1,0 +1,198 @@
+package fleet
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
+)
+
+// proxy is one simulated sidecar.
+type proxy struct {
+	f           *Fleet
+	index       int
+	node        []byte
+	credentials credentials.TransportCredentials
+
+	absent atomic.Bool
+	heard  atomic.Int64 // messages
+	rate   atomic.Int64 // bytes a second that it reads; 0: as fast as it can
+	wake   chan struct{}
+
+	mu    sync.Mutex
+	round *Round
+	leaf  context.CancelFunc // ends what it does in the round
+
+	state sync.Mutex // for the fields below, which belong to the goroutine of the proxy
+	// held is by type and name the edition; 0: not there, -1: known not to exist.
+	held [wire.NumTypes][]int32
+	// wanted are the EDS and RDS names subscribed to, routes the names that each listener needs.
+	wanted [wire.NumTypes]idSet
+	routes map[int32][]int32
+	// clusters is the content of all EDS clusters (SotW).
+	clusters uint64
+	complete bool // had everything once
+
+	stream
+}
+
+// stream is what belongs to the open stream.
+type stream struct {
+	syncing        *Round // nil: it is in sync
+	got, asked     [wire.NumTypes]bool
+	nonce, version [wire.NumTypes]string
+	out            chan []byte
+	response       wire.Response
+}
+
+// Envoy tries again after a random part of an interval that doubles from 500 ms to 30 s; the fleet stops earlier, to keep
+// runs short.
+const (
+	backoffBase = 500 * time.Millisecond
+	backoffMax  = 5 * time.Second
+)
+
+// outbox is how many requests may wait to be sent. A blocked send must not stop receiving.
+const outbox = 256
+
+// leave has the proxy end what it does and join a round.
+func (p *proxy) leave(r *Round) {
+	p.mu.Lock()
+	p.round = r
+	if p.leaf != nil {
+		p.leaf()
+	}
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run plays the proxy until the context ends.
+func (p *proxy) run(ctx context.Context) {
+	var last *Round
+	for {
+		p.mu.Lock()
+		r := p.round
+		inner, cancel := context.WithCancel(ctx)
+		p.leaf = cancel
+		p.mu.Unlock()
+		if r == last {
+			select {
+			case <-ctx.Done():
+				cancel()
+				return
+			case <-p.wake:
+			}
+			cancel()
+			continue
+		}
+		last = r
+		r.away.Done()
+		select {
+		case <-inner.Done():
+		case <-r.gate:
+			p.play(inner, r)
+		}
+		cancel()
+	}
+}
+
+// play connects and stays connected until the context ends.
+func (p *proxy) play(ctx context.Context, r *Round) {
+	p.state.Lock()
+	p.complete = p.complete && !r.fresh
+	p.syncing = r
+	p.state.Unlock()
+	conn, err := p.dial()
+	if err != nil {
+		p.f.ended(err)
+		return
+	}
+	defer conn.Close()
+	backoff := backoffBase
+	for {
+		err := p.connect(ctx, conn)
+		if ctx.Err() != nil {
+			return
+		}
+		p.f.ended(err)
+		if p.got[wire.CDS] {
+			backoff = backoffBase
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rand.N(backoff)):
+		}
+		backoff = min(2*backoff, backoffMax)
+	}
+}
+
+// connect opens a stream and handles what comes until it ends.
+func (p *proxy) connect(ctx context.Context, conn *grpc.ClientConn) error {
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "ClusterID", "Kubernetes"))
+	defer cancel()
+	method := "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
+	if p.f.options.Delta {
+		method = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
+	}
+	st, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true))
+	if err != nil {
+		return err
+	}
+	out, sent := make(chan []byte, outbox), make(chan struct{})
+	go func() {
+		defer close(sent)
+		for b := range out {
+			if st.SendMsg(b) != nil {
+				cancel()
+			}
+		}
+	}()
+	defer func() { close(out); cancel(); <-sent }()
+
+	p.state.Lock()
+	p.stream = stream{syncing: p.syncing, version: p.version, out: out}
+	p.open()
+	p.state.Unlock()
+	for {
+		var f wire.Frame
+		if err := st.RecvMsg(&f); err != nil {
+			return err
+		}
+		err := p.take(f.Bytes(), time.Now())
+		f.Free()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// open sends the first requests of a stream: only CDS from a fresh proxy, all types from one that has a configuration.
+func (p *proxy) open() {
+	if !p.complete {
+		p.held, p.wanted, p.clusters, p.version = [wire.NumTypes][]int32{}, [wire.NumTypes]idSet{}, 0, [wire.NumTypes]string{}
+		clear(p.routes)
+		p.ask(wire.CDS)
+		return
+	}
+	if !p.f.options.Delta { // everything is to come again
+		for t := range p.held {
+			clear(p.held[t])
+		}
+	}
+	for t := range wire.NumTypes {
+		if t.Wildcard() || !p.wanted[t].empty() {
+			p.ask(t)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package fleet
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/perf/wire"
+)
+
+// counters count what came, by type; the last place is for other types.
+type counters struct {
+	messages, bytes, resources, removed [wire.NumTypes + 1]atomic.Int64
+	last                                atomic.Int64 // when, in nanoseconds since 1970
+	reconnects                          atomic.Int64
+}
+
+// Traffic is what a control plane sent of one type.
+type Traffic struct {
+	Messages  int64 `json:"messages"`
+	Bytes     int64 `json:"bytes"`
+	Resources int64 `json:"resources"`
+	Removed   int64 `json:"removed"`
+}
+
+// Stats is what came to the whole fleet since the start. The last place of Traffic is for other types.
+type Stats struct {
+	Traffic [wire.NumTypes + 1]Traffic
+	// Reconnects are the streams that the control plane refused or ended.
+	Reconnects int64
+	// Last is when the newest message came.
+	Last time.Time
+}
+
+// Stats gives the counts.
+func (f *Fleet) Stats() Stats {
+	var s Stats
+	for t := range s.Traffic {
+		s.Traffic[t] = Traffic{
+			Messages: f.count.messages[t].Load(), Bytes: f.count.bytes[t].Load(),
+			Resources: f.count.resources[t].Load(), Removed: f.count.removed[t].Load(),
+		}
+	}
+	s.Reconnects, s.Last = f.count.reconnects.Load(), time.Unix(0, f.count.last.Load())
+	return s
+}
+
+// Heard gives how many messages each proxy got since the start.
+func (f *Fleet) Heard() []int64 {
+	list := make([]int64, len(f.proxies))
+	for i, p := range f.proxies {
+		list[i] = p.heard.Load()
+	}
+	return list
+}
+
+// Faults are resources that no proxy would have taken, of the sample that was decoded in full.
+func (f *Fleet) Faults() []string {
+	f.library.mu.RLock()
+	defer f.library.mu.RUnlock()
+	return append([]string(nil), f.library.faults...)
+}
+
+// Endings are the different reasons for which the control plane ended streams, with their number. Only the first few
+// reasons are told apart.
+func (f *Fleet) Endings() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := make(map[string]int, len(f.endings))
+	for k, v := range f.endings {
+		m[k] = v
+	}
+	return m
+}
+
+// Holds says how many names of EDS and RDS a proxy follows.
+func (f *Fleet) Holds(i int) (eds, rds int) {
+	p := f.proxies[i]
+	p.state.Lock()
+	defer p.state.Unlock()
+	return p.wanted[wire.EDS].len(), p.wanted[wire.RDS].len()
+}

@@ -1,0 +1,206 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/meshpilot/meshpilot/test/perf/feed"
+	"github.com/meshpilot/meshpilot/test/perf/fleet"
+	"github.com/meshpilot/meshpilot/test/perf/report"
+	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/perf/workload"
+)
+
+// bench is a group being run.
+type bench struct {
+	Options
+	ctx   context.Context
+	group Group
+	mesh  *workload.Mesh
+	feed  feed.Feed
+	fleet *fleet.Fleet
+	// proxies is how many take part. The fleet has some more, the spares, which are of the same nodes as the first ones.
+	proxies  int
+	settings target.Settings
+	process  *target.Process
+	log      *os.File
+	out      *report.Run
+
+	marks  int
+	turns  map[workload.Change]int
+	latest map[string]*fleet.Change // by target
+	// lastMark is the mark of the last change.
+	lastMark workload.Mark
+	added    []int        // marks of services that were added and not removed
+	exclude  map[int]bool // proxies that are not waited for
+}
+
+// spares is how many proxies at the end look whether a newcomer is sent the same.
+const spares = 3
+
+// Run runs a group with a process of its own. What goes wrong is in the result; the error is for what makes it void.
+func Run(ctx context.Context, o Options, g Group) (*report.Run, error) {
+	b := &bench{Options: o, ctx: ctx, group: g, proxies: g.Proxies, turns: map[workload.Change]int{}, latest: map[string]*fleet.Change{}}
+	if o.Proxies > 0 {
+		b.proxies = o.Proxies
+	}
+	if o.Seed > 0 {
+		b.group.Mesh.Seed = o.Seed
+	}
+	b.group.Mesh.FilePerObject = o.FilePerObject
+	b.out = &report.Run{
+		Group: g.Name, Plane: filepath.Base(o.Plane.Kind), Date: time.Now().UTC().Format(time.RFC3339), Machine: machine(),
+		Mesh: b.group.Mesh, Proxies: b.proxies, Protocol: "sotw", Transport: "plain", Source: o.Source,
+	}
+	if o.Delta {
+		b.out.Protocol = "delta"
+	}
+	if o.TLS {
+		b.out.Transport = "tls"
+	}
+	defer b.close()
+	if err := b.prepare(); err != nil {
+		return nil, fmt.Errorf("%s: %w", g.Name, err)
+	}
+	for _, s := range g.Scenarios {
+		if len(o.Only) > 0 && s.Number != 1 && !slices.Contains(o.Only, s.Name) {
+			continue
+		}
+		if err := b.play(s); err != nil {
+			return b.out, err
+		}
+	}
+	b.finish()
+	return b.out, nil
+}
+
+// prepare makes the mesh, the fleet and the process.
+func (b *bench) prepare() error {
+	dir := filepath.Join(b.Dir, strings.ReplaceAll(b.group.Name, "/", "-"))
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var err error
+	if b.mesh, err = workload.New(b.group.Mesh); err != nil {
+		return err
+	}
+	source, err := b.addresses(dir)
+	if err != nil {
+		return err
+	}
+	if b.Source == FileSource {
+		b.settings.ConfigDir = filepath.Join(dir, "config")
+		b.feed, err = feed.NewFile(b.mesh, b.settings.ConfigDir)
+	} else {
+		b.settings.ConfigSource = "xds://" + source
+		if b.Source == XDSDeltaSource {
+			b.settings.ConfigSource += "?mode=delta"
+		}
+		b.feed, err = feed.NewXDS(b.mesh, source)
+	}
+	if err != nil {
+		return err
+	}
+	if b.log, err = os.Create(filepath.Join(dir, "control-plane.log")); err != nil {
+		return err
+	}
+	if b.process, err = b.Plane.Start(b.ctx, b.settings, b.log); err != nil {
+		return fmt.Errorf("%w; its output is in %s", err, b.log.Name())
+	}
+	b.out.StartMS, b.out.StartCPU = ms(b.process.Started), b.process.StartCPU.Seconds()
+	return b.newFleet()
+}
+
+func (b *bench) addresses(dir string) (source string, err error) {
+	ports := make([]int, 5)
+	for i := range ports {
+		ports[i] = b.BasePort + i
+	}
+	if b.BasePort == 0 {
+		if ports, err = freePorts(len(ports)); err != nil {
+			return "", err
+		}
+	}
+	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	b.settings = target.Settings{
+		Dir: dir, XDS: at(0), SecureXDS: at(1), HTTP: at(2), Monitoring: at(3), Kubeconfig: b.Kubeconfig, Environment: b.Environment,
+	}
+	if b.TLS {
+		b.settings.Keys, err = target.NewKeys(dir)
+	}
+	return at(4), err
+}
+
+func (b *bench) newFleet() error {
+	nodes, err := b.mesh.Nodes(b.proxies)
+	if err != nil {
+		return err
+	}
+	nodes = append(nodes, nodes[:min(spares, len(nodes))]...)
+	const checked = 100
+	o := fleet.Options{Address: b.settings.XDS, Delta: b.Delta, Check: checked}
+	if b.TLS {
+		o.Address = b.settings.SecureXDS
+		o.TLS = func(n workload.Node) (credentials.TransportCredentials, error) { return b.settings.Keys.Credentials(n) }
+	}
+	b.fleet, err = fleet.New(o, nodes)
+	return err
+}
+
+// play runs one scenario.
+func (b *bench) play(s Scenario) error {
+	fmt.Fprintf(b.Progress, "%s %s %s\n", time.Now().Format(time.TimeOnly), b.group.Name, s.Name)
+	row := report.Row{Scenario: s.Name, Number: s.Number, Events: 1, Proxies: b.proxies, Values: map[string]float64{}}
+	b.process.ResetPeak()
+	if err := s.run(b, &row); err != nil {
+		row.Errors = append(row.Errors, err.Error())
+	}
+	row.PeakRSS = b.process.Peak()
+	b.out.Rows = append(b.out.Rows, row)
+	switch {
+	case b.ctx.Err() != nil:
+		return b.ctx.Err()
+	case !b.process.Alive():
+		return fmt.Errorf("%s: the control plane ended during %q; its output is in %s", b.group.Name, s.Name, b.log.Name())
+	}
+	return nil
+}
+
+// finish takes down what concerns the whole run.
+func (b *bench) finish() {
+	for reason, n := range b.fleet.Endings() {
+		b.out.Endings = append(b.out.Endings, fmt.Sprintf("%d times %s", n, reason))
+	}
+	slices.Sort(b.out.Endings)
+	for _, fault := range b.fleet.Faults() {
+		b.out.Errors = append(b.out.Errors, "a resource that no proxy would take: "+fault)
+	}
+}
+
+func (b *bench) close() {
+	if b.fleet != nil {
+		b.fleet.Close()
+	}
+	if b.process != nil {
+		b.process.Stop(syscall.SIGTERM)
+	}
+	if b.feed != nil {
+		b.feed.Close()
+	}
+	if b.log != nil {
+		b.log.Close()
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,48 @@
+package scenario
+
+import (
+	"syscall"
+
+	"github.com/meshpilot/meshpilot/test/perf/fleet"
+	"github.com/meshpilot/meshpilot/test/perf/report"
+)
+
+// connect brings all proxies in at once, as new pods.
+func connect(b *bench, row *report.Row) error {
+	b.quiet() // with starting
+	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), true), row)
+}
+
+// reconnect drops all connections at once. The proxies come back with what they have.
+func reconnect(b *bench, row *report.Row) error {
+	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), false), row)
+}
+
+// restart replaces the process. The proxies come back with what they have as soon as its port is open.
+func restart(b *bench, row *report.Row) error {
+	r := b.fleet.Take(fleet.Range(0, b.proxies), false)
+	b.process.Stop(syscall.SIGTERM)
+	p, err := b.Plane.Start(b.ctx, b.settings, b.log)
+	if err != nil {
+		return err
+	}
+	b.process = p
+	row.Values["start_ms"], row.Values["start_cpu_s"] = ms(p.Started), p.StartCPU.Seconds()
+	return b.bringIn(r, row)
+}
+
+// bringIn starts a round and measures until all is quiet.
+func (b *bench) bringIn(r *fleet.Round, row *report.Row) error {
+	p := b.begin()
+	r.Start()
+	err := b.wait(r.Done, "all proxies in sync")
+	b.quiet()
+	b.end(p, row)
+	list, missing := r.Arrivals()
+	row.Latency, row.Missing = report.NewLatency([][]float64{values(list)}), missing
+	m := b.process.Memory(true)
+	row.Memory = &m
+	eds, rds := b.fleet.Holds(0)
+	row.Values["eds_names"], row.Values["rds_names"] = float64(eds), float64(rds)
+	return err
+}

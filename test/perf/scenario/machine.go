@@ -1,0 +1,49 @@
+package scenario
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/test/perf/report"
+)
+
+func machine() report.Machine {
+	m := report.Machine{CPUs: runtime.NumCPU(), Kernel: line("/proc/sys/kernel/osrelease"), Load: line("/proc/loadavg")}
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		_, rest, _ := strings.Cut(string(b), "model name")
+		rest, _, _ = strings.Cut(rest, "\n")
+		m.Model = strings.Trim(rest, " \t:")
+	}
+	return m
+}
+
+func line(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// freePorts gives ports that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	var listeners []net.Listener
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find free ports: %w", err)
+		}
+		listeners = append(listeners, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

@@ -1,0 +1,98 @@
+package scenario
+
+import (
+	"fmt"
+
+	"github.com/meshpilot/meshpilot/test/perf/fleet"
+	"github.com/meshpilot/meshpilot/test/perf/report"
+	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/perf/workload"
+)
+
+const kib = 1 << 10
+
+// slope connects a quarter of the proxies, then half, then all, and says what each further proxy costs in memory. What is
+// shared by all of them drops out. growth is the cost of one in the last step over that in the step before: 1 is linear.
+func slope(b *bench, row *report.Row) error {
+	b.quiet()
+	steps := []int{0, max(1, b.proxies/4), max(2, b.proxies/2), b.proxies}
+	memory := make([]target.Memory, len(steps))
+	memory[0] = b.process.Memory(true)
+	p := b.begin()
+	var events [][]float64
+	for i := 1; i < len(steps); i++ {
+		r := b.fleet.Take(fleet.Range(steps[i-1], steps[i]), true).Start()
+		err := b.wait(r.Done, "all proxies in sync")
+		b.quiet()
+		memory[i] = b.process.Memory(true)
+		list, missing := r.Arrivals()
+		events, row.Missing = append(events, values(list)), row.Missing+missing
+		if err != nil {
+			return err
+		}
+	}
+	b.end(p, row)
+	row.Latency, row.Memory = report.NewLatency(events), &memory[3]
+	for name, of := range map[string]func(target.Memory) int64{
+		"heap_kib_per_proxy": func(m target.Memory) int64 { return m.Heap }, "pss_kib_per_proxy": func(m target.Memory) int64 { return m.PSS },
+	} {
+		each := func(i, j int) float64 { return float64(of(memory[j])-of(memory[i])) / kib / float64(steps[j]-steps[i]) }
+		row.Values[name] = each(1, 3)
+		row.Values[name+"_with_shared"] = each(0, 3)
+		if before := each(1, 2); before != 0 {
+			row.Values[name+"_growth"] = each(2, 3) / before
+		}
+	}
+	return b.countClasses(row)
+}
+
+// countClasses takes down how many kinds of proxies the control plane tells apart, which it counts with each push.
+func (b *bench) countClasses(row *report.Row) error {
+	x, err := b.change(workload.EndpointEdit, workload.SharedNamespace)
+	if err == nil {
+		err = b.wait(x.Done, "a change of an endpoint")
+	}
+	b.quiet()
+	if n, ok := b.process.Metrics()[target.Classes]; ok {
+		row.Values["classes"] = n
+	}
+	return err
+}
+
+// comeAndGo connects and disconnects all proxies many times. Afterwards nothing may be left of them.
+func comeAndGo(rounds int) func(*bench, *report.Row) error {
+	return func(b *bench, row *report.Row) error {
+		b.quiet()
+		all := fleet.Range(0, b.proxies)
+		// Once before, so that pools and caches are as they will be.
+		round := func() error {
+			err := b.wait(b.fleet.Take(all, true).Start().Done, "all proxies in sync")
+			b.fleet.Take(all, true)
+			return err
+		}
+		if err := round(); err != nil {
+			return err
+		}
+		b.quiet()
+		before, goroutines, files := b.process.Memory(true), b.process.Metrics()[target.Goroutines], b.process.Files()
+		p := b.begin()
+		for range rounds {
+			if err := round(); err != nil {
+				return err
+			}
+		}
+		b.quiet()
+		b.end(p, row)
+		row.Events = rounds
+		after := b.process.Memory(true)
+		row.Memory = &after
+		moreGoroutines, moreFiles := b.process.Metrics()[target.Goroutines]-goroutines, b.process.Files()-files
+		moreHeap := float64(after.Heap - before.Heap)
+		row.Values["goroutines_left"], row.Values["files_left"], row.Values["heap_left_kib"] = moreGoroutines, float64(moreFiles), moreHeap/kib
+		const tolerated = 10 // those of this program's own questions
+		if moreGoroutines > tolerated || moreFiles > tolerated || moreHeap > float64(before.Heap)/5+1<<20 {
+			return fmt.Errorf("after %d x %d streams there are left %.0f goroutines, %d files, %.0f KiB of heap", rounds, len(all), moreGoroutines, moreFiles, moreHeap/kib)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,59 @@
+package scenario
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/perf/target"
+)
+
+// Options are how groups are run.
+type Options struct {
+	Plane target.Plane
+	// Dir takes the meshes and logs.
+	Dir string
+	// Source is how config reaches the control plane: file, xds, or xds-delta.
+	Source string
+	// Delta has proxies speak the incremental protocol, TLS has them use certificates.
+	Delta, TLS bool
+	// FilePerObject writes each config object to a file of its own.
+	FilePerObject bool
+	// Proxies, if not 0, replaces the number of each group; Seed the seed of its mesh.
+	Proxies int
+	Seed    uint64
+	// Only are the names of the scenarios to run; empty: all. Connect is always run.
+	Only []string
+	// Repeat is how many single changes of each kind are made.
+	Repeat int
+	// Settle is how long it must be quiet before something counts as over.
+	Settle time.Duration
+	// Patience bounds each wait.
+	Patience time.Duration
+	// BasePort is the first of five ports on 127.0.0.1: xDS, xDS over TLS, HTTP, monitoring, config source. 0: free ones.
+	BasePort int
+	// Kubeconfig is for control planes that need an API server.
+	Kubeconfig  string
+	Environment []string
+	// Progress is told what happens.
+	Progress io.Writer
+}
+
+// The ways for config.
+const (
+	FileSource     = "file"
+	XDSSource      = "xds"
+	XDSDeltaSource = "xds-delta"
+)
+
+// Validate says what is wrong with the options.
+func (o Options) Validate() error {
+	switch {
+	case !slices.Contains([]string{FileSource, XDSSource, XDSDeltaSource}, o.Source):
+		return fmt.Errorf("config source %q: want %s, %s or %s", o.Source, FileSource, XDSSource, XDSDeltaSource)
+	case o.Repeat < 1:
+		return fmt.Errorf("repeat %d: want at least 1", o.Repeat)
+	}
+	return nil
+}

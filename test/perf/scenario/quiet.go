@@ -1,0 +1,69 @@
+package scenario
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/perf/report"
+	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/perf/workload"
+)
+
+// idleTime is for how long nothing happens.
+const idleTime = 5 * time.Second
+
+// idle does nothing. The CPU time is what a quiet mesh costs; nothing may be sent.
+func idle(b *bench, row *report.Row) error {
+	p := b.begin()
+	b.pause(idleTime)
+	b.end(p, row)
+	m := b.process.Memory(true)
+	row.Memory = &m
+	row.Values["cpu_ms_per_s"] = row.Usage.CPU * 1e6 / row.Usage.WallMS
+	return b.silent(row)
+}
+
+// silent says so if something was sent.
+func (b *bench) silent(row *report.Row) error {
+	if row.Usage.Messages > 0 && b.Plane.Kind == target.Meshpilot {
+		return fmt.Errorf("%d messages were sent, though nothing changed", row.Usage.Messages)
+	}
+	return nil
+}
+
+// quietEdits makes edits that change nothing that a proxy could see, as GitOps tools, status writers and resyncs do. A
+// real change afterwards shows that the control plane still listens.
+func quietEdits(c workload.Change) func(*bench, *report.Row) error {
+	const (
+		edits = 50
+		every = 20 * time.Millisecond
+	)
+	return func(b *bench, row *report.Row) error {
+		row.Events = edits
+		p := b.begin()
+		for range edits {
+			n := b.turns[c]
+			b.turns[c]++
+			b.marks++
+			e, err := b.mesh.Change(c, workload.SharedNamespace, n, b.marks)
+			if err != nil {
+				return err
+			}
+			if err := b.feed.Apply(e, func() {}); err != nil {
+				return err
+			}
+			b.pause(every)
+		}
+		b.quiet()
+		b.end(p, row)
+		if err := b.silent(row); err != nil {
+			return err
+		}
+		x, err := b.change(workload.EndpointEdit, workload.SharedNamespace)
+		if err == nil {
+			err = b.wait(x.Done, "a change after edits that change nothing")
+		}
+		b.quiet()
+		return err
+	}
+}

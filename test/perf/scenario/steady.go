@@ -1,0 +1,150 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/perf/fleet"
+	"github.com/meshpilot/meshpilot/test/perf/report"
+	"github.com/meshpilot/meshpilot/test/perf/target"
+	"github.com/meshpilot/meshpilot/test/perf/workload"
+)
+
+// Soak is a steady load.
+type Soak struct {
+	Duration         time.Duration
+	ChangesPerMinute int
+	// Sample is the interval between samples of memory, goroutines and files.
+	Sample time.Duration
+}
+
+// Steady changes configuration at a steady rate and samples what the process holds. The values
+// heap_drift, rss_drift, goroutines_drift and files_drift are in percent over the second half
+// (report.Drift). It fails if a change does not arrive everywhere in time or a stream ends.
+func Steady(s Soak) Scenario {
+	return Scenario{"steady load", 0, func(b *bench, row *report.Row) error {
+		b.quiet()
+		run := &steady{bench: b, samples: map[string][]float64{}}
+		reconnects := b.fleet.Stats().Reconnects
+		p := b.begin()
+		err := run.play(s)
+		b.quiet()
+		b.end(p, row)
+		row.Events, row.Latency = run.made, run.latencies.Latency()
+		for name, list := range run.samples {
+			row.Values[name+"_drift"] = report.Drift(list)
+			row.Values[name+"_last"] = list[len(list)-1]
+		}
+		row.Values["samples"] = float64(len(run.samples["heap"]))
+		row.Values["streams_ended"] = float64(b.fleet.Stats().Reconnects - reconnects)
+		return err
+	}}
+}
+
+// steady is a steady load that runs.
+type steady struct {
+	*bench
+	made      int
+	pending   []pendingChange
+	latencies report.Histogram
+	samples   map[string][]float64
+}
+
+type pendingChange struct {
+	*fleet.Change
+	mark workload.Mark
+	due  time.Time
+}
+
+// reusedMarks bounds the numbers of marks: there are not many for endpoints. A mark is free again
+// when its change is done.
+const reusedMarks = 15_000
+
+func (s *steady) play(o Soak) error {
+	kinds := []workload.Change{
+		workload.EndpointEdit, workload.RouteEdit, workload.RuleEdit, workload.EndpointEdit, workload.AddService, workload.RemoveService,
+	}
+	changes := time.NewTicker(time.Minute / time.Duration(o.ChangesPerMinute))
+	defer changes.Stop()
+	samples := time.NewTicker(o.Sample)
+	defer samples.Stop()
+	end := time.After(o.Duration)
+	for {
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-s.process.Exited():
+			return errors.New("the control plane ended")
+		case <-end:
+			for len(s.pending) > 0 {
+				if err := s.wait(s.pending[0].Done, "the last changes at all proxies"); err != nil {
+					return err
+				}
+				if err := s.harvest(); err != nil {
+					return err
+				}
+			}
+			return nil
+		case <-changes.C:
+			if err := s.makeChange(kinds[s.made%len(kinds)]); err != nil {
+				return err
+			}
+			if err := s.harvest(); err != nil {
+				return err
+			}
+		case <-samples.C:
+			s.sample()
+		}
+	}
+}
+
+func (s *steady) makeChange(kind workload.Change) error {
+	if s.marks >= reusedMarks {
+		s.marks = 0
+	}
+	if kind == workload.RemoveService && len(s.added) == 0 {
+		kind = workload.AddService
+	}
+	x, err := s.change(kind, workload.SharedNamespace)
+	if err != nil {
+		return err
+	}
+	s.made++
+	s.pending = append(s.pending, pendingChange{Change: x, mark: s.lastMark, due: time.Now().Add(s.Patience)})
+	return nil
+}
+
+// harvest counts the latencies of the changes that are done and forgets these changes.
+func (s *steady) harvest() error {
+	kept := s.pending[:0]
+	for _, x := range s.pending {
+		select {
+		case <-x.Done:
+			list, _ := x.Arrivals()
+			for _, a := range list {
+				s.latencies.Add(ms(a.After))
+			}
+			s.fleet.Forget(x.mark)
+			continue
+		default:
+		}
+		if time.Now().After(x.due) {
+			_, missing := x.Arrivals()
+			return fmt.Errorf("%d proxies do not have change %v after %v", missing, x.mark, s.Patience)
+		}
+		kept = append(kept, x)
+	}
+	clear(s.pending[len(kept):])
+	s.pending = kept
+	return nil
+}
+
+func (s *steady) sample() {
+	m := s.process.Memory(true)
+	for name, v := range map[string]float64{
+		"heap": float64(m.Heap), "rss": float64(m.RSS), "goroutines": s.process.Metrics()[target.Goroutines], "files": float64(s.process.Files()),
+	} {
+		s.samples[name] = append(s.samples[name], v)
+	}
+}

@@ -1,0 +1,145 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// dumpInterval is between two looks at the configuration of a real Envoy.
+const dumpInterval = 100 * time.Millisecond
+
+// configDump is the part of Envoy's /config_dump that is recorded. Envoy makes it at one moment of its main thread, so
+// that routes, clusters and endpoints of a dump belong together.
+type configDump struct {
+	Configs []struct {
+		ActiveClusters []struct {
+			Cluster struct {
+				Name, Type       string
+				EDSClusterConfig struct {
+					ServiceName string `json:"service_name"`
+				} `json:"eds_cluster_config"`
+			} `json:"cluster"`
+		} `json:"dynamic_active_clusters"`
+		Routes []struct {
+			RouteConfig struct {
+				Name         string
+				VirtualHosts []struct {
+					Routes []struct{ Route struct{ Cluster string } }
+				} `json:"virtual_hosts"`
+			} `json:"route_config"`
+		} `json:"dynamic_route_configs"`
+		Endpoints []struct {
+			EndpointConfig endpointConfig `json:"endpoint_config"`
+		} `json:"dynamic_endpoint_configs"`
+	}
+}
+
+type endpointConfig struct {
+	ClusterName string `json:"cluster_name"`
+	Endpoints   []struct {
+		LBEndpoints []struct {
+			Endpoint struct {
+				Address struct {
+					SocketAddress struct{ Address string } `json:"socket_address"`
+				}
+			}
+		} `json:"lb_endpoints"`
+	}
+}
+
+// recordEnvoy runs a real agent with a real Envoy as a sidecar, behind a load balancer before the replicas, and records
+// its configuration as Envoy shows it.
+func (c *chaos) recordEnvoy(t *testing.T, name string) {
+	t.Helper()
+	balancer := startBalancer(t, func() (list []string) {
+		for _, r := range c.replicas {
+			list = append(list, r.settings.XDS)
+		}
+		return list
+	})
+	envoy := startAgent(t, balancer, "sidecar", "default")
+	r := newRecorder(name, c.log)
+	c.log.Join(name)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(dumpInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			text, err := serving.Page(envoy.admin + "/config_dump?include_eds")
+			if err != nil {
+				continue // it may not be up yet; the test waits for what is recorded
+			}
+			var dump configDump
+			if err := json.Unmarshal([]byte(text), &dump); err != nil {
+				t.Errorf("read Envoy's configuration: %v", err)
+				return
+			}
+			r.view(dump, time.Now())
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// view replaces what the recorder knows by a dump, and records it.
+func (r *recorder) view(dump configDump, now time.Time) {
+	clear(r.clusters)
+	clear(r.loaded)
+	clear(r.routes)
+	for _, config := range dump.Configs {
+		for _, c := range config.ActiveClusters {
+			service := ""
+			if c.Cluster.Type == "EDS" {
+				if service = c.Cluster.EDSClusterConfig.ServiceName; service == "" {
+					service = c.Cluster.Name
+				}
+			}
+			r.clusters[c.Cluster.Name] = service
+		}
+		for _, e := range config.Endpoints {
+			var addresses []string
+			for _, locality := range e.EndpointConfig.Endpoints {
+				for _, endpoint := range locality.LBEndpoints {
+					addresses = append(addresses, endpoint.Endpoint.Address.SocketAddress.Address)
+				}
+			}
+			r.viewEndpoints(e.EndpointConfig.ClusterName, addresses, now)
+		}
+		for _, route := range config.Routes {
+			var clusters []string
+			for _, v := range route.RouteConfig.VirtualHosts {
+				for _, x := range v.Routes {
+					clusters = append(clusters, x.Route.Cluster)
+				}
+			}
+			r.viewRoutes(route.RouteConfig.Name, clusters, now)
+		}
+	}
+	r.judge(now)
+}
+
+// addressOf returns the address of a generation of endpoints, generationOf the generation.
+func addressOf(generation int) string {
+	return fmt.Sprintf("10.%d.%d.%d", 20+generation>>16, generation>>8&255, generation&255)
+}
+
+func generationOf(address string) (generation int, ok bool) {
+	var high, middle, low int
+	if !strings.HasPrefix(address, "10.") {
+		return 0, false
+	}
+	_, err := fmt.Sscanf(address, "10.%d.%d.%d", &high, &middle, &low)
+	return (high-20)<<16 | middle<<8 | low, err == nil
+}

@@ -1,0 +1,14 @@
+package echo
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+
+	"github.com/meshpilot/meshpilot/test/support/pki"
+)
+
+// serverTLS makes the server side of TLS, with a certificate that nobody has to believe.
+func serverTLS() *tls.Config {
+	own := pki.SelfSigned(&x509.Certificate{DNSNames: []string{"echo"}})
+	return &tls.Config{Certificates: []tls.Certificate{own.TLS()}, NextProtos: []string{"h2", "http/1.1"}}
+}

@@ -1,0 +1,81 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/resilience/zeroloss/echo"
+)
+
+// failuresKept bounds how many failures a Tally describes.
+const failuresKept = 200
+
+// Cell is requests of one lane that ended while one thing was going on.
+type Cell struct {
+	Event, Lane string
+	Kind        echo.Kind // of the lane
+}
+
+// Count is what became of them.
+type Count struct {
+	Sent, Failed int
+	Slowest      time.Duration
+}
+
+// Failure is a request that was lost.
+type Failure struct {
+	Cell
+	ID   string
+	At   time.Time // when it was sent
+	Took time.Duration
+	Err  error
+}
+
+func (f Failure) String() string {
+	return fmt.Sprintf("%s %s %s during %q, after %s: %v",
+		f.At.UTC().Format("15:04:05.000"), f.Lane, f.ID, f.Event, f.Took.Round(time.Millisecond), f.Err)
+}
+
+// Tally is what a load has seen.
+type Tally struct {
+	Elapsed  time.Duration
+	Cells    map[Cell]Count
+	Failures []Failure // the first ones
+}
+
+func (t *Tally) remember(f Failure) {
+	if len(t.Failures) < failuresKept {
+		t.Failures = append(t.Failures, f)
+	}
+}
+
+func (t *Tally) clone() Tally {
+	return Tally{Cells: maps.Clone(t.Cells), Failures: slices.Clone(t.Failures)}
+}
+
+// Sum counts all cells that a filter takes; nil takes all.
+func (t Tally) Sum(take func(Cell) bool) Count {
+	var sum Count
+	for cell, n := range t.Cells {
+		if take == nil || take(cell) {
+			sum.Sent += n.Sent
+			sum.Failed += n.Failed
+			sum.Slowest = max(sum.Slowest, n.Slowest)
+		}
+	}
+	return sum
+}
+
+// Rate is how many requests were sent per second.
+func (t Tally) Rate() float64 {
+	if t.Elapsed <= 0 {
+		return 0
+	}
+	return float64(t.Sum(nil).Sent) / t.Elapsed.Seconds()
+}
+
+// plain makes a text usable as an id.
+func plain(s string) string { return strings.ReplaceAll(s, " ", "-") }

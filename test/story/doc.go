@@ -1,2 +1,0 @@
-// Package story runs the demo as a test: as root, and as a user without any rights.
-package story

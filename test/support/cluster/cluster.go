@@ -1,0 +1,232 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/meshpilot/meshpilot/test/support/osthread"
+)
+
+// Cluster is one that is up.
+type Cluster struct {
+	options  Options
+	dir      string // of its state
+	ownDir   bool   // it goes when the cluster does
+	programs *Programs
+	keys     *keys
+	admin    *rest.Config
+	net      network
+	ports    *ports
+	thread   *osthread.Thread // starts everything; in the node's namespaces if there is a node
+	node     *node            // nil without one
+	began    time.Time
+
+	etcd, apiServer, controllers *process
+}
+
+// Start brings a cluster up until the test ends.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	if o.Output == nil {
+		o.Output = t.Logf
+	}
+	c, err := Up(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Up brings a cluster up, and waits until it is ready. It fails when a program cannot be built, ends, or does not get ready
+// in time, and then leaves nothing.
+func Up(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Output == nil {
+		o.Output = func(string, ...any) {}
+	}
+	c := &Cluster{options: o, began: time.Now()}
+	if err := c.up(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("bring a cluster up: %w", err), c.Down())
+	}
+	return c, nil
+}
+
+func (c *Cluster) up(ctx context.Context) (err error) {
+	if c.programs, err = FindPrograms(c.options.Output); err != nil {
+		return err
+	}
+	crds, err := crdFiles(ctx, c.options)
+	if err != nil {
+		return err
+	}
+	if err := c.makeDir(); err != nil {
+		return err
+	}
+	if c.net, err = networkOf(c.options); err != nil {
+		return err
+	}
+	if err := c.makePlace(); err != nil {
+		return err
+	}
+	if err := c.makeKeys(); err != nil {
+		return fmt.Errorf("make keys: %w", err)
+	}
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := c.startAPIServer(ctx); err != nil {
+		return err
+	}
+	if err := c.awaitAPIServer(ctx); err != nil {
+		return err
+	}
+	c.say("the API server is ready")
+	if c.options.Tier >= Controllers {
+		if err := c.startControllers(ctx); err != nil {
+			return err
+		}
+	}
+	if c.options.Tier >= Node {
+		if err := c.startNode(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.InstallCRDs(ctx, crds...); err != nil {
+		return err
+	}
+	c.say("kinds are installed")
+	if c.options.Tier >= Controllers {
+		if err := c.awaitControllers(ctx); err != nil {
+			return err
+		}
+		c.say("the controllers work")
+	}
+	if c.options.Tier >= Node {
+		if err := c.awaitNode(ctx); err != nil {
+			return err
+		}
+		c.say("the node and its DNS are ready")
+	}
+	return nil
+}
+
+// makePlace makes the thread that starts processes, in the node's namespaces if there is to be a node, and reserves ports.
+func (c *Cluster) makePlace() (err error) {
+	if c.net.hasNode() {
+		if c.node, err = newNode(c.net); err != nil {
+			return err
+		}
+		c.thread = c.node.thread
+		c.ports, err = c.node.reservePorts()
+		return err
+	}
+	if c.thread, err = osthread.New(nil); err != nil {
+		return err
+	}
+	c.ports, err = reservePorts()
+	return err
+}
+
+// say tells what has been reached, and when.
+func (c *Cluster) say(what string) {
+	c.options.Output("%5.1fs  %s", time.Since(c.began).Seconds(), what)
+}
+
+func (c *Cluster) makeDir() (err error) {
+	if c.dir = c.options.Dir; c.dir == "" {
+		c.ownDir = true
+		if c.dir, err = os.MkdirTemp("", "meshpilot-cluster-"); err != nil {
+			return err
+		}
+	}
+	if c.dir, err = filepath.Abs(c.dir); err != nil {
+		return err
+	}
+	return os.MkdirAll(c.file("logs"), 0o755)
+}
+
+func (c *Cluster) makeKeys() (err error) {
+	if c.keys, err = newKeys(c.file("keys")); err != nil {
+		return err
+	}
+	const service = "kubernetes.default.svc"
+	if err := c.keys.server("kube-apiserver", c.net.certified(),
+		"localhost", "kubernetes", "kubernetes.default", service, service+".cluster.local"); err != nil {
+		return err
+	}
+	if c.net.hasNode() {
+		if err := c.keys.server(nodeName, texts(c.net.nodes), nodeName); err != nil {
+			return err
+		}
+	}
+	admin := c.keys.user("admin", "system:masters")
+	if err := admin.WriteFiles(c.keys.file("admin.crt"), c.keys.file("admin.key")); err != nil {
+		return err
+	}
+	c.admin = c.keys.config(c.apiAddress())
+	c.admin.CertData, c.admin.KeyData = admin.CertificatePEM(), admin.KeyPEM()
+	return WriteKubeconfig(c.Kubeconfig(), c.admin)
+}
+
+// innerAddress is where the cluster's own programs find the API server, apiAddress where all others do.
+func (c *Cluster) innerAddress() string { return c.ports.api.address() }
+
+func (c *Cluster) apiAddress() string {
+	if c.node != nil {
+		return c.node.door.address()
+	}
+	return c.innerAddress()
+}
+
+// Config is that of an administrator's client. The caller may change it.
+func (c *Cluster) Config() *rest.Config {
+	return rest.CopyConfig(c.admin)
+}
+
+// Kubeconfig is the path of an administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return c.file("admin.kubeconfig") }
+
+// Dir is the directory of the cluster's state: keys, data, and in "logs" what its programs say.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Programs are what the cluster is made of.
+func (c *Cluster) Programs() *Programs { return c.programs }
+
+// Down ends all processes and removes the cluster's state, unless Options named its place.
+func (c *Cluster) Down() error {
+	var errs []error
+	if c.node != nil {
+		errs = append(errs, c.node.stop())
+	}
+	// Each writes into the one after it.
+	c.controllers.kill()
+	c.apiServer.kill()
+	c.etcd.kill()
+	if c.thread != nil {
+		c.thread.Close()
+	}
+	if c.ports != nil {
+		c.ports.release()
+	}
+	if c.node != nil {
+		errs = append(errs, c.node.close())
+	}
+	if c.ownDir {
+		errs = append(errs, os.RemoveAll(c.dir))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("take the cluster down: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+// crdFiles gives the files and directories of the kinds that are to be installed.
+func crdFiles(ctx context.Context, o Options) ([]string, error) {
+	root, err := program.Root()
+	if err != nil {
+		return nil, err
+	}
+	files := o.CRDs
+	if !o.NoIstioKinds {
+		dir, err := program.Module{Dir: root}.SourceOf(ctx, "istio.io/api")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, filepath.Join(dir, "kubernetes", "customresourcedefinitions.gen.yaml"))
+	}
+	if o.GatewayAPI != Without {
+		dir, err := program.Module{Dir: root}.SourceOf(ctx, "sigs.k8s.io/gateway-api")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, filepath.Join(dir, "config", "crd", string(o.GatewayAPI)))
+	}
+	return files, nil
+}
+
+// InstallCRDs makes the kinds that files and directories define, and waits until they are served. Kinds that are there stay
+// as they are.
+func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, path := range paths {
+		some, err := readCRDs(path)
+		if err != nil {
+			return fmt.Errorf("read kinds: %w", err)
+		}
+		crds = append(crds, some...)
+	}
+	if len(crds) == 0 {
+		return nil
+	}
+	client, err := apiextensions.NewForConfig(c.Config())
+	if err != nil {
+		return err
+	}
+	defs := client.CustomResourceDefinitions()
+	group, gctx := errgroup.WithContext(ctx)
+	wanted := map[string]bool{}
+	for _, crd := range crds {
+		wanted[crd.Name] = true
+		group.Go(func() error {
+			_, err := defs.Create(gctx, crd, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("install kind %s: %w", crd.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return await(ctx, "kinds to be served", nil, func(ctx context.Context) error {
+		list, err := defs.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		established := 0
+		for i := range list.Items {
+			if wanted[list.Items[i].Name] && isEstablished(&list.Items[i]) {
+				established++
+			}
+		}
+		if established < len(wanted) {
+			return fmt.Errorf("%d of %d are established", established, len(wanted))
+		}
+		return nil
+	})
+}
+
+func isEstablished(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, condition := range crd.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// readCRDs reads the CustomResourceDefinitions of a file, or of all YAML files below a directory.
+func readCRDs(path string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".yaml") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := decoder.Decode(crd); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			if crd.Kind == "CustomResourceDefinition" {
+				crds = append(crds, crd)
+			}
+		}
+	})
+	return crds, err
+}

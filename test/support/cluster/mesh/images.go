@@ -1,0 +1,65 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster/image"
+	"github.com/meshpilot/meshpilot/test/support/envoy"
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+// proxyUser is the user that the images of the control plane and of proxies run as; capture leaves its traffic alone.
+const proxyUser = 1337
+
+// ApplicationUser is the user and group of applications in tests. Like real applications, it is neither root nor the proxy's
+// user, so files that the agent writes for applications must be readable by other users.
+const ApplicationUser = 5000
+
+// Images builds what the images of meshpilot and of Bookinfo are made of, and gives them under the names that charts and
+// manifests have for them: Istio's names, of any registry and tag. Envoy must be there (`make envoy`).
+func Images(ctx context.Context) (image.Map, error) {
+	envoyPath, err := envoy.Binary()
+	if err != nil {
+		return nil, err
+	}
+	const bin = "/usr/local/bin/"
+	built := map[string]string{bin + "envoy": envoyPath}
+	for _, pkg := range []string{"cmd/pilot-discovery", "cmd/pilot-agent", "cmd/pilotctl", "samples/bookinfo/app"} {
+		path, err := program.Build(ctx, pkg)
+		if err != nil {
+			return nil, err
+		}
+		built[bin+filepath.Base(path)] = path
+	}
+	files := func(names ...string) map[string]string {
+		some := map[string]string{}
+		for _, name := range names {
+			some[bin+name] = built[bin+name]
+		}
+		return some
+	}
+	images := image.Map{
+		{Match: "pilot:*", Entrypoint: []string{bin + "pilot-discovery"}, Files: files("pilot-discovery", "pilotctl"), User: proxyUser},
+		{Match: "proxyv2:*", Entrypoint: []string{bin + "pilot-agent"}, Files: files("pilot-agent", "envoy"), User: proxyUser},
+	}
+	for _, service := range []string{"productpage", "details", "ratings"} {
+		images = append(images, bookinfo(service, "v1", files("bookinfo")))
+	}
+	for _, version := range []string{"v1", "v2", "v3"} {
+		images = append(images, bookinfo("reviews", version, files("bookinfo")))
+	}
+	return images, nil
+}
+
+// bookinfo is the image of one of Bookinfo's services: ours, under the name of Istio's. It ends at once on SIGTERM, when its
+// callers have not heard of that yet.
+func bookinfo(service, version string, files map[string]string) image.Image {
+	return image.Image{
+		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),
+		Entrypoint: []string{"/usr/local/bin/bookinfo", service, "--version=" + version},
+		Files:      files,
+		User:       ApplicationUser,
+	}
+}

@@ -1,0 +1,87 @@
+package mesh
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/program"
+)
+
+// Chart is a release of one of the charts in manifests/charts.
+type Chart struct {
+	Release, Chart, Namespace string
+	// Set are values, as NAME=VALUE.
+	Set []string
+}
+
+// Charts are those of a mesh with an ingress gateway, as the documentation installs them. set are values of the control plane.
+func Charts(set ...string) []Chart {
+	return []Chart{
+		{Release: "istio-base", Chart: "base", Namespace: "istio-system"},
+		{Release: "istiod", Chart: "istiod", Namespace: "istio-system", Set: set},
+		{Release: "istio-ingressgateway", Chart: "gateway", Namespace: "istio-system"},
+	}
+}
+
+// Install installs charts with Helm on the cluster of a kubeconfig, or upgrades them, and waits until what each of them runs is
+// ready. The cluster must not have Istio's kinds yet: those are the base chart's.
+func Install(ctx context.Context, programs *cluster.Programs, kubeconfig string, charts ...Chart) error {
+	h, err := newHelm(ctx, programs, kubeconfig)
+	if err != nil {
+		return err
+	}
+	for _, chart := range charts {
+		args := []string{"upgrade", "--install", chart.Release, filepath.Join("manifests", "charts", chart.Chart),
+			"--namespace", chart.Namespace, "--create-namespace", "--wait", "--timeout", "2m"}
+		for _, set := range chart.Set {
+			args = append(args, "--set", set)
+		}
+		if err := h.run(ctx, args...); err != nil {
+			return fmt.Errorf("install %s: %w", chart.Release, err)
+		}
+	}
+	return nil
+}
+
+// helm runs Helm in the checkout's root.
+type helm struct {
+	program, root string
+	env           []string
+}
+
+func newHelm(ctx context.Context, programs *cluster.Programs, kubeconfig string) (*helm, error) {
+	root, err := program.Root()
+	if err != nil {
+		return nil, err
+	}
+	program, err := programs.Path(ctx, "helm")
+	if err != nil {
+		return nil, err
+	}
+	// Helm's own files belong to the cluster, so that those of the user stay as they are.
+	home := filepath.Join(filepath.Dir(kubeconfig), "helm")
+	h := &helm{program: program, root: root, env: append(os.Environ(), "KUBECONFIG="+kubeconfig,
+		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
+	return h, h.command(ctx, filepath.Join("hack", "crds.sh"), filepath.Join("manifests", "charts", "base", "files", "crds.yaml"))
+}
+
+func (h *helm) run(ctx context.Context, args ...string) error {
+	return h.command(ctx, h.program, args...)
+}
+
+func (h *helm) command(ctx context.Context, program string, args ...string) error {
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(h.root, program)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = h.root, h.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(program), err, bytes.TrimSpace(out))
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster/image"
+)
+
+// Tier is how much of a cluster is started.
+type Tier int
+
+// The tiers; each has all of the one before it.
+const (
+	// API is etcd and kube-apiserver.
+	API Tier = iota
+	// Controllers adds kube-controller-manager.
+	Controllers
+	// Node adds a node, on which pods run. It needs root.
+	Node
+)
+
+// GatewayAPI is a channel of Gateway API's kinds.
+type GatewayAPI string
+
+// The channels. Without is the zero value.
+const (
+	Without      GatewayAPI = ""
+	Standard     GatewayAPI = "standard"
+	Experimental GatewayAPI = "experimental"
+)
+
+// Options say what a cluster has. The zero value is an API server with Istio's kinds.
+type Options struct {
+	Tier Tier
+	// GatewayAPI are the kinds of Gateway API to be installed.
+	GatewayAPI GatewayAPI
+	// NoIstioKinds leaves Istio's kinds out, for tests of their absence.
+	NoIstioKinds bool
+	// CRDs are more files or directories with CustomResourceDefinitions.
+	CRDs []string
+	// Images are what Pods may run in the tier Node, besides those of [BaseImages].
+	Images image.Map
+	// Index chooses the cluster's addresses. Those that are to reach each other (see Connect) need different ones; 0 to 40.
+	Index int
+	// DualStack gives a cluster of the tier Node IPv6 addresses, too. The machine must have IPv6.
+	DualStack bool
+	// NodeLabels are labels of the Node, such as its region and zone.
+	NodeLabels map[string]string
+	// Dir keeps the cluster's state: keys, logs, data. Empty: a temporary directory, removed by Down.
+	Dir string
+	// APIServerArgs are more flags of kube-apiserver.
+	APIServerArgs []string
+	// Output is told what is done, for people; nil: nobody.
+	Output func(format string, args ...any)
+}
+
+// limits of patience: what takes longer has failed.
+const (
+	startPatience = 90 * time.Second
+	stopPatience  = 15 * time.Second
+	pollInterval  = 20 * time.Millisecond
+)

@@ -1,0 +1,167 @@
+package faultproxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// Answer answers a request itself and gives true, or lets it through, perhaps with another path.
+type Answer func(w http.ResponseWriter, r *http.Request) bool
+
+// Front stands before an API server.
+type Front struct {
+	server  *httptest.Server
+	mu      sync.Mutex
+	answer  Answer
+	watches []*stream
+	asked   []string
+}
+
+// stream is a watch that goes through.
+type stream struct {
+	path string
+	from io.ReadCloser
+	mu   sync.Mutex // held while something is written
+	to   *io.PipeWriter
+}
+
+// New opens a front on loopback until the test ends. It asks the API server as the given client does.
+func New(t testing.TB, c *rest.Config) *Front {
+	t.Helper()
+	transport, err := rest.TransportFor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(c.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Front{}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: transport, FlushInterval: -1,
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.URL.Query().Get("watch") != "" && r.StatusCode == http.StatusOK {
+				f.follow(r)
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		answer := f.answer
+		f.asked = append(f.asked, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+		f.mu.Unlock()
+		r.Header.Set("Accept", "application/json") // a line for each event, which others can be put between
+		if answer == nil || !answer(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		f.server.CloseClientConnections()
+		f.server.Close()
+	})
+	return f
+}
+
+// Config is that of a client that goes through. What it asks for it gets in JSON.
+func (f *Front) Config() *rest.Config {
+	return &rest.Config{Host: f.server.URL, QPS: 1000, Burst: 1000}
+}
+
+// Set says who answers requests from now on; nil: the API server.
+func (f *Front) Set(answer Answer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answer = answer
+}
+
+// follow has a watch's bytes pass, so that others can be put in between.
+func (f *Front) follow(r *http.Response) {
+	in, out := io.Pipe()
+	s := &stream{path: r.Request.URL.Path, from: r.Body, to: out}
+	go func() {
+		lines := bufio.NewReader(s.from)
+		for {
+			line, err := lines.ReadBytes('\n') // one event
+			if s.write(line) != nil || err != nil {
+				_ = out.CloseWithError(err)
+				return
+			}
+		}
+	}()
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{in, closers{in, r.Body}}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watches = append(f.watches, s)
+}
+
+func (s *stream) write(b []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.to.Write(b)
+	return err
+}
+
+type closers [2]io.Closer
+
+func (c closers) Close() error {
+	_ = c[0].Close()
+	return c[1].Close()
+}
+
+// Say puts an event, a line of JSON, into all watches of a resource ("services"). It gives how many there are.
+func (f *Front) Say(resource, line string) int {
+	f.mu.Lock()
+	watches := append([]*stream(nil), f.watches...)
+	f.mu.Unlock()
+	n := 0
+	for _, s := range watches {
+		if strings.HasSuffix(s.path, "/"+resource) {
+			if s.write([]byte(line+"\n")) == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Cut ends all connections as they are.
+func (f *Front) Cut() { f.server.CloseClientConnections() }
+
+// Count says how often a path that ends so was asked for, with a text in its query.
+func (f *Front) Count(path, query string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, a := range f.asked {
+		if p, q, _ := strings.Cut(a, "?"); strings.HasSuffix(p, path) && strings.Contains(q, query) {
+			n++
+		}
+	}
+	return n
+}
+
+// Refuse answers everything with a status of the API server.
+func Refuse(code int) Answer {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		reason := map[int]string{410: "Expired", 403: "Forbidden", 500: "InternalError", 503: "ServiceUnavailable", 429: "TooManyRequests"}[code]
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the test says %d","reason":%q,"code":%d}`, code, reason, code)
+		return true
+	}
+}

@@ -1,0 +1,29 @@
+// Package longtest is for tests that take a minute: `go test ./...` leaves them out, `make test` does not.
+package longtest
+
+import (
+	"os"
+	"testing"
+)
+
+// Variable is the environment variable that has such tests run, by the value "true". They also run where CI is "true".
+const Variable = "MESHPILOT_LONG"
+
+// Test skips a test unless long ones are to be run.
+func Test(t testing.TB) {
+	t.Helper()
+	if !wanted() {
+		t.Skip("it takes a minute: `make test` runs it, and so does " + Variable + "=true")
+	}
+}
+
+// Rounds gives how often a test is to do again what shows more the more often it is done: few times, or, where long tests are to be run,
+// many.
+func Rounds(few, many int) int {
+	if wanted() {
+		return many
+	}
+	return few
+}
+
+func wanted() bool { return os.Getenv(Variable) == "true" || os.Getenv("CI") == "true" }

@@ -1,0 +1,148 @@
+package netns_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/support/netns"
+)
+
+// helperVar makes the test binary a program of its own, which the tests of worlds run and kill.
+const helperVar = "NETNS_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(helperVar); mode != "" {
+		os.Exit(runHelper(mode))
+	}
+	os.Exit(netns.TestMain(m))
+}
+
+func runHelper(mode string) int {
+	code, err := netns.Run(func() int {
+		switch mode {
+		case "exit":
+			return 7
+		case "signal":
+			got := make(chan os.Signal, 1)
+			signal.Notify(got, syscall.SIGTERM)
+			fmt.Println("ready")
+			<-got
+			return 9
+		case "orphan":
+			return helperOrphan()
+		default: // "mesh"
+			return helperMesh()
+		}
+	})
+	if err != nil {
+		fmt.Println("refused:", err)
+		return 3
+	}
+	return code
+}
+
+// helperOrphan starts a child that leaves a grandchild behind, and looks whether PID 1 reaps that.
+func helperOrphan() int {
+	out, err := exec.Command("sh", "-c", "sleep 0.01 & echo $!").Output()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	proc := "/proc/" + strings.TrimSpace(string(out))
+	for range 500 {
+		if _, err := os.Stat(proc); err != nil {
+			return 0
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	fmt.Println(proc, "is still there")
+	return 1
+}
+
+// helperMesh makes two nodes with a process each, connects them, says so and stays.
+func helperMesh() int {
+	fail := func(err error) int { fmt.Println("failed:", err); return 1 }
+	dir, err := os.MkdirTemp("", "netns-test-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir)
+	network, err := netns.New(netns.Options{Dir: dir})
+	if err != nil {
+		return fail(err)
+	}
+	for i, name := range []string{"a", "b"} {
+		node, err := network.AddNode(netns.NodeOptions{Name: name, Addrs: []netip.Addr{netip.AddrFrom4([4]byte{10, 66, 1, byte(i)})}})
+		if err != nil {
+			return fail(err)
+		}
+		if _, err := node.Start(netns.Command{Path: "sleep", Args: []string{"1000"}}); err != nil {
+			return fail(err)
+		}
+	}
+	l, err := network.Node("b").Listen("tcp", ":80")
+	if err != nil {
+		return fail(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	conn, err := network.Node("a").Dial(ctx, "tcp", "10.66.1.1:80")
+	if err != nil {
+		return fail(err)
+	}
+	conn.Close()
+	os.RemoveAll(dir)
+	fmt.Println("ready")
+	select {}
+}
+
+// helper starts the test binary as a program in a world inside this one, and returns it with its output.
+func helper(t *testing.T, mode string, change func(*exec.Cmd)) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	netns.Require(t)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), helperVar + "=" + mode}
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if change != nil {
+		change(cmd)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, bufio.NewReader(out)
+}
+
+func expectLine(t *testing.T, out *bufio.Reader, want string) {
+	t.Helper()
+	line, err := out.ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != want {
+		t.Fatalf("the helper said %q (%v), want %q", line, err, want)
+	}
+}
+
+func expectStatus(t *testing.T, cmd *exec.Cmd, want int) {
+	t.Helper()
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		t.Errorf("exit status %d, want %d", got, want)
+	}
+}

@@ -1,0 +1,227 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+)
+
+// Proxy is one connected sidecar. Its methods may be called from any goroutine.
+type Proxy struct {
+	t      testing.TB
+	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	// leave ends the stream and waits for that; ended is closed when nothing more is received, for the reason in err.
+	leave func()
+	ended chan struct{}
+	err   error
+	// released says that the stream may end.
+	released atomic.Bool
+
+	sending sync.Mutex // of the stream
+
+	mu     sync.Mutex
+	have   map[string]map[string]*discoveryv3.Resource // by type URL and name
+	record []string
+	conduct
+}
+
+// Node is the Node of a sidecar as pilot-agent sends it: "sidecar~IP~NAME.NAMESPACE~NAMESPACE.svc.cluster.local".
+func Node(name, namespace, ip string, metadata map[string]any) *corev3.Node {
+	node := &corev3.Node{Id: "sidecar~" + ip + "~" + name + "." + namespace + "~" + namespace + ".svc.cluster.local"}
+	if metadata != nil {
+		var err error
+		if node.Metadata, err = structpb.NewStruct(metadata); err != nil {
+			panic("a test's metadata is no Struct: " + err.Error())
+		}
+	}
+	return node
+}
+
+// Connect connects a sidecar until the test ends. A stream that ends before fails the test, unless it was released.
+func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
+	t.Helper()
+	return ConnectWith(t, address, insecure.NewCredentials(), node)
+}
+
+// ConnectWith is Connect with credentials, such as a certificate that proves the sidecar's identity. Only such sidecars have a
+// vote on what others are served (package quarantine).
+func ConnectWith(t testing.TB, address string, c credentials.TransportCredentials, node *corev3.Node) *Proxy {
+	t.Helper()
+	p := dial(t, address, c)
+	p.begin(node)
+	return p
+}
+
+// Rejected connects a sidecar that the control plane is to turn away, and gives the reason that it gives.
+func Rejected(t testing.TB, address string, node *corev3.Node) error {
+	t.Helper()
+	p := dial(t, address, insecure.NewCredentials())
+	p.Release()
+	p.begin(node)
+	<-p.ended
+	return p.err
+}
+
+func dial(t testing.TB, address string, c credentials.TransportCredentials) *Proxy {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	p := &Proxy{t: t, stream: stream, ended: make(chan struct{}), have: map[string]map[string]*discoveryv3.Resource{}}
+	p.leave = sync.OnceFunc(func() {
+		p.Release()
+		cancel()
+		<-p.ended
+		_ = conn.Close() // its stream has ended
+	})
+	return p
+}
+
+// begin begins to receive, and subscribes to what Envoy begins with.
+func (p *Proxy) begin(node *corev3.Node) {
+	go p.receive()
+	p.t.Cleanup(p.leave)
+	p.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: api.ClusterType})
+	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
+}
+
+// Release says that the control plane may end the stream from now on.
+func (p *Proxy) Release() { p.released.Store(true) }
+
+// Subscribe asks for resources by name, beside those that what the sidecar has leads to.
+func (p *Proxy) Subscribe(typeURL string, names ...string) {
+	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesSubscribe: names})
+}
+
+// Leave ends the stream, as a sidecar that is stopped does.
+func (p *Proxy) Leave() { p.leave() }
+
+// Send sends a request that a sidecar would not make by itself. One on a stream that has ended is not sent.
+func (p *Proxy) Send(r *discoveryv3.DeltaDiscoveryRequest) {
+	p.sending.Lock()
+	defer p.sending.Unlock()
+	if err := p.stream.Send(r); err != nil && !errors.Is(err, io.EOF) && !p.released.Load() { // of an io.EOF Recv has the reason
+		p.t.Errorf("send: %v", err)
+	}
+}
+
+func (p *Proxy) receive() {
+	defer close(p.ended)
+	for {
+		r, err := p.stream.Recv()
+		if err != nil {
+			p.err = err
+			if !p.released.Load() {
+				p.t.Errorf("the stream ended: %v", err)
+			}
+			return
+		}
+		for _, request := range p.take(r) {
+			p.Send(request)
+		}
+	}
+}
+
+// take takes a response, and gives the requests that Envoy would make because of it.
+func (p *Proxy) take(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	answers := p.answer(r)
+	short := api.ShortType(r.TypeUrl)
+	if p.have[r.TypeUrl] == nil {
+		p.have[r.TypeUrl] = map[string]*discoveryv3.Resource{}
+	}
+	before := p.wanted(r.TypeUrl)
+	for _, resource := range r.Resources {
+		p.have[r.TypeUrl][resource.Name] = resource
+		p.record = append(p.record, short+" "+resource.Name)
+	}
+	for _, name := range r.RemovedResources {
+		delete(p.have[r.TypeUrl], name)
+		p.record = append(p.record, short+" -"+name)
+	}
+	p.checkKept(r)
+	return append(answers, subscriptions(before, p.wanted(r.TypeUrl))...)
+}
+
+// Sent gives what was sent since it was last asked for, sorted and each once: "CDS outbound|80||a", and "CDS -outbound|80||a" for what
+// was removed.
+func (p *Proxy) Sent() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.record
+	p.record = nil
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Count is how often something was sent since Sent was last asked for what.
+func (p *Proxy) Count(sent string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.record {
+		if one == sent {
+			n++
+		}
+	}
+	return n
+}
+
+// Read decodes a resource that the sidecar has, and says whether it has it.
+func (p *Proxy) Read(typeURL, name string, into proto.Message) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.read(typeURL, name, into)
+}
+
+// read is Read of a proxy that is locked.
+func (p *Proxy) read(typeURL, name string, into proto.Message) bool {
+	resource := p.have[typeURL][name]
+	if resource == nil {
+		return false
+	}
+	if err := resource.Resource.UnmarshalTo(into); err != nil {
+		p.t.Errorf("%s %s: %v", api.ShortType(typeURL), name, err)
+	}
+	return true
+}
+
+// Version gives the version of a resource that the sidecar has, "" if it has none.
+func (p *Proxy) Version(typeURL, name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.have[typeURL][name].GetVersion()
+}
+
+// Names gives the names of the resources of a type that the sidecar has, sorted.
+func (p *Proxy) Names(typeURL string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var list []string
+	for name := range p.have[typeURL] {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,17 @@
+package xdsdump
+
+import (
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate"
+)
+
+// Explained gives what the generators make for a View, as package explain reads it. Object is the caller's to set.
+func Explained(table *translate.Table, v *view.View) *explain.Resources {
+	return &explain.Resources{
+		Listeners: whole(table, v, api.ListenerType), Clusters: whole(table, v, api.ClusterType),
+		Named: func(typeURL, name string) *resource.Resource { return named(table, v, typeURL, name) },
+	}
+}
