@@ -57,6 +57,9 @@ type Port struct {
 	Target uint32
 	// TargetName is the named target port, resolved against Workload.ContainerPorts; "" where Target says it.
 	TargetName string
+	// OverridesDialed reports whether calls go to Target although callers dial another port of the same address:
+	// ServiceEntry with resolution NONE whose port has a targetPort, also where Target and Number are equal.
+	OverridesDialed bool
 }
 
 // Service is a hostname with ports that can be called. It is immutable.

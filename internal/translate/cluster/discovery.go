@@ -18,8 +18,8 @@ func (in OutboundInput) discover(c *clusterv3.Cluster, port mesh.Port, p *networ
 	case dynamic(in.Service): // see applyDynamic
 	case in.byAddress(p):
 		applyType(c, clusterv3.Cluster_ORIGINAL_DST)
-		// Only a ServiceEntry says another port for an address that the caller chose (resolution NONE with targetPort).
-		if in.Service.Resolution == mesh.Passthrough && in.Service.Provider == mesh.External && port.Target != 0 && port.Target != port.Number {
+		// A VirtualService may send calls for another port here, so the override is needed also where targetPort equals number.
+		if port.OverridesDialed {
 			c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 				UpstreamPortOverride: wrapperspb.UInt32(port.Target),
 			}}

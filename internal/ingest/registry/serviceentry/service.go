@@ -1,6 +1,7 @@
 package serviceentry
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -140,17 +141,26 @@ func (r *reader) ports(spec *networking.ServiceEntry) []mesh.Port {
 		if !known && p.GetProtocol() != "" {
 			r.wrong(config.Warning, field+".protocol", "%q is not known; proxies detect what is spoken", p.GetProtocol())
 		}
-		target := p.GetTargetPort()
-		switch {
-		case target > 65535:
-			r.wrong(config.Error, field+".targetPort", "%d is not a port number; %d is used", target, number)
-			target = number
-		case target == 0:
-			target = number
-		}
-		list = append(list, mesh.Port{Name: p.GetName(), Number: number, Protocol: protocol, Target: target})
+		target := r.targetPort(p, field)
+		list = append(list, mesh.Port{
+			Name:            p.GetName(),
+			Number:          number,
+			Protocol:        protocol,
+			Target:          cmp.Or(target, number),
+			OverridesDialed: target != 0 && spec.GetResolution() == networking.ServiceEntry_NONE,
+		})
 	}
 	return list
+}
+
+// targetPort returns the targetPort of p. It returns 0 if p has none, or with a Problem if it is no port number.
+func (r *reader) targetPort(p *networking.ServicePort, field string) uint32 {
+	target := p.GetTargetPort()
+	if target > 65535 {
+		r.wrong(config.Error, field+".targetPort", "%d is not a port number; %d is used", target, p.GetNumber())
+		return 0
+	}
+	return target
 }
 
 func (r *reader) resolution(spec *networking.ServiceEntry) mesh.Resolution {
