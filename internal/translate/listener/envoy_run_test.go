@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
@@ -93,7 +94,8 @@ type stage struct {
 	// authority signs what is served and trusted under any SDS name.
 	authority *authority
 	secrets   []*tlsv3.Secret
-	// routed leaves routes as they are; serve is what clusters' servers do, nil to say the cluster's name.
+	// routed leaves routes as they are; serve is what the servers of all clusters but BlackHoleCluster do. If nil, they send the
+	// cluster's name.
 	routed bool
 	serve  func(net.Conn)
 	// forwardTo is the cluster to which connection managers with RDS forward all requests. If empty, they answer with the
@@ -263,7 +265,7 @@ func (s *stage) cluster(name string) {
 			if err != nil {
 				return
 			}
-			if s.serve != nil {
+			if s.serve != nil && name != mesh.BlackHoleCluster {
 				go s.serve(conn)
 				continue
 			}

@@ -118,8 +118,11 @@ func (p peers) plain(port uint32, http, tcp *Chain) []Chain {
 	return p.port(port, http, tcp, "")
 }
 
-// port gives the chains of a port of the workload at the listener of captured connections. Under STRICT they end what comes in
-// the clear, which else would pass them by.
+// port returns the chains of a port of the workload at the listener of captured connections. The last
+// one closes what the others do not take: plain text under STRICT, and under PERMISSIVE, TLS of clients
+// that are no proxies at a port declared as HTTP. Without it the listener's default chain would forward
+// such connections without the policies of the port. The chains do not depend on policies, so that a
+// policy for requests changes no listener (ADR 25).
 func (p peers) port(port uint32, http, tcp *Chain, address string) []Chain {
 	for _, c := range []*Chain{http, tcp} {
 		if c != nil {
@@ -128,8 +131,13 @@ func (p peers) port(port uint32, http, tcp *Chain, address string) []Chain {
 	}
 	mode := p.modes.At(port)
 	list := p.chains(mode, http, tcp)
-	if mode == security.PeerAuthentication_MutualTLS_STRICT {
+	switch {
+	case mode == security.PeerAuthentication_MutualTLS_STRICT:
 		list = append(list, refusal(address, port))
+	case mode != security.PeerAuthentication_MutualTLS_DISABLE && tcp == nil:
+		c := Chain{Name: http.Name + "_tls", Match: http.Match, TCP: forward(mesh.BlackHoleCluster)}
+		c.Match.Transport = tlsTransport
+		list = append(list, c)
 	}
 	return list
 }
