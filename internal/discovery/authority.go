@@ -32,10 +32,10 @@ type authority struct {
 	issuer  ca.Issuer
 	service *ca.Service
 	// keeper has the authority's material, from the first of the homes that has any; nil where others sign.
-	keeper *ca.Keeper
+	keeper *ca.Reloader
 	homes  []authorityHome
 	// serving is the certificate of the ports; nil: there is none.
-	serving *ca.Serving
+	serving *ca.ServingCertificate
 	// servedByOthers says that somebody else signs it.
 	servedByOthers bool
 	// callers are the ways to prove who one is. They are complete when opened is closed.
@@ -60,8 +60,8 @@ func (s *server) newAuthority() (*authority, error) {
 	a.serving = s.newServing(a, local)
 	if a.issuer != nil {
 		a.service = ca.NewService(ca.ServiceOptions{
-			Callers: authenticate.Chain{a}, Issuer: a.issuer, TrustDomain: func() string { return a.trustDomains()[0] },
-			Member: a.membership.check, Impersonation: s.impersonation(a), Metrics: s.metrics.authority(), Log: a.log,
+			Authenticators: authenticate.Chain{a}, Issuer: a.issuer, TrustDomain: func() string { return a.trustDomains()[0] },
+			CheckMember: a.membership.check, Impersonation: s.impersonation(a), Metrics: s.metrics.authority(), Log: a.log,
 		})
 	}
 	return a, nil
@@ -85,14 +85,14 @@ func (s *server) newIssuer(a *authority) (*ca.Authority, error) {
 	}
 	local := ca.NewAuthority(ca.AuthorityOptions{Lifetimes: a.o.Lifetimes, Log: a.log})
 	a.issuer, a.homes = local, homes
-	a.keeper = &ca.Keeper{Authority: local, Rotation: a.o.Rotation, Log: a.log, Observe: s.metrics.authorityLoaded}
+	a.keeper = &ca.Reloader{Authority: local, Rotation: a.o.Rotation, Log: a.log, OnLoadError: s.metrics.authorityLoaded}
 	return local, nil
 }
 
 // newServing makes the certificate of the ports: from files, or signed by our own authority or by Kubernetes.
-func (s *server) newServing(a *authority, local *ca.Authority) *ca.Serving {
+func (s *server) newServing(a *authority, local *ca.Authority) *ca.ServingCertificate {
 	o := s.options
-	var source ca.ServingSource
+	var source ca.CertificateSource
 	switch provider := a.o.CertProvider; {
 	case o.TLSCertFile != "":
 		source = ca.FileSource{Certificate: o.TLSCertFile, Key: o.TLSKeyFile, Roots: o.CACertFile}
@@ -122,7 +122,7 @@ func (s *server) newServing(a *authority, local *ca.Authority) *ca.Serving {
 	if source == nil {
 		return nil
 	}
-	return ca.NewServing(source, a.log)
+	return ca.NewServingCertificate(source, a.log)
 }
 
 // String names the authority among authenticators.
@@ -230,7 +230,7 @@ func (a *authority) authenticated(ctx context.Context) error {
 // identities returns who opens a stream of xDS, and the cluster whose API server vouches for that, "" if none does. In plain text nothing
 // can be proved, and nothing is asked.
 func (a *authority) identities(ctx context.Context) (ids []string, cluster string, err error) {
-	r := authenticate.FromContext(ctx)
+	r := authenticate.RequestFromContext(ctx)
 	if r.TLS == nil {
 		return nil, "", nil
 	}
@@ -292,7 +292,7 @@ func accountOf(identity string) (spiffe.Account, bool) {
 
 // reader gives the namespace of the service account that asks for a debug page.
 func (a *authority) reader(r *http.Request) (string, error) {
-	caller, err := a.Authenticate(r.Context(), authenticate.FromHTTP(r))
+	caller, err := a.Authenticate(r.Context(), authenticate.RequestFromHTTP(r))
 	if err != nil {
 		return "", err
 	}

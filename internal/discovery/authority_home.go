@@ -14,7 +14,7 @@ import (
 
 // authorityHome is a place where the authority's certificate and key may be.
 type authorityHome struct {
-	ca.Home
+	ca.KeyStore
 	// plugged says that operators have put it there: nothing is made or renewed.
 	plugged bool
 }
@@ -24,8 +24,8 @@ type authorityHome struct {
 func (s *server) authorityHomes(o AuthorityOptions) ([]authorityHome, error) {
 	var homes []authorityHome
 	if o.PluggedDir != "" {
-		mounted := ca.Directory{Path: o.PluggedDir, ReadOnly: true, Poll: o.Poll}
-		switch holds, err := ca.Holds(context.Background(), mounted); {
+		mounted := ca.FileStore{Path: o.PluggedDir, ReadOnly: true, PollInterval: o.Poll}
+		switch holds, err := ca.Exists(context.Background(), mounted); {
 		case err != nil:
 			return nil, fmt.Errorf("ROOT_CA_DIR: %w", err)
 		case holds:
@@ -33,15 +33,15 @@ func (s *server) authorityHomes(o AuthorityOptions) ([]authorityHome, error) {
 		}
 	}
 	if client := s.client; client != nil {
-		cacerts := ca.Secret{Client: client.Kubernetes, Namespace: s.options.Namespace, Name: ca.PluggedSecret, ReadOnly: !o.SelfSignedInCacerts}
+		cacerts := ca.SecretStore{Client: client.Kubernetes, Namespace: s.options.Namespace, Name: ca.PluggedSecret, ReadOnly: !o.SelfSignedInCacerts}
 		homes = append(homes, authorityHome{cacerts, !o.SelfSignedInCacerts})
 		if !o.SelfSignedInCacerts {
-			homes = append(homes, authorityHome{ca.Secret{Client: client.Kubernetes, Namespace: s.options.Namespace, Name: ca.SelfSignedSecret}, false})
+			homes = append(homes, authorityHome{ca.SecretStore{Client: client.Kubernetes, Namespace: s.options.Namespace, Name: ca.SelfSignedSecret}, false})
 		}
 		return homes, nil
 	}
 	if o.Dir != "" {
-		homes = append(homes, authorityHome{ca.Directory{Path: o.Dir, Poll: o.Poll}, false})
+		homes = append(homes, authorityHome{ca.FileStore{Path: o.Dir, PollInterval: o.Poll}, false})
 	}
 	return homes, nil
 }
@@ -57,7 +57,7 @@ func (a *authority) openKeeper(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if _, local := a.homes[len(a.homes)-1].Home.(ca.Directory); local {
+		if _, local := a.homes[len(a.homes)-1].KeyStore.(ca.FileStore); local {
 			return err
 		}
 		a.log.Error("there is no certificate authority yet", "err", err)
@@ -72,26 +72,26 @@ func (a *authority) openKeeper(ctx context.Context) error {
 func (a *authority) tryKeeper(ctx context.Context) error {
 	for i, h := range a.homes {
 		if i < len(a.homes)-1 {
-			if holds, err := ca.Holds(ctx, h.Home); err != nil {
+			if holds, err := ca.Exists(ctx, h.KeyStore); err != nil {
 				return err
 			} else if !holds {
 				continue
 			}
 		}
-		a.keeper.Home, a.keeper.SelfSigned = h.Home, nil
+		a.keeper.Store, a.keeper.SelfSigned = h.KeyStore, nil
 		if !h.plugged {
 			a.keeper.SelfSigned = &ca.SelfSigned{TrustDomain: a.trustDomains()[0], Lifetime: a.o.RootLifetime, KeyType: a.o.KeyType}
 		}
 		break
 	}
-	return a.keeper.Open(ctx)
+	return a.keeper.LoadOrCreate(ctx)
 }
 
 // authenticators are the ways to prove who one is, in their order: what can be judged here goes before what others are asked about.
 func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
-	chain := authenticate.Chain{authenticate.Certificate{TrustDomains: a.trustDomains}}
+	chain := authenticate.Chain{authenticate.ClientCertificate{TrustDomains: a.trustDomains}}
 	if a.o.Dir != "" {
-		key, err := ca.OpenTokenKey(a.o.Dir, rand.Reader)
+		key, err := ca.LoadOrCreateTokenKey(a.o.Dir, rand.Reader)
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 		if err != nil {
 			return nil, err
 		}
-		tokens.Known = a.membership.has
+		tokens.HasWorkload = a.membership.has
 		chain = append(chain, tokens)
 	}
 	if a.o.OIDC != nil {
@@ -113,7 +113,7 @@ func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 		}))
 	}
 	if len(a.o.TrustedGateways) > 0 {
-		chain = append(chain, authenticate.Forwarded{TrustDomains: a.trustDomains, Trusted: a.o.TrustedGateways})
+		chain = append(chain, authenticate.ForwardedCertificate{TrustDomains: a.trustDomains, TrustedNetworks: a.o.TrustedGateways})
 	}
 	return chain, nil
 }

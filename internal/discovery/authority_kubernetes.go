@@ -63,7 +63,7 @@ func (s *server) impersonation(a *authority) ca.Impersonation {
 	if len(a.o.TrustedNodes) == 0 || s.client == nil {
 		return nil
 	}
-	return ca.Nodes{Accounts: a.o.TrustedNodes, Client: func(cluster string) kubernetes.Interface {
+	return ca.NodeImpersonation{Accounts: a.o.TrustedNodes, ClusterClient: func(cluster string) kubernetes.Interface {
 		if c := s.clusterClient(cluster); c != nil {
 			return c.Kubernetes
 		}
@@ -108,7 +108,7 @@ func (a *authority) followExternalRoots(ctx context.Context, r *ca.Registration)
 		}
 		text, err := os.ReadFile(name)
 		if err == nil {
-			err = r.Use(text)
+			err = r.SetRoots(text)
 		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
@@ -123,7 +123,7 @@ func (a *authority) followExternalRoots(ctx context.Context, r *ca.Registration)
 }
 
 // kubernetesServing has the control plane's own certificate signed by Kubernetes, if PILOT_CERT_PROVIDER says so.
-func (s *server) kubernetesServing(a *authority) ca.ServingSource {
+func (s *server) kubernetesServing(a *authority) ca.CertificateSource {
 	signer, ok := strings.CutPrefix(a.o.CertProvider, providerKubernetes)
 	if !ok || s.client == nil {
 		return nil
@@ -131,16 +131,18 @@ func (s *server) kubernetesServing(a *authority) ca.ServingSource {
 	return kubernetesSource{s: s, a: a, signer: signer}
 }
 
-// kubernetesSource makes certificates of the control plane by way of CertificateSigningRequests.
+// kubernetesSource is a CertificateSource that has a Kubernetes signer sign the control plane's
+// certificate.
 type kubernetesSource struct {
 	s      *server
 	a      *authority
 	signer string
 }
 
-// Make has a certificate signed.
-func (k kubernetesSource) Make(ctx context.Context) (*tls.Certificate, []byte, error) {
-	key, err := k.a.o.KeyType.New(rand.Reader)
+// LoadCertificate generates a key and has a certificate signed through a CertificateSigningRequest.
+// It returns an error if the signer's roots are unknown.
+func (k kubernetesSource) LoadCertificate(ctx context.Context) (*tls.Certificate, []byte, error) {
+	key, err := k.a.o.KeyType.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,8 +175,8 @@ func (k kubernetesSource) Make(ctx context.Context) (*tls.Certificate, []byte, e
 	return &c, ca.EncodeCertificates(roots...), nil
 }
 
-// News is closed when there are other roots.
-func (k kubernetesSource) News() <-chan struct{} {
+// SourceChanged returns the channel that is closed when the authority's roots change.
+func (k kubernetesSource) SourceChanged() <-chan struct{} {
 	if k.a.issuer == nil {
 		return nil
 	}
@@ -199,12 +201,12 @@ func (s *server) leadRoots(ctx context.Context) {
 func (s *server) publishRoots(ctx context.Context, client kubernetes.Interface) error {
 	a := s.authority
 	return ca.RootPublisher{
-		Client: client, Log: a.log, Selected: s.selects,
+		Client: client, Log: a.log, NamespaceSelected: s.selects,
 		Roots: func() ([]byte, <-chan struct{}) {
 			list, changed := a.issuer.Roots()
 			return ca.EncodeCertificates(list...), changed
 		},
-		Revoked: a.revoked, Selection: s.settingsNews.changed,
+		RevocationLists: a.revoked, SelectionChanged: s.settingsNews.changed,
 	}.Run(ctx)
 }
 

@@ -14,11 +14,11 @@ var _ ca.Metrics = authorityMetrics{}
 
 func (x metrics) authority() authorityMetrics { return authorityMetrics{&x.m.Authority} }
 
-func (x authorityMetrics) Requested()       { x.m.Requests.Inc() }
-func (x authorityMetrics) Unauthenticated() { x.m.Unauthenticated.Inc() }
-func (x authorityMetrics) Issued()          { x.m.Issued.Inc() }
+func (x authorityMetrics) RequestReceived()      { x.m.Requests.Inc() }
+func (x authorityMetrics) AuthenticationFailed() { x.m.Unauthenticated.Inc() }
+func (x authorityMetrics) CertificateIssued()    { x.m.Issued.Inc() }
 
-func (x authorityMetrics) Refused(cause ca.Cause) {
+func (x authorityMetrics) RequestRefused(cause ca.Cause) {
 	switch cause {
 	case ca.CauseCSR:
 		x.m.BadRequests.Inc()

@@ -89,8 +89,8 @@ const (
 
 func (o AuthorityOptions) validate() error {
 	var errs []error
-	if l := o.Lifetimes; l.Usual <= 0 || l.Most < l.Usual {
-		errs = append(errs, fmt.Errorf("DEFAULT_WORKLOAD_CERT_TTL %v, MAX_WORKLOAD_CERT_TTL %v: want 0 < default <= most", l.Usual, l.Most))
+	if l := o.Lifetimes; l.Default <= 0 || l.Max < l.Default {
+		errs = append(errs, fmt.Errorf("DEFAULT_WORKLOAD_CERT_TTL %v, MAX_WORKLOAD_CERT_TTL %v: want 0 < default <= most", l.Default, l.Max))
 	}
 	if o.RootLifetime <= 0 {
 		errs = append(errs, fmt.Errorf("CITADEL_SELF_SIGNED_CA_CERT_TTL %v: must be positive", o.RootLifetime))

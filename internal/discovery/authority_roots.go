@@ -63,7 +63,7 @@ func (s *server) followRoots(ctx context.Context, issuer ca.Issuer) {
 // revoked gives the lists of revoked certificates that operators brought with the authority, in PEM; nil for none.
 func (a *authority) revoked() []byte {
 	if local, ok := a.issuer.(*ca.Authority); ok {
-		return local.Revoked()
+		return local.RevocationLists()
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func testCertificates(t *testing.T, l *mode) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := spiffe.Leaf(own.Leaf)
+	id, err := spiffe.LeafID(own.Leaf)
 	if err != nil || id.String() != "spiffe://cluster.local/ns/"+l.shop+"/sa/web" || len(own.Leaf.DNSNames) > 0 {
 		t.Errorf("the certificate is of %s (%v) %v", id, err, own.Leaf.DNSNames)
 	}

@@ -39,7 +39,7 @@ func newBundles(o Issuers, log *slog.Logger) (*bundles, error) {
 	return &bundles{known: map[string]string{}, source: jwks.New(jwks.Options{
 		// The operator has written the address, so this machine may be meant.
 		Client:  fetch.NewClient(fetch.Options{Timeout: jwks.MaxTimeout, Loopback: true, Blocked: o.Blocked, Roots: roots}),
-		Refresh: bundleRefresh, Random: rand.Float64, Log: log, Of: "trust bundles", Read: rootsOf,
+		Refresh: bundleRefresh, Random: rand.Float64, Log: log, Description: "trust bundles", Parse: rootsOf,
 	})}, nil
 }
 
@@ -68,7 +68,7 @@ func (b *bundles) published(s *snapshot.Snapshot, d snapshot.Delta) {
 	for _, address := range proxyconfig.Addresses(s.Settings.Mesh) {
 		wants[mesh.KeySource{URI: address}] = 0
 	}
-	b.source.Set(wants)
+	b.source.SetWanted(wants)
 }
 
 // Run makes settings of what is fetched, until the context ends.

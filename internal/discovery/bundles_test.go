@@ -73,7 +73,7 @@ func TestTrustBundles(t *testing.T) {
 		}
 	}
 	c.eventually("agents are told that there is nobody", trusts(""))
-	c.eventually("why is told", says("could not be fetched, its certificates are not trusted: the server answered 503"))
+	c.eventually("why is told", says("could not be fetched, its certificates are not trusted: the server returned HTTP status 503"))
 	c.eventually("a server that nobody knows is none", says("could not be fetched, its certificates are not trusted: the server's certificate is not trusted"))
 	busy.Store(false)
 	c.eventually("the authority is trusted", trusts(string(partner.CertificatePEM())))

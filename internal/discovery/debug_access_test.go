@@ -47,7 +47,7 @@ func TestTokensOpenPages(t *testing.T) {
 	if !ok {
 		t.Fatal("the second is another one")
 	}
-	tokens.Known = nil // it reads no files, and so knows no workloads
+	tokens.HasWorkload = nil // it reads no files, and so knows no workloads
 	s.authority.callers[1] = tokens
 	close(s.authority.opened)
 

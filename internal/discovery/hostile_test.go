@@ -105,7 +105,7 @@ func testHostileSigningRequests(t *testing.T, l *mode) {
 			continue
 		}
 		leaf := own.Leaf
-		id, err := spiffe.Leaf(leaf)
+		id, err := spiffe.LeafID(leaf)
 		if err != nil || id.String() != "spiffe://cluster.local/ns/"+l.shop+"/sa/web" || leaf.IsCA || leaf.KeyUsage&x509.KeyUsageCertSign != 0 ||
 			len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses)+len(leaf.Subject.Names) > 0 || len(leaf.URIs) != 1 {
 			t.Errorf("%s: a certificate of %s (%v), CA %v, of %v %v %v %v", name, id, err, leaf.IsCA, leaf.DNSNames, leaf.IPAddresses, leaf.URIs, leaf.Subject)

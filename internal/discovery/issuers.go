@@ -47,7 +47,7 @@ const issuersPatience = 6 * time.Second
 // issuers has the keys fetched that the rules of the newest snapshot ask for.
 type issuers struct {
 	*jwks.Source
-	hold *jwks.Hold
+	hold *jwks.KeyBarrier
 
 	mu          sync.Mutex
 	wants, held map[mesh.KeySource]time.Duration // what rules ask for that are in force, and that are held
@@ -67,8 +67,8 @@ func (s *server) newIssuers() (*issuers, error) {
 			Client: fetch.NewClient(fetch.Options{
 				Timeout: jwks.MaxTimeout, Loopback: o.Loopback, Blocked: o.Blocked, Roots: roots, Unverified: o.Unverified,
 			}),
-			Refresh: o.Refresh, Random: rand.Float64, Log: log, Memory: s.keyMemory(),
-			Fetched: func(err error) {
+			Refresh: o.Refresh, Random: rand.Float64, Log: log, Cache: s.keyMemory(),
+			OnFetch: func(err error) {
 				if err != nil {
 					m.KeyFetchFailures.Inc()
 				} else {
@@ -77,7 +77,7 @@ func (s *server) newIssuers() (*issuers, error) {
 			},
 		}),
 	}
-	i.hold = jwks.NewHold(s.keySources, i.ask)
+	i.hold = jwks.NewKeyBarrier(s.keySources, i.ask)
 	return i, nil
 }
 
@@ -85,12 +85,12 @@ func (s *server) newIssuers() (*issuers, error) {
 const issuerKeys = "meshpilot-issuer-keys"
 
 // keyMemory gives where keys are kept; nil: nowhere.
-func (s *server) keyMemory() jwks.Memory {
+func (s *server) keyMemory() jwks.KeyCache {
 	switch dir := s.options.Authority.Dir; {
 	case s.client != nil:
-		return jwks.ConfigMap{Client: s.client.Kubernetes, Namespace: s.options.Namespace, Name: issuerKeys}
+		return jwks.ConfigMapCache{Client: s.client.Kubernetes, Namespace: s.options.Namespace, Name: issuerKeys}
 	case dir != "":
-		return jwks.File{Path: filepath.Join(dir, issuerKeys+".json")}
+		return jwks.FileCache{Path: filepath.Join(dir, issuerKeys+".json")}
 	default:
 		return nil
 	}
@@ -122,7 +122,7 @@ func (i *issuers) set() {
 		}
 	}
 	i.mu.Unlock()
-	i.Set(all)
+	i.SetWanted(all)
 }
 
 // rootsWith gives the system's roots and those of a file; nil: the system's alone.
@@ -146,7 +146,7 @@ func rootsWith(file string) (*x509.CertPool, error) {
 
 // published wants the keys that the rules of a snapshot name.
 func (i *issuers) published(s *snapshot.Snapshot, d snapshot.Delta) {
-	i.hold.Close() // the first is that of the start
+	i.hold.StartHolding() // the first is that of the start
 	concerns := d.All
 	for k := range d.Configs {
 		concerns = concerns || k.Kind == api.RequestAuthentication
@@ -174,5 +174,5 @@ func (i *issuers) await(ctx context.Context) {
 	i.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, issuersPatience)
 	defer cancel()
-	i.Await(ctx, places)
+	i.WaitFor(ctx, places)
 }

@@ -13,9 +13,9 @@ import (
 // TestKeysAreKeptInAConfigMap: replicas share one, and none writes over what it has not read.
 func TestKeysAreKeptInAConfigMap(t *testing.T) {
 	c := shared.Start(t)
-	m := jwks.ConfigMap{Client: c.Client(t), Namespace: c.Namespace(t, "istio-system", nil), Name: issuerKeys}
+	m := jwks.ConfigMapCache{Client: c.Client(t), Namespace: c.Namespace(t, "istio-system", nil), Name: issuerKeys}
 	change := func(text string) error {
-		return m.Change(t.Context(), func(old []byte) []byte { return append(bytes.Clone(old), text...) })
+		return m.Update(t.Context(), func(old []byte) []byte { return append(bytes.Clone(old), text...) })
 	}
 	holds := func(want string) {
 		t.Helper()
@@ -30,7 +30,7 @@ func TestKeysAreKeptInAConfigMap(t *testing.T) {
 		}
 	}
 	holds("ab")
-	err := m.Change(t.Context(), func(old []byte) []byte {
+	err := m.Update(t.Context(), func(old []byte) []byte {
 		if err := change("c"); err != nil { // another replica, meanwhile
 			t.Error(err)
 		}

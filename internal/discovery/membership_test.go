@@ -41,7 +41,7 @@ func TestRemovedWorkloadsAreNotRenewed(t *testing.T) {
 	l.write("groups.yaml", groups("shop/api"))
 	l.eventually("the certificate of a removed workload is not renewed", func() error {
 		_, err := l.certificate(t.Context(), web, request())
-		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "no workload of this identity") {
+		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "the workload of this identity was removed") {
 			return fmt.Errorf("it is: %w", err)
 		}
 		return nil

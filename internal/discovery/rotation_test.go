@@ -115,7 +115,7 @@ func (w *workload) verify(chain []*x509.Certificate, peer string) error {
 	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
 		return err
 	}
-	id, err := spiffe.Leaf(chain[0])
+	id, err := spiffe.LeafID(chain[0])
 	if err == nil && peer != "" && id.String() != peer {
 		err = fmt.Errorf("it is %s, want %s", id, peer)
 	}

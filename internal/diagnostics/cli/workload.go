@@ -48,7 +48,7 @@ func (f *meshFlags) add(c *cobra.Command, kubeconfig string) {
 // mesh gives the mesh that the flags name.
 func (f *meshFlags) mesh() (workload.Mesh, error) {
 	if f.caDir != "" {
-		return workload.Directory{CA: f.caDir, MeshConfig: f.meshConfig, Audiences: f.audiences, Now: time.Now}, nil
+		return workload.LocalMesh{CADir: f.caDir, MeshConfigFile: f.meshConfig, Audiences: f.audiences, Now: time.Now}, nil
 	}
 	if f.kubeconfig == "" {
 		return nil, errors.New("which mesh is meant? give --caDir, or --kubeconfig")
@@ -61,7 +61,7 @@ func (f *meshFlags) mesh() (workload.Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	return workload.Kubernetes{Client: client.Kubernetes, Namespace: f.namespace, Revision: f.revision}, nil
+	return workload.KubernetesMesh{Client: client.Kubernetes, Namespace: f.namespace, Revision: f.revision}, nil
 }
 
 func (a *asker) workloadToken() *cobra.Command {
@@ -93,7 +93,7 @@ to read that. With Kubernetes the API server signs.`,
 			if err != nil {
 				return err
 			}
-			token, err := m.Token(c.Context(), namespace, account, lifetime)
+			token, err := m.SignToken(c.Context(), namespace, account, lifetime)
 			if err != nil {
 				return err
 			}

@@ -11,54 +11,59 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Request is what came along with a call.
+// Request holds the credentials of a call.
 type Request struct {
-	// Peer is where it came from; the zero value if that is unknown.
+	// Peer is the client's address, or the zero value if it is unknown.
 	Peer netip.Addr
-	// TLS is the connection, nil for one in plain text.
+	// TLS is the connection state, or nil for plain text.
 	TLS *tls.ConnectionState
-	// Header gives the values of a header, or of gRPC metadata, by its name in lower case.
+	// Header returns the values of an HTTP header or gRPC metadata key, by its name in lower case.
 	Header func(name string) []string
 }
 
-// Caller is somebody who has proved who it is.
+// Caller is an authenticated client.
 type Caller struct {
 	ID spiffe.ID
-	// By names the kind of credentials, for logs.
+	// By is the kind of credentials, for logs.
 	By string
-	// Pod is the pod that a token was made for; the zero value for other credentials and for tokens that are bound to none.
+	// Pod is the pod to which the token is bound; the zero value for unbound tokens and other
+	// credentials.
 	Pod Pod
-	// Cluster is the cluster whose API server vouches for the caller; "" for other credentials.
+	// Cluster is the cluster whose API server verified the token, or "" for other credentials.
 	Cluster string
-	// HasCertificate reports that the caller was identified by a certificate of the mesh, shown to us or to a trusted gateway. Its
-	// workload may have been removed since the certificate was signed.
+	// HasCertificate is true if the caller was identified by a certificate of the mesh, presented
+	// to us or to a trusted gateway. Its workload may have been removed since the certificate was
+	// signed.
 	HasCertificate bool
 }
 
-// Pod names a pod of Kubernetes.
+// Pod identifies a Kubernetes pod.
 type Pod struct{ Namespace, Name, UID string }
 
-// Authenticator knows one kind of credentials.
+// Authenticator checks one kind of credentials.
 type Authenticator interface {
-	// String names the kind.
+	// String returns the kind of credentials, for logs.
 	String() string
-	// Authenticate gives the caller. The error is ErrNoCredentials if the request has none of this kind, and wraps ErrUnavailable if
-	// they could not be checked.
+	// Authenticate returns the caller. The error is ErrNoCredentials if the request has no
+	// credentials of this kind, and wraps ErrUnavailable if they could not be checked.
 	Authenticate(ctx context.Context, r Request) (Caller, error)
 }
 
 var (
-	// ErrNoCredentials says that a request has no credentials of a kind.
+	// ErrNoCredentials means that the request has no credentials of the kind.
 	ErrNoCredentials = errors.New("no credentials")
-	// ErrUnavailable says that credentials could not be checked now. The caller is not authenticated, and may try again.
+	// ErrUnavailable means that credentials could not be checked now. The caller is not
+	// authenticated and may retry.
 	ErrUnavailable = errors.New("credentials cannot be checked now")
 )
 
-// Chain tries its members in their order.
+// Chain is a list of authenticators in order of preference.
 type Chain []Authenticator
 
-// Authenticate gives the first caller that a member vouches for. The error says for each member that found credentials what is
-// wrong with them: it is for logs, not for who sent them. It wraps ErrUnavailable if one of them could not tell.
+// Authenticate returns the caller from the first member that succeeds. Otherwise the error joins
+// those of all members with invalid credentials; it wraps ErrUnavailable if one of them could not
+// check. It is ErrNoCredentials if no member found any. The error is for logs and must not be sent
+// to the client.
 func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	var wrong []error
 	for _, a := range c {
@@ -68,7 +73,7 @@ func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 			caller.By = a.String()
 			return caller, nil
 		case err == nil:
-			wrong = append(wrong, fmt.Errorf("%s: nobody is named", a))
+			wrong = append(wrong, fmt.Errorf("%s: the credentials name no identity", a))
 		case !errors.Is(err, ErrNoCredentials):
 			wrong = append(wrong, fmt.Errorf("%s: %w", a, err))
 		}
@@ -79,23 +84,24 @@ func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	if r.Header == nil {
 		return Caller{}, ErrNoCredentials
 	}
-	if _, err := bearer(r); err == nil { // whoever looks for what is wrong with a token should not be told that there is none
-		return Caller{}, fmt.Errorf("%w but a token that is of no issuer known here", ErrNoCredentials)
+	if _, err := bearerToken(r); err == nil { // distinguish an unknown issuer from a missing token
+		return Caller{}, fmt.Errorf("%w except a token of an unknown issuer", ErrNoCredentials)
 	}
 	return Caller{}, ErrNoCredentials
 }
 
-// TrustDomains gives the mesh's own trust domain, and behind it those whose identities are its own too.
+// TrustDomains returns the mesh's trust domain, followed by its aliases.
 type TrustDomains func() []string
 
-// own gives the mesh's trust domain.
-func (t TrustDomains) own() string { return t()[0] }
+// current returns the mesh's trust domain.
+func (t TrustDomains) current() string { return t()[0] }
 
-// maxToken bounds tokens: that of a Kubernetes service account has about 1 KB.
-const maxToken = 16 << 10
+// maxTokenBytes is the maximum size of a token. One of a Kubernetes service account has about 1 KB.
+const maxTokenBytes = 16 << 10
 
-// bearer gives the token of a request (RFC 6750, 2.1). Two of them leave open which one is meant.
-func bearer(r Request) (string, error) {
+// bearerToken returns the bearer token of the request (RFC 6750, 2.1). It returns ErrNoCredentials
+// if there is none, and an error for several or oversized tokens.
+func bearerToken(r Request) (string, error) {
 	const scheme = "bearer "
 	var tokens []string
 	for _, v := range r.Header("authorization") {
@@ -107,9 +113,9 @@ func bearer(r Request) (string, error) {
 	case len(tokens) == 0:
 		return "", ErrNoCredentials
 	case len(tokens) > 1:
-		return "", fmt.Errorf("%d tokens", len(tokens))
-	case len(tokens[0]) > maxToken:
-		return "", fmt.Errorf("a token of %d bytes: more than %d", len(tokens[0]), maxToken)
+		return "", fmt.Errorf("%d bearer tokens, want one", len(tokens))
+	case len(tokens[0]) > maxTokenBytes:
+		return "", fmt.Errorf("the token has %d bytes, more than %d", len(tokens[0]), maxTokenBytes)
 	}
 	return tokens[0], nil
 }

@@ -1,9 +1,14 @@
-// Package authenticate finds out who a caller is: for the certificate authority, for xDS and for the debug pages.
+// Package authenticate identifies the callers of the certificate authority, of xDS and of the debug
+// pages.
 //
-// In: a request with what came along: a TLS connection, headers, an address. Out: a [Caller] with one SPIFFE ID.
-// Law: nobody is believed who has not proved it, and what cannot be checked counts as wrong. An authenticator reads only the
-// credentials of its own kind; the first of a [Chain] that is satisfied decides. Credentials appear in no log and no error.
+// Inputs: a [Request] with the TLS connection, headers and peer address of a call. Output: a
+// [Caller] with one SPIFFE ID, or an error.
 //
-// Start with [Chain] in chain.go. certificate.go, kubernetes.go, oidc.go, forwarded.go and workload_token.go are the kinds of
-// credentials; grpc.go and http.go make requests of what servers are given.
+// Invariants: a caller without valid credentials is rejected, and so is one whose credentials
+// cannot be checked. Each authenticator reads only its own kind of credentials; the first member of
+// a [Chain] that succeeds identifies the caller. Credentials appear in no log and no error.
+//
+// Start with [Chain] in chain.go. certificate.go, kubernetes.go, oidc.go, xfcc.go and
+// workload_token.go implement the kinds of credentials; grpc.go and http.go build a Request from
+// gRPC and HTTP calls.
 package authenticate

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// FromContext gives the request of a gRPC call, from the context that its handler has.
-func FromContext(ctx context.Context) Request {
+// RequestFromContext returns the Request of a gRPC call from its handler's context.
+func RequestFromContext(ctx context.Context) Request {
 	md, _ := metadata.FromIncomingContext(ctx)
 	r := Request{Header: md.Get}
 	p, ok := peer.FromContext(ctx)
@@ -19,14 +19,15 @@ func FromContext(ctx context.Context) Request {
 		return r
 	}
 	if p.Addr != nil {
-		r.Peer = address(p.Addr.String())
+		r.Peer = parseAddress(p.Addr.String())
 	}
-	r.TLS = connection(p.AuthInfo)
+	r.TLS = tlsState(p.AuthInfo)
 	return r
 }
 
-// connection gives the state of a connection with TLS. Credentials of our own wrap gRPC's and give it by a method.
-func connection(info credentials.AuthInfo) *tls.ConnectionState {
+// tlsState returns the TLS state of a connection, or nil for plain text. It reads gRPC's own
+// AuthInfo and types with a method TLS, which wrap it.
+func tlsState(info credentials.AuthInfo) *tls.ConnectionState {
 	switch info := info.(type) {
 	case credentials.TLSInfo:
 		return &info.State
@@ -36,7 +37,8 @@ func connection(info credentials.AuthInfo) *tls.ConnectionState {
 	return nil
 }
 
-func address(hostPort string) netip.Addr {
+// parseAddress returns the address of a host:port text, or the zero value if it is invalid.
+func parseAddress(hostPort string) netip.Addr {
 	p, err := netip.ParseAddrPort(hostPort)
 	if err != nil {
 		return netip.Addr{}

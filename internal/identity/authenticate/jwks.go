@@ -14,48 +14,53 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// jwks is the public keys of an issuer, fetched when they are needed. It is for use by many goroutines.
-type jwks struct {
+// remoteKeys is a keySource that fetches an issuer's keys on demand and caches them. It is safe for
+// concurrent use.
+type remoteKeys struct {
 	client *http.Client
 	issuer string
 	now    func() time.Time
 	log    *slog.Logger
 
-	mu       sync.Mutex
-	uri      string // "": the issuer's discovery document says
-	set      []jose.JSONWebKey
-	tried    time.Time     // the last attempt, good or bad
-	good     time.Time     // the last good one
-	fetching chan struct{} // closed when the attempt that is under way ends; nil: none is
+	mu          sync.Mutex
+	uri         string // "" until discovered
+	set         []jose.JSONWebKey
+	lastAttempt time.Time     // last fetch, successful or not
+	lastSuccess time.Time     // last successful fetch
+	fetching    chan struct{} // closed when the current fetch ends; nil if there is none
 }
 
 const (
-	// refresh is how old keys may become while they can be fetched, and patience how long an attempt is not repeated, though
-	// tokens come whose key is not among them: anybody may send such.
-	refresh  = 20 * time.Minute
-	patience = 10 * time.Second
-	// maxKeys bounds a set.
+	// refreshInterval is the age after which keys are fetched again. retryInterval is the minimum
+	// time between fetches: any client can send tokens with unknown keys.
+	refreshInterval = 20 * time.Minute
+	retryInterval   = 10 * time.Second
+	// maxKeys is the maximum number of keys of an issuer.
 	maxKeys = 100
 )
 
-// find gives the keys with an ID, or all if the token names none. The last good keys stay in use while others cannot be fetched,
-// and who has found what it needs does not wait for them.
-func (j *jwks) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
+// findKeys returns the keys with this ID, or all keys if id is empty. If there are none or they are
+// too old, it fetches them, unless the last fetch is less than retryInterval ago. Cached keys stay
+// in use while a fetch fails, and callers that find theirs do not wait for a concurrent fetch. The
+// error wraps ErrUnavailable.
+func (j *remoteKeys) findKeys(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	j.mu.Lock()
-	found, now := j.with(id), j.now()
-	mine := j.fetching == nil && (len(found) == 0 || now.Sub(j.good) > refresh) && (j.tried.IsZero() || now.Sub(j.tried) > patience)
-	if mine {
-		j.tried, j.fetching = now, make(chan struct{})
+	found, now := j.keysWithID(id), j.now()
+	start := j.fetching == nil && (len(found) == 0 || now.Sub(j.lastSuccess) > refreshInterval) &&
+		(j.lastAttempt.IsZero() || now.Sub(j.lastAttempt) > retryInterval)
+	if start {
+		j.lastAttempt, j.fetching = now, make(chan struct{})
 	}
 	ended := j.fetching
 	j.mu.Unlock()
 
 	switch {
-	case mine:
-		// Others wait for it, so it does not end with the call that began it. The client bounds it.
-		j.refetch(context.WithoutCancel(ctx), ended)
+	case start:
+		// Concurrent callers wait for this fetch, so it must not end with ctx. The client bounds
+		// it.
+		j.refreshKeys(context.WithoutCancel(ctx), ended)
 	case ended == nil || len(found) > 0:
-		return found, j.missing()
+		return found, j.checkAvailable()
 	default:
 		select {
 		case <-ended:
@@ -64,35 +69,42 @@ func (j *jwks) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 		}
 	}
 	j.mu.Lock()
-	found = j.with(id)
+	found = j.keysWithID(id)
 	j.mu.Unlock()
-	return found, j.missing()
+	return found, j.checkAvailable()
 }
 
-// missing says that there are no keys at all.
-func (j *jwks) missing() error {
+// checkAvailable returns an error that wraps ErrUnavailable if no keys are cached at all.
+func (j *remoteKeys) checkAvailable() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.set) == 0 {
-		return fmt.Errorf("%w: the issuer's keys could not be fetched", ErrUnavailable)
+		return fmt.Errorf("%w: fetching the issuer's keys failed", ErrUnavailable)
 	}
 	return nil
 }
 
-func (j *jwks) refetch(ctx context.Context, ended chan struct{}) {
-	set, uri, err := j.fetch(ctx)
+// refreshKeys fetches the keys and, if that succeeds, replaces the cached ones; a failure is
+// logged. It closes ended.
+func (j *remoteKeys) refreshKeys(ctx context.Context, ended chan struct{}) {
+	set, uri, err := j.fetchKeys(ctx)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err == nil {
-		j.set, j.uri, j.good = set, uri, j.now()
+		j.set, j.uri, j.lastSuccess = set, uri, j.now()
 	} else {
-		j.log.Warn("the keys of a token issuer could not be fetched", "issuer", j.issuer, "err", err)
+		j.log.Warn(
+			"fetching the keys of a token issuer failed; cached keys stay in use",
+			"issuer", j.issuer,
+			"err", err,
+		)
 	}
 	j.fetching = nil
 	close(ended)
 }
 
-func (j *jwks) with(id string) []jose.JSONWebKey {
+// keysWithID returns the cached keys with this ID, or all if id is empty. j.mu is held.
+func (j *remoteKeys) keysWithID(id string) []jose.JSONWebKey {
 	if id == "" {
 		return j.set
 	}
@@ -105,8 +117,9 @@ func (j *jwks) with(id string) []jose.JSONWebKey {
 	return list
 }
 
-// fetch gives the keys, and where they are.
-func (j *jwks) fetch(ctx context.Context) ([]jose.JSONWebKey, string, error) {
+// fetchKeys returns the issuer's signing keys and their URI, which it discovers first if unknown.
+// It skips keys of unsupported types, and returns an error if no key remains.
+func (j *remoteKeys) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, string, error) {
 	j.mu.Lock()
 	uri := j.uri
 	j.mu.Unlock()
@@ -115,57 +128,61 @@ func (j *jwks) fetch(ctx context.Context) ([]jose.JSONWebKey, string, error) {
 			Issuer string `json:"issuer"`
 			URI    string `json:"jwks_uri"`
 		}
-		if err := j.get(ctx, strings.TrimSuffix(j.issuer, "/")+"/.well-known/openid-configuration", &document); err != nil {
+		if err := j.getJSON(
+			ctx,
+			strings.TrimSuffix(j.issuer, "/")+"/.well-known/openid-configuration",
+			&document,
+		); err != nil {
 			return nil, "", err
 		}
 		if document.Issuer != j.issuer {
-			return nil, "", fmt.Errorf("the discovery document is that of another issuer, %.100q", document.Issuer)
+			return nil, "", fmt.Errorf("the discovery document names another issuer, %.100q", document.Issuer)
 		}
 		uri = document.URI
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := j.get(ctx, uri, &set); err != nil {
+	if err := j.getJSON(ctx, uri, &set); err != nil {
 		return nil, "", err
 	}
 	if len(set.Keys) > maxKeys {
-		return nil, "", fmt.Errorf("%d keys: more than %d", len(set.Keys), maxKeys)
+		return nil, "", fmt.Errorf("the key set has %d keys, more than %d", len(set.Keys), maxKeys)
 	}
 	var list []jose.JSONWebKey
 	for _, raw := range set.Keys {
 		var k jose.JSONWebKey
 		if k.UnmarshalJSON(raw) != nil || !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
-			continue // of a kind that we do not know, and so no token of ours is signed with
+			continue // an unsupported key; none of our tokens uses it
 		}
 		list = append(list, k)
 	}
 	if len(list) == 0 {
-		return nil, "", fmt.Errorf("there is no usable key at %s", uri)
+		return nil, "", fmt.Errorf("no supported key at %s", uri)
 	}
 	return list, uri, nil
 }
 
-// get reads a small document. The client bounds where it may come from, how long that may take and how much it may be.
-func (j *jwks) get(ctx context.Context, uri string, into any) error {
+// getJSON decodes a JSON document into into. The client limits addresses, time and size.
+func (j *remoteKeys) getJSON(ctx context.Context, uri string, into any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := j.client.Do(r)
+	response, err := j.client.Do(r)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = answer.Body.Close() }() // it was read, or is given up
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("get %s: %s", uri, answer.Status)
+	defer func() { _ = response.Body.Close() }() // nothing to report at this point
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("get %s: %s", uri, response.Status)
 	}
-	text, err := io.ReadAll(answer.Body) // bounded by the client
+	text, err := io.ReadAll(response.Body) // bounded by the client
 	if err != nil {
 		return fmt.Errorf("get %s: %w", uri, err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("get %s: not the document that was asked for", uri)
+		return fmt.Errorf("get %s: invalid JSON", uri)
 	}
 	return nil
 }

@@ -12,70 +12,85 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// leeway is how far clocks may be apart.
+// leeway is the tolerated clock difference.
 const leeway = time.Minute
 
-// signatures are the algorithms of tokens. Those with shared keys are not among them, nor is "none".
-func signatures() []jose.SignatureAlgorithm {
+// signatureAlgorithms returns the accepted algorithms. Symmetric algorithms and "none" are
+// excluded.
+func signatureAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
-		jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512, jose.EdDSA,
+		jose.RS256,
+		jose.RS384,
+		jose.RS512,
+		jose.ES256,
+		jose.ES384,
+		jose.ES512,
+		jose.PS256,
+		jose.PS384,
+		jose.PS512,
+		jose.EdDSA,
 	}
 }
 
-// keys gives the public keys that a token may be signed with, by the ID that it says its key has.
-type keys interface {
-	find(ctx context.Context, id string) ([]jose.JSONWebKey, error)
+// keySource returns the public keys that may sign tokens. An empty id, from a token without key ID,
+// matches all keys.
+type keySource interface {
+	findKeys(ctx context.Context, id string) ([]jose.JSONWebKey, error)
 }
 
-// tokenRule is what tokens of one issuer must be.
-type tokenRule struct {
+// tokenVerifier verifies the tokens of one issuer.
+type tokenVerifier struct {
 	issuer       string
 	audiences    []string
-	keys         keys
+	keys         keySource
 	trustDomains TrustDomains
 	now          func() time.Time
 }
 
-// caller verifies a token of a service account. The error is ErrNoCredentials if it is none of the issuer's: who reads a token
-// before its signature is verified may believe nothing else of it.
-func (t tokenRule) caller(ctx context.Context, r Request) (spiffe.Account, error) {
-	text, err := bearer(r)
+// verifyServiceAccount verifies the bearer token and returns the service account that it names. It
+// returns ErrNoCredentials if there is no token or it is not a JWT of this issuer; only the issuer
+// is read before the signature is verified. It returns an error for invalid signatures, other
+// audiences, and missing or past expiry.
+func (t tokenVerifier) verifyServiceAccount(ctx context.Context, r Request) (spiffe.Account, error) {
+	text, err := bearerToken(r)
 	if err != nil {
 		return spiffe.Account{}, err
 	}
-	token, err := jwt.ParseSigned(text, signatures())
+	token, err := jwt.ParseSigned(text, signatureAlgorithms())
 	if err != nil {
-		return spiffe.Account{}, ErrNoCredentials // tokens of Kubernetes need not be JWTs
+		return spiffe.Account{}, ErrNoCredentials // Kubernetes tokens need not be JWTs
 	}
 	var claims jwt.Claims
 	if err := token.UnsafeClaimsWithoutVerification(&claims); err != nil || claims.Issuer != t.issuer {
 		return spiffe.Account{}, ErrNoCredentials
 	}
-	if err := t.verify(ctx, token, &claims); err != nil {
+	if err := t.verifySignature(ctx, token, &claims); err != nil {
 		return spiffe.Account{}, err
 	}
 	now := t.now()
-	switch err := claims.ValidateWithLeeway(jwt.Expected{Issuer: t.issuer, AnyAudience: t.audiences, Time: now}, leeway); {
+	expected := jwt.Expected{Issuer: t.issuer, AnyAudience: t.audiences, Time: now}
+	switch err := claims.ValidateWithLeeway(expected, leeway); {
 	case err != nil:
 		return spiffe.Account{}, err
 	case claims.Expiry == nil:
-		return spiffe.Account{}, errors.New("the token has no end")
+		return spiffe.Account{}, errors.New("the token has no expiry")
 	case len(t.audiences) == 0:
-		return spiffe.Account{}, errors.New("no audience is agreed on")
+		return spiffe.Account{}, errors.New("no audience is configured")
 	}
 	namespace, name, err := spiffe.ParseSubject(claims.Subject)
 	if err != nil {
 		return spiffe.Account{}, err
 	}
-	return spiffe.Account{TrustDomain: t.trustDomains.own(), Namespace: namespace, Name: name}, nil
+	return spiffe.Account{TrustDomain: t.trustDomains.current(), Namespace: namespace, Name: name}, nil
 }
 
-// verify reads the claims of a token again, those of which the signature is good.
-func (t tokenRule) verify(ctx context.Context, token *jwt.JSONWebToken, claims *jwt.Claims) error {
+// verifySignature verifies the token's only signature and replaces claims by the verified ones. If
+// no key of the issuer verifies it, claims is empty and it returns an error.
+func (t tokenVerifier) verifySignature(ctx context.Context, token *jwt.JSONWebToken, claims *jwt.Claims) error {
 	if len(token.Headers) != 1 {
 		return fmt.Errorf("%d signatures, want one", len(token.Headers))
 	}
-	found, err := t.keys.find(ctx, token.Headers[0].KeyID)
+	found, err := t.keys.findKeys(ctx, token.Headers[0].KeyID)
 	if err != nil {
 		return err
 	}
@@ -89,5 +104,5 @@ func (t tokenRule) verify(ctx context.Context, token *jwt.JSONWebToken, claims *
 		}
 	}
 	*claims = jwt.Claims{}
-	return errors.New("the signature is not by a key of the issuer's")
+	return errors.New("no key of the issuer verifies the signature")
 }

@@ -15,37 +15,43 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// TokenReviews is the part of an API server that says whose a token is: AuthenticationV1().TokenReviews() of a client.
+// TokenReviews creates token reviews at an API server: AuthenticationV1().TokenReviews() of a
+// client.
 type TokenReviews interface {
-	Create(ctx context.Context, review *authenticationv1.TokenReview, o metav1.CreateOptions) (*authenticationv1.TokenReview, error)
+	Create(
+		ctx context.Context,
+		review *authenticationv1.TokenReview,
+		o metav1.CreateOptions,
+	) (*authenticationv1.TokenReview, error)
 }
 
-// KubernetesOptions are the settings of Kubernetes.
+// KubernetesOptions are the settings of the Kubernetes authenticator.
 type KubernetesOptions struct {
 	TrustDomains TrustDomains
-	// Audiences are those of which a token must have one. TOKEN_AUDIENCES, istio-ca.
+	// Audiences are the accepted audiences; a token must have one of them (TOKEN_AUDIENCES, default
+	// istio-ca).
 	Audiences []string
-	// Cluster is the name of the cluster that the control plane runs in. Reviews gives the API server of a cluster, nil for
-	// one that is not known; a caller names its cluster in the header ClusterID, and none means Cluster. It is called for each
-	// token, and must make no client each time.
+	// Cluster is the control plane's own cluster, the default for callers without the header
+	// ClusterID. Reviews returns the API server's client for a cluster, or nil if the cluster is
+	// unknown. It is called for each token and must not create a client each time.
 	Cluster string
 	Reviews func(cluster string) TokenReviews
-	// Remember is how long a token counts as good without another review; 0: ten seconds, less than 0: not at all. A pod that was
-	// deleted may be taken for one that lives for so long.
-	Remember time.Duration
-	// Refuse is how long a token counts as bad without another review; 0: two seconds, less than 0: not at all. Whoever tries the same
-	// one again and again costs the API server a question in that time.
-	Refuse time.Duration
-	// Timeout bounds a review; 0: five seconds.
+	// AcceptedTTL is how long an accepted token is cached (default 10 s; negative disables the
+	// cache). For that time a deleted pod may still be authenticated.
+	AcceptedTTL time.Duration
+	// RejectedTTL is how long a rejected token is cached (default 2 s; negative disables the
+	// cache). It bounds the reviews that one retried token can cause.
+	RejectedTTL time.Duration
+	// Timeout bounds one review (default 5 s).
 	Timeout time.Duration
 	Now     func() time.Time
 }
 
-// Kubernetes believes tokens of service accounts that an API server vouches for.
+// Kubernetes authenticates service account tokens through the TokenReview API.
 type Kubernetes struct {
 	o        KubernetesOptions
-	reviewed *memory[Caller]
-	refused  *memory[error] // apart, so that bad tokens put no good ones out
+	accepted *tokenCache[Caller]
+	rejected *tokenCache[error] // separate, so that rejected tokens evict no accepted ones
 	flights  singleflight.Group
 	limiter  *reviewLimiter
 }
@@ -53,18 +59,18 @@ type Kubernetes struct {
 var _ Authenticator = (*Kubernetes)(nil)
 
 const (
-	// maxRemembered bounds the good tokens that are remembered, maxRefused the bad ones.
-	maxRemembered = 50_000
-	maxRefused    = 10_000
+	// maxAccepted and maxRejected bound the cached tokens.
+	maxAccepted = 50_000
+	maxRejected = 10_000
 )
 
-// NewKubernetes makes a Kubernetes.
+// NewKubernetes returns a Kubernetes authenticator with defaults for the options that are zero.
 func NewKubernetes(o KubernetesOptions) *Kubernetes {
-	if o.Remember == 0 {
-		o.Remember = 10 * time.Second
+	if o.AcceptedTTL == 0 {
+		o.AcceptedTTL = 10 * time.Second
 	}
-	if o.Refuse == 0 {
-		o.Refuse = 2 * time.Second
+	if o.RejectedTTL == 0 {
+		o.RejectedTTL = 2 * time.Second
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
@@ -73,37 +79,38 @@ func NewKubernetes(o KubernetesOptions) *Kubernetes {
 		o.Now = time.Now
 	}
 	return &Kubernetes{
-		o: o, reviewed: newMemory[Caller](maxRemembered, o.Now), refused: newMemory[error](maxRefused, o.Now),
+		o: o, accepted: newTokenCache[Caller](maxAccepted, o.Now), rejected: newTokenCache[error](maxRejected, o.Now),
 		limiter: newReviewLimiter(o.Now),
 	}
 }
 
-// String names the kind.
+// String returns "Kubernetes token".
 func (*Kubernetes) String() string { return "Kubernetes token" }
 
-// Authenticate has the token reviewed, unless its last review is still good. Reviews of one token that are asked for at once are one.
-// Reviews of bad tokens are limited by source (reviewLimiter).
+// Authenticate returns the caller of the bearer token from the cache, or has it reviewed.
+// Concurrent reviews of one token are merged. Reviews are limited per source (reviewLimiter). The
+// error wraps ErrUnavailable if the token could not be reviewed.
 func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error) {
-	token, err := bearer(r)
+	token, err := bearerToken(r)
 	if err != nil {
 		return Caller{}, err
 	}
-	cluster, err := k.cluster(r)
+	cluster, err := k.callerCluster(r)
 	if err != nil {
 		return Caller{}, err
 	}
 	reviews := k.o.Reviews(cluster)
 	if reviews == nil {
-		return Caller{}, fmt.Errorf("the cluster %.100q is not known", cluster)
+		return Caller{}, fmt.Errorf("cluster %.100q is unknown", cluster)
 	}
 	key := sha256.Sum256([]byte(cluster + "\x00" + token))
-	if c, ok := k.reviewed.get(key); ok {
+	if c, ok := k.accepted.get(key); ok {
 		return c, nil
 	}
-	if err, ok := k.refused.get(key); ok {
+	if err, ok := k.rejected.get(key); ok {
 		return Caller{}, err
 	}
-	// The review outlives the call that began it, for others may wait for it.
+	// The review must not end with the first caller's context: others may wait for it.
 	flight := k.flights.DoChan(string(key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.o.Timeout)
 		defer cancel()
@@ -111,13 +118,13 @@ func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error
 		if err != nil {
 			return Caller{}, err
 		}
-		c, err := k.review(ctx, reviews, cluster, token)
-		done(err == nil || errors.Is(err, ErrUnavailable)) // that is not the client's fault
+		c, err := k.reviewToken(ctx, reviews, cluster, token)
+		done(err == nil || errors.Is(err, ErrUnavailable)) // not the client's fault
 		switch {
 		case err == nil:
-			k.reviewed.put(key, c, k.o.Remember)
-		case !errors.Is(err, ErrUnavailable): // the API server's own word
-			k.refused.put(key, err, k.o.Refuse)
+			k.accepted.add(key, c, k.o.AcceptedTTL)
+		case !errors.Is(err, ErrUnavailable): // cache only answers of the API server
+			k.rejected.add(key, err, k.o.RejectedTTL)
 		}
 		return c, err
 	})
@@ -125,63 +132,71 @@ func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error
 	case <-ctx.Done():
 		return Caller{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	case done := <-flight:
-		c, _ := done.Val.(Caller) // as the function gives it
+		c, _ := done.Val.(Caller) // the function's result type
 		return c, done.Err
 	}
 }
 
-// cluster gives the cluster that the caller says it is in.
-func (k *Kubernetes) cluster(r Request) (string, error) {
+// callerCluster returns the cluster that the caller names, or the default. It returns an error if
+// it names several.
+func (k *Kubernetes) callerCluster(r Request) (string, error) {
 	switch named := r.Header("clusterid"); {
 	case len(named) == 0 || named[0] == "":
 		return k.o.Cluster, nil
 	case len(named) > 1:
-		return "", errors.New("more than one ClusterID")
+		return "", errors.New("more than one ClusterID header")
 	default:
 		return named[0], nil
 	}
 }
 
-// review asks an API server. Whatever goes wrong is a no.
-func (k *Kubernetes) review(ctx context.Context, reviews TokenReviews, cluster, token string) (Caller, error) {
-	answer, err := reviews.Create(ctx, &authenticationv1.TokenReview{
+// reviewToken has the API server review the token. The error wraps ErrUnavailable if the request
+// fails.
+func (k *Kubernetes) reviewToken(ctx context.Context, reviews TokenReviews, cluster, token string) (Caller, error) {
+	review, err := reviews.Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: k.o.Audiences},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return Caller{}, fmt.Errorf("%w: review a token: %w", ErrUnavailable, err)
 	}
-	return k.judge(answer.Status, cluster)
+	return k.callerFromStatus(review.Status, cluster)
 }
 
-// judge reads an answer. An API server, or a webhook behind it, that knows nothing of audiences gives none: then the token
-// may be meant for anybody, above all for the API server itself, and proves nothing here.
-func (k *Kubernetes) judge(s authenticationv1.TokenReviewStatus, cluster string) (Caller, error) {
+// callerFromStatus returns the caller of a successful review. It returns an error unless the answer
+// is authenticated, for a service account, and lists one of Audiences: an API server or webhook
+// without support for audiences lists none, and its tokens may be intended for any recipient.
+func (k *Kubernetes) callerFromStatus(s authenticationv1.TokenReviewStatus, cluster string) (Caller, error) {
 	switch {
 	case s.Error != "":
-		return Caller{}, errors.New("the API server found fault with the token")
+		return Caller{}, errors.New("the API server failed to review the token")
 	case !s.Authenticated:
-		return Caller{}, errors.New("the API server does not know the token, or it is not for us")
+		return Caller{}, errors.New("the API server rejected the token, or its audience is another")
 	case !slices.ContainsFunc(s.Audiences, func(a string) bool { return slices.Contains(k.o.Audiences, a) }):
-		return Caller{}, fmt.Errorf("the token is not for any of %q", k.o.Audiences)
+		return Caller{}, fmt.Errorf("the token has none of the audiences %q", k.o.Audiences)
 	case !slices.Contains(s.User.Groups, "system:serviceaccounts"):
-		return Caller{}, errors.New("the token is not that of a service account")
+		return Caller{}, errors.New("the token does not belong to a service account")
 	}
 	namespace, name, err := spiffe.ParseSubject(s.User.Username)
 	if err != nil {
 		return Caller{}, err
 	}
-	id, err := spiffe.Account{TrustDomain: k.o.TrustDomains.own(), Namespace: namespace, Name: name}.ID()
+	id, err := spiffe.Account{TrustDomain: k.o.TrustDomains.current(), Namespace: namespace, Name: name}.ID()
 	if err != nil {
 		return Caller{}, err
 	}
 	c := Caller{ID: id, Cluster: cluster}
-	if pod := one(s.User.Extra["authentication.kubernetes.io/pod-name"]); pod != "" {
-		c.Pod = Pod{Namespace: namespace, Name: pod, UID: one(s.User.Extra["authentication.kubernetes.io/pod-uid"])}
+	if pod := singleValue(s.User.Extra["authentication.kubernetes.io/pod-name"]); pod != "" {
+		c.Pod = Pod{
+			Namespace: namespace,
+			Name:      pod,
+			UID:       singleValue(s.User.Extra["authentication.kubernetes.io/pod-uid"]),
+		}
 	}
 	return c, nil
 }
 
-func one(list []string) string {
+// singleValue returns the only element of list, or "".
+func singleValue(list []string) string {
 	if len(list) != 1 {
 		return ""
 	}

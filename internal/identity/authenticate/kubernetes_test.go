@@ -20,17 +20,27 @@ type counted struct {
 	n atomic.Int64
 }
 
-func (c *counted) Create(ctx context.Context, r *authenticationv1.TokenReview, o metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (c *counted) Create(
+	ctx context.Context,
+	r *authenticationv1.TokenReview,
+	o metav1.CreateOptions,
+) (*authenticationv1.TokenReview, error) {
 	c.n.Add(1)
 	return c.TokenReviews.Create(ctx, r, o)
 }
 
-// TestTokensOfAnAPIServer has a real one review tokens. T-TR.
+// TestTokensOfAnAPIServer: a real API server reviews the tokens. T-TR.
 func TestTokensOfAnAPIServer(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
 	ns := c.Namespace(t, "tokens", nil)
-	if _, err := client.CoreV1().ServiceAccounts(ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ServiceAccounts(
+		ns,
+	).Create(
+		t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
+		metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
@@ -42,7 +52,7 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 	}
 	reviews := &counted{TokenReviews: client.AuthenticationV1().TokenReviews()}
 	k := NewKubernetes(KubernetesOptions{
-		TrustDomains: domains, Audiences: []string{"istio-ca"}, Cluster: "here", Remember: -1,
+		TrustDomains: domains, Audiences: []string{"istio-ca"}, Cluster: "here", AcceptedTTL: -1,
 		Reviews: func(cluster string) TokenReviews {
 			if cluster != "here" {
 				return nil
@@ -51,9 +61,17 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 		},
 	})
 	toPod := func() string {
-		return c.TokenOf(t, ns, "web", authenticationv1.TokenRequestSpec{Audiences: []string{"istio-ca"}, BoundObjectRef: &authenticationv1.BoundObjectReference{
-			Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID,
-		}})
+		return c.TokenOf(
+			t,
+			ns,
+			"web",
+			authenticationv1.TokenRequestSpec{
+				Audiences: []string{"istio-ca"},
+				BoundObjectRef: &authenticationv1.BoundObjectReference{
+					Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID,
+				},
+			},
+		)
 	}
 	// An API server remembers for ten seconds that a token was good, so another one is looked at when the pod is gone.
 	bound, unused := toPod(), toPod()
@@ -88,7 +106,13 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 		}
 	}
 
-	if err := client.CoreV1().Pods(ns).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	if err := client.CoreV1().Pods(
+		ns,
+	).Delete(
+		t.Context(),
+		pod.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	gone := false
@@ -101,7 +125,11 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 	}
 
 	remembering := NewKubernetes(KubernetesOptions{
-		TrustDomains: domains, Audiences: []string{"istio-ca"}, Cluster: "here", Reviews: func(string) TokenReviews { return reviews }, Timeout: time.Second,
+		TrustDomains: domains,
+		Audiences:    []string{"istio-ca"},
+		Cluster:      "here",
+		Reviews:      func(string) TokenReviews { return reviews },
+		Timeout:      time.Second,
 	})
 	before := reviews.n.Load()
 	for range 100 {
@@ -121,19 +149,27 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if known != nil || !errors.Is(unknown, ErrUnavailable) {
-		t.Errorf("while the API server does not answer: %v for a token that is remembered, %v for another", known, unknown)
+		t.Errorf(
+			"while the API server does not answer: %v for a token that is remembered, %v for another",
+			known,
+			unknown,
+		)
 	}
 }
 
-// reviewer answers reviews as a test says.
+// reviewer returns the review that a test sets.
 type reviewer func(token string) (*authenticationv1.TokenReview, error)
 
-func (r reviewer) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (r reviewer) Create(
+	_ context.Context,
+	review *authenticationv1.TokenReview,
+	_ metav1.CreateOptions,
+) (*authenticationv1.TokenReview, error) {
 	return r(review.Spec.Token)
 }
 
-// TestBadTokensAreRemembered: who shows a bad token again and again costs the API server a review every other second. However many bad
-// ones there are, they are forgotten, and put no good one out. That an API server does not answer is no word about a token.
+// TestBadTokensAreRemembered: a rejected token that is retried causes one review per RejectedTTL.
+// Rejected tokens evict no accepted ones, and a failed review is not cached.
 func TestBadTokensAreRemembered(t *testing.T) {
 	now, away := time.Unix(1_000_000, 0), false
 	reviews := &counted{TokenReviews: reviewer(func(token string) (*authenticationv1.TokenReview, error) {
@@ -141,8 +177,12 @@ func TestBadTokensAreRemembered(t *testing.T) {
 			return nil, errors.New("away")
 		}
 		return &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{
-			Authenticated: token == "good", Audiences: []string{"istio-ca"},
-			User: authenticationv1.UserInfo{Username: "system:serviceaccount:ns:sa", Groups: []string{"system:serviceaccounts"}},
+			Authenticated: token == "good",
+			Audiences:     []string{"istio-ca"},
+			User: authenticationv1.UserInfo{
+				Username: "system:serviceaccount:ns:sa",
+				Groups:   []string{"system:serviceaccounts"},
+			},
 		}}, nil
 	})}
 	k := NewKubernetes(KubernetesOptions{
@@ -171,13 +211,17 @@ func TestBadTokensAreRemembered(t *testing.T) {
 			t.Errorf("step %d: %d reviews (%v), want %d", i, cost, err, step.cost)
 		}
 	}
-	for i := range 2 * maxRefused {
+	for i := range 2 * maxRejected {
 		peer := fmt.Sprintf("10.%d.%d.1", i/100>>8, i/100&255) // each source has a budget of its own
-		if _, err := k.Authenticate(t.Context(), from(peer, "bad-"+strconv.Itoa(i))); err == nil || errors.Is(err, ErrUnavailable) {
+		if _, err := k.Authenticate(
+			t.Context(),
+			from(peer, "bad-"+strconv.Itoa(i)),
+		); err == nil ||
+			errors.Is(err, ErrUnavailable) {
 			t.Fatalf("bad token %d: %v", i, err)
 		}
 	}
-	if n := len(k.refused.known); n > maxRefused {
+	if n := len(k.rejected.entries); n > maxRejected {
 		t.Errorf("%d bad tokens are remembered", n)
 	}
 	if cost, err := shown("good", 1); cost != 0 || err != nil {
@@ -189,13 +233,17 @@ func TestBadTokensAreRemembered(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAPIServers: a webhook behind an API server may answer anything.
+// TestAnswersOfAPIServers: a webhook behind an API server may return any status.
 func TestAnswersOfAPIServers(t *testing.T) {
 	k := NewKubernetes(KubernetesOptions{TrustDomains: domains, Audiences: []string{"istio-ca"}})
 	good := func() authenticationv1.TokenReviewStatus {
 		return authenticationv1.TokenReviewStatus{
-			Authenticated: true, Audiences: []string{"istio-ca"},
-			User: authenticationv1.UserInfo{Username: "system:serviceaccount:a:b", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:a"}},
+			Authenticated: true,
+			Audiences:     []string{"istio-ca"},
+			User: authenticationv1.UserInfo{
+				Username: "system:serviceaccount:a:b",
+				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:a"},
+			},
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -217,15 +265,19 @@ func TestAnswersOfAPIServers(t *testing.T) {
 	} {
 		s := good()
 		tt.change(&s)
-		who, err := k.judge(s, "c")
+		who, err := k.callerFromStatus(s, "c")
 		check(t, name, who, err, tt.want)
 	}
 }
 
-// failing answers nothing.
+// failing returns no review.
 type failing struct{ err error }
 
-func (f failing) Create(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (f failing) Create(
+	context.Context,
+	*authenticationv1.TokenReview,
+	metav1.CreateOptions,
+) (*authenticationv1.TokenReview, error) {
 	return nil, f.err
 }
 
@@ -235,8 +287,14 @@ func TestChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := NewKubernetes(KubernetesOptions{TrustDomains: domains, Audiences: []string{"istio-ca"}, Reviews: func(string) TokenReviews { return failing{errors.New("down")} }})
-	chain := Chain{Certificate{domains}, w, k}
+	k := NewKubernetes(
+		KubernetesOptions{
+			TrustDomains: domains,
+			Audiences:    []string{"istio-ca"},
+			Reviews:      func(string) TokenReviews { return failing{errors.New("down")} },
+		},
+	)
+	chain := Chain{ClientCertificate{domains}, w, k}
 	good, err := SignWorkloadToken(key, "a", "b", []string{"istio-ca"}, time.Now(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -254,8 +312,12 @@ func TestChain(t *testing.T) {
 	if _, err := (Chain{}).Authenticate(t.Context(), bearing(good)); !errors.Is(err, ErrNoCredentials) {
 		t.Errorf("nobody to ask gives %v", err)
 	}
-	for token, want := range map[string]string{"a.b.c": "no credentials but a token that is of no issuer known here", "": "no credentials"} {
-		if _, err := (Chain{w}).Authenticate(t.Context(), bearing(token)); !errors.Is(err, ErrNoCredentials) || err.Error() != want {
+	for token, want := range map[string]string{"a.b.c": "no credentials except a token of an unknown issuer", "": "no credentials"} {
+		if _, err := (Chain{w}).Authenticate(
+			t.Context(),
+			bearing(token),
+		); !errors.Is(err, ErrNoCredentials) ||
+			err.Error() != want {
 			t.Errorf("the token %q gives %v, want %s", token, err, want)
 		}
 	}

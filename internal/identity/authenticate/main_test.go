@@ -9,6 +9,8 @@ import (
 )
 
 // shared is the API server of this package's tests.
-var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true}) //nolint:gochecknoglobals // started once for all tests
+var shared = cluster.NewShared(
+	cluster.Options{NoIstioKinds: true},
+) //nolint:gochecknoglobals // started once for all tests
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

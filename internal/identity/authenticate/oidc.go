@@ -10,35 +10,38 @@ import (
 	"time"
 )
 
-// OIDC believes tokens of service accounts that an issuer outside has signed (OpenID Connect).
-type OIDC struct{ rule tokenRule }
+// OIDC authenticates service account tokens of an external OpenID Connect issuer.
+type OIDC struct{ verifier tokenVerifier }
 
 var _ Authenticator = OIDC{}
 
-// OIDCRule says which tokens are believed, as the variable JWT_RULE has it: Istio's JWTRule, in JSON, of which these fields count.
+// OIDCRule selects the accepted tokens: the supported fields of Istio's JWTRule in JSON
+// (environment variable JWT_RULE).
 type OIDCRule struct {
 	Issuer    string   `json:"issuer"`
 	Audiences []string `json:"audiences"`
-	// JWKSURI is where the issuer's keys are; "": its discovery document says.
+	// JWKSURI is the address of the issuer's keys. If empty, it is taken from the issuer's
+	// discovery document.
 	JWKSURI string `json:"jwksUri"`
 }
 
-// ParseOIDCRule reads JWT_RULE.
+// ParseOIDCRule parses JWT_RULE. It returns an error if the issuer or the audiences are missing.
 func ParseOIDCRule(text string) (OIDCRule, error) {
 	var r OIDCRule
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return r, fmt.Errorf("read a JWT rule: %w", err)
+		return r, fmt.Errorf("parse JWT_RULE: %w", err)
 	}
 	switch {
 	case r.Issuer == "":
-		return r, errors.New("a JWT rule without an issuer")
+		return r, errors.New("JWT_RULE has no issuer")
 	case len(r.Audiences) == 0:
-		return r, errors.New("a JWT rule without audiences: any token of the issuer would do, whoever it is for")
+		return r, errors.New("JWT_RULE has no audiences: any token of the issuer would be accepted")
 	}
 	return r, nil
 }
 
-// NewOIDC makes an OIDC. It fetches nothing before a token of the issuer comes. The client must bound what it reads, and where from.
+// NewOIDC returns an OIDC authenticator. Keys are fetched when the first token of the issuer
+// arrives. The client must limit response sizes and allowed addresses. now and log may be nil.
 func NewOIDC(r OIDCRule, d TrustDomains, client *http.Client, log *slog.Logger, now func() time.Time) OIDC {
 	if now == nil {
 		now = time.Now
@@ -46,18 +49,19 @@ func NewOIDC(r OIDCRule, d TrustDomains, client *http.Client, log *slog.Logger, 
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return OIDC{tokenRule{
+	return OIDC{tokenVerifier{
 		issuer: r.Issuer, audiences: r.Audiences, trustDomains: d, now: now,
-		keys: &jwks{client: client, issuer: r.Issuer, uri: r.JWKSURI, now: now, log: log},
+		keys: &remoteKeys{client: client, issuer: r.Issuer, uri: r.JWKSURI, now: now, log: log},
 	}}
 }
 
-// String names the kind.
+// String returns "OIDC token".
 func (OIDC) String() string { return "OIDC token" }
 
-// Authenticate gives the service account that the token names.
+// Authenticate returns the identity of the service account that the bearer token names. It returns
+// ErrNoCredentials for tokens of other issuers.
 func (o OIDC) Authenticate(ctx context.Context, r Request) (Caller, error) {
-	a, err := o.rule.caller(ctx, r)
+	a, err := o.verifier.verifyServiceAccount(ctx, r)
 	if err != nil {
 		return Caller{}, err
 	}

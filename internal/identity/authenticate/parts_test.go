@@ -68,7 +68,7 @@ func TestCertificates(t *testing.T) {
 		"no ID":            {shows(of()), ""},
 		"the authority's":  {shows(a.Certificate), ""},
 	} {
-		c, err := Certificate{domains}.Authenticate(t.Context(), tt.r)
+		c, err := ClientCertificate{domains}.Authenticate(t.Context(), tt.r)
 		check(t, name, c, err, tt.want)
 	}
 }
@@ -91,7 +91,8 @@ func check(t *testing.T, name string, c Caller, err error, want string) {
 	}
 }
 
-// TestForwardedCertificates: without trusted networks nobody is believed, wherever it comes from. T-XFCC.
+// TestForwardedCertificates: without trusted networks the header is ignored from every peer.
+// T-XFCC.
 func TestForwardedCertificates(t *testing.T) {
 	const good = `By=spiffe://cluster.local/ns/istio-system/sa/istiod;Hash=00;Subject="CN=a,O=\"b\";c";URI=spiffe://cluster.local/ns/a/sa/b`
 	from := func(peer, header string) Request {
@@ -101,11 +102,14 @@ func TestForwardedCertificates(t *testing.T) {
 	}
 	for _, peer := range []string{"127.0.0.1", "::1", "10.0.0.7", "169.254.1.1"} {
 		for _, trusted := range [][]netip.Prefix{nil, {}, {netip.Prefix{}}} {
-			c, err := Forwarded{domains, trusted}.Authenticate(t.Context(), from(peer, good))
+			c, err := ForwardedCertificate{domains, trusted}.Authenticate(t.Context(), from(peer, good))
 			check(t, "nobody trusted, from "+peer, c, err, "none")
 		}
 	}
-	f := Forwarded{domains, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/64")}}
+	f := ForwardedCertificate{
+		domains,
+		[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/64")},
+	}
 	for name, tt := range map[string]struct {
 		r    Request
 		want string
@@ -138,7 +142,7 @@ func TestForwardedCertificates(t *testing.T) {
 func FuzzForwarded(f *testing.F) {
 	f.Add(`By=a;Hash=b;Subject="c\"d";URI=spiffe://cluster.local/ns/a/sa/b,URI=x`)
 	f.Fuzz(func(t *testing.T, header string) {
-		elements, err := parseForwarded(header)
+		elements, err := parseXFCC(header)
 		if err != nil {
 			return
 		}
@@ -153,10 +157,10 @@ func FuzzForwarded(f *testing.F) {
 			}
 			again = append(again, strings.Join(pairs, ";"))
 		}
-		if len(strings.Join(again, ",")) > maxForwarded {
+		if len(strings.Join(again, ",")) > maxXFCCBytes {
 			return
 		}
-		second, err := parseForwarded(strings.Join(again, ","))
+		second, err := parseXFCC(strings.Join(again, ","))
 		if err != nil || len(second) != len(elements) {
 			t.Fatalf("%q is read as %v, and that as %v, %v", header, elements, second, err)
 		}
@@ -186,7 +190,7 @@ func TestBearers(t *testing.T) {
 		"17 KB":           {bearing(strings.Repeat("a", 17<<10)), "", false},
 		"without a space": {headers("authorization", "Bearerx"), "", true},
 	} {
-		got, err := bearer(tt.r)
+		got, err := bearerToken(tt.r)
 		if got != tt.want || errors.Is(err, ErrNoCredentials) != tt.none || (err == nil) != (tt.want != "") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}

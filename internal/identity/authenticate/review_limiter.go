@@ -12,42 +12,45 @@ import (
 )
 
 const (
-	// maxReviews bounds the token reviews that are under way at once, reviewsPerSource those of one source.
+	// maxReviews bounds concurrent token reviews, reviewsPerSource the concurrent reviews of one
+	// source.
 	maxReviews, reviewsPerSource = 64, 16
-	// badTokens is how many reviews of one source may be pending or have failed, and badTokensPerSecond how fast that budget comes back.
-	// A good token costs nothing: proxies of a fleet may share an address.
-	badTokens, badTokensPerSecond = 200, 2
-	// maxReviewSources bounds the sources that are tracked.
+	// badTokenBudget is how many reviews of one source may be pending or have failed; it refills at
+	// badTokensPerSecond. Valid tokens cost nothing, because many proxies may share an address.
+	badTokenBudget, badTokensPerSecond = 200, 2
+	// maxReviewSources bounds the tracked sources.
 	maxReviewSources = 10_000
 )
 
-// reviewLimiter shares the reviews of an API server among sources, so that a flood of bad tokens from one of them costs the API server
-// little and the others nothing.
+// reviewLimiter limits token reviews per source, so that a flood of bad tokens from one source
+// neither overloads the API server nor blocks other sources.
 type reviewLimiter struct {
-	now    func() time.Time
-	places *semaphore.Weighted
+	now   func() time.Time
+	slots *semaphore.Weighted
 
 	mu      sync.Mutex
 	sources map[netip.Prefix]*reviewSource
 }
 
-// reviewSource is what is known of an IPv4 address or IPv6 /64. reviewLimiter.mu guards budget and pending.
+// reviewSource is the state of one IPv4 address or IPv6 /64. reviewLimiter.mu guards budget and
+// pending.
 type reviewSource struct {
-	places  *semaphore.Weighted
+	slots   *semaphore.Weighted
 	budget  *rate.Limiter
 	pending int
 }
 
 func newReviewLimiter(now func() time.Time) *reviewLimiter {
-	return &reviewLimiter{now: now, places: semaphore.NewWeighted(maxReviews), sources: map[netip.Prefix]*reviewSource{}}
+	return &reviewLimiter{now: now, slots: semaphore.NewWeighted(maxReviews), sources: map[netip.Prefix]*reviewSource{}}
 }
 
-// acquire waits for a place for a review of a source. The error wraps ErrUnavailable if the source has no budget left, or the context ended
-// first. The caller must call done with whether the token was good.
+// acquire waits for a review slot of a source. The error wraps ErrUnavailable if the source has no
+// budget left or ctx ends first. Otherwise the caller must call done once, with whether the token
+// was valid.
 func (l *reviewLimiter) acquire(ctx context.Context, peer netip.Addr) (done func(good bool), err error) {
 	key := reviewKey(peer)
 	l.mu.Lock()
-	s := l.source(key)
+	s := l.getOrAddSource(key)
 	if s.budget.TokensAt(l.now()) < float64(s.pending+1) {
 		l.mu.Unlock()
 		return nil, fmt.Errorf("%w: too many bad tokens from %s", ErrUnavailable, peer)
@@ -63,35 +66,37 @@ func (l *reviewLimiter) acquire(ctx context.Context, peer netip.Addr) (done func
 			s.budget.AllowN(l.now(), 1)
 		}
 	}
-	if err := s.places.Acquire(ctx, 1); err != nil {
+	if err := s.slots.Acquire(ctx, 1); err != nil {
 		finish(false)
 		return nil, fmt.Errorf("%w: too many reviews at once from %s", ErrUnavailable, peer)
 	}
-	if err := l.places.Acquire(ctx, 1); err != nil {
-		s.places.Release(1)
+	if err := l.slots.Acquire(ctx, 1); err != nil {
+		s.slots.Release(1)
 		finish(false)
 		return nil, fmt.Errorf("%w: too many reviews at once", ErrUnavailable)
 	}
 	return func(good bool) {
-		l.places.Release(1)
-		s.places.Release(1)
+		l.slots.Release(1)
+		s.slots.Release(1)
 		finish(!good)
 	}, nil
 }
 
-// source returns what is known of a source. If too many are tracked, those are forgotten that are as good as new. l.mu is held.
-func (l *reviewLimiter) source(key netip.Prefix) *reviewSource {
+// getOrAddSource returns the state of a source. At maxReviewSources it evicts idle sources with a
+// full budget, and if there are too few, other idle sources. l.mu is held.
+func (l *reviewLimiter) getOrAddSource(key netip.Prefix) *reviewSource {
 	if s := l.sources[key]; s != nil {
 		return s
 	}
 	if len(l.sources) >= maxReviewSources {
 		now := l.now()
 		for k, s := range l.sources {
-			if s.pending == 0 && s.budget.TokensAt(now) >= badTokens {
+			if s.pending == 0 && s.budget.TokensAt(now) >= badTokenBudget {
 				delete(l.sources, k)
 			}
 		}
-		// In a flood from many addresses, one in eight is forgotten: the scan must not be repeated for each new one.
+		// In a flood from many addresses, evict one in eight, so that not every new source scans
+		// the map.
 		for k, s := range l.sources {
 			if len(l.sources) <= maxReviewSources-maxReviewSources/8 {
 				break
@@ -101,12 +106,15 @@ func (l *reviewLimiter) source(key netip.Prefix) *reviewSource {
 			}
 		}
 	}
-	s := &reviewSource{places: semaphore.NewWeighted(reviewsPerSource), budget: rate.NewLimiter(badTokensPerSecond, badTokens)}
+	s := &reviewSource{
+		slots:  semaphore.NewWeighted(reviewsPerSource),
+		budget: rate.NewLimiter(badTokensPerSecond, badTokenBudget),
+	}
 	l.sources[key] = s
 	return s
 }
 
-// reviewKey returns the IPv4 address or IPv6 /64 of a peer. Peers that are not known are one source.
+// reviewKey returns the IPv4 address or IPv6 /64 of a peer. All unknown peers share the zero value.
 func reviewKey(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := 64

@@ -21,7 +21,11 @@ type slowServer struct {
 	n, now, most atomic.Int64
 }
 
-func (s *slowServer) Create(ctx context.Context, r *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (s *slowServer) Create(
+	ctx context.Context,
+	r *authenticationv1.TokenReview,
+	_ metav1.CreateOptions,
+) (*authenticationv1.TokenReview, error) {
 	s.n.Add(1)
 	now := s.now.Add(1)
 	defer s.now.Add(-1)
@@ -33,9 +37,13 @@ func (s *slowServer) Create(ctx context.Context, r *authenticationv1.TokenReview
 	case <-time.After(20 * time.Millisecond):
 	}
 	if strings.HasPrefix(r.Spec.Token, "good") {
-		r.Status = authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: []string{"istio-ca"}, User: authenticationv1.UserInfo{
-			Username: "system:serviceaccount:ns:web", Groups: []string{"system:serviceaccounts"},
-		}}
+		r.Status = authenticationv1.TokenReviewStatus{
+			Authenticated: true,
+			Audiences:     []string{"istio-ca"},
+			User: authenticationv1.UserInfo{
+				Username: "system:serviceaccount:ns:web", Groups: []string{"system:serviceaccounts"},
+			},
+		}
 	}
 	return r, nil
 }
@@ -47,12 +55,16 @@ func from(peer, token string) Request {
 	return r
 }
 
-// TestFloodOfBadTokens: 500 clients of one address send tokens that are bad, each another one, as fast as they can. Those of another
-// address with good tokens are answered at once, also when there are many of them, and the API server is asked about few of the bad ones.
+// TestFloodOfBadTokens: 500 clients of one address send distinct bad tokens as fast as they can.
+// Clients of another address with valid tokens are not delayed, and few bad tokens reach the API
+// server.
 func TestFloodOfBadTokens(t *testing.T) {
 	server := new(slowServer)
 	k := NewKubernetes(KubernetesOptions{
-		TrustDomains: domains, Audiences: []string{"istio-ca"}, Cluster: "here", Reviews: func(string) TokenReviews { return server },
+		TrustDomains: domains,
+		Audiences:    []string{"istio-ca"},
+		Cluster:      "here",
+		Reviews:      func(string) TokenReviews { return server },
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	var attackers sync.WaitGroup
@@ -88,8 +100,14 @@ func TestFloodOfBadTokens(t *testing.T) {
 	stop()
 	attackers.Wait()
 	bad := server.n.Load() - 150
-	t.Logf("%d bad tokens, %d reviews of them, at most %d reviews at once; slowest good token %v", tried.Load(), bad, server.most.Load(), time.Duration(slowest.Load()))
-	if bad > badTokens+50 {
+	t.Logf(
+		"%d bad tokens, %d reviews of them, at most %d reviews at once; slowest good token %v",
+		tried.Load(),
+		bad,
+		server.most.Load(),
+		time.Duration(slowest.Load()),
+	)
+	if bad > badTokenBudget+50 {
 		t.Errorf("the API server was asked about %d bad tokens", bad)
 	}
 	if most := server.most.Load(); most > 2*reviewsPerSource {
@@ -100,7 +118,8 @@ func TestFloodOfBadTokens(t *testing.T) {
 	}
 }
 
-// TestBudgetComesBack: a source that has sent too many bad tokens is refused as unavailable, and may try again after a while.
+// TestBudgetComesBack: a source that has used up its budget gets ErrUnavailable, and may retry
+// after a while.
 func TestBudgetComesBack(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := newReviewLimiter(func() time.Time { return now })
@@ -111,12 +130,12 @@ func TestBudgetComesBack(t *testing.T) {
 		}
 		return err
 	}
-	for range 10 * badTokens {
+	for range 10 * badTokenBudget {
 		if err := review("10.0.0.1", true); err != nil {
 			t.Fatal("a good token:", err)
 		}
 	}
-	for range badTokens {
+	for range badTokenBudget {
 		if err := review("10.0.0.1", false); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +146,7 @@ func TestBudgetComesBack(t *testing.T) {
 	if err := review("10.0.0.2", true); err != nil {
 		t.Errorf("another source: %v", err)
 	}
-	for i := range badTokens { // all of a /64 are one source
+	for i := range badTokenBudget { // all of a /64 are one source
 		if err := review(fmt.Sprintf("fd00::%x", i+1), false); err != nil {
 			t.Fatal(err)
 		}
@@ -149,24 +168,25 @@ func TestBudgetComesBack(t *testing.T) {
 	}
 }
 
-// TestMemoryHasABudget: entries beyond the budget put out expired ones first, and never all that are good.
-func TestMemoryHasABudget(t *testing.T) {
+// TestTokenCacheIsBounded: at the bound expired entries are evicted first, and never all valid
+// ones.
+func TestTokenCacheIsBounded(t *testing.T) {
 	now := time.Unix(1000, 0)
-	m := newMemory[int](800, func() time.Time { return now })
+	m := newTokenCache[int](800, func() time.Time { return now })
 	key := func(i int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, i)) }
 	for i := range 400 {
-		m.put(key(i), i, time.Second)
+		m.add(key(i), i, time.Second)
 	}
 	now = now.Add(2 * time.Second)
 	for i := range 800 {
-		m.put(key(1000+i), i, time.Minute)
+		m.add(key(1000+i), i, time.Minute)
 	}
-	if got := len(m.known); got != 800 {
+	if got := len(m.entries); got != 800 {
 		t.Errorf("%d entries, want 800: the expired ones went first", got)
 	}
 	for i := range 10_000 {
-		m.put(key(10_000+i), i, time.Minute)
-		if n := len(m.known); n > 800 || n < 700 {
+		m.add(key(10_000+i), i, time.Minute)
+		if n := len(m.entries); n > 800 || n < 700 {
 			t.Fatalf("%d entries", n)
 		}
 	}

@@ -48,7 +48,10 @@ func sign(t testing.TB, key any, algorithm jose.SignatureAlgorithm, id string, c
 // raw makes a signed token with any payload.
 func raw(t testing.TB, key *ecdsa.PrivateKey, id, payload string) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,12 +66,32 @@ func raw(t testing.TB, key *ecdsa.PrivateKey, id, payload string) string {
 	return text
 }
 
-// payloads are such as crashed others before they knew who was asking. T-JWT-NULL.
+// payloads have crashed other servers before authentication. T-JWT-NULL.
 func payloads() []string {
 	return []string{
-		"null", "[]", "1", `""`, "{}", "", "true", `{"iss":null}`, `{"iss":1}`, `{"iss":["a"]}`, `{"iss":"a","iss":"b"}`, `{"aud":null,"exp":null,"sub":null}`,
-		`{"exp":"never"}`, `{"exp":1e400}`, `{"exp":-1}`, `{"exp":99999999999999999999}`, `{"aud":{"a":1}}`, `{"sub":{"a":1}}`, "\x00", "\xff\xfe", "{",
-		strings.Repeat("[", 3000), strings.Repeat(`{"a":`, 1000) + "1" + strings.Repeat("}", 1000),
+		"null",
+		"[]",
+		"1",
+		`""`,
+		"{}",
+		"",
+		"true",
+		`{"iss":null}`,
+		`{"iss":1}`,
+		`{"iss":["a"]}`,
+		`{"iss":"a","iss":"b"}`,
+		`{"aud":null,"exp":null,"sub":null}`,
+		`{"exp":"never"}`,
+		`{"exp":1e400}`,
+		`{"exp":-1}`,
+		`{"exp":99999999999999999999}`,
+		`{"aud":{"a":1}}`,
+		`{"sub":{"a":1}}`,
+		"\x00",
+		"\xff\xfe",
+		"{",
+		strings.Repeat("[", 3000),
+		strings.Repeat(`{"a":`, 1000) + "1" + strings.Repeat("}", 1000),
 	}
 }
 
@@ -85,7 +108,7 @@ func TestWorkloadTokens(t *testing.T) {
 		}
 		return text
 	}
-	id, err := keyID(&key.PublicKey)
+	id, err := publicKeyID(&key.PublicKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +147,12 @@ func TestWorkloadTokens(t *testing.T) {
 		"a key not known":   {sign(t, key, jose.ES256, "x", map[string]any{"iss": workloadIssuer}), ""},
 		"no signature":      {none, "none"},
 		"signature cut off": {parts[0] + "." + parts[1] + ".", ""},
-		"payload changed":   {parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"`+workloadIssuer+`","sub":"system:serviceaccount:x:y"}`)) + "." + parts[2], ""},
+		"payload changed": {
+			parts[0] + "." + base64.RawURLEncoding.EncodeToString(
+				[]byte(`{"iss":"`+workloadIssuer+`","sub":"system:serviceaccount:x:y"}`),
+			) + "." + parts[2],
+			"",
+		},
 		// The public key, which anybody may have, taken for a shared one.
 		"shared key":        {sign(t, der, jose.HS256, id, map[string]any{"iss": workloadIssuer}), "none"},
 		"the crash of 2022": {".bnVsbM.", "none"},
@@ -132,7 +160,10 @@ func TestWorkloadTokens(t *testing.T) {
 		"one part":          {"x", "none"},
 	}
 	for _, subject := range []string{"", ":::", "system:serviceaccount", "system:serviceaccount:a", "system:serviceaccount:a:b:c", "system:serviceaccount::", "system:serviceaccount:a:b\x00", strings.Repeat("a:", 4000)} {
-		tests[fmt.Sprintf("subject %.30q", subject)] = struct{ token, want string }{claims(set("sub", subject)), ""} // T-JWT-SUB
+		tests[fmt.Sprintf("subject %.30q", subject)] = struct{ token, want string }{
+			claims(set("sub", subject)),
+			"",
+		} // T-JWT-SUB
 	}
 	for name, tt := range tests {
 		c, err := w.Authenticate(t.Context(), bearing(tt.token))
@@ -147,7 +178,7 @@ func TestWorkloadTokens(t *testing.T) {
 			t.Errorf("the payload %.50q is %v", p, c.ID)
 		}
 	}
-	w.Known = func(a spiffe.Account) bool { return a.Name == "c" }
+	w.HasWorkload = func(a spiffe.Account) bool { return a.Name == "c" }
 	c, err := w.Authenticate(t.Context(), bearing(good))
 	check(t, "of no workload", c, err, "")
 	now = now.Add(2 * time.Hour)
@@ -157,7 +188,14 @@ func TestWorkloadTokens(t *testing.T) {
 		namespace, name string
 		lifetime        time.Duration
 	}{{"", "b", time.Hour}, {"a", "", time.Hour}, {"a:b", "c", time.Hour}, {"a", "b/c", time.Hour}, {"a", "b", 0}, {"a", "b", -1}} {
-		if _, err := SignWorkloadToken(key, bad.namespace, bad.name, []string{"istio-ca"}, now, bad.lifetime); err == nil {
+		if _, err := SignWorkloadToken(
+			key,
+			bad.namespace,
+			bad.name,
+			[]string{"istio-ca"},
+			now,
+			bad.lifetime,
+		); err == nil {
 			t.Errorf("a token is signed for %v", bad)
 		}
 	}
@@ -169,7 +207,7 @@ func FuzzTokens(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	id, err := keyID(&key.PublicKey)
+	id, err := publicKeyID(&key.PublicKey)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -177,7 +215,7 @@ func FuzzTokens(f *testing.F) {
 	for _, p := range payloads() {
 		f.Add(p, true)
 	}
-	chain := Chain{Certificate{domains}, w, Forwarded{TrustDomains: domains}}
+	chain := Chain{ClientCertificate{domains}, w, ForwardedCertificate{TrustDomains: domains}}
 	f.Fuzz(func(t *testing.T, text string, signed bool) {
 		if signed { // by our own key, so that what comes behind the signature is reached too
 			text = raw(t, key, id, text)
@@ -231,10 +269,19 @@ func TestOIDC(t *testing.T) {
 	now := time.Now()
 	client := fetch.NewClient(fetch.Options{Loopback: true})
 	defer client.CloseIdleConnections()
-	o := NewOIDC(OIDCRule{Issuer: i.URL, Audiences: []string{"istio-ca"}}, domains, client, nil, func() time.Time { return now })
+	o := NewOIDC(
+		OIDCRule{Issuer: i.URL, Audiences: []string{"istio-ca"}},
+		domains,
+		client,
+		nil,
+		func() time.Time { return now },
+	)
 	token := func(key *ecdsa.PrivateKey, id string) string {
 		return sign(t, key, jose.ES256, id, jwt.Claims{
-			Issuer: i.URL, Subject: "system:serviceaccount:a:b", Audience: jwt.Audience{"istio-ca"}, Expiry: jwt.NewNumericDate(now.Add(time.Hour)),
+			Issuer:   i.URL,
+			Subject:  "system:serviceaccount:a:b",
+			Audience: jwt.Audience{"istio-ca"},
+			Expiry:   jwt.NewNumericDate(now.Add(time.Hour)),
 		})
 	}
 	try := func(name, token, want string) {
@@ -255,11 +302,11 @@ func TestOIDC(t *testing.T) {
 	if n := i.asked.Load(); n != 1 {
 		t.Errorf("keys were fetched %d times, want once in a while", n)
 	}
-	now = now.Add(patience + time.Second)
+	now = now.Add(retryInterval + time.Second)
 	try("the second", token(second, "2"), ours)
 	try("one that is no more", token(first, "1"), "")
 	i.Close()
-	now = now.Add(refresh + time.Second)
+	now = now.Add(refreshInterval + time.Second)
 	try("the issuer is away", token(second, "2"), ours)
 	other := NewOIDC(OIDCRule{Issuer: i.URL, Audiences: []string{"istio-ca"}}, domains, client, nil, nil)
 	if _, err := other.Authenticate(t.Context(), bearing(token(first, "1"))); !errors.Is(err, ErrUnavailable) {
@@ -297,9 +344,18 @@ func TestKeySetsOfIssuers(t *testing.T) {
 		i := newIssuer(t)
 		i.body.Store(tt.body)
 		client := fetch.NewClient(fetch.Options{Loopback: true})
-		o := NewOIDC(OIDCRule{Issuer: i.URL, Audiences: []string{"istio-ca"}, JWKSURI: i.URL + "/keys"}, domains, client, nil, nil)
+		o := NewOIDC(
+			OIDCRule{Issuer: i.URL, Audiences: []string{"istio-ca"}, JWKSURI: i.URL + "/keys"},
+			domains,
+			client,
+			nil,
+			nil,
+		)
 		_, err := o.Authenticate(t.Context(), bearing(sign(t, key, jose.ES256, "1", jwt.Claims{
-			Issuer: i.URL, Subject: "system:serviceaccount:a:b", Audience: jwt.Audience{"istio-ca"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour)),
+			Issuer:   i.URL,
+			Subject:  "system:serviceaccount:a:b",
+			Audience: jwt.Audience{"istio-ca"},
+			Expiry:   jwt.NewNumericDate(time.Now().Add(time.Hour)),
 		})))
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)

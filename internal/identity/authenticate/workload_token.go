@@ -16,52 +16,71 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// workloadIssuer is the issuer of workload tokens.
+// workloadIssuer is the issuer in workload tokens.
 const workloadIssuer = "meshpilot/workload-tokens"
 
-// WorkloadToken believes tokens that were signed with a key of the control plane's own, for workloads where there is no Kubernetes
-// to sign any: of a laptop, or of a virtual machine.
+// WorkloadToken authenticates workload tokens, which the control plane's own key signs for
+// workloads outside Kubernetes, such as virtual machines.
 type WorkloadToken struct {
-	rule tokenRule
-	// Known says whether there is a workload with a service account; nil: all are believed. What is taken out of the
-	// configuration loses its identity, whatever tokens it has.
-	Known func(spiffe.Account) bool
+	verifier tokenVerifier
+	// HasWorkload reports whether a service account has a workload. Without one its tokens are
+	// rejected, so that removing a workload from the configuration revokes its identity. If nil,
+	// all accounts are accepted.
+	HasWorkload func(spiffe.Account) bool
 }
 
 var _ Authenticator = WorkloadToken{}
 
-// NewWorkloadToken makes a WorkloadToken that believes what the key has signed, for one of the audiences.
-func NewWorkloadToken(key *ecdsa.PublicKey, audiences []string, d TrustDomains, now func() time.Time) (WorkloadToken, error) {
+// NewWorkloadToken returns a WorkloadToken that accepts tokens signed by key for one of the
+// audiences. now may be nil.
+func NewWorkloadToken(
+	key *ecdsa.PublicKey,
+	audiences []string,
+	d TrustDomains,
+	now func() time.Time,
+) (WorkloadToken, error) {
 	if now == nil {
 		now = time.Now
 	}
-	id, err := keyID(key)
+	id, err := publicKeyID(key)
 	if err != nil {
 		return WorkloadToken{}, err
 	}
-	return WorkloadToken{rule: tokenRule{
-		issuer: workloadIssuer, audiences: audiences, trustDomains: d, now: now, keys: fixed{{Key: key, KeyID: id, Algorithm: string(jose.ES256)}},
+	return WorkloadToken{verifier: tokenVerifier{
+		issuer:       workloadIssuer,
+		audiences:    audiences,
+		trustDomains: d,
+		now:          now,
+		keys:         staticKeys{{Key: key, KeyID: id, Algorithm: string(jose.ES256)}},
 	}}, nil
 }
 
-// String names the kind.
+// String returns "workload token".
 func (WorkloadToken) String() string { return "workload token" }
 
-// Authenticate gives the service account that the token was signed for.
+// Authenticate returns the identity of the service account that the token names. It returns an
+// error if HasWorkload rejects the account.
 func (w WorkloadToken) Authenticate(ctx context.Context, r Request) (Caller, error) {
-	a, err := w.rule.caller(ctx, r)
+	a, err := w.verifier.verifyServiceAccount(ctx, r)
 	if err != nil {
 		return Caller{}, err
 	}
-	if w.Known != nil && !w.Known(a) {
-		return Caller{}, fmt.Errorf("no workload has the service account %s of %s", a.Name, a.Namespace)
+	if w.HasWorkload != nil && !w.HasWorkload(a) {
+		return Caller{}, fmt.Errorf("no workload has the service account %s/%s", a.Namespace, a.Name)
 	}
 	id, err := a.ID()
 	return Caller{ID: id}, err
 }
 
-// SignWorkloadToken makes a token for the workloads of a service account.
-func SignWorkloadToken(key *ecdsa.PrivateKey, namespace, serviceAccount string, audiences []string, now time.Time, lifetime time.Duration) (string, error) {
+// SignWorkloadToken returns a token for the workloads of a service account. It returns an error for
+// an invalid account name, a lifetime <= 0, or no audience.
+func SignWorkloadToken(
+	key *ecdsa.PrivateKey,
+	namespace, serviceAccount string,
+	audiences []string,
+	now time.Time,
+	lifetime time.Duration,
+) (string, error) {
 	subject := "system:serviceaccount:" + namespace + ":" + serviceAccount
 	if _, _, err := spiffe.ParseSubject(subject); err != nil {
 		return "", err
@@ -69,17 +88,26 @@ func SignWorkloadToken(key *ecdsa.PrivateKey, namespace, serviceAccount string, 
 	if lifetime <= 0 || len(audiences) == 0 {
 		return "", errors.New("a token needs a lifetime and an audience")
 	}
-	id, err := keyID(&key.PublicKey)
+	id, err := publicKeyID(&key.PublicKey)
 	if err != nil {
 		return "", err
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, (&jose.SignerOptions{}).WithType("JWT"))
+	signer, err := jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}},
+		(&jose.SignerOptions{}).WithType("JWT"),
+	)
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
 	}
 	token, err := jwt.Signed(signer).Claims(jwt.Claims{
-		Issuer: workloadIssuer, Subject: subject, Audience: audiences,
-		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now.Add(-leeway)), Expiry: jwt.NewNumericDate(now.Add(lifetime)),
+		Issuer:   workloadIssuer,
+		Subject:  subject,
+		Audience: audiences,
+		IssuedAt: jwt.NewNumericDate(
+			now,
+		),
+		NotBefore: jwt.NewNumericDate(now.Add(-leeway)),
+		Expiry:    jwt.NewNumericDate(now.Add(lifetime)),
 	}).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
@@ -87,20 +115,20 @@ func SignWorkloadToken(key *ecdsa.PrivateKey, namespace, serviceAccount string, 
 	return token, nil
 }
 
-// keyID tells keys apart: the hash of the public key.
-func keyID(key *ecdsa.PublicKey) (string, error) {
+// publicKeyID returns the key ID of tokens: a hash of the public key.
+func publicKeyID(key *ecdsa.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
-		return "", fmt.Errorf("a key that cannot be written: %w", err)
+		return "", fmt.Errorf("encode the public key: %w", err)
 	}
 	sum := sha256.Sum256(der)
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// fixed is keys that never change.
-type fixed []jose.JSONWebKey
+// staticKeys is a constant keySource.
+type staticKeys []jose.JSONWebKey
 
-func (f fixed) find(_ context.Context, id string) ([]jose.JSONWebKey, error) {
+func (f staticKeys) findKeys(_ context.Context, id string) ([]jose.JSONWebKey, error) {
 	var list []jose.JSONWebKey
 	for _, k := range f {
 		if id == "" || k.KeyID == id {

@@ -20,32 +20,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Lifetimes bound how long certificates are good.
+// Lifetimes are the default and the maximum lifetime of workload certificates.
 type Lifetimes struct {
-	// Usual is that of a workload's certificate for which nothing else is asked. DEFAULT_WORKLOAD_CERT_TTL, 24 hours.
-	Usual time.Duration
-	// Most is what may be asked for. MAX_WORKLOAD_CERT_TTL, 90 days.
-	Most time.Duration
+	// Default applies if a request names no lifetime (DEFAULT_WORKLOAD_CERT_TTL, 24 hours).
+	Default time.Duration
+	// Max is the longest lifetime that a request may name (MAX_WORKLOAD_CERT_TTL, 90 days).
+	Max time.Duration
 }
 
-// DefaultLifetimes are Istio's.
-func DefaultLifetimes() Lifetimes { return Lifetimes{Usual: 24 * time.Hour, Most: 90 * 24 * time.Hour} }
+// DefaultLifetimes returns Istio's defaults.
+func DefaultLifetimes() Lifetimes {
+	return Lifetimes{Default: 24 * time.Hour, Max: 90 * 24 * time.Hour}
+}
 
-// of gives the lifetime of a certificate for which one was asked: 0 asks for none.
-func (l Lifetimes) of(asked time.Duration) (time.Duration, error) {
+// forRequest returns the lifetime of a certificate: the requested one, or Default if that is 0 or
+// negative. It returns an error if the requested lifetime exceeds Max.
+func (l Lifetimes) forRequest(asked time.Duration) (time.Duration, error) {
 	switch {
 	case asked <= 0:
-		return l.Usual, nil
-	case asked > l.Most:
-		return 0, fmt.Errorf("a lifetime of %v: more than %v", asked, l.Most)
+		return l.Default, nil
+	case asked > l.Max:
+		return 0, fmt.Errorf("the requested lifetime %v exceeds %v", asked, l.Max)
 	}
 	return asked, nil
 }
 
-// backdate is how far the beginning of a certificate lies in the past, for clocks that are behind.
+// backdate is how far NotBefore lies in the past, for clients whose clock is behind.
 const backdate = 2 * time.Minute
 
-// Authority signs with material that may be replaced at any time. It is for use by many goroutines.
+// Authority is an Issuer that signs with its own key. Its material can be replaced at any time.
+// Authority is safe for concurrent use.
 type Authority struct {
 	lifetimes Lifetimes
 	now       func() time.Time
@@ -53,13 +57,13 @@ type Authority struct {
 	log       *slog.Logger
 
 	mu       sync.Mutex
-	material *Material // nil: none yet
+	material *Material // nil until ReplaceMaterial succeeds
 	changed  chan struct{}
 }
 
 var _ Issuer = (*Authority)(nil)
 
-// AuthorityOptions are the settings of an Authority. Zero values are defaults.
+// AuthorityOptions are the settings of an Authority. Zero values select defaults.
 type AuthorityOptions struct {
 	Lifetimes Lifetimes
 	Now       func() time.Time
@@ -67,7 +71,8 @@ type AuthorityOptions struct {
 	Log       *slog.Logger
 }
 
-// NewAuthority makes an Authority that signs nothing before it is given material.
+// NewAuthority returns an Authority without material: Issue returns CauseNotReady until
+// ReplaceMaterial succeeds.
 func NewAuthority(o AuthorityOptions) *Authority {
 	a := &Authority{lifetimes: o.Lifetimes, now: o.Now, random: o.Random, log: o.Log, changed: make(chan struct{})}
 	if a.lifetimes == (Lifetimes{}) {
@@ -85,33 +90,39 @@ func NewAuthority(o AuthorityOptions) *Authority {
 	return a
 }
 
-// Use signs with these files from now on. Files that cannot be used change nothing. It gives whether they were news.
-func (a *Authority) Use(f Files) (bool, error) {
-	m, err := f.Load(a.now())
+// ReplaceMaterial parses the files and signs with them from now on. It reports whether the material
+// changed. If the files are invalid, it returns an error and keeps the current material.
+func (a *Authority) ReplaceMaterial(f Files) (bool, error) {
+	m, err := f.Parse(a.now())
 	if err != nil {
 		return false, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m.sameAs(a.material) {
+	if m.isEqual(a.material) {
 		return false, nil
 	}
 	a.material = m
 	close(a.changed)
 	a.changed = make(chan struct{})
-	a.log.Info("certificates are signed", "by", m.Certificate.Subject.String(), "serial", m.Certificate.SerialNumber.Text(16),
-		"until", m.NotAfter, "roots", len(m.Roots))
+	a.log.Info(
+		"certificate authority uses new signing certificate",
+		"subject", m.Certificate.Subject.String(),
+		"serial", m.Certificate.SerialNumber.Text(16),
+		"until", m.NotAfter,
+		"roots", len(m.Roots),
+	)
 	return true, nil
 }
 
-// Material gives what is signed with now, nil for nothing, and a channel that is closed when it was replaced.
+// Material returns the current material, or nil, and a channel that is closed when it is replaced.
 func (a *Authority) Material() (*Material, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.material, a.changed
 }
 
-// Roots gives what the mesh is to trust, and a channel that is closed when that may have changed.
+// Roots returns the trust anchors, and a channel that is closed when they may have changed.
 func (a *Authority) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	m, changed := a.Material()
 	if m == nil {
@@ -120,43 +131,57 @@ func (a *Authority) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	return m.Roots, changed
 }
 
-// Revoked gives the lists of revoked certificates in PEM that go with the roots, nil for none. The channel of Roots tells of others.
-func (a *Authority) Revoked() []byte {
+// RevocationLists returns the CRLs in PEM, or nil if there are none. The channel of Roots signals
+// changes of them too.
+func (a *Authority) RevocationLists() []byte {
 	m, _ := a.Material()
 	if m == nil {
 		return nil
 	}
-	return m.Revoked
+	return m.RevocationLists
 }
 
-// Issue signs a workload's certificate: an X.509-SVID for the ID, with the public key of the request and nothing else of it.
+// Issue signs an X.509-SVID for r.ID with the public key of the CSR. It ignores all other content
+// of the CSR. It refuses requests that name a signer, IDs without a path, and lifetimes over the
+// maximum.
 func (a *Authority) Issue(_ context.Context, r Request) (Issued, error) {
 	if r.Signer != "" {
-		return Issued{}, refuse(CauseCSR, codes.InvalidArgument, fmt.Errorf("the signer %.100q is asked for, and there is only this authority", r.Signer))
+		return Issued{}, newIssueError(
+			CauseCSR,
+			codes.InvalidArgument,
+			fmt.Errorf("the request names signer %.100q, but signers are not configured", r.Signer),
+		)
 	}
 	if r.ID.Path() == "" {
-		return Issued{}, refuse(CauseCSR, codes.InvalidArgument, errors.New("no certificate for an identity without a path"))
+		return Issued{}, newIssueError(CauseCSR, codes.InvalidArgument, errors.New("the identity has no path"))
 	}
-	request, err := parseRequest(r.CSR)
+	request, err := parseCSR(r.CSR)
 	if err != nil {
-		return Issued{}, refuse(CauseCSR, codes.InvalidArgument, err)
+		return Issued{}, newIssueError(CauseCSR, codes.InvalidArgument, err)
 	}
-	lifetime, err := a.lifetimes.of(r.Lifetime)
+	lifetime, err := a.lifetimes.forRequest(r.Lifetime)
 	if err != nil {
-		return Issued{}, refuse(CauseTTL, codes.InvalidArgument, err)
+		return Issued{}, newIssueError(CauseTTL, codes.InvalidArgument, err)
 	}
-	return a.sign(request.PublicKey, leafTemplate(r.ID), lifetime)
+	return a.signLeaf(request.PublicKey, leafTemplate(r.ID), lifetime)
 }
 
-// IssueServer signs a certificate of the control plane itself, which is known by the names of its Service.
-func (a *Authority) IssueServer(key crypto.PublicKey, names []string, addresses []net.IP, lifetime time.Duration) (Issued, error) {
-	return a.sign(key, &x509.Certificate{
+// IssueServer signs a certificate for the control plane's own servers, with these DNS names and
+// addresses.
+func (a *Authority) IssueServer(
+	key crypto.PublicKey,
+	names []string,
+	addresses []net.IP,
+	lifetime time.Duration,
+) (Issued, error) {
+	return a.signLeaf(key, &x509.Certificate{
 		DNSNames: names, IPAddresses: addresses, KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, lifetime)
 }
 
-// leafTemplate is what makes a certificate an X.509-SVID. It has no subject, so the name in it is critical.
+// leafTemplate returns the template of an X.509-SVID. It has no subject, so x509 marks the subject
+// alternative name as critical.
 func leafTemplate(id spiffe.ID) *x509.Certificate {
 	return &x509.Certificate{
 		URIs: []*url.URL{id.URL()}, KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
@@ -164,19 +189,28 @@ func leafTemplate(id spiffe.ID) *x509.Certificate {
 	}
 }
 
-// sign fills in what all certificates have. One that would outlive what it leads to ends with that.
-func (a *Authority) sign(key crypto.PublicKey, template *x509.Certificate, lifetime time.Duration) (Issued, error) {
+// signLeaf signs the template with a new serial number. NotAfter is capped at the expiry of the
+// authority's chain. It returns CauseNotReady if there is no material or its chain has expired.
+func (a *Authority) signLeaf(key crypto.PublicKey, template *x509.Certificate, lifetime time.Duration) (Issued, error) {
 	m, _ := a.Material()
 	if m == nil {
-		return Issued{}, refuse(CauseNotReady, codes.Unavailable, errors.New("the authority has no certificate yet"))
+		return Issued{}, newIssueError(
+			CauseNotReady,
+			codes.Unavailable,
+			errors.New("the authority has no certificate yet"),
+		)
 	}
 	now := a.now()
 	if !now.Before(m.NotAfter) {
-		return Issued{}, refuse(CauseNotReady, codes.Unavailable, fmt.Errorf("the authority's own certificate, or one above it, ended at %v", m.NotAfter))
+		return Issued{}, newIssueError(
+			CauseNotReady,
+			codes.Unavailable,
+			fmt.Errorf("the authority's certificate chain expired at %v", m.NotAfter),
+		)
 	}
 	var err error
 	if template.SerialNumber, err = newSerial(a.random); err != nil {
-		return Issued{}, refuse(CauseSigning, codes.Internal, err)
+		return Issued{}, newIssueError(CauseSigning, codes.Internal, err)
 	}
 	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(lifetime)
 	if template.NotAfter.After(m.NotAfter) {
@@ -184,20 +218,21 @@ func (a *Authority) sign(key crypto.PublicKey, template *x509.Certificate, lifet
 	}
 	der, err := x509.CreateCertificate(a.random, template, m.Certificate, key, m.Key)
 	if err != nil {
-		return Issued{}, refuse(CauseSigning, codes.Internal, err)
+		return Issued{}, newIssueError(CauseSigning, codes.Internal, err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return Issued{}, refuse(CauseSigning, codes.Internal, err)
+		return Issued{}, newIssueError(CauseSigning, codes.Internal, err)
 	}
 	return Issued{Chain: append([]*x509.Certificate{leaf}, m.Intermediates...), Roots: m.Roots}, nil
 }
 
-// newSerial makes a serial number: 127 random bits, so positive and of at most 20 bytes (RFC 5280, 4.1.2.2).
+// newSerial returns a random serial number of 127 bits: positive and at most 20 bytes long (RFC
+// 5280, 4.1.2.2).
 func newSerial(random io.Reader) (*big.Int, error) {
 	n, err := rand.Int(random, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("generate a serial number: %w", err)
 	}
 	return n.Add(n, big.NewInt(1)), nil
 }

@@ -34,9 +34,12 @@ func TestLifetimes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := authority(t, root, AuthorityOptions{Now: func() time.Time { return now }})
-			i, err := a.Issue(t.Context(), Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, nil), Lifetime: tt.asked})
+			i, err := a.Issue(
+				t.Context(),
+				Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, nil), Lifetime: tt.asked},
+			)
 			if tt.want == 0 {
-				var r *Refusal
+				var r *IssueError
 				if !errors.As(err, &r) || r.Cause != CauseTTL || r.Code != codes.InvalidArgument {
 					t.Errorf("the error is %v", err)
 				}
@@ -58,13 +61,13 @@ func TestSeconds(t *testing.T) {
 		0: 0, -1: 0, math.MinInt64: 0, 1: time.Second, math.MaxInt64 / int64(time.Second): time.Duration(math.MaxInt64).Truncate(time.Second),
 		math.MaxInt64/int64(time.Second) + 1: -1, math.MaxInt64: -1, 1 << 55: -1,
 	} {
-		if d, err := seconds(n); (err != nil) != (want < 0) || err == nil && d != want {
+		if d, err := parseLifetime(n); (err != nil) != (want < 0) || err == nil && d != want {
 			t.Errorf("%d seconds are %v, %v", n, d, err)
 		}
 	}
 }
 
-// TestLeavesEndWithTheirChain has each certificate of a chain in turn be the first to end.
+// TestLeavesEndWithTheirChain lets each certificate of a chain in turn expire first.
 func TestLeavesEndWithTheirChain(t *testing.T) {
 	id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
 	soon, late := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(48*time.Hour).Truncate(time.Second)
@@ -92,25 +95,28 @@ func TestLeavesEndWithTheirChain(t *testing.T) {
 	t.Run("all has ended", func(t *testing.T) {
 		now := time.Now()
 		a := NewAuthority(AuthorityOptions{Now: func() time.Time { return now }})
-		if _, err := a.Use(selfSigned(t)); err != nil {
+		if _, err := a.ReplaceMaterial(selfSigned(t)); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(11 * 365 * 24 * time.Hour)
 		_, err := a.Issue(t.Context(), Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, nil)})
-		var r *Refusal
+		var r *IssueError
 		if !errors.As(err, &r) || r.Cause != CauseNotReady || r.Code != codes.Unavailable {
 			t.Errorf("the error is %v", err)
 		}
 	})
 }
 
-// TestMaterial has what operators bring: good in any order, and refused where it would make certificates that nobody takes.
+// TestMaterial parses the files that operators provide: valid in any order, and refused if
+// verifiers would reject the certificates.
 func TestMaterial(t *testing.T) {
 	root, other := pki.Authority("root"), pki.Authority("other")
 	between := intermediate(root, &x509.Certificate{})
 	signing := intermediate(between, &x509.Certificate{})
 	leaf := root.Issue(&x509.Certificate{})
-	ended := pki.SelfSigned(&x509.Certificate{IsCA: true, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)})
+	ended := pki.SelfSigned(
+		&x509.Certificate{IsCA: true, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour)},
+	)
 	early := pki.SelfSigned(&x509.Certificate{IsCA: true, NotBefore: time.Now().Add(time.Hour)})
 	crossed := root.IssueTo(other.Key, &x509.Certificate{Subject: other.Certificate.Subject, IsCA: true})
 	noSign := pki.SelfSigned(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCRLSign})
@@ -125,7 +131,7 @@ func TestMaterial(t *testing.T) {
 	half.Roots = append(half.Roots, half.Roots[:100]...)
 	revoking := func(lists string) Files {
 		f := filesOfPairs(t, root, nil, root)
-		f.Revoked = []byte(lists)
+		f.RevocationLists = []byte(lists)
 		return f
 	}
 	list := string(root.Revoke(leaf.Certificate.SerialNumber))
@@ -162,7 +168,7 @@ func TestMaterial(t *testing.T) {
 		"half a root":                  {half, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := tt.files.Load(time.Now())
+			m, err := tt.files.Parse(time.Now())
 			if (err != nil) != (tt.above < 0) || err == nil && len(m.Intermediates) != tt.above {
 				t.Fatalf("it gives %+v, %v; want %d above", m, err, tt.above)
 			}
@@ -170,7 +176,14 @@ func TestMaterial(t *testing.T) {
 				return
 			}
 			id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
-			i, err := authority(t, tt.files, AuthorityOptions{}).Issue(t.Context(), Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, nil)})
+			i, err := authority(
+				t,
+				tt.files,
+				AuthorityOptions{},
+			).Issue(
+				t.Context(),
+				Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, nil)},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,22 +192,22 @@ func TestMaterial(t *testing.T) {
 	}
 }
 
-// TestBadMaterialChangesNothing: the last good one signs on, and nobody is told of anything.
+// TestBadMaterialChangesNothing: the last valid material stays in use, and no change is signaled.
 func TestBadMaterialChangesNothing(t *testing.T) {
 	f := selfSigned(t)
 	a := authority(t, f, AuthorityOptions{})
 	m, changed := a.Material()
 	bad := selfSigned(t)
 	bad.Key = f.Key
-	if news, err := a.Use(bad); err == nil || news {
+	if news, err := a.ReplaceMaterial(bad); err == nil || news {
 		t.Error("a certificate with the key of another is used")
 	}
-	if news, err := a.Use(f); err != nil || news {
+	if news, err := a.ReplaceMaterial(f); err != nil || news {
 		t.Errorf("the same again is news: %v, %v", news, err)
 	}
 	reordered := f
 	reordered.Roots = append(bytes.Clone(f.Roots), f.Roots...)
-	if news, err := a.Use(reordered); err != nil || news {
+	if news, err := a.ReplaceMaterial(reordered); err != nil || news {
 		t.Errorf("the same root twice is news: %v, %v", news, err)
 	}
 	select {
@@ -205,18 +218,18 @@ func TestBadMaterialChangesNothing(t *testing.T) {
 	if now, _ := a.Material(); now != m {
 		t.Error("it is another material")
 	}
-	if news, err := a.Use(selfSigned(t)); err != nil || !news {
+	if news, err := a.ReplaceMaterial(selfSigned(t)); err != nil || !news {
 		t.Errorf("another root is no news: %v", err)
 	}
 	<-changed
 }
 
-// TestRenewalKeepsTheKey: certificates that are signed after the renewal of a root are taken by who trusts the old one, and the
-// other way round.
+// TestRenewalKeepsTheKey: clients that trust the old root accept certificates signed after its
+// renewal, and the reverse.
 func TestRenewalKeepsTheKey(t *testing.T) {
 	id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
 	how := SelfSigned{TrustDomain: "cluster.local", Lifetime: 48 * time.Hour}
-	f, err := how.Make(rand.Reader, time.Now())
+	f, err := how.NewRoot(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,11 +244,11 @@ func TestRenewalKeepsTheKey(t *testing.T) {
 	before := issue()
 	m, _ := a.Material()
 	how.Lifetime = 96 * time.Hour
-	next, err := how.Renew(rand.Reader, time.Now(), m)
+	next, err := how.RenewRoot(rand.Reader, time.Now(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Use(next); err != nil {
+	if _, err := a.ReplaceMaterial(next); err != nil {
 		t.Fatal(err)
 	}
 	after := issue()
@@ -266,7 +279,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	for n := range 50 {
-		if _, err := a.Use(files[n%2]); err != nil {
+		if _, err := a.ReplaceMaterial(files[n%2]); err != nil {
 			t.Error(err)
 		}
 	}

@@ -98,7 +98,7 @@ func names(t *testing.T, list ...string) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: value}
 }
 
-// forged gives a request whose public key is not that of its signature.
+// forged returns a request whose public key is not the one of its signature.
 func forged(t *testing.T, key any) []byte {
 	t.Helper()
 	block, _ := pem.Decode(request(t, &x509.CertificateRequest{}, nil))
@@ -177,7 +177,7 @@ func TestHostileRequests(t *testing.T) {
 			a := authority(t, selfSigned(t), AuthorityOptions{})
 			began := time.Now()
 			i, err := a.Issue(t.Context(), Request{ID: parseID(t, "spiffe://cluster.local/ns/a/sa/b"), CSR: csr})
-			var r *Refusal
+			var r *IssueError
 			if !errors.As(err, &r) || r.Code != codes.InvalidArgument || i.Chain != nil {
 				t.Errorf("it gives %v, %v", i, err)
 			}
@@ -199,12 +199,26 @@ func TestKeysThatAreSignedFor(t *testing.T) {
 	}
 	for name, key := range map[string]crypto.Signer{"P-256": pki.NewKey(), "P-384": p384, "Ed25519": ed, "RSA": rsaKey(t, 2048)} {
 		for what, kind := range map[string]KeyType{"ECDSA": {}, "RSA": {RSABits: 2048}} {
-			f, err := SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour, KeyType: kind}.Make(rand.Reader, time.Now())
+			f, err := SelfSigned{
+				TrustDomain: "cluster.local",
+				Lifetime:    time.Hour,
+				KeyType:     kind,
+			}.NewRoot(
+				rand.Reader,
+				time.Now(),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
-			i, err := authority(t, f, AuthorityOptions{}).Issue(t.Context(), Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, key)})
+			i, err := authority(
+				t,
+				f,
+				AuthorityOptions{},
+			).Issue(
+				t.Context(),
+				Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, key)},
+			)
 			if err != nil {
 				t.Errorf("%s, signed with %s: %v", name, what, err)
 				continue
@@ -250,7 +264,11 @@ func TestWeakKeys(t *testing.T) {
 }
 
 func FuzzRequest(f *testing.F) {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{"a"}}, pki.NewKey())
+	der, err := x509.CreateCertificateRequest(
+		rand.Reader,
+		&x509.CertificateRequest{DNSNames: []string{"a"}},
+		pki.NewKey(),
+	)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -259,7 +277,10 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, der []byte) {
 		a := authority(t, root, AuthorityOptions{})
 		id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
-		i, err := a.Issue(t.Context(), Request{ID: id, CSR: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})})
+		i, err := a.Issue(
+			t.Context(),
+			Request{ID: id, CSR: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})},
+		)
 		if err == nil {
 			lint(t, i, id, time.Now())
 		}

@@ -1,15 +1,21 @@
-// Package ca is the mesh's certificate authority: it signs what workloads and the control plane itself identify themselves by.
+// Package ca is the mesh's certificate authority. It signs the X.509-SVIDs of workloads and the
+// serving certificate of the control plane.
 //
-// In: the authority's own certificate and key, from a directory, from Secrets or made at the first start; and requests for
-// certificates of callers that internal/identity/authenticate vouches for. Out: X.509-SVIDs, and the roots that they lead to.
+// Inputs: the authority's own certificate and key, which come from a directory or a Secret or are
+// generated at the first start, and certificate signing requests (CSRs) of callers that package
+// authenticate has identified. Outputs: certificate chains and the roots that verify them.
 //
-// Law: of a request nothing but its public key comes into a certificate. Who it is for is what the caller has proved, how long
-// it is good for is bounded by every certificate above it, and what is wrong with new material leaves the last good one in use.
+// Invariants: only the public key of a CSR enters a certificate; the identity comes from the
+// caller's credentials. No certificate outlives any certificate of its chain. Invalid new material
+// returns an error, and the last valid material stays in use.
 //
 //	directory, Secret, self-signed ─> Material ─> Authority ─┐
-//	                    CertificateSigningRequests ─> Registration ┴─ Issuer ─> Service (gRPC), Serving (the ports of the control plane)
+//	          CertificateSigningRequests ─> Registration ────┴─ Issuer ─> Service (gRPC)
+//	                                        Authority ─> ServingCertificate (the servers' own)
 //
-// Start with [Authority] in authority.go; material.go is what signs and csr.go what is asked of requests. home*.go are where
-// material is kept, keeper.go renews a self-signed root (selfsigned.go), service.go is the gRPC service, serving.go the control plane's
-// own certificate, and root_publisher.go the ConfigMap with the roots in every namespace.
+// Start with [Authority] in authority.go. material.go parses and validates the authority's files;
+// csr.go validates requests. keystore*.go store the files, and reloader.go reloads them and rotates
+// a self-signed root (selfsigned.go). service.go is the gRPC service, serving.go the control
+// plane's own certificate, and root_publisher.go writes the ConfigMap with the roots into every
+// namespace.
 package ca

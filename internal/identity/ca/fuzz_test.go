@@ -7,7 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// FuzzPEM reads what operators and Secrets have: certificates, keys, lists of what was revoked. What is read is written so that it is read again.
+// FuzzPEM parses certificates, keys and revocation lists. What is accepted is encoded so that it
+// parses again.
 func FuzzPEM(f *testing.F) {
 	root := pki.Authority("root")
 	f.Add(root.CertificatePEM())
@@ -37,8 +38,8 @@ func FuzzPEM(f *testing.F) {
 				t.Fatalf("another key: %v", err)
 			}
 		}
-		if lists, err := parseRevoked(text); err == nil {
-			if again, err := parseRevoked(lists); err != nil || !bytes.Equal(lists, again) {
+		if lists, err := parseRevocationLists(text); err == nil {
+			if again, err := parseRevocationLists(lists); err != nil || !bytes.Equal(lists, again) {
 				t.Fatalf("%q is read as %q, %v", lists, again, err)
 			}
 		}

@@ -11,37 +11,40 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Request asks for a certificate of a workload. Who asks has been authenticated as ID.
+// Request is a request for a workload certificate. The caller was authenticated as ID.
 type Request struct {
 	ID spiffe.ID
-	// CSR is in PEM, as it came.
+	// CSR is the PEM text of the client, not yet validated.
 	CSR []byte
-	// Lifetime is how long the certificate is to be good; 0: as long as is usual.
+	// Lifetime is the requested lifetime. If 0, the default applies.
 	Lifetime time.Duration
-	// Signer names who of several is to sign (the metadata CertSigner); "": the usual one. Only a Registration knows others.
+	// Signer is the requested signer (metadata CertSigner). If "", the default signer is used. Only
+	// a Registration supports others.
 	Signer string
 }
 
-// Issued is a certificate that was signed.
+// Issued is a signed certificate with its chain.
 type Issued struct {
-	// Chain is the certificate, and behind it what leads to a root, without the root.
+	// Chain is the certificate and its intermediates, without the root.
 	Chain []*x509.Certificate
-	// Roots are what the mesh is to trust.
+	// Roots are the trust anchors of the mesh.
 	Roots []*x509.Certificate
 }
 
-// Issuer signs certificates, or has them signed.
+// Issuer signs workload certificates, itself or through an external signer.
 type Issuer interface {
-	// Issue signs a certificate. The error is a *Refusal.
+	// Issue returns a signed certificate for r.ID. The error is an *IssueError.
 	Issue(ctx context.Context, r Request) (Issued, error)
-	// Roots gives what the mesh is to trust, and a channel that is closed when that has changed.
+	// Roots returns the trust anchors of the mesh, and a channel that is closed when they may have
+	// changed.
 	Roots() ([]*x509.Certificate, <-chan struct{})
 }
 
-// Cause says why no certificate was signed, as Istio's metric citadel_server_csr_sign_err_count has it.
+// Cause is the reason why no certificate was signed, a label of Istio's metric
+// citadel_server_csr_sign_err_count.
 type Cause string
 
-// The causes.
+// The causes that issuers return.
 const (
 	CauseNotReady Cause = "CA_NOT_READY"
 	CauseCSR      Cause = "CSR_ERROR"
@@ -49,17 +52,19 @@ const (
 	CauseSigning  Cause = "CERT_GEN_ERROR"
 )
 
-// Refusal is why no certificate was signed.
-type Refusal struct {
+// IssueError is returned if no certificate was signed.
+type IssueError struct {
 	Cause Cause
 	Code  codes.Code
 	Err   error
 }
 
-// Error says what was wrong.
-func (r *Refusal) Error() string { return fmt.Sprintf("sign a certificate: %v", r.Err) }
+// Error returns the message with the wrapped error.
+func (r *IssueError) Error() string { return fmt.Sprintf("sign a certificate: %v", r.Err) }
 
-// Unwrap gives what was wrong.
-func (r *Refusal) Unwrap() error { return r.Err }
+// Unwrap returns the underlying error.
+func (r *IssueError) Unwrap() error { return r.Err }
 
-func refuse(cause Cause, code codes.Code, err error) *Refusal { return &Refusal{cause, code, err} }
+func newIssueError(cause Cause, code codes.Code, err error) *IssueError {
+	return &IssueError{cause, code, err}
+}

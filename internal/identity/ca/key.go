@@ -12,35 +12,38 @@ import (
 	"math/big"
 )
 
-// KeyType is the kind of keys that the control plane makes for itself. The zero value is ECDSA on P-256.
+// KeyType is the type of the keys that the control plane generates. The zero value is ECDSA on
+// P-256.
 type KeyType struct {
-	// RSABits makes RSA keys of that length; 0: ECDSA. CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE.
+	// RSABits is the length of RSA keys (CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE). If 0, keys are
+	// ECDSA.
 	RSABits int
 }
 
-// New makes a key.
-func (t KeyType) New(random io.Reader) (crypto.Signer, error) {
+// GenerateKey returns a new private key.
+func (t KeyType) GenerateKey(random io.Reader) (crypto.Signer, error) {
 	if t.RSABits == 0 {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 		if err != nil {
-			return nil, fmt.Errorf("make an ECDSA key: %w", err)
+			return nil, fmt.Errorf("generate an ECDSA key: %w", err)
 		}
 		return key, nil
 	}
 	key, err := rsa.GenerateKey(random, t.RSABits)
 	if err != nil {
-		return nil, fmt.Errorf("make an RSA key of %d bits: %w", t.RSABits, err)
+		return nil, fmt.Errorf("generate an RSA key of %d bits: %w", t.RSABits, err)
 	}
 	return key, nil
 }
 
-// Bounds of RSA keys that certificates are signed for. Longer ones cost whoever checks a signature.
+// Bounds of the RSA keys of certificate requests. Longer keys make every signature check expensive.
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// checkPublicKey says why no certificate is signed for a key.
+// checkPublicKey returns an error if no certificate may be signed for the key: its type or curve is
+// unsupported, or it is a weak RSA key.
 func checkPublicKey(key any) error {
 	switch key := key.(type) {
 	case *ecdsa.PublicKey:
@@ -53,10 +56,12 @@ func checkPublicKey(key any) error {
 	case *rsa.PublicKey:
 		return checkRSA(key)
 	default:
-		return fmt.Errorf("a key of a kind that is not signed for, %T: want ECDSA, Ed25519 or RSA", key)
+		return fmt.Errorf("an unsupported key type %T: want ECDSA, Ed25519 or RSA", key)
 	}
 }
 
+// checkRSA returns an error if the length or exponent of the key is out of bounds, or if its
+// modulus can be factored by a known attack.
 func checkRSA(key *rsa.PublicKey) error {
 	n := key.N
 	switch bits := n.BitLen(); {
@@ -67,19 +72,56 @@ func checkRSA(key *rsa.PublicKey) error {
 	case n.Bit(0) == 0 || hasSmallFactor(n):
 		return errors.New("an RSA key whose modulus has a small factor")
 	case isROCA(n):
-		return errors.New("an RSA key as chips with CVE-2017-15361 make them: its factors can be found")
+		return errors.New("an RSA key that can be factored (CVE-2017-15361)")
 	case hasCloseFactors(n):
-		return errors.New("an RSA key whose factors are close to each other, and so can be found (CVE-2022-26320)")
+		return errors.New("an RSA key with close prime factors (CVE-2022-26320)")
 	}
 	return nil
 }
 
-// smallPrimes are those that the test for CVE-2017-15361 looks at.
+// smallPrimes are the primes that the test for CVE-2017-15361 (ROCA) uses.
 var smallPrimes = [...]int64{
-	3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139,
-	149, 151, 157, 163, 167,
+	3,
+	5,
+	7,
+	11,
+	13,
+	17,
+	19,
+	23,
+	29,
+	31,
+	37,
+	41,
+	43,
+	47,
+	53,
+	59,
+	61,
+	67,
+	71,
+	73,
+	79,
+	83,
+	89,
+	97,
+	101,
+	103,
+	107,
+	109,
+	113,
+	127,
+	131,
+	137,
+	139,
+	149,
+	151,
+	157,
+	163,
+	167,
 }
 
+// hasSmallFactor reports whether one of smallPrimes divides n.
 func hasSmallFactor(n *big.Int) bool {
 	var rest big.Int
 	for _, p := range smallPrimes {
@@ -90,8 +132,9 @@ func hasSmallFactor(n *big.Int) bool {
 	return false
 }
 
-// isROCA says whether a modulus is a power of 65537 for each of the small primes, as those of the flawed library are and one in
-// 10^8 of others is (Nemec and others, "The Return of Coppersmith's Attack", 2017).
+// isROCA reports whether the modulus is a power of 65537 modulo each of the small primes. That is
+// true for keys of the flawed library, and for one in 10^8 of others (Nemec and others, "The Return
+// of Coppersmith's Attack", 2017).
 func isROCA(n *big.Int) bool {
 	var rest big.Int
 	for _, p := range smallPrimes {
@@ -111,7 +154,8 @@ func isROCA(n *big.Int) bool {
 	return true
 }
 
-// hasCloseFactors tries Fermat's way of finding factors for a few steps, which is enough for those of CVE-2022-26320.
+// hasCloseFactors reports whether Fermat's factorization finds a factor within 100 steps, which is
+// enough for keys of CVE-2022-26320.
 func hasCloseFactors(n *big.Int) bool {
 	const steps = 100
 	one := big.NewInt(1)

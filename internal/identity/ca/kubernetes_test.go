@@ -82,7 +82,7 @@ func TestRootsArePublished(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- RootPublisher{Client: client, Roots: p.roots, Revoked: p.revoked, Selected: p.selects, Selection: p.selection, Log: slog.New(slog.DiscardHandler)}.Run(ctx)
+		done <- RootPublisher{Client: client, Roots: p.roots, RevocationLists: p.revoked, NamespaceSelected: p.selects, SelectionChanged: p.selection, Log: slog.New(slog.DiscardHandler)}.Run(ctx)
 	}()
 	defer func() {
 		cancel()
@@ -115,12 +115,23 @@ func TestRootsArePublished(t *testing.T) {
 	for _, patch := range []string{
 		`{"data":{"root-cert.pem":"forged","mine":"kept"}}`, `{"data":{"root-cert.pem":null}}`, `{"metadata":{"labels":{"a":"b"}},"data":{"root-cert.pem":""}}`,
 	} {
-		if _, err := maps.Patch(t.Context(), RootConfigMap, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := maps.Patch(
+			t.Context(),
+			RootConfigMap,
+			types.MergePatchType,
+			[]byte(patch),
+			metav1.PatchOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 		want(early, "one")
 	}
-	if m, err := maps.Get(t.Context(), RootConfigMap, metav1.GetOptions{}); err != nil || m.Data["mine"] != "kept" || m.Labels["istio.io/config"] != "true" {
+	if m, err := maps.Get(
+		t.Context(),
+		RootConfigMap,
+		metav1.GetOptions{},
+	); err != nil || m.Data["mine"] != "kept" ||
+		m.Labels["istio.io/config"] != "true" {
 		t.Errorf("what others wrote is gone: %v %v %v", m.Data, m.Labels, err)
 	}
 
@@ -144,7 +155,13 @@ func TestRootsArePublished(t *testing.T) {
 	if get(other) != "" || get("kube-system") != "" {
 		t.Error("a namespace that is not of the mesh has the roots")
 	}
-	if _, err := client.CoreV1().Namespaces().Patch(t.Context(), other, types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Patch(
+		t.Context(),
+		other,
+		types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"team":"a"}}}`),
+		metav1.PatchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	want(other, "two")
@@ -156,7 +173,12 @@ func TestRootsArePublished(t *testing.T) {
 }
 
 // signer signs requests for one signer's name as an external authority would, in the way that a test wants.
-func signer(t *testing.T, client kubernetes.Interface, name string, sign func(*x509.CertificateRequest) ([]byte, error)) {
+func signer(
+	t *testing.T,
+	client kubernetes.Interface,
+	name string,
+	sign func(*x509.CertificateRequest) ([]byte, error),
+) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	requests := client.CertificatesV1().CertificateSigningRequests()
@@ -168,7 +190,8 @@ func signer(t *testing.T, client kubernetes.Interface, name string, sign func(*x
 	done.Go(func() {
 		for e := range w.ResultChan() {
 			r, ok := e.Object.(*certificatesv1.CertificateSigningRequest)
-			if !ok || len(r.Status.Certificate) > 0 || len(r.Status.Conditions) != 1 || r.Status.Conditions[0].Type != certificatesv1.CertificateApproved {
+			if !ok || len(r.Status.Certificate) > 0 || len(r.Status.Conditions) != 1 ||
+				r.Status.Conditions[0].Type != certificatesv1.CertificateApproved {
 				continue
 			}
 			block, _ := pem.Decode(r.Spec.Request)
@@ -182,7 +205,10 @@ func signer(t *testing.T, client kubernetes.Interface, name string, sign func(*x
 			if err != nil {
 				r.Status.Certificate = nil
 				r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-					Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "No", Message: err.Error(),
+					Type:    certificatesv1.CertificateFailed,
+					Status:  corev1.ConditionTrue,
+					Reason:  "No",
+					Message: err.Error(),
 				})
 			}
 			if _, err := requests.UpdateStatus(ctx, r, metav1.UpdateOptions{}); err != nil && ctx.Err() == nil {
@@ -223,7 +249,13 @@ func TestRegistration(t *testing.T) {
 		"a name besides": {chain(between, func(r *x509.CertificateRequest) *x509.Certificate {
 			return &x509.Certificate{URIs: r.URIs, DNSNames: []string{"x"}}
 		}), CauseSigning},
-		"an authority": {chain(between, func(r *x509.CertificateRequest) *x509.Certificate { return &x509.Certificate{URIs: r.URIs, IsCA: true} }), CauseSigning},
+		"an authority": {
+			chain(
+				between,
+				func(r *x509.CertificateRequest) *x509.Certificate { return &x509.Certificate{URIs: r.URIs, IsCA: true} },
+			),
+			CauseSigning,
+		},
 		"good for too long": {chain(between, func(r *x509.CertificateRequest) *x509.Certificate {
 			return &x509.Certificate{URIs: r.URIs, NotAfter: time.Now().Add(9000 * time.Hour)}
 		}), CauseSigning},
@@ -238,26 +270,44 @@ func TestRegistration(t *testing.T) {
 			named := strings.ReplaceAll(name, " ", "-")
 			signer(t, client, "mesh.example.com/"+named, tt.sign)
 			r := NewRegistration(RegistrationOptions{
-				Signing: SigningRequests{Client: client, Patience: limit}, Signer: "nobody.example.com/x", SignerDomain: "mesh.example.com",
+				Signing: SigningRequests{
+					Client:  client,
+					Timeout: limit,
+				},
+				Signer:       "nobody.example.com/x",
+				SignerDomain: "mesh.example.com",
 			})
-			if err := r.Use(root.CertificatePEM()); err != nil {
+			if err := r.SetRoots(root.CertificatePEM()); err != nil {
 				t.Fatal(err)
 			}
-			i, err := r.Issue(t.Context(), Request{ID: id, CSR: request(t, &x509.CertificateRequest{URIs: []*url.URL{id.URL()}}, nil), Signer: named})
-			var no *Refusal
+			i, err := r.Issue(
+				t.Context(),
+				Request{
+					ID:     id,
+					CSR:    request(t, &x509.CertificateRequest{URIs: []*url.URL{id.URL()}}, nil),
+					Signer: named,
+				},
+			)
+			var no *IssueError
 			if errors.As(err, &no) != (tt.cause != "") || no != nil && no.Cause != tt.cause {
 				t.Fatalf("it gives %v", err)
 			}
 			if err != nil {
 				return
 			}
-			if named, err := spiffe.Leaf(i.Chain[0]); err != nil || named != id || len(i.Chain) != 2 || !i.Roots[0].Equal(root.Certificate) {
+			if named, err := spiffe.LeafID(
+				i.Chain[0],
+			); err != nil || named != id || len(i.Chain) != 2 ||
+				!i.Roots[0].Equal(root.Certificate) {
 				t.Errorf("it is %s (%v), %d certificates", named, err, len(i.Chain))
 			}
 		})
 	}
 	t.Cleanup(func() {
-		left, err := client.CertificatesV1().CertificateSigningRequests().List(context.Background(), metav1.ListOptions{})
+		left, err := client.CertificatesV1().CertificateSigningRequests().List(
+			context.Background(),
+			metav1.ListOptions{},
+		)
 		if err != nil || len(left.Items) > 0 {
 			t.Errorf("%d requests are left, %v", len(left.Items), err)
 		}
@@ -266,7 +316,9 @@ func TestRegistration(t *testing.T) {
 
 func signFor(by *pki.Pair, template *x509.Certificate, key any) ([]byte, error) {
 	t := *template
-	t.SerialNumber, t.NotBefore, t.BasicConstraintsValid = by.Certificate.SerialNumber, time.Now().Add(-time.Minute), true
+	t.SerialNumber, t.NotBefore, t.BasicConstraintsValid = by.Certificate.SerialNumber, time.Now().Add(
+		-time.Minute,
+	), true
 	if t.NotAfter.IsZero() {
 		t.NotAfter = time.Now().Add(time.Hour)
 	}
@@ -278,7 +330,7 @@ func signFor(by *pki.Pair, template *x509.Certificate, key any) ([]byte, error) 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
-// TestRequestsThatAreNotHandedOn: nobody else is asked about them.
+// TestRequestsThatAreNotHandedOn: refused requests create no CertificateSigningRequest.
 func TestRequestsThatAreNotHandedOn(t *testing.T) {
 	id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
 	own := []*url.URL{id.URL()}
@@ -293,25 +345,37 @@ func TestRequestsThatAreNotHandedOn(t *testing.T) {
 		"too long":        {CSR: request(t, &x509.CertificateRequest{URIs: own}, nil), Lifetime: 1 << 62},
 	} {
 		q.ID = id
-		var no *Refusal
+		var no *IssueError
 		if _, err := r.Issue(t.Context(), q); !errors.As(err, &no) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestNodes: a node's proxy is given certificates for accounts that run on its node, and nobody else is.
+// TestNodes: a node's proxy gets certificates for accounts that run on its node only, and other
+// callers get none.
 func TestNodes(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
 	ns := c.Namespace(t, "node", nil)
 	pod := func(name, account, node string) *corev1.Pod {
-		if _, err := client.CoreV1().ServiceAccounts(ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := client.CoreV1().ServiceAccounts(
+			ns,
+		).Create(
+			t.Context(),
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}},
+			metav1.CreateOptions{},
+		); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 		p, err := client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.PodSpec{NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			Spec: corev1.PodSpec{
+				NodeName:           node,
+				ServiceAccountName: account,
+				Containers:         []corev1.Container{{Name: "c", Image: "i"}},
+			},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -344,7 +408,7 @@ func TestNodes(t *testing.T) {
 	former.UID = "former"
 	foreign := caller("proxy", proxy)
 	foreign.Cluster = "elsewhere"
-	n := Nodes{Accounts: []string{ns + "/proxy"}, Client: func(cluster string) kubernetes.Interface {
+	n := NodeImpersonation{Accounts: []string{ns + "/proxy"}, ClusterClient: func(cluster string) kubernetes.Interface {
 		if cluster != "here" {
 			return nil
 		}
@@ -365,7 +429,7 @@ func TestNodes(t *testing.T) {
 		"not trusted":               {caller("here", proxy), "proxy", false},
 		"cluster that is not known": {foreign, "here", false},
 	} {
-		if err := n.Allow(t.Context(), tt.caller, account(tt.want)); (err == nil) != tt.ok {
+		if err := n.Authorize(t.Context(), tt.caller, account(tt.want)); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

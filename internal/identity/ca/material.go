@@ -12,37 +12,42 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Files are an authority's certificates and key in PEM, as people write them.
+// Files are an authority's PEM-encoded files, not yet validated.
 type Files struct {
-	// Certificate is the one that signs, Key its private key.
+	// Certificate is the signing certificate, Key its private key.
 	Certificate, Key []byte
-	// Chain is what leads from it to the roots, in any order; empty where a root signs. It may hold the certificate itself and roots.
+	// Chain are the intermediates between Certificate and the roots, in any order. It may also
+	// contain Certificate and roots. It is empty if Certificate is a root.
 	Chain []byte
-	// Roots are all that the mesh is to trust; empty: the certificate that signs, if it is a root.
+	// Roots are the trust anchors of the mesh. If empty, Certificate must be a root and is the only
+	// one.
 	Roots []byte
-	// Revoked are lists of what authorities of the mesh have signed and revoked; empty for none.
-	Revoked []byte
+	// RevocationLists are the CRLs of the mesh's authorities; empty if there are none.
+	RevocationLists []byte
 }
 
-// Material is what an authority signs with, checked. It is immutable.
+// Material is the validated signing certificate of an authority with its key and chain. It is
+// immutable.
 type Material struct {
-	// Certificate signs with Key.
+	// Certificate is the signing certificate, Key its private key.
 	Certificate *x509.Certificate
 	Key         crypto.Signer
-	// Intermediates go with every certificate that is signed: the one that signs and those above it, without the root. None
-	// where a root signs.
+	// Intermediates are appended to every issued certificate: the signing certificate and its
+	// intermediates, without the root. They are empty if a root signs.
 	Intermediates []*x509.Certificate
-	// Anchor is the root that they lead to, Roots all that are trusted, Anchor among them, in the order of the files.
+	// Anchor is the root of the chain. Roots are all trust anchors including Anchor, in the order
+	// of the file.
 	Anchor *x509.Certificate
 	Roots  []*x509.Certificate
-	// Revoked are the lists of revoked certificates in PEM, nil for none.
-	Revoked []byte
-	// NotAfter is when the first certificate of the chain ends.
+	// RevocationLists are the CRLs in PEM, or nil.
+	RevocationLists []byte
+	// NotAfter is the earliest expiry of the chain, including the root.
 	NotAfter time.Time
 }
 
-// Load reads and checks files. What it takes signs certificates now that whoever trusts Roots will take.
-func (f Files) Load(now time.Time) (*Material, error) {
+// Parse parses and validates the files at the time now. It returns an error if the key does not
+// match the certificate, a certificate may not sign, or no chain verifies up to one of Roots.
+func (f Files) Parse(now time.Time) (*Material, error) {
 	certificates, err := ParseCertificates(f.Certificate)
 	if err != nil {
 		return nil, fmt.Errorf("the signing certificate: %w", err)
@@ -57,31 +62,34 @@ func (f Files) Load(now time.Time) (*Material, error) {
 	if err := spiffe.CheckSigner(m.Certificate); err != nil {
 		return nil, err
 	}
-	if m.Roots, err = f.roots(certificates[0]); err != nil {
+	if m.Roots, err = f.parseRoots(certificates[0]); err != nil {
 		return nil, err
 	}
-	if m.Revoked, err = parseRevoked(f.Revoked); err != nil {
+	if m.RevocationLists, err = parseRevocationLists(f.RevocationLists); err != nil {
 		return nil, fmt.Errorf("the lists of revoked certificates: %w", err)
 	}
-	above := certificates[1:]
+	intermediates := certificates[1:]
 	if len(bytes.TrimSpace(f.Chain)) > 0 {
 		chain, err := ParseCertificates(f.Chain)
 		if err != nil {
 			return nil, fmt.Errorf("the chain: %w", err)
 		}
-		above = append(above, chain...)
+		intermediates = append(intermediates, chain...)
 	}
-	if err := m.climb(above, now); err != nil {
+	if err := m.selectChain(intermediates, now); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-func (f Files) roots(signing *x509.Certificate) ([]*x509.Certificate, error) {
+// parseRoots returns the distinct roots. Without a file of roots it returns the signing certificate
+// if that is self-signed, and otherwise an error.
+func (f Files) parseRoots(signing *x509.Certificate) ([]*x509.Certificate, error) {
 	if len(bytes.TrimSpace(f.Roots)) == 0 {
-		// Only for what nobody else has signed: else the mesh would come to trust an intermediate, and nothing that the root has signed besides.
+		// An intermediate must not become a trust anchor: the mesh would trust it but nothing else
+		// that the root signed.
 		if signing.CheckSignatureFrom(signing) != nil {
-			return nil, errors.New("there are no roots, and the signing certificate is none")
+			return nil, errors.New("there is no root certificate, and the signing certificate is not self-signed")
 		}
 		return []*x509.Certificate{signing}, nil
 	}
@@ -101,23 +109,24 @@ func (f Files) roots(signing *x509.Certificate) ([]*x509.Certificate, error) {
 	return list, nil
 }
 
-// climb finds the way from the signing certificate to a root: of several the one that lasts longest, for then the chain does.
-func (m *Material) climb(above []*x509.Certificate, now time.Time) error {
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
+// selectChain verifies the signing certificate and sets Anchor, Intermediates and NotAfter. Of
+// several valid chains it selects the one with the latest expiry.
+func (m *Material) selectChain(intermediates []*x509.Certificate, now time.Time) error {
+	roots, pool := x509.NewCertPool(), x509.NewCertPool()
 	for _, r := range m.Roots {
 		roots.AddCert(r)
 	}
-	for _, c := range above {
-		between.AddCert(c)
+	for _, c := range intermediates {
+		pool.AddCert(c)
 	}
 	chains, err := m.Certificate.Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		Roots: roots, Intermediates: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
 	if err != nil {
-		return fmt.Errorf("the signing certificate does not lead to a root: %w", err)
+		return fmt.Errorf("no valid chain from the signing certificate to a root: %w", err)
 	}
 	for _, chain := range chains {
-		end := earliest(chain)
+		end := earliestExpiry(chain)
 		if m.Anchor != nil && !end.After(m.NotAfter) {
 			continue
 		}
@@ -126,7 +135,8 @@ func (m *Material) climb(above []*x509.Certificate, now time.Time) error {
 	return nil
 }
 
-func earliest(chain []*x509.Certificate) time.Time {
+// earliestExpiry returns the first NotAfter of the chain.
+func earliestExpiry(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter
 	for _, c := range chain[1:] {
 		if c.NotAfter.Before(end) {
@@ -136,16 +146,19 @@ func earliest(chain []*x509.Certificate) time.Time {
 	return end
 }
 
-// RootsPEM gives the roots.
-func (m *Material) RootsPEM() []byte { return EncodeCertificates(m.Roots...) }
-
-// sameAs says whether two sign alike and trust the same, in whatever order.
-func (m *Material) sameAs(other *Material) bool {
-	return m != nil && other != nil && m.Certificate.Equal(other.Certificate) && bytes.Equal(m.Revoked, other.Revoked) && sameSet(m.Roots, other.Roots) && sameSet(m.Intermediates, other.Intermediates)
+// isEqual reports whether both have the same certificate, revocation lists, roots and
+// intermediates, in any order. It returns false if either is nil.
+func (m *Material) isEqual(other *Material) bool {
+	return m != nil && other != nil && m.Certificate.Equal(other.Certificate) &&
+		bytes.Equal(m.RevocationLists, other.RevocationLists) &&
+		sameSet(m.Roots, other.Roots) &&
+		sameSet(m.Intermediates, other.Intermediates)
 }
 
+// sameSet reports whether a and b contain the same certificates. Neither may contain duplicates.
 func sameSet(a, b []*x509.Certificate) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(c *x509.Certificate) bool { return !slices.ContainsFunc(b, c.Equal) })
+	return len(a) == len(b) &&
+		!slices.ContainsFunc(a, func(c *x509.Certificate) bool { return !slices.ContainsFunc(b, c.Equal) })
 }
 
 func samePublicKey(a, b any) bool {

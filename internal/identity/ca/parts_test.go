@@ -18,24 +18,31 @@ const limit = 20 * time.Second
 // selfSigned makes the files of a root.
 func selfSigned(t testing.TB) Files {
 	t.Helper()
-	f, err := SelfSigned{TrustDomain: "cluster.local", Lifetime: 10 * 365 * 24 * time.Hour}.Make(rand.Reader, time.Now())
+	f, err := SelfSigned{
+		TrustDomain: "cluster.local",
+		Lifetime:    10 * 365 * 24 * time.Hour,
+	}.NewRoot(
+		rand.Reader,
+		time.Now(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-// authority is one that signs with files.
+// authority returns an Authority that signs with files.
 func authority(t testing.TB, f Files, o AuthorityOptions) *Authority {
 	t.Helper()
 	a := NewAuthority(o)
-	if _, err := a.Use(f); err != nil {
+	if _, err := a.ReplaceMaterial(f); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-// filesOfPairs gives what an operator brings: what signs, what is above it, and the roots.
+// filesOfPairs returns the files of an operator: the signing certificate, its issuers and the
+// roots.
 func filesOfPairs(t testing.TB, signing *pki.Pair, above []*pki.Pair, roots ...*pki.Pair) Files {
 	t.Helper()
 	f := Files{Certificate: signing.CertificatePEM(), Key: signing.KeyPEM()}
@@ -80,12 +87,20 @@ func request(t testing.TB, template *x509.CertificateRequest, key crypto.Signer)
 func lint(t testing.TB, i Issued, id spiffe.ID, now time.Time) {
 	t.Helper()
 	leaf := i.Chain[0]
-	named, err := spiffe.Leaf(leaf)
+	named, err := spiffe.LeafID(leaf)
 	if err != nil || named != id {
 		t.Errorf("the leaf is of %s (%v), want %s", named, err, id)
 	}
-	if len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 || len(leaf.Subject.Names) > 0 || leaf.IsCA || len(leaf.Extensions) != 5 {
-		t.Errorf("the leaf has more than its ID: %v %v %v, %d extensions", leaf.DNSNames, leaf.IPAddresses, leaf.Subject, len(leaf.Extensions))
+	if len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 || len(leaf.Subject.Names) > 0 ||
+		leaf.IsCA ||
+		len(leaf.Extensions) != 5 {
+		t.Errorf(
+			"the leaf has more than its ID: %v %v %v, %d extensions",
+			leaf.DNSNames,
+			leaf.IPAddresses,
+			leaf.Subject,
+			len(leaf.Extensions),
+		)
 	}
 	if s := leaf.SerialNumber; s.Sign() <= 0 || s.BitLen() > 128 {
 		t.Errorf("the serial number is %v", s)
@@ -103,7 +118,14 @@ func lint(t testing.TB, i Issued, id spiffe.ID, now time.Time) {
 		between.AddCert(c)
 	}
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+		if _, err := leaf.Verify(
+			x509.VerifyOptions{
+				Roots:         roots,
+				Intermediates: between,
+				CurrentTime:   now,
+				KeyUsages:     []x509.ExtKeyUsage{usage},
+			},
+		); err != nil {
 			t.Errorf("the leaf is not taken: %v", err)
 		}
 	}

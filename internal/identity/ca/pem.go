@@ -17,27 +17,29 @@ const (
 	keyBlock         = "PRIVATE KEY"
 )
 
-// ParseCertificates reads certificates in PEM, one behind the other. There must be nothing else: half of a bundle would look
-// like the whole.
+// ParseCertificates parses concatenated PEM certificates. It returns an error if there is none, if
+// a block has another type, or if a block is truncated, because a partial bundle must not pass as a
+// complete one.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	rest := text
 	for len(bytes.TrimSpace(rest)) > 0 {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
-			break // comments behind the last one, as openssl writes them
+			break // openssl writes comments after the last block
 		}
 		if block.Type != certificateBlock {
-			return nil, fmt.Errorf("a %s where certificates belong", block.Type)
+			return nil, fmt.Errorf("unexpected PEM block %q, want a certificate", block.Type)
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("read certificate %d: %w", len(list)+1, err)
+			return nil, fmt.Errorf("parse certificate %d: %w", len(list)+1, err)
 		}
 		list = append(list, c)
 	}
-	if begun := bytes.Count(text, []byte("-----BEGIN ")); begun != len(list) { // the decoder skips what it cannot read
-		return nil, fmt.Errorf("%d of %d blocks of PEM cannot be read: they may be halves", begun-len(list), begun)
+	// pem.Decode skips invalid blocks
+	if begun := bytes.Count(text, []byte("-----BEGIN ")); begun != len(list) {
+		return nil, fmt.Errorf("%d of %d PEM blocks are invalid or truncated", begun-len(list), begun)
 	}
 	if len(list) == 0 {
 		return nil, errors.New("no certificate in PEM")
@@ -45,16 +47,18 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return list, nil
 }
 
-// EncodeCertificates writes certificates in PEM, one behind the other.
+// EncodeCertificates returns the certificates as concatenated PEM.
 func EncodeCertificates(list ...*x509.Certificate) []byte {
 	var b bytes.Buffer
 	for _, c := range list {
-		_ = pem.Encode(&b, &pem.Block{Type: certificateBlock, Bytes: c.Raw}) // a buffer takes everything
+		// writing to a buffer cannot fail
+		_ = pem.Encode(&b, &pem.Block{Type: certificateBlock, Bytes: c.Raw})
 	}
 	return b.Bytes()
 }
 
-// parseKey reads a private key in PEM: PKCS #8, or the older forms of RSA and ECDSA keys.
+// parseKey parses the first private key in text: PKCS #8, PKCS #1 (RSA) or SEC 1 (ECDSA) in PEM.
+// Errors contain nothing of the key.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for rest := text; ; {
 		var block *pem.Block
@@ -70,13 +74,14 @@ func parseKey(text []byte) (crypto.Signer, error) {
 			key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
 		case "EC PRIVATE KEY":
 			key, err = x509.ParseECPrivateKey(block.Bytes)
-		case "EC PARAMETERS": // openssl writes them in front of the key
+		case "EC PARAMETERS": // openssl writes them before the key
 			continue
 		default:
-			return nil, fmt.Errorf("a %s where a private key belongs", block.Type)
+			return nil, fmt.Errorf("unexpected PEM block %q, want a private key", block.Type)
 		}
 		if err != nil {
-			return nil, errors.New("the private key cannot be read") // what the parser says may tell of the key
+			// the parser's message may reveal key material
+			return nil, errors.New("the private key is invalid")
 		}
 		switch key := key.(type) {
 		case *rsa.PrivateKey:
@@ -86,12 +91,12 @@ func parseKey(text []byte) (crypto.Signer, error) {
 		case ed25519.PrivateKey:
 			return key, nil
 		default:
-			return nil, fmt.Errorf("a private key of an unknown kind, %T", key)
+			return nil, fmt.Errorf("unsupported private key type %T", key)
 		}
 	}
 }
 
-// EncodeKey writes a private key in PEM (PKCS #8).
+// EncodeKey returns a private key as PKCS #8 in PEM.
 func EncodeKey(key crypto.Signer) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -100,17 +105,18 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
-// parseRevoked reads lists of revoked certificates in PEM, and gives them without what is around them; nil for none. Envoy takes a
-// whole file or nothing of it, and so do we.
-func parseRevoked(text []byte) ([]byte, error) {
+// parseRevocationLists parses concatenated PEM revocation lists (CRLs) and returns them without
+// comments and whitespace, or nil if text is empty. It returns an error if any part is invalid,
+// because Envoy rejects such a file as a whole.
+func parseRevocationLists(text []byte) ([]byte, error) {
 	var lists []byte
 	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
-			return nil, errors.New("there is something that is not PEM")
+			return nil, errors.New("invalid PEM")
 		}
 		if block.Type != "X509 CRL" {
-			return nil, fmt.Errorf("there is a %s where a list of revoked certificates belongs", block.Type)
+			return nil, fmt.Errorf("unexpected PEM block %q, want an X509 CRL", block.Type)
 		}
 		if _, err := x509.ParseRevocationList(block.Bytes); err != nil {
 			return nil, err

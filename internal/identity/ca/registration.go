@@ -17,8 +17,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Registration has certificates signed by others, by way of Kubernetes' CertificateSigningRequests. It vouches for callers, and
-// looks at what comes back: who signs is trusted to sign, and nobody is trusted to have read the request.
+// Registration is an Issuer that has certificates signed by an external signer, through Kubernetes
+// CertificateSigningRequests. It trusts the signer's key but not its diligence: it checks every
+// returned certificate against the request (same key, same SPIFFE ID, allowed lifetime, trusted
+// root).
 type Registration struct {
 	o RegistrationOptions
 
@@ -32,17 +34,20 @@ var _ Issuer = (*Registration)(nil)
 // RegistrationOptions are the settings of a Registration.
 type RegistrationOptions struct {
 	Signing SigningRequests
-	// Signer signs if a request names nobody. K8S_SIGNER. SignerDomain and a slash come before the name that a request has; "":
-	// requests cannot choose. CERT_SIGNER_DOMAIN.
+	// Signer is the default signer (K8S_SIGNER). SignerDomain and a slash prefix the signer that a
+	// request names (CERT_SIGNER_DOMAIN); if SignerDomain is empty, requests that name one are
+	// refused.
 	Signer, SignerDomain string
 	Lifetimes            Lifetimes
-	// SignerRoots gives the roots of a signer that has its own (MeshConfig.caCertificates with certSigners); none: those of [Registration.Use].
+	// SignerRoots returns the roots of a signer that has its own (MeshConfig.caCertificates with
+	// certSigners). If it returns none, the roots set by [Registration.SetRoots] apply.
 	SignerRoots func(signer string) []*x509.Certificate
 	Log         *slog.Logger
 	Now         func() time.Time
 }
 
-// NewRegistration makes a Registration that trusts nobody before it is given roots.
+// NewRegistration returns a Registration without roots: until SetRoots is called, only signers with
+// roots of their own can issue.
 func NewRegistration(o RegistrationOptions) *Registration {
 	if o.Lifetimes == (Lifetimes{}) {
 		o.Lifetimes = DefaultLifetimes()
@@ -56,8 +61,9 @@ func NewRegistration(o RegistrationOptions) *Registration {
 	return &Registration{o: o, changed: make(chan struct{})}
 }
 
-// Use trusts these roots from now on, in PEM.
-func (r *Registration) Use(text []byte) error {
+// SetRoots replaces the default roots by the PEM certificates in text. It returns an error, and
+// changes nothing, if a certificate is invalid or may not sign.
+func (r *Registration) SetRoots(text []byte) error {
 	list, err := ParseCertificates(text)
 	if err != nil {
 		return fmt.Errorf("the roots of the signer: %w", err)
@@ -78,54 +84,69 @@ func (r *Registration) Use(text []byte) error {
 	return nil
 }
 
-// Roots gives what the mesh is to trust.
+// Roots returns the roots of SetRoots, and a channel that is closed when they change.
 func (r *Registration) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.roots, r.changed
 }
 
-// Issue has a certificate signed.
+// Issue has a certificate signed. It refuses CSRs that contain anything but the identity q.ID,
+// lifetimes over the maximum, and signers that are not configured. It returns only certificates
+// that pass verifyIssued.
 func (r *Registration) Issue(ctx context.Context, q Request) (Issued, error) {
-	request, err := parseRequest(q.CSR)
+	request, err := parseCSR(q.CSR)
 	if err == nil {
-		err = asksFor(request, q.ID)
+		err = checkRequestNames(request, q.ID)
 	}
 	if err != nil {
-		return Issued{}, refuse(CauseCSR, codes.InvalidArgument, err)
+		return Issued{}, newIssueError(CauseCSR, codes.InvalidArgument, err)
 	}
-	lifetime, err := r.o.Lifetimes.of(q.Lifetime)
+	lifetime, err := r.o.Lifetimes.forRequest(q.Lifetime)
 	if err != nil {
-		return Issued{}, refuse(CauseTTL, codes.InvalidArgument, err)
+		return Issued{}, newIssueError(CauseTTL, codes.InvalidArgument, err)
 	}
 	signer := r.o.Signer
 	if q.Signer != "" {
 		if r.o.SignerDomain == "" {
-			return Issued{}, refuse(CauseCSR, codes.InvalidArgument, errors.New("a signer is asked for, and CERT_SIGNER_DOMAIN is empty"))
+			return Issued{}, newIssueError(
+				CauseCSR,
+				codes.InvalidArgument,
+				errors.New("the request names a signer, but CERT_SIGNER_DOMAIN is empty"),
+			)
 		}
 		signer = r.o.SignerDomain + "/" + q.Signer
 	}
 	if signer == "" {
-		return Issued{}, refuse(CauseNotReady, codes.Unavailable, errors.New("no signer is asked for, and K8S_SIGNER is empty"))
+		return Issued{}, newIssueError(
+			CauseNotReady,
+			codes.Unavailable,
+			errors.New("the request names no signer, and K8S_SIGNER is empty"),
+		)
 	}
-	roots := r.rootsOf(signer)
+	roots := r.signerRoots(signer)
 	text, err := r.o.Signing.Sign(ctx, SigningRequest{
 		CSR: q.CSR, Signer: signer, Lifetime: lifetime, Usages: workloadUsages(),
 	})
 	if err != nil {
-		return Issued{}, refuse(CauseSigning, codes.Unavailable, err)
+		return Issued{}, newIssueError(CauseSigning, codes.Unavailable, err)
 	}
-	chain, err := r.inspect(text, request, q.ID, roots)
+	chain, err := r.verifyIssued(text, request, q.ID, roots)
 	if err != nil {
-		return Issued{}, refuse(CauseSigning, codes.Internal, fmt.Errorf("what %s has signed is not handed on: %w", signer, err))
+		return Issued{}, newIssueError(
+			CauseSigning,
+			codes.Internal,
+			fmt.Errorf("signer %s returned an invalid certificate: %w", signer, err),
+		)
 	}
 	return Issued{Chain: chain, Roots: roots}, nil
 }
 
-func (r *Registration) rootsOf(signer string) []*x509.Certificate {
+// signerRoots returns the roots of the signer, or the default roots if it has none of its own.
+func (r *Registration) signerRoots(signer string) []*x509.Certificate {
 	if r.o.SignerRoots != nil {
-		if own := r.o.SignerRoots(signer); len(own) > 0 {
-			return own
+		if roots := r.o.SignerRoots(signer); len(roots) > 0 {
+			return roots
 		}
 	}
 	roots, _ := r.Roots()
@@ -134,54 +155,78 @@ func (r *Registration) rootsOf(signer string) []*x509.Certificate {
 
 func workloadUsages() []certificatesv1.KeyUsage {
 	return []certificatesv1.KeyUsage{
-		certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageServerAuth, certificatesv1.UsageClientAuth,
+		certificatesv1.UsageDigitalSignature,
+		certificatesv1.UsageKeyEncipherment,
+		certificatesv1.UsageServerAuth,
+		certificatesv1.UsageClientAuth,
 	}
 }
 
-// asksFor holds a request that others are handed to the caller's identity: it names that and nothing besides. What the signer does
-// with other names or extensions nobody here knows.
-func asksFor(r *x509.CertificateRequest, id spiffe.ID) error {
-	if len(r.URIs) != 1 || r.URIs[0].String() != id.String() || len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses) > 0 {
+// checkRequestNames returns an error unless the CSR names exactly the identity id, without other
+// names or extensions. A signer might copy those into the certificate.
+func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
+	if len(r.URIs) != 1 || r.URIs[0].String() != id.String() ||
+		len(r.DNSNames)+len(r.IPAddresses)+len(r.EmailAddresses) > 0 {
 		return fmt.Errorf("the certificate request must name %s and nothing else", id)
 	}
 	for _, e := range r.Extensions {
 		if !e.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) {
-			return fmt.Errorf("the certificate request asks for an extension (%s), and may name an identity only", e.Id)
+			return fmt.Errorf(
+				"the certificate request has an extension (%s); only the subject alternative name is allowed",
+				e.Id,
+			)
 		}
 	}
 	return nil
 }
 
-// inspect reads what was signed: it must be a certificate of the identity, for the key of the request, that leads to the roots.
-func (r *Registration) inspect(text []byte, request *x509.CertificateRequest, id spiffe.ID, trusted []*x509.Certificate) ([]*x509.Certificate, error) {
+// verifyIssued parses a signer's response and returns the chain without roots. The leaf must be an
+// X.509-SVID for id only, with the key of the request and a lifetime within the maximum, and its
+// chain must verify against the trusted roots.
+func (r *Registration) verifyIssued(
+	text []byte,
+	request *x509.CertificateRequest,
+	id spiffe.ID,
+	trusted []*x509.Certificate,
+) ([]*x509.Certificate, error) {
 	chain, err := ParseCertificates(text)
 	if err != nil {
 		return nil, err
 	}
 	leaf := chain[0]
 	if !samePublicKey(leaf.PublicKey, request.PublicKey) {
-		return nil, errors.New("it is for another key")
+		return nil, errors.New("it has another public key")
 	}
-	switch named, err := spiffe.Leaf(leaf); {
+	switch named, err := spiffe.LeafID(leaf); {
 	case err != nil:
 		return nil, err
 	case named != id || len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0:
-		return nil, fmt.Errorf("it names %s, or more than that", named)
+		return nil, fmt.Errorf("it names %s, or additional names", named)
 	}
 	now := r.o.Now()
-	if leaf.NotAfter.Sub(now) > r.o.Lifetimes.Most+backdate {
-		return nil, fmt.Errorf("it is good until %v", leaf.NotAfter)
+	if leaf.NotAfter.Sub(now) > r.o.Lifetimes.Max+backdate {
+		return nil, fmt.Errorf("it expires at %v, after the maximum lifetime", leaf.NotAfter)
 	}
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range trusted {
 		roots.AddCert(c)
 	}
 	for _, c := range chain[1:] {
-		between.AddCert(c)
+		intermediates.AddCert(c)
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+	if _, err := leaf.Verify(
+		x509.VerifyOptions{
+			Roots:         roots,
+			Intermediates: intermediates,
+			CurrentTime:   now,
+			KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		},
+	); err != nil {
 		return nil, err
 	}
-	// Some signers send their root along.
-	return slices.DeleteFunc(chain, func(c *x509.Certificate) bool { return slices.ContainsFunc(trusted, c.Equal) }), nil
+	// Some signers append their root.
+	return slices.DeleteFunc(
+		chain,
+		func(c *x509.Certificate) bool { return slices.ContainsFunc(trusted, c.Equal) },
+	), nil
 }

@@ -20,44 +20,54 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// RootConfigMap is the ConfigMap that pods mount to know whom to trust, RootConfigMapKey the key of the roots in it, and
-// RevokedConfigMapKey that of the lists of revoked certificates, if there are any.
+// RootConfigMap is the ConfigMap that pods mount to get their trust anchors. RootConfigMapKey is
+// its key with the roots, CRLConfigMapKey the one with the revocation lists, if there are any.
 const (
-	RootConfigMap       = "istio-ca-root-cert"
-	RootConfigMapKey    = rootsName
-	RevokedConfigMapKey = revokedName
+	RootConfigMap    = "istio-ca-root-cert"
+	RootConfigMapKey = rootsName
+	CRLConfigMapKey  = crlName
 )
 
-// RootPublisher keeps a ConfigMap with the roots in every namespace of a cluster: in new ones, after edits, and when there are other roots.
-// Of several replicas only one should run it.
+// RootPublisher maintains a ConfigMap with the roots in every namespace of a cluster. It reconciles
+// when namespaces or ConfigMaps change and when the roots change. Of several replicas only the
+// leader should run it.
 type RootPublisher struct {
 	Client kubernetes.Interface
-	// Roots gives the roots in PEM, none while there are none, and a channel that is closed when there are others.
+	// Roots returns the roots in PEM, or none while there are none, and a channel that is closed
+	// when they change.
 	Roots func() ([]byte, <-chan struct{})
-	// Revoked gives the lists of revoked certificates that go with the roots, in PEM; nil: there never are any.
-	Revoked func() []byte
-	// Selected says whether a namespace is one of the mesh's (MeshConfig.discoverySelectors), and Selection gives a channel that
-	// is closed when it may say something else; nil: all are.
-	Selected  func(labels map[string]string) bool
-	Selection func() <-chan struct{}
-	Log       *slog.Logger
+	// RevocationLists returns the CRLs in PEM. If nil, none are published.
+	RevocationLists func() []byte
+	// NamespaceSelected reports whether a namespace belongs to the mesh
+	// (MeshConfig.discoverySelectors). SelectionChanged returns a channel that is closed when its
+	// result may change. If nil, all namespaces are selected.
+	NamespaceSelected func(labels map[string]string) bool
+	SelectionChanged  func() <-chan struct{}
+	Log               *slog.Logger
 }
 
-// ignoredNamespaces are Kubernetes' own, in which no workload is of the mesh, as Istio has them.
+// ignoredNamespaces returns the system namespaces, which get no ConfigMap, as in Istio.
 func ignoredNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
 }
 
-// Run publishes until the context ends.
+// Run starts the informers and reconciles all namespaces until ctx ends. Failed namespaces are
+// retried with a backoff of at most 30 seconds.
 func (p RootPublisher) Run(ctx context.Context) error {
-	named := informers.NewSharedInformerFactoryWithOptions(p.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, RootConfigMap).String()
-	}))
+	named := informers.NewSharedInformerFactoryWithOptions(
+		p.Client,
+		0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, RootConfigMap).String()
+		}),
+	)
 	all := informers.NewSharedInformerFactory(p.Client, 0)
 	configMaps, namespaces := named.Core().V1().ConfigMaps(), all.Core().V1().Namespaces()
-	// A publisher that is killed leaves nothing half done, so a short pause after failures will do.
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second))
-	defer queue.ShutDown() // also where the caches were never in sync
+	// Writes are idempotent, so failures are retried soon.
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second),
+	)
+	defer queue.ShutDown() // also if the caches never synced
 	enqueue := func(name func(metav1.Object) string) cache.ResourceEventHandlerFuncs {
 		add := func(o any) {
 			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -82,30 +92,37 @@ func (p RootPublisher) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), configMaps.Informer().HasSynced, namespaces.Informer().HasSynced) {
 		return nil
 	}
-	work := publishing{p, configMaps.Lister(), namespaces.Lister(), queue, &contest{now: time.Now, written: map[string]*writing{}}}
-	go work.again(ctx)
-	return work.run(ctx)
+	work := publishLoop{
+		p,
+		configMaps.Lister(),
+		namespaces.Lister(),
+		queue,
+		&writeConflicts{now: time.Now, writes: map[string]*lastWrite{}},
+	}
+	go work.enqueueOnChange(ctx)
+	return work.processQueue(ctx)
 }
 
-// publishing is a RootPublisher at work.
-type publishing struct {
+// publishLoop is the state of one Run of a RootPublisher.
+type publishLoop struct {
 	RootPublisher
 	maps       corelisters.ConfigMapLister
 	namespaces corelisters.NamespaceLister
 	queue      workqueue.TypedRateLimitingInterface[string]
-	contest    *contest // of run's goroutine
+	conflicts  *writeConflicts // used by processQueue's goroutine only
 }
 
-// again looks at all namespaces when there are other roots, or other namespaces are of the mesh.
-func (p publishing) again(ctx context.Context) {
+// enqueueOnChange enqueues all namespaces now and whenever the roots or the namespace selection
+// change. It shuts the queue down when ctx ends.
+func (p publishLoop) enqueueOnChange(ctx context.Context) {
 	defer p.queue.ShutDown()
 	for {
 		_, roots := p.Roots()
 		var selection <-chan struct{}
-		if p.Selection != nil {
-			selection = p.Selection()
+		if p.SelectionChanged != nil {
+			selection = p.SelectionChanged()
 		}
-		list, _ := p.namespaces.List(labels.Everything()) // a cache does not fail
+		list, _ := p.namespaces.List(labels.Everything()) // a lister does not fail
 		for _, ns := range list {
 			p.queue.Add(ns.Name)
 		}
@@ -118,19 +135,21 @@ func (p publishing) again(ctx context.Context) {
 	}
 }
 
-func (p publishing) run(ctx context.Context) error {
+// processQueue reconciles namespaces from the queue until it is shut down, and enqueues failed ones
+// again with a backoff.
+func (p publishLoop) processQueue(ctx context.Context) error {
 	for {
 		namespace, stop := p.queue.Get()
 		if stop {
 			return nil
 		}
-		err := p.publish(ctx, namespace)
+		err := p.reconcileNamespace(ctx, namespace)
 		switch {
 		case err == nil, ctx.Err() != nil:
 			p.queue.Forget(namespace)
 		default:
 			if !apierrors.IsConflict(err) {
-				p.Log.Warn("the roots could not be published", "namespace", namespace, "err", err)
+				p.Log.Warn("publishing the mesh roots failed, retrying", "namespace", namespace, "err", err)
 			}
 			p.queue.AddRateLimited(namespace)
 		}
@@ -138,25 +157,32 @@ func (p publishing) run(ctx context.Context) error {
 	}
 }
 
-// publish makes one namespace right.
-func (p publishing) publish(ctx context.Context, namespace string) error {
+// reconcileNamespace creates or updates the ConfigMap of one namespace. It skips namespaces that
+// are ignored, not selected or being deleted, and does nothing while there are no roots. If another
+// writer replaced the ConfigMap, the update is delayed by the conflict backoff.
+func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) error {
 	ns, err := p.namespaces.Get(namespace)
-	if apierrors.IsNotFound(err) || err == nil && !p.wanted(ns) {
+	if apierrors.IsNotFound(err) || err == nil && !p.wantsConfigMap(ns) {
 		return nil
 	}
 	roots, _ := p.Roots()
 	if err != nil || len(roots) == 0 {
 		return err
 	}
-	data := p.data(roots)
+	data := p.configMapData(roots)
 	old, err := p.maps.ConfigMaps(namespace).Get(RootConfigMap)
 	if apierrors.IsNotFound(err) {
 		_, err = p.Client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RootConfigMap, Labels: map[string]string{"istio.io/config": "true"}},
-			Data:       data,
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace,
+				Name:      RootConfigMap,
+				Labels:    map[string]string{"istio.io/config": "true"},
+			},
+			Data: data,
 		}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
-			return nil // the watch tells of it, or the namespace goes
+		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
+			apierrors.IsNotFound(err) {
+			return nil // the informer will enqueue it, or the namespace is being deleted
 		}
 		return err
 	}
@@ -164,40 +190,44 @@ func (p publishing) publish(ctx context.Context, namespace string) error {
 		return err
 	}
 	next := old.DeepCopy()
-	delete(next.Data, RevokedConfigMapKey)
+	delete(next.Data, CRLConfigMapKey)
 	if next.Data == nil {
 		next.Data = map[string]string{}
 	}
 	if maps.Copy(next.Data, data); maps.Equal(next.Data, old.Data) {
 		return nil
 	}
-	wait, contested := p.contest.pause(namespace, data)
+	wait, contested := p.conflicts.reserveWrite(namespace, data)
 	if wait > 0 {
 		p.queue.AddAfter(namespace, wait)
 		return nil
 	}
 	if contested {
-		p.Log.Warn("another program keeps writing other roots where the mesh's are published, perhaps a second control plane with an authority of its own;"+
-			" workloads get now these and now those", "for_instance", "ConfigMap "+namespace+"/"+RootConfigMap)
+		p.Log.Warn("another program keeps overwriting the published roots, perhaps a second control plane with its own"+
+			" authority; workloads alternate between both sets of roots",
+			"example", "ConfigMap "+namespace+"/"+RootConfigMap)
 	}
 	_, err = p.Client.CoreV1().ConfigMaps(namespace).Update(ctx, next, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // the watch tells of it
+		return nil // the informer will enqueue it
 	}
 	return err
 }
 
-// data is what is ours in the ConfigMap.
-func (p publishing) data(roots []byte) map[string]string {
+// configMapData returns the keys that the publisher owns in the ConfigMap.
+func (p publishLoop) configMapData(roots []byte) map[string]string {
 	data := map[string]string{RootConfigMapKey: string(roots)}
-	if p.Revoked != nil {
-		if revoked := p.Revoked(); len(revoked) > 0 {
-			data[RevokedConfigMapKey] = string(revoked)
+	if p.RevocationLists != nil {
+		if revoked := p.RevocationLists(); len(revoked) > 0 {
+			data[CRLConfigMapKey] = string(revoked)
 		}
 	}
 	return data
 }
 
-func (p publishing) wanted(ns *corev1.Namespace) bool {
-	return ns.DeletionTimestamp == nil && !slices.Contains(ignoredNamespaces(), ns.Name) && (p.Selected == nil || p.Selected(ns.Labels))
+// wantsConfigMap reports whether the namespace gets the ConfigMap: it is selected, not ignored and
+// not being deleted.
+func (p publishLoop) wantsConfigMap(ns *corev1.Namespace) bool {
+	return ns.DeletionTimestamp == nil && !slices.Contains(ignoredNamespaces(), ns.Name) &&
+		(p.NamespaceSelected == nil || p.NamespaceSelected(ns.Labels))
 }

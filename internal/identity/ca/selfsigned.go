@@ -10,33 +10,41 @@ import (
 	"time"
 )
 
-// SelfSigned is how a root is made by the control plane itself.
+// SelfSigned generates self-signed roots.
 type SelfSigned struct {
-	// TrustDomain is its organization, and its SPIFFE ID.
+	// TrustDomain is the organization in the root's subject and the host of its SPIFFE ID.
 	TrustDomain string
-	// Lifetime of the root. CITADEL_SELF_SIGNED_CA_CERT_TTL, ten years.
+	// Lifetime is that of the root (CITADEL_SELF_SIGNED_CA_CERT_TTL, default ten years).
 	Lifetime time.Duration
 	KeyType  KeyType
 }
 
-// Make makes a root with a new key.
-func (s SelfSigned) Make(random io.Reader, now time.Time) (Files, error) {
-	key, err := s.KeyType.New(random)
+// NewRoot returns a root with a new key.
+func (s SelfSigned) NewRoot(random io.Reader, now time.Time) (Files, error) {
+	key, err := s.KeyType.GenerateKey(random)
 	if err != nil {
 		return Files{}, err
 	}
-	return s.sign(random, now, key)
+	return s.signRoot(random, now, key)
 }
 
-// Renew makes a root with the key and the name of one that there is. Whoever trusts the old one takes certificates that are
-// signed from now on, for they are signed with the same key; so a renewal needs no time in which both are trusted.
-func (s SelfSigned) Renew(random io.Reader, now time.Time, old *Material) (Files, error) {
-	return s.sign(random, now, old.Key, func(c *x509.Certificate) {
+// RenewRoot returns a root with the key, subject and key ID of old and a new lifetime. Clients that
+// trust the old root accept certificates signed with the new one, because the key is equal. So a
+// renewal needs no period in which both roots are trusted.
+func (s SelfSigned) RenewRoot(random io.Reader, now time.Time, old *Material) (Files, error) {
+	return s.signRoot(random, now, old.Key, func(c *x509.Certificate) {
 		c.Subject, c.URIs, c.SubjectKeyId = old.Certificate.Subject, old.Certificate.URIs, old.Certificate.SubjectKeyId
 	})
 }
 
-func (s SelfSigned) sign(random io.Reader, now time.Time, key crypto.Signer, changes ...func(*x509.Certificate)) (Files, error) {
+// signRoot returns the files of a root signed with its own key. changes edit the template before it
+// is signed.
+func (s SelfSigned) signRoot(
+	random io.Reader,
+	now time.Time,
+	key crypto.Signer,
+	changes ...func(*x509.Certificate),
+) (Files, error) {
 	serial, err := newSerial(random)
 	if err != nil {
 		return Files{}, err
@@ -46,7 +54,7 @@ func (s SelfSigned) sign(random io.Reader, now time.Time, key crypto.Signer, cha
 		URIs:      []*url.URL{{Scheme: "spiffe", Host: s.TrustDomain}},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(s.Lifetime),
 		IsCA: true, BasicConstraintsValid: true,
-		// Envoy refuses a root that may sign certificates and has no right to sign revocation lists, where there are any.
+		// If there are revocation lists, Envoy rejects a root without the usage CRLSign.
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	for _, change := range changes {

@@ -17,61 +17,66 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Service serves istio.v1.auth.IstioCertificateService.
+// Service implements istio.v1.auth.IstioCertificateService.
 type Service struct {
 	security.UnimplementedIstioCertificateServiceServer
 
-	o     ServiceOptions
-	turns *turns
+	o       ServiceOptions
+	limiter *identityLimiter
 }
 
 var _ security.IstioCertificateServiceServer = (*Service)(nil)
 
-// ServiceOptions are the parts and settings of a Service.
+// ServiceOptions are the dependencies and settings of a Service.
 type ServiceOptions struct {
-	// Callers says who calls.
-	Callers authenticate.Chain
-	Issuer  Issuer
-	// TrustDomain gives the one that certificates are issued in.
+	// Authenticators identify the caller of a request.
+	Authenticators authenticate.Chain
+	Issuer         Issuer
+	// TrustDomain returns the trust domain of issued certificates.
 	TrustDomain func() string
-	// Impersonation says whether a caller may have a certificate for another account; nil: nobody may.
+	// Impersonation authorizes requests for another account. If nil, they are refused.
 	Impersonation Impersonation
-	// Member returns an error if the service account of a caller with a certificate has no workload any more; it wraps
-	// authenticate.ErrUnavailable if that is not known. Without this check a removed workload could renew its certificate for ever.
-	// If nil, no such check is made. Tokens are not checked: their issuers vouch for the workload.
-	Member func(a spiffe.Account) error
-	// Rate bounds the certificates of one identity a second, in the long run, and Burst how many it may have at once: all
-	// replicas of a deployment have one identity, and may start at once. 0: 50 and 1000.
+	// CheckMember returns an error if the service account of a caller with a certificate has no
+	// workload any more; it wraps authenticate.ErrUnavailable if that is not known. Without this
+	// check a removed workload could renew its certificate indefinitely. If nil, no such check is
+	// made. Tokens are not checked: their issuers vouch for the workload.
+	CheckMember func(a spiffe.Account) error
+	// Rate limits the certificates per second of one identity (default 50), with bursts of Burst
+	// (default 1000). All replicas of a deployment share one identity and may start at once.
 	Rate  float64
 	Burst int
 
-	Metrics Metrics // nil: none
+	Metrics Metrics // If nil, nothing is counted.
 	Log     *slog.Logger
 	Now     func() time.Time
 }
 
 // Impersonation decides whether a caller may have a certificate for another account.
 type Impersonation interface {
-	// Allow gives nil if it may.
-	Allow(ctx context.Context, caller authenticate.Caller, account spiffe.Account) error
+	// Authorize returns nil if caller may have a certificate for account, and otherwise the reason.
+	Authorize(ctx context.Context, caller authenticate.Caller, account spiffe.Account) error
 }
 
-// Metrics is told what becomes of requests.
+// Metrics counts requests and their results.
 type Metrics interface {
-	// Requested counts requests, Unauthenticated those of nobody known, Issued the good ones, and Refused all others by why.
-	Requested()
-	Unauthenticated()
-	Issued()
-	Refused(cause Cause)
+	// RequestReceived counts all requests. AuthenticationFailed counts callers that are not
+	// authenticated or may not impersonate, CertificateIssued the successful requests, and
+	// RequestRefused all others by cause.
+	RequestReceived()
+	AuthenticationFailed()
+	CertificateIssued()
+	RequestRefused(cause Cause)
 }
 
-// CauseRate is of requests that came too fast. Istio has no such limit.
+// CauseRate is the cause of requests over the rate limit of their identity. Istio has no such
+// limit.
 const CauseRate Cause = "RATE_LIMITED"
 
-// CauseIdentity is of callers whose identity is no service account.
+// CauseIdentity is the cause of requests whose identity is not a service account or not a current
+// workload.
 const CauseIdentity Cause = "ID_ERROR"
 
-// NewService makes a Service.
+// NewService returns a Service with defaults for the options that are zero.
 func NewService(o ServiceOptions) *Service {
 	if o.Rate == 0 {
 		o.Rate = 50
@@ -88,10 +93,11 @@ func NewService(o ServiceOptions) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{o: o, turns: newTurns(o.Rate, o.Burst, o.Now)}
+	return &Service{o: o, limiter: newIdentityLimiter(o.Rate, o.Burst, o.Now)}
 }
 
-// Register adds the service to a gRPC server. Callers are authenticated before their request is read.
+// Register adds the service to a gRPC server, with a handler of CreateCertificate that
+// authenticates the caller before it decodes the request.
 func (s *Service) Register(g grpc.ServiceRegistrar) {
 	desc := security.IstioCertificateService_ServiceDesc
 	desc.Methods = slices.Clone(desc.Methods)
@@ -103,17 +109,23 @@ func (s *Service) Register(g grpc.ServiceRegistrar) {
 	g.RegisterService(&desc, s)
 }
 
-// createCertificate serves CreateCertificate in place of the generated handler, which decodes the request first. Interceptors, which
-// recover panics and count calls, are given no request.
+// createCertificate is the gRPC handler of CreateCertificate. The generated handler decodes the
+// request before authentication. Interceptors, which recover panics and count calls, get a nil
+// request.
 //
 //nolint:revive // the order of the parameters is gRPC's
-func createCertificate(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+func createCertificate(
+	srv any,
+	ctx context.Context,
+	decode func(any) error,
+	interceptor grpc.UnaryServerInterceptor,
+) (any, error) {
 	s, ok := srv.(*Service)
 	if !ok {
 		return nil, status.Error(codes.Internal, "not the certificate service")
 	}
 	handle := func(ctx context.Context, _ any) (any, error) {
-		s.o.Metrics.Requested()
+		s.o.Metrics.RequestReceived()
 		caller, err := s.authenticate(ctx)
 		if err != nil {
 			return nil, err
@@ -122,135 +134,194 @@ func createCertificate(srv any, ctx context.Context, decode func(any) error, int
 		if err := decode(r); err != nil {
 			return nil, err
 		}
-		return s.create(ctx, caller, r)
+		return s.issueCertificate(ctx, caller, r)
 	}
 	if interceptor == nil {
 		return handle(ctx, nil)
 	}
-	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: security.IstioCertificateService_CreateCertificate_FullMethodName}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: security.IstioCertificateService_CreateCertificate_FullMethodName,
+	}
 	return interceptor(ctx, nil, info, handle)
 }
 
-// The fields of a request's metadata that mean something, as Istio's clients write them.
+// Keys of the request metadata, as Istio's clients write them.
 const (
 	signerField        = "CertSigner"
 	impersonationField = "ImpersonatedIdentity"
 )
 
 var (
-	errWhoAreYou    = status.Error(codes.Unauthenticated, "request authenticate failure")
-	errNotYou       = status.Error(codes.Unauthenticated, "request impersonation authentication failure")
-	errAskLater     = status.Error(codes.Unavailable, "callers cannot be authenticated now")
-	errTooOften     = status.Error(codes.ResourceExhausted, "too many certificates for one identity; try again later")
-	errRemoved      = status.Error(codes.PermissionDenied, "no workload of this identity is known any more: its certificate is not renewed")
-	errNotAnAccount = status.Error(codes.PermissionDenied, "only service accounts are given certificates")
+	errUnauthenticated     = status.Error(codes.Unauthenticated, "request authenticate failure")
+	errImpersonationDenied = status.Error(codes.Unauthenticated, "request impersonation authentication failure")
+	errAuthUnavailable     = status.Error(codes.Unavailable, "the caller cannot be authenticated now; retry later")
+	errRateLimited         = status.Error(
+		codes.ResourceExhausted,
+		"certificate rate limit of this identity exceeded; retry later",
+	)
+	errRemoved = status.Error(
+		codes.PermissionDenied,
+		"the workload of this identity was removed: its certificate is not renewed",
+	)
+	errNotAnAccount = status.Error(codes.PermissionDenied, "certificates are only issued for service accounts")
 )
 
-// CreateCertificate signs a certificate for the caller. Of the request, the public key, the lifetime, and the name of the signer count.
-func (s *Service) CreateCertificate(ctx context.Context, r *security.IstioCertificateRequest) (*security.IstioCertificateResponse, error) {
-	s.o.Metrics.Requested()
+// CreateCertificate signs a certificate for the caller. It uses only the public key of the CSR, the
+// requested lifetime, and the metadata of signer and impersonated identity. The error is a gRPC
+// status.
+func (s *Service) CreateCertificate(
+	ctx context.Context,
+	r *security.IstioCertificateRequest,
+) (*security.IstioCertificateResponse, error) {
+	s.o.Metrics.RequestReceived()
 	caller, err := s.authenticate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.create(ctx, caller, r)
+	return s.issueCertificate(ctx, caller, r)
 }
 
-// create signs a certificate for an authenticated caller.
-func (s *Service) create(ctx context.Context, caller authenticate.Caller, r *security.IstioCertificateRequest) (*security.IstioCertificateResponse, error) {
-	account, err := s.account(ctx, caller, r)
+// issueCertificate signs a certificate for an authenticated caller. It refuses identities that are
+// not service accounts, requests over the rate limit, and invalid lifetimes; each refusal is
+// counted. The error is a gRPC status.
+func (s *Service) issueCertificate(
+	ctx context.Context,
+	caller authenticate.Caller,
+	r *security.IstioCertificateRequest,
+) (*security.IstioCertificateResponse, error) {
+	account, err := s.accountFor(ctx, caller, r)
 	if err != nil {
 		return nil, err
 	}
 	id, err := account.ID()
 	if err != nil {
-		s.o.Metrics.Refused(CauseIdentity)
+		s.o.Metrics.RequestRefused(CauseIdentity)
 		return nil, errNotAnAccount
 	}
-	if !s.turns.take(id) {
-		s.o.Metrics.Refused(CauseRate)
-		return nil, errTooOften
+	if !s.limiter.Allow(id) {
+		s.o.Metrics.RequestRefused(CauseRate)
+		return nil, errRateLimited
 	}
-	lifetime, err := seconds(r.GetValidityDuration())
+	lifetime, err := parseLifetime(r.GetValidityDuration())
 	if err != nil {
-		s.o.Metrics.Refused(CauseTTL)
+		s.o.Metrics.RequestRefused(CauseTTL)
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	issued, err := s.o.Issuer.Issue(ctx, Request{ID: id, CSR: []byte(r.GetCsr()), Lifetime: lifetime, Signer: field(r, signerField)})
+	issued, err := s.o.Issuer.Issue(
+		ctx,
+		Request{ID: id, CSR: []byte(r.GetCsr()), Lifetime: lifetime, Signer: metadataField(r, signerField)},
+	)
 	if err != nil {
-		return nil, s.refused(id, err)
+		return nil, s.refusalStatus(id, err)
 	}
-	s.o.Metrics.Issued()
-	s.o.Log.Debug("certificate signed", "id", id.String(), "serial", issued.Chain[0].SerialNumber.Text(16), "until", issued.Chain[0].NotAfter)
-	return response(issued), nil
+	s.o.Metrics.CertificateIssued()
+	s.o.Log.Debug(
+		"certificate signed",
+		"id", id.String(),
+		"serial", issued.Chain[0].SerialNumber.Text(16),
+		"until", issued.Chain[0].NotAfter,
+	)
+	return newResponse(issued), nil
 }
 
-// authenticate returns the caller, or the gRPC status that it is refused with.
+// authenticate returns the caller of a request. It counts and logs failures, and returns them as
+// the gRPC status Unavailable if the caller could not be checked, otherwise Unauthenticated.
 func (s *Service) authenticate(ctx context.Context) (authenticate.Caller, error) {
-	request := authenticate.FromContext(ctx)
-	caller, err := s.o.Callers.Authenticate(ctx, request)
+	request := authenticate.RequestFromContext(ctx)
+	caller, err := s.o.Authenticators.Authenticate(ctx, request)
 	if err == nil {
 		return caller, nil
 	}
-	s.o.Metrics.Unauthenticated()
+	s.o.Metrics.AuthenticationFailed()
 	s.o.Log.Warn("certificate request of an unauthenticated caller refused", "peer", request.Peer, "err", err)
 	if errors.Is(err, authenticate.ErrUnavailable) {
-		return authenticate.Caller{}, errAskLater
+		return authenticate.Caller{}, errAuthUnavailable
 	}
-	return authenticate.Caller{}, errWhoAreYou
+	return authenticate.Caller{}, errUnauthenticated
 }
 
-// account returns the service account that the certificate is to be for: the caller's own in nearly all cases.
-func (s *Service) account(ctx context.Context, caller authenticate.Caller, r *security.IstioCertificateRequest) (account spiffe.Account, err error) {
-	request := authenticate.FromContext(ctx)
-	if caller, err = s.current(ctx, request, caller); err != nil {
-		s.o.Metrics.Refused(CauseIdentity)
-		s.o.Log.Warn("certificate not renewed", "peer", request.Peer, "id", caller.ID.String(), "err", err)
+// accountFor returns the service account for the new certificate: the caller's own, unless the
+// request names an impersonated identity. Refusals are counted and logged; the error is a gRPC
+// status.
+func (s *Service) accountFor(
+	ctx context.Context,
+	caller authenticate.Caller,
+	r *security.IstioCertificateRequest,
+) (account spiffe.Account, err error) {
+	request := authenticate.RequestFromContext(ctx)
+	if caller, err = s.checkMembership(ctx, request, caller); err != nil {
+		s.o.Metrics.RequestRefused(CauseIdentity)
+		s.o.Log.Warn(
+			"certificate renewal refused: workload not found",
+			"peer", request.Peer,
+			"id", caller.ID.String(),
+			"err", err,
+		)
 		if errors.Is(err, authenticate.ErrUnavailable) {
-			return account, errAskLater
+			return account, errAuthUnavailable
 		}
 		return account, errRemoved
 	}
 	account, ok := caller.ID.Account()
 	if !ok {
-		s.o.Metrics.Refused(CauseIdentity)
-		s.o.Log.Warn("no certificate for an identity that is no service account", "peer", authenticate.FromContext(ctx).Peer, "id", caller.ID.String())
+		s.o.Metrics.RequestRefused(CauseIdentity)
+		s.o.Log.Warn(
+			"certificate request refused: the caller's identity is not a service account",
+			"peer", authenticate.RequestFromContext(ctx).Peer,
+			"id", caller.ID.String(),
+		)
 		return spiffe.Account{}, errNotAnAccount
 	}
-	if other := field(r, impersonationField); other != "" {
-		if account, err = s.impersonated(ctx, caller, other); err != nil {
-			s.o.Metrics.Unauthenticated()
-			s.o.Log.Warn("no certificate for somebody else", "peer", authenticate.FromContext(ctx).Peer, "caller", caller.ID.String(), "err", err)
-			return spiffe.Account{}, errNotYou
+	if other := metadataField(r, impersonationField); other != "" {
+		if account, err = s.impersonatedAccount(ctx, caller, other); err != nil {
+			s.o.Metrics.AuthenticationFailed()
+			s.o.Log.Warn(
+				"certificate request refused: impersonation denied",
+				"peer", authenticate.RequestFromContext(ctx).Peer,
+				"caller", caller.ID.String(),
+				"err", err,
+			)
+			return spiffe.Account{}, errImpersonationDenied
 		}
 	}
-	// A caller of a former name of the trust domain is given a certificate of the present one.
+	// A caller from a trust domain alias gets a certificate of the current trust domain.
 	account.TrustDomain = s.o.TrustDomain()
 	return account, nil
 }
 
-// current returns the caller if its workload is still known, or if it has no certificate yet. A caller whose workload is not known is
-// identified by its token instead, if it has one.
-func (s *Service) current(ctx context.Context, r authenticate.Request, c authenticate.Caller) (authenticate.Caller, error) {
+// checkMembership returns c if it has no certificate or CheckMember accepts it. Otherwise it
+// authenticates the request again without the certificate, and returns that caller if it has a
+// token. If not, it returns c and the error of CheckMember.
+func (s *Service) checkMembership(
+	ctx context.Context,
+	r authenticate.Request,
+	c authenticate.Caller,
+) (authenticate.Caller, error) {
 	account, ok := c.ID.Account()
-	if !c.HasCertificate || s.o.Member == nil || !ok {
+	if !c.HasCertificate || s.o.CheckMember == nil || !ok {
 		return c, nil
 	}
-	err := s.o.Member(account)
+	err := s.o.CheckMember(account)
 	if err == nil {
 		return c, nil
 	}
 	r.TLS = nil
-	if other, otherErr := s.o.Callers.Authenticate(ctx, r); otherErr == nil && !other.HasCertificate {
+	if other, otherErr := s.o.Authenticators.Authenticate(ctx, r); otherErr == nil && !other.HasCertificate {
 		return other, nil
 	}
 	return c, err
 }
 
-// impersonated gives the account that a node's proxy asks for in the place of its own.
-func (s *Service) impersonated(ctx context.Context, caller authenticate.Caller, other string) (spiffe.Account, error) {
+// impersonatedAccount returns the account named by the SPIFFE ID other. It returns an error if it
+// is not a service account of the trust domain or Impersonation refuses it.
+func (s *Service) impersonatedAccount(
+	ctx context.Context,
+	caller authenticate.Caller,
+	other string,
+) (spiffe.Account, error) {
 	if s.o.Impersonation == nil {
-		return spiffe.Account{}, errors.New("nobody may ask for others: CA_TRUSTED_NODE_ACCOUNTS is empty")
+		return spiffe.Account{}, errors.New("impersonation is disabled: CA_TRUSTED_NODE_ACCOUNTS is empty")
 	}
 	id, err := spiffe.Parse(other)
 	if err != nil {
@@ -258,45 +329,49 @@ func (s *Service) impersonated(ctx context.Context, caller authenticate.Caller, 
 	}
 	account, ok := id.Account()
 	if !ok || account.TrustDomain != s.o.TrustDomain() {
-		return spiffe.Account{}, errors.New("the identity asked for is no service account of this trust domain")
+		return spiffe.Account{}, errors.New("the impersonated identity is not a service account of this trust domain")
 	}
-	return account, s.o.Impersonation.Allow(ctx, caller, account)
+	return account, s.o.Impersonation.Authorize(ctx, caller, account)
 }
 
-func (s *Service) refused(id spiffe.ID, err error) error {
-	var r *Refusal
+// refusalStatus counts and logs err, and returns the gRPC status for the client. The text of
+// internal errors is not sent.
+func (s *Service) refusalStatus(id spiffe.ID, err error) error {
+	var r *IssueError
 	if !errors.As(err, &r) {
-		r = refuse(CauseSigning, codes.Internal, err)
+		r = newIssueError(CauseSigning, codes.Internal, err)
 	}
-	s.o.Metrics.Refused(r.Cause)
-	s.o.Log.Warn("no certificate was signed", "id", id.String(), "err", r.Err)
+	s.o.Metrics.RequestRefused(r.Cause)
+	s.o.Log.Warn("certificate request refused", "id", id.String(), "err", r.Err)
 	text := r.Err.Error()
 	if r.Code == codes.Internal {
-		text = "the certificate could not be signed" // what went wrong within is for the log
+		text = "the certificate could not be signed" // the details are only logged
 	}
 	return status.Error(r.Code, text)
 }
 
-// seconds reads a lifetime that a client asks for. What a Duration cannot hold would come out as something short, or below nothing.
-func seconds(n int64) (time.Duration, error) {
-	const most = int64(math.MaxInt64 / time.Second)
+// parseLifetime returns a lifetime of n seconds, or 0 for n <= 0. It returns an error if the value
+// overflows time.Duration.
+func parseLifetime(n int64) (time.Duration, error) {
+	const maxSeconds = int64(math.MaxInt64 / time.Second)
 	switch {
-	case n > most:
-		return 0, errors.New("the lifetime asked for is too long")
+	case n > maxSeconds:
+		return 0, errors.New("the requested lifetime is too long")
 	case n <= 0:
 		return 0, nil
 	}
 	return time.Duration(n) * time.Second, nil
 }
 
-// field gives a text of a request's metadata.
-func field(r *security.IstioCertificateRequest, name string) string {
+// metadataField returns a string of the request metadata, or "" if there is none.
+func metadataField(r *security.IstioCertificateRequest, name string) string {
 	return r.GetMetadata().GetFields()[name].GetStringValue()
 }
 
-// response writes certificates as agents of Istio read them: the certificate, what leads to a root, and last the roots. Each has a
-// text of its own, but for the roots: an agent takes only the last text for what it is to trust.
-func response(i Issued) *security.IstioCertificateResponse {
+// newResponse returns the certificates in the form that Istio's agents parse: one PEM string per
+// certificate of the chain, and one last string with all roots. Agents use only the last string as
+// trust anchors.
+func newResponse(i Issued) *security.IstioCertificateResponse {
 	r := new(security.IstioCertificateResponse)
 	for _, c := range i.Chain {
 		r.CertChain = append(r.CertChain, string(EncodeCertificates(c)))
@@ -307,7 +382,7 @@ func response(i Issued) *security.IstioCertificateResponse {
 
 type noMetrics struct{}
 
-func (noMetrics) Requested()       {}
-func (noMetrics) Unauthenticated() {}
-func (noMetrics) Issued()          {}
-func (noMetrics) Refused(Cause)    {}
+func (noMetrics) RequestReceived()      {}
+func (noMetrics) AuthenticationFailed() {}
+func (noMetrics) CertificateIssued()    {}
+func (noMetrics) RequestRefused(Cause)  {}

@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// believing takes everybody for who the context says, or gives an error.
+// believing authenticates every caller as the identity in the context, or returns an error.
 type believing struct{}
 
 type whoKey struct{}
@@ -43,14 +43,14 @@ func as(t testing.TB, id string) context.Context {
 // allowing lets callers be one account.
 type allowing spiffe.Account
 
-func (a allowing) Allow(_ context.Context, _ authenticate.Caller, account spiffe.Account) error {
+func (a allowing) Authorize(_ context.Context, _ authenticate.Caller, account spiffe.Account) error {
 	if account == spiffe.Account(a) {
 		return nil
 	}
 	return errors.New("not on its node")
 }
 
-// tally counts what became of requests.
+// tally counts the calls of Metrics.
 type tally struct {
 	mu sync.Mutex
 	of map[string]int
@@ -65,10 +65,10 @@ func (x *tally) count(what string) {
 	x.of[what]++
 }
 
-func (x *tally) Requested()          { x.count("requested") }
-func (x *tally) Unauthenticated()    { x.count("unauthenticated") }
-func (x *tally) Issued()             { x.count("issued") }
-func (x *tally) Refused(cause Cause) { x.count(string(cause)) }
+func (x *tally) RequestReceived()           { x.count("requested") }
+func (x *tally) AuthenticationFailed()      { x.count("unauthenticated") }
+func (x *tally) CertificateIssued()         { x.count("issued") }
+func (x *tally) RequestRefused(cause Cause) { x.count(string(cause)) }
 
 func TestService(t *testing.T) {
 	root := pki.Authority("root")
@@ -77,7 +77,12 @@ func TestService(t *testing.T) {
 	a := authority(t, filesOfPairs(t, between, nil, root, other), AuthorityOptions{})
 	counts := new(tally)
 	s := NewService(ServiceOptions{
-		Callers: authenticate.Chain{believing{}}, Issuer: a, TrustDomain: func() string { return "cluster.local" }, Metrics: counts,
+		Authenticators: authenticate.Chain{
+			believing{},
+		},
+		Issuer:        a,
+		TrustDomain:   func() string { return "cluster.local" },
+		Metrics:       counts,
 		Impersonation: allowing{"cluster.local", "a", "here"},
 	})
 	csr := string(request(t, &x509.CertificateRequest{DNSNames: []string{"evil"}}, nil))
@@ -126,17 +131,25 @@ func TestService(t *testing.T) {
 		}
 		lint(t, i, parseID(t, tt.want), time.Now())
 	}
-	if counts.of["requested"] != 12 || counts.of["issued"] != 4 || counts.of["unauthenticated"] != 5 || counts.of["ID_ERROR"] != 1 || counts.of["CSR_ERROR"] != 2 {
+	if counts.of["requested"] != 12 || counts.of["issued"] != 4 || counts.of["unauthenticated"] != 5 ||
+		counts.of["ID_ERROR"] != 1 ||
+		counts.of["CSR_ERROR"] != 2 {
 		t.Errorf("the counts are %v", counts.of)
 	}
 }
 
-// TestOneIdentityCannotHaveAll: who asks without end costs itself.
+// TestOneIdentityCannotHaveAll: an identity over its rate limit does not affect others.
 func TestOneIdentityCannotHaveAll(t *testing.T) {
 	now := time.Now()
 	s := NewService(ServiceOptions{
-		Callers: authenticate.Chain{believing{}}, Issuer: authority(t, selfSigned(t), AuthorityOptions{}), TrustDomain: func() string { return "cluster.local" },
-		Rate: 10, Burst: 5, Now: func() time.Time { return now },
+		Authenticators: authenticate.Chain{
+			believing{},
+		},
+		Issuer:      authority(t, selfSigned(t), AuthorityOptions{}),
+		TrustDomain: func() string { return "cluster.local" },
+		Rate:        10,
+		Burst:       5,
+		Now:         func() time.Time { return now },
 	})
 	csr := string(request(t, &x509.CertificateRequest{}, nil))
 	good := func(id string, n int) (issued int) {
@@ -164,19 +177,19 @@ func TestOneIdentityCannotHaveAll(t *testing.T) {
 	}
 }
 
-// TestTurnsAreBounded: identities that nobody has seen before cannot fill the memory.
-func TestTurnsAreBounded(t *testing.T) {
+// TestIdentityLimiterIsBounded: new identities cannot exhaust the memory.
+func TestIdentityLimiterIsBounded(t *testing.T) {
 	now := time.Now()
-	x := newTurns(1, 2, func() time.Time { return now })
-	for i := range maxTurns + 100 {
+	x := newIdentityLimiter(1, 2, func() time.Time { return now })
+	for i := range maxTrackedIdentities + 100 {
 		id, err := spiffe.Account{TrustDomain: "td", Namespace: "a", Name: strconv.Itoa(i)}.ID()
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.take(id)
+		x.Allow(id)
 		now = now.Add(time.Millisecond)
 	}
-	if len(x.each) > maxTurns {
-		t.Errorf("%d identities are remembered", len(x.each))
+	if len(x.limiters) > maxTrackedIdentities {
+		t.Errorf("%d identities are remembered", len(x.limiters))
 	}
 }

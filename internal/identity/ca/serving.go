@@ -15,102 +15,113 @@ import (
 	"time"
 )
 
-// Serving is the certificate that ports of the control plane are served with, and the roots by which clients check it. It is for
-// use by many goroutines.
-type Serving struct {
-	source ServingSource
+// ServingCertificate provides the TLS certificate of the control plane's servers and the roots that
+// verify it. It is safe for concurrent use.
+type ServingCertificate struct {
+	source CertificateSource
 	log    *slog.Logger
 	now    func() time.Time
 
-	mu      sync.Mutex
-	current *tls.Certificate // nil: none yet
-	bundle  []byte
-	changed chan struct{}
-	news    <-chan struct{} // of the source, since the last renewal
+	mu            sync.Mutex
+	current       *tls.Certificate // nil before the first renewal
+	bundle        []byte
+	changed       chan struct{}
+	sourceChanged <-chan struct{} // closed by the source
 }
 
-// ServingSource is where a Serving has its certificate from.
-type ServingSource interface {
-	// Make makes, or reads, a certificate, and gives the roots by which clients check it, in PEM. Its Leaf is set.
-	Make(ctx context.Context) (*tls.Certificate, []byte, error)
-	// News gives a channel that is closed, or sends, when there may be another one to be had before half of the life of the last.
-	News() <-chan struct{}
+// CertificateSource loads or issues the certificate of a ServingCertificate.
+type CertificateSource interface {
+	// LoadCertificate returns a certificate, with its Leaf set, and the roots that verify it in
+	// PEM.
+	LoadCertificate(ctx context.Context) (*tls.Certificate, []byte, error)
+	// SourceChanged returns a channel that is closed when LoadCertificate may return another
+	// certificate before half of the current one's lifetime has passed.
+	SourceChanged() <-chan struct{}
 }
 
-// NewServing makes a Serving without a certificate: [Serving.Renew] gets the first, [Serving.Run] all others.
-func NewServing(source ServingSource, log *slog.Logger) *Serving {
+// NewServingCertificate returns a ServingCertificate without a certificate.
+// [ServingCertificate.Renew] loads the first one, [ServingCertificate.Run] all others.
+func NewServingCertificate(source CertificateSource, log *slog.Logger) *ServingCertificate {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Serving{source: source, log: log, now: time.Now, changed: make(chan struct{})}
+	return &ServingCertificate{source: source, log: log, now: time.Now, changed: make(chan struct{})}
 }
 
-// servingRetry is how long a Serving waits that could not get its certificate.
-const servingRetry = 10 * time.Second
+// renewalRetry is the backoff after a failed renewal, and the minimum time between renewals.
+const renewalRetry = 10 * time.Second
 
-// Run has a certificate ready, and another one at half of its life or when its source has news, until the context ends. What
-// goes wrong is logged and tried again; the last good one is served with meanwhile.
-func (s *Serving) Run(ctx context.Context) {
+// Run renews the certificate at half of its lifetime and when its source changes, until ctx ends.
+// Failures are logged and retried; the last certificate stays in use.
+func (s *ServingCertificate) Run(ctx context.Context) {
 	failed := false
 	for {
-		wait, news := s.rest()
+		wait, changed := s.nextRenewal()
 		if failed {
-			wait = servingRetry
+			wait = renewalRetry
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-news:
+		case <-changed:
 		case <-timer.C:
 		}
 		timer.Stop()
 		err := s.Renew(ctx)
 		if failed = err != nil; failed {
-			s.log.Error("the control plane's own certificate could not be renewed", "err", err)
+			s.log.Error("renewing the control plane's certificate failed, retrying", "err", err)
 		}
 	}
 }
 
-// rest is how long it is to the middle of the certificate's life, and some time in any case but without one; and what tells of
-// another one before.
-func (s *Serving) rest() (time.Duration, <-chan struct{}) {
+// nextRenewal returns the time until half of the certificate's lifetime has passed, at least
+// renewalRetry, or 0 without a certificate. It also returns the source's channel.
+func (s *ServingCertificate) nextRenewal() (time.Duration, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == nil {
-		return 0, s.news
+		return 0, s.sourceChanged
 	}
 	leaf := s.current.Leaf
 	middle := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
-	return max(middle.Sub(s.now()), servingRetry), s.news
+	return max(middle.Sub(s.now()), renewalRetry), s.sourceChanged
 }
 
-// Renew gets a certificate now.
-func (s *Serving) Renew(ctx context.Context) error {
-	news := s.source.News() // before Make, so that nothing that comes during it is missed
-	next, bundle, err := s.source.Make(ctx)
+// Renew loads a certificate from the source and replaces the current one. It signals CABundle's
+// channel if the roots changed. If the source fails, the current certificate stays in use.
+func (s *ServingCertificate) Renew(ctx context.Context) error {
+	// before LoadCertificate, so that no change during it is missed
+	changed := s.source.SourceChanged()
+	next, bundle, err := s.source.LoadCertificate(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.news = news
+	s.sourceChanged = changed
 	if err != nil {
 		return err
 	}
 	if s.current != nil && next.Leaf.Equal(s.current.Leaf) && string(bundle) == string(s.bundle) {
 		return nil
 	}
-	s.log.Info("the control plane has a certificate", "names", next.Leaf.DNSNames, "serial", next.Leaf.SerialNumber.Text(16), "until", next.Leaf.NotAfter)
-	moved := string(bundle) != string(s.bundle)
+	s.log.Info(
+		"control plane uses new serving certificate",
+		"names", next.Leaf.DNSNames,
+		"serial", next.Leaf.SerialNumber.Text(16),
+		"expires", next.Leaf.NotAfter,
+	)
+	rootsChanged := string(bundle) != string(s.bundle)
 	s.current, s.bundle = next, bundle
-	if moved {
+	if rootsChanged {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
 	return nil
 }
 
-// GetCertificate is what tls.Config asks in each handshake.
-func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// GetCertificate implements tls.Config.GetCertificate. It returns an error before the first
+// renewal.
+func (s *ServingCertificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == nil {
@@ -119,28 +130,28 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return s.current, nil
 }
 
-// CABundle gives the roots by which clients check the certificate, in PEM, and a channel that is closed when there are others.
-// It is empty until there is a certificate.
-func (s *Serving) CABundle() ([]byte, <-chan struct{}) {
+// CABundle returns the roots that verify the certificate, in PEM, and a channel that is closed when
+// they change. The roots are empty before the first renewal.
+func (s *ServingCertificate) CABundle() ([]byte, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bundle, s.changed
 }
 
-// AuthoritySource has an Authority sign the certificate of the control plane.
+// AuthoritySource is a CertificateSource that has an Authority sign the certificate.
 type AuthoritySource struct {
 	Authority *Authority
-	// Names are the DNS names that the control plane is called by, Addresses such that it is called at without a name.
+	// Names and Addresses are the DNS names and IP addresses in the certificate.
 	Names     []string
 	Addresses []net.IP
 	KeyType   KeyType
-	// Lifetime of the certificate; 0: 24 hours.
+	// Lifetime is that of the certificate (default 24 hours).
 	Lifetime time.Duration
 	Random   io.Reader
 }
 
-// Make makes a key, and has a certificate signed for it.
-func (s AuthoritySource) Make(context.Context) (*tls.Certificate, []byte, error) {
+// LoadCertificate generates a key and has the Authority sign a certificate for it.
+func (s AuthoritySource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	random, lifetime := s.Random, s.Lifetime
 	if random == nil {
 		random = rand.Reader
@@ -148,7 +159,7 @@ func (s AuthoritySource) Make(context.Context) (*tls.Certificate, []byte, error)
 	if lifetime == 0 {
 		lifetime = 24 * time.Hour
 	}
-	key, err := s.KeyType.New(random)
+	key, err := s.KeyType.GenerateKey(random)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -163,22 +174,22 @@ func (s AuthoritySource) Make(context.Context) (*tls.Certificate, []byte, error)
 	return c, EncodeCertificates(issued.Roots...), nil
 }
 
-// News is closed when the authority signs with something else.
-func (s AuthoritySource) News() <-chan struct{} {
+// SourceChanged returns the channel that is closed when the authority's material changes.
+func (s AuthoritySource) SourceChanged() <-chan struct{} {
 	_, changed := s.Authority.Material()
 	return changed
 }
 
-// FileSource reads the certificate of the control plane from files in PEM.
+// FileSource is a CertificateSource that reads PEM files.
 type FileSource struct {
-	// Certificate, with its chain, Key and Roots are paths; Roots may be empty.
+	// Certificate, with its chain, Key and Roots are paths. Roots may be empty.
 	Certificate, Key, Roots string
-	// Poll is how often they are read again; 0: every two seconds.
-	Poll time.Duration
+	// PollInterval is the time between reads (default 2 s).
+	PollInterval time.Duration
 }
 
-// Make reads the files.
-func (f FileSource) Make(context.Context) (*tls.Certificate, []byte, error) {
+// LoadCertificate reads the files. It returns an error if the key does not match the certificate.
+func (f FileSource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	var texts [3][]byte
 	for i, name := range []string{f.Certificate, f.Key, f.Roots} {
 		if name == "" {
@@ -201,9 +212,10 @@ func (f FileSource) Make(context.Context) (*tls.Certificate, []byte, error) {
 	return &c, texts[2], nil
 }
 
-// News sends when the files are to be read again.
-func (f FileSource) News() <-chan struct{} {
-	poll := f.Poll
+// SourceChanged returns a channel that is closed after PollInterval, when the files should be read
+// again.
+func (f FileSource) SourceChanged() <-chan struct{} {
+	poll := f.PollInterval
 	if poll == 0 {
 		poll = pollInterval
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// source gives certificates that a test made.
+// source returns certificates that a test made.
 type source struct {
 	mu    sync.Mutex
 	made  int
@@ -25,7 +25,7 @@ type source struct {
 	news  chan struct{}
 }
 
-func (s *source) Make(context.Context) (*tls.Certificate, []byte, error) {
+func (s *source) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fails != nil {
@@ -38,7 +38,7 @@ func (s *source) Make(context.Context) (*tls.Certificate, []byte, error) {
 	return &c, []byte{byte(s.made)}, nil
 }
 
-func (s *source) News() <-chan struct{} {
+func (s *source) SourceChanged() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.news
@@ -51,11 +51,12 @@ func (s *source) set(fails error) int {
 	return s.made
 }
 
-// TestServingRenewsAtHalfLife, goes on with the last good one while that fails, and takes up news at once.
+// TestServingRenewsAtHalfLife: it keeps the last certificate while renewal fails, and reloads when
+// the source changes.
 func TestServingRenewsAtHalfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &source{life: 24 * time.Hour, news: make(chan struct{})}
-		s := NewServing(from, nil)
+		s := NewServingCertificate(from, nil)
 		if _, err := s.GetCertificate(nil); err == nil {
 			t.Error("there is a certificate before there is one")
 		}
@@ -88,7 +89,7 @@ func TestServingRenewsAtHalfLife(t *testing.T) {
 			t.Errorf("the last good one is not served: %v", err)
 		}
 		from.set(nil)
-		time.Sleep(servingRetry)
+		time.Sleep(renewalRetry)
 		made(3, "the end of failures")
 		from.mu.Lock()
 		close(from.news)
@@ -98,10 +99,18 @@ func TestServingRenewsAtHalfLife(t *testing.T) {
 	})
 }
 
-// TestServingFollowsTheAuthority: the certificate of the ports is of the authority that clients are told to trust.
+// TestServingFollowsTheAuthority: the serving certificate is signed by the authority that clients
+// trust.
 func TestServingFollowsTheAuthority(t *testing.T) {
 	a := authority(t, selfSigned(t), AuthorityOptions{})
-	s := NewServing(AuthoritySource{Authority: a, Names: []string{"istiod.istio-system.svc"}, Addresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, nil)
+	s := NewServingCertificate(
+		AuthoritySource{
+			Authority: a,
+			Names:     []string{"istiod.istio-system.svc"},
+			Addresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		},
+		nil,
+	)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
@@ -127,25 +136,31 @@ func TestServingFollowsTheAuthority(t *testing.T) {
 		return err == nil
 	}
 	roots, _ := a.Roots()
-	serving.Until(t, limit, "the first", func() bool { return taken(roots, "istiod.istio-system.svc") && taken(roots, "127.0.0.1") })
+	serving.Until(
+		t,
+		limit,
+		"the first",
+		func() bool { return taken(roots, "istiod.istio-system.svc") && taken(roots, "127.0.0.1") },
+	)
 	if taken(roots, "evil.example.com") {
 		t.Error("it is for any name")
 	}
 	root := pki.Authority("operator's")
 	under := intermediate(root, &x509.Certificate{})
-	if _, err := a.Use(filesOfPairs(t, under, nil, root)); err != nil {
+	if _, err := a.ReplaceMaterial(filesOfPairs(t, under, nil, root)); err != nil {
 		t.Fatal(err)
 	}
 	serving.Until(t, limit, "the second", func() bool {
 		bundle, _ := s.CABundle()
-		return taken([]*x509.Certificate{root.Certificate}, "istiod.istio-system.svc") && string(bundle) == string(root.CertificatePEM())
+		return taken([]*x509.Certificate{root.Certificate}, "istiod.istio-system.svc") &&
+			string(bundle) == string(root.CertificatePEM())
 	})
 }
 
 func TestServingFromFiles(t *testing.T) {
 	dir := t.TempDir()
-	f := FileSource{Certificate: filepath.Join(dir, "c"), Key: filepath.Join(dir, "k"), Poll: poll}
-	s := NewServing(f, nil)
+	f := FileSource{Certificate: filepath.Join(dir, "c"), Key: filepath.Join(dir, "k"), PollInterval: poll}
+	s := NewServingCertificate(f, nil)
 	if err := s.Renew(t.Context()); err == nil {
 		t.Error("files that are not there are read")
 	}

@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// SigningRequests has CertificateSigningRequests of Kubernetes signed.
+// SigningRequests has certificates signed through Kubernetes CertificateSigningRequests.
 type SigningRequests struct {
 	Client kubernetes.Interface
-	// Patience is how long a signer may take; 0: 30 seconds.
-	Patience time.Duration
+	// Timeout bounds one request, until the signer has answered (default 30 s).
+	Timeout time.Duration
 }
 
-// SigningRequest is one of them.
+// SigningRequest is the content of one CertificateSigningRequest.
 type SigningRequest struct {
 	CSR      []byte // in PEM
 	Signer   string
@@ -29,47 +29,64 @@ type SigningRequest struct {
 	Usages   []certificatesv1.KeyUsage
 }
 
-// minLifetime is the least that Kubernetes lets a certificate last.
+// minLifetime is the minimum lifetime that Kubernetes accepts.
 const minLifetime = 10 * time.Minute
 
-// Sign creates a request, approves it, waits until it is signed and deletes it. It gives the certificate and what comes with it, in PEM.
+// Sign creates a CertificateSigningRequest, approves it and waits until it is signed. It returns
+// the certificate chain in PEM, or an error if the request is denied or Timeout ends. It deletes
+// the request in any case. Lifetimes below minLifetime are raised to it.
 func (s SigningRequests) Sign(ctx context.Context, r SigningRequest) ([]byte, error) {
-	patience := s.Patience
-	if patience == 0 {
-		patience = 30 * time.Second
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = 30 * time.Second
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	requests := s.Client.CertificatesV1().CertificateSigningRequests()
-	seconds := int32(max(r.Lifetime, minLifetime) / time.Second) //nolint:gosec // bounded by MAX_WORKLOAD_CERT_TTL, far below 68 years
-	made, err := requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
+	seconds := int32(
+		max(r.Lifetime, minLifetime) / time.Second,
+	) //nolint:gosec // bounded by MAX_WORKLOAD_CERT_TTL, far below 68 years
+	created, err := requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-workload-"},
-		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: r.CSR, SignerName: r.Signer, Usages: r.Usages, ExpirationSeconds: &seconds},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:           r.CSR,
+			SignerName:        r.Signer,
+			Usages:            r.Usages,
+			ExpirationSeconds: &seconds,
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create a signing request: %w", err)
 	}
-	defer s.remove(ctx, made.Name)
-	made.Status.Conditions = append(made.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+	defer s.deleteRequest(ctx, created.Name)
+	created.Status.Conditions = append(created.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Approved",
 		Message: "the mesh's control plane has authenticated the workload",
 	})
-	approved, err := requests.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{})
+	approved, err := requests.UpdateApproval(ctx, created.Name, created, metav1.UpdateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("approve signing request %q: %w", made.Name, err)
+		return nil, fmt.Errorf("approve signing request %q: %w", created.Name, err)
 	}
-	return s.await(ctx, approved)
+	return s.waitForCertificate(ctx, approved)
 }
 
-// await gives the certificate of a request when it is there.
-func (s SigningRequests) await(ctx context.Context, r *certificatesv1.CertificateSigningRequest) ([]byte, error) {
+// waitForCertificate watches r and returns its certificate, or an error if it is denied or ctx
+// ends. If the watch ends early, it reads r again and restarts the watch.
+func (s SigningRequests) waitForCertificate(
+	ctx context.Context,
+	r *certificatesv1.CertificateSigningRequest,
+) ([]byte, error) {
 	requests := s.Client.CertificatesV1().CertificateSigningRequests()
 	for {
-		if done, text, err := outcome(r); done {
+		if done, text, err := requestResult(r); done {
 			return text, err
 		}
 		w, err := requests.Watch(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, r.Name).String(), ResourceVersion: r.ResourceVersion,
+			FieldSelector: fields.OneTermEqualSelector(
+				metav1.ObjectNameField,
+				r.Name,
+			).String(),
+			ResourceVersion: r.ResourceVersion,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("watch signing request %q: %w", r.Name, err)
@@ -79,44 +96,47 @@ func (s SigningRequests) await(ctx context.Context, r *certificatesv1.Certificat
 			if !ok {
 				break
 			}
-			if r = next; finished(r) {
+			if r = next; isFinished(r) {
 				break
 			}
 		}
 		w.Stop()
-		if finished(r) {
+		if isFinished(r) {
 			continue
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%s has not signed %q in time", r.Spec.SignerName, r.Name)
+			return nil, fmt.Errorf("timeout: signer %s did not sign %q", r.Spec.SignerName, r.Name)
 		}
-		if r, err = requests.Get(ctx, r.Name, metav1.GetOptions{}); err != nil { // the watch has ended
+		// the watch ended early
+		if r, err = requests.Get(ctx, r.Name, metav1.GetOptions{}); err != nil {
 			return nil, fmt.Errorf("read a signing request: %w", err)
 		}
 	}
 }
 
-func finished(r *certificatesv1.CertificateSigningRequest) bool {
-	done, _, _ := outcome(r)
+// isFinished reports whether the request was signed, denied or failed.
+func isFinished(r *certificatesv1.CertificateSigningRequest) bool {
+	done, _, _ := requestResult(r)
 	return done
 }
 
-// outcome says whether a request has come to its end, and to which.
-func outcome(r *certificatesv1.CertificateSigningRequest) (done bool, text []byte, err error) {
+// requestResult reports whether a request is finished, and returns its certificate in PEM. The
+// error is that of a denied or failed request.
+func requestResult(r *certificatesv1.CertificateSigningRequest) (done bool, text []byte, err error) {
 	for _, c := range r.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
-			return true, nil, errors.New("the signer refused: " + c.Message)
+			return true, nil, errors.New("the signer denied the request: " + c.Message)
 		}
 	}
 	return len(r.Status.Certificate) > 0, r.Status.Certificate, nil
 }
 
-// remove deletes a request, whatever became of it and of the call that it was made for.
-func (s SigningRequests) remove(ctx context.Context, name string) {
+// deleteRequest deletes a request, even if ctx has ended. Failures are ignored.
+func (s SigningRequests) deleteRequest(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err := s.Client.CertificatesV1().CertificateSigningRequests().Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return // Kubernetes deletes them by itself after an hour
+		return // Kubernetes deletes requests after an hour
 	}
 }

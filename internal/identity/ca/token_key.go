@@ -10,17 +10,18 @@ import (
 	"path/filepath"
 )
 
-// tokenKeyName is the file of the key that workload tokens are signed with, beside those of the authority.
+// tokenKeyName is the file with the signing key of workload tokens, next to the authority's files.
 const tokenKeyName = "token-key.pem"
 
-// OpenTokenKey reads the key of workload tokens from a directory, or makes one. Of several processes that do so at once one
-// succeeds, and the others read what it made.
-func OpenTokenKey(dir string, random io.Reader) (*ecdsa.PrivateKey, error) {
+// LoadOrCreateTokenKey returns the signing key of workload tokens stored in dir, and generates it
+// if there is none. If several processes do so concurrently, one creates the file and all return
+// its key.
+func LoadOrCreateTokenKey(dir string, random io.Reader) (*ecdsa.PrivateKey, error) {
 	key, err := ReadTokenKey(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	made, err := KeyType{}.New(random)
+	made, err := KeyType{}.GenerateKey(random)
 	if err != nil {
 		return nil, err
 	}
@@ -28,31 +29,33 @@ func OpenTokenKey(dir string, random io.Reader) (*ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := placeFile(filepath.Join(dir, tokenKeyName), text); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("write the key of workload tokens: %w", err)
+	if err := createFile(filepath.Join(dir, tokenKeyName), text); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("write the signing key of workload tokens: %w", err)
 	}
 	return ReadTokenKey(dir)
 }
 
-// ReadTokenKey reads the key of workload tokens from a directory: whoever may read it may sign tokens.
+// ReadTokenKey returns the signing key of workload tokens stored in dir. The error is
+// fs.ErrNotExist if there is none; a key that is not ECDSA on P-256 is refused.
 func ReadTokenKey(dir string) (*ecdsa.PrivateKey, error) {
 	text, err := os.ReadFile(filepath.Join(dir, tokenKeyName))
 	if err != nil {
-		return nil, fmt.Errorf("read the key of workload tokens: %w", err)
+		return nil, fmt.Errorf("read the signing key of workload tokens: %w", err)
 	}
 	key, err := parseKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("read the key of workload tokens: %w", err)
+		return nil, fmt.Errorf("read the signing key of workload tokens: %w", err)
 	}
 	k, ok := key.(*ecdsa.PrivateKey)
 	if !ok || checkPublicKey(&k.PublicKey) != nil || k.Curve.Params().BitSize != 256 {
-		return nil, errors.New("read the key of workload tokens: want an ECDSA key on P-256")
+		return nil, errors.New("read the signing key of workload tokens: want an ECDSA key on P-256")
 	}
 	return k, nil
 }
 
-// placeFile writes a file for nobody else's eyes where there is none, as a whole or not at all.
-func placeFile(name string, text []byte) error {
+// createFile creates a file with mode 0600 atomically, and its directory if needed. It returns
+// fs.ErrExist if the file exists.
+func createFile(name string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -60,7 +63,8 @@ func placeFile(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(next.Name()) }() // it has another name by then, or is not wanted
+	// best effort: a leftover temporary file is harmless
+	defer func() { _ = os.Remove(next.Name()) }()
 	_, err = next.Write(text)
 	if err := errors.Join(err, next.Sync(), next.Close()); err != nil {
 		return err

@@ -1,16 +1,19 @@
-// Package jwks is the source of the keys that tokens of requests are checked with.
+// Package jwks fetches the public keys of token issuers (JSON Web Key Sets) for the authentication
+// rules of the mesh.
 //
-// In: where the rules of the mesh say that keys are ([Source.Set]), and an HTTP client. Out: batches of events with the keys of each
-// place (mesh.KeySet), when they come to be known and when they change.
-// What was got is kept in a Memory for the next run, for a day.
+// Inputs: the addresses of keys that the rules name ([Source.SetWanted]) and an HTTP client.
+// Outputs: batches of events with the keys of each address (mesh.KeySet) when they are first
+// fetched and when they change. Fetched keys are stored in a [KeyCache] for up to a day, for the
+// next run.
 //
-// Law: what was got once stays in use while it is wanted, however long the place is away after that; what was never got is no key. Nothing
-// is fetched that no rule asks for, and what nobody asks for any more is forgotten. What users may read of a failure says of which
-// sort it is, and not what some address answered.
+// Invariants: fetched keys stay in use while a rule names their address, even if later fetches
+// fail. Only addresses that a rule names are fetched, and keys of unused addresses are removed. The
+// error that users can read names the kind of failure, but nothing of the response.
 //
-// The same is done for other documents of keys: trust bundles (Options.Read).
+// Options.Parse lets the same code fetch other documents, such as trust bundles.
 //
-// Start with [Source] in source.go; fetch.go gets the keys of one place, fault.go names what goes wrong. Package keyset reads them.
-// [Memory] in memory.go has them outlive the process, keeper.go writes it.
-// [Hold] in hold.go has rules wait until it is known what keys they have.
+// Start with [Source] in source.go. fetcher.go fetches one address repeatedly, fetch.go reads its
+// documents, and fault.go classifies errors. Package keyset parses key sets. [KeyCache] in cache.go
+// persists keys, cache_writer.go writes it. [KeyBarrier] in key_barrier.go holds rules back until
+// their keys are known.
 package jwks

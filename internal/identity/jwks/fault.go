@@ -9,16 +9,17 @@ import (
 	"os"
 )
 
-// content is what is wrong with an answer. It is for users to read: there is nothing in it of what was answered.
-type content struct{ error }
+// publicError is an error that users may read: its text contains nothing of the response.
+type publicError struct{ error }
 
-func (c content) Unwrap() error { return c.error }
+func (c publicError) Unwrap() error { return c.error }
 
-// fault says what went wrong, for the user who wrote where to look. It is one of few texts, the same each time: details are for the
-// log, since who may write rules is not to learn by them what is where in the control plane's network.
-func fault(err error) string {
+// faultText returns the text of an error for the author of the rule. It is one of few fixed texts,
+// because authors of rules must not learn about the control plane's network from it; details are
+// only logged.
+func faultText(err error) string {
 	var (
-		said        content
+		public      publicError
 		name        *net.DNSError
 		verify      *tls.CertificateVerificationError
 		authority   x509.UnknownAuthorityError
@@ -28,17 +29,19 @@ func fault(err error) string {
 		timeout     net.Error
 	)
 	switch {
-	case errors.As(err, &said):
-		return said.Error()
+	case errors.As(err, &public):
+		return public.Error()
 	case errors.As(err, &name):
-		return "the server's name is not known"
+		return "DNS lookup of the server failed"
 	case errors.As(err, &authority), errors.As(err, &certificate), errors.As(err, &hostname), errors.As(err, &verify):
 		return "the server's certificate is not trusted"
 	case errors.As(err, &record):
 		return "the server does not speak TLS"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return "the server did not answer in time"
+	case errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, os.ErrDeadlineExceeded),
+		errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout: the server did not respond"
 	default:
-		return "the server cannot be reached, or must not be"
+		return "connection failed, or the address is not allowed"
 	}
 }

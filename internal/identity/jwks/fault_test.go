@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestFaults: what a user reads says of which sort a failure is, and nothing of what was answered, nor from where.
+// TestFaults: the text names the kind of failure, and nothing of the response or the address.
 func TestFaults(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -37,9 +37,9 @@ func TestFaults(t *testing.T) {
 		name, url, want string
 		loopback        bool
 	}{
-		{"a secret document", plain.URL, "it is not a JSON Web Key Set", true},
+		{"a secret document", plain.URL, "the document is not a JSON Web Key Set", true},
 		{"a long document", plain.URL + "/long", refused, true},
-		{"an answer that is none", plain.URL + "/forbidden", "the server answered 403", true},
+		{"an answer that is none", plain.URL + "/forbidden", "the server returned HTTP status 403", true},
 		{"this machine", plain.URL, refused, false},
 		{"a redirect to where a cloud tells its secrets", plain.URL + "/away", refused, true},
 		{"a cloud's address", "http://169.254.169.254/latest", refused, true},
@@ -48,20 +48,20 @@ func TestFaults(t *testing.T) {
 		{"another protocol", "file:///etc/passwd", refused, true},
 	} {
 		client := fetch.NewClient(fetch.Options{Timeout: 5 * time.Second, Loopback: tt.loopback})
-		r := reader{client: client, text: keyset.Published}
-		keys, err := r.read(t.Context(), mesh.KeySource{URI: tt.url})
-		if got := fault(err); err == nil || keys != "" || got != tt.want {
+		r := documentReader{client: client, parse: keyset.ParsePublished}
+		keys, err := r.readKeys(t.Context(), mesh.KeySource{URI: tt.url})
+		if got := faultText(err); err == nil || keys != "" || got != tt.want {
 			t.Errorf("%s: %q (%v); want %q", tt.name, got, err, tt.want)
 		}
 		client.CloseIdleConnections()
 	}
 	for want, err := range map[string]error{
-		"the server's name is not known":          &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "a"}},
+		"DNS lookup of the server failed":         &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "a"}},
 		"the server's certificate is not trusted": &net.OpError{Op: "remote error", Err: x509.HostnameError{Certificate: new(x509.Certificate)}},
-		"the server did not answer in time":       &net.OpError{Op: "read", Err: timedOut{}},
+		"timeout: the server did not respond":     &net.OpError{Op: "read", Err: timedOut{}},
 		refused:                                   errors.New("anything"),
 	} {
-		if got := fault(err); got != want {
+		if got := faultText(err); got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}

@@ -13,80 +13,86 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// discoveryPath is where issuers say where their keys are (OpenID Connect Discovery 1.0, section 4).
+// discoveryPath is the path of an issuer's discovery document (OpenID Connect Discovery 1.0,
+// section 4).
 const discoveryPath = "/.well-known/openid-configuration"
 
-// reader reads the keys of one place.
-type reader struct {
-	client *http.Client
-	text   func(document []byte) (string, error)
-	found  string // where the discovery document said that the keys are
+// documentReader fetches the keys of one source.
+type documentReader struct {
+	client     *http.Client
+	parse      func(document []byte) (string, error)
+	discovered string // jwks_uri of the last discovery document
 }
 
-func (r *reader) read(ctx context.Context, place mesh.KeySource) (string, error) {
-	uri := place.URI
+// readKeys fetches and parses the keys of a source, and first discovers their address if the source
+// names only an issuer.
+func (r *documentReader) readKeys(ctx context.Context, source mesh.KeySource) (string, error) {
+	uri := source.URI
 	if uri == "" {
-		if r.found == "" {
-			found, err := r.discover(ctx, place.Issuer)
+		if r.discovered == "" {
+			found, err := r.discoverURI(ctx, source.Issuer)
 			if err != nil {
 				return "", err
 			}
-			r.found = found
+			r.discovered = found
 		}
-		uri = r.found
+		uri = r.discovered
 	}
-	document, err := r.get(ctx, uri)
+	document, err := r.getDocument(ctx, uri)
 	if err == nil {
 		var keys string
-		if keys, err = r.text(document); err == nil {
+		if keys, err = r.parse(document); err == nil {
 			return keys, nil
 		}
-		err = content{err}
+		err = publicError{err}
 	}
-	r.found = "" // they may have moved
+	r.discovered = "" // discover again next time: the keys may have moved
 	return "", err
 }
 
-// discover asks an issuer where its keys are.
-func (r *reader) discover(ctx context.Context, issuer string) (string, error) {
+// discoverURI fetches an issuer's discovery document and returns its jwks_uri. It returns an error
+// if the issuer is not a URL, or if an https issuer names an address without TLS.
+func (r *documentReader) discoverURI(ctx context.Context, issuer string) (string, error) {
 	from, err := url.Parse(issuer)
 	if err != nil || from.Host == "" {
-		return "", content{fmt.Errorf("issuer %.200q is no URL, so that there is nobody to ask where its keys are: set jwksUri or jwks", issuer)}
+		return "", publicError{
+			fmt.Errorf("issuer %.200q is not a URL, so its keys cannot be discovered: set jwksUri or jwks", issuer),
+		}
 	}
-	document, err := r.get(ctx, strings.TrimSuffix(issuer, "/")+discoveryPath)
+	document, err := r.getDocument(ctx, strings.TrimSuffix(issuer, "/")+discoveryPath)
 	if err != nil {
 		return "", err
 	}
-	var said struct {
+	var metadata struct {
 		URI string `json:"jwks_uri"`
 	}
-	if json.Unmarshal(document, &said) != nil {
-		return "", content{errors.New("the issuer's discovery document is none")}
+	if json.Unmarshal(document, &metadata) != nil {
+		return "", publicError{errors.New("the issuer's discovery document is invalid JSON")}
 	}
-	to, err := url.Parse(said.URI)
+	to, err := url.Parse(metadata.URI)
 	switch {
 	case err != nil || to.Host == "":
-		return "", content{errors.New("the issuer's discovery document names no jwks_uri")}
+		return "", publicError{errors.New("the issuer's discovery document names no jwks_uri")}
 	case from.Scheme == "https" && to.Scheme != "https":
-		return "", content{errors.New("the issuer's discovery document leads out of TLS")}
+		return "", publicError{errors.New("the issuer's discovery document names a jwks_uri without TLS")}
 	}
-	return said.URI, nil
+	return metadata.URI, nil
 }
 
-// get reads a small document. The client bounds where it may come from and how much it may be, the context how long that may take.
-func (r *reader) get(ctx context.Context, uri string) ([]byte, error) {
+// getDocument fetches a document. The client bounds its addresses and size, ctx the time.
+func (r *documentReader) getDocument(ctx context.Context, uri string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Accept", "application/jwk-set+json, application/json")
-	answer, err := r.client.Do(request)
+	response, err := r.client.Do(request)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = answer.Body.Close() }() // it was read, or is given up
-	if answer.StatusCode != http.StatusOK {
-		return nil, content{fmt.Errorf("the server answered %d", answer.StatusCode)}
+	defer func() { _ = response.Body.Close() }() // nothing to report at this point
+	if response.StatusCode != http.StatusOK {
+		return nil, publicError{fmt.Errorf("the server returned HTTP status %d", response.StatusCode)}
 	}
-	return io.ReadAll(answer.Body) // bounded by the client
+	return io.ReadAll(response.Body) // bounded by the client
 }

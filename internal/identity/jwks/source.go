@@ -15,68 +15,72 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options say how keys are fetched, and how often.
+// Options configure a Source.
 type Options struct {
-	// Client fetches. It bounds where documents may come from and how much they may be.
+	// Client fetches the documents. It must bound their addresses and size.
 	Client *http.Client
-	// Refresh is how long keys are used before they are fetched anew; 0: 20 min.
+	// Refresh is the interval of fetches (default 20 min).
 	Refresh time.Duration
-	// Random gives numbers in [0, 1), by which replicas and places are kept apart in time.
+	// Random returns numbers in [0, 1), for the jitter between replicas and sources.
 	Random func() float64
 	Log    *slog.Logger
-	// Memory, if set, has the keys from before, for places that cannot be reached when this begins.
-	Memory Memory
-	// Read, if set, makes the text of what an address publishes, where that is not keys that tokens are signed with; Of says what it is, in
-	// log lines and for the name of the source.
-	Read func(document []byte) (string, error)
-	Of   string
-	// Fetched, if set, is told of each attempt.
-	Fetched func(err error)
+	// Cache, if set, provides the keys of earlier runs for sources that cannot be reached at the
+	// start.
+	Cache KeyCache
+	// Parse, if set, converts fetched documents that are not key sets. Description names their
+	// content in logs and in the name of the source.
+	Parse       func(document []byte) (string, error)
+	Description string
+	// OnFetch, if set, is called with the error of each fetch, or nil.
+	OnFetch func(err error)
 }
 
-// MaxTimeout is how long an attempt may take at most, whatever a rule says.
+// MaxTimeout is the maximum timeout of one fetch.
 const MaxTimeout = 30 * time.Second
 
 const (
-	// usualTimeout is how long one attempt may take where no rule says (JWTRule.timeout).
-	usualTimeout   = 5 * time.Second
+	// defaultTimeout is the timeout of one fetch if the rule has none (JWTRule.timeout).
+	defaultTimeout = 5 * time.Second
 	defaultRefresh = 20 * time.Minute
-	// firstPause is that after a failure; it doubles with each, up to maxPause.
-	firstPause, maxPause = time.Second, time.Minute
-	// jitter is the part of each pause that is left to chance.
+	// minBackoff is the delay after the first failure. It doubles with each further failure, up to
+	// maxBackoff.
+	minBackoff, maxBackoff = time.Second, time.Minute
+	// jitter is the random part of each delay.
 	jitter = 0.2
-	// firstWord is after what time something is said of a place, whatever it takes to know: rules wait for it (Hold).
-	firstWord = 6 * time.Second
-	// linger is how long keys are kept, at least, when nobody asks for them: rules are replaced by taking them away first, too.
-	linger = time.Minute
-	// maxSources bounds the places, and atOnce how many are asked at the same time.
-	maxSources, atOnce = 1000, 16
+	// pendingReportDelay is the time after which a source without a result is reported as pending,
+	// because rules wait for a report (KeyBarrier).
+	pendingReportDelay = 6 * time.Second
+	// unusedInterval is the interval of removeUnused, and so the minimum time that keys of unused
+	// sources are kept. Rules may be replaced by deleting them first.
+	unusedInterval = time.Minute
+	// maxSources bounds the sources, maxConcurrentFetches the concurrent fetches.
+	maxSources, maxConcurrentFetches = 1000, 16
 )
 
-// Source follows the keys of all places that are asked for.
+// Source fetches the keys of all wanted sources and emits them as events.
 type Source struct {
-	o       Options
-	wake    chan struct{} // holds one token when Set was called
-	results chan result
-	slots   chan struct{} // one for each attempt under way
-	keeper  *keeper
+	o           Options
+	wake        chan struct{} // holds one token after SetWanted
+	results     chan result
+	slots       chan struct{} // one token per running fetch
+	cacheWriter *cacheWriter
 
-	mu    sync.Mutex
-	wants map[mesh.KeySource]time.Duration
-	known map[mesh.KeySource]*mesh.KeySet // what was sent
-	sent  chan struct{}                   // is closed when there is more in known
+	mu              sync.Mutex
+	wanted          map[mesh.KeySource]time.Duration
+	reported        map[mesh.KeySource]*mesh.KeySet // last emitted key sets
+	reportedChanged chan struct{}                   // closed when reported changes
 }
 
-// result is what an attempt ended with.
+// result is the outcome of one fetch.
 type result struct {
-	of  *follower
-	set mesh.KeySet
-	at  time.Time // when the keys were got, zero if they were not
+	fetcher   *keyFetcher
+	set       mesh.KeySet
+	fetchedAt time.Time // zero if the fetch failed
 }
 
 var _ source.Source = (*Source)(nil)
 
-// New makes a Source that nobody has asked anything. It fetches nothing before Run.
+// New returns a Source that fetches nothing before Run and SetWanted. Zero options select defaults.
 func New(o Options) *Source {
 	if o.Refresh == 0 {
 		o.Refresh = defaultRefresh
@@ -84,26 +88,32 @@ func New(o Options) *Source {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Of = cmp.Or(o.Of, "keys of token issuers")
-	if o.Read == nil {
-		o.Read = keyset.Published
+	o.Description = cmp.Or(o.Description, "keys of token issuers")
+	if o.Parse == nil {
+		o.Parse = keyset.ParsePublished
 	}
-	if o.Fetched == nil {
-		o.Fetched = func(error) {}
+	if o.OnFetch == nil {
+		o.OnFetch = func(error) {}
 	}
 	return &Source{
-		o: o, wake: make(chan struct{}, 1), results: make(chan result), slots: make(chan struct{}, atOnce),
-		known: map[mesh.KeySource]*mesh.KeySet{}, sent: make(chan struct{}), keeper: newKeeper(o.Memory, o.Log),
+		o:               o,
+		wake:            make(chan struct{}, 1),
+		results:         make(chan result),
+		slots:           make(chan struct{}, maxConcurrentFetches),
+		reported:        map[mesh.KeySource]*mesh.KeySet{},
+		reportedChanged: make(chan struct{}),
+		cacheWriter:     newCacheWriter(o.Cache, o.Log),
 	}
 }
 
-// Name tells it from other sources.
-func (s *Source) Name() string { return s.o.Of }
+// Name returns Options.Description.
+func (s *Source) Name() string { return s.o.Description }
 
-// Set replaces the places that are asked for. For each it says how long an attempt may take; 0: as long as usual.
-func (s *Source) Set(wants map[mesh.KeySource]time.Duration) {
+// SetWanted replaces the set of wanted sources. The values are the timeouts of a fetch; 0 selects
+// the default.
+func (s *Source) SetWanted(wanted map[mesh.KeySource]time.Duration) {
 	s.mu.Lock()
-	s.wants = wants
+	s.wanted = wanted
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -111,16 +121,17 @@ func (s *Source) Set(wants map[mesh.KeySource]time.Duration) {
 	}
 }
 
-// Run follows what is asked for until the context ends. It is in sync from the start: nothing is asked for yet.
+// Run fetches the wanted sources and emits their keys until ctx ends. It emits Synced at once,
+// because no source is wanted before.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	f := &followers{Source: s, running: &running, of: map[mesh.KeySource]*follower{}}
-	running.Go(func() { s.keeper.run(ctx) })
-	sweep := time.NewTicker(linger)
-	defer sweep.Stop()
+	f := &fetchers{Source: s, running: &running, bySource: map[mesh.KeySource]*keyFetcher{}}
+	running.Go(func() { s.cacheWriter.run(ctx) })
+	unused := time.NewTicker(unusedInterval)
+	defer unused.Stop()
 	batch := mesh.Batch{{Op: mesh.Synced, Source: s.Name()}}
 	for {
 		if len(batch) > 0 {
@@ -129,57 +140,57 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 			case <-ctx.Done():
 				return nil
 			}
-			s.note(batch)
+			s.recordReported(batch)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.wake:
-			batch = f.follow(ctx)
+			batch = f.startFetchers(ctx)
 		case r := <-s.results:
-			batch = f.take(r)
-		case <-sweep.C:
-			batch = f.sweep(ctx)
+			batch = f.applyResult(r)
+		case <-unused.C:
+			batch = f.removeUnused(ctx)
 		}
 	}
 }
 
-// note remembers what was sent, and tells who waits for it.
-func (s *Source) note(batch mesh.Batch) {
+// recordReported stores the emitted key sets and wakes up WaitFor.
+func (s *Source) recordReported(batch mesh.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range batch {
 		switch {
 		case e.KeySet == nil:
 		case e.Op == mesh.Delete:
-			delete(s.known, e.KeySet.Source)
+			delete(s.reported, e.KeySet.Source)
 		default:
-			s.known[e.KeySet.Source] = e.KeySet
+			s.reported[e.KeySet.Source] = e.KeySet
 		}
 	}
-	close(s.sent)
-	s.sent = make(chan struct{})
+	close(s.reportedChanged)
+	s.reportedChanged = make(chan struct{})
 }
 
-// Known gives what was last said of each place.
-func (s *Source) Known() map[mesh.KeySource]*mesh.KeySet {
+// KeySets returns a copy of the last emitted key set of each source.
+func (s *Source) KeySets() map[mesh.KeySource]*mesh.KeySet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.known)
+	return maps.Clone(s.reported)
 }
 
-// Await waits until something was said of each of the places: their keys, or what is wrong.
-func (s *Source) Await(ctx context.Context, places []mesh.KeySource) {
+// WaitFor blocks until each of the sources has reported keys or an error, or ctx ends.
+func (s *Source) WaitFor(ctx context.Context, sources []mesh.KeySource) {
 	for {
 		s.mu.Lock()
-		sent := s.sent
-		missing := slices.ContainsFunc(places, func(p mesh.KeySource) bool { return s.known[p] == nil })
+		changed := s.reportedChanged
+		missing := slices.ContainsFunc(sources, func(p mesh.KeySource) bool { return s.reported[p] == nil })
 		s.mu.Unlock()
 		if !missing {
 			return
 		}
 		select {
-		case <-sent:
+		case <-changed:
 		case <-ctx.Done():
 			return
 		}

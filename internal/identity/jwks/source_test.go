@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server answers by the whole URL; one that is not there cannot be reached.
+// server responds by URL; others cannot be reached.
 type server struct {
 	mu    sync.Mutex
 	pages map[string]string
@@ -44,7 +44,10 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.mu.Lock()
 		return nil, r.Context().Err()
 	case strings.HasPrefix(body, "status "):
-		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("s3cr3t"))}, nil
+		return &http.Response{
+			StatusCode: http.StatusServiceUnavailable,
+			Body:       io.NopCloser(strings.NewReader("s3cr3t")),
+		}, nil
 	}
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
@@ -59,7 +62,7 @@ func (s *server) set(url, page string) {
 	s.pages[url] = page
 }
 
-// requests gives when what was asked for since the last call.
+// requests returns the times of requests since the last call.
 func (s *server) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +76,7 @@ const (
 	two = `{"keys":[{"crv":"Ed25519","kid":"two","kty":"OKP","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
 )
 
-// world is a Source at work, on a clock of its own, and what it said last of each place.
+// world is a running Source on a fake clock, and the last key set of each source.
 type world struct {
 	*Source
 	*server
@@ -87,13 +90,18 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	inWorldWith(t, nil, func() {}, test)
 }
 
-// inWorldWith has a Memory too, which is filled on the clock of the test.
-func inWorldWith(t *testing.T, m Memory, before func(), test func(t *testing.T, w *world)) {
+// inWorldWith has a KeyCache too, filled on the test's clock.
+func inWorldWith(t *testing.T, m KeyCache, before func(), test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		before()
-		w := &world{server: &server{pages: map[string]string{}, began: time.Now()}, said: map[mesh.KeySource]mesh.KeySet{}}
-		w.Source = New(Options{Client: &http.Client{Transport: w.server}, Random: func() float64 { return 0 }, Memory: m})
+		w := &world{
+			server: &server{pages: map[string]string{}, began: time.Now()},
+			said:   map[mesh.KeySource]mesh.KeySet{},
+		}
+		w.Source = New(
+			Options{Client: &http.Client{Transport: w.server}, Random: func() float64 { return 0 }, Cache: m},
+		)
 		ctx, cancel := context.WithCancel(t.Context())
 		out, done := make(chan mesh.Batch), make(chan error)
 		go func() { done <- w.Run(ctx, out) }()
@@ -132,7 +140,7 @@ func (w *world) take(b mesh.Batch) {
 	}
 }
 
-// after lets time pass, and expects what is known of a place then.
+// after advances the clock and compares the source's key set.
 func (w *world) after(t *testing.T, d time.Duration, place mesh.KeySource, text, fault string) {
 	t.Helper()
 	time.Sleep(d)
@@ -152,13 +160,13 @@ func want(places ...mesh.KeySource) map[mesh.KeySource]time.Duration {
 	return list
 }
 
-const refused = "the server cannot be reached, or must not be"
+const refused = "connection failed, or the address is not allowed"
 
 func TestKeysAreFollowed(t *testing.T) {
 	a := mesh.KeySource{URI: "https://a/keys"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(a.URI, one)
-		w.Set(want(a))
+		w.SetWanted(want(a))
 		w.after(t, 0, a, one, "")
 		w.set(a.URI, two)
 		w.after(t, defaultRefresh-time.Second, a, one, "")
@@ -178,12 +186,13 @@ func TestKeysAreFollowed(t *testing.T) {
 	})
 }
 
-// TestLastGoodKeysStay while a place is away, is wrong or is empty; it is asked ever less often, but for a minute at most.
+// TestLastGoodKeysStay: keys stay while their source is unavailable, invalid or empty; retries back
+// off to one minute.
 func TestLastGoodKeysStay(t *testing.T) {
 	a := mesh.KeySource{URI: "https://a/keys"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(a.URI, one)
-		w.Set(want(a))
+		w.SetWanted(want(a))
 		w.after(t, 0, a, one, "")
 		w.set(a.URI, "")
 		w.after(t, defaultRefresh, a, one, refused)
@@ -199,52 +208,66 @@ func TestLastGoodKeysStay(t *testing.T) {
 			last = at
 		}
 		seconds := time.Second
-		if diff := cmp.Diff([]time.Duration{1 * seconds, 2 * seconds, 4 * seconds, 8 * seconds, 16 * seconds, 32 * seconds, 60 * seconds, 60 * seconds, 60 * seconds}, pauses); diff != "" {
+		if diff := cmp.Diff(
+			[]time.Duration{
+				1 * seconds,
+				2 * seconds,
+				4 * seconds,
+				8 * seconds,
+				16 * seconds,
+				32 * seconds,
+				60 * seconds,
+				60 * seconds,
+				60 * seconds,
+			},
+			pauses,
+		); diff != "" {
 			t.Errorf("pauses, -want +got:\n%s", diff)
 		}
 		for page, fault := range map[string]string{
-			`{"keys":[]}`: "there is no key that signatures of tokens can be checked with", "<html>": "it is not a JSON Web Key Set",
-			"status 503": "the server answered 503", "slow": "the server did not answer in time",
+			`{"keys":[]}`: "the key set has no key for token signatures", "<html>": "the document is not a JSON Web Key Set",
+			"status 503": "the server returned HTTP status 503", "slow": "timeout: the server did not respond",
 		} {
 			w.set(a.URI, page)
-			w.after(t, maxPause+usualTimeout+seconds, a, one, fault)
+			w.after(t, maxBackoff+defaultTimeout+seconds, a, one, fault)
 		}
 		w.set(a.URI, two)
-		w.after(t, maxPause+usualTimeout, a, two, "")
+		w.after(t, maxBackoff+defaultTimeout, a, two, "")
 	})
 }
 
-// TestKeysThatNeverCame are none.
+// TestKeysThatNeverCame reports no keys.
 func TestKeysThatNeverCame(t *testing.T) {
 	a, b := mesh.KeySource{URI: "https://a/keys"}, mesh.KeySource{URI: "https://b/keys"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(b.URI, "slow")
-		w.Set(map[mesh.KeySource]time.Duration{a: 0, b: 2 * time.Second})
+		w.SetWanted(map[mesh.KeySource]time.Duration{a: 0, b: 2 * time.Second})
 		w.after(t, 0, a, "", refused)
 		waited := time.Now()
-		w.Await(t.Context(), []mesh.KeySource{a, b})
+		w.WaitFor(t.Context(), []mesh.KeySource{a, b})
 		if took := time.Since(waited); took != 2*time.Second {
 			t.Errorf("what the rule allows is 2s, it took %v", took)
 		}
-		w.after(t, 0, b, "", "the server did not answer in time")
+		w.after(t, 0, b, "", "timeout: the server did not respond")
 		w.set(a.URI, one)
 		w.after(t, time.Minute, a, one, "")
 	})
 }
 
-// TestSomethingIsSaidSoon, whatever a rule allows, for others wait for a word. It is not the last one.
-func TestSomethingIsSaidSoon(t *testing.T) {
+// TestPendingIsReportedSoon: a source is reported as pending early, whatever timeout a rule allows,
+// and the result follows.
+func TestPendingIsReportedSoon(t *testing.T) {
 	a := mesh.KeySource{URI: "https://a/keys"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(a.URI, "slow")
-		w.Set(map[mesh.KeySource]time.Duration{a: 20 * time.Second})
+		w.SetWanted(map[mesh.KeySource]time.Duration{a: 20 * time.Second})
 		began := time.Now()
-		w.Await(t.Context(), []mesh.KeySource{a})
-		if took := time.Since(began); took != firstWord {
+		w.WaitFor(t.Context(), []mesh.KeySource{a})
+		if took := time.Since(began); took != pendingReportDelay {
 			t.Errorf("something is said after %v", took)
 		}
-		w.after(t, 0, a, "", "the keys have not been fetched yet")
-		w.after(t, 14*time.Second, a, "", "the server did not answer in time")
+		w.after(t, 0, a, "", "the first fetch of the keys has not finished")
+		w.after(t, 14*time.Second, a, "", "timeout: the server did not respond")
 	})
 }
 
@@ -254,7 +277,7 @@ func TestDiscovery(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(document, `{"issuer": "https://a/tenant", "jwks_uri": "https://keys/1"}`)
 		w.set("https://keys/1", one)
-		w.Set(want(a))
+		w.SetWanted(want(a))
 		w.after(t, 0, a, one, "")
 		// The keys move: the document is read again.
 		w.set("https://keys/1", "")
@@ -263,49 +286,55 @@ func TestDiscovery(t *testing.T) {
 		w.after(t, defaultRefresh+time.Minute, a, two, "")
 	})
 	for text, fault := range map[string]string{
-		`{"jwks_uri": "http://keys/1"}`: "the issuer's discovery document leads out of TLS",
+		`{"jwks_uri": "http://keys/1"}`: "the issuer's discovery document names a jwks_uri without TLS",
 		`{"jwks_uri": "file:///keys"}`:  "the issuer's discovery document names no jwks_uri",
 		`{}`:                            "the issuer's discovery document names no jwks_uri",
 		`null`:                          "the issuer's discovery document names no jwks_uri",
-		`[]`:                            "the issuer's discovery document is none",
-		`{"jwks_uri": 1}`:               "the issuer's discovery document is none",
+		`[]`:                            "the issuer's discovery document is invalid JSON",
+		`{"jwks_uri": 1}`:               "the issuer's discovery document is invalid JSON",
 	} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.set(document, text)
 			w.set("http://keys/1", one)
-			w.Set(want(a))
+			w.SetWanted(want(a))
 			w.after(t, time.Hour, a, "", fault)
 		})
 	}
 	mail := mesh.KeySource{Issuer: "testing@secure.istio.io"}
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Set(want(mail))
-		w.after(t, time.Hour, mail, "", `issuer "testing@secure.istio.io" is no URL, so that there is nobody to ask where its keys are: set jwksUri or jwks`)
+		w.SetWanted(want(mail))
+		w.after(
+			t,
+			time.Hour,
+			mail,
+			"",
+			`issuer "testing@secure.istio.io" is not a URL, so its keys cannot be discovered: set jwksUri or jwks`,
+		)
 		if list := w.requests(); len(list) > 0 {
 			t.Errorf("asked %v", list)
 		}
 	})
 }
 
-// TestWhatNobodyWantsIsForgotten, but not at once: a rule that is replaced goes first, too.
-func TestWhatNobodyWantsIsForgotten(t *testing.T) {
+// TestUnusedSourcesAreRemoved, but not at once: a rule that is replaced is deleted first.
+func TestUnusedSourcesAreRemoved(t *testing.T) {
 	a, b := mesh.KeySource{URI: "https://a/keys"}, mesh.KeySource{URI: "https://b/keys"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(a.URI, one)
 		w.set(b.URI, two)
-		w.Set(want(a, b))
+		w.SetWanted(want(a, b))
 		w.after(t, 0, b, two, "")
-		w.Set(want(a))
-		w.after(t, linger-time.Second, b, two, "")
-		w.Set(want(a, b))
-		w.after(t, 3*linger, b, two, "")
+		w.SetWanted(want(a))
+		w.after(t, unusedInterval-time.Second, b, two, "")
+		w.SetWanted(want(a, b))
+		w.after(t, 3*unusedInterval, b, two, "")
 		if n := len(w.requests()); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		w.Set(want(a))
-		time.Sleep(3 * linger)
+		w.SetWanted(want(a))
+		time.Sleep(3 * unusedInterval)
 		synctest.Wait()
-		if known := w.Known(); len(known) != 1 || known[a] == nil {
+		if known := w.KeySets(); len(known) != 1 || known[a] == nil {
 			t.Errorf("known: %v", known)
 		}
 		time.Sleep(24 * time.Hour)
@@ -317,34 +346,34 @@ func TestWhatNobodyWantsIsForgotten(t *testing.T) {
 	})
 }
 
-// TestPlacesAreBounded: who writes too many rules gets no keys for the rest, and takes nobody else's.
-func TestPlacesAreBounded(t *testing.T) {
+// TestSourcesAreBounded: rules beyond the bound get no keys and take none from others.
+func TestSourcesAreBounded(t *testing.T) {
 	first, late := mesh.KeySource{URI: "https://z/keys"}, mesh.KeySource{URI: "https://late/keys"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.set(first.URI, one)
 		w.set(late.URI, two)
-		w.Set(want(first))
+		w.SetWanted(want(first))
 		w.after(t, 0, first, one, "")
 		many := want(first)
 		for i := range maxSources + 10 {
 			many[mesh.KeySource{URI: fmt.Sprintf("https://many/%d", i)}] = 0
 		}
 		many[late] = 0
-		w.Set(many)
+		w.SetWanted(many)
 		w.after(t, time.Second, first, one, "")
-		if n := len(w.Known()); n != len(many) {
+		if n := len(w.KeySets()); n != len(many) {
 			t.Errorf("of %d places something is said of %d", len(many), n)
 		}
 		full := 0
-		for k := range maps.Values(w.Known()) {
-			if strings.Contains(k.Fault, "from no more") {
+		for k := range maps.Values(w.KeySets()) {
+			if strings.Contains(k.Fault, "too many key sources") {
 				full++
 			}
 		}
 		if full != len(many)-maxSources {
 			t.Errorf("%d places are turned away, want %d", full, len(many)-maxSources)
 		}
-		w.Set(want(first, late))
-		w.after(t, 3*linger, late, two, "")
+		w.SetWanted(want(first, late))
+		w.after(t, 3*unusedInterval, late, two, "")
 	})
 }

@@ -12,26 +12,29 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// Options are the settings of Configure, as istioctl x workload entry configure has them.
+// Options are the settings of Configure, with the meaning of istioctl x workload entry configure.
 type Options struct {
 	// Namespace and Revision are the control plane's.
 	Namespace, Revision string
-	// Cluster is the name of the cluster that the workload counts to; "": the mesh is asked.
+	// Cluster is the name of the workload's cluster. If empty, the mesh's is used.
 	Cluster string
-	// TokenLifetime is how long the workload has for its first connection; from then on its certificate speaks for it.
+	// TokenLifetime is how long the token can be used for the first connection; later ones use the
+	// certificate.
 	TokenLifetime time.Duration
-	// IngressAddress is where the workload reaches the control plane; "": that of the Service IngressService.
+	// IngressAddress is the control plane's address for the workload. If empty, that of the Service
+	// IngressService is used.
 	IngressAddress, IngressService string
-	// InternalAddress and ExternalAddress are the workload's own; of the two one may be set.
+	// InternalAddress and ExternalAddress are the workload's own addresses. At most one may be set.
 	InternalAddress, ExternalAddress string
-	// AutoRegister has the control plane make a WorkloadEntry when the workload connects, CaptureDNS the agent answer the names of services.
+	// AutoRegister has the control plane create a WorkloadEntry when the workload connects.
+	// CaptureDNS has the agent resolve service names.
 	AutoRegister, CaptureDNS bool
 }
 
-// Files are what a workload needs, by the names that the agent's package for virtual machines looks for.
+// Files are the generated files by name.
 type Files map[string][]byte
 
-// The names of the files.
+// The file names that the agent's package for virtual machines expects.
 const (
 	EnvironmentFile = "cluster.env"
 	MeshFile        = "mesh.yaml"
@@ -40,7 +43,9 @@ const (
 	HostsFile       = "hosts"
 )
 
-// Configure makes the files for workloads of a group. Warnings are for people.
+// Configure generates the files for workloads of a group. It returns a warning if the hosts file is
+// empty because the control plane's address is unknown. It returns an error if the group has no
+// namespace or both addresses are set.
 func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, warnings []string, err error) {
 	if g.Namespace == "" {
 		return nil, nil, errors.New("the WorkloadGroup has no namespace")
@@ -48,12 +53,12 @@ func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, wa
 	if o.InternalAddress != "" && o.ExternalAddress != "" {
 		return nil, nil, errors.New("--internalIP and --externalIP: only one of them may be set")
 	}
-	config, err := m.Config(ctx)
+	config, err := m.MeshConfig(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	if o.Cluster == "" {
-		if o.Cluster, err = m.Cluster(ctx); err != nil {
+		if o.Cluster, err = m.ClusterName(ctx); err != nil {
 			return nil, nil, fmt.Errorf("--clusterID: %w", err)
 		}
 	}
@@ -61,28 +66,34 @@ func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, wa
 	if err != nil {
 		return nil, nil, err
 	}
-	files = Files{EnvironmentFile: environment(proxy, g, o)}
+	files = Files{EnvironmentFile: environmentFile(proxy, g, o)}
 	if files[MeshFile], err = meshFile(proxy); err != nil {
 		return nil, nil, err
 	}
-	if files[RootsFile], err = m.Roots(ctx, g.Namespace); err != nil {
+	if files[RootsFile], err = m.RootCertificates(ctx, g.Namespace); err != nil {
 		return nil, nil, err
 	}
-	token, err := m.Token(ctx, g.Namespace, g.Spec.Template.ServiceAccount, o.TokenLifetime)
+	token, err := m.SignToken(ctx, g.Namespace, g.Spec.Template.ServiceAccount, o.TokenLifetime)
 	if err != nil {
 		return nil, nil, err
 	}
 	files[TokenFile] = []byte(token)
-	if files[HostsFile], err = hosts(ctx, m, o); err != nil {
+	if files[HostsFile], err = hostsFile(ctx, m, o); err != nil {
 		return nil, nil, err
 	}
 	if len(files[HostsFile]) == 0 {
-		warnings = append(warnings, "the address at which the workload reaches "+controlPlaneHost(o.Namespace, o.Revision)+" is not known: hosts is empty; give --ingressIP if its DNS does not know it")
+		warnings = append(
+			warnings,
+			"the address of "+controlPlaneHost(
+				o.Namespace,
+				o.Revision,
+			)+" is unknown and hosts is empty; set --ingressIP unless DNS resolves it",
+		)
 	}
 	return files, warnings, nil
 }
 
-// Write writes the files into a directory. The token is for nobody else's eyes.
+// Write writes the files into dir, replacing existing ones atomically. The token has mode 0600.
 func (f Files) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write the files of a workload: %w", err)
@@ -92,20 +103,21 @@ func (f Files) Write(dir string) error {
 		if name == TokenFile {
 			mode = 0o600
 		}
-		if err := replace(filepath.Join(dir, name), text, mode); err != nil {
+		if err := replaceFile(filepath.Join(dir, name), text, mode); err != nil {
 			return fmt.Errorf("write the files of a workload: %w", err)
 		}
 	}
 	return nil
 }
 
-// replace puts a file in the place of one that may be read meanwhile.
-func replace(name string, text []byte, mode os.FileMode) error {
+// replaceFile writes a file atomically, so that concurrent readers see the old or the new content.
+func replaceFile(name string, text []byte, mode os.FileMode) error {
 	next, err := os.CreateTemp(filepath.Dir(name), ".new")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(next.Name()) }() // it has another name by then, or is not wanted
+	// best effort: a leftover temporary file is harmless
+	defer func() { _ = os.Remove(next.Name()) }()
 	_, err = next.Write(text)
 	if err := errors.Join(err, next.Chmod(mode), next.Close()); err != nil {
 		return err
@@ -113,19 +125,20 @@ func replace(name string, text []byte, mode os.FileMode) error {
 	return os.Rename(next.Name(), name)
 }
 
-// WriteToken writes a token as [Files.Write] does.
+// WriteToken writes a token file with mode 0600, replacing an existing one atomically.
 func WriteToken(name, token string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("write a token: %w", err)
 	}
-	return replace(name, []byte(token), 0o600)
+	return replaceFile(name, []byte(token), 0o600)
 }
 
-func hosts(ctx context.Context, m Mesh, o Options) ([]byte, error) {
+// hostsFile returns the hosts entry of the control plane, or no bytes if its address is unknown.
+func hostsFile(ctx context.Context, m Mesh, o Options) ([]byte, error) {
 	address := o.IngressAddress
 	if address == "" {
 		var err error
-		if address, err = m.Ingress(ctx, o.IngressService); err != nil {
+		if address, err = m.IngressAddress(ctx, o.IngressService); err != nil {
 			return nil, err
 		}
 	}
@@ -138,10 +151,11 @@ func hosts(ctx context.Context, m Mesh, o Options) ([]byte, error) {
 	return []byte(address + " " + controlPlaneHost(o.Namespace, o.Revision) + "\n"), nil
 }
 
-func revisioned(revision string) bool { return revision != "" && revision != "default" }
+// hasRevision reports whether the revision is not the default one.
+func hasRevision(revision string) bool { return revision != "" && revision != "default" }
 
 func controlPlaneHost(namespace, revision string) string {
-	if revisioned(revision) {
+	if hasRevision(revision) {
 		return "istiod-" + revision + "." + namespace + ".svc"
 	}
 	return "istiod." + namespace + ".svc"
@@ -151,9 +165,10 @@ func controlPlaneAddress(o Options) string {
 	return controlPlaneHost(o.Namespace, o.Revision) + ":15012"
 }
 
-// discovery gives the address of the control plane that a proxy is told, "" to leave it at its default.
-func discovery(c *meshconfig.ProxyConfig, o Options) string {
-	if c.GetDiscoveryAddress() != "" || !revisioned(o.Revision) && o.Namespace == "istio-system" {
+// discoveryAddress returns the control plane's address for the proxy configuration, or "" if the
+// agent's default applies.
+func discoveryAddress(c *meshconfig.ProxyConfig, o Options) string {
+	if c.GetDiscoveryAddress() != "" || !hasRevision(o.Revision) && o.Namespace == "istio-system" {
 		return c.GetDiscoveryAddress()
 	}
 	return controlPlaneAddress(o)

@@ -22,7 +22,9 @@ import (
 )
 
 // shared is the API server of this package's tests.
-var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true}) //nolint:gochecknoglobals // started once for all tests
+var shared = cluster.NewShared(
+	cluster.Options{NoIstioKinds: true},
+) //nolint:gochecknoglobals // started once for all tests
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
@@ -65,16 +67,20 @@ func group(t *testing.T) Group {
 }
 
 // directory is a mesh without Kubernetes.
-func directory(t *testing.T) Directory {
+func directory(t *testing.T) LocalMesh {
 	t.Helper()
 	dir := t.TempDir()
-	d := Directory{CA: filepath.Join(dir, "ca"), MeshConfig: filepath.Join(dir, "mesh"), Now: time.Now}
-	k := ca.Keeper{
-		Home: ca.Directory{Path: d.CA}, Authority: ca.NewAuthority(ca.AuthorityOptions{}),
+	d := LocalMesh{CADir: filepath.Join(dir, "ca"), MeshConfigFile: filepath.Join(dir, "mesh"), Now: time.Now}
+	k := ca.Reloader{
+		Store: ca.FileStore{Path: d.CADir}, Authority: ca.NewAuthority(ca.AuthorityOptions{}),
 		SelfSigned: &ca.SelfSigned{TrustDomain: "example.com", Lifetime: time.Hour},
 	}
-	_, keyErr := ca.OpenTokenKey(d.CA, rand.Reader)
-	if err := errors.Join(k.Open(t.Context()), keyErr, os.WriteFile(d.MeshConfig, []byte(meshYAML), 0o600)); err != nil {
+	_, keyErr := ca.LoadOrCreateTokenKey(d.CADir, rand.Reader)
+	if err := errors.Join(
+		k.LoadOrCreate(t.Context()),
+		keyErr,
+		os.WriteFile(d.MeshConfigFile, []byte(meshYAML), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -83,24 +89,38 @@ func directory(t *testing.T) Directory {
 func TestConfigureWithoutKubernetes(t *testing.T) {
 	d := directory(t)
 	files, warnings, err := Configure(t.Context(), d, group(t), Options{
-		Namespace: "istio-system", Cluster: "laptop", TokenLifetime: time.Hour, IngressAddress: "192.0.2.1", InternalAddress: "10.0.0.9", AutoRegister: true, CaptureDNS: true,
+		Namespace:       "istio-system",
+		Cluster:         "laptop",
+		TokenLifetime:   time.Hour,
+		IngressAddress:  "192.0.2.1",
+		InternalAddress: "10.0.0.9",
+		AutoRegister:    true,
+		CaptureDNS:      true,
 	})
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	root, err := os.ReadFile(filepath.Join(d.CA, "root-cert.pem"))
+	root, err := os.ReadFile(filepath.Join(d.CADir, "root-cert.pem"))
 	if err != nil || string(files[RootsFile]) != string(root) {
 		t.Errorf("the roots are %q, %v", files[RootsFile], err)
 	}
-	key, err := ca.ReadTokenKey(d.CA)
+	key, err := ca.ReadTokenKey(d.CADir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := authenticate.NewWorkloadToken(&key.PublicKey, []string{"istio-ca"}, func() []string { return []string{"example.com"} }, nil)
+	w, err := authenticate.NewWorkloadToken(
+		&key.PublicKey,
+		[]string{"istio-ca"},
+		func() []string { return []string{"example.com"} },
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := w.Authenticate(t.Context(), authenticate.Request{Header: func(string) []string { return []string{"Bearer " + string(files[TokenFile])} }})
+	who, err := w.Authenticate(
+		t.Context(),
+		authenticate.Request{Header: func(string) []string { return []string{"Bearer " + string(files[TokenFile])} }},
+	)
 	if err != nil || who.ID.String() != "spiffe://example.com/ns/bookinfo/sa/bookinfo-ratings" {
 		t.Errorf("the token is that of %s, %v", who.ID, err)
 	}
@@ -152,7 +172,12 @@ TRUST_DOMAIN=example.com
 		t.Errorf("the token's file: %v, %v", info, err)
 	}
 	// A shell reads the variables as they were meant.
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", ". "+filepath.Join(dir, EnvironmentFile)+`; printf %s "$OWN|$ISTIO_SERVICE_CIDR"`).Output()
+	out, err := exec.CommandContext(
+		t.Context(),
+		"sh",
+		"-c",
+		". "+filepath.Join(dir, EnvironmentFile)+`; printf %s "$OWN|$ISTIO_SERVICE_CIDR"`,
+	).Output()
 	if err != nil || string(out) != "it's mine|*" {
 		t.Errorf("a shell reads %q, %v", out, err)
 	}
@@ -164,14 +189,36 @@ func TestConfigureWithKubernetes(t *testing.T) {
 	control := c.Namespace(t, "istio-system", nil)
 	ns := c.Namespace(t, "bookinfo", nil)
 	put := func(namespace, name string, data map[string]string) {
-		if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().ConfigMaps(
+			namespace,
+		).Create(
+			t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data},
+			metav1.CreateOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(control, "istio-canary", map[string]string{"mesh": strings.Replace(meshYAML, "  discoveryAddress: istiod.istio-system.svc:15012\n", "", 1)})
-	put(control, "istio-sidecar-injector-canary", map[string]string{"values": `{"global":{"multiCluster":{"clusterName":"east"}}}`})
+	put(
+		control,
+		"istio-canary",
+		map[string]string{
+			"mesh": strings.Replace(meshYAML, "  discoveryAddress: istiod.istio-system.svc:15012\n", "", 1),
+		},
+	)
+	put(
+		control,
+		"istio-sidecar-injector-canary",
+		map[string]string{"values": `{"global":{"multiCluster":{"clusterName":"east"}}}`},
+	)
 	put(ns, "istio-ca-root-cert", map[string]string{"root-cert.pem": "the root"})
-	if _, err := client.CoreV1().ServiceAccounts(ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bookinfo-ratings"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ServiceAccounts(
+		ns,
+	).Create(
+		t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bookinfo-ratings"}},
+		metav1.CreateOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.CoreV1().Services(control).Create(t.Context(), &corev1.Service{
@@ -182,8 +229,13 @@ func TestConfigureWithKubernetes(t *testing.T) {
 	}
 	g := group(t)
 	g.Namespace = ns
-	m := Kubernetes{Client: client, Namespace: control, Revision: "canary"}
-	o := Options{Namespace: control, Revision: "canary", TokenLifetime: time.Hour, IngressService: "istio-eastwestgateway"}
+	m := KubernetesMesh{Client: client, Namespace: control, Revision: "canary"}
+	o := Options{
+		Namespace:      control,
+		Revision:       "canary",
+		TokenLifetime:  time.Hour,
+		IngressService: "istio-eastwestgateway",
+	}
 	files, warnings, err := Configure(t.Context(), m, g, o)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
@@ -236,7 +288,15 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s gives %v", name, files)
 		}
 	}
-	if _, err := (Directory{CA: t.TempDir(), Now: time.Now}).Token(t.Context(), "a", "b", time.Hour); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := (LocalMesh{CADir: t.TempDir(), Now: time.Now}).SignToken(
+		t.Context(),
+		"a",
+		"b",
+		time.Hour,
+	); !errors.Is(
+		err,
+		fs.ErrNotExist,
+	) {
 		t.Errorf("a directory without a key gives %v", err)
 	}
 }

@@ -1,10 +1,13 @@
-// Package workload makes the files with which a workload outside Kubernetes joins the mesh: a virtual machine, or a process on a
-// laptop.
+// Package workload generates the files with which a workload outside Kubernetes joins the mesh,
+// such as a virtual machine.
 //
-// In: a WorkloadGroup, and the mesh that it is of: an API server, or a directory with the authority of a mesh without one. Out: the
-// five files that istioctl makes (cluster.env, mesh.yaml, root-cert.pem, istio-token, hosts). Law: nothing is changed in the mesh.
-// A token is signed by who may sign one anyway: the API server for those whom it lets, and without it whoever may read the key
-// in the authority's directory; no port of the control plane gives identities away.
+// Inputs: a WorkloadGroup and its mesh: an API server, or for a mesh without Kubernetes the
+// directory of its authority. Output: the five files that istioctl generates (cluster.env,
+// mesh.yaml, root-cert.pem, istio-token, hosts).
 //
-// Start with [Configure] in configure.go; mesh.go says what is asked of a mesh.
+// Invariants: nothing in the mesh is changed. Tokens are signed by the API server for its
+// authorized clients, or by the key in the authority's directory for users who can read it; no port
+// of the control plane issues tokens.
+//
+// Start with [Configure] in configure.go; mesh.go is the interface to a mesh.
 package workload

@@ -15,16 +15,17 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// proxyConfigAnnotation is on WorkloadGroups whose proxies have settings of their own.
+// proxyConfigAnnotation holds the proxy settings of a WorkloadGroup.
 const proxyConfigAnnotation = "proxy.istio.io/config"
 
-// The labels that say which service and version of it a workload belongs to.
+// The labels of a workload's canonical service and revision.
 const (
 	canonicalService  = "service.istio.io/canonical-name"
 	canonicalRevision = "service.istio.io/canonical-revision"
 )
 
-// proxyConfig gives the settings of a group's proxies: the mesh's, the group's own over them, and who they are.
+// proxyConfig returns the proxy settings of a group: the mesh's defaults, overridden by the group's
+// annotations, with the workload's identity in the metadata.
 func proxyConfig(m *meshconfig.MeshConfig, g Group, o Options) (*meshconfig.ProxyConfig, error) {
 	c := new(meshconfig.ProxyConfig)
 	if m.DefaultConfig != nil {
@@ -39,39 +40,53 @@ func proxyConfig(m *meshconfig.MeshConfig, g Group, o Options) (*meshconfig.Prox
 		if !ok {
 			continue
 		}
-		own := new(meshconfig.ProxyConfig)
-		if err := parse([]byte(text), own); err != nil {
+		overrides := new(meshconfig.ProxyConfig)
+		if err := unmarshalYAML([]byte(text), overrides); err != nil {
 			return nil, fmt.Errorf("annotation %s: %w", proxyConfigAnnotation, err)
 		}
-		maps.Copy(metadata, own.ProxyMetadata)
-		proto.Merge(c, own)
+		maps.Copy(metadata, overrides.ProxyMetadata)
+		proto.Merge(c, overrides)
 	}
-	c.DiscoveryAddress = discovery(c, o)
+	c.DiscoveryAddress = discoveryAddress(c, o)
 	c.ReadinessProbe = g.Spec.Probe
 	c.ProxyMetadata = metadata
-	return c, identify(metadata, m, c, g, o)
+	return c, addIdentity(metadata, m, c, g, o)
 }
 
-// identify adds who the workload is, in the variables that the agent reads.
-func identify(metadata map[string]string, m *meshconfig.MeshConfig, c *meshconfig.ProxyConfig, g Group, o Options) error {
+// addIdentity adds the workload's identity to metadata, in the variables that the agent reads. It
+// deletes variables with empty values.
+func addIdentity(
+	metadata map[string]string,
+	m *meshconfig.MeshConfig,
+	c *meshconfig.ProxyConfig,
+	g Group,
+	o Options,
+) error {
 	template := g.Spec.Template
 	labels := map[string]string{}
 	maps.Copy(labels, g.Spec.Metadata.Labels)
 	maps.Copy(labels, template.Labels)
-	service, revision := canonical(labels, g.Name)
+	service, revision := canonicalLabels(labels, g.Name)
 	labels[canonicalService], labels[canonicalRevision] = service, revision
 	text, err := json.Marshal(labels)
 	if err != nil {
-		return fmt.Errorf("write the labels: %w", err)
+		return fmt.Errorf("encode the labels: %w", err)
 	}
 	maps.Copy(metadata, map[string]string{
-		"CANONICAL_SERVICE": service, "CANONICAL_REVISION": revision, "POD_NAMESPACE": g.Namespace, "SERVICE_ACCOUNT": template.ServiceAccount,
-		"TRUST_DOMAIN": m.TrustDomain, "ISTIO_META_CLUSTER_ID": o.Cluster, "ISTIO_META_MESH_ID": c.MeshId, "ISTIO_META_NETWORK": template.Network,
-		"ISTIO_META_WORKLOAD_NAME": g.Name, "ISTIO_METAJSON_LABELS": string(text),
+		"CANONICAL_SERVICE":        service,
+		"CANONICAL_REVISION":       revision,
+		"POD_NAMESPACE":            g.Namespace,
+		"SERVICE_ACCOUNT":          template.ServiceAccount,
+		"TRUST_DOMAIN":             m.TrustDomain,
+		"ISTIO_META_CLUSTER_ID":    o.Cluster,
+		"ISTIO_META_MESH_ID":       c.MeshId,
+		"ISTIO_META_NETWORK":       template.Network,
+		"ISTIO_META_WORKLOAD_NAME": g.Name,
+		"ISTIO_METAJSON_LABELS":    string(text),
 	})
 	for name, value := range metadata {
 		if value == "" {
-			delete(metadata, name) // the agent's own default is meant
+			delete(metadata, name) // the agent's default applies
 		}
 	}
 	if len(template.Ports) > 0 {
@@ -86,7 +101,7 @@ func identify(metadata map[string]string, m *meshconfig.MeshConfig, c *meshconfi
 		}
 		text, err := json.Marshal(ports)
 		if err != nil {
-			return fmt.Errorf("write the ports: %w", err)
+			return fmt.Errorf("encode the ports: %w", err)
 		}
 		metadata["ISTIO_META_POD_PORTS"] = string(text)
 	}
@@ -99,8 +114,9 @@ func identify(metadata map[string]string, m *meshconfig.MeshConfig, c *meshconfi
 	return nil
 }
 
-// canonical gives the service that a workload belongs to, and the version of it, by the labels that Istio looks at in this order.
-func canonical(labels map[string]string, otherwise string) (service, revision string) {
+// canonicalLabels returns the canonical service and revision, from the first of the labels that
+// Istio looks up in this order. The default service is otherwise, the default revision "latest".
+func canonicalLabels(labels map[string]string, otherwise string) (service, revision string) {
 	first := func(otherwise string, names ...string) string {
 		for _, n := range names {
 			if v := labels[n]; v != "" {
@@ -109,24 +125,34 @@ func canonical(labels map[string]string, otherwise string) (service, revision st
 		}
 		return otherwise
 	}
-	return first(otherwise, canonicalService, "app.kubernetes.io/name", "app"), first("latest", canonicalRevision, "app.kubernetes.io/version", "version")
+	return first(
+			otherwise,
+			canonicalService,
+			"app.kubernetes.io/name",
+			"app",
+		), first(
+			"latest",
+			canonicalRevision,
+			"app.kubernetes.io/version",
+			"version",
+		)
 }
 
-// meshFile is the mesh configuration as the agent reads it.
+// meshFile returns mesh.yaml: the proxy settings as the agent reads them.
 func meshFile(c *meshconfig.ProxyConfig) ([]byte, error) {
 	asJSON, err := protojson.Marshal(c)
 	if err != nil {
-		return nil, fmt.Errorf("write the proxy's settings: %w", err)
+		return nil, fmt.Errorf("encode the proxy configuration: %w", err)
 	}
 	text, err := yaml.JSONToYAML(append(append([]byte(`{"defaultConfig":`), asJSON...), '}'))
 	if err != nil {
-		return nil, fmt.Errorf("write the proxy's settings: %w", err)
+		return nil, fmt.Errorf("encode the proxy configuration: %w", err)
 	}
 	return text, nil
 }
 
-// environment is cluster.env: what istio-start.sh and the agent read as variables.
-func environment(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
+// environmentFile returns cluster.env: the variables of istio-start.sh and the agent.
+func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	template := g.Spec.Template
 	inbound := "*"
 	if len(template.Ports) > 0 {
@@ -138,10 +164,14 @@ func environment(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	}
 	all := maps.Clone(c.ProxyMetadata)
 	maps.Copy(all, map[string]string{
-		"ISTIO_INBOUND_PORTS": inbound, "ISTIO_NAMESPACE": g.Namespace, "ISTIO_SERVICE": g.Name + "." + g.Namespace, "ISTIO_SERVICE_CIDR": "*",
-		"ISTIO_LOCAL_EXCLUDE_PORTS": excluded(c), "SERVICE_ACCOUNT": template.ServiceAccount,
+		"ISTIO_INBOUND_PORTS":       inbound,
+		"ISTIO_NAMESPACE":           g.Namespace,
+		"ISTIO_SERVICE":             g.Name + "." + g.Namespace,
+		"ISTIO_SERVICE_CIDR":        "*",
+		"ISTIO_LOCAL_EXCLUDE_PORTS": excludedPorts(c),
+		"SERVICE_ACCOUNT":           template.ServiceAccount,
 	})
-	if revisioned(o.Revision) {
+	if hasRevision(o.Revision) {
 		all["CA_ADDR"] = controlPlaneAddress(o)
 	}
 	switch {
@@ -153,13 +183,14 @@ func environment(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		b.WriteString(name + "=" + quote(all[name]) + "\n")
+		b.WriteString(name + "=" + quoteShell(all[name]) + "\n")
 	}
 	return []byte(b.String())
 }
 
-// excluded are ports that are not captured: those of the agent, and 22, or a mistake would lock people out of the machine.
-func excluded(c *meshconfig.ProxyConfig) string {
+// excludedPorts returns the ports that are not captured: the agent's, and 22, so that a
+// misconfiguration cannot block SSH.
+func excludedPorts(c *meshconfig.ProxyConfig) string {
 	list := "22,15090,15021"
 	switch port := c.GetStatusPort(); port {
 	case 15090, 15021:
@@ -171,10 +202,11 @@ func excluded(c *meshconfig.ProxyConfig) string {
 	}
 }
 
-// quote writes a value so that a shell reads it as it is.
-func quote(value string) string {
+// quoteShell quotes a value for a shell, if necessary.
+func quoteShell(value string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=+:,./@%", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_=+:,./@%", r)
 	}
 	if value != "" && strings.IndexFunc(value, func(r rune) bool { return !plain(r) }) < 0 {
 		return value

@@ -27,7 +27,7 @@ func FuzzParseGroup(f *testing.F) {
 			t.Errorf("%+v", g)
 		}
 		before := proto.Clone(g.Spec)
-		if g.complete(); !proto.Equal(before, g.Spec) {
+		if g.setDefaults(); !proto.Equal(before, g.Spec) {
 			t.Errorf("completed twice: %v, %v", before, g.Spec)
 		}
 		var o map[string]any

@@ -13,14 +13,15 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Group is a WorkloadGroup: what all workloads of one kind have in common.
+// Group is a WorkloadGroup: the common properties of workloads of one kind.
 type Group struct {
 	Name, Namespace string
 	Annotations     map[string]string
 	Spec            *networking.WorkloadGroup
 }
 
-// ParseGroup reads a WorkloadGroup in YAML. What it leaves out of its template is filled in.
+// ParseGroup parses a WorkloadGroup in YAML and sets the defaults of its template. It returns an
+// error for other kinds and for groups without a name.
 func ParseGroup(text []byte) (Group, error) {
 	var o struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -28,27 +29,28 @@ func ParseGroup(text []byte) (Group, error) {
 		Spec              map[string]any `json:"spec"`
 	}
 	if err := yaml.Unmarshal(text, &o); err != nil {
-		return Group{}, fmt.Errorf("read a WorkloadGroup: %w", err)
+		return Group{}, fmt.Errorf("parse a WorkloadGroup: %w", err)
 	}
 	if o.Kind != "WorkloadGroup" {
-		return Group{}, fmt.Errorf("read a WorkloadGroup: it is a %q", o.Kind)
+		return Group{}, fmt.Errorf("parse a WorkloadGroup: the kind is %q", o.Kind)
 	}
 	spec, err := yaml.Marshal(o.Spec)
 	if err != nil {
-		return Group{}, fmt.Errorf("read a WorkloadGroup: %w", err)
+		return Group{}, fmt.Errorf("parse a WorkloadGroup: %w", err)
 	}
 	g := Group{Name: o.Name, Namespace: o.Namespace, Annotations: o.Annotations, Spec: new(networking.WorkloadGroup)}
-	if err := parse(spec, g.Spec); err != nil {
-		return Group{}, fmt.Errorf("read WorkloadGroup %q: %w", o.Name, err)
+	if err := unmarshalYAML(spec, g.Spec); err != nil {
+		return Group{}, fmt.Errorf("parse WorkloadGroup %q: %w", o.Name, err)
 	}
 	if g.Name == "" {
-		return Group{}, errors.New("read a WorkloadGroup: it has no name")
+		return Group{}, errors.New("parse a WorkloadGroup: it has no name")
 	}
-	g.complete()
+	g.setDefaults()
 	return g, nil
 }
 
-func (g *Group) complete() {
+// setDefaults fills in empty metadata and template, and the service account "default".
+func (g *Group) setDefaults() {
 	if g.Spec.Metadata == nil {
 		g.Spec.Metadata = new(networking.WorkloadGroup_ObjectMeta)
 	}
@@ -62,14 +64,15 @@ func (g *Group) complete() {
 
 func parseMeshConfig(text []byte) (*meshconfig.MeshConfig, error) {
 	m := new(meshconfig.MeshConfig)
-	if err := parse(text, m); err != nil {
-		return nil, fmt.Errorf("read the mesh configuration: %w", err)
+	if err := unmarshalYAML(text, m); err != nil {
+		return nil, fmt.Errorf("parse the mesh configuration: %w", err)
 	}
 	return m, nil
 }
 
-// parse reads YAML as a message. Fields of a newer release are left out.
-func parse(text []byte, into proto.Message) error {
+// unmarshalYAML decodes YAML into a message. Unknown fields are ignored, so that newer releases can
+// be read.
+func unmarshalYAML(text []byte, into proto.Message) error {
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {
 		return err

@@ -7,12 +7,14 @@ import (
 	"fmt"
 )
 
-// maxRoots bounds a bundle.
+// maxRoots is the maximum number of roots in a bundle.
 const maxRoots = 100
 
-// ParseBundle reads the authorities of a trust domain from its bundle: a JSON Web Key Set whose keys for X.509-SVIDs are certificates (SPIFFE
-// Trust Domain and Bundle, section 4; X.509-SVID, section 6.1). Keys of other uses are passed over. If one of the certificates
-// cannot be used none is: half of a bundle would look like the whole. An error quotes nothing of the document.
+// ParseBundle returns the roots in a trust domain's bundle: a JSON Web Key Set whose X.509-SVID
+// keys are certificates (SPIFFE Trust Domain and Bundle, section 4; X.509-SVID, section 6.1). Keys
+// of other uses are skipped. It returns an error if there is no certificate or any of them is
+// invalid, because a partial bundle must not pass as a complete one. Errors contain nothing of the
+// document.
 func ParseBundle(document []byte) ([]*x509.Certificate, error) {
 	var bundle struct {
 		Keys []struct {
@@ -21,7 +23,7 @@ func ParseBundle(document []byte) ([]*x509.Certificate, error) {
 		} `json:"keys"`
 	}
 	if err := json.Unmarshal(document, &bundle); err != nil || bundle.Keys == nil {
-		return nil, errors.New("is not a SPIFFE bundle, which is a JSON Web Key Set")
+		return nil, errors.New("the document is not a SPIFFE bundle (a JSON Web Key Set)")
 	}
 	var list []*x509.Certificate
 	for i, k := range bundle.Keys {
@@ -33,10 +35,10 @@ func ParseBundle(document []byte) ([]*x509.Certificate, error) {
 		}
 		c, err := x509.ParseCertificate(k.Certificates[0])
 		if err != nil {
-			return nil, fmt.Errorf("key %d has no certificate (x5c) that can be read", i)
+			return nil, fmt.Errorf("key %d has an invalid certificate (x5c)", i)
 		}
 		if !c.IsCA {
-			return nil, fmt.Errorf("key %d has a certificate (x5c) that is not that of an authority", i)
+			return nil, fmt.Errorf("key %d has a certificate (x5c) that is not a CA certificate", i)
 		}
 		list = append(list, c)
 	}
@@ -44,7 +46,7 @@ func ParseBundle(document []byte) ([]*x509.Certificate, error) {
 	case len(list) == 0:
 		return nil, errors.New("the bundle has no key for X.509-SVIDs (use: x509-svid)")
 	case len(list) > maxRoots:
-		return nil, fmt.Errorf("the bundle has %d authorities, and %d are too many", len(list), maxRoots+1)
+		return nil, fmt.Errorf("the bundle has %d roots, more than %d", len(list), maxRoots)
 	}
 	return list, nil
 }

@@ -27,18 +27,19 @@ func TestParseBundle(t *testing.T) {
 		"none for X.509":              {`{"use": "jwt-svid"}`, 0, "no key for X.509-SVIDs"},
 		"two certificates of one key": {key(`"` + a + `", "` + b + `"`), 0, "key 0 has 2 certificates"},
 		"none of a key":               {key(""), 0, "key 0 has 0 certificates"},
-		"garbage":                     {key(`"AAAA"`), 0, "key 0 has no certificate"},
-		"a leaf beside an authority":  {key(`"`+a+`"`) + ", " + key(`"`+leaf+`"`), 0, "key 1 has a certificate (x5c) that is not that of an authority"},
+		"garbage":                     {key(`"AAAA"`), 0, "key 0 has an invalid certificate"},
+		"a leaf beside an authority":  {key(`"`+a+`"`) + ", " + key(`"`+leaf+`"`), 0, "key 1 has a certificate (x5c) that is not a CA certificate"},
 		"another document":            {`{"issuer": "x"}`, 0, "is not a SPIFFE bundle"},
 		"a page":                      {"<html>", 0, "is not a SPIFFE bundle"},
-		"too many":                    {strings.Repeat(key(`"`+a+`"`)+", ", 100) + key(`"`+a+`"`), 0, "too many"},
+		"too many":                    {strings.Repeat(key(`"`+a+`"`)+", ", 100) + key(`"`+a+`"`), 0, "more than 100"},
 	} {
 		document := test.keys
 		if !strings.HasPrefix(document, `{"issuer`) && !strings.HasPrefix(document, "<") {
 			document = fmt.Sprintf(`{"keys": [%s], "spiffe_sequence": 1, "spiffe_refresh_hint": 300}`, test.keys)
 		}
 		list, err := spiffe.ParseBundle([]byte(document))
-		if len(list) != test.want || (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+		if len(list) != test.want || (err == nil) != (test.says == "") ||
+			err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %d authorities, %v; want %d, %q", name, len(list), err, test.want, test.says)
 		}
 	}

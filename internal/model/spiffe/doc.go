@@ -1,8 +1,12 @@
-// Package spiffe is the one home of SPIFFE IDs: what the mesh's workloads are called, and what certificates may say so.
+// Package spiffe parses and validates SPIFFE IDs and the certificates that carry them
+// (X.509-SVIDs).
 //
-// In: text, or a certificate. Out: an [ID], or what is wrong, to the letter of the standards SPIFFE-ID and X509-SVID
-// (https://github.com/spiffe/spiffe/tree/main/standards). Law: pure; an ID that exists is valid, and prints as it was read.
+// Inputs: text, a certificate or a trust bundle. Output: an [ID] or an error, exactly by the
+// standards SPIFFE-ID and X509-SVID (https://github.com/spiffe/spiffe/tree/main/standards).
 //
-// Start with [Parse] in id.go; svid.go is what a certificate must be to identify somebody, bundle.go how trust domains publish who
-// vouches for theirs.
+// Invariants: all functions are pure. Every non-zero ID is valid and is formatted exactly as it was
+// parsed.
+//
+// Start with [Parse] in id.go. account.go converts IDs of service accounts, svid.go validates
+// certificates, and bundle.go parses trust bundles.
 package spiffe

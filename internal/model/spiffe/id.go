@@ -13,17 +13,17 @@ const (
 	maxTrustDomainLength = 255
 )
 
-// prefix is the scheme. The standard wants it as it is here: who lower-cased first and compared later would disagree with
-// Envoy, which compares bytes.
+// prefix is the scheme. It is case-sensitive, because Envoy compares IDs as bytes.
 const prefix = "spiffe://"
 
-// ID is a SPIFFE ID. The zero value is none. IDs may be compared with ==.
+// ID is a SPIFFE ID. The zero value is no ID. IDs are comparable with ==.
 type ID struct{ trustDomain, path string }
 
-// Parse reads an ID. What it takes it gives back byte for byte by String: nothing is normalised.
+// Parse parses an ID without normalization: String returns the same bytes. It returns an error if
+// the text is not a valid SPIFFE ID.
 func Parse(text string) (ID, error) {
 	if len(text) > MaxLength {
-		return ID{}, fmt.Errorf("SPIFFE ID of %d bytes: more than %d", len(text), MaxLength)
+		return ID{}, fmt.Errorf("the SPIFFE ID has %d bytes, more than %d", len(text), MaxLength)
 	}
 	rest, ok := strings.CutPrefix(text, prefix)
 	if !ok {
@@ -42,27 +42,30 @@ func Parse(text string) (ID, error) {
 	return ID{domain, path}, nil
 }
 
-// CheckTrustDomain says what is wrong with the name of a trust domain: it has lower-case letters, digits, dots, dashes and
-// underscores (SPIFFE-ID, 2.1).
+// CheckTrustDomain returns an error unless name is a valid trust domain: lower-case letters,
+// digits, dots, dashes and underscores (SPIFFE-ID, 2.1).
 func CheckTrustDomain(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the trust domain is empty")
 	case len(name) > maxTrustDomainLength:
-		return fmt.Errorf("the trust domain has %d bytes: more than %d", len(name), maxTrustDomainLength)
+		return fmt.Errorf("the trust domain has %d bytes, more than %d", len(name), maxTrustDomainLength)
 	}
 	for i := range len(name) {
 		if c := name[i]; c < 'a' || c > 'z' {
 			if !isPunctuationOrDigit(c) {
-				return fmt.Errorf("the trust domain has %q: want lower-case letters, digits, dots, dashes and underscores", c)
+				return fmt.Errorf(
+					"the trust domain has %q: want lower-case letters, digits, dots, dashes and underscores",
+					c,
+				)
 			}
 		}
 	}
 	return nil
 }
 
-// checkPath says what is wrong with a path: it is empty, or segments of letters, digits, dots, dashes and underscores, none of
-// them empty, "." or ".." (SPIFFE-ID, 2.2).
+// checkPath returns an error unless the path is empty or valid: segments of letters, digits, dots,
+// dashes and underscores, none of them empty, "." or ".." (SPIFFE-ID, 2.2).
 func checkPath(path string) error {
 	if path == "" {
 		return nil
@@ -75,6 +78,7 @@ func checkPath(path string) error {
 	return nil
 }
 
+// checkSegment returns an error unless the path segment is valid.
 func checkSegment(segment string) error {
 	switch segment {
 	case "":
@@ -96,7 +100,7 @@ func isPunctuationOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_'
 }
 
-// String gives the ID as text, "" for none.
+// String returns the ID as text, or "" for the zero value.
 func (id ID) String() string {
 	if id.IsZero() {
 		return ""
@@ -104,14 +108,14 @@ func (id ID) String() string {
 	return prefix + id.trustDomain + id.path
 }
 
-// IsZero says that it is no ID.
+// IsZero reports whether id is the zero value.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// TrustDomain gives the authority part.
+// TrustDomain returns the trust domain.
 func (id ID) TrustDomain() string { return id.trustDomain }
 
-// Path gives what comes behind the trust domain: "" for the trust domain itself, else it begins with a slash.
+// Path returns the path with its leading slash, or "" for the ID of a trust domain.
 func (id ID) Path() string { return id.path }
 
-// URL gives the ID as certificates have it.
+// URL returns the ID as a URL for certificate templates.
 func (id ID) URL() *url.URL { return &url.URL{Scheme: "spiffe", Host: id.trustDomain, Path: id.path} }

@@ -29,9 +29,12 @@ func uris(critical bool, names ...string) pkix.Extension {
 func leaf(t *testing.T, change func(*x509.Certificate)) *x509.Certificate {
 	t.Helper()
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		ExtraExtensions: []pkix.Extension{uris(true, "spiffe://td/ns/a/sa/b")},
+		SerialNumber:          big.NewInt(1),
+		NotAfter:              time.Now().Add(time.Hour),
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		ExtraExtensions:       []pkix.Extension{uris(true, "spiffe://td/ns/a/sa/b")},
 	}
 	change(c)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -92,7 +95,7 @@ func TestLeaf(t *testing.T) {
 		"alternative names: garbage": {san(pkix.Extension{Id: oidSubjectAltName, Critical: true, Value: []byte{0x30, 0}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id, err := Leaf(leaf(t, tt.change))
+			id, err := LeafID(leaf(t, tt.change))
 			if (err == nil) != tt.ok || (err == nil) == id.IsZero() {
 				t.Errorf("it is %s, %v", id, err)
 			}

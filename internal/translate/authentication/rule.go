@@ -117,7 +117,7 @@ func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	case k.source == (mesh.KeySource{}):
 		r.field = "jwks"
 		var err error
-		if r.Keys, err = keyset.Written([]byte(spec.GetJwks())); err != nil {
+		if r.Keys, err = keyset.ParseInline([]byte(spec.GetJwks())); err != nil {
 			r.Fault = err.Error()
 		}
 	case k.cluster != "":

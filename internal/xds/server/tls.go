@@ -78,7 +78,7 @@ func (t TLS) verify(_ [][]byte, chains [][]*x509.Certificate) error {
 	if len(chains) == 0 {
 		return nil // none was shown
 	}
-	id, err := spiffe.Leaf(chains[0][0])
+	id, err := spiffe.LeafID(chains[0][0])
 	if err != nil {
 		return fmt.Errorf("the client's certificate: %w", err)
 	}

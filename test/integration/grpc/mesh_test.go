@@ -90,7 +90,7 @@ type application struct {
 func (m *mesh) join(name, account, address string) *application {
 	m.t.Helper()
 	dir := m.t.TempDir()
-	token, err := workload.Directory{CA: m.ca, Now: time.Now}.Token(m.t.Context(), "shop", account, time.Hour)
+	token, err := workload.LocalMesh{CADir: m.ca, Now: time.Now}.SignToken(m.t.Context(), "shop", account, time.Hour)
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func byName(t *testing.T, w *world) {
 	}
 	defer conn.Close()
 	state := conn.(*tls.Conn).ConnectionState()
-	id, err := spiffe.Leaf(state.PeerCertificates[0])
+	id, err := spiffe.LeafID(state.PeerCertificates[0])
 	if err != nil || id.String() != serverID {
 		t.Errorf("the server is %s: %v", id, err)
 	}
@@ -169,7 +169,7 @@ func offers(t *testing.T, w *world) {
 		if diff := cmp.Diff(want, hello.offered); diff != "" {
 			t.Errorf("at port %s is offered (-want +got):\n%s", port, diff)
 		}
-		if id, err := spiffe.Leaf(hello.peer); err != nil || id.String() != clientID {
+		if id, err := spiffe.LeafID(hello.peer); err != nil || id.String() != clientID {
 			t.Errorf("at port %s calls %s: %v", port, id, err)
 		}
 		if want := "outbound_." + port + "_._.spy.mesh"; hello.name != want {

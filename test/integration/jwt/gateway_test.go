@@ -241,7 +241,7 @@ func TestKeysOverTime(t *testing.T) {
 	if !t.Run("keys that were never there", func(t *testing.T) {
 		s.eventually(t, "/", "200 all")
 		s.eventually(t, "/", "401 Jwks doesn't have any valid public key", bearer(good)...)
-		s.problem(t, `the server answered 503: tokens of issuer \"a.example.com\" are refused`)
+		s.problem(t, `the server returned HTTP status 503: tokens of issuer \"a.example.com\" are refused`)
 	}) {
 		return
 	}
@@ -302,7 +302,7 @@ func TestKeysOverTime(t *testing.T) {
 		good = a.token(nil)
 		s.under(t, func() string { return bearer(good)[0] }, func() {
 			s.keys.keys.Store(nil)
-			s.problem(t, "the server answered 503: the last good keys stay in use")
+			s.problem(t, "the server returned HTTP status 503: the last good keys stay in use")
 			s.keys.publish(a.keys())
 			s.problem(t, "")
 		})
@@ -313,7 +313,7 @@ func TestKeysOverTime(t *testing.T) {
 		s.keys.CloseClientConnections()
 		s.keys.Close()
 		s.under(t, func() string { return bearer(good)[0] }, func() {
-			s.problem(t, "the server cannot be reached, or must not be: the last good keys stay in use")
+			s.problem(t, "connection failed, or the address is not allowed: the last good keys stay in use")
 		})
 	})
 	t.Run("the control plane is started anew meanwhile", func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestKeysOverTime(t *testing.T) {
 		s.under(t, func() string { return bearer(good)[0] }, func() {
 			s.Restart()
 			s.synced(t)
-			s.problem(t, "the server cannot be reached, or must not be: the last good keys stay in use")
+			s.problem(t, "connection failed, or the address is not allowed: the last good keys stay in use")
 		})
 		if err := s.says(http.DefaultClient, "/", "401", bearer(newIssuer(t, a.name, a.kid).token(nil))...); err != nil {
 			t.Error(err)

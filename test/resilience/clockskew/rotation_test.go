@@ -146,17 +146,17 @@ func newPlane(t *testing.T, s scenario, sim *simulation, r *result) *plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := ca.SelfSigned{TrustDomain: "cluster.local", Lifetime: 10 * 365 * 24 * time.Hour}.Make(rand.Reader, at.Now())
+	files, err := ca.SelfSigned{TrustDomain: "cluster.local", Lifetime: 10 * 365 * 24 * time.Hour}.NewRoot(rand.Reader, at.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	issuer := ca.NewAuthority(ca.AuthorityOptions{Now: at.Now})
-	if _, err := issuer.Use(files); err != nil {
+	if _, err := issuer.ReplaceMaterial(files); err != nil {
 		t.Fatal(err)
 	}
 	return &plane{
 		simulation: sim, scenario: s, began: sim.time(), signer: signer, result: r,
-		service: ca.NewService(ca.ServiceOptions{Callers: authenticate.Chain{tokens}, Issuer: issuer, TrustDomain: func() string { return "cluster.local" }, Now: at.Now}),
+		service: ca.NewService(ca.ServiceOptions{Authenticators: authenticate.Chain{tokens}, Issuer: issuer, TrustDomain: func() string { return "cluster.local" }, Now: at.Now}),
 	}
 }
 

@@ -131,7 +131,7 @@ func newSidecar(t *testing.T, d *disk) *sidecar {
 	o.Authority.Dir = filepath.Join(elsewhere, "ca")
 	write(t, filepath.Join(o.ConfigDir, "client.yaml"), client)
 	controlplane.Start(t, o)
-	token, err := workload.Directory{CA: o.Authority.Dir, Now: time.Now}.Token(t.Context(), "shop", "client", time.Hour)
+	token, err := workload.LocalMesh{CADir: o.Authority.Dir, Now: time.Now}.SignToken(t.Context(), "shop", "client", time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

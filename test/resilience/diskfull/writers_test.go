@@ -58,7 +58,7 @@ func writers(t *testing.T) []writer {
 	certificates := func(n int) string { return strings.Repeat(whole(n), 3) }
 	authorities := map[int]ca.Files{}
 	for n := range 20 {
-		f, err := ca.SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour * 24 * 365}.Make(rand.Reader, time.Now())
+		f, err := ca.SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour * 24 * 365}.NewRoot(rand.Reader, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,14 +93,14 @@ func writers(t *testing.T) []writer {
 		{
 			"keys of token issuers",
 			func(ctx context.Context, dir string, n int) error {
-				return jwks.File{Path: filepath.Join(dir, "keys.json")}.Change(ctx, func([]byte) []byte { return content(n) })
+				return jwks.FileCache{Path: filepath.Join(dir, "keys.json")}.Update(ctx, func([]byte) []byte { return content(n) })
 			},
 			func(dir string) (string, error) { return readFile(filepath.Join(dir, "keys.json")) }, whole,
 		},
 		{
 			"authority",
 			func(ctx context.Context, dir string, n int) error {
-				home := ca.Directory{Path: filepath.Join(dir, "ca")}
+				home := ca.FileStore{Path: filepath.Join(dir, "ca")}
 				_, version, err := home.Load(ctx)
 				if _, none := os.Lstat(filepath.Join(dir, "ca", "..data")); none != nil {
 					version, err = "", nil
@@ -111,7 +111,7 @@ func writers(t *testing.T) []writer {
 				return home.Store(ctx, authorities[n], version)
 			},
 			func(dir string) (string, error) {
-				f, _, err := ca.Directory{Path: filepath.Join(dir, "ca")}.Load(context.Background())
+				f, _, err := ca.FileStore{Path: filepath.Join(dir, "ca")}.Load(context.Background())
 				return string(f.Certificate) + string(f.Key), err
 			},
 			func(n int) string { return string(authorities[n].Certificate) + string(authorities[n].Key) },

@@ -1,8 +1,10 @@
-// Package keyset reads documents in which issuers of tokens publish their keys.
+// Package keyset parses the documents in which token issuers publish their keys.
 //
-// In: a JSON Web Key Set (RFC 7517), one key of such, or certificates in PEM by the keys' names, as Google has them. Out: a JSON Web Key
-// Set in canonical form with the keys that Envoy can use. Law: no private half of a key gets through, and equal keys give equal bytes,
-// in whatever order and with whatever else beside them they came.
+// Input: a JSON Web Key Set (RFC 7517), a single key, or PEM certificates by key ID, as Google
+// publishes them. Output: a JSON Web Key Set in canonical form with the keys that Envoy supports.
 //
-// Start with [Published] in keyset.go.
+// Invariants: the output contains no private key. Equal sets of keys return equal bytes,
+// independent of order and additional members.
+//
+// Start with [ParsePublished] in keyset.go.
 package keyset

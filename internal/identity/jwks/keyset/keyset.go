@@ -15,24 +15,27 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// maxKeys bounds a set.
+// maxKeys is the maximum number of keys in a document.
 const maxKeys = 100
 
-// errNone says that a document is one, and of no use.
-var errNone = errors.New("there is no key that signatures of tokens can be checked with")
+// errNoKey means that a document is valid but has no usable key.
+var errNoKey = errors.New("the key set has no key for token signatures")
 
-// Published gives the keys of a document that anybody can read. Symmetric keys, and those whose private half is there, are left out:
-// whoever reads the document can sign with them.
-func Published(document []byte) (string, error) { return canonical(document, false) }
+// ParsePublished returns the keys of a public document in canonical form. It drops symmetric keys
+// and keys with a private half, because every reader of the document could sign with them. It
+// returns an error if no key remains.
+func ParsePublished(document []byte) (string, error) { return canonicalize(document, false) }
 
-// Written gives the keys of a document that an operator wrote into a rule (JWTRule.jwks). Symmetric keys count, and of others the
-// public half.
-func Written(document []byte) (string, error) { return canonical(document, true) }
+// ParseInline returns the keys that an operator wrote into a rule (JWTRule.jwks) in canonical form.
+// It keeps symmetric keys, and only the public half of others. It returns an error if no key
+// remains.
+func ParseInline(document []byte) (string, error) { return canonicalize(document, true) }
 
-// key is one key by its members.
+// key holds the JSON members of one key.
 type key map[string]json.RawMessage
 
-func (k key) text(member string) string {
+// stringMember returns a member of type string, or "".
+func (k key) stringMember(member string) string {
 	var s string
 	if json.Unmarshal(k[member], &s) != nil {
 		return ""
@@ -40,26 +43,28 @@ func (k key) text(member string) string {
 	return s
 }
 
-func canonical(document []byte, secrets bool) (string, error) {
-	keys, err := read(document)
+// canonicalize parses a document and encodes its distinct usable keys, sorted, as a JSON Web Key
+// Set. It returns an error if there are none or more than maxKeys.
+func canonicalize(document []byte, secrets bool) (string, error) {
+	keys, err := parseDocument(document)
 	if err != nil {
 		return "", err
 	}
 	if len(keys) > maxKeys {
-		return "", fmt.Errorf("%d keys: more than %d", len(keys), maxKeys)
+		return "", fmt.Errorf("the key set has %d keys, more than %d", len(keys), maxKeys)
 	}
 	var list []key
 	for _, k := range keys {
-		if k = usable(k, secrets); k != nil {
+		if k = usableKey(k, secrets); k != nil {
 			list = append(list, k)
 		}
 	}
 	if len(list) == 0 {
-		return "", errNone
+		return "", errNoKey
 	}
 	texts := make([]string, 0, len(list))
 	for _, k := range list {
-		text, err := json.Marshal(k) // members sorted
+		text, err := json.Marshal(k) // with sorted members
 		if err != nil {
 			return "", fmt.Errorf("encode a key: %w", err)
 		}
@@ -69,11 +74,12 @@ func canonical(document []byte, secrets bool) (string, error) {
 	return `{"keys":[` + strings.Join(slices.Compact(texts), ",") + `]}`, nil
 }
 
-// read gives the keys of a document of any of the forms.
-func read(document []byte) ([]key, error) {
+// parseDocument returns the keys of a document in any of the supported forms. It skips list
+// elements that are not JSON objects.
+func parseDocument(document []byte) ([]key, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(document, &members); err != nil {
-		return nil, errors.New("it is not a JSON Web Key Set")
+		return nil, errors.New("the document is not a JSON Web Key Set")
 	}
 	list, isSet := members["keys"]
 	_, isKey := members["kty"]
@@ -81,12 +87,12 @@ func read(document []byte) ([]key, error) {
 	case isSet:
 		var raw []json.RawMessage
 		if err := json.Unmarshal(list, &raw); err != nil {
-			return nil, errors.New("it is not a JSON Web Key Set: keys is no list")
+			return nil, errors.New("the document is not a JSON Web Key Set: keys is not a list")
 		}
 		keys := make([]key, 0, len(raw))
 		for _, r := range raw {
 			var k key
-			if json.Unmarshal(r, &k) == nil { // one that is no key spoils none of the others
+			if json.Unmarshal(r, &k) == nil { // skip invalid elements
 				keys = append(keys, k)
 			}
 		}
@@ -94,53 +100,58 @@ func read(document []byte) ([]key, error) {
 	case isKey:
 		return []key{members}, nil
 	default:
-		return certificates(members)
+		return keysFromCertificates(members)
 	}
 }
 
-// members are those that say what a public, or symmetric, key is (RFC 7518, section 6). x5c and others that repeat it are of no use.
-func members() []string { return []string{"kty", "kid", "alg", "crv", "n", "e", "x", "y", "k"} }
+// keyMembers returns the members that define a public or symmetric key (RFC 7518, section 6).
+// Others, such as x5c, are redundant.
+func keyMembers() []string { return []string{"kty", "kid", "alg", "crv", "n", "e", "x", "y", "k"} }
 
-// usable gives what of a key is needed, nil if Envoy could not use it, or nobody should.
-func usable(k key, secrets bool) key {
+// usableKey returns the supported members of a key, or nil if Envoy does not support the key, its
+// use is not signing, or secrets is false and the key is symmetric or private.
+func usableKey(k key, secrets bool) key {
 	_, private := k["d"]
-	symmetric := k.text("kty") == "oct"
-	if use := k.text("use"); use != "" && use != "sig" || !secrets && (private || symmetric) {
+	symmetric := k.stringMember("kty") == "oct"
+	if use := k.stringMember("use"); use != "" && use != "sig" || !secrets && (private || symmetric) {
 		return nil
 	}
 	out := key{}
-	for _, m := range members() {
-		if k.text(m) != "" && (m != "k" || symmetric) {
-			text := k.text(m)
-			if len(m) == 1 { // encoded numbers, which some pad, and Envoy does not take padded
+	for _, m := range keyMembers() {
+		if k.stringMember(m) != "" && (m != "k" || symmetric) {
+			text := k.stringMember(m)
+			if len(m) == 1 { // Envoy rejects padded numbers
 				text = strings.TrimRight(text, "=")
 			}
-			out[m], _ = json.Marshal(text) // texts always encode
+			out[m], _ = json.Marshal(text) // strings always encode
 		}
 	}
 	text, err := json.Marshal(out)
 	var parsed jose.JSONWebKey
-	if err != nil || parsed.UnmarshalJSON(text) != nil || !symmetric && !parsed.Valid() || !taken(parsed.Key, out) {
+	if err != nil || parsed.UnmarshalJSON(text) != nil || !symmetric && !parsed.Valid() ||
+		!isSupported(parsed.Key, out) {
 		return nil
 	}
 	return out
 }
 
-// minRSA is the size in bits of the smallest RSA key that counts: smaller ones can be factored. go-jose has the bound on the other side.
-const minRSA = 1024
+// minRSABits is the minimum size of RSA keys, because smaller ones can be factored. go-jose has the
+// upper bound.
+const minRSABits = 1024
 
-// taken says whether Envoy takes a key, which it does not if the algorithm is none of the key's type (RFC 7518, section 3.1).
-func taken(parsed any, k key) bool {
-	alg := k.text("alg")
+// isSupported reports whether Envoy accepts the key: its algorithm must match its type (RFC 7518,
+// section 3.1), and RSA parameters must be valid.
+func isSupported(parsed any, k key) bool {
+	alg := k.stringMember("alg")
 	of := func(prefixes ...string) bool {
 		return alg == "" || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(alg, p) })
 	}
 	switch p := parsed.(type) {
 	case *rsa.PublicKey:
-		return of("RS", "PS") && p.N.BitLen() >= minRSA && p.N.Bit(0) == 1 && p.E >= 3 && p.E < 1<<31 && p.E%2 == 1
+		return of("RS", "PS") && p.N.BitLen() >= minRSABits && p.N.Bit(0) == 1 && p.E >= 3 && p.E < 1<<31 && p.E%2 == 1
 	case *ecdsa.PublicKey:
 		algorithms := map[string]string{"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
-		return of(algorithms[k.text("crv")])
+		return of(algorithms[k.stringMember("crv")])
 	case ed25519.PublicKey:
 		return alg == "" || alg == "EdDSA"
 	case []byte:
@@ -150,17 +161,18 @@ func taken(parsed any, k key) bool {
 	}
 }
 
-// certificates gives the keys of certificates in PEM by the keys' names.
-func certificates(members map[string]json.RawMessage) ([]key, error) {
+// keysFromCertificates returns the keys of PEM certificates by key ID. It skips keys that are
+// neither RSA nor ECDSA.
+func keysFromCertificates(members map[string]json.RawMessage) ([]key, error) {
 	var keys []key
 	for name, raw := range members {
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
-			return nil, errors.New("it is not a JSON Web Key Set")
+			return nil, errors.New("the document is not a JSON Web Key Set")
 		}
 		block, _ := pem.Decode([]byte(text))
 		if block == nil {
-			return nil, errors.New("it is not a JSON Web Key Set")
+			return nil, errors.New("the document is not a JSON Web Key Set")
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {

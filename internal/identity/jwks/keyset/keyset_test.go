@@ -55,9 +55,9 @@ func TestDocuments(t *testing.T) {
 		"too many":                       {`{"keys":[` + strings.Repeat(ec+",", maxKeys) + ec + `]}`, "", ""},
 	} {
 		for how, want := range map[string]string{"published": tt.published, "written": tt.written} {
-			read := Published
+			read := ParsePublished
 			if how == "written" {
-				read = Written
+				read = ParseInline
 			}
 			got, err := read([]byte(tt.document))
 			if got != want || (err != nil) != (want == "") {
@@ -70,7 +70,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestSizesOfRSA: those that anybody can factor are none, and those that Envoy would refuse.
+// TestSizesOfRSA: keys that are too small, and keys that Envoy rejects, are dropped.
 func TestSizesOfRSA(t *testing.T) {
 	one := big.NewInt(1)
 	document := func(bits uint, more int64, e int64) []byte {
@@ -86,13 +86,14 @@ func TestSizesOfRSA(t *testing.T) {
 		{16, 1, 3, false}, {1023, 1, 65537, false}, {1024, 1, 65537, true}, {2048, 1, 3, true}, {4096, 1, 65537, true}, {16385, 1, 65537, false},
 		{2048, 0, 65537, false}, {2048, 1, 1, false}, {2048, 1, 2, false}, {2048, 1, 1<<31 + 1, false}, {2048, 1, 1<<40 + 1, false},
 	} {
-		if _, err := Published(document(tt.bits, tt.more, tt.e)); (err == nil) != tt.good {
+		if _, err := ParsePublished(document(tt.bits, tt.more, tt.e)); (err == nil) != tt.good {
 			t.Errorf("%+v: %v", tt, err)
 		}
 	}
 }
 
-// TestCertificates: Google publishes certificates by the names of their keys, and the API's own example asks for them.
+// TestCertificates: Google publishes PEM certificates by key ID, and the example of Istio's API
+// uses them.
 func TestCertificates(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -102,11 +103,13 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := json.Marshal(map[string]string{"a": certificate(t, &rsaKey.PublicKey, rsaKey), "b": certificate(t, &ecKey.PublicKey, ecKey)})
+	document, err := json.Marshal(
+		map[string]string{"a": certificate(t, &rsaKey.PublicKey, rsaKey), "b": certificate(t, &ecKey.PublicKey, ecKey)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Published(document)
+	text, err := ParsePublished(document)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +117,8 @@ func TestCertificates(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &set); err != nil {
 		t.Fatal(err)
 	}
-	if len(set.Key("a")) != 1 || !rsaKey.PublicKey.Equal(set.Key("a")[0].Key) || len(set.Key("b")) != 1 || !ecKey.PublicKey.Equal(set.Key("b")[0].Key) {
+	if len(set.Key("a")) != 1 || !rsaKey.PublicKey.Equal(set.Key("a")[0].Key) || len(set.Key("b")) != 1 ||
+		!ecKey.PublicKey.Equal(set.Key("b")[0].Key) {
 		t.Errorf("not the keys of the certificates: %s", text)
 	}
 }
@@ -129,13 +133,13 @@ func certificate(t *testing.T, public, private any) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// FuzzPublished: whatever comes, what goes out is a set that anybody may read, and the same again when it comes back.
+// FuzzPublished: the output is a public key set, and parses to itself.
 func FuzzPublished(f *testing.F) {
 	for _, seed := range []string{`{"keys":[` + ec + "," + ed + "," + symmetric + "," + secret + `]}`, ec, `{"a":"-----BEGIN"}`, "null", `{"keys":[null]}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, document []byte) {
-		text, err := Published(document)
+		text, err := ParsePublished(document)
 		if err != nil {
 			return
 		}
@@ -148,14 +152,14 @@ func FuzzPublished(f *testing.F) {
 				t.Fatalf("not public: %s", text)
 			}
 		}
-		if again, err := Published([]byte(text)); err != nil || again != text {
+		if again, err := ParsePublished([]byte(text)); err != nil || again != text {
 			t.Fatalf("read again: %q, %v; want %q", again, err, text)
 		}
 	})
 }
 
 func Example() {
-	text, err := Published([]byte(`{"keys": [{"x5t": "unused", ` + ed[1:] + `]}`))
+	text, err := ParsePublished([]byte(`{"keys": [{"x5t": "unused", ` + ed[1:] + `]}`))
 	fmt.Println(text, err)
 	// Output: {"keys":[{"crv":"Ed25519","kid":"o","kty":"OKP","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]} <nil>
 }

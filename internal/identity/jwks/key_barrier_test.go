@@ -12,11 +12,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestHold follows a script: what comes in, what goes out, and what is asked for by what is held. An object's content is the names of the
-// places that it asks for.
-func TestHold(t *testing.T) {
+// TestKeyBarrier follows a script of events in, events out, and sources wanted by held rules. An
+// object's content is the names of its key sources.
+func TestKeyBarrier(t *testing.T) {
 	var wanted []string
-	h := NewHold(func(c *config.Config) map[mesh.KeySource]time.Duration {
+	h := NewKeyBarrier(func(c *config.Config) map[mesh.KeySource]time.Duration {
 		list := map[mesh.KeySource]time.Duration{}
 		for _, name := range strings.Fields(c.Annotations["places"]) {
 			list[mesh.KeySource{URI: name}] = 0
@@ -48,7 +48,7 @@ func TestHold(t *testing.T) {
 		{"with the rule itself", "rule three e, keys e", "keys e, rule three e", ""},
 	} {
 		if step.in == "rule none" && !closed {
-			h.Close()
+			h.StartHolding()
 			closed = true
 		}
 		wanted = nil
@@ -72,7 +72,10 @@ func events(text string) mesh.Batch {
 		if strings.HasSuffix(words[0], "keys") {
 			e.KeySet = &mesh.KeySet{Source: mesh.KeySource{URI: words[1]}}
 		} else {
-			meta := config.Meta{Key: config.Key{Name: words[1]}, Annotations: map[string]string{"places": strings.Join(words[2:], " ")}}
+			meta := config.Meta{
+				Key:         config.Key{Name: words[1]},
+				Annotations: map[string]string{"places": strings.Join(words[2:], " ")},
+			}
 			e.Config = &config.Config{Meta: meta}
 		}
 		batch = append(batch, e)

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// TestContest has another program undo everything at once: writes become rare, and one of them is told of.
-func TestContest(t *testing.T) {
+// TestWriteConflicts lets another program overwrite every write at once: the backoff grows, and one
+// conflict is logged.
+func TestWriteConflicts(t *testing.T) {
 	now := time.Unix(1000, 0)
-	c := contest{now: func() time.Time { return now }, written: map[string]*writing{}}
+	c := writeConflicts{now: func() time.Time { return now }, writes: map[string]*lastWrite{}}
 	ours := map[string]string{RootConfigMapKey: "ours"}
 	writes, told := 0, 0
 	for end := now.Add(time.Hour); now.Before(end); {
-		wait, contested := c.pause("a", ours)
+		wait, contested := c.reserveWrite("a", ours)
 		if contested {
 			told++
 		}
@@ -24,15 +25,15 @@ func TestContest(t *testing.T) {
 	if writes < 60 || writes > 75 || told != 1 {
 		t.Errorf("in an hour %d writes, and it was told of %d times; want one a minute at last, and one", writes, told)
 	}
-	if wait, _ := c.pause("b", ours); wait != 0 {
+	if wait, _ := c.reserveWrite("b", ours); wait != 0 {
 		t.Errorf("another namespace waits for %v", wait)
 	}
-	if wait, _ := c.pause("a", map[string]string{RootConfigMapKey: "a new root"}); wait != 0 {
+	if wait, _ := c.reserveWrite("a", map[string]string{RootConfigMapKey: "a new root"}); wait != 0 {
 		t.Errorf("other roots wait for %v", wait)
 	}
-	now = now.Add(peace + time.Second)
+	now = now.Add(resetAfter + time.Second)
 	for range 3 { // an edit now and then is put right at once
-		if wait, contested := c.pause("b", ours); wait != 0 || contested {
+		if wait, contested := c.reserveWrite("b", ours); wait != 0 || contested {
 			t.Errorf("an edit is put right after %v", wait)
 		}
 		now = now.Add(time.Second)

@@ -21,7 +21,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// shelf is a Memory that a test looks into.
+// shelf is an in-memory KeyCache that a test can inspect.
 type shelf struct {
 	mu     sync.Mutex
 	text   []byte
@@ -29,7 +29,7 @@ type shelf struct {
 	writes int
 }
 
-var _ Memory = (*shelf)(nil)
+var _ KeyCache = (*shelf)(nil)
 
 func (*shelf) String() string { return "shelf" }
 
@@ -42,7 +42,7 @@ func (s *shelf) Load(context.Context) ([]byte, error) {
 	return s.text, nil
 }
 
-func (s *shelf) Change(_ context.Context, change func([]byte) []byte) error {
+func (s *shelf) Update(_ context.Context, change func([]byte) []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes++
@@ -65,12 +65,13 @@ func (s *shelf) get() (string, int) {
 	return string(s.text), s.writes
 }
 
-// onShelf is a place's keys in a Memory.
+// onShelf is the cached record of a source.
 func onShelf(uri, keys string, at time.Time) string {
 	return fmt.Sprintf(`{"uri":%q,"at":%q,"keys":%s}`, uri, at.UTC().Format(time.RFC3339), keys)
 }
 
-// TestKeysOfARunBefore: what was got before counts while its place cannot be reached, for a day, and not when it can.
+// TestKeysOfARunBefore: cached keys are used for a day while their source cannot be reached, and
+// not once it can.
 func TestKeysOfARunBefore(t *testing.T) {
 	const a, b = "https://a/keys", "https://b/keys"
 	placeA, placeB := mesh.KeySource{URI: a}, mesh.KeySource{URI: b}
@@ -80,8 +81,8 @@ func TestKeysOfARunBefore(t *testing.T) {
 		want  mesh.KeySet
 	}{
 		"away":           {time.Hour, "", mesh.KeySet{Source: placeA, Text: one, Fault: refused}},
-		"slow":           {time.Hour, "slow", mesh.KeySet{Source: placeA, Text: one, Fault: "the keys have not been fetched yet"}},
-		"ill":            {time.Hour, "status 503", mesh.KeySet{Source: placeA, Text: one, Fault: "the server answered 503"}},
+		"slow":           {time.Hour, "slow", mesh.KeySet{Source: placeA, Text: one, Fault: "the first fetch of the keys has not finished"}},
+		"ill":            {time.Hour, "status 503", mesh.KeySet{Source: placeA, Text: one, Fault: "the server returned HTTP status 503"}},
 		"rotated":        {time.Hour, two, mesh.KeySet{Source: placeA, Text: two}},
 		"too old":        {25 * time.Hour, "", mesh.KeySet{Source: placeA, Fault: refused}},
 		"of the future":  {-time.Hour, "", mesh.KeySet{Source: placeA, Fault: refused}},
@@ -89,20 +90,25 @@ func TestKeysOfARunBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := new(shelf)
-			inWorldWith(t, s, func() { s.set("["+onShelf(a, one, time.Now().Add(-tt.age))+"]", false) }, func(t *testing.T, w *world) {
-				if tt.serve != "" {
-					w.server.set(a, tt.serve)
-				}
-				w.Set(map[mesh.KeySource]time.Duration{placeA: 20 * time.Second, placeB: 0})
-				time.Sleep(firstWord + time.Second)
-				w.after(t, 0, placeA, tt.want.Text, tt.want.Fault)
-				w.after(t, 0, placeB, "", refused)
-			})
+			inWorldWith(
+				t,
+				s,
+				func() { s.set("["+onShelf(a, one, time.Now().Add(-tt.age))+"]", false) },
+				func(t *testing.T, w *world) {
+					if tt.serve != "" {
+						w.server.set(a, tt.serve)
+					}
+					w.SetWanted(map[mesh.KeySource]time.Duration{placeA: 20 * time.Second, placeB: 0})
+					time.Sleep(pendingReportDelay + time.Second)
+					w.after(t, 0, placeA, tt.want.Text, tt.want.Fault)
+					w.after(t, 0, placeB, "", refused)
+				},
+			)
 		})
 	}
 }
 
-// TestKeysAreKept: what is got is on the shelf a moment later, is kept up to date, and a shelf that breaks takes nothing away.
+// TestKeysAreKept: fetched keys are cached soon and updated, and a failing cache removes no keys.
 func TestKeysAreKept(t *testing.T) {
 	const a = "https://a/keys"
 	place := mesh.KeySource{URI: a}
@@ -111,13 +117,13 @@ func TestKeysAreKept(t *testing.T) {
 		kept := func(want string) {
 			t.Helper()
 			text, _ := s.get()
-			all, err := remember([]byte(text), time.Now())
+			all, err := parseCache([]byte(text), time.Now())
 			if err != nil || all[place].Text != want {
 				t.Errorf("%s, %v; want %s", text, err, want)
 			}
 		}
 		w.server.set(a, one)
-		w.Set(map[mesh.KeySource]time.Duration{place: 0})
+		w.SetWanted(map[mesh.KeySource]time.Duration{place: 0})
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		kept(one)
@@ -142,22 +148,22 @@ func TestKeysAreKept(t *testing.T) {
 	})
 }
 
-// TestAMemoryThatIsAway is read when it is there again, for places that nobody has asked for yet.
-func TestAMemoryThatIsAway(t *testing.T) {
+// TestUnavailableCacheIsRead: a cache that failed is read again later, for sources not yet wanted.
+func TestUnavailableCacheIsRead(t *testing.T) {
 	first, second := mesh.KeySource{URI: "https://a/keys"}, mesh.KeySource{URI: "https://b/keys"}
 	s := new(shelf)
 	inWorldWith(t, s, func() { s.set("", true) }, func(t *testing.T, w *world) {
-		w.Set(want(first))
+		w.SetWanted(want(first))
 		w.after(t, time.Second, first, "", refused)
 		s.set("["+onShelf(second.URI, one, time.Now().Add(-time.Hour))+"]", false)
-		w.Set(want(first, second))
+		w.SetWanted(want(first, second))
 		w.after(t, time.Second, second, one, refused)
 	})
 }
 
-// TestAMemoryIsNoHole: of what is in a Memory, counts what an issuer might publish, for its own place, and nothing is so large or
-// strange that it stops anybody.
-func TestAMemoryIsNoHole(t *testing.T) {
+// TestCacheIsValidated: only keys that an issuer might publish are accepted from a cache, for their
+// own source; large or malformed data is rejected.
+func TestCacheIsValidated(t *testing.T) {
 	now := time.Now()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -176,38 +182,61 @@ func TestAMemoryIsNoHole(t *testing.T) {
 		"101 keys":      "[" + onShelf("https://a", `{"keys":[`+strings.Repeat(`{"kty":"OKP"},`, 100)+`{}]}`, now) + "]",
 		"a megabyte":    "[" + strings.Repeat(" ", 1<<20) + "]", "deep": strings.Repeat("[", 100_000),
 	} {
-		all, err := remember([]byte(text), now)
+		all, err := parseCache([]byte(text), now)
 		if len(all) > 0 {
 			t.Errorf("%s: %v, %v", name, all, err)
 		}
-		if got := memorize([]byte(text), map[mesh.KeySource]kept{{URI: "https://b"}: {one, now}}, now); string(got) != "["+onShelf("https://b", one, now)+"]" {
+		if got := mergeCache(
+			[]byte(text),
+			map[mesh.KeySource]cachedKeys{{URI: "https://b"}: {one, now}},
+			now,
+		); string(
+			got,
+		) != "["+onShelf(
+			"https://b",
+			one,
+			now,
+		)+"]" {
 			t.Errorf("%s becomes %.300s", name, got)
 		}
 	}
 	// Newer ones of other replicas stay; beyond the bound the oldest go.
 	at := now.Add(-time.Minute)
 	old := []byte("[" + onShelf("https://a", one, now) + "]")
-	if got := memorize(old, map[mesh.KeySource]kept{{URI: "https://a"}: {two, at}}, now); string(got) != string(old) {
+	if got := mergeCache(
+		old,
+		map[mesh.KeySource]cachedKeys{{URI: "https://a"}: {two, at}},
+		now,
+	); string(
+		got,
+	) != string(
+		old,
+	) {
 		t.Errorf("older keys replace newer ones: %s", got)
 	}
-	many := map[mesh.KeySource]kept{}
+	many := map[mesh.KeySource]cachedKeys{}
 	for i := range 5000 {
-		many[mesh.KeySource{URI: fmt.Sprintf("https://host/%d", i)}] = kept{one, now.Add(-time.Duration(i) * time.Second)}
+		many[mesh.KeySource{URI: fmt.Sprintf("https://host/%d", i)}] = cachedKeys{
+			one,
+			now.Add(-time.Duration(i) * time.Second),
+		}
 	}
-	text := memorize(nil, many, now)
-	all, err := remember(text, now)
-	if err != nil || len(all) < 1000 || len(all) == len(many) || all[mesh.KeySource{URI: "https://host/0"}].Text == "" || all[mesh.KeySource{URI: "https://host/4999"}].Text != "" {
+	text := mergeCache(nil, many, now)
+	all, err := parseCache(text, now)
+	if err != nil || len(all) < 1000 || len(all) == len(many) ||
+		all[mesh.KeySource{URI: "https://host/0"}].Text == "" ||
+		all[mesh.KeySource{URI: "https://host/4999"}].Text != "" {
 		t.Errorf("%d of %d are kept in %d bytes, %v", len(all), len(many), len(text), err)
 	}
 }
 
-// TestFile: it is of its owner, written as a whole, and what is there but cannot be read is told.
+// TestFile: the cache has mode 0600 and is replaced atomically; read errors are returned.
 func TestFile(t *testing.T) {
-	f := File{filepath.Join(t.TempDir(), "keys.json")}
+	f := FileCache{filepath.Join(t.TempDir(), "keys.json")}
 	if text, err := f.Load(t.Context()); text != nil || err != nil {
 		t.Errorf("%s, %v", text, err)
 	}
-	if err := f.Change(t.Context(), func(old []byte) []byte { return append(old, "[]"...) }); err != nil {
+	if err := f.Update(t.Context(), func(old []byte) []byte { return append(old, "[]"...) }); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := f.Load(t.Context()); string(text) != "[]" || err != nil {
@@ -217,7 +246,10 @@ func TestFile(t *testing.T) {
 	if err != nil || state.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", state.Mode(), err)
 	}
-	if err := (File{filepath.Join(f.Path, "x")}).Change(t.Context(), func([]byte) []byte { return nil }); err == nil {
+	if err := (FileCache{filepath.Join(f.Path, "x")}).Update(
+		t.Context(),
+		func([]byte) []byte { return nil },
+	); err == nil {
 		t.Error("there is no such directory")
 	}
 	if list, err := os.ReadDir(filepath.Dir(f.Path)); err != nil || len(list) != 1 {
@@ -225,17 +257,17 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// FuzzMemory reads anything, and holds that what is written is read again.
+// FuzzMemory parses any data, and checks that merged data parses again.
 func FuzzMemory(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	f.Add([]byte("[" + onShelf("https://a", one, now) + "]"))
 	f.Add([]byte(`[{"issuer":"x","at":"2027-01-15T08:00:00Z","keys":{"keys":[{"kty":"oct","k":"AA"}]}}]`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		all, err := remember(text, now)
+		all, err := parseCache(text, now)
 		if err != nil {
 			return
 		}
-		again, err := remember(memorize(text, nil, now), now)
+		again, err := parseCache(mergeCache(text, nil, now), now)
 		if err != nil || len(again) != len(all) {
 			t.Errorf("%q: %d places, then %d, %v", text, len(all), len(again), err)
 		}
@@ -247,20 +279,20 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// TestKeysAreKeptAtShutdown ends a keeper before the time for which it gathers news is over.
+// TestKeysAreKeptAtShutdown ends a cacheWriter within its writeDelay.
 func TestKeysAreKeptAtShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		place, s := mesh.KeySource{URI: "https://a/keys"}, new(shelf)
-		k := newKeeper(s, slog.New(slog.DiscardHandler))
+		k := newCacheWriter(s, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); k.run(ctx) }()
-		k.got(place, one, time.Now())
+		k.recordFetched(place, one, time.Now())
 		synctest.Wait()
 		stop()
 		<-done
 		text, _ := s.get()
-		if all, err := remember([]byte(text), time.Now()); err != nil || all[place].Text != one {
+		if all, err := parseCache([]byte(text), time.Now()); err != nil || all[place].Text != one {
 			t.Errorf("kept are %s, %v; want %s", text, err, one)
 		}
 	})

@@ -15,31 +15,32 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// SelfSignedSecret and PluggedSecret are the names that Istio gives to the Secret with a root of its own making, and that operators
-// give to the one with an authority that they bring.
+// SelfSignedSecret is the Secret in which Istio stores a self-signed root. PluggedSecret is the one
+// in which operators provide their own authority.
 const (
 	SelfSignedSecret = "istio-ca-secret"
 	PluggedSecret    = "cacerts"
 )
 
-// secretType is that of Istio's Secret with a root.
+// secretType is the type of Istio's Secret with a self-signed root.
 const secretType corev1.SecretType = "istio.io/ca-root"
 
-// Secret keeps an authority's files in a Secret of Kubernetes.
-type Secret struct {
+// SecretStore is a KeyStore in a Kubernetes Secret.
+type SecretStore struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
-	// ReadOnly is for what operators bring.
+	// ReadOnly makes Store return errReadOnly; it is set for Secrets that operators provide.
 	ReadOnly bool
 }
 
-var _ Home = Secret{}
+var _ KeyStore = SecretStore{}
 
-// String names the Secret.
-func (s Secret) String() string { return "Secret " + s.Namespace + "/" + s.Name }
+// String returns the namespace and name of the Secret.
+func (s SecretStore) String() string { return "Secret " + s.Namespace + "/" + s.Name }
 
-// Load reads the Secret. The version is Kubernetes' own.
-func (s Secret) Load(ctx context.Context) (Files, string, error) {
+// Load returns the files in the Secret and its resource version. It returns errNoAuthority if there
+// is no such Secret or no key in it.
+func (s SecretStore) Load(ctx context.Context) (Files, string, error) {
 	o, err := s.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return Files{}, "", errNoAuthority
@@ -47,12 +48,13 @@ func (s Secret) Load(ctx context.Context) (Files, string, error) {
 	if err != nil {
 		return Files{}, "", fmt.Errorf("read %s: %w", s, err)
 	}
-	f, err := filesOf(func(name string) []byte { return o.Data[name] })
+	f, err := filesFrom(func(name string) []byte { return o.Data[name] })
 	return f, o.ResourceVersion, err
 }
 
-// Store creates the Secret, or updates the version of it.
-func (s Secret) Store(ctx context.Context, f Files, version string) error {
+// Store creates the Secret if version is "", and otherwise updates it if that is its resource
+// version. It returns errConflict if the Secret exists, has another version or was deleted.
+func (s SecretStore) Store(ctx context.Context, f Files, version string) error {
 	if s.ReadOnly {
 		return errReadOnly
 	}
@@ -75,8 +77,8 @@ func (s Secret) Store(ctx context.Context, f Files, version string) error {
 	return nil
 }
 
-// Watch watches the Secret.
-func (s Secret) Watch(ctx context.Context, changed func()) error {
+// Watch runs an informer for the Secret and calls changed for each of its events, until ctx ends.
+func (s SecretStore) Watch(ctx context.Context, changed func()) error {
 	only := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.Name).String()
 	}

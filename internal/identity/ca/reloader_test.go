@@ -21,28 +21,30 @@ import (
 
 const poll = 5 * time.Millisecond
 
-// places are all homes that a control plane may write to, empty.
-func places(t *testing.T) map[string]func(*testing.T) Home {
-	return map[string]func(*testing.T) Home{
-		"directory": func(t *testing.T) Home { return Directory{Path: filepath.Join(t.TempDir(), "ca"), Poll: poll} },
-		"Secret": func(t *testing.T) Home {
+// stores are empty writable KeyStores of all kinds.
+func stores(t *testing.T) map[string]func(*testing.T) KeyStore {
+	return map[string]func(*testing.T) KeyStore{
+		"directory": func(t *testing.T) KeyStore {
+			return FileStore{Path: filepath.Join(t.TempDir(), "ca"), PollInterval: poll}
+		},
+		"Secret": func(t *testing.T) KeyStore {
 			c := shared.Start(t)
-			return Secret{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: SelfSignedSecret}
+			return SecretStore{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: SelfSignedSecret}
 		},
 	}
 }
 
-func keeper(h Home, r Rotation) *Keeper {
-	return &Keeper{
-		Home: h, Authority: NewAuthority(AuthorityOptions{}), Rotation: r,
+func keeper(h KeyStore, r Rotation) *Reloader {
+	return &Reloader{
+		Store: h, Authority: NewAuthority(AuthorityOptions{}), Rotation: r,
 		SelfSigned: &SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour},
 	}
 }
 
-// runs has a keeper follow its home until the test ends.
-func runs(t *testing.T, k *Keeper) {
+// runs runs a Reloader until the test ends.
+func runs(t *testing.T, k *Reloader) {
 	t.Helper()
-	if err := k.Open(t.Context()); err != nil {
+	if err := k.LoadOrCreate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,15 +60,15 @@ func runs(t *testing.T, k *Keeper) {
 
 // TestReplicasMakeOneRoot starts twenty at once.
 func TestReplicasMakeOneRoot(t *testing.T) {
-	for name, place := range places(t) {
+	for name, place := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			home := place(t)
 			var all sync.WaitGroup
-			keepers := make([]*Keeper, 20)
+			keepers := make([]*Reloader, 20)
 			for i := range keepers {
 				keepers[i] = keeper(home, Rotation{})
 				all.Go(func() {
-					if err := keepers[i].Open(t.Context()); err != nil {
+					if err := keepers[i].LoadOrCreate(t.Context()); err != nil {
 						t.Error(err)
 					}
 				})
@@ -74,15 +76,15 @@ func TestReplicasMakeOneRoot(t *testing.T) {
 			all.Wait()
 			first, _ := keepers[0].Authority.Material()
 			for i, k := range keepers {
-				if m, _ := k.Authority.Material(); m == nil || !m.sameAs(first) {
+				if m, _ := k.Authority.Material(); m == nil || !m.isEqual(first) {
 					t.Errorf("replica %d has another root", i)
 				}
 			}
 			again := keeper(home, Rotation{})
-			if err := again.Open(t.Context()); err != nil {
+			if err := again.LoadOrCreate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if m, _ := again.Authority.Material(); !m.sameAs(first) {
+			if m, _ := again.Authority.Material(); !m.isEqual(first) {
 				t.Error("after a restart there is another root")
 			}
 		})
@@ -91,47 +93,60 @@ func TestReplicasMakeOneRoot(t *testing.T) {
 
 // TestReplicasRenewOneRoot has replicas renew a root that is due: they agree on one, and it has the same key.
 func TestReplicasRenewOneRoot(t *testing.T) {
-	for name, place := range places(t) {
+	for name, place := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			home := place(t)
-			old, err := SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour}.Make(rand.Reader, time.Now().Add(-55*time.Minute))
+			old, err := SelfSigned{
+				TrustDomain: "cluster.local",
+				Lifetime:    time.Hour,
+			}.NewRoot(
+				rand.Reader,
+				time.Now().Add(-55*time.Minute),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := home.Store(t.Context(), old, ""); err != nil {
 				t.Fatal(err)
 			}
-			keepers := make([]*Keeper, 3)
+			keepers := make([]*Reloader, 3)
 			for i := range keepers {
 				keepers[i] = keeper(home, Rotation{Interval: 20 * time.Millisecond, GracePercent: 20})
 				runs(t, keepers[i])
 			}
-			before, err := old.Load(time.Now())
+			before, err := old.Parse(time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			serving.Until(t, limit, "all have one new root", func() bool {
 				first, _ := keepers[0].Authority.Material()
 				for _, k := range keepers {
-					if m, _ := k.Authority.Material(); m.sameAs(before) || !m.sameAs(first) {
+					if m, _ := k.Authority.Material(); m.isEqual(before) || !m.isEqual(first) {
 						return false
 					}
 				}
 				return true
 			})
-			if m, _ := keepers[0].Authority.Material(); !samePublicKey(m.Key.Public(), before.Key.Public()) || m.Certificate.Subject.String() != before.Certificate.Subject.String() {
+			if m, _ := keepers[0].Authority.Material(); !samePublicKey(m.Key.Public(), before.Key.Public()) ||
+				m.Certificate.Subject.String() != before.Certificate.Subject.String() {
 				t.Error("the new root has another key, or another name")
 			}
 		})
 	}
 }
 
-// TestARootThatHasEndedIsRenewed: a control plane that was off for long.
+// TestARootThatHasEndedIsRenewed: a control plane that was off until its root expired renews it.
 func TestARootThatHasEndedIsRenewed(t *testing.T) {
-	for name, place := range places(t) {
+	for name, place := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			home := place(t)
-			old, err := SelfSigned{TrustDomain: "cluster.local", Lifetime: time.Hour}.Make(rand.Reader, time.Now().Add(-2*time.Hour))
+			old, err := SelfSigned{
+				TrustDomain: "cluster.local",
+				Lifetime:    time.Hour,
+			}.NewRoot(
+				rand.Reader,
+				time.Now().Add(-2*time.Hour),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +154,7 @@ func TestARootThatHasEndedIsRenewed(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := keeper(home, Rotation{})
-			if err := k.Open(t.Context()); err != nil {
+			if err := k.LoadOrCreate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if m, _ := k.Authority.Material(); m == nil || m.NotAfter.Before(time.Now().Add(50*time.Minute)) {
@@ -170,13 +185,13 @@ func TestRotationByOperators(t *testing.T) {
 		{"B, both trusted, in another order", filesOfPairs(t, underB, nil, b, a), underB, 2, false},
 		{"B", filesOfPairs(t, underB, nil, b), underB, 1, false},
 	}
-	for name, place := range map[string]func(*testing.T) (Home, func(Files)){
-		"mounted": func(t *testing.T) (Home, func(Files)) {
-			d := Directory{Path: t.TempDir(), ReadOnly: true, Poll: poll}
+	for name, place := range map[string]func(*testing.T) (KeyStore, func(Files)){
+		"mounted": func(t *testing.T) (KeyStore, func(Files)) {
+			d := FileStore{Path: t.TempDir(), ReadOnly: true, PollInterval: poll}
 			return d, func(f Files) { mount(t, d.Path, f) }
 		},
-		"files": func(t *testing.T) (Home, func(Files)) {
-			d := Directory{Path: t.TempDir(), ReadOnly: true, Poll: poll}
+		"files": func(t *testing.T) (KeyStore, func(Files)) {
+			d := FileStore{Path: t.TempDir(), ReadOnly: true, PollInterval: poll}
 			return d, func(f Files) {
 				for name, text := range f.entries() { // one after the other
 					if err := os.WriteFile(filepath.Join(d.Path, name), text, 0o600); err != nil {
@@ -185,8 +200,8 @@ func TestRotationByOperators(t *testing.T) {
 				}
 			}
 		},
-		"files of TLS": func(t *testing.T) (Home, func(Files)) {
-			d := Directory{Path: t.TempDir(), ReadOnly: true, Poll: poll}
+		"files of TLS": func(t *testing.T) (KeyStore, func(Files)) {
+			d := FileStore{Path: t.TempDir(), ReadOnly: true, PollInterval: poll}
 			return d, func(f Files) {
 				for name, text := range map[string][]byte{"tls.crt": append(f.Certificate, f.Chain...), "tls.key": f.Key, "ca.crt": f.Roots} {
 					if err := os.WriteFile(filepath.Join(d.Path, name), text, 0o600); err != nil {
@@ -195,9 +210,9 @@ func TestRotationByOperators(t *testing.T) {
 				}
 			}
 		},
-		"Secret cacerts": func(t *testing.T) (Home, func(Files)) {
+		"Secret cacerts": func(t *testing.T) (KeyStore, func(Files)) {
 			c := shared.Start(t)
-			s := Secret{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: PluggedSecret, ReadOnly: true}
+			s := SecretStore{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: PluggedSecret, ReadOnly: true}
 			return s, func(f Files) {
 				o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Data: f.entries()}
 				_, err := s.Client.CoreV1().Secrets(s.Namespace).Update(t.Context(), o, metav1.UpdateOptions{})
@@ -216,7 +231,7 @@ func TestRotationByOperators(t *testing.T) {
 			var mu sync.Mutex
 			failed := 0
 			k := keeper(home, Rotation{})
-			k.SelfSigned, k.Observe = nil, func(err error) {
+			k.SelfSigned, k.OnLoadError = nil, func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -259,7 +274,11 @@ func mount(t *testing.T, dir string, f Files) {
 		if err := os.WriteFile(filepath.Join(next, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Symlink(
+			filepath.Join("..data", name),
+			filepath.Join(dir, name),
+		); err != nil &&
+			!errors.Is(err, fs.ErrExist) {
 			t.Fatal(err)
 		}
 	}
@@ -271,14 +290,14 @@ func mount(t *testing.T, dir string, f Files) {
 	}
 }
 
-// TestFilesAreNobodyElses: modes, and no half of a pair at any moment.
+// TestFilesAreNobodyElses: files have mode 0600, and readers never see half of a pair.
 func TestFilesAreNobodyElses(t *testing.T) {
-	d := Directory{Path: filepath.Join(t.TempDir(), "a", "ca")}
+	d := FileStore{Path: filepath.Join(t.TempDir(), "a", "ca")}
 	k := keeper(d, Rotation{})
-	if err := k.Open(t.Context()); err != nil {
+	if err := k.LoadOrCreate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenTokenKey(d.Path, rand.Reader); err != nil {
+	if _, err := LoadOrCreateTokenKey(d.Path, rand.Reader); err != nil {
 		t.Fatal(err)
 	}
 	files := 0
@@ -310,9 +329,10 @@ func TestFilesAreNobodyElses(t *testing.T) {
 			}
 			f, _, err := d.Load(t.Context())
 			if err == nil {
-				_, err = f.Load(time.Now())
+				_, err = f.Parse(time.Now())
 			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNoAuthority) { // of the version before, which goes
+			if err != nil && !errors.Is(err, fs.ErrNotExist) &&
+				!errors.Is(err, errNoAuthority) { // of the version before, which goes
 				t.Error(err)
 				return
 			}
@@ -344,7 +364,7 @@ func TestTokenKeys(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range keys {
 		all.Go(func() {
-			key, err := OpenTokenKey(dir, rand.Reader)
+			key, err := LoadOrCreateTokenKey(dir, rand.Reader)
 			if err != nil {
 				t.Error(err)
 				return
@@ -363,7 +383,7 @@ func TestTokenKeys(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(bad, tokenKeyName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenTokenKey(bad, rand.Reader); err == nil {
+		if _, err := LoadOrCreateTokenKey(bad, rand.Reader); err == nil {
 			t.Errorf("%s is taken as a key", name)
 		}
 	}
@@ -377,8 +397,9 @@ func rsaPEM(t *testing.T) []byte {
 	return text
 }
 
-// TestABrokenHomeIsNoNewOne: what cannot be read is an error, and never a reason to make another root.
-func TestABrokenHomeIsNoNewOne(t *testing.T) {
+// TestUnreadableStoreCreatesNoRoot: a store that cannot be read is an error, and no reason to
+// create another root.
+func TestUnreadableStoreCreatesNoRoot(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"a key that is garbage":     func(dir string) error { return os.WriteFile(filepath.Join(dir, "ca-key.pem"), []byte("x"), 0o600) },
 		"a key that is a directory": func(dir string) error { return os.Mkdir(filepath.Join(dir, "ca-key.pem"), 0o700) },
@@ -391,8 +412,8 @@ func TestABrokenHomeIsNoNewOne(t *testing.T) {
 			if err := spoil(dir); err != nil {
 				t.Fatal(err)
 			}
-			k := keeper(Directory{Path: dir}, Rotation{})
-			if err := k.Open(t.Context()); err == nil {
+			k := keeper(FileStore{Path: dir}, Rotation{})
+			if err := k.LoadOrCreate(t.Context()); err == nil {
 				m, _ := k.Authority.Material()
 				t.Errorf("it signs with %v", m.Certificate.Subject)
 			}

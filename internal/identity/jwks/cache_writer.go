@@ -1,0 +1,167 @@
+package jwks
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+const (
+	// cacheTimeout bounds one read or write of a KeyCache.
+	cacheTimeout = 5 * time.Second
+	// shutdownTimeout bounds the last write.
+	shutdownTimeout = 2 * time.Second
+	// writeDelay is how long fetched keys are collected before a write. retryDelay is the time
+	// until a failed write is retried.
+	writeDelay, retryDelay = time.Second, 10 * time.Second
+	// rewriteInterval is how often unchanged keys are written with a new time, so that they do not
+	// expire.
+	rewriteInterval = time.Hour
+)
+
+// cacheWriter writes fetched keys into a KeyCache, from which the next run loads them.
+type cacheWriter struct {
+	cache KeyCache // if nil, nothing is cached
+	log   *slog.Logger
+	wake  chan struct{} // holds one token if keys are pending
+
+	mu       sync.Mutex
+	pending  map[mesh.KeySource]cachedKeys
+	recorded map[mesh.KeySource]cachedKeys // the keys last added to pending
+
+	failed bool // whether the last write failed; used by run only
+}
+
+func newCacheWriter(m KeyCache, log *slog.Logger) *cacheWriter {
+	return &cacheWriter{
+		cache:    m,
+		log:      log,
+		wake:     make(chan struct{}, 1),
+		pending:  map[mesh.KeySource]cachedKeys{},
+		recorded: map[mesh.KeySource]cachedKeys{},
+	}
+}
+
+// loadCache returns the cached keys of earlier runs. It logs errors, and returns nil only if the
+// read failed and should be retried.
+func (k *cacheWriter) loadCache(ctx context.Context) map[mesh.KeySource]cachedKeys {
+	if k.cache == nil {
+		return map[mesh.KeySource]cachedKeys{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	defer cancel()
+	text, err := k.cache.Load(ctx)
+	var all map[mesh.KeySource]cachedKeys
+	if err == nil {
+		if all, err = parseCache(text, time.Now()); err != nil {
+			all = map[mesh.KeySource]cachedKeys{} // invalid data stays invalid: do not retry
+		}
+	}
+	if err != nil {
+		k.log.Warn(
+			"reading cached keys of token issuers failed; unreachable issuers have no keys",
+			"cache", k.cache.String(),
+			"err", err,
+		)
+	}
+	return all
+}
+
+// recordFetched adds fetched keys to the pending ones, unless the same keys were recorded within
+// rewriteInterval.
+func (k *cacheWriter) recordFetched(source mesh.KeySource, text string, at time.Time) {
+	if k.cache == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if was := k.recorded[source]; was.Text == text && at.Sub(was.FetchedAt) < rewriteInterval {
+		return
+	}
+	k.recorded[source], k.pending[source] = cachedKeys{text, at}, cachedKeys{text, at}
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// forgetSource drops the state of an unused source. Its cached keys expire by their age.
+func (k *cacheWriter) forgetSource(source mesh.KeySource) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.recorded, source)
+}
+
+// run writes pending keys until ctx ends, and then flushes the rest, because the next run may not
+// reach the issuers.
+func (k *cacheWriter) run(ctx context.Context) {
+	if k.cache == nil {
+		return
+	}
+	defer k.flushPending(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+		}
+		for pause := writeDelay; pause > 0; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = 0
+			if !k.writePending(ctx) {
+				pause = retryDelay
+			}
+		}
+	}
+}
+
+// flushPending writes the pending keys, if any, within shutdownTimeout. ctx has ended.
+func (k *cacheWriter) flushPending(ctx context.Context) {
+	k.mu.Lock()
+	pending := len(k.pending) > 0
+	k.mu.Unlock()
+	if pending {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		k.writePending(ctx)
+	}
+}
+
+// writePending writes the pending keys and reports whether it succeeded. After a failure they stay
+// pending, and the first of several failures is logged as a warning.
+func (k *cacheWriter) writePending(ctx context.Context) bool {
+	k.mu.Lock()
+	news := k.pending
+	k.pending = map[mesh.KeySource]cachedKeys{}
+	k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	defer cancel()
+	err := k.cache.Update(ctx, func(old []byte) []byte { return mergeCache(old, news, time.Now()) })
+	level := slog.LevelDebug // one warning for repeated failures
+	if !k.failed {
+		level = slog.LevelWarn
+	}
+	if k.failed = err != nil; !k.failed {
+		return true
+	}
+	k.log.Log(
+		ctx,
+		level,
+		"writing the cache of token issuers' keys failed, retrying",
+		"cache", k.cache.String(),
+		"err", err,
+	)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.Copy(news, k.pending) // keys recorded during the write are newer
+	k.pending = news
+	return false
+}
