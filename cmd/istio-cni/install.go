@@ -174,7 +174,7 @@ func (f *installFlags) run(ctx context.Context, o install.Options, log *slog.Log
 }
 
 func (f *installFlags) runRepair(ctx context.Context, i *install.Installer, log *slog.Logger) error {
-	config, err := kube.Options{UserAgent: "install-cni"}.Config()
+	config, err := kube.Options{UserAgent: "install-cni"}.RESTConfig()
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (f *installFlags) runRepair(ctx context.Context, i *install.Installer, log 
 	if err != nil {
 		return err
 	}
-	return repair.Run(kube.Quietly(ctx, log), f.repair, client.Kubernetes, i.Since, log)
+	return repair.Run(kube.WithDebugLogging(ctx, log), f.repair, client.Kubernetes, i.Since, log)
 }
 
 func healthHandler(ready func() bool) http.Handler {

@@ -40,7 +40,7 @@ type workloads struct {
 	*autoregister.Registrar
 	s *server
 	// memory keeps entries where there is no API server; nil where there is one.
-	memory *autoregister.Memory
+	memory *autoregister.MemoryStore
 }
 
 var _ xds.Workloads = (*workloads)(nil)
@@ -50,14 +50,14 @@ func (s *server) newWorkloads() *workloads {
 	w := &workloads{s: s}
 	var store autoregister.Store
 	if s.client != nil && s.options.configFromCluster() {
-		store = autoregister.NewCluster(s.client.Dynamic, s.client.Metadata)
+		store = autoregister.NewKubernetesStore(s.client.Dynamic, s.client.Metadata)
 	} else {
 		w.memory = s.workloadMemory()
 		store = w.memory
 	}
 	w.Registrar = autoregister.New(autoregister.Options{
 		Store: store, Instance: s.options.PodName, Grace: o.Grace, Register: !o.NoRegistration, HealthChecks: !o.NoHealthChecks,
-		AnyIdentity: o.AnyIdentity, Metrics: s.metrics, Log: s.logs.Scope("autoregister"),
+		AllowAnyIdentity: o.AnyIdentity, Metrics: s.metrics, Log: s.logs.Scope("autoregister"),
 		Group: func(namespace, name string) *config.Config {
 			return s.inUse(config.Key{Kind: api.WorkloadGroup, Namespace: namespace, Name: name})
 		},
@@ -71,14 +71,14 @@ const workloadFile = "registered-workloads.json"
 
 // workloadMemory keeps entries where there is no API server: with the authority's directory they outlive the process. What cannot
 // be read there is no reason not to start, for workloads register anew.
-func (s *server) workloadMemory() *autoregister.Memory {
+func (s *server) workloadMemory() *autoregister.MemoryStore {
 	if s.options.Authority.Dir == "" {
-		return autoregister.NewMemory()
+		return autoregister.NewMemoryStore()
 	}
-	m, err := autoregister.OpenMemory(filepath.Join(s.options.Authority.Dir, workloadFile))
+	m, err := autoregister.OpenMemoryStore(filepath.Join(s.options.Authority.Dir, workloadFile))
 	if err != nil {
 		s.logs.Scope("autoregister").Warn("workloads that were registered before are not known", "error", err)
-		return autoregister.NewMemory()
+		return autoregister.NewMemoryStore()
 	}
 	return m
 }
@@ -89,10 +89,10 @@ func (w *workloads) run(ctx context.Context) error {
 	group.Go(func() error { w.Run(ctx); return nil })
 	group.Go(func() error {
 		if w.memory != nil { // there is no other replica
-			w.Sweep(ctx, nil)
+			w.CleanUpAbandoned(ctx, nil)
 			return nil
 		}
-		return w.s.lead(ctx, leader.Workloads, func(ctx context.Context) { w.Sweep(ctx, w.alive) })
+		return w.s.lead(ctx, leader.Workloads, func(ctx context.Context) { w.CleanUpAbandoned(ctx, w.alive) })
 	})
 	return group.Wait()
 }
@@ -116,7 +116,7 @@ func (w *workloads) alive(ctx context.Context, instance string) (bool, error) {
 // Connect registers the workload of a proxy.
 func (w *workloads) Connect(ctx context.Context, p *mesh.Proxy) (xds.Workload, error) {
 	c, err := w.Registrar.Connect(ctx, p)
-	var refused *autoregister.Refusal
+	var refused *autoregister.RegistrationError
 	switch {
 	case errors.As(err, &refused) && refused.Denied:
 		return nil, status.Error(codes.PermissionDenied, "auto-registration of "+p.ID+": "+refused.Reason)
@@ -130,9 +130,9 @@ func (w *workloads) Connect(ctx context.Context, p *mesh.Proxy) (xds.Workload, e
 	return c, nil
 }
 
-// Registered, Updated, Unregistered, Deleted and Error count what becomes of WorkloadEntries.
-func (x metrics) Registered()   { x.m.Writes.Registered.Inc() }
-func (x metrics) Updated()      { x.m.Writes.Updated.Inc() }
-func (x metrics) Unregistered() { x.m.Writes.Unregistered.Inc() }
-func (x metrics) Deleted()      { x.m.Writes.Deleted.Inc() }
-func (x metrics) Error()        { x.m.Writes.Errors.Inc() }
+// EntryRegistered and the other methods implement autoregister.Metrics.
+func (x metrics) EntryRegistered()   { x.m.Writes.Registered.Inc() }
+func (x metrics) EntryUpdated()      { x.m.Writes.Updated.Inc() }
+func (x metrics) EntryUnregistered() { x.m.Writes.Unregistered.Inc() }
+func (x metrics) EntryDeleted()      { x.m.Writes.Deleted.Inc() }
+func (x metrics) EntryError()        { x.m.Writes.Errors.Inc() }

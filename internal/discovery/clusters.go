@@ -56,7 +56,7 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 	}
 	client := s.client
 	if o.Remote.LocalSecrets && o.Kubernetes.Kubeconfig != "" {
-		config, err := kube.Options{UserAgent: "meshpilot/" + obs.ReadBuild().Version}.Config()
+		config, err := kube.Options{UserAgent: "meshpilot/" + obs.ReadBuild().Version}.RESTConfig()
 		if err != nil {
 			return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
 		}

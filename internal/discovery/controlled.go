@@ -100,7 +100,7 @@ func (s *server) startLookingAfter(ctx context.Context, id mesh.ClusterID, clien
 	}
 	if w := s.webhooks; w != nil && w.configs != nil && w.configs.Injection {
 		configs := webhook.Configurations{
-			Client: client.Kubernetes, Revision: w.configs.Revision, Injection: true, Bundle: w.configs.Bundle,
+			Client: client.Kubernetes, Revision: w.configs.Revision, Injection: true, CABundle: w.configs.CABundle,
 			Metrics: w.configs.Metrics, Log: w.configs.Log.With("cluster", string(id)),
 		}
 		parts.Go(func() { failed("keeping the webhooks", configs.Run(ctx)) })

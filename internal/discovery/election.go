@@ -13,7 +13,7 @@ func (s *server) newElections() *leader.Elections {
 	}
 	return leader.New(leader.Options{
 		Client: s.client.Kubernetes.CoordinationV1(), Namespace: s.options.Namespace, Identity: s.options.PodName,
-		Observe: s.metrics.leading, Log: s.logs.Scope("leader"),
+		OnChange: s.metrics.leading, Log: s.logs.Scope("leader"),
 	})
 }
 

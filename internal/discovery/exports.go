@@ -58,6 +58,6 @@ func (s *server) runExports(ctx context.Context) error {
 // lookAtExports has the exporter look again if a snapshot may have other services.
 func (s *server) lookAtExports(d snapshot.Delta) {
 	if s.exporter != nil && (d.All || len(d.Services) > 0) {
-		s.exporter.Look()
+		s.exporter.Trigger()
 	}
 }

@@ -53,7 +53,7 @@ func (o Options) newClient() (*kube.Client, error) {
 	if !o.fromCluster() && !o.configFromCluster() && k.Kubeconfig == "" {
 		return nil, nil
 	}
-	config, err := kube.Options{Kubeconfig: k.Kubeconfig, QPS: k.QPS, Burst: k.Burst, UserAgent: "meshpilot/" + obs.ReadBuild().Version}.Config()
+	config, err := kube.Options{Kubeconfig: k.Kubeconfig, QPS: k.QPS, Burst: k.Burst, UserAgent: "meshpilot/" + obs.ReadBuild().Version}.RESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}

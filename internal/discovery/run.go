@@ -36,7 +36,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("create the control plane: %w", err)
 	}
-	if err := s.run(recovery.NewContext(kubeclient.Quietly(ctx, s.logs.Scope("kube")), s.recovery)); err != nil {
+	if err := s.run(recovery.NewContext(kubeclient.WithDebugLogging(ctx, s.logs.Scope("kube")), s.recovery)); err != nil {
 		return fmt.Errorf("run the control plane: %w", err)
 	}
 	s.log.Info("stopped")
@@ -105,7 +105,7 @@ func newServer(o Options) (*server, error) {
 	}
 	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, Moved: func() {
 		if s.status != nil {
-			s.status.book.Look()
+			s.status.book.Notify()
 		}
 	}})
 	s.current.Store(s.builder.Current())
@@ -281,12 +281,12 @@ func (s *server) run(ctx context.Context) error {
 // observe tells of a batch before it is applied.
 func (s *server) observe(batch mesh.Batch) {
 	s.notify("count inputs", func() { s.inputs.observe(batch) })
-	s.notify("workloads", func() { s.workloads.Observe(batch) })
+	s.notify("workloads", func() { s.workloads.HandleEvents(batch) })
 	if s.clusters != nil {
 		s.notify("remote clusters", func() { s.clusters.Observe(batch) })
 	}
 	if s.status != nil {
-		s.notify("status", func() { s.status.book.Observe(batch) })
+		s.notify("status", func() { s.status.book.RecordBatch(batch) })
 	}
 }
 

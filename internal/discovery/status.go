@@ -35,7 +35,7 @@ type Status struct {
 // statusWriter writes into the status of objects what became of them.
 type statusWriter struct {
 	s      *server
-	book   *status.Book
+	book   *status.AppliedObjects
 	writer *status.Writer
 
 	mu        sync.Mutex
@@ -68,11 +68,11 @@ func (s *server) newStatus() (*statusWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &statusWriter{s: s, book: status.NewBook(s.options.clusterName(), nil)}
-	s.problems.changed = w.book.Look
+	w := &statusWriter{s: s, book: status.NewAppliedObjects(s.options.clusterName(), nil)}
+	s.problems.changed = w.book.Notify
 	w.writer = status.New(status.Options{
-		Facts: status.Facts{
-			Book: w.book, InUse: s.inUse, Problems: w.problems, Refusals: s.pages.Refusals, Distribution: s.distribution,
+		Inputs: status.Inputs{
+			Applied: w.book, InUse: s.inUse, Problems: w.problems, Refusals: s.pages.Refusals, Distribution: s.distribution,
 		},
 		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes, Namespace: s.options.Namespace, Pod: s.options.PodName, Revision: s.options.Revision,
 		Limits: o.Limits, Metrics: s.metrics, Log: s.logs.Scope("status"),
@@ -161,7 +161,7 @@ func (w *statusWriter) published(next *snapshot.Snapshot, d snapshot.Delta) {
 	case d.EndpointsOnly():
 		difference = status.Endpoints
 	}
-	w.book.Published(next.Version, difference)
+	w.book.RecordSnapshot(next.Version, difference)
 }
 
 func (s *server) inUse(k config.Key) *config.Config { return s.current.Load().Config(k) }

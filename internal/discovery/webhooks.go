@@ -48,7 +48,7 @@ func (o WebhookOptions) validate() error {
 type webhooks struct {
 	server    *webhook.Server
 	injector  *webhook.Injector
-	configMap *webhook.ConfigMap
+	configMap *webhook.ConfigMapWatcher
 	// nodes says where sidecars may be native; nil: that is settled.
 	nodes *webhook.Nodes
 	// namespaces says whom proxies run as; nil: as the usual user.
@@ -74,26 +74,26 @@ func (s *server) newWebhooks() *webhooks {
 			ProxyConfigs: func() []*config.Config { return s.current.Load().Configs(api.ProxyConfig) },
 		}
 		if on, err := strconv.ParseBool(o.NativeSidecars); err == nil {
-			w.injector.Native = func(string) bool { return on }
+			w.injector.HasNativeSidecars = func(string) bool { return on }
 		} else {
 			w.nodes = webhook.NewNodes(client)
-			w.injector.Native = w.nodes.Native
+			w.injector.HasNativeSidecars = w.nodes.HasNativeSidecars
 		}
 		if o.OpenShift {
 			w.namespaces = webhook.NewNamespaces(client)
-			w.injector.Users = w.namespaces.Users
+			w.injector.ProxyUsers = w.namespaces.ProxyUsers
 		}
-		w.configMap = &webhook.ConfigMap{
+		w.configMap = &webhook.ConfigMapWatcher{
 			Client: client, Namespace: s.options.Namespace, Name: "istio-sidecar-injector" + s.options.revisionSuffix(),
-			Env: o.Env, Set: w.injector.Configure, Looked: func() { close(w.looked) },
+			Env: o.Env, OnUpdate: w.injector.Configure, OnSynced: func() { close(w.looked) },
 			Log: s.logs.Scope("injection"),
 		}
 	}
 	w.server = webhook.New(webhook.Options{
 		Injector: w.injector, Validator: &webhook.Validator{Warn: s.problems.unhonoured, Log: s.logs.Scope("validation")},
 		GetCertificate: serving.GetCertificate, MinVersion: s.options.tlsVersion(), CipherSuites: s.options.cipherSuites(),
-		Narrow:  func(c *tls.Config) { comply(o.Compliance, c) },
-		Metrics: s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"), Recovery: s.recovery,
+		ModifyTLS: func(c *tls.Config) { comply(o.Compliance, c) },
+		Metrics:   s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"), Recovery: s.recovery,
 	})
 	if o.InjectionConfigs || o.ValidationConfigs {
 		revision := s.options.Revision
@@ -102,7 +102,7 @@ func (s *server) newWebhooks() *webhooks {
 		}
 		w.configs = &webhook.Configurations{
 			Client: client, Revision: revision, Injection: o.InjectionConfigs && !o.NoInjection, Validation: o.ValidationConfigs,
-			Bundle: serving.CABundle, Probe: webhook.Probe(s.client.Dynamic, s.options.Namespace, revision),
+			CABundle: serving.CABundle, ProbeValidation: webhook.NewValidationProbe(s.client.Dynamic, s.options.Namespace, revision),
 			Metrics: s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"),
 		}
 	}

@@ -1,7 +1,11 @@
-// Package kube is the glue to a Kubernetes API server: how a client is made, and nothing that knows what its objects mean.
+// Package kube creates clients for a Kubernetes API server, without knowledge of any kind of
+// object.
 //
-// In: a kubeconfig, or the service account of the pod. Out: clients. Law: it holds no objects and starts no goroutine; rooms
-// that watch, write or elect do so with what they are given here.
+// Input: a kubeconfig or the pod's service account. Output: clients that share connections and a
+// rate limit.
+//
+// Invariants: it caches no objects and starts no goroutines. The packages below it watch, write and
+// elect leaders with these clients.
 //
 // Start with [NewClient] in client.go.
 package kube

@@ -8,22 +8,24 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Quietly gives a context in which client-go logs to log, as details. By itself it writes to stderr, and reports every attempt that
-// fails of every watch; what counts of that is a Problem, once.
-func Quietly(ctx context.Context, log *slog.Logger) context.Context {
-	return klog.NewContext(ctx, logr.FromSlogHandler(aside{log.Handler()}))
+// WithDebugLogging returns a context in which client-go logs to log at debug level. By default it
+// logs every failed attempt of every watch to stderr; relevant failures are reported as Problems
+// instead.
+func WithDebugLogging(ctx context.Context, log *slog.Logger) context.Context {
+	return klog.NewContext(ctx, logr.FromSlogHandler(debugHandler{log.Handler()}))
 }
 
-// aside makes all that is logged a detail.
-type aside struct{ slog.Handler }
+// debugHandler lowers all records to debug level.
+type debugHandler struct{ slog.Handler }
 
-// Enabled says whether details are wanted.
-func (a aside) Enabled(ctx context.Context, _ slog.Level) bool {
+// Enabled reports whether the debug level is enabled, for records of any level.
+func (a debugHandler) Enabled(ctx context.Context, _ slog.Level) bool {
 	return a.Handler.Enabled(ctx, slog.LevelDebug)
 }
 
-// Handle logs a detail. Of errors nobody asks first whether they are wanted.
-func (a aside) Handle(ctx context.Context, r slog.Record) error {
+// Handle logs the record at debug level. It checks the level itself, because klog does not call
+// Enabled for errors.
+func (a debugHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !a.Enabled(ctx, r.Level) {
 		return nil
 	}
@@ -31,8 +33,12 @@ func (a aside) Handle(ctx context.Context, r slog.Record) error {
 	return a.Handler.Handle(ctx, r)
 }
 
-// WithAttrs keeps details details.
-func (a aside) WithAttrs(attrs []slog.Attr) slog.Handler { return aside{a.Handler.WithAttrs(attrs)} }
+// WithAttrs returns a debugHandler with the attributes.
+func (a debugHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return debugHandler{a.Handler.WithAttrs(attrs)}
+}
 
-// WithGroup keeps details details.
-func (a aside) WithGroup(name string) slog.Handler { return aside{a.Handler.WithGroup(name)} }
+// WithGroup returns a debugHandler with the group.
+func (a debugHandler) WithGroup(name string) slog.Handler {
+	return debugHandler{a.Handler.WithGroup(name)}
+}

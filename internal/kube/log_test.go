@@ -15,7 +15,10 @@ import (
 func TestQuietly(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
 		var out bytes.Buffer
-		ctx := Quietly(context.Background(), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
+		ctx := WithDebugLogging(
+			context.Background(),
+			slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})),
+		)
 		logger := klog.FromContext(ctx).WithValues("reflector", "pods").WithName("cache")
 		logger.Error(errors.New("refused"), "Failed to watch")
 		logger.Info("Watch closed")

@@ -8,42 +8,46 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// What istiod has as defaults of --kubernetesApiQPS and --kubernetesApiBurst.
+// The defaults of istiod's flags --kubernetesApiQPS and --kubernetesApiBurst.
 const (
 	defaultQPS   float32 = 80
 	defaultBurst int     = 160
 )
 
-// Options say which API server is meant, and how much it may be asked.
+// Options select an API server and the rate limit of requests.
 type Options struct {
-	// Kubeconfig is a file; empty: the service account of the pod.
+	// Kubeconfig is the path of a kubeconfig. If empty, the pod's service account is used.
 	Kubeconfig string
-	// QPS and Burst bound requests a second; 0: 80 and 160. Watches and what they bring do not count.
+	// QPS and Burst limit the requests per second (defaults 80 and 160). Watch events are not
+	// limited.
 	QPS   float32
 	Burst int
-	// UserAgent names the program to the API server's logs.
+	// UserAgent identifies the program in the API server's logs.
 	UserAgent string
 }
 
-// Config reads what Options name. It asks the API server nothing.
-func (o Options) Config() (*rest.Config, error) {
-	config, err := o.read()
+// RESTConfig loads the client configuration. It sends no request.
+func (o Options) RESTConfig() (*rest.Config, error) {
+	config, err := o.loadConfig()
 	if err != nil {
 		return nil, err
 	}
-	o.Tune(config)
+	o.ApplyTo(config)
 	return config, nil
 }
 
-// Tune has a client ask as the Options say, whichever API server it is of.
-func (o Options) Tune(config *rest.Config) {
+// ApplyTo sets the rate limit, user agent and content types of a client configuration for any API
+// server.
+func (o Options) ApplyTo(config *rest.Config) {
 	config.QPS, config.Burst, config.UserAgent = cmp.Or(o.QPS, defaultQPS), cmp.Or(o.Burst, defaultBurst), o.UserAgent
-	// Protobuf is a third of JSON's size for built-in kinds; custom ones are only to be had as JSON.
+	// For built-in kinds, protobuf has a third of JSON's size. Custom resources are only served as
+	// JSON.
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 }
 
-func (o Options) read() (*rest.Config, error) {
+// loadConfig loads the kubeconfig or the pod's service account.
+func (o Options) loadConfig() (*rest.Config, error) {
 	if o.Kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if err != nil {

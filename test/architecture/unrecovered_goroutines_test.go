@@ -43,9 +43,9 @@ func notRecovered() map[string]int {
 		"internal/ingest/source/kube/follow.go":         1,
 		"internal/ingest/source/settings/settings.go":   3,
 		"internal/ingest/source/xds/link.go":            2,
-		"internal/kube/status/status.go":                4,
-		"internal/kube/status/watch.go":                 1,
-		"internal/kube/status/writer.go":                1,
+		"internal/kube/status/writer.go":                4,
+		"internal/kube/status/object_watches.go":        1,
+		"internal/kube/status/write_loop.go":            1,
 		"internal/kube/webhook/configurations.go":       1,
 		"internal/xds/push/pusher.go":                   2,
 	}

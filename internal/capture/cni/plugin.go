@@ -185,7 +185,7 @@ func (p *Plugin) client(c *Config) (*kube.Client, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s is not there: is the installer of %s running?", path, Name)
 	}
-	config, err := kube.Options{Kubeconfig: path, UserAgent: Name}.Config()
+	config, err := kube.Options{Kubeconfig: path, UserAgent: Name}.RESTConfig()
 	if err != nil {
 		return nil, err
 	}

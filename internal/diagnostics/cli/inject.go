@@ -94,10 +94,10 @@ func (x *injection) run(c *cobra.Command) error {
 		return err
 	}
 	o := inject.ManifestOptions{Namespace: x.namespace}
-	if o.Native, err = x.nodesNative(c.Context()); err != nil {
+	if o.NativeSidecars, err = x.nodesNative(c.Context()); err != nil {
 		return err
 	}
-	out, warnings, err := s.Manifest(in, o)
+	out, warnings, err := s.InjectManifest(in, o)
 	for _, w := range warnings {
 		warn(c, w)
 	}
@@ -256,5 +256,5 @@ func (x *injection) nodesNative(ctx context.Context) (bool, error) {
 	for i := range nodes.Items {
 		versions[i] = nodes.Items[i].Status.NodeInfo.KubeletVersion
 	}
-	return len(versions) > 0 && !slices.ContainsFunc(versions, func(v string) bool { return !inject.NativeSidecars(v) }), nil
+	return len(versions) > 0 && !slices.ContainsFunc(versions, func(v string) bool { return !inject.SupportsNativeSidecars(v) }), nil
 }

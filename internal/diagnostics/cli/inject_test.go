@@ -77,7 +77,7 @@ func TestInject(t *testing.T) {
 	})
 	t.Run("left alone", func(t *testing.T) {
 		out, said, err := runInject(t, strings.Replace(deployment, "template: {spec: {", "template: {spec: {hostNetwork: true, ", 1), "--offline")
-		if err != nil || strings.Contains(out, "istio-proxy") || !strings.Contains(said, "Deployment web is left as it is") {
+		if err != nil || strings.Contains(out, "istio-proxy") || !strings.Contains(said, "Deployment web is not injected") {
 			t.Errorf("%v %q\n%s", err, said, out)
 		}
 	})

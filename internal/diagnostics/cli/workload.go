@@ -53,7 +53,7 @@ func (f *meshFlags) mesh() (workload.Mesh, error) {
 	if f.kubeconfig == "" {
 		return nil, errors.New("which mesh is meant? give --caDir, or --kubeconfig")
 	}
-	config, err := kube.Options{Kubeconfig: f.kubeconfig, UserAgent: "pilotctl"}.Config()
+	config, err := kube.Options{Kubeconfig: f.kubeconfig, UserAgent: "pilotctl"}.RESTConfig()
 	if err != nil {
 		return nil, err
 	}

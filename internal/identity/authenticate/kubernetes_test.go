@@ -34,9 +34,7 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
 	ns := c.Namespace(t, "tokens", nil)
-	if _, err := client.CoreV1().ServiceAccounts(
-		ns,
-	).Create(
+	if _, err := client.CoreV1().ServiceAccounts(ns).Create(
 		t.Context(),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
 		metav1.CreateOptions{},
@@ -106,9 +104,7 @@ func TestTokensOfAnAPIServer(t *testing.T) {
 		}
 	}
 
-	if err := client.CoreV1().Pods(
-		ns,
-	).Delete(
+	if err := client.CoreV1().Pods(ns).Delete(
 		t.Context(),
 		pod.Name,
 		metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
@@ -213,10 +209,7 @@ func TestBadTokensAreRemembered(t *testing.T) {
 	}
 	for i := range 2 * maxRejected {
 		peer := fmt.Sprintf("10.%d.%d.1", i/100>>8, i/100&255) // each source has a budget of its own
-		if _, err := k.Authenticate(
-			t.Context(),
-			from(peer, "bad-"+strconv.Itoa(i)),
-		); err == nil ||
+		if _, err := k.Authenticate(t.Context(), from(peer, "bad-"+strconv.Itoa(i))); err == nil ||
 			errors.Is(err, ErrUnavailable) {
 			t.Fatalf("bad token %d: %v", i, err)
 		}
@@ -313,10 +306,7 @@ func TestChain(t *testing.T) {
 		t.Errorf("nobody to ask gives %v", err)
 	}
 	for token, want := range map[string]string{"a.b.c": "no credentials except a token of an unknown issuer", "": "no credentials"} {
-		if _, err := (Chain{w}).Authenticate(
-			t.Context(),
-			bearing(token),
-		); !errors.Is(err, ErrNoCredentials) ||
+		if _, err := (Chain{w}).Authenticate(t.Context(), bearing(token)); !errors.Is(err, ErrNoCredentials) ||
 			err.Error() != want {
 			t.Errorf("the token %q gives %v, want %s", token, err, want)
 		}

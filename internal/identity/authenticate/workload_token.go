@@ -100,12 +100,10 @@ func SignWorkloadToken(
 		return "", fmt.Errorf("sign a token: %w", err)
 	}
 	token, err := jwt.Signed(signer).Claims(jwt.Claims{
-		Issuer:   workloadIssuer,
-		Subject:  subject,
-		Audience: audiences,
-		IssuedAt: jwt.NewNumericDate(
-			now,
-		),
+		Issuer:    workloadIssuer,
+		Subject:   subject,
+		Audience:  audiences,
+		IssuedAt:  jwt.NewNumericDate(now),
 		NotBefore: jwt.NewNumericDate(now.Add(-leeway)),
 		Expiry:    jwt.NewNumericDate(now.Add(lifetime)),
 	}).Serialize()

@@ -176,11 +176,7 @@ func TestMaterial(t *testing.T) {
 				return
 			}
 			id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
-			i, err := authority(
-				t,
-				tt.files,
-				AuthorityOptions{},
-			).Issue(
+			i, err := authority(t, tt.files, AuthorityOptions{}).Issue(
 				t.Context(),
 				Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, nil)},
 			)

@@ -203,19 +203,12 @@ func TestKeysThatAreSignedFor(t *testing.T) {
 				TrustDomain: "cluster.local",
 				Lifetime:    time.Hour,
 				KeyType:     kind,
-			}.NewRoot(
-				rand.Reader,
-				time.Now(),
-			)
+			}.NewRoot(rand.Reader, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			id := parseID(t, "spiffe://cluster.local/ns/a/sa/b")
-			i, err := authority(
-				t,
-				f,
-				AuthorityOptions{},
-			).Issue(
+			i, err := authority(t, f, AuthorityOptions{}).Issue(
 				t.Context(),
 				Request{ID: id, CSR: request(t, &x509.CertificateRequest{}, key)},
 			)

@@ -126,11 +126,7 @@ func TestRootsArePublished(t *testing.T) {
 		}
 		want(early, "one")
 	}
-	if m, err := maps.Get(
-		t.Context(),
-		RootConfigMap,
-		metav1.GetOptions{},
-	); err != nil || m.Data["mine"] != "kept" ||
+	if m, err := maps.Get(t.Context(), RootConfigMap, metav1.GetOptions{}); err != nil || m.Data["mine"] != "kept" ||
 		m.Labels["istio.io/config"] != "true" {
 		t.Errorf("what others wrote is gone: %v %v %v", m.Data, m.Labels, err)
 	}
@@ -295,9 +291,7 @@ func TestRegistration(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if named, err := spiffe.LeafID(
-				i.Chain[0],
-			); err != nil || named != id || len(i.Chain) != 2 ||
+			if named, err := spiffe.LeafID(i.Chain[0]); err != nil || named != id || len(i.Chain) != 2 ||
 				!i.Roots[0].Equal(root.Certificate) {
 				t.Errorf("it is %s (%v), %d certificates", named, err, len(i.Chain))
 			}
@@ -359,9 +353,7 @@ func TestNodes(t *testing.T) {
 	client := c.Client(t)
 	ns := c.Namespace(t, "node", nil)
 	pod := func(name, account, node string) *corev1.Pod {
-		if _, err := client.CoreV1().ServiceAccounts(
-			ns,
-		).Create(
+		if _, err := client.CoreV1().ServiceAccounts(ns).Create(
 			t.Context(),
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}},
 			metav1.CreateOptions{},

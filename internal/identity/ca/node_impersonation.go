@@ -50,15 +50,10 @@ func (n NodeImpersonation) Authorize(ctx context.Context, caller authenticate.Ca
 	case string(pod.UID) != caller.Pod.UID, pod.Spec.ServiceAccountName != callerAccount.Name, pod.Spec.NodeName == "":
 		return errors.New("the caller's pod was replaced or is not scheduled on a node")
 	}
-	pods, err := client.CoreV1().Pods(
-		account.Namespace,
-	).List(
+	pods, err := client.CoreV1().Pods(account.Namespace).List(
 		ctx,
 		metav1.ListOptions{FieldSelector: fields.AndSelectors(
-			fields.OneTermEqualSelector(
-				"spec.nodeName",
-				pod.Spec.NodeName,
-			),
+			fields.OneTermEqualSelector("spec.nodeName", pod.Spec.NodeName),
 			fields.OneTermEqualSelector("spec.serviceAccountName", account.Name),
 		).String()},
 	)

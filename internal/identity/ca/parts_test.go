@@ -21,10 +21,7 @@ func selfSigned(t testing.TB) Files {
 	f, err := SelfSigned{
 		TrustDomain: "cluster.local",
 		Lifetime:    10 * 365 * 24 * time.Hour,
-	}.NewRoot(
-		rand.Reader,
-		time.Now(),
-	)
+	}.NewRoot(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,10 +99,7 @@ func TestReplicasRenewOneRoot(t *testing.T) {
 			old, err := SelfSigned{
 				TrustDomain: "cluster.local",
 				Lifetime:    time.Hour,
-			}.NewRoot(
-				rand.Reader,
-				time.Now().Add(-55*time.Minute),
-			)
+			}.NewRoot(rand.Reader, time.Now().Add(-55*time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,10 +140,7 @@ func TestARootThatHasEndedIsRenewed(t *testing.T) {
 			old, err := SelfSigned{
 				TrustDomain: "cluster.local",
 				Lifetime:    time.Hour,
-			}.NewRoot(
-				rand.Reader,
-				time.Now().Add(-2*time.Hour),
-			)
+			}.NewRoot(rand.Reader, time.Now().Add(-2*time.Hour))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,10 +268,7 @@ func mount(t *testing.T, dir string, f Files) {
 		if err := os.WriteFile(filepath.Join(next, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(
-			filepath.Join("..data", name),
-			filepath.Join(dir, name),
-		); err != nil &&
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil &&
 			!errors.Is(err, fs.ErrExist) {
 			t.Fatal(err)
 		}

@@ -82,10 +82,7 @@ func (s SigningRequests) waitForCertificate(
 			return text, err
 		}
 		w, err := requests.Watch(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector(
-				metav1.ObjectNameField,
-				r.Name,
-			).String(),
+			FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, r.Name).String(),
 			ResourceVersion: r.ResourceVersion,
 		})
 		if err != nil {

@@ -190,9 +190,7 @@ func TestCacheIsValidated(t *testing.T) {
 			[]byte(text),
 			map[mesh.KeySource]cachedKeys{{URI: "https://b"}: {one, now}},
 			now,
-		); string(
-			got,
-		) != "["+onShelf(
+		); string(got) != "["+onShelf(
 			"https://b",
 			one,
 			now,
@@ -207,9 +205,7 @@ func TestCacheIsValidated(t *testing.T) {
 		old,
 		map[mesh.KeySource]cachedKeys{{URI: "https://a"}: {two, at}},
 		now,
-	); string(
-		got,
-	) != string(
+	); string(got) != string(
 		old,
 	) {
 		t.Errorf("older keys replace newer ones: %s", got)

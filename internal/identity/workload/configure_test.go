@@ -189,9 +189,7 @@ func TestConfigureWithKubernetes(t *testing.T) {
 	control := c.Namespace(t, "istio-system", nil)
 	ns := c.Namespace(t, "bookinfo", nil)
 	put := func(namespace, name string, data map[string]string) {
-		if _, err := client.CoreV1().ConfigMaps(
-			namespace,
-		).Create(
+		if _, err := client.CoreV1().ConfigMaps(namespace).Create(
 			t.Context(),
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data},
 			metav1.CreateOptions{},
@@ -212,9 +210,7 @@ func TestConfigureWithKubernetes(t *testing.T) {
 		map[string]string{"values": `{"global":{"multiCluster":{"clusterName":"east"}}}`},
 	)
 	put(ns, "istio-ca-root-cert", map[string]string{"root-cert.pem": "the root"})
-	if _, err := client.CoreV1().ServiceAccounts(
-		ns,
-	).Create(
+	if _, err := client.CoreV1().ServiceAccounts(ns).Create(
 		t.Context(),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bookinfo-ratings"}},
 		metav1.CreateOptions{},
@@ -293,10 +289,7 @@ func TestBadInput(t *testing.T) {
 		"a",
 		"b",
 		time.Hour,
-	); !errors.Is(
-		err,
-		fs.ErrNotExist,
-	) {
+	); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory without a key gives %v", err)
 	}
 }

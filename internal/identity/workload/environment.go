@@ -126,16 +126,11 @@ func canonicalLabels(labels map[string]string, otherwise string) (service, revis
 		return otherwise
 	}
 	return first(
-			otherwise,
-			canonicalService,
-			"app.kubernetes.io/name",
-			"app",
-		), first(
-			"latest",
-			canonicalRevision,
-			"app.kubernetes.io/version",
-			"version",
-		)
+		otherwise,
+		canonicalService,
+		"app.kubernetes.io/name",
+		"app",
+	), first("latest", canonicalRevision, "app.kubernetes.io/version", "version")
 }
 
 // meshFile returns mesh.yaml: the proxy settings as the agent reads them.

@@ -65,9 +65,7 @@ func (k KubernetesMesh) SignToken(
 	lifetime time.Duration,
 ) (string, error) {
 	seconds := int64(lifetime / time.Second)
-	r, err := k.Client.CoreV1().ServiceAccounts(
-		namespace,
-	).CreateToken(
+	r, err := k.Client.CoreV1().ServiceAccounts(namespace).CreateToken(
 		ctx,
 		serviceAccount,
 		&authenticationv1.TokenRequest{

@@ -1,15 +1,22 @@
-// Package autoregister gives workloads outside of Kubernetes, which connect and name a WorkloadGroup, a WorkloadEntry.
+// Package autoregister creates WorkloadEntries for workloads outside Kubernetes that connect and
+// name a WorkloadGroup.
 //
-// In: proxies that come and go, and what their agents say of the applications' health. Out: WorkloadEntries, made from their
-// group's template, in a [Store]: an API server, or memory where there is none. Law: an entry is there as long as its proxy is
-// connected to some replica, and for a grace period after. Which replica has the proxy is in the entry's annotations, and a
-// replica changes or removes only what is as it knows it (resource versions): a proxy that moves to another replica keeps its
-// entry. A workload gets an entry only in the namespace, and with the service account, that it was authenticated as.
+// Inputs: proxies that connect and disconnect, and the health of their application as their agents
+// report it. Output: WorkloadEntries, created from the group's template, in a [Store]: an API
+// server, or memory without one.
 //
-// A workload that names a WorkloadEntry of its own, made by somebody else, gets no other one; only its health is kept.
+// Invariants: an entry exists while its proxy is connected to any replica, and for a grace period
+// afterwards. The entry's annotations name the replica to which the proxy is connected. A replica
+// changes or deletes an entry only at the resource version that it has read, so a proxy that moves
+// to another replica keeps its entry. A workload gets an entry only in the namespace and with the
+// service account that it was authenticated as.
 //
-// Each workload that is connected has a goroutine (workload.go), which does what is still to do, and tries again; nothing
-// that happened in between is done late. What a replica left that is gone is found by the leader (sweep.go).
+// For a workload that names an existing WorkloadEntry no entry is created; only its health
+// condition is written.
+//
+// Each connected workload has a goroutine (workload.go) that reconciles its entry with the latest
+// state and retries failures. Entries of replicas that are gone are found by the leader
+// (cleanup.go).
 //
 // Start with [Registrar.Connect] in registrar.go.
 package autoregister

@@ -16,7 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// The annotations of a WorkloadEntry, as Istio has them.
+// The annotations of a WorkloadEntry, as in Istio.
 var (
 	groupAnnotation        = annotation.IoIstioAutoRegistrationGroup.Name
 	controllerAnnotation   = annotation.IoIstioWorkloadController.Name
@@ -24,28 +24,28 @@ var (
 	disconnectedAnnotation = annotation.IoIstioDisconnectedAt.Name
 )
 
-// healthChecked is the annotation of an entry whose agent says how its application fares. Without the condition Healthy it
-// gets no traffic.
-const healthChecked = "proxy.istio.io/health-checks-enabled"
+// healthCheckAnnotation marks an entry whose agent reports the application's health. Without the
+// condition Healthy such an entry gets no traffic.
+const healthCheckAnnotation = "proxy.istio.io/health-checks-enabled"
 
-// Entry is a WorkloadEntry. It is a copy.
+// Entry is a copy of a WorkloadEntry.
 type Entry struct {
 	Namespace, Name string
-	// Version is the resource version; empty for one that is new.
+	// Version is the resource version, or "" for a new entry.
 	Version             string
 	Labels, Annotations map[string]string
 	Spec                *networking.WorkloadEntry
-	// Conditions are those of the status, as they are.
+	// Conditions are the status conditions, undecoded.
 	Conditions []any
-	// Group is what the entry is made for; it goes when the group does.
+	// Group is the owner of a new entry.
 	Group Owner
 }
 
-// Owner is the WorkloadGroup of an entry that is new.
+// Owner is the WorkloadGroup of a new entry.
 type Owner struct{ Name, UID string }
 
-// at gives a time of the annotations; the zero time if there is none, or none that can be read.
-func (e *Entry) at(annotation string) time.Time {
+// annotationTime returns the time in an annotation, or the zero time if it is missing or invalid.
+func (e *Entry) annotationTime(annotation string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, e.Annotations[annotation])
 	if err != nil {
 		return time.Time{}
@@ -53,26 +53,34 @@ func (e *Entry) at(annotation string) time.Time {
 	return t
 }
 
-// checked says whether an agent is to say how the workload fares.
-func (e *Entry) checked() bool { return strings.EqualFold(e.Annotations[healthChecked], "true") }
-
-// connected gives the annotations of an entry whose proxy is connected here.
-func connected(controller string, since time.Time) map[string]any {
-	return map[string]any{controllerAnnotation: controller, connectedAnnotation: stamp(since), disconnectedAnnotation: nil}
+// hasHealthCheck reports whether an agent reports the workload's health.
+func (e *Entry) hasHealthCheck() bool {
+	return strings.EqualFold(e.Annotations[healthCheckAnnotation], "true")
 }
 
-// disconnected gives those of one whose proxy is gone. The controller stays: it is the one that removes the entry.
-func disconnected(at time.Time) map[string]any {
-	return map[string]any{connectedAnnotation: nil, disconnectedAnnotation: stamp(at)}
+// connectedAnnotations returns the annotations of an entry whose proxy is connected to controller.
+func connectedAnnotations(controller string, since time.Time) map[string]any {
+	return map[string]any{
+		controllerAnnotation:   controller,
+		connectedAnnotation:    formatTime(since),
+		disconnectedAnnotation: nil,
+	}
 }
 
-func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
+// disconnectedAnnotations returns the annotations of an entry whose proxy has disconnected. The
+// controller annotation stays, because that replica removes the entry.
+func disconnectedAnnotations(at time.Time) map[string]any {
+	return map[string]any{connectedAnnotation: nil, disconnectedAnnotation: formatTime(at)}
+}
 
-// maxName is the longest name that an object may have.
-const maxName = 253
+func formatTime(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-// entryName gives the name of a proxy's entry: of its group, its address and its network. Of one that is too long the end
-// stays, which tells entries apart.
+// maxNameLength is the maximum length of an object name.
+const maxNameLength = 253
+
+// entryName returns the name of a proxy's entry, built from its group, address and network. Long
+// names are truncated at the front, because the end is unique. It returns an error if the proxy has
+// no address.
 func entryName(p *mesh.Proxy) (string, error) {
 	if len(p.Addresses) == 0 {
 		return "", errors.New("the proxy has no address")
@@ -81,14 +89,14 @@ func entryName(p *mesh.Proxy) (string, error) {
 	if p.Network != "" {
 		name += "-" + string(p.Network)
 	}
-	if len(name) > maxName {
-		name = strings.TrimLeft(name[len(name)-maxName:], "-.")
+	if len(name) > maxNameLength {
+		name = strings.TrimLeft(name[len(name)-maxNameLength:], "-.")
 	}
 	return name, nil
 }
 
-// newEntry makes the entry of a proxy from its group. What the proxy says of itself goes before what the group's metadata say,
-// and that before the template.
+// newEntry returns the entry of a proxy from its group. The proxy's labels override those of the
+// group's metadata, which override the template's.
 func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 	spec := config.Spec[*networking.WorkloadGroup](group)
 	entry := new(networking.WorkloadEntry)
@@ -96,17 +104,18 @@ func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 		entry, _ = proto.Clone(spec.Template).(*networking.WorkloadEntry)
 	}
 	entry.Address = p.Addresses[0].String()
-	entry.Labels = merged(entry.Labels, spec.GetMetadata().GetLabels(), p.Metadata.Labels)
-	delete(entry.Labels, "istio-locality") // has slashes, which labels must not have; it is in entry.Locality
+	entry.Labels = mergeMaps(entry.Labels, spec.GetMetadata().GetLabels(), p.Metadata.Labels)
+	// contains slashes, which are invalid in labels; entry.Locality has it
+	delete(entry.Labels, "istio-locality")
 	if p.Network != "" {
 		entry.Network = string(p.Network)
 	}
 	if l := p.Locality.String(); l != "" {
 		entry.Locality = l
 	}
-	annotations := merged(map[string]string{groupAnnotation: group.Name}, spec.GetMetadata().GetAnnotations())
-	if probed(p) {
-		annotations[healthChecked] = "true"
+	annotations := mergeMaps(map[string]string{groupAnnotation: group.Name}, spec.GetMetadata().GetAnnotations())
+	if hasReadinessProbe(p) {
+		annotations[healthCheckAnnotation] = "true"
 	}
 	return &Entry{
 		Namespace: group.Namespace, Name: name, Labels: maps.Clone(entry.Labels), Annotations: annotations, Spec: entry,
@@ -114,19 +123,21 @@ func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 	}
 }
 
-// probed says whether the agent of a proxy looks after its application: its ProxyConfig, which is made from the group, has the
-// probe.
-func probed(p *mesh.Proxy) bool {
+// hasReadinessProbe reports whether the proxy's agent probes its application, as set in the
+// ProxyConfig.
+func hasReadinessProbe(p *mesh.Proxy) bool {
 	var own struct {
 		ReadinessProbe json.RawMessage `json:"readinessProbe"`
 	}
-	if len(p.Metadata.ProxyConfig) > 0 && json.Unmarshal(p.Metadata.ProxyConfig, &own) == nil && len(own.ReadinessProbe) > 0 {
+	if len(p.Metadata.ProxyConfig) > 0 && json.Unmarshal(p.Metadata.ProxyConfig, &own) == nil &&
+		len(own.ReadinessProbe) > 0 {
 		return string(own.ReadinessProbe) != "null"
 	}
 	return false
 }
 
-func merged(list ...map[string]string) map[string]string {
+// mergeMaps returns the union of the maps; later ones override earlier ones.
+func mergeMaps(list ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, m := range list {
 		maps.Copy(out, m)
@@ -134,16 +145,20 @@ func merged(list ...map[string]string) map[string]string {
 	return out
 }
 
-// mayHave says why a proxy must not have an entry; nil if it may. It must be authenticated as of the entry's namespace and service
-// account.
-func mayHave(p *mesh.Proxy, namespace, account string) error {
-	switch is := p.Account; {
-	case is.Namespace == "":
-		return errors.New("the proxy is not authenticated, which a workload that registers must be")
-	case is.Namespace != namespace:
-		return fmt.Errorf("the proxy is authenticated as of namespace %q, and registers in %q", is.Namespace, namespace)
-	case account != "" && is.Name != account:
-		return fmt.Errorf("the proxy is authenticated as service account %q, and the entry is of %q", is.Name, account)
+// checkAccount returns an error unless the proxy is authenticated in the entry's namespace and as
+// its service account; an empty account allows all of the namespace.
+func checkAccount(p *mesh.Proxy, namespace, account string) error {
+	switch a := p.Account; {
+	case a.Namespace == "":
+		return errors.New("the proxy is not authenticated; auto-registration requires it")
+	case a.Namespace != namespace:
+		return fmt.Errorf("the proxy is authenticated in namespace %q, but registers in %q", a.Namespace, namespace)
+	case account != "" && a.Name != account:
+		return fmt.Errorf(
+			"the proxy is authenticated as service account %q, but the entry requires %q",
+			a.Name,
+			account,
+		)
 	}
 	return nil
 }

@@ -4,41 +4,49 @@ import (
 	"time"
 )
 
-// Health is how an application fares, as its agent found out.
+// Health is the health of an application as its agent reported it.
 type Health struct {
 	Healthy bool
 	Message string
-	// At is when the agent said so.
+	// At is the time of the report.
 	At time.Time
 }
 
-// healthyCondition is the type of the condition, as Istio has it.
+// healthyCondition is the condition's type, as in Istio.
 const healthyCondition = "Healthy"
 
-// in gives a list of conditions with the one of this health in it, and says whether that changed the list.
-func (h *Health) in(list []any) ([]any, bool) {
+// mergeInto returns the conditions with this health, and whether that changed them. Only status and
+// message are compared.
+func (h *Health) mergeInto(list []any) ([]any, bool) {
 	status := "False"
 	if h.Healthy {
 		status = "True"
 	}
 	now := h.At.UTC().Format(time.RFC3339)
-	is := map[string]any{"type": healthyCondition, "status": status, "lastProbeTime": now, "lastTransitionTime": now}
-	if h.Message != "" && !h.Healthy {
-		is["message"] = h.Message
+	condition := map[string]any{
+		"type":               healthyCondition,
+		"status":             status,
+		"lastProbeTime":      now,
+		"lastTransitionTime": now,
 	}
-	if had := healthIn(list); had != nil && had["status"] == status && said(had) == said(is) {
+	if h.Message != "" && !h.Healthy {
+		condition["message"] = h.Message
+	}
+	if had := findHealthCondition(list); had != nil && had["status"] == status &&
+		conditionMessage(had) == conditionMessage(condition) {
 		return list, false
 	}
-	return append(withoutHealth(list), is), true
+	return append(withoutHealthCondition(list), condition), true
 }
 
-func said(condition map[string]any) string {
+// conditionMessage returns the message of a condition, or "".
+func conditionMessage(condition map[string]any) string {
 	message, _ := condition["message"].(string)
 	return message
 }
 
-// healthIn finds the condition, nil if there is none.
-func healthIn(list []any) map[string]any {
+// findHealthCondition returns the health condition, or nil.
+func findHealthCondition(list []any) map[string]any {
 	for _, c := range list {
 		if c, ok := c.(map[string]any); ok && c["type"] == healthyCondition {
 			return c
@@ -47,8 +55,8 @@ func healthIn(list []any) map[string]any {
 	return nil
 }
 
-// withoutHealth gives the conditions of others.
-func withoutHealth(list []any) []any {
+// withoutHealthCondition returns a copy of the conditions without the health condition.
+func withoutHealthCondition(list []any) []any {
 	out := make([]any, 0, len(list)+1)
 	for _, c := range list {
 		if c, ok := c.(map[string]any); ok && c["type"] == healthyCondition {

@@ -50,7 +50,7 @@ func inStores(t *testing.T, test func(*lab)) {
 func inMemory(t *testing.T, test func(*lab)) {
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		l := &lab{T: t, store: NewMemory(), namespace: "vms"}
+		l := &lab{T: t, store: NewMemoryStore(), namespace: "vms"}
 		l.group = l.newGroup()
 		test(l)
 	})
@@ -64,17 +64,32 @@ func newClusterLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.HTTP.CloseIdleConnections)
-	l := &lab{T: t, store: NewCluster(client.Dynamic, client.Metadata), dynamic: client.Dynamic, namespace: c.Namespace(t, "vms", nil)}
+	l := &lab{
+		T:         t,
+		store:     NewKubernetesStore(client.Dynamic, client.Metadata),
+		dynamic:   client.Dynamic,
+		namespace: c.Namespace(t, "vms", nil),
+	}
 	l.group = l.newGroup()
 	spec, err := json.Marshal(config.Spec[*networking.WorkloadGroup](l.group))
 	if err != nil {
 		t.Fatal(err)
 	}
 	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(fmt.Sprintf(`{"apiVersion": "networking.istio.io/v1", "kind": "WorkloadGroup", "metadata": {"name": "vms"}, "spec": %s}`, spec)), &u.Object); err != nil {
+	if err := json.Unmarshal(
+		[]byte(
+			fmt.Sprintf(
+				`{"apiVersion": "networking.istio.io/v1", "kind": "WorkloadGroup", "metadata": {"name": "vms"}, "spec": %s}`,
+				spec,
+			),
+		),
+		&u.Object,
+	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Dynamic.Resource(resourceOf(api.WorkloadGroup)).Namespace(l.namespace).Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
+	if _, err := client.Dynamic.Resource(resourceOf(api.WorkloadGroup)).Namespace(
+		l.namespace,
+	).Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -82,12 +97,25 @@ func newClusterLab(t *testing.T) *lab {
 
 func (l *lab) newGroup() *config.Config {
 	l.Helper()
-	c, err := config.New(config.Meta{Key: config.Key{Kind: api.WorkloadGroup, Namespace: l.namespace, Name: "vms"}}, &networking.WorkloadGroup{
-		Metadata: &networking.WorkloadGroup_ObjectMeta{Labels: map[string]string{"app": "vm", "team": "data"}, Annotations: map[string]string{"note": "x"}},
-		Template: &networking.WorkloadEntry{
-			Ports: map[string]uint32{"http": 8080}, ServiceAccount: "vm", Network: "template", Locality: "us/us-1", Weight: 3, Labels: map[string]string{"team": "template", "tier": "t"},
+	c, err := config.New(
+		config.Meta{Key: config.Key{Kind: api.WorkloadGroup, Namespace: l.namespace, Name: "vms"}},
+		&networking.WorkloadGroup{
+			Metadata: &networking.WorkloadGroup_ObjectMeta{
+				Labels:      map[string]string{"app": "vm", "team": "data"},
+				Annotations: map[string]string{"note": "x"},
+			},
+			Template: &networking.WorkloadEntry{
+				Ports: map[string]uint32{
+					"http": 8080,
+				},
+				ServiceAccount: "vm",
+				Network:        "template",
+				Locality:       "us/us-1",
+				Weight:         3,
+				Labels:         map[string]string{"team": "template", "tier": "t"},
+			},
 		},
-	})
+	)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -128,7 +156,10 @@ func (l *lab) replica(name string) *replica {
 	var once sync.Once
 	x.stop = func() { once.Do(func() { cancel(); <-done }) }
 	l.Cleanup(x.stop)
-	l.eventually(func() bool { x.Registrar.mu.Lock(); defer x.Registrar.mu.Unlock(); return x.ctx != nil }, "the replica does not start")
+	l.eventually(
+		func() bool { x.Registrar.mu.Lock(); defer x.Registrar.mu.Unlock(); return x.ctx != nil },
+		"the replica does not start",
+	)
 	return x
 }
 
@@ -148,15 +179,17 @@ func (l *lab) entries() []*config.Config {
 	if x, ok := store.(*away); ok {
 		store = x.Store
 	}
-	if m, ok := store.(*Memory); ok {
+	if m, ok := store.(*MemoryStore); ok {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, e := range m.entries {
-			add(&e.copied().Entry)
+			add(&e.clone().Entry)
 		}
 		return out
 	}
-	list, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace).List(context.Background(), metav1.ListOptions{})
+	list, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(
+		l.namespace,
+	).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		l.Error(err)
 		return nil
@@ -191,10 +224,20 @@ func (l *lab) eventually(ok func() bool, otherwise string) {
 // vm is a proxy that registers, authenticated as it should be.
 func (l *lab) vm() *mesh.Proxy {
 	return &mesh.Proxy{
-		ID: "sidecar~10.0.0.7~vm-7." + l.namespace + "~x", Type: mesh.SidecarProxy, Namespace: l.namespace, Name: "vm-7",
-		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.7")}, Network: "dc1", Locality: mesh.Locality{Region: "eu", Zone: "eu-1"},
+		ID:        "sidecar~10.0.0.7~vm-7." + l.namespace + "~x",
+		Type:      mesh.SidecarProxy,
+		Namespace: l.namespace,
+		Name:      "vm-7",
+		Addresses: []netip.Addr{
+			netip.MustParseAddr("10.0.0.7"),
+		},
+		Network:  "dc1",
+		Locality: mesh.Locality{Region: "eu", Zone: "eu-1"},
 		Account:  mesh.Account{Namespace: l.namespace, Name: "vm"},
-		Metadata: mesh.NodeMetadata{AutoRegisterGroup: "vms", Labels: map[string]string{"team": "own", "istio-locality": "eu.eu-1"}},
+		Metadata: mesh.NodeMetadata{
+			AutoRegisterGroup: "vms",
+			Labels:            map[string]string{"team": "own", "istio-locality": "eu.eu-1"},
+		},
 	}
 }
 

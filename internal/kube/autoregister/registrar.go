@@ -11,54 +11,58 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options are the parts and settings of a Registrar.
+// Options are the dependencies and settings of a Registrar.
 type Options struct {
 	Store Store
-	// Instance names this replica, and no other.
+	// Instance is the unique name of this replica.
 	Instance string
-	// Group finds a WorkloadGroup, nil if there is none.
+	// Group returns a WorkloadGroup, or nil if there is none.
 	Group func(namespace, name string) *config.Config
-	// Entries gives all WorkloadEntries that are known, which may be somewhat behind.
+	// Entries returns all known WorkloadEntries; they may be slightly outdated.
 	Entries func() []*config.Config
-	// Grace is how long an entry stays after its proxy is gone. PILOT_WORKLOAD_ENTRY_GRACE_PERIOD; 0: 10 s.
+	// Grace is how long an entry remains after its proxy has disconnected
+	// (PILOT_WORKLOAD_ENTRY_GRACE_PERIOD, default 10 s).
 	Grace time.Duration
-	// Register has entries made for those who name a group (PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION), HealthChecks has what
-	// agents say of health written (PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS).
+	// Register creates entries for proxies that name a group
+	// (PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION). HealthChecks writes the health that agents
+	// report (PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS).
 	Register, HealthChecks bool
-	// AnyIdentity has workloads registered that are not authenticated. ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY=false.
-	AnyIdentity bool
-	// Metrics and Log may be nil; Now and After are nil for the system's clock.
+	// AllowAnyIdentity registers proxies that are not authenticated
+	// (ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY=false).
+	AllowAnyIdentity bool
+	// Metrics and Log may be nil. Now and After default to the system's clock.
 	Metrics Metrics
 	Log     *slog.Logger
 	Now     func() time.Time
 	After   func(time.Duration) <-chan time.Time
 }
 
-// Metrics are told what becomes of entries: made, taken over, left, removed; and what failed.
+// Metrics counts entries that were created, claimed, marked as disconnected and deleted, and
+// errors.
 type Metrics interface {
-	Registered()
-	Updated()
-	Unregistered()
-	Deleted()
-	Error()
+	EntryRegistered()
+	EntryUpdated()
+	EntryUnregistered()
+	EntryDeleted()
+	EntryError()
 }
 
-// Registrar keeps the entries of the workloads that are connected to this replica.
+// Registrar maintains the entries of the workloads that are connected to this replica.
 type Registrar struct {
-	store                          Store
-	instance                       string
-	group                          func(namespace, name string) *config.Config
-	entries                        func() []*config.Config
-	grace                          time.Duration
-	register, healthChecks, anyone bool
-	metrics                        Metrics
-	log                            *slog.Logger
-	now                            func() time.Time
-	after                          func(time.Duration) <-chan time.Time
+	store                                    Store
+	instance                                 string
+	group                                    func(namespace, name string) *config.Config
+	entries                                  func() []*config.Config
+	grace                                    time.Duration
+	register, healthChecks, allowAnyIdentity bool
+	metrics                                  Metrics
+	log                                      *slog.Logger
+	now                                      func() time.Time
+	after                                    func(time.Duration) <-chan time.Time
 
-	working   sync.WaitGroup
+	workers   sync.WaitGroup
 	mu        sync.Mutex
-	ctx       context.Context // of Run; nil before and after
+	ctx       context.Context // set while Run runs
 	workloads map[entryKey]*workload
 }
 
@@ -66,20 +70,31 @@ type entryKey struct{ namespace, name string }
 
 // Connection is one stream of a workload.
 type Connection struct {
-	w     *workload
-	since time.Time
-	tried chan struct{} // closed after the first try to register it
+	w          *workload
+	since      time.Time
+	registered chan struct{} // closed after the first registration attempt
 
-	// refused and told, that tried is closed, are guarded by the workload's lock.
-	refused *Refusal
-	told    bool
+	// registrationError and reported (registered is closed) are guarded by the workload's lock.
+	registrationError *RegistrationError
+	reported          bool
 }
 
-// New makes a Registrar.
+// New returns a Registrar with defaults for zero options.
 func New(o Options) *Registrar {
 	r := &Registrar{
-		store: o.Store, instance: o.Instance, group: o.Group, entries: o.Entries, grace: o.Grace, register: o.Register, healthChecks: o.HealthChecks,
-		anyone: o.AnyIdentity, metrics: o.Metrics, log: o.Log, now: o.Now, after: o.After, workloads: map[entryKey]*workload{},
+		store:            o.Store,
+		instance:         o.Instance,
+		group:            o.Group,
+		entries:          o.Entries,
+		grace:            o.Grace,
+		register:         o.Register,
+		healthChecks:     o.HealthChecks,
+		allowAnyIdentity: o.AllowAnyIdentity,
+		metrics:          o.Metrics,
+		log:              o.Log,
+		now:              o.Now,
+		after:            o.After,
+		workloads:        map[entryKey]*workload{},
 	}
 	if r.grace <= 0 {
 		r.grace = 10 * time.Second
@@ -101,55 +116,58 @@ func New(o Options) *Registrar {
 
 type noMetrics struct{}
 
-func (noMetrics) Registered()   {}
-func (noMetrics) Updated()      {}
-func (noMetrics) Unregistered() {}
-func (noMetrics) Deleted()      {}
-func (noMetrics) Error()        {}
+func (noMetrics) EntryRegistered()   {}
+func (noMetrics) EntryUpdated()      {}
+func (noMetrics) EntryUnregistered() {}
+func (noMetrics) EntryDeleted()      {}
+func (noMetrics) EntryError()        {}
 
-// Run keeps entries until the context ends. What is left to do then is done by the replicas to which the workloads go, or by the
-// leader.
+// Run maintains entries until ctx ends. Remaining work is left to the replicas to which the
+// workloads reconnect, or to the leader.
 func (r *Registrar) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.ctx = ctx
 	r.mu.Unlock()
-	r.resume(ctx, r.now())
+	r.markUnreturned(ctx, r.now())
 	<-ctx.Done()
 	r.mu.Lock()
 	r.ctx = nil
 	r.mu.Unlock()
-	r.working.Wait()
+	r.workers.Wait()
 }
 
-// Wants says whether a proxy is of a workload that is kept here.
-func (r *Registrar) Wants(p *mesh.Proxy) bool {
+// Handles reports whether the proxy's entry or health is maintained here.
+func (r *Registrar) Handles(p *mesh.Proxy) bool {
 	return r.register && p.Metadata.AutoRegisterGroup != "" || r.healthChecks && p.Metadata.WorkloadEntry != ""
 }
 
-// registering is how long a stream waits for its entry. One whose entry cannot be made in time, as when the API server is away, is
-// served without: it is made later.
-const registering = 2 * time.Second
+// connectTimeout is how long a stream waits for its entry. If the entry cannot be written in time,
+// for example because the API server is unavailable, the stream is served without it and the write
+// is retried.
+const connectTimeout = 2 * time.Second
 
-// Connect takes up a stream of a proxy. It gives nil if the proxy is of no workload that is kept here. The error is a [*Refusal], or
-// the context's.
+// Connect registers a stream of a proxy and waits for the first registration attempt, up to
+// connectTimeout. It returns nil if the proxy is not handled here or Run is not running. The error
+// is a [*RegistrationError] or the context's. Otherwise the caller must call Close when the stream
+// ends.
 func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, error) {
-	k, err := r.entryOf(p)
+	k, err := r.entryKeyOf(p)
 	if err != nil || k.name == "" {
 		return nil, err
 	}
-	c := r.connect(k, p)
+	c := r.addConnection(k, p)
 	if c == nil {
 		return nil, nil
 	}
 	select {
-	case <-c.tried:
-	case <-r.after(registering):
+	case <-c.registered:
+	case <-r.after(connectTimeout):
 	case <-ctx.Done():
 		c.Close()
 		return nil, ctx.Err()
 	}
 	c.w.mu.Lock()
-	refused := c.refused
+	refused := c.registrationError
 	c.w.mu.Unlock()
 	if refused != nil {
 		c.Close()
@@ -158,35 +176,40 @@ func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, er
 	return c, nil
 }
 
-// entryOf names the entry of a proxy; no name: it has none.
-func (r *Registrar) entryOf(p *mesh.Proxy) (entryKey, error) {
+// entryKeyOf returns the key of a proxy's entry, with an empty name if it has none. It returns a
+// RegistrationError if the entry has no valid name or the proxy's identity does not match.
+func (r *Registrar) entryKeyOf(p *mesh.Proxy) (entryKey, error) {
 	k := entryKey{namespace: p.Namespace}
 	switch {
 	case r.register && p.Metadata.AutoRegisterGroup != "":
 		name, err := entryName(p)
 		if err != nil {
-			return k, &Refusal{Reason: err.Error()}
+			return k, &RegistrationError{Reason: err.Error()}
 		}
 		k.name = name
-		// Who may not be what it says must not find out what there is.
-		return k, r.mayHave(p, p.Namespace, "")
+		// Check the identity first, so that a foreign proxy does not learn which objects exist.
+		return k, r.checkIdentity(p, p.Namespace, "")
 	case r.healthChecks && p.Metadata.WorkloadEntry != "":
 		k.name = p.Metadata.WorkloadEntry
 	}
 	return k, nil
 }
 
-func (r *Registrar) mayHave(p *mesh.Proxy, namespace, account string) error {
-	if r.anyone {
+// checkIdentity returns a RegistrationError unless the proxy's identity matches the namespace and
+// account, or any identity is allowed.
+func (r *Registrar) checkIdentity(p *mesh.Proxy, namespace, account string) error {
+	if r.allowAnyIdentity {
 		return nil
 	}
-	if err := mayHave(p, namespace, account); err != nil {
-		return &Refusal{Reason: err.Error(), Denied: true}
+	if err := checkAccount(p, namespace, account); err != nil {
+		return &RegistrationError{Reason: err.Error(), Denied: true}
 	}
 	return nil
 }
 
-func (r *Registrar) connect(k entryKey, p *mesh.Proxy) *Connection {
+// addConnection adds a stream to its workload and starts the workload's goroutine if necessary. It
+// returns nil if Run is not running.
+func (r *Registrar) addConnection(k entryKey, p *mesh.Proxy) *Connection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil {
@@ -194,43 +217,49 @@ func (r *Registrar) connect(k entryKey, p *mesh.Proxy) *Connection {
 	}
 	w := r.workloads[k]
 	if w == nil {
-		w = &workload{r: r, namespace: k.namespace, name: k.name, wake: make(chan struct{}, 1), streams: map[*Connection]struct{}{}}
+		w = &workload{
+			r:         r,
+			namespace: k.namespace,
+			name:      k.name,
+			wake:      make(chan struct{}, 1),
+			streams:   map[*Connection]struct{}{},
+		}
 		r.workloads[k] = w
 		ctx := r.ctx
-		defer r.working.Go(func() { w.run(ctx) })
+		defer r.workers.Go(func() { w.run(ctx) })
 	}
-	c := &Connection{w: w, since: r.now(), tried: make(chan struct{})}
+	c := &Connection{w: w, since: r.now(), registered: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.streams[c] = struct{}{}
-	w.proxy, w.since, w.gone = p, c.since, time.Time{}
-	w.rouse()
+	w.proxy, w.since, w.disconnectedAt = p, c.since, time.Time{}
+	w.notify()
 	return c
 }
 
-// Close takes the stream off.
+// Close removes the stream. After the last stream the workload is disconnected.
 func (c *Connection) Close() {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if delete(w.streams, c); len(w.streams) == 0 && w.gone.IsZero() {
-		w.gone, w.health = w.r.now(), nil
-		w.rouse()
+	if delete(w.streams, c); len(w.streams) == 0 && w.disconnectedAt.IsZero() {
+		w.disconnectedAt, w.health = w.r.now(), nil
+		w.notify()
 	}
 }
 
-// Health takes up how the application fares.
-func (c *Connection) Health(healthy bool, message string) {
+// SetHealth records the health of the application.
+func (c *Connection) SetHealth(healthy bool, message string) {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.health = &Health{Healthy: healthy, Message: message, At: w.r.now()}
-	w.rouse()
+	w.notify()
 }
 
-// Observe takes up a batch of events: the entry of a workload that is connected is seen to if somebody takes it away, or writes
-// that the workload is not here.
-func (r *Registrar) Observe(batch mesh.Batch) {
+// HandleEvents wakes up connected workloads whose entry was deleted, claimed by another replica, or
+// marked as disconnected.
+func (r *Registrar) HandleEvents(batch mesh.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.workloads) == 0 {
@@ -241,23 +270,25 @@ func (r *Registrar) Observe(batch mesh.Batch) {
 			continue
 		}
 		w := r.workloads[entryKey{e.Config.Namespace, e.Config.Name}]
-		if w != nil && (e.Op == mesh.Delete || e.Config.Annotations[controllerAnnotation] != r.instance || e.Config.Annotations[disconnectedAnnotation] != "") {
-			w.rouse()
+		if w != nil &&
+			(e.Op == mesh.Delete || e.Config.Annotations[controllerAnnotation] != r.instance ||
+				e.Config.Annotations[disconnectedAnnotation] != "") {
+			w.notify()
 		}
 	}
 }
 
-// cleanUp takes away what a workload leaves.
+// cleanUp deletes an auto-registered entry, or the health condition of a user's entry.
 func (r *Registrar) cleanUp(ctx context.Context, e *Entry) error {
 	switch {
 	case e.Annotations[groupAnnotation] != "":
 		if err := r.store.Delete(ctx, e); err != nil {
 			return err
 		}
-		r.metrics.Deleted()
-		r.log.Info("removed: its workload is gone", "namespace", e.Namespace, "name", e.Name)
-	case healthIn(e.Conditions) != nil:
-		return r.store.SetConditions(ctx, e, withoutHealth(e.Conditions))
+		r.metrics.EntryDeleted()
+		r.log.Info("deleted a WorkloadEntry: its workload has disconnected", "namespace", e.Namespace, "name", e.Name)
+	case findHealthCondition(e.Conditions) != nil:
+		return r.store.SetConditions(ctx, e, withoutHealthCondition(e.Conditions))
 	}
 	return nil
 }

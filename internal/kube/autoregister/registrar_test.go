@@ -31,7 +31,13 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 		}
 		labels := map[string]string{"app": "vm", "team": "own", "tier": "t"}
 		want := &networking.WorkloadEntry{
-			Address: "10.0.0.7", Ports: map[string]uint32{"http": 8080}, ServiceAccount: "vm", Network: "dc1", Weight: 3, Locality: "eu/eu-1", Labels: labels,
+			Address:        "10.0.0.7",
+			Ports:          map[string]uint32{"http": 8080},
+			ServiceAccount: "vm",
+			Network:        "dc1",
+			Weight:         3,
+			Locality:       "eu/eu-1",
+			Labels:         labels,
 		}
 		if d := cmp.Diff(want, e.Spec, protocmp.Transform()); d != "" {
 			l.Errorf("spec (-want +got):\n%s", d)
@@ -39,15 +45,23 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 		if d := cmp.Diff(labels, e.Labels); d != "" {
 			l.Errorf("labels (-want +got):\n%s", d)
 		}
-		if got := slices.Sorted(maps.Keys(e.Annotations)); !slices.Equal(got, []string{"istio.io/autoRegistrationGroup", "istio.io/connectedAt", "istio.io/workloadController", "note"}) {
+		if got := slices.Sorted(maps.Keys(e.Annotations)); !slices.Equal(
+			got,
+			[]string{"istio.io/autoRegistrationGroup", "istio.io/connectedAt", "istio.io/workloadController", "note"},
+		) {
 			l.Errorf("annotations %v", e.Annotations)
 		}
-		if e.Annotations["istio.io/autoRegistrationGroup"] != "vms" || e.Annotations["istio.io/workloadController"] != "a" || e.at(connectedAnnotation).IsZero() {
+		if e.Annotations["istio.io/autoRegistrationGroup"] != "vms" ||
+			e.Annotations["istio.io/workloadController"] != "a" ||
+			e.annotationTime(connectedAnnotation).IsZero() {
 			l.Errorf("annotations %v", e.Annotations)
 		}
 		if l.dynamic != nil {
-			u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace).Get(l.Context(), vmName, metav1.GetOptions{})
-			if err != nil || len(u.GetOwnerReferences()) != 1 || u.GetOwnerReferences()[0].UID == "" || u.GetOwnerReferences()[0].Name != "vms" {
+			u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(
+				l.namespace,
+			).Get(l.Context(), vmName, metav1.GetOptions{})
+			if err != nil || len(u.GetOwnerReferences()) != 1 || u.GetOwnerReferences()[0].UID == "" ||
+				u.GetOwnerReferences()[0].Name != "vms" {
 				l.Errorf("error %v, owners %v", err, u.GetOwnerReferences())
 			}
 		}
@@ -84,7 +98,10 @@ func TestEntryStaysForTheGracePeriod(t *testing.T) {
 		}
 		left := time.Now()
 		second.Close()
-		l.eventually(func() bool { e := l.get(vmName); return e == nil || e.Annotations[disconnectedAnnotation] != "" }, "it is not said that it has left")
+		l.eventually(
+			func() bool { e := l.get(vmName); return e == nil || e.Annotations[disconnectedAnnotation] != "" },
+			"it is not said that it has left",
+		)
 		if e := l.get(vmName); e == nil || e.Annotations[connectedAnnotation] != "" {
 			l.Errorf("the entry is %+v before the grace period is over", e)
 		}
@@ -92,7 +109,10 @@ func TestEntryStaysForTheGracePeriod(t *testing.T) {
 		if stayed := time.Since(left); stayed < grace {
 			l.Errorf("it stayed for %v, want %v", stayed, grace)
 		}
-		l.eventually(func() bool { x.Registrar.mu.Lock(); defer x.Registrar.mu.Unlock(); return len(x.workloads) == 0 }, "the workload is remembered")
+		l.eventually(
+			func() bool { x.Registrar.mu.Lock(); defer x.Registrar.mu.Unlock(); return len(x.workloads) == 0 },
+			"the workload is remembered",
+		)
 	})
 }
 
@@ -103,21 +123,32 @@ func TestReconnectKeepsTheEntry(t *testing.T) {
 		c := a.connects(l.vm())
 		uid := l.created()
 		c.Close()
-		l.eventually(func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" }, "it is not said that it has left")
+		l.eventually(
+			func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" },
+			"it is not said that it has left",
+		)
 		moved := b.connects(l.vm())
-		l.eventually(func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "b" }, "the other replica does not take it over")
+		l.eventually(
+			func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "b" },
+			"the other replica does not take it over",
+		)
 		time.Sleep(3 * grace) // that it is not taken away takes time
 		e := l.get(vmName)
-		if e == nil || e.Annotations[disconnectedAnnotation] != "" || e.Annotations[controllerAnnotation] != "b" || l.created() != uid {
+		if e == nil || e.Annotations[disconnectedAnnotation] != "" || e.Annotations[controllerAnnotation] != "b" ||
+			l.created() != uid {
 			l.Fatalf("the entry is %+v", e)
 		}
 
 		// Back, before the other one notices that it has gone.
 		a.connects(l.vm())
-		l.eventually(func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "a" }, "it is not taken back")
+		l.eventually(
+			func() bool { return l.get(vmName).Annotations[controllerAnnotation] == "a" },
+			"it is not taken back",
+		)
 		moved.Close()
 		time.Sleep(3 * grace)
-		if e := l.get(vmName); e == nil || e.Annotations[disconnectedAnnotation] != "" || e.Annotations[controllerAnnotation] != "a" {
+		if e := l.get(vmName); e == nil || e.Annotations[disconnectedAnnotation] != "" ||
+			e.Annotations[controllerAnnotation] != "a" {
 			l.Fatalf("the entry is %+v", e)
 		}
 	})
@@ -128,7 +159,9 @@ func (l *lab) created() string {
 	if l.dynamic == nil {
 		return ""
 	}
-	u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(l.namespace).Get(l.Context(), vmName, metav1.GetOptions{})
+	u, err := l.dynamic.Resource(resourceOf(api.WorkloadEntry)).Namespace(
+		l.namespace,
+	).Get(l.Context(), vmName, metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -147,13 +180,14 @@ func TestWhoMayNotRegister(t *testing.T) {
 			{"nobody", func(p *mesh.Proxy) { p.Account = mesh.Account{} }, "not authenticated", true},
 			{"of another namespace", func(p *mesh.Proxy) { p.Account.Namespace = "other" }, `namespace "other"`, true},
 			{"of another account", func(p *mesh.Proxy) { p.Account.Name = "other" }, `service account "other"`, true},
-			{"no such group", func(p *mesh.Proxy) { p.Metadata.AutoRegisterGroup = "none" }, `no WorkloadGroup "none"`, false},
+			{"no such group", func(p *mesh.Proxy) { p.Metadata.AutoRegisterGroup = "none" }, `WorkloadGroup "none" does not exist`, false},
 		} {
 			p := l.vm()
 			tt.change(p)
 			c, err := x.Connect(l.Context(), p)
-			var refused *Refusal
-			if c != nil || !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.want) || refused.Denied != tt.denied {
+			var refused *RegistrationError
+			if c != nil || !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.want) ||
+				refused.Denied != tt.denied {
 				l.Errorf("%s: connected %v, error %v", tt.name, c, err)
 			}
 		}
@@ -172,7 +206,7 @@ func TestWhoMayNotRegister(t *testing.T) {
 		}
 
 		open := l.replica("c")
-		open.anyone = true
+		open.allowAnyIdentity = true
 		other := l.vm()
 		other.Account, other.Addresses[0] = mesh.Account{}, other.Addresses[0].Next()
 		open.connects(other)
@@ -190,22 +224,26 @@ func TestHealth(t *testing.T) {
 		p := l.vm()
 		p.Metadata.ProxyConfig = []byte(`{"readinessProbe": {"httpGet": {"port": 80}}}`)
 		c := x.connects(p)
-		if e := l.get(vmName); !e.checked() || healthIn(e.Conditions) != nil {
+		if e := l.get(vmName); !e.hasHealthCheck() || findHealthCondition(e.Conditions) != nil {
 			l.Fatalf("the entry is %+v", e)
 		}
-		c.Health(true, "")
+		c.SetHealth(true, "")
 		is := func(status, message string) func() bool {
 			return func() bool {
-				h := healthIn(l.get(vmName).Conditions)
-				return h != nil && h["status"] == status && said(h) == message
+				h := findHealthCondition(l.get(vmName).Conditions)
+				return h != nil && h["status"] == status && conditionMessage(h) == message
 			}
 		}
 		l.eventually(is("True", ""), "it is not said to be healthy")
 		e := l.get(vmName)
-		if err := l.store.SetConditions(l.Context(), e, append(e.Conditions, map[string]any{"type": "Theirs", "status": "True"})); err != nil {
+		if err := l.store.SetConditions(
+			l.Context(),
+			e,
+			append(e.Conditions, map[string]any{"type": "Theirs", "status": "True"}),
+		); err != nil {
 			l.Fatal(err)
 		}
-		c.Health(false, "connection refused")
+		c.SetHealth(false, "connection refused")
 		l.eventually(is("False", "connection refused"), "it is not said to be unhealthy")
 		if e := l.get(vmName); len(e.Conditions) != 2 || e.Conditions[0].(map[string]any)["type"] != "Theirs" {
 			l.Errorf("conditions of others are %v", e.Conditions)
@@ -221,7 +259,18 @@ func TestEntryThatSomebodyTakesAwayIsMadeAgain(t *testing.T) {
 		if err := l.store.Delete(l.Context(), e); err != nil {
 			l.Fatal(err)
 		}
-		x.Observe(mesh.Batch{{Op: mesh.Delete, Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.WorkloadEntry, Namespace: l.namespace, Name: vmName}}}}})
+		x.HandleEvents(
+			mesh.Batch{
+				{
+					Op: mesh.Delete,
+					Config: &config.Config{
+						Meta: config.Meta{
+							Key: config.Key{Kind: api.WorkloadEntry, Namespace: l.namespace, Name: vmName},
+						},
+					},
+				},
+			},
+		)
 		l.eventually(func() bool { return l.get(vmName) != nil }, "it is not made again")
 	})
 }
@@ -239,7 +288,7 @@ func TestSweep(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			b.Sweep(ctx, func(_ context.Context, instance string) (bool, error) {
+			b.CleanUpAbandoned(ctx, func(_ context.Context, instance string) (bool, error) {
 				if instance == "unknown" {
 					return false, errors.New("the API server is away")
 				}
@@ -265,7 +314,10 @@ func TestResume(t *testing.T) {
 		first.stop()
 		again := l.replica("a")
 		again.connects(second)
-		l.eventually(func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" }, "nobody says that it has left")
+		l.eventually(
+			func() bool { return l.get(vmName).Annotations[disconnectedAnnotation] != "" },
+			"nobody says that it has left",
+		)
 		if e := l.get("vms-10.0.0.8-dc1"); e.Annotations[disconnectedAnnotation] != "" {
 			l.Errorf("one that came back is %+v", e)
 		}
@@ -275,8 +327,11 @@ func TestResume(t *testing.T) {
 func TestHealthOfAnEntryThatSomebodyElseMade(t *testing.T) {
 	inStores(t, func(l *lab) {
 		own := &Entry{
-			Namespace: l.namespace, Name: "own", Annotations: map[string]string{healthChecked: "true"}, Group: Owner{Name: "vms"},
-			Spec: &networking.WorkloadEntry{Address: "10.0.0.9", ServiceAccount: "vm"},
+			Namespace:   l.namespace,
+			Name:        "own",
+			Annotations: map[string]string{healthCheckAnnotation: "true"},
+			Group:       Owner{Name: "vms"},
+			Spec:        &networking.WorkloadEntry{Address: "10.0.0.9", ServiceAccount: "vm"},
 		}
 		if err := l.store.Create(l.Context(), own); err != nil {
 			l.Fatal(err)
@@ -285,10 +340,16 @@ func TestHealthOfAnEntryThatSomebodyElseMade(t *testing.T) {
 		p := l.vm()
 		p.Metadata.AutoRegisterGroup, p.Metadata.WorkloadEntry = "", "own"
 		c := x.connects(p)
-		c.Health(true, "")
-		l.eventually(func() bool { return healthIn(l.get("own").Conditions) != nil }, "its health is not written")
+		c.SetHealth(true, "")
+		l.eventually(
+			func() bool { return findHealthCondition(l.get("own").Conditions) != nil },
+			"its health is not written",
+		)
 		c.Close()
-		l.eventually(func() bool { return healthIn(l.get("own").Conditions) == nil }, "its health is still told")
+		l.eventually(
+			func() bool { return findHealthCondition(l.get("own").Conditions) == nil },
+			"its health is still told",
+		)
 		if l.get("own") == nil {
 			l.Error("the entry is gone")
 		}
@@ -299,7 +360,7 @@ func TestHealthOfAnEntryThatSomebodyElseMade(t *testing.T) {
 	})
 }
 
-// away is a Store that cannot be reached.
+// away is an unavailable Store.
 type away struct {
 	Store
 	mu   sync.Mutex
@@ -320,7 +381,7 @@ func (s *away) Get(ctx context.Context, namespace, name string) (*Entry, error) 
 // A proxy is served though it cannot be registered now.
 func TestStoreIsAway(t *testing.T) {
 	t.Parallel()
-	store := &away{Store: NewMemory()}
+	store := &away{Store: NewMemoryStore()}
 	l := &lab{T: t, store: store, namespace: "vms"}
 	l.group = l.newGroup()
 	x := l.replica("a")
@@ -334,27 +395,33 @@ func TestStoreIsAway(t *testing.T) {
 // What is in memory is a source of config.
 func TestMemoryIsASource(t *testing.T) {
 	t.Parallel()
-	m := NewMemory()
+	m := NewMemoryStore()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, done := make(chan mesh.Batch), make(chan error)
 	go func() { done <- m.Run(ctx, out) }()
 	if b := <-out; len(b) != 1 || b[0].Op != mesh.Synced {
 		t.Fatalf("first comes %+v", b)
 	}
-	e := &Entry{Namespace: "vms", Name: "vm", Annotations: map[string]string{healthChecked: "true"}, Spec: &networking.WorkloadEntry{Address: "10.0.0.1"}}
+	e := &Entry{
+		Namespace:   "vms",
+		Name:        "vm",
+		Annotations: map[string]string{healthCheckAnnotation: "true"},
+		Spec:        &networking.WorkloadEntry{Address: "10.0.0.1"},
+	}
 	if err := m.Create(ctx, e); err != nil {
 		t.Fatal(err)
 	}
 	b := <-out
-	if c := b[0].Config; len(b) != 1 || b[0].Op != mesh.Upsert || c.Name != "vm" || c.Kind != api.WorkloadEntry || c.Status != nil {
+	if c := b[0].Config; len(b) != 1 || b[0].Op != mesh.Upsert || c.Name != "vm" || c.Kind != api.WorkloadEntry ||
+		c.Status != nil {
 		t.Errorf("a new entry comes as %+v", b)
 	}
-	if err := m.Annotate(ctx, e, connected("a", time.Now())); !errors.Is(err, ErrConflict) {
+	if err := m.Annotate(ctx, e, connectedAnnotations("a", time.Now())); !errors.Is(err, ErrConflict) {
 		t.Errorf("a change of what has changed: error %v", err)
 	}
 	e, _ = m.Get(ctx, "vms", "vm")
 	h := Health{Healthy: true, At: time.Now()}
-	list, _ := h.in(nil)
+	list, _ := h.mergeInto(nil)
 	if err := m.SetConditions(ctx, e, list); err != nil {
 		t.Fatal(err)
 	}

@@ -5,29 +5,31 @@ import (
 	"errors"
 )
 
-// Store keeps WorkloadEntries. A change is refused with ErrConflict if the entry is not as it was when it was read.
+// Store stores WorkloadEntries. Changes return ErrConflict if the entry changed since it was read.
 type Store interface {
-	// Get gives an entry, nil if there is none.
+	// Get returns an entry, or nil if there is none.
 	Get(ctx context.Context, namespace, name string) (*Entry, error)
-	// Create makes an entry: ErrConflict if there is one.
+	// Create creates an entry. It returns ErrConflict if it exists.
 	Create(ctx context.Context, e *Entry) error
-	// Annotate changes annotations; nil takes one away.
+	// Annotate sets annotations; nil values remove them.
 	Annotate(ctx context.Context, e *Entry, annotations map[string]any) error
 	// SetConditions replaces the conditions of the status.
 	SetConditions(ctx context.Context, e *Entry, conditions []any) error
-	// Delete takes an entry away. It is no error if it is gone.
+	// Delete deletes an entry. It returns nil if there is none.
 	Delete(ctx context.Context, e *Entry) error
 }
 
-// ErrConflict says that an entry is not as it was.
-var ErrConflict = errors.New("the WorkloadEntry has changed meanwhile")
+// ErrConflict means that the entry changed since it was read.
+var ErrConflict = errors.New("the WorkloadEntry was changed concurrently")
 
-// Refusal is why a workload cannot be registered, for as long as it and the configuration are as they are.
-type Refusal struct {
+// RegistrationError is the reason why a workload cannot be registered until it or the configuration
+// changes.
+type RegistrationError struct {
 	Reason string
-	// Denied says that the workload may not, rather than that something is missing.
+	// Denied is true if the workload is not authorized, and false if an object is missing or
+	// invalid.
 	Denied bool
 }
 
-// Error gives the reason.
-func (r *Refusal) Error() string { return r.Reason }
+// Error returns the reason.
+func (r *RegistrationError) Error() string { return r.Reason }

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// workload is one that is, or was of late, connected to this replica. Its goroutine brings its entry to where it should be.
+// workload is a workload that is or recently was connected to this replica. Its goroutine
+// reconciles its WorkloadEntry.
 type workload struct {
 	r               *Registrar
 	namespace, name string
@@ -18,36 +19,39 @@ type workload struct {
 	wake chan struct{} // holds one token
 
 	mu sync.Mutex
-	// streams are those of the proxy that are open: two, while one of them is being replaced.
-	streams map[*Connection]struct{}
-	proxy   *mesh.Proxy // of the newest
-	since   time.Time   // when the newest came
-	gone    time.Time   // when the last one went; zero while there is one
-	health  *Health     // the newest that was said
+	// streams are the open streams of the proxy: two while one replaces the other.
+	streams        map[*Connection]struct{}
+	proxy          *mesh.Proxy // of the newest stream
+	since          time.Time   // start of the newest stream
+	disconnectedAt time.Time   // end of the last stream; zero while one is open
+	health         *Health     // last reported health
 
-	// claimed is the connection for which the entry was last said to be of this replica, claim the time that it was given: a later
-	// one than any in the entry, for the clocks of replicas differ. Only the goroutine has to do with them.
-	claimed, claim time.Time
+	// claimedSince is the start of the connection for which this replica last claimed the entry.
+	// claimTime is the time written with that claim, which is later than all times in the entry
+	// because clocks of replicas differ. Only the workload's goroutine uses them.
+	claimedSince, claimTime time.Time
 }
 
-// wanted is what a workload's entry is to say.
-type wanted struct {
-	proxy  *mesh.Proxy
-	since  time.Time
-	gone   time.Time
-	health *Health
+// desired is the state that a workload's entry should have.
+type desired struct {
+	proxy          *mesh.Proxy
+	since          time.Time
+	disconnectedAt time.Time
+	health         *Health
 }
 
-// auto says that the entry is made here, and goes with the workload. Otherwise somebody else has made it.
-func (w wanted) auto() bool { return w.proxy.Metadata.AutoRegisterGroup != "" }
+// isAutoRegistered reports whether this package creates and deletes the entry. Otherwise a user
+// created it.
+func (w desired) isAutoRegistered() bool { return w.proxy.Metadata.AutoRegisterGroup != "" }
 
-func (w *workload) wanted() wanted {
+func (w *workload) desiredState() desired {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return wanted{w.proxy, w.since, w.gone, w.health}
+	return desired{w.proxy, w.since, w.disconnectedAt, w.health}
 }
 
-func (w *workload) rouse() {
+// notify wakes up the workload's goroutine.
+func (w *workload) notify() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -55,34 +59,40 @@ func (w *workload) rouse() {
 }
 
 const (
-	// firstRetry and maxRetry are how long is waited after a try that failed, twice as long each time.
-	firstRetry = 500 * time.Millisecond
-	maxRetry   = 30 * time.Second
+	// minRetryDelay and maxRetryDelay bound the backoff after failures.
+	minRetryDelay = 500 * time.Millisecond
+	maxRetryDelay = 30 * time.Second
 )
 
-// run works until the workload is gone and nothing is left to do for it.
+// run reconciles the entry after each change and with a backoff after failures, until the workload
+// is gone and its entry is cleaned up.
 func (w *workload) run(ctx context.Context) {
-	defer w.tell(nil)
-	retry := firstRetry
+	defer w.reportResult(nil)
+	retry := minRetryDelay
 	for ctx.Err() == nil {
-		want := w.wanted()
+		want := w.desiredState()
 		again, err := w.reconcile(ctx, want)
-		var refused *Refusal
+		var refused *RegistrationError
 		switch {
 		case errors.As(err, &refused), err == nil, errors.Is(err, ErrConflict):
-			retry = firstRetry
+			retry = minRetryDelay
 			if errors.Is(err, ErrConflict) {
 				again = time.Millisecond
 			}
 		default:
-			again, retry = retry, min(2*retry, maxRetry)
+			again, retry = retry, min(2*retry, maxRetryDelay)
 			if ctx.Err() == nil {
-				w.r.metrics.Error()
-				w.r.log.Warn("a WorkloadEntry is not as it should be", "namespace", w.namespace, "name", w.name, "error", err)
+				w.r.metrics.EntryError()
+				w.r.log.Warn(
+					"updating a WorkloadEntry failed, retrying",
+					"namespace", w.namespace,
+					"name", w.name,
+					"error", err,
+				)
 			}
 		}
-		w.tell(refused, want)
-		if err == nil && again == 0 && w.end(want) {
+		w.reportResult(refused, want)
+		if err == nil && again == 0 && w.removeIfDone(want) {
 			return
 		}
 		var timer <-chan time.Time
@@ -97,29 +107,31 @@ func (w *workload) run(ctx context.Context) {
 	}
 }
 
-// tell tells the streams what came of a try that was for them: nil if they are not refused.
-func (w *workload) tell(refused *Refusal, tried ...wanted) {
+// reportResult passes the result of a registration attempt to the streams that it was made for; nil
+// means success. Streams that are newer than the attempt, or have a result, are skipped.
+func (w *workload) reportResult(refused *RegistrationError, tried ...desired) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.streams {
-		if c.told || len(tried) > 0 && c.since.After(tried[0].since) {
+		if c.reported || len(tried) > 0 && c.since.After(tried[0].since) {
 			continue
 		}
-		c.told, c.refused = true, refused
-		close(c.tried)
+		c.reported, c.registrationError = true, refused
+		close(c.registered)
 	}
 }
 
-// end says whether nothing is left to do for a workload that is gone.
-func (w *workload) end(done wanted) bool {
-	if done.gone.IsZero() {
+// removeIfDone removes a disconnected workload from the Registrar, unless it has reconnected since.
+// It reports whether it did.
+func (w *workload) removeIfDone(done desired) bool {
+	if done.disconnectedAt.IsZero() {
 		return false
 	}
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.streams) > 0 || !w.gone.Equal(done.gone) {
+	if len(w.streams) > 0 || !w.disconnectedAt.Equal(done.disconnectedAt) {
 		return false
 	}
 	delete(w.r.workloads, w.key())
@@ -128,102 +140,122 @@ func (w *workload) end(done wanted) bool {
 
 func (w *workload) key() entryKey { return entryKey{w.namespace, w.name} }
 
-// reconcile does the next step that is to do for an entry. It gives how long to wait for the one after; 0: there is none.
-func (w *workload) reconcile(ctx context.Context, want wanted) (again time.Duration, err error) {
+// reconcile performs the next step for the entry. It returns the time until the next step, or 0 if
+// there is none.
+func (w *workload) reconcile(ctx context.Context, want desired) (again time.Duration, err error) {
 	e, err := w.r.store.Get(ctx, w.namespace, w.name)
 	if err != nil {
 		return 0, err
 	}
-	if want.gone.IsZero() {
-		return 0, w.connected(ctx, want, e)
+	if want.disconnectedAt.IsZero() {
+		return 0, w.reconcileConnected(ctx, want, e)
 	}
-	return w.disconnected(ctx, want, e)
+	return w.reconcileDisconnected(ctx, want, e)
 }
 
-func (w *workload) connected(ctx context.Context, want wanted, e *Entry) error {
+// reconcileConnected creates or claims the entry of a connected workload and then writes its
+// health. It returns a RegistrationError if the entry or group does not exist, or the proxy's
+// identity does not match.
+func (w *workload) reconcileConnected(ctx context.Context, want desired, e *Entry) error {
 	r := w.r
 	switch {
-	case e == nil && !want.auto():
-		return &Refusal{Reason: fmt.Sprintf("there is no WorkloadEntry %q in namespace %q, which the proxy says it is", w.name, w.namespace)}
+	case e == nil && !want.isAutoRegistered():
+		return &RegistrationError{
+			Reason: fmt.Sprintf(
+				"WorkloadEntry %q, which the proxy names, does not exist in namespace %q",
+				w.name,
+				w.namespace,
+			),
+		}
 	case e == nil:
-		return w.create(ctx, want)
-	case !want.auto() && !e.checked():
-		return nil // it is somebody else's in every way
+		return w.createEntry(ctx, want)
+	case !want.isAutoRegistered() && !e.hasHealthCheck():
+		return nil // a user's entry without health check: nothing to write
 	}
-	if err := r.mayHave(want.proxy, w.namespace, e.Spec.GetServiceAccount()); err != nil {
+	if err := r.checkIdentity(want.proxy, w.namespace, e.Spec.GetServiceAccount()); err != nil {
 		return err
 	}
-	since, left := e.at(connectedAnnotation), e.Annotations[disconnectedAnnotation] != ""
+	since, left := e.annotationTime(connectedAnnotation), e.Annotations[disconnectedAnnotation] != ""
 	switch {
-	case !w.claimed.Equal(want.since), left: // whoever says that it has left does not know of this connection
-		return w.take(ctx, want, e)
-	case since.After(w.claim): // it has moved on to another replica
+	// another replica's record does not cover this connection
+	case !w.claimedSince.Equal(want.since), left:
+		return w.claimEntry(ctx, want, e)
+	case since.After(w.claimTime): // the proxy has moved to another replica
 		return nil
-	case e.Annotations[controllerAnnotation] != r.instance || !since.Equal(w.claim):
-		return w.take(ctx, want, e)
+	case e.Annotations[controllerAnnotation] != r.instance || !since.Equal(w.claimTime):
+		return w.claimEntry(ctx, want, e)
 	}
-	if want.health == nil || !r.healthChecks || !e.checked() {
+	if want.health == nil || !r.healthChecks || !e.hasHealthCheck() {
 		return nil
 	}
-	if list, differs := want.health.in(e.Conditions); differs {
+	if list, differs := want.health.mergeInto(e.Conditions); differs {
 		return r.store.SetConditions(ctx, e, list)
 	}
 	return nil
 }
 
-// take claims the entry for this replica: it says that the workload is connected here.
-func (w *workload) take(ctx context.Context, want wanted, e *Entry) error {
+// claimEntry annotates the entry as connected to this replica.
+func (w *workload) claimEntry(ctx context.Context, want desired, e *Entry) error {
 	claim := want.since
-	for _, last := range []time.Time{e.at(connectedAnnotation), e.at(disconnectedAnnotation)} {
+	for _, last := range []time.Time{e.annotationTime(connectedAnnotation), e.annotationTime(disconnectedAnnotation)} {
 		if !last.Before(claim) {
 			claim = last.Add(time.Nanosecond)
 		}
 	}
-	if err := w.r.store.Annotate(ctx, e, connected(w.r.instance, claim)); err != nil {
+	if err := w.r.store.Annotate(ctx, e, connectedAnnotations(w.r.instance, claim)); err != nil {
 		return err
 	}
-	w.claimed, w.claim = want.since, claim
-	w.r.metrics.Updated()
-	w.rouse() // what is said of its health is for the version after this one
+	w.claimedSince, w.claimTime = want.since, claim
+	w.r.metrics.EntryUpdated()
+	w.notify() // the health is written at the next version
 	return nil
 }
 
-func (w *workload) create(ctx context.Context, want wanted) error {
+// createEntry creates the entry from its WorkloadGroup, claimed by this replica. It returns a
+// RegistrationError if there is no such group or the proxy's identity does not match.
+func (w *workload) createEntry(ctx context.Context, want desired) error {
 	r := w.r
 	name := want.proxy.Metadata.AutoRegisterGroup
 	group := r.group(w.namespace, name)
 	if group == nil {
-		return &Refusal{Reason: fmt.Sprintf("there is no WorkloadGroup %q in namespace %q to register with", name, w.namespace)}
+		return &RegistrationError{
+			Reason: fmt.Sprintf("WorkloadGroup %q does not exist in namespace %q", name, w.namespace),
+		}
 	}
 	e := newEntry(w.name, want.proxy, group)
-	if err := r.mayHave(want.proxy, w.namespace, e.Spec.GetServiceAccount()); err != nil {
+	if err := r.checkIdentity(want.proxy, w.namespace, e.Spec.GetServiceAccount()); err != nil {
 		return err
 	}
-	e.Annotations = merged(e.Annotations, map[string]string{controllerAnnotation: r.instance, connectedAnnotation: stamp(want.since)})
+	e.Annotations = mergeMaps(
+		e.Annotations,
+		map[string]string{controllerAnnotation: r.instance, connectedAnnotation: formatTime(want.since)},
+	)
 	if err := r.store.Create(ctx, e); err != nil {
 		return err
 	}
-	w.claimed, w.claim = want.since, want.since
-	r.metrics.Registered()
-	r.log.Info("registered", "namespace", w.namespace, "name", w.name, "group", name)
-	w.rouse() // for its health
+	w.claimedSince, w.claimTime = want.since, want.since
+	r.metrics.EntryRegistered()
+	r.log.Info("registered a workload", "namespace", w.namespace, "name", w.name, "group", name)
+	w.notify() // write the health next
 	return nil
 }
 
-// disconnected notes that the workload is gone, and takes its entry away after the grace period, or its health if the entry is
-// somebody else's. Neither is done to what another replica has taken over.
-func (w *workload) disconnected(ctx context.Context, want wanted, e *Entry) (again time.Duration, err error) {
+// reconcileDisconnected annotates the entry as disconnected. After the grace period it deletes the
+// entry, or only the health condition if a user created the entry. It does nothing if another
+// replica has claimed the entry.
+func (w *workload) reconcileDisconnected(ctx context.Context, want desired, e *Entry) (again time.Duration, err error) {
 	r := w.r
-	if e == nil || e.Annotations[controllerAnnotation] != r.instance || e.at(connectedAnnotation).After(w.claim) {
+	if e == nil || e.Annotations[controllerAnnotation] != r.instance ||
+		e.annotationTime(connectedAnnotation).After(w.claimTime) {
 		return 0, nil
 	}
-	if !e.at(disconnectedAnnotation).Equal(want.gone) {
-		if err := r.store.Annotate(ctx, e, disconnected(want.gone)); err != nil {
+	if !e.annotationTime(disconnectedAnnotation).Equal(want.disconnectedAt) {
+		if err := r.store.Annotate(ctx, e, disconnectedAnnotations(want.disconnectedAt)); err != nil {
 			return 0, err
 		}
-		r.metrics.Unregistered()
+		r.metrics.EntryUnregistered()
 	}
-	if left := want.gone.Add(r.grace).Sub(r.now()); left > 0 {
+	if left := want.disconnectedAt.Add(r.grace).Sub(r.now()); left > 0 {
 		return left, nil
 	}
 	return 0, r.cleanUp(ctx, e)

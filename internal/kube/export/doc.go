@@ -1,11 +1,14 @@
-// Package export makes a ServiceExport (Multi-Cluster Services API) of every service that other clusters of the set are to know.
+// Package export creates a ServiceExport (Multi-Cluster Services API) for every service that other
+// clusters of the set should see.
 //
-// In: which Services those are, asked for again when something changed. Out: a ServiceExport for each that has none, owned by its Service,
-// so that the API server's garbage collector takes it away with that.
+// Input: the list of Services to export, read again after each trigger. Output: a ServiceExport for
+// each Service without one, owned by the Service, so that the API server's garbage collector
+// deletes both.
 //
-// Law: an export that is there is never touched, whoever made it; one that somebody deletes is not made again before another replica
-// leads, or the Service is another. Where the kind is not installed it is waited for. One replica runs it, the leader; that two
-// believe to be costs a request that is refused.
+// Invariants: existing exports are never changed. An export that a user deletes is not created
+// again until the leader changes or the Service is replaced. If the kind is not installed, creation
+// is retried. The leader runs it; if two replicas believe to be the leader, the second creation is
+// refused.
 //
-// Start with [Exporter.Run].
+// Start with [Exporter.Run] in exporter.go.
 package export

@@ -19,24 +19,25 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// Options are what an Exporter needs.
+// Options configure an Exporter.
 type Options struct {
-	// Client is of the cluster whose Services they are. It is to have a limit of its own: at first there may be thousands to make.
+	// Client accesses the cluster of the Services. It should have its own rate limit: the first
+	// sync may create thousands of exports.
 	Client *kube.Client
-	// Services gives those that are to be exported, as of now.
+	// Services returns the Services to export now.
 	Services func() []types.NamespacedName
-	// Retry and MaxRetry bound the time until what failed is tried again; 1 s and 30 s if zero.
+	// Retry and MaxRetry bound the backoff after failures (defaults 1 s and 30 s).
 	Retry, MaxRetry time.Duration
-	Log             *slog.Logger // none if nil
+	Log             *slog.Logger // If nil, nothing is logged.
 }
 
-// Exporter makes exports.
+// Exporter creates ServiceExports.
 type Exporter struct {
-	o    Options
-	look chan struct{} // holds one token
+	o       Options
+	trigger chan struct{} // holds one token after Trigger
 }
 
-// New makes an Exporter. It asks nothing before Run.
+// New returns an Exporter. It sends no request before Run.
 func New(o Options) *Exporter {
 	if o.Retry == 0 {
 		o.Retry = time.Second
@@ -47,69 +48,70 @@ func New(o Options) *Exporter {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Exporter{o: o, look: make(chan struct{}, 1)}
+	return &Exporter{o: o, trigger: make(chan struct{}, 1)}
 }
 
-// Look says that there may be other services to export.
-func (x *Exporter) Look() {
+// Trigger makes Run read Services again.
+func (x *Exporter) Trigger() {
 	select {
-	case x.look <- struct{}{}:
+	case x.trigger <- struct{}{}:
 	default:
 	}
 }
 
-// Run makes what is missing, until the context ends. It may run again then.
+// Run creates missing exports at the start, after each Trigger, and again with a backoff after
+// errors, until ctx ends. It can be called again afterwards.
 func (x *Exporter) Run(ctx context.Context) {
-	r := run{Exporter: x}
-	said := ""
+	r := syncState{Exporter: x}
+	lastError := ""
 	for pause := x.o.Retry; ; {
-		var again <-chan time.Time
-		switch err := r.make(ctx); {
+		var retry <-chan time.Time
+		switch err := r.createMissing(ctx); {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			if text := err.Error(); text != said {
-				said = text
-				x.o.Log.Warn("services are not exported", "error", err)
+			if text := err.Error(); text != lastError {
+				lastError = text
+				x.o.Log.Warn("exporting services failed, retrying", "error", err)
 			}
-			again = time.After(pause)
+			retry = time.After(pause)
 			pause = min(2*pause, x.o.MaxRetry)
 		default:
-			pause, said = x.o.Retry, ""
+			pause, lastError = x.o.Retry, ""
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-x.look:
-		case <-again:
+		case <-x.trigger:
+		case <-retry:
 		}
 	}
 }
 
-// run is one term of a leader.
-type run struct {
+// syncState is the state of one Run.
+type syncState struct {
 	*Exporter
-	kind schema.GroupVersionResource // as it is served; empty if that is not known
-	// known are the services that have an export, or had one that somebody took away.
-	known map[types.NamespacedName]bool
+	resource schema.GroupVersionResource // the served version; empty if unknown
+	// exported contains the services whose export exists, or existed when this syncState saw it.
+	exported map[types.NamespacedName]bool
 }
 
-// make makes what is missing. It goes on after an error, and gives the first one.
-func (r *run) make(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
+// createMissing creates the missing exports. It continues after errors and returns the first one.
+func (r *syncState) createMissing(ctx context.Context) error {
+	if err := r.loadExisting(ctx); err != nil {
 		return err
 	}
 	wanted := r.o.Services()
-	r.forget(wanted)
+	r.forgetUnwanted(wanted)
 	var first error
-	made := 0
+	count := 0
 	for _, k := range wanted {
-		if r.known[k] {
+		if r.exported[k] {
 			continue
 		}
-		created, err := r.export(ctx, k)
+		created, err := r.createExport(ctx, k)
 		if created {
-			made++
+			count++
 		}
 		if err != nil && first == nil {
 			first = err
@@ -118,18 +120,19 @@ func (r *run) make(ctx context.Context) error {
 			break
 		}
 	}
-	if made > 0 {
-		r.o.Log.Info("services are exported", "new", made, "all", len(r.known))
+	if count > 0 {
+		r.o.Log.Info("exported services", "new", count, "all", len(r.exported))
 	}
 	return first
 }
 
-// begin finds out which version of the kind is served, and which exports there are.
-func (r *run) begin(ctx context.Context) error {
-	if r.known != nil {
+// loadExisting looks up the served version of the kind and lists the existing exports, once per
+// syncState.
+func (r *syncState) loadExisting(ctx context.Context) error {
+	if r.exported != nil {
 		return nil
 	}
-	version, err := r.served()
+	version, err := r.servedVersion()
 	if err != nil {
 		return err
 	}
@@ -147,15 +150,16 @@ func (r *run) begin(ctx context.Context) error {
 			break
 		}
 	}
-	r.kind, r.known = kind, known
+	r.resource, r.exported = kind, known
 	return nil
 }
 
-// served gives the version of the group that the API server prefers.
-func (r *run) served() (string, error) {
+// servedVersion returns the API server's preferred version of the group, or an error if the kind is
+// not installed.
+func (r *syncState) servedVersion() (string, error) {
 	groups, err := r.o.Client.Kubernetes.Discovery().ServerGroups()
 	if err != nil {
-		return "", fmt.Errorf("find out which kinds there are: %w", err)
+		return "", fmt.Errorf("list API groups: %w", err)
 	}
 	for _, g := range groups.Groups {
 		if g.Name == mcsv1beta1.GroupName {
@@ -165,63 +169,71 @@ func (r *run) served() (string, error) {
 	return "", errors.New("the kind ServiceExport (" + mcsv1beta1.GroupName + ") is not installed")
 }
 
-// forget forgets services that are not to be exported any more: should they come back, they may be others.
-func (r *run) forget(wanted []types.NamespacedName) {
+// forgetUnwanted drops services that should no longer be exported. If they return, they may be
+// other services.
+func (r *syncState) forgetUnwanted(wanted []types.NamespacedName) {
 	there := make(map[types.NamespacedName]bool, len(wanted))
 	for _, k := range wanted {
 		there[k] = true
 	}
-	for k := range r.known {
+	for k := range r.exported {
 		if !there[k] {
-			delete(r.known, k)
+			delete(r.exported, k)
 		}
 	}
 }
 
-// export makes the export of one Service.
-func (r *run) export(ctx context.Context, k types.NamespacedName) (created bool, err error) {
-	service, err := r.one(ctx, corev1.SchemeGroupVersion.WithResource("services"), k)
+// createExport creates the export of one Service and reports whether it did. It does nothing if the
+// Service is gone. An existing export is adopted.
+func (r *syncState) createExport(ctx context.Context, k types.NamespacedName) (created bool, err error) {
+	service, err := r.getMetadata(ctx, corev1.SchemeGroupVersion.WithResource("services"), k)
 	if err != nil {
 		return false, err
 	}
 	if service == nil {
-		return false, nil // it has gone meanwhile, which will be said
+		return false, nil // deleted; Trigger will follow
 	}
-	_, err = r.o.Client.Dynamic.Resource(r.kind).Namespace(k.Namespace).Create(ctx, r.object(service), metav1.CreateOptions{})
+	_, err = r.o.Client.Dynamic.Resource(r.resource).Namespace(
+		k.Namespace,
+	).Create(ctx, r.newExport(service), metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		r.known[k] = true
+		r.exported[k] = true
 		return true, nil
 	case apierrors.IsAlreadyExists(err):
-		return false, r.exists(ctx, k, service.UID)
+		return false, r.adoptExisting(ctx, k, service.UID)
 	case apierrors.IsNotFound(err):
-		r.known = nil // the kind has gone, or is served in another version
+		r.exported = nil // the kind was removed or is served in another version
 	}
 	return false, fmt.Errorf("export %s: %w", k, err)
 }
 
-// exists takes up an export that is there already. If it is that of a Service of the same name that is gone it will go too, and then
-// there has to be another.
-func (r *run) exists(ctx context.Context, k types.NamespacedName, uid types.UID) error {
-	there, err := r.one(ctx, r.kind, k)
+// adoptExisting records an existing export. It returns an error, to be retried, if the export
+// belongs to a deleted Service of the same name and so will be deleted too.
+func (r *syncState) adoptExisting(ctx context.Context, k types.NamespacedName, uid types.UID) error {
+	there, err := r.getMetadata(ctx, r.resource, k)
 	if err != nil {
 		return err
 	}
 	if there == nil {
-		return fmt.Errorf("export %s: the one that was there has gone", k)
+		return fmt.Errorf("export %s: the existing export was deleted concurrently", k)
 	}
 	for _, o := range there.OwnerReferences {
 		if o.Kind == "Service" && o.Name == k.Name && o.UID != uid {
-			return fmt.Errorf("export %s: that of its predecessor has not gone yet", k)
+			return fmt.Errorf("export %s: the export of the deleted Service still exists", k)
 		}
 	}
-	r.known[k] = true
+	r.exported[k] = true
 	return nil
 }
 
-// one gives the metadata of an object, nil if there is none.
-func (r *run) one(ctx context.Context, kind schema.GroupVersionResource, k types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
-	// Listing takes no permission that the control plane has not got anyway.
+// getMetadata returns the metadata of an object, or nil if there is none.
+func (r *syncState) getMetadata(
+	ctx context.Context,
+	kind schema.GroupVersionResource,
+	k types.NamespacedName,
+) (*metav1.PartialObjectMetadata, error) {
+	// List requires no additional permission.
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", k.Name).String()}
 	list, err := r.o.Client.Metadata.Resource(kind).Namespace(k.Namespace).List(ctx, options)
 	if err != nil {
@@ -233,13 +245,15 @@ func (r *run) one(ctx context.Context, kind schema.GroupVersionResource, k types
 	return &list.Items[0], nil
 }
 
-// object is the export of a Service.
-func (r *run) object(service *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+// newExport returns the export of a Service.
+func (r *syncState) newExport(service *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetAPIVersion(r.kind.GroupVersion().String())
+	u.SetAPIVersion(r.resource.GroupVersion().String())
 	u.SetKind("ServiceExport")
 	u.SetNamespace(service.Namespace)
 	u.SetName(service.Name)
-	u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}})
+	u.SetOwnerReferences(
+		[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}},
+	)
 	return u
 }

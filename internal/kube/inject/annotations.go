@@ -17,41 +17,41 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// annotationChecks say what is wrong with the values of annotations that shape what is injected. proxy.istio.io/config is
-// checked where it is read.
+// annotationChecks returns the validation functions of annotations that affect injection.
+// proxy.istio.io/config is validated where it is parsed.
 func annotationChecks() map[string]func(string) error {
 	return map[string]func(string) error{
 		annotation.SidecarInterceptionMode.Name:                   oneOf("REDIRECT", "TPROXY", "NONE"),
-		annotation.SidecarStatusPort.Name:                         port,
-		annotation.SidecarStatusReadinessInitialDelaySeconds.Name: count,
-		annotation.SidecarStatusReadinessPeriodSeconds.Name:       count,
-		annotation.SidecarStatusReadinessFailureThreshold.Name:    count,
-		annotation.SidecarTrafficIncludeOutboundIPRanges.Name:     orAll(ranges),
-		annotation.SidecarTrafficExcludeOutboundIPRanges.Name:     ranges,
-		annotation.SidecarTrafficIncludeInboundPorts.Name:         orAll(portList),
-		annotation.SidecarTrafficExcludeInboundPorts.Name:         portList,
-		annotation.SidecarTrafficIncludeOutboundPorts.Name:        orAll(portList),
-		annotation.SidecarTrafficExcludeOutboundPorts.Name:        portList,
-		annotation.SidecarTrafficExcludeInterfaces.Name:           interfaces,
-		annotation.SidecarTrafficKubevirtInterfaces.Name:          interfaces,
-		annotation.IoIstioRerouteVirtualInterfaces.Name:           interfaces,
-		annotation.PrometheusMergeMetrics.Name:                    boolean,
-		annotation.SidecarProxyCPU.Name:                           quantity,
-		annotation.SidecarProxyCPULimit.Name:                      quantity,
-		annotation.SidecarProxyMemory.Name:                        quantity,
-		annotation.SidecarProxyMemoryLimit.Name:                   quantity,
-		annotation.SidecarProxyImage.Name:                         printable,
-		annotation.SidecarProxyImageType.Name:                     printable,
-		annotation.SidecarLogLevel.Name:                           printable,
-		annotation.SidecarComponentLogLevel.Name:                  printable,
-		annotation.SidecarAgentLogLevel.Name:                      printable,
-		annotation.SidecarBootstrapOverride.Name:                  configMapName,
-		annotation.SidecarUserVolume.Name:                         namedObjects,
-		annotation.SidecarUserVolumeMount.Name:                    namedObjects,
+		annotation.SidecarStatusPort.Name:                         checkPort,
+		annotation.SidecarStatusReadinessInitialDelaySeconds.Name: checkCount,
+		annotation.SidecarStatusReadinessPeriodSeconds.Name:       checkCount,
+		annotation.SidecarStatusReadinessFailureThreshold.Name:    checkCount,
+		annotation.SidecarTrafficIncludeOutboundIPRanges.Name:     orAll(checkRanges),
+		annotation.SidecarTrafficExcludeOutboundIPRanges.Name:     checkRanges,
+		annotation.SidecarTrafficIncludeInboundPorts.Name:         orAll(checkPortList),
+		annotation.SidecarTrafficExcludeInboundPorts.Name:         checkPortList,
+		annotation.SidecarTrafficIncludeOutboundPorts.Name:        orAll(checkPortList),
+		annotation.SidecarTrafficExcludeOutboundPorts.Name:        checkPortList,
+		annotation.SidecarTrafficExcludeInterfaces.Name:           checkInterfaces,
+		annotation.SidecarTrafficKubevirtInterfaces.Name:          checkInterfaces,
+		annotation.IoIstioRerouteVirtualInterfaces.Name:           checkInterfaces,
+		annotation.PrometheusMergeMetrics.Name:                    checkBool,
+		annotation.SidecarProxyCPU.Name:                           checkQuantity,
+		annotation.SidecarProxyCPULimit.Name:                      checkQuantity,
+		annotation.SidecarProxyMemory.Name:                        checkQuantity,
+		annotation.SidecarProxyMemoryLimit.Name:                   checkQuantity,
+		annotation.SidecarProxyImage.Name:                         checkPrintable,
+		annotation.SidecarProxyImageType.Name:                     checkPrintable,
+		annotation.SidecarLogLevel.Name:                           checkPrintable,
+		annotation.SidecarComponentLogLevel.Name:                  checkPrintable,
+		annotation.SidecarAgentLogLevel.Name:                      checkPrintable,
+		annotation.SidecarBootstrapOverride.Name:                  checkConfigMapName,
+		annotation.SidecarUserVolume.Name:                         checkNamedObjects,
+		annotation.SidecarUserVolumeMount.Name:                    checkNamedObjects,
 	}
 }
 
-// checkAnnotations gives everything that is wrong with a pod's annotations, each with its name.
+// checkAnnotations returns the joined errors of all invalid annotations, each with its name.
 func checkAnnotations(annotations map[string]string) error {
 	var errs []error
 	checks := annotationChecks()
@@ -83,39 +83,39 @@ func orAll(check func(string) error) func(string) error {
 	}
 }
 
-func port(v string) error {
+func checkPort(v string) error {
 	if _, err := strconv.ParseUint(strings.TrimSpace(v), 10, 16); err != nil {
 		return errors.New("want a port, 0 to 65535")
 	}
 	return nil
 }
 
-func portList(v string) error {
+func checkPortList(v string) error {
 	if strings.TrimSpace(v) == "" {
 		return nil
 	}
 	for p := range strings.SplitSeq(v, ",") {
-		if port(p) != nil {
-			return fmt.Errorf("%q is no port; want ports with commas between them", p)
+		if checkPort(p) != nil {
+			return fmt.Errorf("%q is not a port; want comma-separated ports", p)
 		}
 	}
 	return nil
 }
 
-func ranges(v string) error {
+func checkRanges(v string) error {
 	if v == "" {
 		return nil
 	}
 	for r := range strings.SplitSeq(v, ",") {
 		if _, err := netip.ParsePrefix(r); err != nil {
-			return fmt.Errorf("%q is no range of addresses; want some like 10.0.0.0/8 with commas between them", r)
+			return fmt.Errorf("%q is not an address range; want comma-separated ranges such as 10.0.0.0/8", r)
 		}
 	}
 	return nil
 }
 
-// interfaces checks names of network interfaces, of which the kernel takes 15 bytes.
-func interfaces(v string) error {
+// checkInterfaces validates names of network interfaces, which have at most 15 bytes.
+func checkInterfaces(v string) error {
 	if v == "" {
 		return nil
 	}
@@ -124,38 +124,38 @@ func interfaces(v string) error {
 		if name == "" || len(name) > 15 || strings.ContainsFunc(name, func(r rune) bool {
 			return !unicode.IsPrint(r) || unicode.IsSpace(r) || strings.ContainsRune(`/\"'`, r)
 		}) {
-			return fmt.Errorf("%q is no name of an interface", name)
+			return fmt.Errorf("%q is not a valid interface name", name)
 		}
 	}
 	return nil
 }
 
-func count(v string) error {
+func checkCount(v string) error {
 	if _, err := strconv.ParseUint(v, 10, 32); err != nil {
-		return errors.New("want a number that is not negative")
+		return errors.New("want a non-negative number")
 	}
 	return nil
 }
 
-func boolean(v string) error {
+func checkBool(v string) error {
 	if _, err := strconv.ParseBool(v); err != nil {
 		return errors.New("want true or false")
 	}
 	return nil
 }
 
-func quantity(v string) error {
-	if err := printable(v); err != nil {
+func checkQuantity(v string) error {
+	if err := checkPrintable(v); err != nil {
 		return err
 	}
 	if _, err := resource.ParseQuantity(v); err != nil {
-		return errors.New("want a quantity like 100m or 128Mi")
+		return errors.New("want a quantity such as 100m or 128Mi")
 	}
 	return nil
 }
 
-// printable refuses what can be no part of a name or level, and would only serve to mislead.
-func printable(v string) error {
+// checkPrintable rejects spaces, quotes and control characters.
+func checkPrintable(v string) error {
 	if strings.ContainsFunc(v, func(r rune) bool {
 		return !unicode.IsPrint(r) || unicode.IsSpace(r) || strings.ContainsRune(`"'`+"`", r)
 	}) {
@@ -164,26 +164,27 @@ func printable(v string) error {
 	return nil
 }
 
-func configMapName(v string) error {
+func checkConfigMapName(v string) error {
 	if len(validation.IsDNS1123Subdomain(v)) > 0 {
 		return errors.New("want the name of a ConfigMap")
 	}
 	return nil
 }
 
-// namedObjects takes both forms that Istio does: a list of objects that have names, and an object that has one for each name.
-func namedObjects(v string) error {
+// checkNamedObjects accepts both of Istio's forms: a list of objects with names, and an object with
+// one object per name.
+func checkNamedObjects(v string) error {
 	var byName map[string]map[string]any
 	if json.Unmarshal([]byte(v), &byName) == nil {
 		return nil
 	}
 	var list []map[string]any
 	if err := json.Unmarshal([]byte(v), &list); err != nil {
-		return errors.New("want a JSON list of objects with names, or an object that has one for each name")
+		return errors.New("want a JSON list of objects with names, or an object with one object per name")
 	}
 	for i, object := range list {
 		if name, ok := object["name"].(string); !ok || name == "" {
-			return fmt.Errorf("[%d].name: is missing", i)
+			return fmt.Errorf("[%d].name is missing", i)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ func BenchmarkInject(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := Patch(pod, r.Pod); err != nil {
+		if _, err := CreatePatch(pod, r.Pod); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -12,45 +12,48 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/inject/render"
 )
 
-// The keys of the ConfigMap istio-sidecar-injector, and the template that pods get which name none.
+// The keys of the ConfigMap istio-sidecar-injector, and the default template.
 const (
 	ConfigKey       = "config"
 	ValuesKey       = "values"
 	sidecarTemplate = "sidecar"
 )
 
-// Policy says what becomes of pods that say nothing themselves.
+// Policy is the default for pods without a label or annotation.
 type Policy string
 
-// The policies that a configuration may have.
+// The valid policies.
 const (
 	Enabled  Policy = "enabled"
 	Disabled Policy = "disabled"
 )
 
-// Config is the key config of the ConfigMap: who is injected with what.
+// Config is the key config of the ConfigMap: which pods are injected, with which templates.
 type Config struct {
 	Policy Policy
-	// DefaultTemplates are for pods without the annotation inject.istio.io/templates; Aliases are names for several at once.
+	// DefaultTemplates apply to pods without the annotation inject.istio.io/templates. Aliases are
+	// names for several templates.
 	DefaultTemplates []string
 	Aliases          map[string][]string
-	// Never and Always decide about pods that say nothing themselves, Never first.
+	// Never and Always select pods without a label or annotation. Never takes precedence.
 	Never, Always []labels.Selector
-	// Annotations are put on every pod that is injected.
+	// Annotations are added to every injected pod.
 	Annotations map[string]string
-	// Texts are all templates by name, as they were written.
+	// Texts are the sources of all templates by name.
 	Texts map[string]string
-	// Faults is what is wrong with parts of it, of which the rest is used: selectors, and templates by name.
+	// Faults are the errors of invalid selectors and templates, which are skipped; the rest of the
+	// configuration is used.
 	Faults []error
 
 	templates map[string]*render.Template
-	broken    map[string]error
+	invalid   map[string]error
 }
 
-// ParseConfig reads the configuration from YAML. A template or selector that is wrong is one of its Faults; an error is a text of
-// which nothing can be used. env is what the template function of that name looks up; nil: nothing is set.
+// ParseConfig parses the configuration in YAML. Invalid templates, selectors and policies are added
+// to Faults; it returns an error only if the YAML is invalid. env is the lookup of the template
+// function env; if nil, no variable is set.
 func ParseConfig(text []byte, env func(string) string) (*Config, error) {
-	var said struct {
+	var parsed struct {
 		Policy               Policy                 `json:"policy"`
 		DefaultTemplates     []string               `json:"defaultTemplates"`
 		Templates            map[string]string      `json:"templates"`
@@ -59,31 +62,35 @@ func ParseConfig(text []byte, env func(string) string) (*Config, error) {
 		AlwaysInjectSelector []metav1.LabelSelector `json:"alwaysInjectSelector"`
 		InjectedAnnotations  map[string]string      `json:"injectedAnnotations"`
 	}
-	if err := yaml.Unmarshal(text, &said); err != nil {
-		return nil, fmt.Errorf("read the injection config: %w", err)
+	if err := yaml.Unmarshal(text, &parsed); err != nil {
+		return nil, fmt.Errorf("parse the injection configuration: %w", err)
 	}
 	c := &Config{
-		Policy: said.Policy, DefaultTemplates: said.DefaultTemplates, Aliases: said.Aliases, Annotations: said.InjectedAnnotations,
-		Texts:     said.Templates,
-		templates: map[string]*render.Template{}, broken: map[string]error{},
+		Policy:           parsed.Policy,
+		DefaultTemplates: parsed.DefaultTemplates,
+		Aliases:          parsed.Aliases,
+		Annotations:      parsed.InjectedAnnotations,
+		Texts:            parsed.Templates,
+		templates:        map[string]*render.Template{},
+		invalid:          map[string]error{},
 	}
 	if len(c.DefaultTemplates) == 0 {
 		c.DefaultTemplates = []string{sidecarTemplate}
 	}
 	if c.Policy != Enabled && c.Policy != Disabled {
-		c.fault(fmt.Errorf("policy %q: want %s or %s; nothing is injected by default", c.Policy, Enabled, Disabled))
+		c.addFault(fmt.Errorf("policy %q: want %s or %s; nothing is injected by default", c.Policy, Enabled, Disabled))
 		c.Policy = Disabled
 	}
-	c.Never = c.selectors("neverInjectSelector", said.NeverInjectSelector)
-	c.Always = c.selectors("alwaysInjectSelector", said.AlwaysInjectSelector)
-	if len(said.Templates) == 0 {
-		c.fault(fmt.Errorf("templates: there are none, so that no pod can be injected"))
+	c.Never = c.parseSelectors("neverInjectSelector", parsed.NeverInjectSelector)
+	c.Always = c.parseSelectors("alwaysInjectSelector", parsed.AlwaysInjectSelector)
+	if len(parsed.Templates) == 0 {
+		c.addFault(fmt.Errorf("templates: the list is empty; no pod can be injected"))
 	}
-	for _, name := range slices.Sorted(maps.Keys(said.Templates)) {
-		t, err := render.Parse(name, said.Templates[name], env)
+	for _, name := range slices.Sorted(maps.Keys(parsed.Templates)) {
+		t, err := render.Parse(name, parsed.Templates[name], env)
 		if err != nil {
-			c.broken[name] = err
-			c.fault(err)
+			c.invalid[name] = err
+			c.addFault(err)
 			continue
 		}
 		c.templates[name] = t
@@ -91,15 +98,16 @@ func ParseConfig(text []byte, env func(string) string) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) fault(err error) { c.Faults = append(c.Faults, err) }
+func (c *Config) addFault(err error) { c.Faults = append(c.Faults, err) }
 
-// selectors reads label selectors. An empty one, which would select every pod, selects none.
-func (c *Config) selectors(field string, list []metav1.LabelSelector) []labels.Selector {
+// parseSelectors parses label selectors. Invalid ones are added to Faults. Empty ones, which would
+// select every pod, are dropped.
+func (c *Config) parseSelectors(field string, list []metav1.LabelSelector) []labels.Selector {
 	var out []labels.Selector
 	for i := range list {
 		s, err := metav1.LabelSelectorAsSelector(&list[i])
 		if err != nil {
-			c.fault(fmt.Errorf("%s[%d]: %w", field, i, err))
+			c.addFault(fmt.Errorf("%s[%d]: %w", field, i, err))
 			continue
 		}
 		if !s.Empty() {
@@ -109,15 +117,16 @@ func (c *Config) selectors(field string, list []metav1.LabelSelector) []labels.S
 	return out
 }
 
-// Templates gives the names of the templates that can be used, in order.
+// Templates returns the sorted names of the valid templates.
 func (c *Config) Templates() []string { return slices.Sorted(maps.Keys(c.templates)) }
 
-func (c *Config) template(name string) (*render.Template, error) {
+// lookupTemplate returns a template by name. It returns its parse error if it is invalid.
+func (c *Config) lookupTemplate(name string) (*render.Template, error) {
 	if t := c.templates[name]; t != nil {
 		return t, nil
 	}
-	if err := c.broken[name]; err != nil {
+	if err := c.invalid[name]; err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("there is no template %q, only %q", name, c.Templates())
+	return nil, fmt.Errorf("unknown template %q, available: %q", name, c.Templates())
 }

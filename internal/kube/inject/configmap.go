@@ -2,12 +2,13 @@ package inject
 
 import "fmt"
 
-// ParseConfigMap reads the keys of the ConfigMap istio-sidecar-injector. env is what the template function of that name looks up;
-// nil: nothing is set.
+// ParseConfigMap parses the data of the ConfigMap istio-sidecar-injector. env is the lookup of the
+// template function env; if nil, no variable is set. It returns an error if a key is missing or
+// invalid.
 func ParseConfigMap(data map[string]string, env func(string) string) (*Config, Values, error) {
 	for _, key := range []string{ConfigKey, ValuesKey} {
 		if _, ok := data[key]; !ok {
-			return nil, Values{}, fmt.Errorf("there is no key %q", key)
+			return nil, Values{}, fmt.Errorf("missing key %q", key)
 		}
 	}
 	config, err := ParseConfig([]byte(data[ConfigKey]), env)

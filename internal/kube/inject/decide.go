@@ -11,42 +11,49 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// systemNamespaces are where Kubernetes runs what the mesh itself needs.
-func systemNamespace(name string) bool {
+// isSystemNamespace reports whether Kubernetes runs its own components in the namespace.
+func isSystemNamespace(name string) bool {
 	return slices.Contains([]string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}, name)
 }
 
-// Decision says whether a pod is to be injected.
+// Decision is the result of Decide.
 type Decision struct {
 	Inject bool
-	// Reason is for people.
+	// Reason is a text for users.
 	Reason string
-	// Warning is what the pod says and is not understood; empty: nothing.
+	// Warning names an invalid label or annotation of the pod, or is "".
 	Warning string
 }
 
-// Decide says whether a pod in a namespace is to be injected. Which namespaces and pods are asked about at all is up to the
+// Decide reports whether a pod in a namespace is injected, and why. The pod's label overrides its
+// annotation, these override the selectors, and those override the policy. Pods in the host network
+// or in system namespaces are never injected. Namespace labels are not checked here but by the
 // selectors of the webhook configuration.
 func (c *Config) Decide(pod *corev1.Pod, namespace string) Decision {
 	switch {
 	case pod.Spec.HostNetwork:
-		return Decision{Reason: "it is in the network of its node, whose traffic must not be captured"}
-	case systemNamespace(namespace):
-		return Decision{Reason: "namespace " + namespace + " is the system's"}
+		return Decision{Reason: "it uses the host network, whose traffic must not be captured"}
+	case isSystemNamespace(namespace):
+		return Decision{Reason: namespace + " is a system namespace"}
 	}
-	said, by := pod.Annotations[annotation.SidecarInject.Name], "annotation"
+	value, by := pod.Annotations[annotation.SidecarInject.Name], "annotation"
 	if l, ok := pod.Labels[label.SidecarInject.Name]; ok {
-		said, by = l, "label"
+		value, by = l, "label"
 	}
 	d := Decision{}
-	switch said {
+	switch value {
 	case "true":
-		return Decision{Inject: true, Reason: "its " + by + " " + label.SidecarInject.Name + " says so"}
+		return Decision{Inject: true, Reason: "its " + by + " " + label.SidecarInject.Name + " is true"}
 	case "false":
-		return Decision{Reason: "its " + by + " " + label.SidecarInject.Name + " forbids it"}
+		return Decision{Reason: "its " + by + " " + label.SidecarInject.Name + " is false"}
 	case "":
 	default:
-		d.Warning = fmt.Sprintf("%s %s is %q, which is neither true nor false: it does not count", by, label.SidecarInject.Name, said)
+		d.Warning = fmt.Sprintf(
+			"%s %s: %q is neither true nor false and is ignored",
+			by,
+			label.SidecarInject.Name,
+			value,
+		)
 	}
 	selects := func(s labels.Selector) bool { return s.Matches(labels.Set(pod.Labels)) }
 	switch {

@@ -45,7 +45,10 @@ alwaysInjectSelector: [{matchExpressions: [{key: always, operator: Exists}]}]
 		{name: "a system namespace", policy: "enabled", namespace: "kube-system", labels: map[string]string{"sidecar.istio.io/inject": "true"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: c.annotations}, Spec: corev1.PodSpec{HostNetwork: c.host}}
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: c.annotations},
+				Spec:       corev1.PodSpec{HostNetwork: c.host},
+			}
 			d := config(c.policy).Decide(pod, c.namespace)
 			if d.Inject != c.want || d.Reason == "" {
 				t.Errorf("%+v", d)
@@ -57,7 +60,7 @@ alwaysInjectSelector: [{matchExpressions: [{key: always, operator: Exists}]}]
 	}
 }
 
-// TestFaultyConfig: what is wrong with a part of it leaves the rest in use.
+// TestFaultyConfig: an invalid part of the configuration leaves the rest in use.
 func TestFaultyConfig(t *testing.T) {
 	c, err := ParseConfig([]byte(`
 policy: maybe
@@ -70,10 +73,10 @@ neverInjectSelector: [{matchExpressions: [{key: a, operator: Sometimes}]}, {matc
 	if len(c.Faults) != 3 || c.Policy != Disabled || len(c.Never) != 1 {
 		t.Errorf("faults %v, policy %s, selectors %v", c.Faults, c.Policy, c.Never)
 	}
-	if _, err := c.template("good"); err != nil {
+	if _, err := c.lookupTemplate("good"); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.template("bad"); err == nil || !strings.Contains(err.Error(), "nope") {
+	if _, err := c.lookupTemplate("bad"); err == nil || !strings.Contains(err.Error(), "nope") {
 		t.Error(err)
 	}
 	for _, text := range []string{"[]", "a: [", "templates: 1"} {
@@ -93,7 +96,7 @@ func TestPathEnv(t *testing.T) {
 		"/inject/:ENV:cluster=c1:ENV:X=:ENV:Y=a=b": {"ISTIO_META_CLUSTER_ID": "c1", "X": "", "Y": "a=b"},
 		"/inject/:ENV:net=n1:ENV:=x:ENV:a":         {"ISTIO_META_NETWORK": "n1"},
 	} {
-		got := PathEnv(path)
+		got := ParsePathEnv(path)
 		if len(got) != len(want) {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
@@ -117,7 +120,7 @@ func TestUsersOf(t *testing.T) {
 		{map[string]string{uids: "nonsense"}, Users{}},
 		{map[string]string{uids: "1/0"}, Users{}},
 	} {
-		if got := UsersOf(c.annotations); got != c.want {
+		if got := NamespaceUsers(c.annotations); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.annotations, got, c.want)
 		}
 	}
@@ -127,7 +130,7 @@ func TestNativeSidecars(t *testing.T) {
 	for version, want := range map[string]bool{
 		"v1.33.0": true, "v1.32.9": false, "v1.35.4-eks-1": true, "1.33+": true, "v2.0.0": true, "": false, "x": false, "v1": false,
 	} {
-		if got := NativeSidecars(version); got != want {
+		if got := SupportsNativeSidecars(version); got != want {
 			t.Errorf("%q: %v", version, got)
 		}
 	}

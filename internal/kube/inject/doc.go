@@ -1,12 +1,16 @@
-// Package inject puts the sidecar into pods: which pods get one, and what the pod is with it.
+// Package inject adds the sidecar to pods: it decides which pods are injected, and computes the
+// injected pod.
 //
-// In: a pod, and the Settings: the ConfigMap istio-sidecar-injector (templates and values), the mesh configuration, the ProxyConfig
-// objects. Out: the pod with its sidecar, and the JSON patch that leads there. Offline the same is done to the pod templates in
-// manifests.
-// Law: pure, and done twice is done once: of a pod that was injected before, what was put there is taken out first. A user's own
-// istio-proxy container wins over the template, field by field. An annotation that is not valid is an error that names it, and
-// no value can break out of its place in a template (see the room render).
+// Inputs: a pod and the Settings: the ConfigMap istio-sidecar-injector (templates and values), the
+// mesh configuration, and the ProxyConfig objects. Outputs: the injected pod and a JSON patch. The
+// same functions inject the pod templates in manifests offline.
 //
-// Start with [Settings.Inject] in inject.go, then decide.go (who), config.go and values.go (the ConfigMap), overlay.go (template
-// over pod), and what no template can say: overrides.go, prometheus.go, probes.go, order.go. workload.go is for manifests.
+// Invariants: all functions are pure. Injection is idempotent: if a pod was injected before, that
+// result is removed first. A user's own istio-proxy container overrides the template, field by
+// field. An invalid annotation is an error that names it, and no annotation can change the
+// structure of a template's output (package render).
+//
+// Start with [Settings.Inject] in inject.go, then decide.go (which pods), config.go and values.go
+// (the ConfigMap), merge.go (merging template and pod), and the changes beyond templates:
+// overrides.go, prometheus.go, probes.go, order.go. manifest.go and workload.go inject manifests.
 package inject

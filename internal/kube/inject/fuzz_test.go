@@ -19,11 +19,20 @@ func FuzzAnnotations(f *testing.F) {
 	var names []string
 	for _, a := range annotation.AllResourceAnnotations() {
 		if strings.Contains(a.Name, "sidecar.istio.io/") || strings.HasPrefix(a.Name, "proxy.istio.io/config") ||
-			strings.HasPrefix(a.Name, "prometheus.istio.io/") || a.Name == annotation.IoIstioRerouteVirtualInterfaces.Name {
+			strings.HasPrefix(
+				a.Name,
+				"prometheus.istio.io/",
+			) || a.Name == annotation.IoIstioRerouteVirtualInterfaces.Name {
 			names = append(names, a.Name)
 		}
 	}
-	names = append(names, "kubectl.kubernetes.io/default-container", "k8s.v1.cni.cncf.io/networks", "prometheus.io/port", "prometheus.io/path")
+	names = append(
+		names,
+		"kubectl.kubernetes.io/default-container",
+		"k8s.v1.cni.cncf.io/networks",
+		"prometheus.io/port",
+		"prometheus.io/path",
+	)
 	for i := range names {
 		for _, value := range []string{
 			"x\n  - name: evil", `x", evil: "y`, "{a: b}", "\u2028",
@@ -44,8 +53,13 @@ func FuzzAnnotations(f *testing.F) {
 			return
 		}
 		switch name { // these are there to do so
-		case annotation.SidecarUserVolume.Name, annotation.SidecarUserVolumeMount.Name, annotation.SidecarBootstrapOverride.Name,
-			annotation.SidecarInterceptionMode.Name, annotation.SidecarNativeSidecar.Name, annotation.SidecarStatus.Name, annotation.ProxyConfig.Name:
+		case annotation.SidecarUserVolume.Name,
+			annotation.SidecarUserVolumeMount.Name,
+			annotation.SidecarBootstrapOverride.Name,
+			annotation.SidecarInterceptionMode.Name,
+			annotation.SidecarNativeSidecar.Name,
+			annotation.SidecarStatus.Name,
+			annotation.ProxyConfig.Name:
 			return
 		}
 		if got != usual {

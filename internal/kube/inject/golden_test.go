@@ -120,11 +120,11 @@ func readPod(t testing.TB, text []byte) *corev1.Pod {
 	return p
 }
 
-// injected gives what becomes of a pod, in YAML, and its warnings.
+// injected returns the injected pod in YAML, and its warnings.
 func injected(t testing.TB, s *Settings, c caseSettings, pod *corev1.Pod) (text, warnings []byte) {
 	t.Helper()
 	before := pod.DeepCopy()
-	r, err := s.Inject(Request{Pod: pod, Namespace: "shop", Env: PathEnv(c.Path), Native: c.Native})
+	r, err := s.Inject(Request{Pod: pod, Namespace: "shop", Env: ParsePathEnv(c.Path), NativeSidecars: c.Native})
 	if err != nil {
 		return []byte("refused: " + err.Error() + "\n"), nil
 	}
@@ -133,7 +133,7 @@ func injected(t testing.TB, s *Settings, c caseSettings, pod *corev1.Pod) (text,
 	}
 	checkEnvironment(t, r.Pod)
 	once := show(t, r.Pod)
-	again, err := s.Inject(Request{Pod: r.Pod, Namespace: "shop", Env: PathEnv(c.Path), Native: c.Native})
+	again, err := s.Inject(Request{Pod: r.Pod, Namespace: "shop", Env: ParsePathEnv(c.Path), NativeSidecars: c.Native})
 	if err != nil {
 		t.Fatal("the second injection:", err)
 	}
@@ -194,12 +194,14 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// withoutHead leaves out of a difference what says which files it is of, and where.
+// withoutHead removes the header lines of a diff.
 func withoutHead(text []byte) []byte {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
 		switch {
-		case strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "--- plain"), strings.HasPrefix(line, "+++ case"):
+		case strings.HasPrefix(line, "diff "),
+			strings.HasPrefix(line, "--- plain"),
+			strings.HasPrefix(line, "+++ case"):
 		case strings.HasPrefix(line, "@@"):
 			b.WriteString("@@\n")
 		case strings.TrimSpace(line) != "":

@@ -8,30 +8,32 @@ import (
 	"istio.io/api/annotation"
 )
 
-// proxyImage and initImage give the images by the values, for pods that do not name one themselves.
+// proxyImage and initImage return the default images of the values, for pods that do not name one.
 func (v Values) proxyImage(variant string, annotations map[string]string) string {
-	return v.image(v.known.Global.Proxy.Image, variant, annotations)
+	return v.imageName(v.injector.Global.Proxy.Image, variant, annotations)
 }
 
 func (v Values) initImage(annotations map[string]string) string {
-	return v.image(v.known.Global.ProxyInit.Image, "", annotations)
+	return v.imageName(v.injector.Global.ProxyInit.Image, "", annotations)
 }
 
-// image is hub/name:tag, with the variant (debug, distroless, or default for none) as the tag's suffix.
-func (v Values) image(name, variant string, annotations map[string]string) string {
-	g := v.known.Global
+// imageName returns hub/name:tag, with the variant (debug, distroless, or default for none) as
+// suffix of the tag. The pod's annotation overrides the variant.
+func (v Values) imageName(name, variant string, annotations map[string]string) string {
+	g := v.injector.Global
 	variant = cmp.Or(variant, g.Variant)
-	if own, ok := annotations[annotation.SidecarProxyImageType.Name]; ok {
-		variant = own
+	if override, ok := annotations[annotation.SidecarProxyImageType.Name]; ok {
+		variant = override
 	}
 	tag := ""
 	if g.Tag != nil {
 		tag = fmt.Sprint(g.Tag)
 	}
-	return g.Hub + "/" + cmp.Or(name, "proxyv2") + ":" + withVariant(tag, variant)
+	return g.Hub + "/" + cmp.Or(name, "proxyv2") + ":" + tagWithVariant(tag, variant)
 }
 
-func withVariant(tag, variant string) string {
+// tagWithVariant replaces the variant suffix of a tag. An empty variant keeps the tag.
+func tagWithVariant(tag, variant string) string {
 	if variant == "" {
 		return tag
 	}

@@ -20,78 +20,85 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Settings is everything that injection goes by, of one moment. It is read only.
+// Settings are all inputs of injection at one moment. They are read-only.
 type Settings struct {
 	Config *Config
 	Values Values
 	Mesh   *meshconfig.MeshConfig
-	// ProxyConfigs are the objects of that kind.
+	// ProxyConfigs are the ProxyConfig objects.
 	ProxyConfigs []*config.Config
-	// Revision is the control plane's; empty: the default one.
+	// Revision is the control plane's; empty for the default one.
 	Revision string
-	// Compliance is COMPLIANCE_POLICY.
+	// Compliance is the compliance policy (COMPLIANCE_POLICY).
 	Compliance string
 }
 
 // Request is one pod to inject.
 type Request struct {
-	// Pod is as it was sent; it stays as it is. Namespace is where it is to be, if it does not say so itself.
+	// Pod is not modified. Namespace applies if the pod has none.
 	Pod       *corev1.Pod
 	Namespace string
-	// Owner is the workload that it belongs to; nil: what the pod says of it.
+	// Owner is the pod's workload. If nil, it is derived from the pod.
 	Owner *Owner
-	// Env is what the webhook's path adds to the proxy's environment, see [PathEnv].
+	// Env are environment variables for the proxy from the webhook's path, see [ParsePathEnv].
 	Env map[string]string
-	// Native says that the nodes run sidecars as init containers.
-	Native bool
-	// Users are whom the proxy runs as; zero: 1337.
+	// NativeSidecars is true if the nodes support native sidecars.
+	NativeSidecars bool
+	// Users are the proxy's user and group IDs (default 1337).
 	Users Users
 }
 
 // Result is an injected pod.
 type Result struct {
 	Pod *corev1.Pod
-	// Warnings is what of the pod will not do what it looks like.
+	// Warnings are about settings of the pod that have no effect or an unexpected one.
 	Warnings []string
 }
 
-// Inject gives the pod with what its templates put there. Whether it is to be injected was asked before, see [Config.Decide].
+// Inject returns the pod with its templates applied. It does not call [Config.Decide]. It returns
+// an error for invalid annotations and failing templates.
 func (s *Settings) Inject(r Request) (Result, error) {
-	j, err := s.job(r)
+	j, err := s.newInjection(r)
 	if err != nil {
 		return Result{}, err
 	}
-	merged, injected, err := j.render()
+	merged, injected, err := j.renderTemplates()
 	if err != nil {
 		return Result{}, err
 	}
-	if merged, err = reapply(merged, j.pod, injected, j.before, j.own); err != nil {
+	if merged, err = applyOverrides(merged, j.pod, injected, j.previous, j.overrides); err != nil {
 		return Result{}, err
 	}
-	followUser(merged, userContainer(j.pod, j.before, j.own, proxyContainer), j.proxyConfig.InterceptionMode == meshconfig.ProxyConfig_TPROXY ||
-		merged.Annotations[annotation.SidecarInterceptionMode.Name] == "TPROXY")
-	if err := j.finish(merged, injected); err != nil {
+	matchProxyUser(
+		merged,
+		userContainer(j.pod, j.previous, j.overrides, proxyContainer),
+		j.proxyConfig.InterceptionMode == meshconfig.ProxyConfig_TPROXY ||
+			merged.Annotations[annotation.SidecarInterceptionMode.Name] == "TPROXY",
+	)
+	if err := j.finishPod(merged, injected); err != nil {
 		return Result{}, err
 	}
-	return Result{Pod: merged, Warnings: j.warnings()}, nil
+	return Result{Pod: merged, Warnings: j.podWarnings()}, nil
 }
 
-// job is one injection under way.
-type job struct {
+// injection is the state of one injection.
+type injection struct {
 	*Settings
 	Request
-	pod         *corev1.Pod // with its namespace
-	proxyConfig *meshconfig.ProxyConfig
-	ignored     error // of its annotation
-	env         map[string]string
-	statusPort  int32
-	// before is what an earlier injection did, own what the user had set of injected containers then.
-	before *status
-	own    *containers
+	pod           *corev1.Pod // with its namespace set
+	proxyConfig   *meshconfig.ProxyConfig
+	ignoredConfig error // unknown fields of the annotation
+	env           map[string]string
+	statusPort    int32
+	// previous is the status of an earlier injection, or nil. overrides are the user's settings
+	// that it stored.
+	previous  *status
+	overrides *containerOverrides
 }
 
-func (s *Settings) job(r Request) (*job, error) {
-	j := &job{Settings: s, Request: r, pod: r.Pod.DeepCopy(), env: maps.Clone(r.Env)}
+// newInjection validates the pod's annotations and computes its ProxyConfig and environment.
+func (s *Settings) newInjection(r Request) (*injection, error) {
+	j := &injection{Settings: s, Request: r, pod: r.Pod.DeepCopy(), env: maps.Clone(r.Env)}
 	j.pod.Namespace = cmp.Or(j.pod.Namespace, r.Namespace)
 	if r.Namespace == "" {
 		j.Namespace = j.pod.Namespace
@@ -100,24 +107,29 @@ func (s *Settings) job(r Request) (*job, error) {
 		return nil, err
 	}
 	var err error
-	if j.proxyConfig, j.ignored, err = ProxyConfigOf(s.Mesh, s.ProxyConfigs, j.pod, j.Namespace); err != nil {
+	j.proxyConfig, j.ignoredConfig, err = EffectiveProxyConfig(s.Mesh, s.ProxyConfigs, j.pod, j.Namespace)
+	if err != nil {
 		return nil, err
 	}
-	j.foldAnnotations()
-	j.before = readStatus(j.pod)
-	if j.own, err = readOverrides(j.pod); err != nil {
+	j.applyAnnotations()
+	j.previous = readStatus(j.pod)
+	if j.overrides, err = readOverrides(j.pod); err != nil {
 		return nil, err
 	}
-	j.setPlace()
+	j.setClusterAndNetwork()
 	return j, nil
 }
 
-// foldAnnotations puts into the ProxyConfig what annotations of their own say of it, so that every agent learns it. Status port 0,
-// which is none, cannot be said there.
-func (j *job) foldAnnotations() {
+// applyAnnotations copies the settings of separate annotations into the ProxyConfig, which every
+// agent reads. Status port 0 means no port and cannot be expressed there.
+func (j *injection) applyAnnotations() {
 	j.statusPort = j.proxyConfig.StatusPort
-	if said, err := strconv.ParseInt(strings.TrimSpace(j.pod.Annotations[annotation.SidecarStatusPort.Name]), 10, 32); err == nil {
-		j.statusPort = int32(said)
+	if port, err := strconv.ParseInt(
+		strings.TrimSpace(j.pod.Annotations[annotation.SidecarStatusPort.Name]),
+		10,
+		32,
+	); err == nil {
+		j.statusPort = int32(port)
 	}
 	if j.statusPort != 0 {
 		j.proxyConfig.StatusPort = j.statusPort
@@ -127,15 +139,15 @@ func (j *job) foldAnnotations() {
 	}
 }
 
-// setPlace finds the cluster and network of the pod: of the network its label says it first of all, then the webhook's path, then
-// the values.
-func (j *job) setPlace() {
+// setClusterAndNetwork sets the cluster and network in the environment. The pod's label overrides
+// the webhook's path, which overrides the values.
+func (j *injection) setClusterAndNetwork() {
 	if j.env == nil {
 		j.env = map[string]string{}
 	}
 	for name, value := range map[string]string{
-		"ISTIO_META_CLUSTER_ID": j.Values.known.Global.MultiCluster.ClusterName,
-		"ISTIO_META_NETWORK":    j.Values.known.Global.Network,
+		"ISTIO_META_CLUSTER_ID": j.Values.injector.Global.MultiCluster.ClusterName,
+		"ISTIO_META_NETWORK":    j.Values.injector.Global.Network,
 	} {
 		if value = cmp.Or(j.env[name], value); value != "" {
 			j.env[name] = value
@@ -148,12 +160,12 @@ func (j *job) setPlace() {
 	}
 }
 
-// render gives the pod with its templates laid over it, and what the templates alone are.
-func (j *job) render() (merged, injected *corev1.Pod, err error) {
-	data := j.data()
+// renderTemplates returns the pod merged with its templates, and the merged templates alone.
+func (j *injection) renderTemplates() (merged, injected *corev1.Pod, err error) {
+	data := j.templateData()
 	merged, injected = j.pod, &corev1.Pod{}
-	for _, name := range j.templates() {
-		t, err := j.Config.template(name)
+	for _, name := range j.templateNames() {
+		t, err := j.Config.lookupTemplate(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -161,24 +173,24 @@ func (j *job) render() (merged, injected *corev1.Pod, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		part, err := parsePart(text)
+		part, err := parseTemplateOutput(text)
 		if err != nil {
 			return nil, nil, fmt.Errorf("template %q: %w", name, err)
 		}
-		if injected, err = overlay(injected, part); err != nil {
+		if injected, err = mergeIntoPod(injected, part); err != nil {
 			return nil, nil, fmt.Errorf("template %q: %w", name, err)
 		}
-		if j.native() && find(injected.Spec.InitContainers, proxyContainer) != nil {
+		if j.usesNativeSidecar() && findContainer(injected.Spec.InitContainers, proxyContainer) != nil {
 			merged = moveToInit(merged, proxyContainer)
 		}
-		if merged, err = overlay(merged, part); err != nil {
+		if merged, err = mergeIntoPod(merged, part); err != nil {
 			return nil, nil, fmt.Errorf("template %q: %w", name, err)
 		}
 	}
 	return merged, injected, nil
 }
 
-// moveToInit makes a user's own istio-proxy container an init container, which is what the template's is.
+// moveToInit moves a user's own container to the init containers, where the template has it.
 func moveToInit(pod *corev1.Pod, name string) *corev1.Pod {
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 	if i < 0 {
@@ -190,18 +202,19 @@ func moveToInit(pod *corev1.Pod, name string) *corev1.Pod {
 	return pod
 }
 
-func (j *job) native() bool {
+func (j *injection) usesNativeSidecar() bool {
 	if on, err := strconv.ParseBool(j.pod.Annotations[annotation.SidecarNativeSidecar.Name]); err == nil {
 		return on
 	}
-	return j.Native
+	return j.NativeSidecars
 }
 
-// templates are those that the pod asks for, or else the default ones. Aliases stand for others, once.
-func (j *job) templates() []string {
+// templateNames returns the templates that the pod names, or the default ones, with aliases
+// resolved once.
+func (j *injection) templateNames() []string {
 	names := j.Config.DefaultTemplates
-	if said, ok := j.pod.Annotations[annotation.InjectTemplates.Name]; ok {
-		names = strings.Split(said, ",")
+	if value, ok := j.pod.Annotations[annotation.InjectTemplates.Name]; ok {
+		names = strings.Split(value, ",")
 	}
 	var list []string
 	for _, n := range names {
@@ -215,42 +228,55 @@ func (j *job) templates() []string {
 	return list
 }
 
-func (j *job) data() render.Data {
+// templateData returns the input of the templates.
+func (j *injection) templateData() render.Data {
 	owner := j.Owner
 	if owner == nil {
-		o := ownerOf(j.pod)
+		o := podOwner(j.pod)
 		owner = &o
 	}
-	pod := stripped(j.pod, j.before, j.own, j.port())
+	pod := withoutInjected(j.pod, j.previous, j.overrides, j.statusPortText())
 	mode := "passthrough"
 	if j.Mesh.GetInboundTrafficPolicy().GetMode() == meshconfig.MeshConfig_InboundTrafficPolicy_LOCALHOST {
 		mode = "localhost"
 	}
-	users := j.Users.orDefault()
+	users := j.Users.withDefaults()
 	return render.Data{
-		TypeMeta: owner.Type, DeploymentMeta: owner.Name, ObjectMeta: pod.ObjectMeta, Spec: pod.Spec,
-		ProxyConfig: j.proxyConfig, MeshConfig: j.Mesh, Values: j.Values.Tree, Revision: j.Revision, NativeSidecars: j.Native,
-		ProxyImage:     j.Values.proxyImage(j.proxyConfig.GetImage().GetImageType(), pod.Annotations),
-		ProxyInitImage: j.Values.initImage(pod.Annotations),
-		ProxyUID:       users.UID, ProxyGID: users.GID, InboundTrafficPolicyMode: mode, CompliancePolicy: j.Compliance,
+		TypeMeta:                 owner.Type,
+		DeploymentMeta:           owner.Name,
+		ObjectMeta:               pod.ObjectMeta,
+		Spec:                     pod.Spec,
+		ProxyConfig:              j.proxyConfig,
+		MeshConfig:               j.Mesh,
+		Values:                   j.Values.Tree,
+		Revision:                 j.Revision,
+		NativeSidecars:           j.NativeSidecars,
+		ProxyImage:               j.Values.proxyImage(j.proxyConfig.GetImage().GetImageType(), pod.Annotations),
+		ProxyInitImage:           j.Values.initImage(pod.Annotations),
+		ProxyUID:                 users.UID,
+		ProxyGID:                 users.GID,
+		InboundTrafficPolicyMode: mode,
+		CompliancePolicy:         j.Compliance,
 	}
 }
 
-func (j *job) port() string { return strconv.Itoa(int(j.statusPort)) }
+func (j *injection) statusPortText() string { return strconv.Itoa(int(j.statusPort)) }
 
-// finish makes those changes of the injected pod that depend on other containers, and so are beyond templates.
-func (j *job) finish(pod, injected *corev1.Pod) error {
-	if proxy := findAny(pod, proxyContainer); proxy != nil {
+// finishPod applies the changes that depend on other containers and so are beyond templates:
+// environment, metrics, probes, labels, annotations and container order. It returns an error if the
+// pod has no containers.
+func (j *injection) finishPod(pod, injected *corev1.Pod) error {
+	if proxy := findInPod(pod, proxyContainer); proxy != nil {
 		setEnv(proxy, j.env)
 	}
-	if j.statusPort != 0 { // without one the agent serves nothing
-		if err := mergeMetrics(pod, j.Mesh, j.port()); err != nil {
+	if j.statusPort != 0 { // the agent serves no metrics without a port
+		if err := mergeMetrics(pod, j.Mesh, j.statusPortText()); err != nil {
 			return err
 		}
 	}
-	announceSecurePort(pod)
-	if j.rewrites(pod) {
-		if err := rewriteProbes(pod, j.statusPort, j.before != nil); err != nil {
+	setSecurePortAnnotation(pod)
+	if j.rewritesProbes(pod) {
+		if err := rewriteProbes(pod, j.statusPort, j.previous != nil); err != nil {
 			return err
 		}
 	}
@@ -260,32 +286,36 @@ func (j *job) finish(pod, injected *corev1.Pod) error {
 		}
 		pod.Labels[label.TopologyNetwork.Name] = n
 	}
-	text, err := statusOf(&injected.Spec, j.Revision).text()
+	text, err := newStatus(&injected.Spec, j.Revision).encodeJSON()
 	if err != nil {
 		return err
 	}
-	annotate(pod, annotation.SidecarStatus.Name, text)
+	setAnnotation(pod, annotation.SidecarStatus.Name, text)
 	for k, v := range j.Config.Annotations {
-		annotate(pod, k, v)
+		setAnnotation(pod, k, v)
 	}
-	order(pod, j.proxyConfig.GetHoldApplicationUntilProxyStarts().GetValue() || j.Values.known.Global.Proxy.HoldApplicationUntilProxyStarts)
+	orderContainers(
+		pod,
+		j.proxyConfig.GetHoldApplicationUntilProxyStarts().GetValue() ||
+			j.Values.injector.Global.Proxy.HoldApplicationUntilProxyStarts,
+	)
 	if len(pod.Spec.Containers) == 0 {
 		return errors.New("the pod has no containers")
 	}
 	return nil
 }
 
-// rewrites says whether probes are to be rewritten: by the annotation, which a template may have set, or else by the values. Nobody
-// answers them if the agent has no port.
-func (j *job) rewrites(pod *corev1.Pod) bool {
+// rewritesProbes reports whether probes are rewritten, by the annotation, which a template may set,
+// or else by the values. It returns false if the agent has no status port.
+func (j *injection) rewritesProbes(pod *corev1.Pod) bool {
 	on, err := strconv.ParseBool(pod.Annotations[annotation.SidecarRewriteAppHTTPProbers.Name])
 	if err != nil {
-		on = j.Values.known.SidecarInjectorWebhook.RewriteAppHTTPProbe
+		on = j.Values.injector.SidecarInjectorWebhook.RewriteAppHTTPProbe
 	}
 	return on && j.statusPort != 0
 }
 
-// setEnv sets variables of a container, in place of what the template had of that name.
+// setEnv sets variables of a container and replaces the template's of the same name.
 func setEnv(c *corev1.Container, env map[string]string) {
 	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { _, set := env[e.Name]; return set })
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -293,14 +323,21 @@ func setEnv(c *corev1.Container, env map[string]string) {
 	}
 }
 
-func (j *job) warnings() []string {
+func (j *injection) podWarnings() []string {
 	list := annotationWarnings(j.pod.Annotations)
-	if j.ignored != nil {
-		list = append(list, fmt.Sprintf("annotation %s: %v: it does not count", annotation.ProxyConfig.Name, j.ignored))
+	if j.ignoredConfig != nil {
+		list = append(list, fmt.Sprintf("annotation %s: %v; ignored", annotation.ProxyConfig.Name, j.ignoredConfig))
 	}
-	list = append(list, j.uncaptured()...)
+	list = append(list, j.uncapturedWarnings()...)
 	if p := j.pod.Spec.DNSPolicy; p != "" && p != corev1.DNSClusterFirst {
-		list = append(list, fmt.Sprintf("spec.dnsPolicy is %s, not %s: the sidecar may not find the control plane's address", p, corev1.DNSClusterFirst))
+		list = append(
+			list,
+			fmt.Sprintf(
+				"spec.dnsPolicy is %s, not %s: the sidecar may not find the control plane's address",
+				p,
+				corev1.DNSClusterFirst,
+			),
+		)
 	}
 	return list
 }

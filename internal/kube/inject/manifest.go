@@ -9,21 +9,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ManifestOptions say what a manifest itself does not.
+// ManifestOptions contain the settings that a manifest lacks.
 type ManifestOptions struct {
-	// Namespace is that of objects which name none.
+	// Namespace is the namespace of objects without one.
 	Namespace string
-	// Native says that the nodes run sidecars as init containers.
-	Native bool
+	// NativeSidecars is true if the nodes support native sidecars.
+	NativeSidecars bool
 }
 
-// Manifest injects the workloads of a manifest: one or more YAML documents, each an object or a List. A document without anything
-// to inject stays as it is, comments and all. Warnings say what was left alone, and why.
-func (s *Settings) Manifest(text []byte, o ManifestOptions) (out []byte, warnings []string, err error) {
+// InjectManifest injects the workloads of a manifest: YAML documents, each an object or a List.
+// Documents without a workload are returned unchanged, including comments. Warnings name the
+// workloads that were skipped, and why. It returns the joined errors of all documents.
+func (s *Settings) InjectManifest(text []byte, o ManifestOptions) (out []byte, warnings []string, err error) {
 	var errs []error
-	parts := documents(text)
+	parts := splitDocuments(text)
 	for i, d := range parts {
-		changed, list, err := s.document(d, o)
+		changed, list, err := s.injectDocument(d, o)
 		warnings = append(warnings, list...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
@@ -38,8 +39,8 @@ func (s *Settings) Manifest(text []byte, o ManifestOptions) (out []byte, warning
 	return bytes.Join(parts, []byte("---\n")), warnings, nil
 }
 
-// document gives a document with its workloads injected; nil: there is nothing to inject in it.
-func (s *Settings) document(text []byte, o ManifestOptions) ([]byte, []string, error) {
+// injectDocument returns a document with its workloads injected, or nil if none was.
+func (s *Settings) injectDocument(text []byte, o ManifestOptions) ([]byte, []string, error) {
 	var whole any
 	if err := yaml.Unmarshal(text, &whole); err != nil {
 		return nil, nil, err
@@ -61,7 +62,7 @@ func (s *Settings) document(text []byte, o ManifestOptions) ([]byte, []string, e
 		if !ok {
 			continue
 		}
-		changed, list, err := s.workload(one, o)
+		changed, list, err := s.injectWorkload(one, o)
 		if err != nil {
 			return nil, warnings, err
 		}
@@ -75,8 +76,8 @@ func (s *Settings) document(text []byte, o ManifestOptions) ([]byte, []string, e
 	return out, warnings, err
 }
 
-// documents cuts a manifest at its document markers. Empty documents are left out.
-func documents(text []byte) [][]byte {
+// splitDocuments splits a manifest at its document markers. Empty documents are dropped.
+func splitDocuments(text []byte) [][]byte {
 	var out [][]byte
 	var current []byte
 	end := func() {
@@ -86,7 +87,7 @@ func documents(text []byte) [][]byte {
 		current = nil
 	}
 	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && marker(rest) {
+		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && isDocumentMarker(rest) {
 			end()
 			continue
 		}
@@ -99,8 +100,9 @@ func documents(text []byte) [][]byte {
 	return out
 }
 
-// marker says whether what follows three dashes at the beginning of a line leaves them a document marker.
-func marker(rest []byte) bool {
+// isDocumentMarker reports whether three dashes at the beginning of a line, followed by rest, are a
+// document marker.
+func isDocumentMarker(rest []byte) bool {
 	text := bytes.TrimSpace(rest)
 	return len(text) == 0 || text[0] == '#' && (rest[0] == ' ' || rest[0] == '\t')
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// small are settings whose one template is small, for what is not about it.
+// small are settings with one small template.
 func small(t *testing.T) *Settings {
 	t.Helper()
 	s := settings(t, caseSettings{})
@@ -31,7 +31,7 @@ templates:
 func TestManifests(t *testing.T) {
 	golden.Run(t, "testdata/manifests/*.txtar", func(t *testing.T, c *golden.Case) {
 		s, o := small(t), ManifestOptions{Namespace: "flag"}
-		out, warnings, err := s.Manifest(c.Input("in.yaml"), o)
+		out, warnings, err := s.InjectManifest(c.Input("in.yaml"), o)
 		said := ""
 		for _, w := range warnings {
 			said += w + "\n"
@@ -44,7 +44,7 @@ func TestManifests(t *testing.T) {
 		if err != nil {
 			return
 		}
-		again, _, err := s.Manifest(out, o)
+		again, _, err := s.InjectManifest(out, o)
 		if err != nil || string(again) != string(out) {
 			t.Errorf("a second time gives %v\n%s", err, again)
 		}

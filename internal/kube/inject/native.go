@@ -5,11 +5,13 @@ import (
 	"strings"
 )
 
-// nativeMinor is the minor version 1.x of Kubernetes in which init containers that keep running (sidecars) are stable.
+// nativeMinor is the minor version of Kubernetes 1.x in which native sidecars (init containers that
+// keep running) are stable.
 const nativeMinor = 33
 
-// NativeSidecars says whether a node whose kubelet has this version, like v1.33.2+k3s1, runs sidecars as init containers.
-func NativeSidecars(kubelet string) bool {
+// SupportsNativeSidecars reports whether a node with this kubelet version, such as v1.33.2+k3s1,
+// supports native sidecars. It returns false for versions that it cannot parse.
+func SupportsNativeSidecars(kubelet string) bool {
 	parts := strings.SplitN(strings.TrimPrefix(kubelet, "v"), ".", 3)
 	if len(parts) < 2 {
 		return false

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The containers that injection knows by name.
+// The container names that injection handles specially.
 const (
 	proxyContainer      = "istio-proxy"
 	initContainer       = "istio-init"
@@ -14,39 +14,48 @@ const (
 	coreDumpContainer   = "enable-core-dump"
 )
 
-// order puts the injected containers in their places. The proxy is the last container, so that kubectl exec goes to the
-// application, or the first one if the application is held until it has started, for containers start in order. As an init container
-// it comes before the user's, so that they are in the mesh, behind what captures its traffic. Without that the capture is
-// set up last, for nothing could answer the init containers before the proxy runs.
-func order(pod *corev1.Pod, hold bool) {
+// orderContainers moves the injected containers to their positions. The proxy is the last
+// container, so that kubectl exec selects the application; or the first, if hold is set, because
+// containers start in order. A native proxy comes before the user's init containers, after the init
+// container for capture. Otherwise the capture is set up last, because init containers could not
+// connect before the proxy runs.
+func orderContainers(pod *corev1.Pod, hold bool) {
 	spec := &pod.Spec
 	if hold {
-		spec.Containers = toFront(spec.Containers, proxyContainer)
+		spec.Containers = moveToFront(spec.Containers, proxyContainer)
 	} else {
-		spec.Containers = toBack(spec.Containers, proxyContainer)
+		spec.Containers = moveToBack(spec.Containers, proxyContainer)
 	}
-	if find(spec.InitContainers, proxyContainer) != nil {
-		spec.InitContainers = toFront(spec.InitContainers, initContainer, validationContainer, proxyContainer, coreDumpContainer)
+	if findContainer(spec.InitContainers, proxyContainer) != nil {
+		spec.InitContainers = moveToFront(
+			spec.InitContainers,
+			initContainer,
+			validationContainer,
+			proxyContainer,
+			coreDumpContainer,
+		)
 		return
 	}
-	spec.InitContainers = toFront(spec.InitContainers, validationContainer)
-	spec.InitContainers = toBack(spec.InitContainers, initContainer, coreDumpContainer)
+	spec.InitContainers = moveToFront(spec.InitContainers, validationContainer)
+	spec.InitContainers = moveToBack(spec.InitContainers, initContainer, coreDumpContainer)
 }
 
-// toFront gives the list with the containers of these names first, in this order, of those that there are.
-func toFront(list []corev1.Container, names ...string) []corev1.Container {
-	named, rest := part(list, names)
+// moveToFront returns the list with the named containers first, in the order of names.
+func moveToFront(list []corev1.Container, names ...string) []corev1.Container {
+	named, rest := partitionByName(list, names)
 	return append(named, rest...)
 }
 
-func toBack(list []corev1.Container, names ...string) []corev1.Container {
-	named, rest := part(list, names)
+// moveToBack returns the list with the named containers last, in the order of names.
+func moveToBack(list []corev1.Container, names ...string) []corev1.Container {
+	named, rest := partitionByName(list, names)
 	return append(rest, named...)
 }
 
-func part(list []corev1.Container, names []string) (named, rest []corev1.Container) {
+// partitionByName splits the list into the containers in names, in that order, and all others.
+func partitionByName(list []corev1.Container, names []string) (named, rest []corev1.Container) {
 	for _, n := range names {
-		if c := find(list, n); c != nil {
+		if c := findContainer(list, n); c != nil {
 			named = append(named, *c)
 		}
 	}

@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Owner is the workload that a pod belongs to.
+// Owner is the workload that owns a pod.
 type Owner struct {
 	Type metav1.TypeMeta
 	Name types.NamespacedName
 }
 
-// ownerOf tells a pod's workload by its controller and labels: of a ReplicaSet with a template hash in its name the Deployment or
-// Rollout, of a Job with a time in its name the CronJob.
-func ownerOf(pod *corev1.Pod) Owner {
+// podOwner returns the pod's workload, from its controller and labels. For a ReplicaSet with a
+// template hash in its name that is the Deployment or Rollout, for a Job with a timestamp in its
+// name the CronJob, and without a controller the pod itself.
+func podOwner(pod *corev1.Pod) Owner {
 	o := Owner{
 		Type: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
 		Name: types.NamespacedName{Name: pod.Name, Namespace: pod.Namespace},
@@ -28,9 +29,9 @@ func ownerOf(pod *corev1.Pod) Owner {
 	o.Type, o.Name.Name = metav1.TypeMeta{Kind: controller.Kind, APIVersion: controller.APIVersion}, controller.Name
 	switch controller.Kind {
 	case "ReplicaSet":
-		if name, ok := withoutHash(controller.Name, pod.Labels["pod-template-hash"]); ok {
+		if name, ok := trimHash(controller.Name, pod.Labels["pod-template-hash"]); ok {
 			o.Type.Kind, o.Name.Name = "Deployment", name
-		} else if name, ok := withoutHash(controller.Name, pod.Labels["rollouts-pod-template-hash"]); ok {
+		} else if name, ok := trimHash(controller.Name, pod.Labels["rollouts-pod-template-hash"]); ok {
 			o.Type, o.Name.Name = metav1.TypeMeta{Kind: "Rollout", APIVersion: "v1alpha1"}, name
 		}
 	case "ReplicationController":
@@ -38,22 +39,24 @@ func ownerOf(pod *corev1.Pod) Owner {
 			o.Type.Kind, o.Name.Name = "DeploymentConfig", name
 		}
 	case "Job":
-		if name, ok := withoutTime(controller.Name); ok {
+		if name, ok := trimTimestamp(controller.Name); ok {
 			o.Type, o.Name.Name = metav1.TypeMeta{Kind: "CronJob", APIVersion: "batch/v1"}, name
 		}
 	}
 	return o
 }
 
-func withoutHash(name, hash string) (string, bool) {
+// trimHash removes the suffix -hash, and returns false if hash is empty or not a suffix.
+func trimHash(name, hash string) (string, bool) {
 	if hash == "" || !strings.HasSuffix(name, hash) {
 		return "", false
 	}
 	return strings.TrimSuffix(name, "-"+hash), true
 }
 
-// withoutTime takes the time off that a CronJob puts behind its Jobs' names: 8 to 10 digits, in seconds or minutes.
-func withoutTime(name string) (string, bool) {
+// trimTimestamp removes the timestamp that a CronJob appends to its Jobs' names: 8 to 10 digits. It
+// returns false if there is none.
+func trimTimestamp(name string) (string, bool) {
 	i := strings.LastIndex(name, "-")
 	if i <= 0 {
 		return "", false

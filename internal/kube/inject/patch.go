@@ -11,30 +11,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patch gives the JSON patch (RFC 6902) that makes one pod of another. The same pods give the same patch.
-func Patch(from, to *corev1.Pod) ([]byte, error) {
+// CreatePatch returns a JSON patch (RFC 6902) that changes from into to. It is deterministic.
+func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {
-		return nil, fmt.Errorf("make a patch: %w", err)
+		return nil, fmt.Errorf("create a JSON patch: %w", err)
 	}
 	after, err := json.Marshal(to)
 	if err != nil {
-		return nil, fmt.Errorf("make a patch: %w", err)
+		return nil, fmt.Errorf("create a JSON patch: %w", err)
 	}
 	operations, err := jsonpatch.CreatePatch(before, after)
 	if err != nil {
-		return nil, fmt.Errorf("make a patch: %w", err)
+		return nil, fmt.Errorf("create a JSON patch: %w", err)
 	}
 	text, err := json.Marshal(operations)
 	if err != nil {
-		return nil, fmt.Errorf("make a patch: %w", err)
+		return nil, fmt.Errorf("create a JSON patch: %w", err)
 	}
 	return text, nil
 }
 
-// PathEnv reads what the path of a webhook adds to the proxy's environment: /inject/cluster/NAME/net/NAME and any other pairs of
-// a variable and its value, in which --slash-- stands for a slash; or, in the older form, /inject/:ENV:NAME=VALUE:ENV:….
-func PathEnv(path string) map[string]string {
+// ParsePathEnv returns the environment variables in the path of a webhook:
+// /inject/cluster/NAME/net/NAME and further pairs of variable and value, in which --slash-- is a
+// slash; or, in the older form, /inject/:ENV:NAME=VALUE:ENV:….
+func ParsePathEnv(path string) map[string]string {
 	env := map[string]string{}
 	set := func(name, value string) {
 		switch name {

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// probersVariable tells the agent the probes that it answers in the application's place.
+// probersVariable passes the rewritten probes to the agent.
 const probersVariable = "ISTIO_KUBE_APP_PROBERS"
 
-// prober is one probe or hook as the agent is told of it. Ports are numbers.
+// prober is one probe or hook for the agent. Ports are numbers.
 type prober struct {
 	HTTPGet        *corev1.HTTPGetAction   `json:"httpGet,omitempty"`
 	TCPSocket      *corev1.TCPSocketAction `json:"tcpSocket,omitempty"`
@@ -21,8 +21,9 @@ type prober struct {
 	TimeoutSeconds int32                   `json:"timeoutSeconds,omitempty"`
 }
 
-// rewriteProbes has the kubelet ask the agent instead of the application: with mTLS it could not ask that itself, and the proxy
-// takes every TCP connection. It changes the pod and the proxy's environment.
+// rewriteProbes redirects the kubelet's probes to the agent: the kubelet cannot probe the
+// application itself under mTLS, and the proxy accepts every TCP connection. It changes the pod's
+// probes and the proxy's environment. With again, the probers of the earlier injection are kept.
 func rewriteProbes(pod *corev1.Pod, statusPort int32, again bool) error {
 	probers := map[string]*prober{}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -32,12 +33,12 @@ func rewriteProbes(pod *corev1.Pod, statusPort int32, again bool) error {
 			}
 		}
 	}
-	proxy := findAny(pod, proxyContainer)
+	proxy := findInPod(pod, proxyContainer)
 	if proxy == nil || len(probers) == 0 {
 		return nil
 	}
 	at := slices.IndexFunc(proxy.Env, func(e corev1.EnvVar) bool { return e.Name == probersVariable })
-	if again && at >= 0 { // what the first injection rewrote is not to be seen any more
+	if again && at >= 0 { // probes rewritten by the earlier injection
 		var earlier map[string]*prober
 		if err := json.Unmarshal([]byte(proxy.Env[at].Value), &earlier); err != nil {
 			return fmt.Errorf("variable %s of the container %s: %w", probersVariable, proxyContainer, err)
@@ -57,7 +58,8 @@ func rewriteProbes(pod *corev1.Pod, statusPort int32, again bool) error {
 	return nil
 }
 
-// rewriteContainer rewrites the probes and hooks of one container, and notes what they were by the path that asks for them.
+// rewriteContainer rewrites the probes and hooks of one container, and records the original ones by
+// their new path.
 func rewriteContainer(c *corev1.Container, statusPort int32, probers map[string]*prober) {
 	r := rewriter{ports: map[string]int32{}, statusPort: statusPort, probers: probers}
 	for _, p := range c.Ports {
@@ -66,14 +68,14 @@ func rewriteContainer(c *corev1.Container, statusPort int32, probers map[string]
 		}
 	}
 	health := "/app-health/" + c.Name
-	c.ReadinessProbe = r.probe(c.ReadinessProbe, health+"/readyz")
-	c.LivenessProbe = r.probe(c.LivenessProbe, health+"/livez")
-	c.StartupProbe = r.probe(c.StartupProbe, health+"/startupz")
+	c.ReadinessProbe = r.rewriteProbe(c.ReadinessProbe, health+"/readyz")
+	c.LivenessProbe = r.rewriteProbe(c.LivenessProbe, health+"/livez")
+	c.StartupProbe = r.rewriteProbe(c.StartupProbe, health+"/startupz")
 	if c.Lifecycle != nil {
 		hooks := "/app-lifecycle/" + c.Name
 		c.Lifecycle = c.Lifecycle.DeepCopy()
-		c.Lifecycle.PreStop = r.hook(c.Lifecycle.PreStop, hooks+"/prestopz")
-		c.Lifecycle.PostStart = r.hook(c.Lifecycle.PostStart, hooks+"/poststartz")
+		c.Lifecycle.PreStop = r.rewriteHook(c.Lifecycle.PreStop, hooks+"/prestopz")
+		c.Lifecycle.PostStart = r.rewriteHook(c.Lifecycle.PostStart, hooks+"/poststartz")
 	}
 }
 
@@ -83,27 +85,31 @@ type rewriter struct {
 	probers    map[string]*prober
 }
 
-func (r rewriter) probe(p *corev1.Probe, path string) *corev1.Probe {
-	if p == nil || !r.take(path, &prober{HTTPGet: p.HTTPGet, TCPSocket: p.TCPSocket, GRPC: p.GRPC, TimeoutSeconds: p.TimeoutSeconds}) {
+func (r rewriter) rewriteProbe(p *corev1.Probe, path string) *corev1.Probe {
+	if p == nil ||
+		!r.recordProbe(
+			path,
+			&prober{HTTPGet: p.HTTPGet, TCPSocket: p.TCPSocket, GRPC: p.GRPC, TimeoutSeconds: p.TimeoutSeconds},
+		) {
 		return p
 	}
 	p = p.DeepCopy()
-	p.HTTPGet, p.TCPSocket, p.GRPC = r.ask(p.HTTPGet, path), nil, nil
+	p.HTTPGet, p.TCPSocket, p.GRPC = r.agentAction(p.HTTPGet, path), nil, nil
 	return p
 }
 
-func (r rewriter) hook(h *corev1.LifecycleHandler, path string) *corev1.LifecycleHandler {
-	if h == nil || !r.take(path, &prober{HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket}) {
+func (r rewriter) rewriteHook(h *corev1.LifecycleHandler, path string) *corev1.LifecycleHandler {
+	if h == nil || !r.recordProbe(path, &prober{HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket}) {
 		return h
 	}
 	h = h.DeepCopy()
-	h.HTTPGet, h.TCPSocket = r.ask(h.HTTPGet, path), nil
+	h.HTTPGet, h.TCPSocket = r.agentAction(h.HTTPGet, path), nil
 	return h
 }
 
-// take notes a probe for the agent. It says no to one that the agent has nothing to do with (exec), that asks it already, and to
-// one whose port nobody knows.
-func (r rewriter) take(path string, p *prober) bool {
+// recordProbe records a probe for the agent. It returns false, and records nothing, for exec
+// probes, probes that target the agent already, and unknown port names.
+func (r rewriter) recordProbe(path string, p *prober) bool {
 	var port *intstr.IntOrString
 	switch {
 	case p.HTTPGet != nil:
@@ -131,8 +137,9 @@ func (r rewriter) take(path string, p *prober) bool {
 	return true
 }
 
-// ask is the request to the agent. It is without TLS: the agent uses that towards the application.
-func (r rewriter) ask(of *corev1.HTTPGetAction, path string) *corev1.HTTPGetAction {
+// agentAction returns the HTTP request to the agent. It uses plain HTTP; the agent uses TLS to the
+// application.
+func (r rewriter) agentAction(of *corev1.HTTPGetAction, path string) *corev1.HTTPGetAction {
 	a := &corev1.HTTPGetAction{}
 	if of != nil {
 		a = of.DeepCopy()

@@ -16,10 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// scrapeVariable tells the agent where the application's own metrics are, to serve them with the proxy's.
+// scrapeVariable passes the application's scrape settings to the agent, which serves its metrics
+// with the proxy's.
 const scrapeVariable = "ISTIO_PROMETHEUS_ANNOTATIONS"
 
-// scrape is the value of that variable. Port and Path are also the first target's, for agents that know of no targets.
+// scrape is the value of that variable. Port and Path repeat the first target's, for agents without
+// support for targets.
 type scrape struct {
 	Scrape  string         `json:"scrape"`
 	Path    string         `json:"path"`
@@ -32,50 +34,54 @@ type scrapeTarget struct {
 	Path string `json:"path"`
 }
 
-// mergeMetrics has Prometheus scrape the agent, which scrapes the application as the pod's annotations said so far.
+// mergeMetrics makes Prometheus scrape the agent, and passes the pod's own scrape annotations to
+// the agent. It does nothing if merging is disabled or the pod opts out of scraping.
 func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) error {
-	if !scraped(pod.Annotations) || !merges(m, pod.Annotations) {
+	if !wantsScraping(pod.Annotations) || !mergesMetrics(m, pod.Annotations) {
 		return nil
 	}
 	if port, ok := prometheusPort(pod.Annotations); ok && port == statusPort {
-		return nil // done before, or by the user
+		return nil // already set by an earlier injection or the user
 	}
-	s, err := readScrape(pod.Annotations, statusPort)
+	s, err := parseScrape(pod.Annotations, statusPort)
 	if err != nil {
 		return err
 	}
-	if proxy := findAny(pod, proxyContainer); proxy != nil && (s.Scrape != "" || s.Path != "" || s.Port != "" || len(s.Targets) > 0) {
+	if proxy := findInPod(pod, proxyContainer); proxy != nil &&
+		(s.Scrape != "" || s.Path != "" || s.Port != "" || len(s.Targets) > 0) {
 		text, err := json.Marshal(s)
 		if err != nil {
 			return err
 		}
 		proxy.Env = append(proxy.Env, corev1.EnvVar{Name: scrapeVariable, Value: string(text)})
 	}
-	// Prometheus takes any of the spellings of a name, so none of them may stay.
-	clearPrometheus(pod.Annotations)
-	annotate(pod, "prometheus.io/port", statusPort)
-	annotate(pod, "prometheus.io/path", "/stats/prometheus")
-	annotate(pod, "prometheus.io/scrape", "true")
+	// Prometheus accepts any spelling of the names, so all must be removed.
+	removePrometheusAnnotations(pod.Annotations)
+	setAnnotation(pod, "prometheus.io/port", statusPort)
+	setAnnotation(pod, "prometheus.io/path", "/stats/prometheus")
+	setAnnotation(pod, "prometheus.io/scrape", "true")
 	return nil
 }
 
-// announceSecurePort says on which port the merged metrics are served with mTLS, if the proxy is told to.
-func announceSecurePort(pod *corev1.Pod) {
+// setSecurePortAnnotation sets the annotation with the mTLS port of the merged metrics, if the
+// proxy serves them there and the user has not set it.
+func setSecurePortAnnotation(pod *corev1.Pod) {
 	const name = "prometheus.istio.io/secure-port"
-	proxy := findAny(pod, proxyContainer)
-	if _, said := prometheusAnnotation(pod.Annotations, "prometheus_istio_io_secure_port"); said || proxy == nil {
+	proxy := findInPod(pod, proxyContainer)
+	if _, exists := prometheusAnnotation(pod.Annotations, "prometheus_istio_io_secure_port"); exists || proxy == nil {
 		return
 	}
 	for _, e := range proxy.Env {
 		if e.Name == "ENVOY_SECURE_MERGED_METRICS_PORT" && e.Value != "" && e.Value != "0" {
-			annotate(pod, name, e.Value)
+			setAnnotation(pod, name, e.Value)
 			return
 		}
 	}
 }
 
-// merges says whether metrics are to be merged: by the annotation, by the mesh, or else yes.
-func merges(m *meshconfig.MeshConfig, annotations map[string]string) bool {
+// mergesMetrics reports whether metrics are merged, by the annotation, or else the mesh
+// configuration (default true).
+func mergesMetrics(m *meshconfig.MeshConfig, annotations map[string]string) bool {
 	if on, err := strconv.ParseBool(annotations[annotation.PrometheusMergeMetrics.Name]); err == nil {
 		return on
 	}
@@ -85,18 +91,19 @@ func merges(m *meshconfig.MeshConfig, annotations map[string]string) bool {
 	return true
 }
 
-// scraped says whether the pod wants to be scraped at all. One that does not say so does: the proxy has metrics.
-func scraped(annotations map[string]string) bool {
+// wantsScraping reports whether the pod should be scraped. The default is true, because the proxy
+// has metrics.
+func wantsScraping(annotations map[string]string) bool {
 	v, _ := prometheusAnnotation(annotations, "prometheus_io_scrape")
 	on, err := strconv.ParseBool(v)
 	return on || err != nil
 }
 
-// prometheusAnnotation finds an annotation by its name as Prometheus has it, in which everything but letters, digits and
-// underscores is an underscore.
+// prometheusAnnotation returns an annotation by its Prometheus label name, in which all characters
+// except letters, digits and underscores are underscores.
 func prometheusAnnotation(annotations map[string]string, name string) (string, bool) {
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
-		if asLabel(k) == name {
+		if sanitizeLabel(k) == name {
 			return annotations[k], true
 		}
 	}
@@ -107,7 +114,7 @@ func prometheusPort(annotations map[string]string) (string, bool) {
 	return prometheusAnnotation(annotations, "prometheus_io_port")
 }
 
-func asLabel(name string) string {
+func sanitizeLabel(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -116,17 +123,17 @@ func asLabel(name string) string {
 	}, name)
 }
 
-func clearPrometheus(annotations map[string]string) {
+func removePrometheusAnnotations(annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(k, _ string) bool {
 		return slices.Contains([]string{
 			"prometheus_io_path", "prometheus_io_port", "prometheus_io_scrape", "prometheus_istio_io_scrape_targets",
-		}, asLabel(k))
+		}, sanitizeLabel(k))
 	})
 }
 
-// readScrape reads what the annotations say about the application's metrics. They must not be the agent's own, or anything
-// else of the proxy's.
-func readScrape(annotations map[string]string, statusPort string) (scrape, error) {
+// parseScrape parses the application's scrape annotations. It returns an error if a port is invalid
+// or reserved for the agent or proxy.
+func parseScrape(annotations map[string]string, statusPort string) (scrape, error) {
 	s := scrape{}
 	s.Scrape, _ = prometheusAnnotation(annotations, "prometheus_io_scrape")
 	s.Path, _ = prometheusAnnotation(annotations, "prometheus_io_path")
@@ -138,7 +145,7 @@ func readScrape(annotations map[string]string, statusPort string) (scrape, error
 	const targets = "prometheus.istio.io/scrape-targets"
 	if v, ok := prometheusAnnotation(annotations, "prometheus_istio_io_scrape_targets"); ok {
 		var err error
-		if s.Targets, err = readTargets(v); err != nil {
+		if s.Targets, err = parseTargets(v); err != nil {
 			return s, fmt.Errorf("annotation %s: %w", targets, err)
 		}
 	}
@@ -158,8 +165,8 @@ func readScrape(annotations map[string]string, statusPort string) (scrape, error
 	return s, nil
 }
 
-// readTargets reads a list like "8080:/metrics,9090".
-func readTargets(text string) ([]scrapeTarget, error) {
+// parseTargets parses a list such as "8080:/metrics,9090". The default path is /metrics.
+func parseTargets(text string) ([]scrapeTarget, error) {
 	var list []scrapeTarget
 	for entry := range strings.SplitSeq(text, ",") {
 		if entry = strings.TrimSpace(entry); entry == "" {
@@ -184,15 +191,21 @@ func checkScrapePort(text, statusPort string) error {
 		return fmt.Errorf("%q: want a port, 1 to 65535", text)
 	}
 	reserved := map[uint64]string{
-		15000: "the proxy's admin interface", 15001: "the capture of outbound traffic", 15004: "the agent's debug interface",
-		15006: "the capture of inbound traffic", 15008: "tunnels", 15020: "the agent itself", 15021: "the proxy's health",
-		15053: "the agent's DNS", 15090: "the proxy's own metrics",
+		15000: "the proxy's admin interface",
+		15001: "the capture of outbound traffic",
+		15004: "the agent's debug interface",
+		15006: "the capture of inbound traffic",
+		15008: "tunnels",
+		15020: "the agent itself",
+		15021: "the proxy's health",
+		15053: "the agent's DNS",
+		15090: "the proxy's own metrics",
 	}
 	if use, ok := reserved[port]; ok {
-		return fmt.Errorf("port %d is for %s", port, use)
+		return fmt.Errorf("port %d is reserved for %s", port, use)
 	}
 	if strconv.FormatUint(port, 10) == statusPort {
-		return errors.New("port " + statusPort + " is for the agent itself")
+		return errors.New("port " + statusPort + " is reserved for the agent")
 	}
 	return nil
 }

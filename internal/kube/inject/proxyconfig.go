@@ -18,32 +18,44 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ProxyConfigOf gives the ProxyConfig for a pod: the mesh's defaultConfig, then the objects of kind ProxyConfig of the root
-// namespace and of the pod's, then the pod's annotation proxy.istio.io/config, then the object that selects the pod. Of several
-// objects for the same the oldest counts. ignored is what of the annotation is unknown.
-func ProxyConfigOf(m *meshconfig.MeshConfig, objects []*config.Config, pod *corev1.Pod, namespace string) (c *meshconfig.ProxyConfig, ignored, err error) {
+// EffectiveProxyConfig returns the ProxyConfig for a pod. In ascending precedence it merges the
+// mesh's defaultConfig, the ProxyConfig objects of the root namespace and of the pod's namespace,
+// the pod's annotation proxy.istio.io/config, and the object that selects the pod. Of several
+// objects of one level the oldest applies. ignored contains unknown fields of the annotation.
+func EffectiveProxyConfig(
+	m *meshconfig.MeshConfig,
+	objects []*config.Config,
+	pod *corev1.Pod,
+	namespace string,
+) (c *meshconfig.ProxyConfig, ignored, err error) {
 	c = mesh.DefaultProxyConfig()
 	if d := m.GetDefaultConfig(); d != nil {
 		c = proto.CloneOf(d)
 	}
 	objects = slices.SortedFunc(slices.Values(objects), config.Older)
 	if root := m.GetRootNamespace(); root != "" {
-		lay(c, first(objects, root, nil))
+		mergeProxyConfig(c, firstMatching(objects, root, nil))
 	}
 	if namespace != m.GetRootNamespace() {
-		lay(c, first(objects, namespace, nil))
+		mergeProxyConfig(c, firstMatching(objects, namespace, nil))
 	}
-	if own, ok := pod.Annotations[annotation.ProxyConfig.Name]; ok {
-		if c, ignored, err = mesh.OverlayProxyConfig(c, []byte(own)); err != nil {
+	if override, ok := pod.Annotations[annotation.ProxyConfig.Name]; ok {
+		if c, ignored, err = mesh.OverlayProxyConfig(c, []byte(override)); err != nil {
 			return nil, nil, fmt.Errorf("annotation %s: %w", annotation.ProxyConfig.Name, err)
 		}
 	}
-	lay(c, first(objects, namespace, pod.Labels))
+	mergeProxyConfig(c, firstMatching(objects, namespace, pod.Labels))
 	return c, ignored, nil
 }
 
-// first gives the first object of a namespace that selects a pod with these labels; nil labels: the first for all pods.
-func first(objects []*config.Config, namespace string, podLabels map[string]string) *networkingv1beta1.ProxyConfig {
+// firstMatching returns the first object in a namespace that selects a pod with these labels. If
+// podLabels is nil, it returns the first object without a selector. It returns nil if there is
+// none.
+func firstMatching(
+	objects []*config.Config,
+	namespace string,
+	podLabels map[string]string,
+) *networkingv1beta1.ProxyConfig {
 	for _, o := range objects {
 		spec, ok := o.Spec.(*networkingv1beta1.ProxyConfig)
 		if !ok || o.Namespace != namespace {
@@ -58,8 +70,8 @@ func first(objects []*config.Config, namespace string, podLabels map[string]stri
 	return nil
 }
 
-// lay puts what an object sets over a configuration.
-func lay(c *meshconfig.ProxyConfig, over *networkingv1beta1.ProxyConfig) {
+// mergeProxyConfig merges the fields that an object sets into c.
+func mergeProxyConfig(c *meshconfig.ProxyConfig, over *networkingv1beta1.ProxyConfig) {
 	if over.GetConcurrency() != nil {
 		c.Concurrency = over.Concurrency
 	}

@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// status is the annotation sidecar.istio.io/status: what injection put into a pod, by name. It says that the pod was injected.
+// status is the annotation sidecar.istio.io/status, which marks an injected pod and names what
+// injection added to it.
 type status struct {
 	InitContainers   []string `json:"initContainers"`
 	Containers       []string `json:"containers"`
@@ -19,8 +20,8 @@ type status struct {
 	Revision         string   `json:"revision"`
 }
 
-// statusOf names what is in a part of a pod.
-func statusOf(spec *corev1.PodSpec, revision string) status {
+// newStatus returns the status for the parts that the templates added.
+func newStatus(spec *corev1.PodSpec, revision string) status {
 	s := status{Revision: cmp.Or(revision, "default")}
 	for _, c := range spec.InitContainers {
 		s.InitContainers = append(s.InitContainers, c.Name)
@@ -37,8 +38,8 @@ func statusOf(spec *corev1.PodSpec, revision string) status {
 	return s
 }
 
-// readStatus gives what an earlier injection put into a pod, nil if there was none. Of an annotation that is not one of ours
-// only that it is there is known.
+// readStatus returns the status of an earlier injection, or nil without the annotation. If the
+// annotation is invalid, the status is empty.
 func readStatus(pod *corev1.Pod) *status {
 	text, ok := pod.Annotations[annotation.SidecarStatus.Name]
 	if !ok {
@@ -51,52 +52,55 @@ func readStatus(pod *corev1.Pod) *status {
 	return s
 }
 
-// stripped gives a pod without what an earlier injection put there, as templates are to see it, and with the user's own
-// settings of injected containers, which that injection had moved to an annotation.
-func stripped(pod *corev1.Pod, before *status, own *containers, statusPort string) *corev1.Pod {
+// withoutInjected returns a copy of the pod without what an earlier injection added, as templates
+// should see it. It restores the user's own settings of injected containers, which that injection
+// moved to an annotation.
+func withoutInjected(pod *corev1.Pod, before *status, own *containerOverrides, statusPort string) *corev1.Pod {
 	p := pod.DeepCopy()
 	if before != nil {
-		p.Spec.Containers = without(p.Spec.Containers, before.Containers)
-		p.Spec.InitContainers = without(p.Spec.InitContainers, before.InitContainers)
+		p.Spec.Containers = removeNamed(p.Spec.Containers, before.Containers)
+		p.Spec.InitContainers = removeNamed(p.Spec.InitContainers, before.InitContainers)
 		if port, ok := prometheusPort(p.Annotations); ok && port == statusPort {
-			clearPrometheus(p.Annotations)
+			removePrometheusAnnotations(p.Annotations)
 		}
 		delete(p.Annotations, annotation.SidecarStatus.Name)
 	}
 	for _, c := range own.Containers {
-		if find(p.Spec.Containers, c.Name) == nil {
+		if findContainer(p.Spec.Containers, c.Name) == nil {
 			p.Spec.Containers = append(p.Spec.Containers, c)
 		}
 	}
 	for _, c := range own.InitContainers {
-		if find(p.Spec.InitContainers, c.Name) == nil {
+		if findContainer(p.Spec.InitContainers, c.Name) == nil {
 			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
 		}
 	}
 	return p
 }
 
-func without(list []corev1.Container, names []string) []corev1.Container {
+// removeNamed removes the containers with these names from list.
+func removeNamed(list []corev1.Container, names []string) []corev1.Container {
 	return slices.DeleteFunc(list, func(c corev1.Container) bool { return slices.Contains(names, c.Name) })
 }
 
-// find gives the container of a name, nil if there is none.
-func find(list []corev1.Container, name string) *corev1.Container {
+// findContainer returns the container with this name, or nil.
+func findContainer(list []corev1.Container, name string) *corev1.Container {
 	if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 		return &list[i]
 	}
 	return nil
 }
 
-// findAny looks among the containers, then among the init containers.
-func findAny(pod *corev1.Pod, name string) *corev1.Container {
-	if c := find(pod.Spec.Containers, name); c != nil {
+// findInPod returns the container or init container with this name, or nil. Containers take
+// precedence.
+func findInPod(pod *corev1.Pod, name string) *corev1.Container {
+	if c := findContainer(pod.Spec.Containers, name); c != nil {
 		return c
 	}
-	return find(pod.Spec.InitContainers, name)
+	return findContainer(pod.Spec.InitContainers, name)
 }
 
-func (s status) text() (string, error) {
+func (s status) encodeJSON() (string, error) {
 	b, err := json.Marshal(s)
 	return string(b), err
 }

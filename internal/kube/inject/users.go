@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// defaultUser is whom the proxy runs as, and whose traffic is not captured.
+// defaultUser is the default user and group of the proxy, whose traffic is not captured.
 const defaultUser = 1337
 
-// Users are the user and group IDs that a proxy runs as.
+// Users are the user and group IDs of a proxy.
 type Users struct{ UID, GID int64 }
 
-func (u Users) orDefault() Users {
+func (u Users) withDefaults() Users {
 	if u.UID == 0 {
 		u.UID = defaultUser
 	}
@@ -23,10 +23,12 @@ func (u Users) orDefault() Users {
 	return u
 }
 
-// uncaptured warns of containers that run as the proxy does: their traffic is taken for the proxy's, and passes it by.
-func (j *job) uncaptured() []string {
-	uid := j.Users.orDefault().UID
-	if own := userContainer(j.pod, j.before, j.own, proxyContainer); own != nil && own.SecurityContext != nil && own.SecurityContext.RunAsUser != nil {
+// uncapturedWarnings returns warnings about containers with the proxy's user ID: their outbound
+// traffic bypasses the proxy.
+func (j *injection) uncapturedWarnings() []string {
+	uid := j.Users.withDefaults().UID
+	if own := userContainer(j.pod, j.previous, j.overrides, proxyContainer); own != nil && own.SecurityContext != nil &&
+		own.SecurityContext.RunAsUser != nil {
 		uid = *own.SecurityContext.RunAsUser
 	}
 	var list []string
@@ -38,20 +40,28 @@ func (j *job) uncaptured() []string {
 		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
 			user = c.SecurityContext.RunAsUser
 		}
-		if user != nil && *user == uid && !slices.Contains([]string{proxyContainer, initContainer, validationContainer}, c.Name) {
-			list = append(list, fmt.Sprintf("container %s runs as user %d, as the proxy does: its outbound traffic is not captured", c.Name, uid))
+		if user != nil && *user == uid &&
+			!slices.Contains([]string{proxyContainer, initContainer, validationContainer}, c.Name) {
+			list = append(
+				list,
+				fmt.Sprintf(
+					"container %s has the proxy's user ID %d: its outbound traffic is not captured",
+					c.Name,
+					uid,
+				),
+			)
 		}
 	}
 	return list
 }
 
-// Annotations in which OpenShift says which users and groups a namespace's pods may run as.
+// OpenShift's annotations with the user and group ranges of a namespace's pods.
 const (
 	openShiftUsers  = "openshift.io/sa.scc.uid-range"
 	openShiftGroups = "openshift.io/sa.scc.supplemental-groups"
 )
 
-// UserAnnotations gives those of a namespace's annotations that [UsersOf] reads.
+// UserAnnotations returns the annotations that [NamespaceUsers] reads, or nil if there are none.
 func UserAnnotations(annotations map[string]string) map[string]string {
 	var list map[string]string
 	for _, name := range []string{openShiftUsers, openShiftGroups} {
@@ -65,11 +75,11 @@ func UserAnnotations(annotations map[string]string) map[string]string {
 	return list
 }
 
-// UsersOf gives the users that OpenShift has set aside for a namespace, by the namespace's annotations: the last of its range.
-// Elsewhere they are zero.
-func UsersOf(annotations map[string]string) Users {
+// NamespaceUsers returns the last user and group ID in OpenShift's ranges for a namespace, or zero
+// values without these annotations.
+func NamespaceUsers(annotations map[string]string) Users {
 	u := Users{}
-	if last, ok := lastOf(annotations[openShiftUsers]); ok {
+	if last, ok := rangeEnd(annotations[openShiftUsers]); ok {
 		u.UID = last
 	}
 	text := annotations[openShiftGroups]
@@ -77,14 +87,15 @@ func UsersOf(annotations map[string]string) Users {
 		text = annotations[openShiftUsers]
 	}
 	first, _, _ := strings.Cut(text, ",")
-	if last, ok := lastOf(first); ok {
+	if last, ok := rangeEnd(first); ok {
 		u.GID = last
 	}
 	return u
 }
 
-// lastOf gives the end of a range in one of OpenShift's forms, first/size or first-last.
-func lastOf(text string) (int64, bool) {
+// rangeEnd returns the last number of a range of the form first/size or first-last, and false if it
+// is invalid.
+func rangeEnd(text string) (int64, bool) {
 	if first, size, ok := strings.Cut(text, "/"); ok {
 		f, err1 := strconv.ParseUint(first, 10, 32)
 		n, err2 := strconv.ParseUint(size, 10, 32)

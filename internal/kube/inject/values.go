@@ -6,18 +6,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Values is the key values of the ConfigMap: the values of the installation, as templates see them.
+// Values is the key values of the ConfigMap: the values of the installation.
 type Values struct {
-	// Tree is all of them.
+	// Tree contains all values, for templates.
 	Tree map[string]any
-	// known is what the injection itself goes by.
-	known knownValues
+	// injector contains the values that this package reads.
+	injector injectorValues
 }
 
-type knownValues struct {
+type injectorValues struct {
 	Global struct {
 		Hub     string `json:"hub"`
-		Tag     any    `json:"tag"` // often a number, if not quoted
+		Tag     any    `json:"tag"` // a number unless quoted
 		Variant string `json:"variant"`
 		Network string `json:"network"`
 		Proxy   struct {
@@ -36,14 +36,14 @@ type knownValues struct {
 	} `json:"sidecarInjectorWebhook"`
 }
 
-// ParseValues reads values from YAML or JSON.
+// ParseValues parses values in YAML or JSON.
 func ParseValues(text []byte) (Values, error) {
 	v := Values{}
 	if err := yaml.Unmarshal(text, &v.Tree); err != nil {
-		return v, fmt.Errorf("read the values: %w", err)
+		return v, fmt.Errorf("parse the values: %w", err)
 	}
-	if err := yaml.Unmarshal(text, &v.known); err != nil {
-		return v, fmt.Errorf("read the values: %w", err)
+	if err := yaml.Unmarshal(text, &v.injector); err != nil {
+		return v, fmt.Errorf("parse the values: %w", err)
 	}
 	if v.Tree == nil {
 		v.Tree = map[string]any{}

@@ -12,10 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// templatePath is where a workload of a kind has its pods' template; nil: nowhere, or it is a Pod itself.
+// templatePath returns the path of the pod template in a workload of this kind, or nil for other
+// kinds and Pods.
 func templatePath(kind string) []string {
 	switch kind {
-	case "Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "DeploymentConfig", "Rollout":
+	case "Deployment",
+		"DaemonSet",
+		"StatefulSet",
+		"ReplicaSet",
+		"ReplicationController",
+		"Job",
+		"DeploymentConfig",
+		"Rollout":
 		return []string{"spec", "template"}
 	case "CronJob":
 		return []string{"spec", "jobTemplate", "spec", "template"}
@@ -23,10 +31,14 @@ func templatePath(kind string) []string {
 	return nil
 }
 
-// workload injects the pods of an object as it is in a manifest, JSON by JSON: what injection does not touch stays as it was
-// written. It says false for an object that has none.
-func (s *Settings) workload(object map[string]any, o ManifestOptions) (changed bool, warnings []string, err error) {
-	head := readHead(object, o.Namespace)
+// injectWorkload injects the pod template of an object from a manifest, and keeps fields that
+// injection does not change as they were written. changed is false for other kinds, and for pods
+// that Decide rejects, with a warning.
+func (s *Settings) injectWorkload(
+	object map[string]any,
+	o ManifestOptions,
+) (changed bool, warnings []string, err error) {
+	head := parseHead(object, o.Namespace)
 	template := object
 	if path := templatePath(head.Kind); path != nil {
 		for _, name := range path {
@@ -49,10 +61,10 @@ func (s *Settings) workload(object map[string]any, o ManifestOptions) (changed b
 	if err := json.Unmarshal(body, pod); err != nil {
 		return false, nil, fmt.Errorf("%s: %w", head, err)
 	}
-	if d := s.forced().Decide(pod, head.Namespace); !d.Inject {
-		return false, []string{fmt.Sprintf("%s is left as it is: %s", head, d.Reason)}, nil
+	if d := s.configWithPolicyEnabled().Decide(pod, head.Namespace); !d.Inject {
+		return false, []string{fmt.Sprintf("%s is not injected: %s", head, d.Reason)}, nil
 	}
-	request := Request{Pod: pod, Namespace: head.Namespace, Native: o.Native}
+	request := Request{Pod: pod, Namespace: head.Namespace, NativeSidecars: o.NativeSidecars}
 	if head.Kind != "Pod" {
 		request.Owner = &head.Owner
 	}
@@ -64,23 +76,25 @@ func (s *Settings) workload(object map[string]any, o ManifestOptions) (changed b
 		warnings = append(warnings, head.String()+": "+w)
 	}
 	result.Pod.Namespace = pod.Namespace
-	if err := patchWritten(part, pod, result.Pod); err != nil {
+	if err := patchManifest(part, pod, result.Pod); err != nil {
 		return false, nil, fmt.Errorf("%s: %w", head, err)
 	}
 	template["metadata"], template["spec"] = part["metadata"], part["spec"]
 	return true, warnings, nil
 }
 
-// forced is the configuration for who asks for injection by name: what says nothing is injected.
-func (s *Settings) forced() *Config {
+// configWithPolicyEnabled returns the configuration for explicit injection, in which pods are
+// injected by default.
+func (s *Settings) configWithPolicyEnabled() *Config {
 	c := *s.Config
 	c.Policy = Enabled
 	return &c
 }
 
-// patchWritten makes of an object as it was written what makes one pod of another, where the first is what it was decoded as.
-func patchWritten(written map[string]any, from, to *corev1.Pod) error {
-	text, err := Patch(from, to)
+// patchManifest applies the difference between two pods to an object as it was written in the
+// manifest. from must be its decoded form.
+func patchManifest(written map[string]any, from, to *corev1.Pod) error {
+	text, err := CreatePatch(from, to)
 	if err != nil {
 		return err
 	}
@@ -96,8 +110,8 @@ func patchWritten(written map[string]any, from, to *corev1.Pod) error {
 	if err := json.Unmarshal(encoded, &decoded); err != nil {
 		return err
 	}
-	added := defaults{}
-	added.fill(written, decoded, "")
+	added := addedDefaults{}
+	added.addMissing(written, decoded, "")
 	body, err := json.Marshal(written)
 	if err != nil {
 		return err
@@ -109,11 +123,11 @@ func patchWritten(written map[string]any, from, to *corev1.Pod) error {
 	if err := json.Unmarshal(body, &written); err != nil {
 		return err
 	}
-	added.drop(written, "")
+	added.removeUnchanged(written, "")
 	return nil
 }
 
-// workloadHead is which object it is.
+// workloadHead identifies an object.
 type workloadHead struct {
 	Owner
 	Kind, Namespace string
@@ -126,17 +140,20 @@ func (h workloadHead) String() string {
 	return h.Kind + " " + h.Name.Namespace + "/" + h.Name.Name
 }
 
-func readHead(object map[string]any, namespace string) workloadHead {
+func parseHead(object map[string]any, namespace string) workloadHead {
 	h := workloadHead{}
 	apiVersion, _ := object["apiVersion"].(string)
 	h.Kind, _ = object["kind"].(string)
 	metadata, _ := object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
-	own, _ := metadata["namespace"].(string)
-	if own == "" {
-		own = namespace
+	objectNamespace, _ := metadata["namespace"].(string)
+	if objectNamespace == "" {
+		objectNamespace = namespace
 	}
-	h.Namespace = own
-	h.Owner = Owner{Type: metav1.TypeMeta{APIVersion: apiVersion, Kind: h.Kind}, Name: types.NamespacedName{Namespace: own, Name: name}}
+	h.Namespace = objectNamespace
+	h.Owner = Owner{
+		Type: metav1.TypeMeta{APIVersion: apiVersion, Kind: h.Kind},
+		Name: types.NamespacedName{Namespace: objectNamespace, Name: name},
+	}
 	return h
 }

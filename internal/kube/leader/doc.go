@@ -1,9 +1,12 @@
-// Package leader has one replica of several do what must be done once.
+// Package leader runs a task in one of several replicas, by leader election.
 //
-// In: the name of a task and a function. Out: the function runs in the replica that holds the task's Lease
-// (coordination.k8s.io), for as long as it does. Law: at most one replica runs it, as far as clocks run alike: a holder that cannot
-// renew stops before others may take over, and one that shuts down gives the Lease back after its function has ended, not before.
-// What must never happen twice is fenced besides, by resource versions, for a process that was paused does not know the time.
+// Input: the name of a task and a function. Output: the function runs in the replica that holds the
+// task's Lease (coordination.k8s.io), for as long as it holds it.
 //
-// Start with [Elections.Run].
+// Invariants: as far as clocks run at the same speed, at most one replica runs a task. A holder
+// that cannot renew its Lease stops before others may acquire it, and on shutdown it releases the
+// Lease only after its function has returned. Writes that must never happen twice are also fenced
+// by resource versions, because a paused process does not notice that its Lease expired.
+//
+// Start with [Elections.Run] in leader.go.
 package leader

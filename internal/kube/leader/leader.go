@@ -15,34 +15,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// Options say where Leases are and who wants them.
+// Options configure Elections.
 type Options struct {
-	// Client has the Leases of Namespace, which is the control plane's.
+	// Client accesses the Leases in Namespace, the control plane's namespace.
 	Client    coordination.LeasesGetter
 	Namespace string
-	// Identity names this replica, and no other: the pod's name. A replica that restarts under its name takes up what it held.
+	// Identity is unique to this replica: the pod's name. A replica that restarts with the same
+	// identity resumes its Leases.
 	Identity string
-	// LeaseDuration is how long others wait for a holder that does not renew; 0: 30 s, as in Istio. A holder gives up after half
-	// of it, and tries to renew after each quarter.
+	// LeaseDuration is how long other replicas wait for a holder that does not renew (default 30 s,
+	// as in Istio). A holder retries the renewal each quarter of it, and stops leading if none
+	// succeeds for half of it.
 	LeaseDuration time.Duration
-	// Observe, if set, is told when this replica begins to do a task, and when it has ended.
-	Observe func(task string, leading bool)
-	Log     *slog.Logger
+	// OnChange, if set, is called when this replica starts a task and when the task has ended.
+	OnChange func(task string, leading bool)
+	Log      *slog.Logger
 }
 
-// Elections are those in which a replica stands. It may stand in several at the same time.
+// Elections takes part in leader elections for any number of tasks.
 type Elections struct {
 	options Options
 	lock    func(task string) resourcelock.Interface
 }
 
-// New makes the Elections. It asks the API server nothing.
+// New returns Elections with defaults for zero options. It sends no request.
 func New(o Options) *Elections {
 	if o.LeaseDuration <= 0 {
 		o.LeaseDuration = 30 * time.Second
 	}
-	if o.Observe == nil {
-		o.Observe = func(string, bool) {}
+	if o.OnChange == nil {
+		o.OnChange = func(string, bool) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -57,45 +59,46 @@ func New(o Options) *Elections {
 	return e
 }
 
-// Run does a task whenever this replica is its leader, until the context ends. do is called anew each time, with a context that
-// ends when the leadership does, and must return soon after. One that returns before has done its part: it is not called again
-// while this replica stays the leader. The error is one of the options.
+// Run calls do whenever this replica becomes the leader of a task, until ctx ends. The context of
+// do ends with the leadership; do must return soon after. If do returns earlier, it is not called
+// again while this replica remains the leader. Run returns an error only for invalid options.
 func (e *Elections) Run(ctx context.Context, task string, do func(context.Context)) error {
-	lease := &reached{Interface: e.lock(task), log: e.options.Log.With("task", task)}
+	lease := &observedLock{Interface: e.lock(task), log: e.options.Log.With("task", task)}
 	for ctx.Err() == nil {
 		t := &term{lease: lease, e: e, task: task, do: do}
-		if err := t.run(ctx); err != nil {
+		if err := t.runElection(ctx); err != nil {
 			return fmt.Errorf("elect a leader for %q: %w", task, err)
 		}
 	}
 	return nil
 }
 
-// term is one time of waiting for the leadership, having it, and losing it.
+// term is one cycle of waiting for the leadership, holding it and losing it.
 type term struct {
-	lease *reached
+	lease *observedLock
 	e     *Elections
 	task  string
 	do    func(context.Context)
 
-	working sync.WaitGroup
+	tasks   sync.WaitGroup
 	mu      sync.Mutex
-	begun   bool
-	over    bool
+	started bool
+	ended   bool
 }
 
-// run ends when the leadership is lost, or the context ends. The Lease is renewed until the work has ended.
-func (t *term) run(ctx context.Context) error {
+// runElection returns when the leadership is lost or ctx ends. It renews the Lease until the task
+// has returned, and then releases it.
+func (t *term) runElection(ctx context.Context) error {
 	o := t.e.options
 	log := o.Log.With("task", t.task)
-	electing, withdraw := context.WithCancel(kube.Quietly(context.WithoutCancel(ctx), log))
+	electing, withdraw := context.WithCancel(kube.WithDebugLogging(context.WithoutCancel(ctx), log))
 	defer withdraw()
-	// The library would release the Lease (ReleaseOnCancel) before it tells the work to end.
+	// ReleaseOnCancel is not used: the library would release the Lease before it ends the task.
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: t.lease, Name: t.task,
 		LeaseDuration: o.LeaseDuration, RenewDeadline: o.LeaseDuration / 2, RetryPeriod: o.LeaseDuration / 4,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) { t.work(ctx, leading, log) },
+			OnStartedLeading: func(leading context.Context) { t.runTask(ctx, leading, log) },
 			OnStoppedLeading: func() {},
 		},
 	})
@@ -104,28 +107,30 @@ func (t *term) run(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() {
 		t.mu.Lock()
-		t.over = true
+		t.ended = true
 		t.mu.Unlock()
-		t.working.Wait()
+		t.tasks.Wait()
 		withdraw()
 	})
 	defer stop()
 	elector.Run(electing)
 	t.mu.Lock()
-	t.over = true // what has not begun by now does not begin any more
+	t.ended = true // a task that has not started must not start now
 	t.mu.Unlock()
-	t.working.Wait()
+	t.tasks.Wait()
 	if elector.IsLeader() {
-		release(electing, t.lease, log)
+		releaseLease(electing, t.lease, log)
 	}
 	return nil
 }
 
-// releaseTimeout bounds how long a Lease is tried to be given back. Without it the others wait until it has expired.
+// releaseTimeout bounds the release of a Lease. If it fails, other replicas wait until the Lease
+// expires.
 const releaseTimeout = 5 * time.Second
 
-// release gives a Lease back, so that another replica need not wait until it has expired.
-func release(ctx context.Context, lock resourcelock.Interface, log *slog.Logger) {
+// releaseLease releases a Lease that this replica holds, so that others need not wait for its
+// expiry. Failures are logged.
+func releaseLease(ctx context.Context, lock resourcelock.Interface, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	held, _, err := lock.Get(ctx)
@@ -136,30 +141,31 @@ func release(ctx context.Context, lock resourcelock.Interface, log *slog.Logger)
 		})
 	}
 	if err != nil {
-		log.Warn("the lease could not be released, and is left to expire", "error", err)
+		log.Warn("releasing the leader election lease failed; other replicas wait until it expires", "error", err)
 	}
 }
 
-// work does the task while this replica leads and the context lasts.
-func (t *term) work(ctx, leading context.Context, log *slog.Logger) {
+// runTask runs the task while this replica leads and ctx lasts. It does nothing if the term has
+// ended or the task was started before.
+func (t *term) runTask(ctx, leading context.Context, log *slog.Logger) {
 	t.mu.Lock()
-	if t.over || t.begun {
+	if t.ended || t.started {
 		t.mu.Unlock()
 		return
 	}
-	t.begun = true
-	t.working.Add(1)
+	t.started = true
+	t.tasks.Add(1)
 	t.mu.Unlock()
-	defer t.working.Done()
+	defer t.tasks.Done()
 
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(leading, stop)()
-	log.Info("leading")
-	t.e.options.Observe(t.task, true)
+	log.Info("became leader, starting the task")
+	t.e.options.OnChange(t.task, true)
 	defer func() {
-		t.e.options.Observe(t.task, false)
-		log.Info("not leading any more")
+		t.e.options.OnChange(t.task, false)
+		log.Info("stopped leading, the task has ended")
 	}()
 	t.do(working)
 }

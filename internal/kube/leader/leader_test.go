@@ -64,7 +64,9 @@ func goes(t *testing.T, e *Elections, task string, do func(context.Context)) (st
 
 func newElections(t *testing.T, c kubernetes.Interface, namespace, name string) *Elections {
 	t.Helper()
-	return New(Options{Client: c.CoordinationV1(), Namespace: namespace, Identity: name, LeaseDuration: 2 * time.Second})
+	return New(
+		Options{Client: c.CoordinationV1(), Namespace: namespace, Identity: name, LeaseDuration: 2 * time.Second},
+	)
 }
 
 func TestOneOfThreeReplicas(t *testing.T) {
@@ -78,7 +80,12 @@ func TestOneOfThreeReplicas(t *testing.T) {
 	other := stage{}
 	goes(t, newElections(t, client, namespace, "pilot-9"), Ingress, other.do)
 	for i := range stops {
-		serving.Until(t, 20*time.Second, "one leads", func() bool { return s.doing.Load() == 1 && s.times.Load() == int32(i+1) })
+		serving.Until(
+			t,
+			20*time.Second,
+			"one leads",
+			func() bool { return s.doing.Load() == 1 && s.times.Load() == int32(i+1) },
+		)
 		holder := ""
 		lease, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), Status, metav1.GetOptions{})
 		if err == nil && lease.Spec.HolderIdentity != nil {
@@ -92,7 +99,10 @@ func TestOneOfThreeReplicas(t *testing.T) {
 		if i < 2 {
 			serving.Until(t, 20*time.Second, "another takes over", func() bool { return s.doing.Load() == 1 })
 			if took := time.Since(began); took > 1900*time.Millisecond {
-				t.Errorf("it took %v to take over from a replica that said goodbye: no less than from one that did not", took)
+				t.Errorf(
+					"it took %v to take over from a replica that said goodbye: no less than from one that did not",
+					took,
+				)
 			}
 		}
 	}
@@ -120,8 +130,15 @@ func TestLeaderThatCannotRenewStops(t *testing.T) {
 	c.PauseAPIServer()
 	serving.Until(t, 20*time.Second, "it leads no more", func() bool { return s.doing.Load() == 0 })
 	c.ResumeAPIServer()
-	serving.Until(t, 20*time.Second, "it leads again", func() bool { return s.doing.Load() == 1 && s.times.Load() == 2 })
-	if text := log.String(); strings.Count(text, "cannot be reached") != 1 || strings.Count(text, "reached again") != 1 || strings.Contains(text, "level=ERROR") {
+	serving.Until(
+		t,
+		20*time.Second,
+		"it leads again",
+		func() bool { return s.doing.Load() == 1 && s.times.Load() == 2 },
+	)
+	if text := log.String(); strings.Count(text, "lease unreachable") != 1 ||
+		strings.Count(text, "lease reachable again") != 1 ||
+		strings.Contains(text, "level=ERROR") {
 		t.Errorf("an outage is to be told once, and its end; the log is\n%s", text)
 	}
 }

@@ -1,19 +1,21 @@
 package leader
 
-// The names of tasks, which are those of their Leases. Where Istio has the task it has the name, for tools and people look for it.
+// The task names are the names of the Leases. Tasks that Istio has too use its names, because tools
+// look for them.
 const (
-	// RootCertificates keeps the ConfigMap with the root certificates in every namespace.
+	// RootCertificates publishes the root certificates in every namespace.
 	RootCertificates = "istio-namespace-controller-election"
 	// Ingress writes the addresses of Ingresses.
 	Ingress = "istio-leader"
-	// Status writes conditions.
+	// Status writes status conditions.
 	Status = "istio-status-leader"
-	// Addresses writes the addresses that were given to ServiceEntries.
+	// Addresses writes the addresses allocated for ServiceEntries.
 	Addresses = "istio-ip-autoallocate"
-	// ServiceExports makes ServiceExports of services.
+	// ServiceExports creates ServiceExports of services.
 	ServiceExports = "istio-serviceexport-controller-election"
-	// Workloads takes away WorkloadEntries that nobody holds any more. Istio elects nobody for it.
+	// Workloads deletes auto-registered WorkloadEntries of disconnected workloads. Istio has no
+	// election for it.
 	Workloads = "istio-workload-entry-cleanup"
-	// Webhooks keeps the certificate authority of the webhooks' configurations. Istio elects nobody for it.
+	// Webhooks maintains the CA bundle of the webhook configurations. Istio has no election for it.
 	Webhooks = "istio-webhook-leader"
 )

@@ -9,88 +9,91 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Reconciled is the type of the condition that says whether an object is in use everywhere. It is Istio's name.
+// Reconciled is the condition's type, as in Istio: whether the object is applied everywhere.
 const Reconciled = "Reconciled"
 
 // The reasons of Reconciled.
 const (
-	// UpToDate: all proxies have it (True).
+	// UpToDate: all proxies have acknowledged it (True).
 	UpToDate = "UpToDate"
 	// Distributing: some proxies have not acknowledged it yet (Unknown).
 	Distributing = "Distributing"
-	// Invalid: it is not in use (False).
+	// Invalid: it is not applied (False).
 	Invalid = "Invalid"
-	// PartlyInvalid: a part of it is not in use (False).
+	// PartlyInvalid: a part of it is not applied (False).
 	PartlyInvalid = "PartlyInvalid"
-	// RefusedByProxies: proxies refuse what it shapes, and are served what they had before, or nothing (False).
+	// RefusedByProxies: proxies reject the resources generated from it, and keep their previous
+	// configuration or none (False).
 	RefusedByProxies = "RefusedByProxies"
 )
 
-// Count is how many proxies an object concerns, and how many of them have acknowledged it.
+// Count is the number of proxies that an object concerns, and how many of them have acknowledged
+// it.
 type Count struct{ Proxies, Acknowledged int }
 
 func (c Count) add(o Count) Count {
 	return Count{c.Proxies + o.Proxies, c.Acknowledged + o.Acknowledged}
 }
 
-// all says that nobody is waited for.
-func (c Count) all() bool { return c.Acknowledged >= c.Proxies }
+// isComplete reports whether all proxies have acknowledged.
+func (c Count) isComplete() bool { return c.Acknowledged >= c.Proxies }
 
-// String is Istio's wording, which tools look for.
+// String returns the count in Istio's wording, which tools parse.
 func (c Count) String() string {
 	return fmt.Sprintf("%d/%d proxies up to date.", c.Acknowledged, c.Proxies)
 }
 
-// verdict is what is to be said of one generation of an object.
-type verdict struct {
+// conditionState is the condition and the messages for one generation of an object.
+type conditionState struct {
 	generation int64
 	status     string // "True", "False", "Unknown"
 	reason     string
-	// progress is the part of the message that counts, problems what comes behind it.
+	// progress is the first part of the message, with the count; problems is the rest.
 	progress string
 	problems string
 	messages []message
 }
 
-func (v verdict) message() string { return strings.TrimSpace(v.progress + " " + v.problems) }
+func (v conditionState) message() string { return strings.TrimSpace(v.progress + " " + v.problems) }
 
-// fault gives the verdict on an object of which something is wrong, if there is anything that makes it False. inUse says that
-// the rest of it is in use.
-func fault(inUse bool, found, refused []config.Problem) (verdict, bool) {
-	v := verdict{messages: messagesOf(found, refused)}
-	errors := only(config.Error, found)
+// faultCondition returns the state of an object with errors, and false if there are none. inUse
+// means that the rest of the object is applied.
+func faultCondition(inUse bool, found, refused []config.Problem) (conditionState, bool) {
+	v := conditionState{messages: messagesFor(found, refused)}
+	errors := withSeverity(config.Error, found)
 	switch {
 	case len(errors) > 0 && inUse:
 		v.reason = PartlyInvalid
 	case len(errors) > 0:
 		v.reason = Invalid
 	default:
-		if errors = only(config.Error, refused); len(errors) == 0 {
+		if errors = withSeverity(config.Error, refused); len(errors) == 0 {
 			return v, false
 		}
 		v.reason = RefusedByProxies
 	}
-	v.status, v.problems = "False", text(errors)
-	if warnings := text(only(config.Warning, found, refused)); warnings != "" {
+	v.status, v.problems = "False", joinProblems(errors)
+	if warnings := joinProblems(withSeverity(config.Warning, found, refused)); warnings != "" {
 		v.problems += "; warnings: " + warnings
 	}
-	v.problems = bounded(v.problems)
+	v.problems = truncateMessage(v.problems)
 	return v, true
 }
 
-// sound gives the verdict on an object in use.
-func sound(c Count, found, refused []config.Problem) verdict {
-	v := verdict{status: "True", reason: UpToDate, progress: c.String(), messages: messagesOf(found, refused)}
-	if !c.all() {
+// appliedCondition returns the state of an applied object without errors.
+func appliedCondition(c Count, found, refused []config.Problem) conditionState {
+	v := conditionState{status: "True", reason: UpToDate, progress: c.String(), messages: messagesFor(found, refused)}
+	if !c.isComplete() {
 		v.status, v.reason = "Unknown", Distributing
 	}
-	if warnings := text(only(config.Warning, found, refused)); warnings != "" {
-		v.problems = bounded("Warnings: " + warnings)
+	if warnings := joinProblems(withSeverity(config.Warning, found, refused)); warnings != "" {
+		v.problems = truncateMessage("Warnings: " + warnings)
 	}
 	return v
 }
 
-func only(s config.Severity, lists ...[]config.Problem) []config.Problem {
+// withSeverity returns the problems of one severity.
+func withSeverity(s config.Severity, lists ...[]config.Problem) []config.Problem {
 	var out []config.Problem
 	for _, list := range lists {
 		for _, p := range list {
@@ -102,14 +105,14 @@ func only(s config.Severity, lists ...[]config.Problem) []config.Problem {
 	return out
 }
 
-// maxProblems bounds how many Problems a message tells of, maxMessage its bytes. The rest is at /debug/problemz.
+// maxProblems bounds the problems in a message, maxMessage its bytes. /debug/problemz lists all.
 const (
 	maxProblems = 5
 	maxMessage  = 2048
 )
 
-// text names fields and reasons.
-func text(list []config.Problem) string {
+// joinProblems returns the distinct fields and reasons, at most maxProblems.
+func joinProblems(list []config.Problem) string {
 	var parts []string
 	for _, p := range list {
 		part := p.Reason
@@ -126,8 +129,8 @@ func text(list []config.Problem) string {
 	return strings.Join(parts, "; ")
 }
 
-// bounded cuts a text between characters.
-func bounded(s string) string {
+// truncateMessage truncates a message to maxMessage bytes at a character boundary.
+func truncateMessage(s string) string {
 	const mark = "…"
 	if len(s) <= maxMessage {
 		return s

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// document is an object's status as an API server gave it. Its parts are not changed: with gives a new one.
+// document is the status of an object as the API server returned it. It is immutable.
 type document map[string]any
 
-// conditions gives the list as others wrote it.
-func (d document) conditions() []any {
+// conditionList returns the conditions, undecoded.
+func (d document) conditionList() []any {
 	list, _ := d["conditions"].([]any)
 	return list
 }
 
-// condition finds the first condition of a type, nil if there is none.
-func (d document) condition(kind string) map[string]any {
-	for _, c := range d.conditions() {
+// findCondition returns the first condition of a type, or nil.
+func (d document) findCondition(kind string) map[string]any {
+	for _, c := range d.conditionList() {
 		if c, ok := c.(map[string]any); ok && c["type"] == kind {
 			return c
 		}
@@ -27,13 +27,14 @@ func (d document) condition(kind string) map[string]any {
 	return nil
 }
 
-func field(c map[string]any, name string) string {
+// stringField returns a string field, or "".
+func stringField(c map[string]any, name string) string {
 	s, _ := c[name].(string)
 	return s
 }
 
-// generation reads observedGeneration, which istiod writes as a string.
-func generation(c map[string]any) int64 {
+// observedGeneration returns the field observedGeneration, which istiod writes as a string, or 0.
+func observedGeneration(c map[string]any) int64 {
 	switch g := c["observedGeneration"].(type) {
 	case int64:
 		return g
@@ -49,30 +50,32 @@ func generation(c map[string]any) int64 {
 	return 0
 }
 
-// settled says that the condition is True for a generation: nobody is counted for it any more.
-func (d document) settled(generationOf int64) (progress string, ok bool) {
-	c := d.condition(Reconciled)
-	if c == nil || field(c, "status") != "True" || generation(c) != generationOf {
+// finalProgress returns the progress text of a condition that is True for the generation. ok is
+// false if there is none. Such objects are not counted again.
+func (d document) finalProgress(generationOf int64) (progress string, ok bool) {
+	c := d.findCondition(Reconciled)
+	if c == nil || stringField(c, "status") != "True" || observedGeneration(c) != generationOf {
 		return "", false
 	}
-	return counted.FindString(field(c, "message")), true
+	return countPattern.FindString(stringField(c, "message")), true
 }
 
-// counted is the part of a message that Count writes.
-var counted = regexp.MustCompile(`^\d+/\d+ proxies up to date\.`)
+// countPattern matches the text of Count.String in a message.
+var countPattern = regexp.MustCompile(`^\d+/\d+ proxies up to date\.`)
 
-// with gives the parts of the status that differ once a verdict is in it, as a merge patch has them; nil if none does.
-func (d document) with(v verdict, now time.Time) map[string]any {
+// patchFor returns a merge patch of the status fields that differ from the state v, or nil if none
+// does.
+func (d document) patchFor(v conditionState, now time.Time) map[string]any {
 	patch := map[string]any{}
-	if next, differs := d.withCondition(v, now); differs {
+	if next, differs := d.conditionsWith(v, now); differs {
 		patch["conditions"] = next
 	}
-	if generation(d) != v.generation {
+	if observedGeneration(d) != v.generation {
 		patch["observedGeneration"] = v.generation
 	}
 	var messages []any
 	for _, m := range v.messages {
-		messages = append(messages, m.raw())
+		messages = append(messages, m.unstructured())
 	}
 	had, _ := d["validationMessages"].([]any)
 	switch {
@@ -88,33 +91,34 @@ func (d document) with(v verdict, now time.Time) map[string]any {
 	return patch
 }
 
-// withCondition gives the conditions with that of the verdict, in its place.
-func (d document) withCondition(v verdict, now time.Time) (next []any, differs bool) {
-	had := d.condition(Reconciled)
-	if had != nil && field(had, "status") == v.status && field(had, "reason") == v.reason &&
-		field(had, "message") == v.message() && generation(had) == v.generation {
+// conditionsWith returns the conditions with that of v replaced or appended, and whether that
+// differs.
+func (d document) conditionsWith(v conditionState, now time.Time) (next []any, differs bool) {
+	had := d.findCondition(Reconciled)
+	if had != nil && stringField(had, "status") == v.status && stringField(had, "reason") == v.reason &&
+		stringField(had, "message") == v.message() && observedGeneration(had) == v.generation {
 		return nil, false
 	}
 	since := now.UTC().Format(time.RFC3339)
-	if had != nil && field(had, "status") == v.status && field(had, "lastTransitionTime") != "" {
-		since = field(had, "lastTransitionTime")
+	if had != nil && stringField(had, "status") == v.status && stringField(had, "lastTransitionTime") != "" {
+		since = stringField(had, "lastTransitionTime")
 	}
-	is := map[string]any{
+	condition := map[string]any{
 		"type": Reconciled, "status": v.status, "reason": v.reason, "message": v.message(),
 		"observedGeneration": v.generation, "lastTransitionTime": since,
 	}
 	placed := false
-	for _, c := range d.conditions() {
+	for _, c := range d.conditionList() {
 		if m, ok := c.(map[string]any); ok && m["type"] == Reconciled {
 			if placed {
 				continue
 			}
-			placed, c = true, is
+			placed, c = true, condition
 		}
 		next = append(next, c)
 	}
 	if !placed {
-		next = append(next, is)
+		next = append(next, condition)
 	}
 	return next, true
 }

@@ -25,7 +25,7 @@ func documentOf(t *testing.T, text string) document {
 func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 	const ours = `{"type": "Reconciled", "status": "True", "reason": "UpToDate", "message": "2/2 proxies up to date.", "observedGeneration": 3, "lastTransitionTime": "2024-01-01T00:00:00Z"}`
 	now := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-	v := sound(Count{2, 2}, nil, nil)
+	v := appliedCondition(Count{2, 2}, nil, nil)
 	v.generation = 3
 	for _, tt := range []struct{ name, had, want string }{
 		{"all is said", `{"conditions": [` + ours + `], "observedGeneration": 3}`, `null`},
@@ -40,7 +40,7 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 		{"of another form", `{"conditions": "x", "observedGeneration": 3}`, `{"conditions": [` + strings.Replace(ours, "2024", "2025", 1) + `]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := json.Marshal(documentOf(t, tt.had).with(v, now))
+			got, err := json.Marshal(documentOf(t, tt.had).patchFor(v, now))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestVerdict(t *testing.T) {
 		{"refused", true, nil, []config.Problem{refused}, "False RefusedByProxies proxies refuse it"},
 		{"warned of", true, []config.Problem{warning}, nil, ""},
 	} {
-		v, is := fault(tt.inUse, tt.found, tt.refused)
+		v, is := faultCondition(tt.inUse, tt.found, tt.refused)
 		got := ""
 		if is {
 			got = v.status + " " + v.reason + " " + v.message()
@@ -75,36 +75,53 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	if v := sound(Count{4, 3}, []config.Problem{warning}, nil); v.message() != "3/4 proxies up to date. Warnings: spec.a: is odd" || v.reason != Distributing {
+	if v := appliedCondition(
+		Count{4, 3},
+		[]config.Problem{warning},
+		nil,
+	); v.message() != "3/4 proxies up to date. Warnings: spec.a: is odd" ||
+		v.reason != Distributing {
 		t.Errorf("%s %s", v.reason, v.message())
 	}
 	var many []config.Problem
 	for i := range 1000 {
-		many = append(many, config.Problem{Field: fmt.Sprint("spec.http", i), Reason: strings.Repeat("ß", 600), Severity: config.Error})
+		many = append(
+			many,
+			config.Problem{Field: fmt.Sprint("spec.http", i), Reason: strings.Repeat("ß", 600), Severity: config.Error},
+		)
 	}
-	v, _ := fault(false, many, nil)
-	if m := v.message(); len(m) > maxMessage || !strings.HasSuffix(m, "…") || strings.ContainsRune(m, '\uFFFD') || len(v.messages) != 1 {
-		t.Errorf("a message of %d bytes, ending in %q, and %d validation messages", len(m), m[len(m)-10:], len(v.messages))
+	v, _ := faultCondition(false, many, nil)
+	if m := v.message(); len(m) > maxMessage || !strings.HasSuffix(m, "…") || strings.ContainsRune(m, '\uFFFD') ||
+		len(v.messages) != 1 {
+		t.Errorf(
+			"a message of %d bytes, ending in %q, and %d validation messages",
+			len(m),
+			m[len(m)-10:],
+			len(v.messages),
+		)
 	}
 }
 
 func TestAddressesThatAreThereStay(t *testing.T) {
 	had := documentOf(t, `{"addresses": [{"host": "b", "value": "2"}, {"host": "a", "value": "1"}]}`)
 	given := []config.HostAddress{{Host: "a", Address: "1"}, {Host: "b", Address: "2"}}
-	if got := had.withAddresses(given); got != nil {
+	if got := had.addressesWith(given); got != nil {
 		t.Errorf("written in another order: %v", got)
 	}
-	if got := had.withAddresses(nil); got != nil {
+	if got := had.addressesWith(nil); got != nil {
 		t.Errorf("taken away: %v", got)
 	}
-	if got := fmt.Sprint(had.withAddresses([]config.HostAddress{{Host: "a", Address: "1"}, {Host: "c", Address: "3"}})); got != "[map[host:a value:1] map[host:c value:3]]" {
+	if got := fmt.Sprint(
+		had.addressesWith([]config.HostAddress{{Host: "a", Address: "1"}, {Host: "c", Address: "3"}}),
+	); got != "[map[host:a value:1] map[host:c value:3]]" {
 		t.Errorf("got %s", got)
 	}
 	at := []networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}}
-	if got := documentOf(t, `{"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}`).withLoadBalancer(at); got != nil {
+	if got := documentOf(t, `{"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}`).loadBalancerPatch(at); got != nil {
 		t.Errorf("written again: %v", got)
 	}
-	if documentOf(t, `{"loadBalancer": {}}`).withLoadBalancer(nil) != nil || documentOf(t, `{}`).withLoadBalancer(at) == nil {
+	if documentOf(t, `{"loadBalancer": {}}`).loadBalancerPatch(nil) != nil ||
+		documentOf(t, `{}`).loadBalancerPatch(at) == nil {
 		t.Error("nothing is written where there is nothing, or nothing where there is something")
 	}
 }

@@ -28,7 +28,7 @@ type journal struct {
 func (l *lab) journal() *journal {
 	l.Helper()
 	j := &journal{versions: map[string]map[string]bool{}}
-	r, _ := resource(api.VirtualService)
+	r, _ := resourceOf(api.VirtualService)
 	w, err := l.dynamic.Resource(r).Namespace(l.namespace).Watch(l.Context(), metav1.ListOptions{})
 	if err != nil {
 		l.Fatal(err)
@@ -78,7 +78,10 @@ func TestWritesAreNeverDoubled(t *testing.T) {
 		replicas[i] = r
 		killers.Go(func() {
 			for {
-				ctx, kill := context.WithTimeout(context.Background(), time.Duration(50+rand.IntN(500))*time.Millisecond)
+				ctx, kill := context.WithTimeout(
+					context.Background(),
+					time.Duration(50+rand.IntN(500))*time.Millisecond,
+				)
 				r.w.Lead(ctx)
 				kill()
 				select {
@@ -111,7 +114,10 @@ func TestWritesAreNeverDoubled(t *testing.T) {
 	}
 	for i := range objects {
 		name := fmt.Sprint("vs-", i)
-		l.eventually(func() bool { return seen.count(name) >= 2*rounds }, func() string { return "the watch is behind" })
+		l.eventually(
+			func() bool { return seen.count(name) >= 2*rounds },
+			func() string { return "the watch is behind" },
+		)
 		if n := seen.count(name); n != 2*rounds {
 			t.Errorf("%s has %d versions, want %d edits and as many writes of its status", name, n, rounds)
 		}
@@ -131,9 +137,11 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 	l.waitFor(vs, "True UpToDate: 1/1 proxies up to date.")
 	c.StopAPIServer()
 	r.set(func() {
-		r.problems = []config.Problem{{Key: keyOf(vs), Field: "spec.hosts[0]", Reason: "is away", Severity: config.Error}}
+		r.problems = []config.Problem{
+			{Key: keyOf(vs), Field: "spec.hosts[0]", Reason: "is away", Severity: config.Error},
+		}
 	})
-	pause(t.Context(), time.Second) // tries that fail
+	sleepContext(t.Context(), time.Second) // tries that fail
 	if err := c.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +169,10 @@ func TestManyObjectsAtOnceKeepToTheRate(t *testing.T) {
 	began := time.Now()
 	r.sees(list...)
 	for _, vs := range list {
-		l.eventually(func() bool { return seen.count(vs.GetName()) == 2 }, func() string { return vs.GetName() + " is not told" })
+		l.eventually(
+			func() bool { return seen.count(vs.GetName()) == 2 },
+			func() string { return vs.GetName() + " is not told" },
+		)
 	}
 	took := time.Since(began)
 	if least := time.Duration(objects-burst) * time.Second / qps; took < least*9/10 || took > 4*least {
@@ -207,18 +218,25 @@ func TestTheLeaderAddsUpWhatOthersCount(t *testing.T) {
 	l.waitFor(vs, "Unknown Distributing: 3/5 proxies up to date.")
 	stopB()
 	l.waitFor(vs, "True UpToDate: 2/2 proxies up to date.")
-	maps, err := l.kubernetes.CoreV1().ConfigMaps(l.system).List(t.Context(), metav1.ListOptions{LabelSelector: reportLabel})
+	maps, err := l.kubernetes.CoreV1().ConfigMaps(l.system).List(
+		t.Context(),
+		metav1.ListOptions{LabelSelector: reportLabel},
+	)
 	if err != nil || len(maps.Items) != 0 {
 		t.Errorf("%d reports stay, error %v", len(maps.Items), err)
 	}
 }
 
-// TestAReportGoesWithItsPod shows that the report is the pod's: where a whole control plane is uninstalled at once, no leader is left
-// that would take it away, and its replicas may have lost the right to before they end.
+// TestAReportGoesWithItsPod shows that the pod owns the report: if a whole control plane is
+// uninstalled at once, no leader remains to delete it, and its replicas may have lost the
+// permission before they end.
 func TestAReportGoesWithItsPod(t *testing.T) {
 	l := newLab(t)
 	pod, err := l.kubernetes.CoreV1().Pods(l.system).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "discovery", Image: "pilot"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "b",
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "discovery", Image: "pilot"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +245,11 @@ func TestAReportGoesWithItsPod(t *testing.T) {
 	goes(t, b.w.Run)
 	var owners []metav1.OwnerReference
 	l.eventually(func() bool {
-		report, err := l.kubernetes.CoreV1().ConfigMaps(l.system).Get(t.Context(), "b-distribution", metav1.GetOptions{})
+		report, err := l.kubernetes.CoreV1().ConfigMaps(l.system).Get(
+			t.Context(),
+			"b-distribution",
+			metav1.GetOptions{},
+		)
 		if err == nil {
 			owners = report.OwnerReferences
 		}

@@ -48,14 +48,20 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.HTTP.CloseIdleConnections)
-	return &lab{T: t, dynamic: client.Dynamic, kubernetes: client.Kubernetes, namespace: c.Namespace(t, "shop", nil), system: c.Namespace(t, "system", nil)}
+	return &lab{
+		T:          t,
+		dynamic:    client.Dynamic,
+		kubernetes: client.Kubernetes,
+		namespace:  c.Namespace(t, "shop", nil),
+		system:     c.Namespace(t, "system", nil),
+	}
 }
 
-// replica is one control plane: what it has in use and counts is what the test says.
+// replica is one control plane with applied objects and counts set by the test.
 type replica struct {
 	*lab
 	pod  string
-	book *Book
+	book *AppliedObjects
 	w    *Writer
 
 	mu       sync.Mutex
@@ -71,11 +77,17 @@ type replica struct {
 
 func (l *lab) replica(pod string, limits Limits) *replica {
 	limits.Interval = cmp.Or(limits.Interval, 50*time.Millisecond)
-	r := &replica{lab: l, pod: pod, book: NewBook("", nil), inUse: map[config.Key]*config.Config{}, counts: map[config.Key]Count{}}
+	r := &replica{
+		lab:    l,
+		pod:    pod,
+		book:   NewAppliedObjects("", nil),
+		inUse:  map[config.Key]*config.Config{},
+		counts: map[config.Key]Count{},
+	}
 	r.w = New(Options{
-		Facts: Facts{
-			Book:  r.book,
-			InUse: func(k config.Key) *config.Config { r.mu.Lock(); defer r.mu.Unlock(); return r.inUse[k] },
+		Inputs: Inputs{
+			Applied: r.book,
+			InUse:   func(k config.Key) *config.Config { r.mu.Lock(); defer r.mu.Unlock(); return r.inUse[k] },
 			Problems: func() (uint64, []config.Problem) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
@@ -95,17 +107,24 @@ func (l *lab) replica(pod string, limits Limits) *replica {
 			},
 		},
 		Dynamic: l.dynamic, Kubernetes: l.kubernetes, Namespace: l.system, Pod: pod, Limits: limits,
-		Log: slog.New(slog.NewTextHandler(writer{r}, nil)), Pace: quick,
+		Log: slog.New(slog.NewTextHandler(writer{r}, nil)), Timing: quick,
 		Now: func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return time.Now().Add(r.skew) },
 	})
 	r.publish()
 	return r
 }
 
-// quick is the pace of tests.
-var quick = Pace{
-	Settle: 300 * time.Millisecond, Count: 100 * time.Millisecond, Slow: time.Second, SlowAfter: 10 * time.Second, Tell: 200 * time.Millisecond,
-	Patience: 700 * time.Millisecond, Refresh: 300 * time.Millisecond, First: 100 * time.Millisecond, Retry: 500 * time.Millisecond,
+// quick is the timing of tests.
+var quick = Timing{
+	SettleDelay:       300 * time.Millisecond,
+	CountInterval:     100 * time.Millisecond,
+	SlowCountInterval: time.Second,
+	SlowAfter:         10 * time.Second,
+	ProgressInterval:  200 * time.Millisecond,
+	ReportTimeout:     700 * time.Millisecond,
+	ReportInterval:    300 * time.Millisecond,
+	FirstReportDelay:  100 * time.Millisecond,
+	RetryDelay:        500 * time.Millisecond,
 }
 
 type writer struct{ r *replica }
@@ -120,7 +139,7 @@ func (r *replica) set(f func()) {
 	r.mu.Lock()
 	f()
 	r.mu.Unlock()
-	r.book.Look()
+	r.book.Notify()
 }
 
 // publish makes a new snapshot of what was observed.
@@ -129,10 +148,10 @@ func (r *replica) publish() {
 	r.version++
 	version := r.version
 	r.mu.Unlock()
-	r.book.Published(version, Everything)
+	r.book.RecordSnapshot(version, Everything)
 }
 
-// sees takes objects up as they are at the API server.
+// sees records objects as applied at their current version.
 func (r *replica) sees(list ...*unstructured.Unstructured) {
 	var batch mesh.Batch
 	r.mu.Lock()
@@ -143,18 +162,22 @@ func (r *replica) sees(list ...*unstructured.Unstructured) {
 		r.inUse[k] = c
 	}
 	r.mu.Unlock()
-	r.book.Observe(batch)
+	r.book.RecordBatch(batch)
 	r.publish()
 }
 
-// refuses takes an object up that is not in use.
+// refuses records an object as rejected.
 func (r *replica) refuses(u *unstructured.Unstructured, field, reason string) {
 	p := config.Problem{Key: keyOf(u), Field: field, Reason: reason, Severity: config.Error}
 	r.mu.Lock()
 	r.problems = append(r.problems, p)
 	delete(r.inUse, p.Key)
 	r.mu.Unlock()
-	r.book.Observe(mesh.Batch{{Problems: &mesh.Problems{Scope: p.Key.String(), List: []config.Problem{p}, Generation: u.GetGeneration()}}})
+	r.book.RecordBatch(
+		mesh.Batch{
+			{Problems: &mesh.Problems{Scope: p.Key.String(), List: []config.Problem{p}, Generation: u.GetGeneration()}},
+		},
+	)
 	r.publish()
 }
 
@@ -162,7 +185,7 @@ func keyOf(u *unstructured.Unstructured) config.Key {
 	return config.Key{Kind: api.Kind(u.GetKind()), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// goes runs a function in a goroutine, and gives what ends it and waits for that.
+// goes runs a function in a goroutine, and returns a function that ends it and waits.
 func goes(t *testing.T, run func(context.Context)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -185,11 +208,13 @@ func (l *lab) apply(manifest string) *unstructured.Unstructured {
 	if u.GetNamespace() == "" {
 		u.SetNamespace(l.namespace)
 	}
-	r, err := resource(api.Kind(u.GetKind()))
+	r, err := resourceOf(api.Kind(u.GetKind()))
 	if err != nil {
 		l.Fatal(err)
 	}
-	got, err := l.dynamic.Resource(r).Namespace(u.GetNamespace()).Apply(l.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
+	got, err := l.dynamic.Resource(r).Namespace(
+		u.GetNamespace(),
+	).Apply(l.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -210,7 +235,7 @@ spec:
 
 func (l *lab) get(u *unstructured.Unstructured) *unstructured.Unstructured {
 	l.Helper()
-	r, _ := resource(api.Kind(u.GetKind()))
+	r, _ := resourceOf(api.Kind(u.GetKind()))
 	got, err := l.dynamic.Resource(r).Namespace(u.GetNamespace()).Get(l.Context(), u.GetName(), metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
@@ -221,9 +246,17 @@ func (l *lab) get(u *unstructured.Unstructured) *unstructured.Unstructured {
 // writeStatus patches a status as another program does.
 func (l *lab) writeStatus(u *unstructured.Unstructured, patch string) {
 	l.Helper()
-	r, _ := resource(api.Kind(u.GetKind()))
-	_, err := l.dynamic.Resource(r).Namespace(u.GetNamespace()).Patch(l.Context(), u.GetName(), types.MergePatchType, []byte(patch),
-		metav1.PatchOptions{FieldManager: "another"}, "status")
+	r, _ := resourceOf(api.Kind(u.GetKind()))
+	_, err := l.dynamic.Resource(r).Namespace(
+		u.GetNamespace(),
+	).Patch(
+		l.Context(),
+		u.GetName(),
+		types.MergePatchType,
+		[]byte(patch),
+		metav1.PatchOptions{FieldManager: "another"},
+		"status",
+	)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -249,21 +282,25 @@ func (l *lab) eventually(ok func() bool, else_ func() string) {
 	}
 }
 
-// said gives the condition Reconciled in one line.
+// said returns the condition Reconciled in one line.
 func said(u *unstructured.Unstructured) string {
 	status, _, _ := unstructured.NestedMap(u.Object, "status")
-	c := document(status).condition(Reconciled)
+	c := document(status).findCondition(Reconciled)
 	if c == nil {
 		return ""
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s: %s", field(c, "status"), field(c, "reason"), field(c, "message")))
+	return strings.TrimSpace(
+		fmt.Sprintf("%s %s: %s", stringField(c, "status"), stringField(c, "reason"), stringField(c, "message")),
+	)
 }
 
 // versions counts how often an object was written, by a watch of its own.
 func (l *lab) versions(name string) (count func() int) {
 	l.Helper()
-	r, _ := resource(api.VirtualService)
-	w, err := l.dynamic.Resource(r).Namespace(l.namespace).Watch(l.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	r, _ := resourceOf(api.VirtualService)
+	w, err := l.dynamic.Resource(r).Namespace(
+		l.namespace,
+	).Watch(l.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -6,12 +6,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// message is an entry of validationMessages (istio.analysis.v1alpha1.AnalysisMessageBase), as far as the CustomResourceDefinitions
-// keep it: kind and severity, without a text. The text is in the condition.
+// message is an entry of validationMessages (istio.analysis.v1alpha1.AnalysisMessageBase), with the
+// fields that the CustomResourceDefinitions keep: kind and severity, without a text. The text is in
+// the condition.
 type message struct{ name, code, level string }
 
-// messagesOf gives the entries for Problems, each once, the worst first.
-func messagesOf(lists ...[]config.Problem) []message {
+// messagesFor returns the distinct messages for Problems, errors first.
+func messagesFor(lists ...[]config.Problem) []message {
 	var out []message
 	for _, list := range lists {
 		for _, p := range list {
@@ -33,8 +34,8 @@ func messagesOf(lists ...[]config.Problem) []message {
 	return out
 }
 
-// raw is the entry as the API server keeps it.
-func (m message) raw() any {
+// unstructured returns the message in the form of the API server.
+func (m message) unstructured() any {
 	return map[string]any{
 		"type": map[string]any{"name": m.name, "code": m.code}, "level": m.level,
 		"documentationUrl": "https://istio.io/latest/docs/reference/config/analysis/ist0106/",

@@ -8,101 +8,113 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Reports are ConfigMaps of the control plane's namespace, with Istio's names for them.
+// Reports are ConfigMaps in the control plane's namespace, with Istio's names.
 const (
-	// reportLabel marks them, reportSuffix is behind the name of the pod, reportField holds the text.
+	// reportLabel selects them, reportSuffix is appended to the pod's name, and reportField is the
+	// data key.
 	reportLabel  = "internal.istio.io/distribution-report"
 	reportSuffix = "-distribution"
 	reportField  = "distribution-report"
 )
 
-// report is what a replica that does not lead says of its proxies.
+// report contains the counts of a replica that does not lead.
 type report struct {
-	// Time is when it was made.
+	// Time is the time of creation.
 	Time time.Time `json:"time"`
-	// Objects are those of which a generation came of late, or has not come everywhere yet, by "Kind/namespace/name".
-	Objects map[string]reached `json:"objects"`
+	// Objects are the objects whose generation is recent or not yet fully distributed, by
+	// "Kind/namespace/name".
+	Objects map[string]progress `json:"objects"`
 }
 
-// reached is how far one generation of an object has come.
-type reached struct {
+// progress is the distribution of one generation of an object.
+type progress struct {
 	Generation   int64 `json:"generation"`
 	Proxies      int   `json:"proxies"`
 	Acknowledged int   `json:"acknowledged"`
-	// Served says that all proxies are being served by it.
+	// Served is true if all proxies are served from a snapshot that contains the generation.
 	Served bool `json:"served"`
 }
 
-func (r reached) done() bool { return r.Served && r.Acknowledged >= r.Proxies }
+func (r progress) isComplete() bool { return r.Served && r.Acknowledged >= r.Proxies }
 
 const (
-	// heartbeat is how often a replica says that it is there.
+	// heartbeat is the maximum time between two reports of a replica.
 	heartbeat = 2 * time.Minute
-	// forgotten is how old a report may become before the leader takes it away.
-	forgotten = 5 * heartbeat
+	// reportMaxAge is the age at which the leader deletes a report.
+	reportMaxAge = 5 * heartbeat
 )
 
-// reports is what the other replicas say, for the leader.
-type reports struct {
-	own  string // the name of this replica's
-	pace Pace
+// reportCollector holds the reports of other replicas, for the leader.
+type reportCollector struct {
+	ownName string // name of this replica's own report
+	timing  Timing
 
-	mu   sync.Mutex
-	list map[string]arrived // by name
+	mu      sync.Mutex
+	reports map[string]receivedReport // by ConfigMap name
 }
 
-// arrived is a report, and when it came by the clock of this replica.
-type arrived struct {
+// receivedReport is a report with the time of its arrival by this replica's clock.
+type receivedReport struct {
 	report
 	at time.Time
 }
 
-func newReports(own string, pace Pace) *reports {
-	return &reports{own: own, pace: pace, list: map[string]arrived{}}
+func newReportCollector(own string, timing Timing) *reportCollector {
+	return &reportCollector{ownName: own, timing: timing, reports: map[string]receivedReport{}}
 }
 
-// put takes up a report, nil if it is gone. One that cannot be read says nothing.
-func (r *reports) put(name string, text []byte, now time.Time) {
+// setReport stores a report, or removes it if text is nil or invalid. The report of this replica is
+// ignored.
+func (r *reportCollector) setReport(name string, text []byte, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var x arrived
-	if name == r.own || text == nil || json.Unmarshal(text, &x.report) != nil {
-		delete(r.list, name)
+	var x receivedReport
+	if name == r.ownName || text == nil || json.Unmarshal(text, &x.report) != nil {
+		delete(r.reports, name)
 		return
 	}
 	x.at = now
-	if old, known := r.list[name]; known && old.Time.Equal(x.Time) { // told again by a new watch
+	// repeated by a restarted watch
+	if old, known := r.reports[name]; known && old.Time.Equal(x.Time) {
 		x.at = old.at
 	}
-	r.list[name] = x
+	r.reports[name] = x
 }
 
-// add adds what the others count to the own count of an object that has been waited for some time. complete is false if somebody
-// has not said yet what it knows.
-func (r *reports) add(k config.Key, generation int64, own Count, waited time.Duration, now time.Time) (sum Count, complete bool) {
+// addCounts adds the counts of other replicas to the own count of an object that has been waited
+// for. complete is false if a replica may not have reported yet, or does not serve the generation
+// to all its proxies.
+func (r *reportCollector) addCounts(
+	k config.Key,
+	generation int64,
+	own Count,
+	waited time.Duration,
+	now time.Time,
+) (sum Count, complete bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum, complete = own, true
-	for _, x := range r.list {
-		said, ok := x.Objects[k.String()]
+	for _, x := range r.reports {
+		progress, ok := x.Objects[k.String()]
 		switch {
-		case ok && said.Generation == generation && (said.done() || now.Sub(x.at) < r.pace.lost()):
-			sum = sum.add(Count{said.Proxies, said.Acknowledged})
-			complete = complete && said.Served
-		case waited < r.pace.Patience && now.Sub(x.at) < heartbeat+r.pace.lost():
+		case ok && progress.Generation == generation &&
+			(progress.isComplete() || now.Sub(x.at) < r.timing.reportExpiry()):
+			sum = sum.add(Count{progress.Proxies, progress.Acknowledged})
+			complete = complete && progress.Served
+		case waited < r.timing.ReportTimeout && now.Sub(x.at) < heartbeat+r.timing.reportExpiry():
 			complete = false
 		}
 	}
 	return sum, complete
 }
 
-// old gives the reports of replicas that have not been heard of for long.
-func (r *reports) old(now time.Time) []string {
+// expiredReports returns the names of reports that are older than reportMaxAge.
+func (r *reportCollector) expiredReports(now time.Time) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var names []string
-	for name, x := range r.list {
-		if now.Sub(x.at) > forgotten {
+	for name, x := range r.reports {
+		if now.Sub(x.at) > reportMaxAge {
 			names = append(names, name)
 		}
 	}

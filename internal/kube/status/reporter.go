@@ -17,106 +17,110 @@ import (
 )
 
 const (
-	// reportFor is how long an object that all proxies have stays in the report, reportUntil how long one that they do not have.
-	reportFor   = time.Minute
-	reportUntil = 10 * time.Minute
-	// maxReported bounds the objects in a report, which must not become larger than an API server takes.
-	maxReported = 3000
+	// completeReportDuration is how long a fully distributed object stays in the report. Others are
+	// dropped after incompleteReportDuration.
+	completeReportDuration   = time.Minute
+	incompleteReportDuration = 10 * time.Minute
+	// maxReportedObjects bounds the objects in a report, so that the ConfigMap stays within the API
+	// server's limit.
+	maxReportedObjects = 3000
 )
 
-// reporter reports what this replica counts, while it does not lead.
+// reporter writes this replica's report while it does not lead.
 type reporter struct {
-	Facts
+	Inputs
 	client    corev1.CoreV1Interface
 	namespace string
 	pod       string
 	leading   *atomic.Bool
 	now       func() time.Time
-	pace      Pace
+	timing    Timing
 	log       *slog.Logger
 
 	last   report
 	exists bool
-	owner  types.UID // of the pod, "" until it is known
+	owner  types.UID // of the pod, "" while unknown
 }
 
 func (r *reporter) run(ctx context.Context) {
-	pause(ctx, r.pace.First)
+	sleepContext(ctx, r.timing.FirstReportDelay)
 	for ctx.Err() == nil {
-		if err := r.turn(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("the leader cannot be told how far objects have come", "error", err)
-			pause(ctx, r.pace.Retry)
+		if err := r.updateReport(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("writing the status report for the leader failed, retrying", "error", err)
+			sleepContext(ctx, r.timing.RetryDelay)
 		}
-		pause(ctx, r.pace.Count)
+		sleepContext(ctx, r.timing.CountInterval)
 	}
 	if r.exists {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 		defer cancel()
-		_ = r.remove(ctx) // the leader takes it away in the end
+		_ = r.deleteReport(ctx) // otherwise the leader deletes it later
 	}
 }
 
-// goodbye bounds how long a replica that ends tries to take its report away.
-const goodbye = 2 * time.Second
+// deleteTimeout bounds the deletion of the report at shutdown.
+const deleteTimeout = 2 * time.Second
 
-// turn writes the report if it differs from the last one, or if that would soon count as one of a replica that is gone. A replica that
-// has come to lead takes its report away.
-func (r *reporter) turn(ctx context.Context) error {
+// updateReport writes the report if its content differs or it would soon be considered expired. It
+// deletes the report if this replica leads.
+func (r *reporter) updateReport(ctx context.Context) error {
 	switch {
-	case !r.Book.begun():
+	case !r.Applied.hasSnapshot():
 		return nil
 	case r.leading.Load():
 		if !r.exists {
 			return nil
 		}
-		return r.remove(ctx)
+		return r.deleteReport(ctx)
 	}
-	next := report{Time: r.now(), Objects: r.count()}
+	next := report{Time: r.now(), Objects: r.countProgress()}
 	age := next.Time.Sub(r.last.Time)
 	waiting := false
 	for _, x := range next.Objects {
-		waiting = waiting || !x.done()
+		waiting = waiting || !x.isComplete()
 	}
-	if r.exists && reflect.DeepEqual(next.Objects, r.last.Objects) && age < heartbeat && (!waiting || age < r.pace.Refresh) {
+	if r.exists && reflect.DeepEqual(next.Objects, r.last.Objects) && age < heartbeat &&
+		(!waiting || age < r.timing.ReportInterval) {
 		return nil
 	}
-	if err := r.write(ctx, next); err != nil {
+	if err := r.writeReport(ctx, next); err != nil {
 		return err
 	}
 	r.last, r.exists = next, true
 	return nil
 }
 
-// count gives, for each object that changed lately, how many of this replica's proxies have acknowledged it. What was reported as done for
-// long enough is left out.
-func (r *reporter) count() map[string]reached {
+// countProgress returns the progress of each recently changed object among this replica's proxies.
+// It omits rejected objects, and objects that were reported as complete for completeReportDuration.
+func (r *reporter) countProgress() map[string]progress {
 	now := r.now()
-	recent := r.Book.recent(now.Add(-reportUntil))
+	recent := r.Applied.changedSince(now.Add(-incompleteReportDuration))
 	keys := make(map[config.Key]struct{}, len(recent))
 	for k, e := range recent {
-		said, ok := r.last.Objects[k.String()]
-		if e.refused || len(keys) == maxReported || ok && said.Generation == e.generation && said.done() && now.Sub(e.since) > reportFor {
+		last, ok := r.last.Objects[k.String()]
+		if e.refused || len(keys) == maxReportedObjects ||
+			ok && last.Generation == e.generation && last.isComplete() && now.Sub(e.since) > completeReportDuration {
 			delete(recent, k)
 			continue
 		}
 		keys[k] = struct{}{}
 	}
-	out := map[string]reached{}
+	out := map[string]progress{}
 	if len(keys) == 0 {
 		return out
 	}
 	served, counts := r.Distribution(keys)
 	for k := range keys {
 		e := recent[k]
-		x := reached{e.generation, counts[k].Proxies, counts[k].Acknowledged, e.snapshot != 0 && served >= e.snapshot}
-		if !x.done() || now.Sub(e.since) <= reportFor {
+		x := progress{e.generation, counts[k].Proxies, counts[k].Acknowledged, e.snapshot != 0 && served >= e.snapshot}
+		if !x.isComplete() || now.Sub(e.since) <= completeReportDuration {
 			out[k.String()] = x
 		}
 	}
 	return out
 }
 
-func (r *reporter) write(ctx context.Context, x report) error {
+func (r *reporter) writeReport(ctx context.Context, x report) error {
 	text, err := json.Marshal(x)
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
@@ -127,21 +131,31 @@ func (r *reporter) write(ctx context.Context, x report) error {
 		metadata["ownerReferences"] = []metav1.OwnerReference{*owner}
 	}
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{reportField: string(text)},
+		"apiVersion": "v1",
+		"kind":       "ConfigMap",
+		"metadata":   metadata,
+		"data":       map[string]any{reportField: string(text)},
 	})
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
 	}
 	force := true
-	_, err = r.client.ConfigMaps(r.namespace).Patch(ctx, name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
+	_, err = r.client.ConfigMaps(r.namespace).Patch(
+		ctx,
+		name,
+		types.ApplyPatchType,
+		body,
+		metav1.PatchOptions{FieldManager: fieldManager, Force: &force},
+	)
 	if err != nil {
 		return fmt.Errorf("write ConfigMap %s/%s: %w", r.namespace, name, err)
 	}
 	return nil
 }
 
-// ownerReference names the pod of this replica, with which its report goes if nobody takes it away: no leader does where all of the
-// control plane is uninstalled. It is nil for a control plane that is in no pod, or that may not know its own.
+// ownerReference returns this replica's pod as the owner, so that the report is garbage-collected
+// if the whole control plane is uninstalled. It returns nil if the pod does not exist or cannot be
+// read.
 func (r *reporter) ownerReference(ctx context.Context) *metav1.OwnerReference {
 	if r.owner == "" {
 		pod, err := r.client.Pods(r.namespace).Get(ctx, r.pod, metav1.GetOptions{})
@@ -153,8 +167,8 @@ func (r *reporter) ownerReference(ctx context.Context) *metav1.OwnerReference {
 	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: r.pod, UID: r.owner}
 }
 
-func (r *reporter) remove(ctx context.Context) error {
-	if err := remove(ctx, r.client, r.namespace, r.pod+reportSuffix); err != nil {
+func (r *reporter) deleteReport(ctx context.Context) error {
+	if err := deleteConfigMap(ctx, r.client, r.namespace, r.pod+reportSuffix); err != nil {
 		return err
 	}
 	r.exists, r.last = false, report{}

@@ -26,57 +26,64 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
 
-// injectorName is how the names of webhooks of injection end.
+// injectorName is the suffix of the names of injection webhooks.
 const injectorName = "sidecar-injector.istio.io"
 
-// How often a configuration is written that somebody else writes too, and how long to wait after an error.
+// The rate limit of writes to one configuration, and the backoff after errors.
 const (
-	writesAtOnce  = 5
+	writeBurst    = 5
 	writeInterval = time.Minute
-	firstRetry    = 100 * time.Millisecond
-	lastRetry     = time.Minute
+	minRetryDelay = 100 * time.Millisecond
+	maxRetryDelay = time.Minute
 )
 
-// Configurations keeps the webhook configurations of one revision: the API server must trust the certificate that it meets, and
-// must insist on validation once that works. Every replica does it; they want the same, so that only the first one writes.
+// Configurations maintains the webhook configurations of one revision: the caBundle for the
+// server's certificate, and failurePolicy Fail for validation once it works. All replicas run it;
+// they write the same content, so only the first one writes.
 //
-// Configurations are ours by their label istio.io/rev, whatever their name: so those of tags are, too.
+// Configurations are selected by the label istio.io/rev, whatever their name,
+// so that configurations of revision tags are included.
 type Configurations struct {
 	Client   kubernetes.Interface
 	Revision string
-	// Injection and Validation say which kinds of configurations are kept.
+	// Injection and Validation select which kinds of configurations are maintained.
 	Injection, Validation bool
-	// Bundle gives the roots of our certificate, in PEM, and a channel that is closed when there are others. Empty: there is no
-	// certificate yet.
-	Bundle func() (pem []byte, changed <-chan struct{})
-	// Probe says whether validation works, see [Probe]; nil: failurePolicies stay as they are.
-	Probe   func(context.Context, *admissionregistrationv1.ValidatingWebhookConfiguration) error
-	Metrics *obs.WebhookMetrics
-	Log     *slog.Logger
+	// CABundle returns the roots of the server's certificate in PEM, and a channel that is closed
+	// when they change. They are empty while there is no certificate.
+	CABundle func() (pem []byte, changed <-chan struct{})
+	// ProbeValidation tests validation, see [NewValidationProbe]. If nil, failurePolicies are not
+	// changed.
+	ProbeValidation func(context.Context, *admissionregistrationv1.ValidatingWebhookConfiguration) error
+	Metrics         *obs.WebhookMetrics
+	Log             *slog.Logger
 
-	// limits bounds the writes of each configuration.
+	// limits are the rate limiters of writes per configuration.
 	limits map[string]*rate.Limiter
-	// works says that validation was seen to work.
-	works bool
+	// validationWorks is true once the probe succeeded.
+	validationWorks bool
 }
 
-// Run keeps the configurations until the context ends.
+// Run maintains the configurations until ctx ends.
 func (c *Configurations) Run(ctx context.Context) error {
 	c.limits = map[string]*rate.Limiter{}
-	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = label.IoIstioRev.Name + "=" + c.Revision
-	}))
+	factory := informers.NewSharedInformerFactoryWithOptions(
+		c.Client,
+		0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = label.IoIstioRev.Name + "=" + c.Revision
+		}),
+	)
 	changed := make(chan struct{}, 1)
 	var mutating, validating cache.SharedIndexInformer
 	if c.Injection {
 		mutating = factory.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
-		if err := c.watch(mutating, "mutatingwebhookconfigurations", changed); err != nil {
+		if err := c.watchConfigurations(mutating, "mutatingwebhookconfigurations", changed); err != nil {
 			return err
 		}
 	}
 	if c.Validation {
 		validating = factory.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
-		if err := c.watch(validating, "validatingwebhookconfigurations", changed); err != nil {
+		if err := c.watchConfigurations(validating, "validatingwebhookconfigurations", changed); err != nil {
 			return err
 		}
 	}
@@ -88,30 +95,44 @@ func (c *Configurations) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
-		return recovery.Call(ctx, "task", func() error { c.loop(ctx, changed, mutating, validating); return nil }, "task", "webhook configurations")
+		return recovery.Call(
+			ctx,
+			"task",
+			func() error { c.reconcileLoop(ctx, changed, mutating, validating); return nil },
+			"task",
+			"webhook configurations",
+		)
 	})
 	return group.Wait()
 }
 
-// watchErrorInterval is how often an error that does not change is logged.
+// watchErrorInterval is the minimum time between logs of the same error.
 const watchErrorInterval = 10 * time.Minute
 
-// watch sends on changed when a configuration is added or updated, and logs why the resource cannot be watched. The informer tries
-// again by itself; until then the configurations stay as they are.
-func (c *Configurations) watch(informer cache.SharedIndexInformer, resource string, changed chan<- struct{}) error {
+// watchConfigurations sends on changed when a configuration is added or updated, and logs watch
+// errors. The informer retries by itself; until it succeeds the configurations are not maintained.
+func (c *Configurations) watchConfigurations(
+	informer cache.SharedIndexInformer,
+	resource string,
+	changed chan<- struct{},
+) error {
 	var last string
 	var logged time.Time
-	err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { // one call at a time
+	// never called concurrently
+	err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if text := err.Error(); text != last || time.Since(logged) >= watchErrorInterval {
 			last, logged = text, time.Now()
-			c.Log.Warn("cannot watch "+resource+"; their CA bundles and failure policies are not kept, trying again", "err", err)
+			c.Log.Warn(
+				"cannot watch "+resource+"; their CA bundles and failure policies are not maintained, retrying",
+				"err", err,
+			)
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", resource, err)
 	}
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { wake(changed) }, UpdateFunc: func(any, any) { wake(changed) },
+		AddFunc: func(any) { notify(changed) }, UpdateFunc: func(any, any) { notify(changed) },
 	})
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", resource, err)
@@ -119,31 +140,37 @@ func (c *Configurations) watch(informer cache.SharedIndexInformer, resource stri
 	return nil
 }
 
-func wake(c chan<- struct{}) {
+// notify sends on c without blocking.
+func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it was woken already
+	default: // a notification is pending already
 	}
 }
 
-// loop looks at all configurations when one changes, when the roots change, and again after errors, more and more seldom.
-func (c *Configurations) loop(ctx context.Context, changed <-chan struct{}, mutating, validating cache.SharedIndexInformer) {
-	retry := firstRetry
+// reconcileLoop reconciles all configurations when one changes, when the roots change, and after
+// errors with a backoff.
+func (c *Configurations) reconcileLoop(
+	ctx context.Context,
+	changed <-chan struct{},
+	mutating, validating cache.SharedIndexInformer,
+) {
+	retry := minRetryDelay
 	for {
-		// The configurations are read before the roots. In the other order this replica could see the write of another one
-		// that has newer roots already, and undo it.
-		mutatingNow, validatingNow := list(mutating), list(validating)
-		bundle, other := c.Bundle()
+		// Read the configurations before the roots. Otherwise this replica could revert the write
+		// of a replica with newer roots.
+		mutatingNow, validatingNow := listObjects(mutating), listObjects(validating)
+		bundle, bundleChanged := c.CABundle()
 		var wait <-chan time.Time
 		if len(bundle) > 0 {
-			again, err := c.keep(ctx, bundle, mutatingNow, validatingNow)
+			again, err := c.reconcileAll(ctx, bundle, mutatingNow, validatingNow)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				c.Log.Warn("webhook configurations are not as they should be; trying again", "err", err, "in", retry)
+				c.Log.Warn("updating webhook configurations failed, retrying", "err", err, "in", retry)
 				again = retry
-				retry = min(2*retry, lastRetry)
+				retry = min(2*retry, maxRetryDelay)
 			case err == nil:
-				retry = firstRetry
+				retry = minRetryDelay
 			}
 			if again > 0 {
 				wait = time.After(again)
@@ -151,7 +178,7 @@ func (c *Configurations) loop(ctx context.Context, changed <-chan struct{}, muta
 		}
 		select {
 		case <-changed:
-		case <-other:
+		case <-bundleChanged:
 		case <-wait:
 		case <-ctx.Done():
 			return
@@ -159,15 +186,21 @@ func (c *Configurations) loop(ctx context.Context, changed <-chan struct{}, muta
 	}
 }
 
-func list(informer cache.SharedIndexInformer) []any {
+// listObjects returns the cached objects, or nil without an informer.
+func listObjects(informer cache.SharedIndexInformer) []any {
 	if informer == nil {
 		return nil
 	}
 	return informer.GetStore().List()
 }
 
-// keep writes what is not as it should be. It says when to look again, if not all may be written now.
-func (c *Configurations) keep(ctx context.Context, bundle []byte, mutating, validating []any) (again time.Duration, err error) {
+// reconcileAll reconciles the given configurations. It returns when to retry writes that the rate
+// limit delayed, or 0.
+func (c *Configurations) reconcileAll(
+	ctx context.Context,
+	bundle []byte,
+	mutating, validating []any,
+) (again time.Duration, err error) {
 	var errs []error
 	soon := func(d time.Duration) {
 		if d > 0 && (again == 0 || d < again) {
@@ -176,14 +209,14 @@ func (c *Configurations) keep(ctx context.Context, bundle []byte, mutating, vali
 	}
 	for _, object := range mutating {
 		if m, ok := object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
-			d, err := c.keepInjection(ctx, m, bundle)
+			d, err := c.reconcileInjection(ctx, m, bundle)
 			soon(d)
 			errs = append(errs, err)
 		}
 	}
 	for _, object := range validating {
 		if v, ok := object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
-			d, err := c.keepValidation(ctx, v, bundle)
+			d, err := c.reconcileValidation(ctx, v, bundle)
 			soon(d)
 			errs = append(errs, err)
 		}
@@ -191,7 +224,13 @@ func (c *Configurations) keep(ctx context.Context, bundle []byte, mutating, vali
 	return again, errors.Join(errs...)
 }
 
-func (c *Configurations) keepInjection(ctx context.Context, m *admissionregistrationv1.MutatingWebhookConfiguration, bundle []byte) (time.Duration, error) {
+// reconcileInjection sets the caBundle of the injection webhooks. It returns how long to wait if
+// the rate limit delays the write.
+func (c *Configurations) reconcileInjection(
+	ctx context.Context,
+	m *admissionregistrationv1.MutatingWebhookConfiguration,
+	bundle []byte,
+) (time.Duration, error) {
 	var part []map[string]any
 	for _, w := range m.Webhooks {
 		if strings.HasSuffix(w.Name, injectorName) && !bytes.Equal(w.ClientConfig.CABundle, bundle) {
@@ -201,7 +240,7 @@ func (c *Configurations) keepInjection(ctx context.Context, m *admissionregistra
 	if len(part) == 0 {
 		return 0, nil
 	}
-	if d := c.turn(m.Name); d > 0 {
+	if d := c.reserveWrite(m.Name); d > 0 {
 		return d, nil
 	}
 	c.Metrics.Patches.WithLabelValues(injectorName).Inc()
@@ -215,11 +254,18 @@ func (c *Configurations) keepInjection(ctx context.Context, m *admissionregistra
 		c.Metrics.PatchRetries.WithLabelValues(m.Name).Inc()
 		return 0, fmt.Errorf("patch MutatingWebhookConfiguration %q: %w", m.Name, err)
 	}
-	c.Log.Info("the API server trusts our certificate for injection", "configuration", m.Name)
+	c.Log.Info("updated the CA bundle of the injection webhook", "configuration", m.Name)
 	return 0, nil
 }
 
-func (c *Configurations) keepValidation(ctx context.Context, v *admissionregistrationv1.ValidatingWebhookConfiguration, bundle []byte) (time.Duration, error) {
+// reconcileValidation sets the caBundle of the validation webhooks. If that is right and a
+// failurePolicy is not Fail, it probes validation once and then sets Fail. It returns how long to
+// wait if the rate limit delays the write.
+func (c *Configurations) reconcileValidation(
+	ctx context.Context,
+	v *admissionregistrationv1.ValidatingWebhookConfiguration,
+	bundle []byte,
+) (time.Duration, error) {
 	var part []map[string]any
 	open := false
 	for _, w := range v.Webhooks {
@@ -229,25 +275,32 @@ func (c *Configurations) keepValidation(ctx context.Context, v *admissionregistr
 		open = open || w.FailurePolicy != nil && *w.FailurePolicy != admissionregistrationv1.Fail
 	}
 	if len(part) > 0 {
-		return c.patchValidation(ctx, v.Name, part, "the API server trusts our certificate for validation")
+		return c.patchValidation(ctx, v.Name, part, "updated the CA bundle of the validation webhook")
 	}
-	if !open || c.Probe == nil {
+	if !open || c.ProbeValidation == nil {
 		return 0, nil
 	}
-	if !c.works {
-		if err := c.Probe(ctx, v); err != nil {
+	if !c.validationWorks {
+		if err := c.ProbeValidation(ctx, v); err != nil {
 			return 0, fmt.Errorf("%q stays with failurePolicy Ignore: %w", v.Name, err)
 		}
-		c.works = true
+		c.validationWorks = true
 	}
 	for _, w := range v.Webhooks {
 		part = append(part, map[string]any{"name": w.Name, "failurePolicy": admissionregistrationv1.Fail})
 	}
-	return c.patchValidation(ctx, v.Name, part, "validation was seen to work: from now on it fails closed")
+	return c.patchValidation(ctx, v.Name, part, "validation works; set failurePolicy Fail")
 }
 
-func (c *Configurations) patchValidation(ctx context.Context, name string, part []map[string]any, done string) (time.Duration, error) {
-	if d := c.turn(name); d > 0 {
+// patchValidation patches a configuration and logs the message done. A deleted configuration is
+// ignored.
+func (c *Configurations) patchValidation(
+	ctx context.Context,
+	name string,
+	part []map[string]any,
+	done string,
+) (time.Duration, error) {
+	if d := c.reserveWrite(name); d > 0 {
 		return d, nil
 	}
 	_, err := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
@@ -264,26 +317,31 @@ func (c *Configurations) patchValidation(ctx context.Context, name string, part 
 	return 0, nil
 }
 
-// turn says how long to wait before a configuration may be written once more; 0: now. Who writes it time and again has somebody
-// to quarrel with, and says so.
-func (c *Configurations) turn(name string) time.Duration {
+// reserveWrite returns how long to wait before the configuration may be written, or 0 and takes a
+// token from its rate limiter. Exhaustion is logged, because another writer must be reverting the
+// writes.
+func (c *Configurations) reserveWrite(name string) time.Duration {
 	l := c.limits[name]
 	if l == nil {
-		l = rate.NewLimiter(rate.Every(writeInterval), writesAtOnce)
+		l = rate.NewLimiter(rate.Every(writeInterval), writeBurst)
 		c.limits[name] = l
 	}
 	r := l.Reserve()
 	d := r.Delay()
 	if d > 0 {
 		r.Cancel()
-		c.Log.Warn("somebody else writes this webhook configuration, too; is there another control plane of this revision?", "configuration", name, "wait", d)
+		c.Log.Warn(
+			"another writer keeps changing this webhook configuration, perhaps a second control plane of this revision",
+			"configuration", name,
+			"wait", d,
+		)
 	}
 	return d
 }
 
-// webhooksPatch is a strategic merge patch, in which webhooks are joined by name: nothing else of them changes, and nothing that
-// others write meanwhile is lost.
+// webhooksPatch returns a strategic merge patch. It merges webhooks by name, so that other fields
+// and concurrent changes are preserved.
 func webhooksPatch(part []map[string]any) []byte {
-	b, _ := json.Marshal(map[string]any{"webhooks": part}) // strings and bytes
+	b, _ := json.Marshal(map[string]any{"webhooks": part}) // strings and bytes always encode
 	return b
 }

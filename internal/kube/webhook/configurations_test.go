@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestReplicasAgree runs several keepers of the same roots: one write is enough for all, and what others wrote meanwhile stays.
+// TestReplicasAgree runs several replicas with the same roots: one write is enough for all, and
+// concurrent changes of others are preserved.
 func TestReplicasAgree(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "replicas", nil)
@@ -22,7 +23,13 @@ func TestReplicasAgree(t *testing.T) {
 	}
 	f.trusted(t, ns)
 	configs := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	_, err := configs.Patch(t.Context(), ns, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"mine":"stays"}}}`), metav1.PatchOptions{})
+	_, err := configs.Patch(
+		t.Context(),
+		ns,
+		"application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"mine":"stays"}}}`),
+		metav1.PatchOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +49,8 @@ func TestReplicasAgree(t *testing.T) {
 	}
 }
 
-// TestAQuarrelIsSlow runs two control planes of one revision with different roots. They cannot both be right, but they must not
-// keep the API server busy.
+// TestAQuarrelIsSlow runs two control planes of one revision with different roots: the rate limit
+// bounds their writes.
 func TestAQuarrelIsSlow(t *testing.T) {
 	longtest.Test(t)
 	f := newFixture(t)
@@ -51,28 +58,33 @@ func TestAQuarrelIsSlow(t *testing.T) {
 	f.injection(t, ns, ns, "/inject")
 	other := newRoots()
 	f.keep(nil)
-	f.keep(func(c *Configurations) { c.Bundle = other.bundle })
+	f.keep(func(c *Configurations) { c.CABundle = other.bundle })
 	generation := func() int64 {
-		m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(context.Background(), ns, metav1.GetOptions{})
+		m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(
+			context.Background(),
+			ns,
+			metav1.GetOptions{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m.Generation
 	}
 	serving.Eventually(t, patience, "first writes", func() error { // both have had their first writes
-		if g := generation(); g < 2*writesAtOnce {
+		if g := generation(); g < 2*writeBurst {
 			return fmt.Errorf("generation %d", g)
 		}
 		return nil
 	})
 	before := generation()
 	time.Sleep(2 * time.Second) // nothing can be waited for: the point is that nothing happens
-	if after := generation(); after-before > 2 || after > 2*writesAtOnce+3 {
+	if after := generation(); after-before > 2 || after > 2*writeBurst+3 {
 		t.Errorf("%d writes, %d of them in the last 2 s", after, after-before)
 	}
 }
 
-// TestOthersAreLeftAlone: a configuration of another revision, and a webhook of another name, are not ours.
+// TestOthersAreLeftAlone: configurations of another revision and webhooks with another name are not
+// changed.
 func TestOthersAreLeftAlone(t *testing.T) {
 	f := newFixture(t)
 	ns := f.cluster.Namespace(t, "others", nil)
@@ -83,7 +95,11 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	f.injection(t, ns, ns, "/inject")
 	f.keep(nil)
 	f.trusted(t, ns)
-	m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), ns+"-another", metav1.GetOptions{})
+	m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(
+		t.Context(),
+		ns+"-another",
+		metav1.GetOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

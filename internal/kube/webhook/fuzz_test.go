@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// FuzzTooMany: what passes the limit has no more values than it when it is decoded (differential), so that a small body cannot cost
-// much memory.
+// FuzzTooMany: JSON that passes exceedsValueLimit has at most that many values when decoded
+// (differential), so that a small body cannot use much memory.
 func FuzzTooMany(f *testing.F) {
 	for _, s := range []string{`{}`, `[[[[[[[[`, `{"a":[1,2,3],"b":{"c":null}}`, `"[,{\"[,{"`, `[{},{},{}]`, "\"\\\\\",[", `[1,1,1,1,1,1,1,1,1]`} {
 		f.Add([]byte(s), 4)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, limit int) {
-		if limit < 0 || limit > 1000 || tooMany(body, limit) || !json.Valid(body) {
+		if limit < 0 || limit > 1000 || exceedsValueLimit(body, limit) || !json.Valid(body) {
 			return
 		}
 		d := json.NewDecoder(bytes.NewReader(body))

@@ -26,9 +26,19 @@ import (
 func handler(t testing.TB) (http.Handler, *obs.Metrics) {
 	t.Helper()
 	m := obs.NewMetrics()
-	i := &Injector{Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() }, Log: slog.New(slog.DiscardHandler)}
+	i := &Injector{
+		Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() },
+		Log:  slog.New(slog.DiscardHandler),
+	}
 	i.Configure(builtin(t))
-	s := New(Options{Injector: i, Validator: &Validator{Log: slog.New(slog.DiscardHandler)}, Metrics: m.Webhooks, Log: slog.New(slog.DiscardHandler)})
+	s := New(
+		Options{
+			Injector:  i,
+			Validator: &Validator{Log: slog.New(slog.DiscardHandler)},
+			Metrics:   m.Webhooks,
+			Log:       slog.New(slog.DiscardHandler),
+		},
+	)
 	return s.Handler(), m
 }
 
@@ -44,11 +54,13 @@ func review(object string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","namespace":"ns","object":` + object + `}}`
 }
 
-// hostile are bodies that want too much.
+// hostile are bodies that would exhaust memory or time.
 func hostile() map[string]string {
 	const many = 1 << 20
 	pod := func(annotations, containers string) string {
-		return review(`{"metadata":{"name":"p","annotations":{` + annotations + `}},"spec":{"containers":[` + containers + `]}}`)
+		return review(
+			`{"metadata":{"name":"p","annotations":{` + annotations + `}},"spec":{"containers":[` + containers + `]}}`,
+		)
 	}
 	config := func(yaml string) string {
 		b, _ := json.Marshal(yaml) // a string
@@ -56,37 +68,58 @@ func hostile() map[string]string {
 	}
 	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 12; i++ {
-		bomb += fmt.Sprintf("a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n", i, i, i-1, i-1, i-1, i-1, i-1, i-1, i-1, i-1, i-1)
+		bomb += fmt.Sprintf(
+			"a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n",
+			i,
+			i,
+			i-1,
+			i-1,
+			i-1,
+			i-1,
+			i-1,
+			i-1,
+			i-1,
+			i-1,
+			i-1,
+		)
 	}
 	return map[string]string{
-		"nothing":                      "",
-		"no JSON":                      "hello",
-		"null":                         "null",
-		"a list":                       "[]",
-		"no request":                   "{}",
-		"a null request":               `{"request":null}`,
-		"a null object":                review("null"),
-		"no object":                    `{"request":{"uid":"u","operation":"CREATE"}}`,
-		"a deep object":                review(strings.Repeat(`{"a":`, 1_000_000) + "1" + strings.Repeat("}", 1_000_000)), // 6.0 MB: it is read
-		"a deep list":                  review(strings.Repeat(`[`, many) + strings.Repeat("]", many)),
-		"a huge body":                  review(`"` + strings.Repeat("x", 8<<20) + `"`),
-		"many small containers":        pod("", strings.Repeat("{},", many)+"{}"),
-		"many null containers":         pod("", strings.Repeat("null,", many)+"null"),
-		"many containers with names":   pod("", strings.Repeat(`{"name":"c"},`, 5000)+"{}"),
-		"huge annotations":             pod(`"a":"`+strings.Repeat("x", 5<<20)+`"`, `{"name":"c"}`),
-		"YAML of aliases":              config(bomb),
-		"deep YAML":                    config(strings.Repeat("[", 100_000)),
-		"YAML of many maps":            config("proxyMetadata: {" + strings.Repeat("a: {", 30_000)),
-		"overrides of many containers": pod(`"proxy.istio.io/overrides":"{\"containers\":[`+strings.Repeat("{},", 40_000)+`{}]}"`, `{"name":"c"}`),
-		"volumes of nothing":           pod(`"sidecar.istio.io/userVolume":"null","sidecar.istio.io/userVolumeMount":"[]"`, `{"name":"c"}`),
-		"a status of something else":   pod(`"sidecar.istio.io/status":"{\"containers\":[1,{}]}"`, `{"name":"c"}`),
-		"no containers":                review(`{"metadata":{}}`),
-		"wrong types":                  review(`{"metadata":{"annotations":[]},"spec":"x"}`),
+		"nothing":        "",
+		"no JSON":        "hello",
+		"null":           "null",
+		"a list":         "[]",
+		"no request":     "{}",
+		"a null request": `{"request":null}`,
+		"a null object":  review("null"),
+		"no object":      `{"request":{"uid":"u","operation":"CREATE"}}`,
+		"a deep object": review(
+			strings.Repeat(`{"a":`, 1_000_000) + "1" + strings.Repeat("}", 1_000_000),
+		), // 6.0 MB: it is read
+		"a deep list":                review(strings.Repeat(`[`, many) + strings.Repeat("]", many)),
+		"a huge body":                review(`"` + strings.Repeat("x", 8<<20) + `"`),
+		"many small containers":      pod("", strings.Repeat("{},", many)+"{}"),
+		"many null containers":       pod("", strings.Repeat("null,", many)+"null"),
+		"many containers with names": pod("", strings.Repeat(`{"name":"c"},`, 5000)+"{}"),
+		"huge annotations":           pod(`"a":"`+strings.Repeat("x", 5<<20)+`"`, `{"name":"c"}`),
+		"YAML of aliases":            config(bomb),
+		"deep YAML":                  config(strings.Repeat("[", 100_000)),
+		"YAML of many maps":          config("proxyMetadata: {" + strings.Repeat("a: {", 30_000)),
+		"overrides of many containers": pod(
+			`"proxy.istio.io/overrides":"{\"containers\":[`+strings.Repeat("{},", 40_000)+`{}]}"`,
+			`{"name":"c"}`,
+		),
+		"volumes of nothing": pod(
+			`"sidecar.istio.io/userVolume":"null","sidecar.istio.io/userVolumeMount":"[]"`,
+			`{"name":"c"}`,
+		),
+		"a status of something else": pod(`"sidecar.istio.io/status":"{\"containers\":[1,{}]}"`, `{"name":"c"}`),
+		"no containers":              review(`{"metadata":{}}`),
+		"wrong types":                review(`{"metadata":{"annotations":[]},"spec":"x"}`),
 	}
 }
 
-// TestHostileBodies sends what no API server sends. Each gets an answer, none takes much memory, and afterwards a good one is
-// answered as ever.
+// TestHostileBodies sends bodies that no API server sends. Each gets an error response, none uses
+// much memory, and a valid request succeeds afterwards.
 func TestHostileBodies(t *testing.T) {
 	scorecard.Check(t, 41, scorecard.Size("hostile bodies", len(hostile())))
 	h, _ := handler(t)
@@ -120,14 +153,19 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// testBodyLimit: a review of 6 MiB is answered, one of a byte more is refused, and of one that never ends not much more is read.
+// testBodyLimit: a review of 6 MiB is accepted, one more byte is refused, and of an endless body
+// little more is read.
 func testBodyLimit(t *testing.T, h http.Handler, path, good string) {
 	t.Helper()
 	const most = 6 << 20
 	if w := ask(h, path, strings.NewReader(good+strings.Repeat(" ", most-len(good)))); w.Code != http.StatusOK {
 		t.Errorf("%s: a body of %d bytes: %d %.200s", path, most, w.Code, w.Body)
 	}
-	if w := ask(h, path, strings.NewReader(good+strings.Repeat(" ", most-len(good)+1))); w.Code != http.StatusRequestEntityTooLarge {
+	if w := ask(
+		h,
+		path,
+		strings.NewReader(good+strings.Repeat(" ", most-len(good)+1)),
+	); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("%s: a body of %d bytes: %d %.200s", path, most+1, w.Code, w.Body)
 	}
 	endless := &spaces{}
@@ -164,7 +202,9 @@ func TestHugeExpressions(t *testing.T) {
 		"EnvoyFilter":     `{"configPatches":[{"applyTo":"CLUSTER","match":{"proxy":{"proxyVersion":"` + expression + `"}},"patch":{"operation":"MERGE","value":{}}}]}`,
 		"DestinationRule": `{"host":"a","trafficPolicy":{"loadBalancer":{"consistentHash":{"httpHeaderName":"` + expression + `"}}}}`,
 	} {
-		body := review(`{"apiVersion":"networking.istio.io/v1alpha3","kind":"` + kind + `","metadata":{"name":"x"},"spec":` + spec + `}`)
+		body := review(
+			`{"apiVersion":"networking.istio.io/v1alpha3","kind":"` + kind + `","metadata":{"name":"x"},"spec":` + spec + `}`,
+		)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		w := ask(h, "/validate", strings.NewReader(body))
@@ -179,23 +219,30 @@ func TestHugeExpressions(t *testing.T) {
 	}
 }
 
-// TestReviewVersions: the answer is of the version of the question.
+// TestReviewVersions: the response has the version of the request.
 func TestReviewVersions(t *testing.T) {
 	h, _ := handler(t)
 	for _, version := range []string{"v1", "v1beta1"} {
-		body := strings.Replace(review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`), "admission.k8s.io/v1", "admission.k8s.io/"+version, 1)
+		body := strings.Replace(
+			review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`),
+			"admission.k8s.io/v1",
+			"admission.k8s.io/"+version,
+			1,
+		)
 		w := ask(h, "/inject", strings.NewReader(body))
 		out := admissionv1.AdmissionReview{}
 		if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
 			t.Fatal(err, w.Body)
 		}
-		if want := (schema.GroupVersion{Group: "admission.k8s.io", Version: version}).String(); out.APIVersion != want || out.Kind != "AdmissionReview" || out.Response.UID != "u" {
+		if want := (schema.GroupVersion{Group: "admission.k8s.io", Version: version}).String(); out.APIVersion != want ||
+			out.Kind != "AdmissionReview" ||
+			out.Response.UID != "u" {
 			t.Errorf("answered %s %s, uid %q", out.APIVersion, out.Kind, out.Response.UID)
 		}
 	}
 }
 
-// TestRequestsThatAreNone: what is not a POST of JSON.
+// TestRequestsThatAreNone: requests that are not a POST of JSON are refused.
 func TestRequestsThatAreNone(t *testing.T) {
 	h, m := handler(t)
 	for _, c := range []struct {
@@ -211,20 +258,24 @@ func TestRequestsThatAreNone(t *testing.T) {
 			t.Errorf("%s %q: %d, want %d", c.method, c.contentType, w.Code, c.want)
 		}
 	}
-	if families, err := m.Registry.Gather(); err != nil || !bytes.Contains(fmt.Append(nil, families), []byte("galley_validation_http_error")) {
+	if families, err := m.Registry.Gather(); err != nil ||
+		!bytes.Contains(fmt.Append(nil, families), []byte("galley_validation_http_error")) {
 		t.Error("nothing was counted", err)
 	}
 }
 
-// TestBodiesAreBoundedTogether: clients that never finish their requests hold no more than a bounded number of bytes, and others are
-// told to come again.
+// TestBodiesAreBoundedTogether: clients that never finish their requests hold a bounded number of
+// bytes, and further requests get 503.
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	m := obs.NewMetrics()
-	i := &Injector{Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() }, Log: slog.New(slog.DiscardHandler)}
+	i := &Injector{
+		Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() },
+		Log:  slog.New(slog.DiscardHandler),
+	}
 	i.Configure(builtin(t))
 	s := New(Options{Injector: i, Metrics: m.Webhooks, Log: slog.New(slog.DiscardHandler)})
-	full := s.bodies.open(func() {})
-	if !full.grow(maxBodies) || !full.start() { // a request that is being worked on is not cancelled
+	full := s.bodies.reserve(func() {})
+	if !full.grow(maxTotalBodyBytes) || !full.markStarted() { // a request that is being worked on is not cancelled
 		t.Fatal("somebody else holds something")
 	}
 	body := review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)
@@ -242,13 +293,17 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// TestDefectsAreErrors: a panic is the control plane's own fault, about which the webhook's failurePolicy decides.
+// TestDefectsAreErrors: a panic is an internal error, so the webhook's failurePolicy applies.
 func TestDefectsAreErrors(t *testing.T) {
 	m := obs.NewMetrics()
 	i := &Injector{Mesh: func() *meshconfig.MeshConfig { panic("a defect") }, Log: slog.New(slog.DiscardHandler)}
 	i.Configure(builtin(t))
 	s := New(Options{Injector: i, Metrics: m.Webhooks, Log: slog.New(slog.DiscardHandler)})
-	w := ask(s.Handler(), "/inject", strings.NewReader(review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)))
+	w := ask(
+		s.Handler(),
+		"/inject",
+		strings.NewReader(review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)),
+	)
 	if w.Code != http.StatusInternalServerError {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -261,7 +316,11 @@ func FuzzReviews(f *testing.F) {
 			f.Add(body)
 		}
 	}
-	f.Add(review(`{"apiVersion":"networking.istio.io/v1","kind":"VirtualService","metadata":{"name":"x"},"spec":{"hosts":["a"]}}`))
+	f.Add(
+		review(
+			`{"apiVersion":"networking.istio.io/v1","kind":"VirtualService","metadata":{"name":"x"},"spec":{"hosts":["a"]}}`,
+		),
+	)
 	h, _ := handler(f)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/inject", "/validate"} {

@@ -22,7 +22,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Bounds of a pod. Kubernetes takes no annotations above 256 KiB, but says so only after the webhooks.
+// Bounds of a pod. Kubernetes rejects annotations above 256 KiB, but only after the webhooks.
 const (
 	maxPodValues      = 50_000
 	maxAnnotations    = 256 << 10
@@ -31,32 +31,34 @@ const (
 	maxLoggedPodNames = 300
 )
 
-// Injector answers with what is to be changed of a pod. Its configuration may change while it answers.
+// Injector reviews new pods and returns the patch that injects the proxy. Its configuration can be
+// replaced concurrently.
 type Injector struct {
-	// Revision and Compliance are inject.Settings'.
+	// Revision and Compliance are passed to inject.Settings.
 	Revision, Compliance string
-	// Mesh and ProxyConfigs give the mesh configuration and the objects of kind ProxyConfig as of now.
+	// Mesh and ProxyConfigs return the current mesh configuration and ProxyConfig objects.
 	Mesh         func() *meshconfig.MeshConfig
 	ProxyConfigs func() []*config.Config
-	// Native says whether a pod's node runs sidecars as init containers; without a node's name, whether all do. nil: no.
-	Native func(node string) bool
-	// Users gives whom proxies of a namespace run as; nil: the usual one.
-	Users func(namespace string) inject.Users
-	Log   *slog.Logger
+	// HasNativeSidecars reports whether the pod's node supports native sidecars; without a node
+	// name, whether all nodes do. If nil, none do.
+	HasNativeSidecars func(node string) bool
+	// ProxyUsers returns the user IDs for proxies in a namespace. If nil, the default applies.
+	ProxyUsers func(namespace string) inject.Users
+	Log        *slog.Logger
 
 	mu     sync.RWMutex
 	config *inject.Config
 	values inject.Values
 }
 
-// Configure sets what is injected from now on.
+// Configure replaces the injection configuration.
 func (i *Injector) Configure(c *inject.Config, v inject.Values) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.config, i.values = c, v
 }
 
-// Templates gives the templates in use by name, as they were written.
+// Templates returns the source text of the current templates by name.
 func (i *Injector) Templates() map[string]string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -66,57 +68,91 @@ func (i *Injector) Templates() map[string]string {
 	return i.config.Texts
 }
 
-func (i *Injector) settings() *inject.Settings {
+// currentSettings returns the settings for one injection.
+func (i *Injector) currentSettings() *inject.Settings {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	s := &inject.Settings{Config: i.config, Values: i.values, Mesh: i.Mesh(), Revision: i.Revision, Compliance: i.Compliance}
+	s := &inject.Settings{
+		Config:     i.config,
+		Values:     i.values,
+		Mesh:       i.Mesh(),
+		Revision:   i.Revision,
+		Compliance: i.Compliance,
+	}
 	if i.ProxyConfigs != nil {
 		s.ProxyConfigs = i.ProxyConfigs()
 	}
 	return s
 }
 
-// injection answers reviews of new pods by an Injector.
-func (s *Server) injection(i *Injector) http.Handler {
+// injectionHandler returns the handler of pod reviews. Pods that cannot be injected are denied.
+func (s *Server) injectionHandler(i *Injector) http.Handler {
 	m := s.options.Metrics
-	return s.review(maxPodValues, func(_ context.Context, path string, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-		start := time.Now()
-		defer func() { m.InjectionTime.Observe(time.Since(start).Seconds()) }()
-		m.Injections.Inc()
-		response, injected, err := i.answer(path, r)
-		switch {
-		case err != nil:
-			m.Failed.Inc()
-			i.Log.Warn("a pod cannot be injected", "namespace", r.Namespace, "pod", r.Name, "err", err)
-			return refusal(http.StatusUnprocessableEntity, "the sidecar cannot be injected: "+err.Error(), nil), nil
-		case injected:
-			m.Injected.Inc()
-		default:
-			m.Skipped.Inc()
-		}
-		return response, nil
-	}, func(int) { m.Injections.Inc(); m.Failed.Inc() })
+	return s.reviewHandler(
+		maxPodValues,
+		func(_ context.Context, path string, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			start := time.Now()
+			defer func() { m.InjectionTime.Observe(time.Since(start).Seconds()) }()
+			m.Injections.Inc()
+			response, injected, err := i.reviewPod(path, r)
+			switch {
+			case err != nil:
+				m.Failed.Inc()
+				i.Log.Warn(
+					"sidecar injection failed; the pod is denied",
+					"namespace", r.Namespace,
+					"pod", r.Name,
+					"err", err,
+				)
+				return denyResponse(
+					http.StatusUnprocessableEntity,
+					"the sidecar cannot be injected: "+err.Error(),
+					nil,
+				), nil
+			case injected:
+				m.Injected.Inc()
+			default:
+				m.Skipped.Inc()
+			}
+			return response, nil
+		},
+		func(int) { m.Injections.Inc(); m.Failed.Inc() },
+	)
 }
 
-func (i *Injector) answer(path string, r *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse, injected bool, err error) {
+// reviewPod returns the response for a new pod: unchanged if injection is off for it, and otherwise
+// a JSON patch. It returns an error if the pod exceeds the limits, cannot be injected, or no
+// configuration was loaded yet.
+func (i *Injector) reviewPod(
+	path string,
+	r *admissionv1.AdmissionRequest,
+) (response *admissionv1.AdmissionResponse, injected bool, err error) {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(r.Object.Raw, pod); err != nil {
-		return nil, false, fmt.Errorf("it is no pod: %w", err)
+		return nil, false, fmt.Errorf("decode the pod: %w", err)
 	}
-	if err := bounded(pod); err != nil {
+	if err := checkPodLimits(pod); err != nil {
 		return nil, false, err
 	}
-	pod.ManagedFields = nil // it may be large, and is not looked at
+	pod.ManagedFields = nil // may be large and is not needed
 	namespace := r.Namespace
 	if namespace == "" {
 		namespace = pod.Namespace
 	}
-	s := i.settings()
+	s := i.currentSettings()
 	if s.Config == nil {
-		return nil, false, errors.New("the control plane has not read its injection configuration (the ConfigMap istio-sidecar-injector) yet")
+		return nil, false, errors.New(
+			"the injection configuration (ConfigMap istio-sidecar-injector) is not loaded yet",
+		)
 	}
 	d := s.Config.Decide(pod, namespace)
-	i.Log.Debug("asked about a pod", "namespace", namespace, "pod", nameOf(pod), "inject", d.Inject, "reason", d.Reason)
+	i.Log.Debug(
+		"injection decision",
+		"namespace", namespace,
+		"pod", podNameForLog(pod),
+		"inject", d.Inject,
+		"reason", d.Reason,
+	)
 	response = &admissionv1.AdmissionResponse{Allowed: true}
 	if d.Warning != "" {
 		response.Warnings = append(response.Warnings, d.Warning)
@@ -124,20 +160,20 @@ func (i *Injector) answer(path string, r *admissionv1.AdmissionRequest) (respons
 	if !d.Inject {
 		return response, false, nil
 	}
-	request := inject.Request{Pod: pod, Namespace: namespace, Env: inject.PathEnv(path)}
-	if i.Native != nil {
-		request.Native = i.Native(pod.Spec.NodeName)
+	request := inject.Request{Pod: pod, Namespace: namespace, Env: inject.ParsePathEnv(path)}
+	if i.HasNativeSidecars != nil {
+		request.NativeSidecars = i.HasNativeSidecars(pod.Spec.NodeName)
 	}
-	if i.Users != nil {
-		request.Users = i.Users(namespace)
+	if i.ProxyUsers != nil {
+		request.Users = i.ProxyUsers(namespace)
 	}
 	result, err := s.Inject(request)
 	if err != nil {
 		return nil, false, err
 	}
-	// The namespace was not in the pod that was sent, so it must not be in the pod that the patch is made against.
+	// The patch applies to the pod as sent, which may have no namespace.
 	result.Pod.Namespace = pod.Namespace
-	if response.Patch, err = inject.Patch(pod, result.Pod); err != nil {
+	if response.Patch, err = inject.CreatePatch(pod, result.Pod); err != nil {
 		return nil, false, err
 	}
 	kind := admissionv1.PatchTypeJSONPatch
@@ -146,24 +182,29 @@ func (i *Injector) answer(path string, r *admissionv1.AdmissionRequest) (respons
 	return response, true, nil
 }
 
-func bounded(pod *corev1.Pod) error {
+// checkPodLimits returns an error if the pod has too large annotations or too many containers.
+func checkPodLimits(pod *corev1.Pod) error {
 	size := 0
 	for k, v := range pod.Annotations {
 		size += len(k) + len(v)
 	}
 	if size > maxAnnotations {
-		return fmt.Errorf("its annotations have more than %d bytes", maxAnnotations)
+		return fmt.Errorf("the pod's annotations have more than %d bytes", maxAnnotations)
 	}
-	if own := pod.Annotations[annotation.ProxyOverrides.Name]; tooMany([]byte(own), maxOverrideValues) {
+	if overrides := pod.Annotations[annotation.ProxyOverrides.Name]; exceedsValueLimit(
+		[]byte(overrides),
+		maxOverrideValues,
+	) {
 		return fmt.Errorf("annotation %s has more than %d values", annotation.ProxyOverrides.Name, maxOverrideValues)
 	}
 	if len(pod.Spec.Containers)+len(pod.Spec.InitContainers) > maxContainers {
-		return fmt.Errorf("it has more than %d containers", maxContainers)
+		return fmt.Errorf("the pod has more than %d containers", maxContainers)
 	}
 	return nil
 }
 
-func nameOf(pod *corev1.Pod) string {
+// podNameForLog returns the pod's name or generated-name prefix, truncated.
+func podNameForLog(pod *corev1.Pod) string {
 	name := pod.Name
 	if name == "" {
 		name = pod.GenerateName + "…"
@@ -171,9 +212,13 @@ func nameOf(pod *corev1.Pod) string {
 	return name[:min(len(name), maxLoggedPodNames)]
 }
 
-// refusal is the answer that keeps an object out, with the reason.
-func refusal(code int32, message string, details *metav1.StatusDetails) *admissionv1.AdmissionResponse {
+// denyResponse returns the response that denies an object, with the reason.
+func denyResponse(code int32, message string, details *metav1.StatusDetails) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonInvalid, Message: message, Details: details,
+		Status:  metav1.StatusFailure,
+		Code:    code,
+		Reason:  metav1.StatusReasonInvalid,
+		Message: message,
+		Details: details,
 	}}
 }

@@ -23,7 +23,10 @@ func pod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
 		// Nobody else puts the account there on this tier.
-		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: "default",
+			Containers:         []corev1.Container{{Name: "app", Image: "app:1"}},
+		},
 	}
 	if change != nil {
 		change(p)
@@ -77,7 +80,12 @@ func TestPodsAreInjected(t *testing.T) {
 			p.Annotations = map[string]string{"inject.istio.io/templates": "gateway"}
 			p.Spec.Containers = []corev1.Container{{Name: "istio-proxy", Image: "auto"}}
 		}, nil, []string{"istio-proxy"}},
-		{"one that does not want it", func(p *corev1.Pod) { p.Labels["sidecar.istio.io/inject"] = "false" }, nil, []string{"app"}},
+		{
+			"one that does not want it",
+			func(p *corev1.Pod) { p.Labels["sidecar.istio.io/inject"] = "false" },
+			nil,
+			[]string{"app"},
+		},
 		{"one in its node's network", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, nil, []string{"app"}},
 	}
 	for i, c := range cases {
@@ -86,13 +94,24 @@ func TestPodsAreInjected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(names(got.Spec.InitContainers), c.init) || !slices.Equal(names(got.Spec.Containers), c.container) {
-				t.Errorf("init containers %q, containers %q; want %q, %q", names(got.Spec.InitContainers), names(got.Spec.Containers), c.init, c.container)
+			if !slices.Equal(names(got.Spec.InitContainers), c.init) ||
+				!slices.Equal(names(got.Spec.Containers), c.container) {
+				t.Errorf(
+					"init containers %q, containers %q; want %q, %q",
+					names(got.Spec.InitContainers),
+					names(got.Spec.Containers),
+					c.init,
+					c.container,
+				)
 			}
-			if len(got.Spec.Containers)+len(got.Spec.InitContainers) > 1 && got.Labels["topology.istio.io/network"] != "n1" {
+			if len(got.Spec.Containers)+len(got.Spec.InitContainers) > 1 &&
+				got.Labels["topology.istio.io/network"] != "n1" {
 				t.Errorf("the network of the webhook's path did not come through: %v", got.Labels)
 			}
-			if diff := cmp.Diff(shape(offline(t, f, ns, pod(fmt.Sprintf("p%d", i), c.change))), shape(got)); diff != "" {
+			if diff := cmp.Diff(
+				shape(offline(t, f, ns, pod(fmt.Sprintf("p%d", i), c.change))),
+				shape(got),
+			); diff != "" {
 				t.Errorf("differs from what a manifest becomes (-offline +webhook):\n%s", diff)
 			}
 		})
@@ -106,7 +125,10 @@ func TestPodsAreInjected(t *testing.T) {
 		}
 	})
 	t.Run("templates that change", func(t *testing.T) {
-		config, err := inject.ParseConfig([]byte("policy: enabled\ntemplates: {sidecar: \"metadata: {labels: {new: template}}\"}"), nil)
+		config, err := inject.ParseConfig(
+			[]byte("policy: enabled\ntemplates: {sidecar: \"metadata: {labels: {new: template}}\"}"),
+			nil,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +148,7 @@ func offline(t *testing.T, f *fixture, namespace string, p *corev1.Pod) *corev1.
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _, err = f.injector.settings().Manifest(text, inject.ManifestOptions{Namespace: namespace})
+	text, _, err = f.injector.currentSettings().InjectManifest(text, inject.ManifestOptions{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +161,10 @@ func offline(t *testing.T, f *fixture, namespace string, p *corev1.Pod) *corev1.
 
 // shape is what of a pod neither the API server nor the webhook's path adds to.
 func shape(p *corev1.Pod) map[string]any {
-	shape := map[string]any{"status": p.Annotations["sidecar.istio.io/status"], "canonical": p.Labels["service.istio.io/canonical-name"]}
+	shape := map[string]any{
+		"status":    p.Annotations["sidecar.istio.io/status"],
+		"canonical": p.Labels["service.istio.io/canonical-name"],
+	}
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		shape[c.Name] = []any{c.Image, c.Args, c.SecurityContext, c.Resources, c.RestartPolicy}
 	}
@@ -162,7 +187,10 @@ func TestWarningsReachTheUser(t *testing.T) {
 	}
 	serving.Eventually(t, patience, "a pod is admitted", func() error {
 		p := pod("typo", func(p *corev1.Pod) {
-			p.Annotations = map[string]string{"sidecar.istio.io/proxycpu": "1", "proxy.istio.io/config": "{concurency: 2, concurrency: 3}"}
+			p.Annotations = map[string]string{
+				"sidecar.istio.io/proxycpu": "1",
+				"proxy.istio.io/config":     "{concurency: 2, concurrency: 3}",
+			}
 		})
 		_, err := client.CoreV1().Pods(ns).Create(context.Background(), p, metav1.CreateOptions{})
 		return err

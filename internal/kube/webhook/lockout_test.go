@@ -128,11 +128,19 @@ func reviews(t *testing.T, address string) (slowest time.Duration) {
 // serveWebhook serves both webhooks on loopback until the test ends.
 func serveWebhook(t *testing.T) (address string) {
 	t.Helper()
-	certificate := pki.Authority("root").Issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}).TLS()
-	i := &Injector{Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() }, Log: slog.New(slog.DiscardHandler)}
+	certificate := pki.Authority("root").Issue(
+		&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+	).TLS()
+	i := &Injector{
+		Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() },
+		Log:  slog.New(slog.DiscardHandler),
+	}
 	i.Configure(builtin(t))
 	s := New(Options{
-		Injector: i, Validator: &Validator{Log: slog.New(slog.DiscardHandler)}, Metrics: obs.NewMetrics().Webhooks, Log: slog.New(slog.DiscardHandler),
+		Injector:       i,
+		Validator:      &Validator{Log: slog.New(slog.DiscardHandler)},
+		Metrics:        obs.NewMetrics().Webhooks,
+		Log:            slog.New(slog.DiscardHandler),
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil },
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -186,7 +194,10 @@ func besiege(t *testing.T, address string, n int, a attack) {
 func reviewOnce(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true,
+	}
 	defer transport.CloseIdleConnections()
 	body := review(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}`)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+"/inject", strings.NewReader(body))

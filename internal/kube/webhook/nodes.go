@@ -9,43 +9,50 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/inject"
 )
 
-// Nodes watches which nodes run native sidecars.
+// Nodes watches which nodes support native sidecars.
 type Nodes struct {
-	watch
+	informerRunner
 	nodes cache.SharedIndexInformer
 }
 
-// NewNodes makes the watch. It asks the API server nothing.
+// NewNodes returns a Nodes. It sends no request before Run.
 func NewNodes(client kubernetes.Interface) *Nodes {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(object any) (any, error) {
-		n, ok := object.(*corev1.Node)
-		if !ok {
-			return object, nil
-		}
-		small := &corev1.Node{}
-		small.Name, small.ResourceVersion = n.Name, n.ResourceVersion
-		small.Status.NodeInfo.KubeletVersion = n.Status.NodeInfo.KubeletVersion
-		return small, nil
-	}))
-	return &Nodes{watch: watch{factory}, nodes: factory.Core().V1().Nodes().Informer()}
+	factory := informers.NewSharedInformerFactoryWithOptions(
+		client,
+		0,
+		informers.WithTransform(func(object any) (any, error) {
+			n, ok := object.(*corev1.Node)
+			if !ok {
+				return object, nil
+			}
+			small := &corev1.Node{}
+			small.Name, small.ResourceVersion = n.Name, n.ResourceVersion
+			small.Status.NodeInfo.KubeletVersion = n.Status.NodeInfo.KubeletVersion
+			return small, nil
+		}),
+	)
+	return &Nodes{informerRunner: informerRunner{factory}, nodes: factory.Core().V1().Nodes().Informer()}
 }
 
-// Native says whether a node runs native sidecars; if it is not known, whether all nodes do: a pod may come to any. Without any
-// node, which is before the first list, it says no.
-func (n *Nodes) Native(node string) bool {
+// HasNativeSidecars reports whether a node supports native sidecars. For an unknown or empty node
+// name it reports whether all nodes do, because the pod may be scheduled to any. It returns false
+// while no node is known.
+func (n *Nodes) HasNativeSidecars(node string) bool {
 	if object, found, err := n.nodes.GetStore().GetByKey(node); node != "" && found && err == nil {
-		return native(object)
+		return supportsNativeSidecars(object)
 	}
 	all := n.nodes.GetStore().List()
 	for _, object := range all {
-		if !native(object) {
+		if !supportsNativeSidecars(object) {
 			return false
 		}
 	}
 	return len(all) > 0
 }
 
-func native(object any) bool {
+// supportsNativeSidecars reports whether the object is a Node whose kubelet supports native
+// sidecars.
+func supportsNativeSidecars(object any) bool {
 	n, ok := object.(*corev1.Node)
-	return ok && inject.NativeSidecars(n.Status.NodeInfo.KubeletVersion)
+	return ok && inject.SupportsNativeSidecars(n.Status.NodeInfo.KubeletVersion)
 }

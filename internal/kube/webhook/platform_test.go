@@ -15,12 +15,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestUsersOfNamespaces has pods created where OpenShift says who may run there: the proxy runs as the last of the range, and what
-// captures traffic lets that user pass. A namespace that nobody speaks of has the usual user.
+// TestUsersOfNamespaces creates pods in namespaces with OpenShift's ranges: the proxy runs as the
+// last ID of the range, and traffic capture exempts that user. Without annotations the default user
+// applies.
 func TestUsersOfNamespaces(t *testing.T) {
 	f := newFixture(t)
 	n := NewNamespaces(f.client)
-	f.injector.Users = n.Users
+	f.injector.ProxyUsers = n.ProxyUsers
 	f.part(n.Run)
 	f.keep(nil)
 	for _, c := range []struct {
@@ -45,10 +46,15 @@ func TestUsersOfNamespaces(t *testing.T) {
 			f.injection(t, ns, ns, "/inject")
 			f.trusted(t, ns)
 			var got *corev1.Pod
-			serving.Eventually(t, patience, "a pod is admitted", func() (err error) { // the API server trusts it a little later
-				got, err = f.client.CoreV1().Pods(ns).Create(t.Context(), pod("p", nil), metav1.CreateOptions{})
-				return err
-			})
+			serving.Eventually(
+				t,
+				patience,
+				"a pod is admitted",
+				func() (err error) { // the API server trusts it a little later
+					got, err = f.client.CoreV1().Pods(ns).Create(t.Context(), pod("p", nil), metav1.CreateOptions{})
+					return err
+				},
+			)
 			i := slices.IndexFunc(got.Spec.Containers, func(c corev1.Container) bool { return c.Name == "istio-proxy" })
 			if i < 0 || len(got.Spec.InitContainers) != 1 {
 				t.Fatalf("containers %v", got.Spec.Containers)
@@ -57,25 +63,34 @@ func TestUsersOfNamespaces(t *testing.T) {
 			if *s.RunAsUser != c.uid || *s.RunAsGroup != c.gid {
 				t.Errorf("the proxy runs as %d:%d, want %d:%d", *s.RunAsUser, *s.RunAsGroup, c.uid, c.gid)
 			}
-			if args := strings.Join(got.Spec.InitContainers[0].Args, " "); !strings.Contains(args, fmt.Sprintf("-u %d ", c.uid)) {
+			if args := strings.Join(got.Spec.InitContainers[0].Args, " "); !strings.Contains(
+				args,
+				fmt.Sprintf("-u %d ", c.uid),
+			) {
 				t.Errorf("capture lets others pass: %s", args)
 			}
 		})
 	}
 	unseen := f.cluster.Namespace(t, "new", nil)
-	if _, err := f.client.CoreV1().Namespaces().Patch(t.Context(), unseen, types.MergePatchType,
-		[]byte(`{"metadata":{"annotations":{"openshift.io/sa.scc.uid-range":"7000/10"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := f.client.CoreV1().Namespaces().Patch(
+		t.Context(),
+		unseen,
+		types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"openshift.io/sa.scc.uid-range":"7000/10"}}}`),
+		metav1.PatchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
-	if got := NewNamespaces(f.client).Users(unseen); got != (inject.Users{UID: 7009, GID: 7009}) {
+	if got := NewNamespaces(f.client).ProxyUsers(unseen); got != (inject.Users{UID: 7009, GID: 7009}) {
 		t.Errorf("a namespace that the watch has not seen has %v", got)
 	}
-	if got := n.Users("absent"); got != (inject.Users{}) {
+	if got := n.ProxyUsers("absent"); got != (inject.Users{}) {
 		t.Errorf("a namespace that is not there has %v", got)
 	}
 }
 
-// TestNodesSayWhetherSidecarsAreNative follows the versions of nodes: all must know native sidecars, or the one that the pod is for.
+// TestNodesSayWhetherSidecarsAreNative follows the versions of nodes: all, or the pod's own node,
+// must support native sidecars.
 func TestNodesSayWhetherSidecarsAreNative(t *testing.T) {
 	f := newFixture(t)
 	n := NewNodes(f.client)
@@ -83,19 +98,29 @@ func TestNodesSayWhetherSidecarsAreNative(t *testing.T) {
 	node := func(name, version string) {
 		t.Helper()
 		name = f.revision + "-" + name
-		if _, err := f.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := f.client.CoreV1().Nodes().Create(
+			t.Context(),
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = f.client.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
-		if _, err := f.client.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
-			[]byte(`{"status":{"nodeInfo":{"kubeletVersion":"`+version+`"}}}`), metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := f.client.CoreV1().Nodes().Patch(
+			t.Context(),
+			name,
+			types.MergePatchType,
+			[]byte(`{"status":{"nodeInfo":{"kubeletVersion":"`+version+`"}}}`),
+			metav1.PatchOptions{},
+			"status",
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	says := func(name string, want bool) {
 		t.Helper()
 		serving.Eventually(t, patience, "what the nodes can", func() error {
-			if got := n.Native(name); got != want {
+			if got := n.HasNativeSidecars(name); got != want {
 				return fmt.Errorf("%q: native %v", name, got)
 			}
 			return nil

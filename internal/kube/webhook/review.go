@@ -15,16 +15,21 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// maxBody bounds one request, in bytes: twice what an API server can store, for reviews hold old and new object.
-const maxBody = 6 << 20
+// maxBodyBytes bounds one request: twice what an API server can store, because reviews contain the
+// old and the new object.
+const maxBodyBytes = 6 << 20
 
-// chunk is by how much the memory for a request grows: a client that sends little holds little.
-const chunk = 64 << 10
+// readChunk is the step by which a request's buffer grows, so that small requests use little
+// memory.
+const readChunk = 64 << 10
 
-// answer is what a webhook says to a request. An error is the control plane's own, not the request's.
-type answer func(ctx context.Context, path string, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error)
+// reviewFunc returns a webhook's response to a request. An error is an internal one, not the
+// request's.
+type reviewFunc func(
+	ctx context.Context, path string, r *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error)
 
-// badRequest is an error of the client's.
+// badRequest is an error of the client, with its HTTP status.
 type badRequest struct {
 	code int
 	text string
@@ -32,55 +37,67 @@ type badRequest struct {
 
 func (b badRequest) Error() string { return b.text }
 
-// review makes an HTTP handler of an answer. failed is told the HTTP status of what could not be answered.
+// reviewHandler returns an HTTP handler that passes AdmissionReviews to review. onError is called
+// with the HTTP status of failed requests.
 //
-// Versions v1 and v1beta1 of AdmissionReview have the same form, so that one type reads both; the answer is of the version of
-// the question.
-func (s *Server) review(maxValues int, a answer, failed func(code int)) http.Handler {
+// Versions v1 and v1beta1 of AdmissionReview have the same form, so one type decodes both. The
+// response has the version of the request.
+func (s *Server) reviewHandler(maxValues int, review reviewFunc, onError func(code int)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.respond(w, r, maxValues, a)
+		out, err := s.handleReview(w, r, maxValues, review)
 		if err != nil {
 			code := http.StatusInternalServerError
 			if b := (badRequest{}); errors.As(err, &b) {
 				code = b.code
 			} else {
-				s.options.Log.Error("a webhook could not answer", "path", r.URL.Path, "err", err)
+				s.options.Log.Error("webhook request failed", "path", r.URL.Path, "err", err)
 			}
-			failed(code)
+			onError(code)
 			http.Error(w, err.Error(), code)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(out) // the client went away
+		_, _ = w.Write(out) // an error means that the client is gone
 	})
 }
 
-func (s *Server) respond(w http.ResponseWriter, r *http.Request, maxValues int, a answer) ([]byte, error) {
+// handleReview reads, checks and decodes a request within the budget, has it reviewed and returns
+// the encoded response. Errors of the client are of type badRequest.
+func (s *Server) handleReview(
+	w http.ResponseWriter,
+	r *http.Request,
+	maxValues int,
+	review reviewFunc,
+) ([]byte, error) {
 	if r.Method != http.MethodPost {
 		return nil, badRequest{http.StatusMethodNotAllowed, "want POST"}
 	}
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, badRequest{http.StatusUnsupportedMediaType, "invalid Content-Type, want `application/json`"}
 	}
-	reserved := s.bodies.open(func() {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // a pending read fails now
+	reserved := s.bodies.reserve(func() {
+		// a pending read fails now
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 	})
 	defer reserved.close()
-	body, err := read(r, reserved)
+	body, err := readBody(r, reserved)
 	if err != nil {
 		return nil, err
 	}
 	if len(body) == 0 {
 		return nil, badRequest{http.StatusBadRequest, "no body found"}
 	}
-	if tooMany(body, maxValues) {
-		return nil, badRequest{http.StatusRequestEntityTooLarge, fmt.Sprintf("the object has more than %d values", maxValues)}
+	if exceedsValueLimit(body, maxValues) {
+		return nil, badRequest{
+			http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the object has more than %d values", maxValues),
+		}
 	}
-	if err := s.working.Acquire(r.Context(), 1); err != nil {
+	if err := s.workers.Acquire(r.Context(), 1); err != nil {
 		return nil, errOverloaded
 	}
-	defer s.working.Release(1)
-	if !reserved.start() {
+	defer s.workers.Release(1)
+	if !reserved.markStarted() {
 		return nil, errOverloaded
 	}
 	in := admissionv1.AdmissionReview{}
@@ -88,9 +105,9 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, maxValues int, 
 		return nil, badRequest{http.StatusBadRequest, "could not decode body: " + err.Error()}
 	}
 	if in.Request == nil {
-		return nil, badRequest{http.StatusBadRequest, "could not decode body: it is no AdmissionReview with a request"}
+		return nil, badRequest{http.StatusBadRequest, "could not decode body: want an AdmissionReview with a request"}
 	}
-	response, err := s.safely(r.Context(), r.URL.Path, in.Request, a)
+	response, err := s.callWithRecovery(r.Context(), r.URL.Path, in.Request, review)
 	if err != nil {
 		return nil, err
 	}
@@ -98,39 +115,63 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, maxValues int, 
 	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: in.TypeMeta, Response: response})
 }
 
-// safely turns a panic into an error: it is a defect, and must end one request only.
-func (s *Server) safely(ctx context.Context, path string, r *admissionv1.AdmissionRequest, a answer) (out *admissionv1.AdmissionResponse, err error) {
+// callWithRecovery calls review and returns a panic as an error, so that a defect affects one
+// request only.
+func (s *Server) callWithRecovery(
+	ctx context.Context,
+	path string,
+	r *admissionv1.AdmissionRequest,
+	review reviewFunc,
+) (out *admissionv1.AdmissionResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if s.options.Recovery != nil {
-				_ = s.options.Recovery.Record(p, "webhook", "path", path, "object", r.Kind.Kind+"/"+r.Namespace+"/"+r.Name)
+				_ = s.options.Recovery.Record(
+					p,
+					"webhook",
+					"path",
+					path,
+					"object",
+					r.Kind.Kind+"/"+r.Namespace+"/"+r.Name,
+				)
 			}
-			err = fmt.Errorf("panic over %s %s/%s: %v\n%s", r.Kind.Kind, r.Namespace, r.Name, p, debug.Stack())
+			err = fmt.Errorf(
+				"panic during the review of %s %s/%s: %v\n%s",
+				r.Kind.Kind,
+				r.Namespace,
+				r.Name,
+				p,
+				debug.Stack(),
+			)
 		}
 	}()
-	return a(ctx, path, r)
+	return review(ctx, path, r)
 }
 
-// errOverloaded is the answer to a request that was cancelled for newer ones.
+// errOverloaded is returned for a request that was canceled in favor of newer ones.
 var errOverloaded = badRequest{http.StatusServiceUnavailable, "too many requests at a time"}
 
-// read reads a body in chunks, for each of which it reserves memory first. It stops as soon as the body exceeds maxBody.
-func read(r *http.Request, reserved *body) ([]byte, error) {
+// readBody reads a body in chunks and reserves the memory of each chunk first. It returns an error
+// if the body exceeds maxBodyBytes, is late, or its reservation was canceled.
+func readBody(r *http.Request, reserved *bodyReservation) ([]byte, error) {
 	var body []byte
 	for {
-		if len(body) > maxBody {
-			return nil, badRequest{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBody)}
+		if len(body) > maxBodyBytes {
+			return nil, badRequest{
+				http.StatusRequestEntityTooLarge,
+				fmt.Sprintf("the body has more than %d bytes", maxBodyBytes),
+			}
 		}
-		if !reserved.grow(chunk) {
+		if !reserved.grow(readChunk) {
 			return nil, errOverloaded
 		}
-		part := make([]byte, chunk)
+		part := make([]byte, readChunk)
 		n, err := io.ReadFull(r.Body, part)
 		body = append(body, part[:n]...)
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			if len(body) > maxBody {
+			if len(body) > maxBodyBytes {
 				continue
 			}
 			return body, nil
@@ -142,9 +183,9 @@ func read(r *http.Request, reserved *body) ([]byte, error) {
 	}
 }
 
-// tooMany reports whether JSON has more than so many values. Three bytes can ask for a container, which takes a thousand: this is
-// known before anything is decoded.
-func tooMany(body []byte, limit int) bool {
+// exceedsValueLimit reports whether JSON has more than limit values, before it is decoded. Three
+// bytes can request a container, which takes a thousand bytes once decoded.
+func exceedsValueLimit(body []byte, limit int) bool {
 	n, quoted := 0, false
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {

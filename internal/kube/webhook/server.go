@@ -16,73 +16,80 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
 
-// Bounds of what all clients together may take.
+// Bounds for all clients together.
 const (
-	// maxBodies is how many bytes of requests are held at a time.
-	maxBodies = 64 << 20
-	// readTimeout is how long the body of a request may take to arrive.
+	// maxTotalBodyBytes bounds the bytes of all requests held at a time.
+	maxTotalBodyBytes = 64 << 20
+	// readTimeout bounds the time until a request's body has arrived.
 	readTimeout = 15 * time.Second
 )
 
-// Options are what a server needs.
+// Options configure a Server.
 type Options struct {
-	// Recovery counts panics over reviews. If nil, they are answered all the same.
+	// Recovery counts panics during reviews. If nil, panics are recovered but not counted.
 	Recovery *recovery.Recorder
-	// Injector and Validator answer; nil: the paths are not served.
+	// Injector and Validator review requests. If nil, their paths are not served.
 	Injector  *Injector
 	Validator *Validator
-	// GetCertificate gives the certificate, as of now.
+	// GetCertificate returns the current serving certificate.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// MinVersion is at least TLS 1.2, which 0 is.
+	// MinVersion is the minimum TLS version; values below TLS 1.2 are raised to it.
 	MinVersion   uint16
 	CipherSuites []uint16
-	// Narrow has the last word on how TLS is spoken; nil: nobody has.
-	Narrow  func(*tls.Config)
-	Metrics *obs.WebhookMetrics
-	Log     *slog.Logger
+	// ModifyTLS, if not nil, is called last to change the TLS configuration.
+	ModifyTLS func(*tls.Config)
+	Metrics   *obs.WebhookMetrics
+	Log       *slog.Logger
 }
 
 // Server serves /inject, /validate and /httpsReady over TLS.
 type Server struct {
 	options Options
-	// bodies bounds the bytes of requests, working how many are worked on at a time.
+	// bodies bounds the bytes of requests, workers the concurrent reviews.
 	bodies  *bodyBudget
-	working *semaphore.Weighted
+	workers *semaphore.Weighted
 }
 
-// New makes a server. It opens nothing.
+// New returns a Server. It opens no port.
 func New(o Options) *Server {
 	return &Server{
-		options: o, bodies: newBodyBudget(maxBodies),
-		working: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)))),
+		options: o, bodies: newBodyBudget(maxTotalBodyBytes),
+		workers: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)))),
 	}
 }
 
-// Handler gives what is served, without TLS.
+// Handler returns the HTTP handler, without TLS.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	if i := s.options.Injector; i != nil {
-		mux.Handle("/inject", s.injection(i))
-		mux.Handle("/inject/", s.injection(i))
+		mux.Handle("/inject", s.injectionHandler(i))
+		mux.Handle("/inject/", s.injectionHandler(i))
 	}
 	if v := s.options.Validator; v != nil {
-		mux.Handle("/validate", s.validation(v))
-		mux.Handle("/validate/", s.validation(v))
+		mux.Handle("/validate", s.validationHandler(v))
+		mux.Handle("/validate/", s.validationHandler(v))
 	}
 	mux.HandleFunc("/httpsReady", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return mux
 }
 
-// Serve serves on a listener until the context ends, then lets requests under way finish within the time given.
+// Serve serves on l until ctx ends. Then it waits up to shutdown for running requests.
 func (s *Server) Serve(ctx context.Context, l net.Listener, shutdown time.Duration) error {
 	config := &tls.Config{
-		GetCertificate: s.options.GetCertificate, MinVersion: max(tls.VersionTLS12, s.options.MinVersion), CipherSuites: s.options.CipherSuites,
+		GetCertificate: s.options.GetCertificate,
+		MinVersion:     max(tls.VersionTLS12, s.options.MinVersion),
+		CipherSuites:   s.options.CipherSuites,
 	}
-	if s.options.Narrow != nil {
-		s.options.Narrow(config)
+	if s.options.ModifyTLS != nil {
+		s.options.ModifyTLS(config)
 	}
-	// Whoever can connect to this port can keep nobody else out: the API server's reviews are what Pods wait for.
+	// The timeouts keep slow clients from blocking others: pod creation waits for these reviews.
 	return httpserver.Serve(ctx, l, httpserver.Options{
-		Handler: s.Handler(), TLS: config, BodyTimeout: readTimeout, WriteTimeout: 2 * readTimeout, Shutdown: shutdown, Log: s.options.Log,
+		Handler:      s.Handler(),
+		TLS:          config,
+		BodyTimeout:  readTimeout,
+		WriteTimeout: 2 * readTimeout,
+		Shutdown:     shutdown,
+		Log:          s.options.Log,
 	})
 }

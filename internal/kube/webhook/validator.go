@@ -17,100 +17,117 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
 
-// maxObjectValues bounds an object of Istio's.
+// maxObjectValues bounds the JSON values of an object.
 const maxObjectValues = 200_000
 
-// alwaysReject is the annotation of objects that are only sent to see whether the webhook works.
+// alwaysReject is the annotation of objects that are only created to test the webhook.
 const alwaysReject = "internal.istio.io/webhook-always-reject"
 
-// Why an object was refused, as metrics have it.
+// Reasons of denials, as label values of metrics.
 const (
 	reasonDecode      = "yaml_decode_error"
 	reasonUnknownType = "unknown_type"
 	reasonInvalid     = "invalid_resource"
 )
 
-// Validator answers whether objects are valid.
+// Validator validates Istio's objects.
 type Validator struct {
-	// Warn gives what of a valid object will have no effect; nil: nothing.
+	// Warn returns the parts of a valid object that will have no effect. If nil, there are no such
+	// warnings.
 	Warn func(*config.Config) []config.Problem
 	Log  *slog.Logger
 }
 
-// verdict is what was found about one object.
-type verdict struct {
-	faults   []config.Problem
+// validationResult is the result for one object. The object is denied if there are errors.
+type validationResult struct {
+	errors   []config.Problem
 	warnings []string
-	reason   string // for metrics
+	reason   string // metric label
 }
 
-// validation serves a Validator.
-func (s *Server) validation(v *Validator) http.Handler {
+// validationHandler returns the handler of a Validator. Deletions and subresources are always
+// allowed; dry runs are not counted or logged.
+func (s *Server) validationHandler(v *Validator) http.Handler {
 	m := s.options.Metrics
-	return s.review(maxObjectValues, func(_ context.Context, _ string, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-		if r.Operation != admissionv1.Create && r.Operation != admissionv1.Update || r.SubResource != "" {
-			return &admissionv1.AdmissionResponse{Allowed: true}, nil
-		}
-		dry := r.DryRun != nil && *r.DryRun
-		found := v.judge(r)
-		resource := []string{r.Resource.Group, r.Resource.Version, r.Resource.Resource}
-		if len(found.faults) == 0 {
-			if !dry {
-				m.Valid.WithLabelValues(resource...).Inc()
+	return s.reviewHandler(
+		maxObjectValues,
+		func(_ context.Context, _ string, r *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+			if r.Operation != admissionv1.Create && r.Operation != admissionv1.Update || r.SubResource != "" {
+				return &admissionv1.AdmissionResponse{Allowed: true}, nil
 			}
-			return &admissionv1.AdmissionResponse{Allowed: true, Warnings: found.warnings}, nil
-		}
-		if !dry {
-			m.Invalid.WithLabelValues(append(resource, found.reason)...).Inc()
-			v.Log.Info("an object was refused", "kind", r.Kind.Kind, "namespace", r.Namespace, "name", r.Name, "user", r.UserInfo.Username,
-				"err", text(found.faults))
-		}
-		out := refusal(http.StatusUnprocessableEntity, "configuration is invalid: "+text(found.faults), details(r, found.faults))
-		out.Warnings = found.warnings
-		return out, nil
-	}, func(code int) { m.HTTPErrors.WithLabelValues(strconv.Itoa(code)).Inc() })
+			dry := r.DryRun != nil && *r.DryRun
+			found := v.validateObject(r)
+			resource := []string{r.Resource.Group, r.Resource.Version, r.Resource.Resource}
+			if len(found.errors) == 0 {
+				if !dry {
+					m.Valid.WithLabelValues(resource...).Inc()
+				}
+				return &admissionv1.AdmissionResponse{Allowed: true, Warnings: found.warnings}, nil
+			}
+			if !dry {
+				m.Invalid.WithLabelValues(append(resource, found.reason)...).Inc()
+				v.Log.Info(
+					"validation denied an object",
+					"kind", r.Kind.Kind,
+					"namespace", r.Namespace,
+					"name", r.Name,
+					"user", r.UserInfo.Username,
+					"err", formatProblems(found.errors),
+				)
+			}
+			out := denyResponse(
+				http.StatusUnprocessableEntity,
+				"configuration is invalid: "+formatProblems(found.errors),
+				statusDetails(r, found.errors),
+			)
+			out.Warnings = found.warnings
+			return out, nil
+		},
+		func(code int) { m.HTTPErrors.WithLabelValues(strconv.Itoa(code)).Inc() },
+	)
 }
 
-// judge finds what is wrong with an object that is created or changed. What was wrong before is no reason to refuse a change of
-// anything but its spec, for then nobody could so much as delete it.
-func (v *Validator) judge(r *admissionv1.AdmissionRequest) verdict {
-	body, head, err := named(r)
+// validateObject validates a created or updated object. An update that leaves an invalid spec
+// unchanged is allowed with warnings, because otherwise the object's metadata, such as finalizers,
+// could not be changed.
+func (v *Validator) validateObject(r *admissionv1.AdmissionRequest) validationResult {
+	body, head, err := completeMetadata(r)
 	if err != nil {
-		return verdict{reason: reasonDecode, faults: []config.Problem{{Reason: err.Error()}}}
+		return validationResult{reason: reasonDecode, errors: []config.Problem{{Reason: err.Error()}}}
 	}
 	if _, ok := head.Metadata.Annotations[alwaysReject]; ok {
-		return verdict{reason: reasonInvalid, faults: []config.Problem{{
-			Field: "metadata.annotations[" + alwaysReject + "]", Reason: "asks for the object to be refused",
+		return validationResult{reason: reasonInvalid, errors: []config.Problem{{
+			Field: "metadata.annotations[" + alwaysReject + "]", Reason: "requests that the object is denied",
 		}}}
 	}
 	if head.Metadata.DeletionTimestamp != nil {
-		return verdict{}
+		return validationResult{}
 	}
 	d := decode.Object(body)
 	if d.Foreign {
-		return verdict{warnings: retiredWarnings(d)}
+		return validationResult{warnings: retiredWarnings(d)}
 	}
-	out := verdict{reason: reasonInvalid}
+	out := validationResult{reason: reasonInvalid}
 	if d.Unreadable() {
 		out.reason = reasonUnknownType
 	}
 	for _, p := range d.Problems {
 		if p.Severity == config.Error {
-			out.faults = append(out.faults, p)
+			out.errors = append(out.errors, p)
 		} else {
-			out.warnings = append(out.warnings, line(p))
+			out.warnings = append(out.warnings, formatProblem(p))
 		}
 	}
 	if d.Config != nil && v.Warn != nil {
 		for _, p := range v.Warn(d.Config) {
-			out.warnings = append(out.warnings, line(p))
+			out.warnings = append(out.warnings, formatProblem(p))
 		}
 	}
-	if len(out.faults) > 0 && r.Operation == admissionv1.Update && sameSpec(r.OldObject.Raw, body) {
-		for _, p := range out.faults {
-			out.warnings = append(out.warnings, "was and stays invalid: "+line(p))
+	if len(out.errors) > 0 && r.Operation == admissionv1.Update && hasSameSpec(r.OldObject.Raw, body) {
+		for _, p := range out.errors {
+			out.warnings = append(out.warnings, "unchanged invalid configuration: "+formatProblem(p))
 		}
-		out.faults = nil
+		out.errors = nil
 	}
 	return out
 }
@@ -122,7 +139,7 @@ func retiredWarnings(d decode.Decoded) []string {
 	var list []string
 	for _, p := range d.Problems {
 		if p.Severity == config.Error {
-			list = append(list, line(p))
+			list = append(list, formatProblem(p))
 		}
 	}
 	return list
@@ -132,8 +149,9 @@ type objectHead struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 }
 
-// named gives the object with a name and a namespace, which one that is to be given a name has not got yet.
-func named(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
+// completeMetadata returns the object with a name and a namespace. An object with generateName gets
+// a name of the final length.
+func completeMetadata(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
 	head := objectHead{}
 	if err := json.Unmarshal(r.Object.Raw, &head); err != nil {
 		return nil, head, fmt.Errorf("cannot decode configuration: %w", err)
@@ -150,12 +168,12 @@ func named(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
 		return nil, head, fmt.Errorf("cannot decode configuration: %w", err)
 	}
 	set := func(key, value string) {
-		metadata[key], _ = json.Marshal(value) // a string
+		metadata[key], _ = json.Marshal(value) // a string always encodes
 	}
 	if head.Metadata.Name == "" {
 		name := r.Name
 		if name == "" && head.Metadata.GenerateName != "" {
-			name = head.Metadata.GenerateName + "00000" // as long as what will be there
+			name = head.Metadata.GenerateName + "00000" // same length as the generated suffix
 		}
 		set("name", name)
 	}
@@ -170,8 +188,9 @@ func named(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
 	return body, head, err
 }
 
-// sameSpec says whether two versions of an object have the same spec. The API server writes both in one form.
-func sameSpec(old, updated []byte) bool {
+// hasSameSpec reports whether both versions have the same spec. It returns false if a spec is
+// missing or invalid. The API server encodes both in the same form.
+func hasSameSpec(old, updated []byte) bool {
 	spec := func(raw []byte) ([]byte, bool) {
 		var o struct {
 			Spec json.RawMessage `json:"spec"`
@@ -187,11 +206,11 @@ func sameSpec(old, updated []byte) bool {
 	return okA && okB && bytes.Equal(a, b)
 }
 
-// text says everything that is wrong in one line.
-func text(faults []config.Problem) string {
+// formatProblems returns all problems in one line.
+func formatProblems(faults []config.Problem) string {
 	lines := make([]string, len(faults))
 	for i, p := range faults {
-		lines[i] = line(p)
+		lines[i] = formatProblem(p)
 	}
 	if len(lines) == 1 {
 		return lines[0]
@@ -199,19 +218,23 @@ func text(faults []config.Problem) string {
 	return fmt.Sprintf("%d errors: %s", len(lines), strings.Join(lines, "; "))
 }
 
-func line(p config.Problem) string {
+// formatProblem returns the field and reason of a problem.
+func formatProblem(p config.Problem) string {
 	if p.Field == "" {
 		return p.Reason
 	}
 	return p.Field + ": " + p.Reason
 }
 
-// details are the faults for programs, and the object that they are about. kubectl prints them in place of the message, and names
-// the object only if they do: of a file with many objects, who applies it would not know which is meant.
-func details(r *admissionv1.AdmissionRequest, faults []config.Problem) *metav1.StatusDetails {
+// statusDetails returns the errors as causes, with the object's kind and name. kubectl prints the
+// details instead of the message, and names the object only from them.
+func statusDetails(r *admissionv1.AdmissionRequest, faults []config.Problem) *metav1.StatusDetails {
 	out := &metav1.StatusDetails{Name: r.Name, Group: r.Kind.Group, Kind: r.Kind.Kind}
 	for _, p := range faults {
-		out.Causes = append(out.Causes, metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: p.Field, Message: p.Reason})
+		out.Causes = append(
+			out.Causes,
+			metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: p.Field, Message: p.Reason},
+		)
 	}
 	return out
 }

@@ -46,12 +46,20 @@ func TestObjectsAreValidated(t *testing.T) {
 	}
 	objects := client.Resource(virtualServices()).Namespace(ns)
 	// What was there before validation, and would not be taken any more.
-	old := object(t, strings.Replace(strings.Replace(goodVirtualService, "good", "old", 1), "host: a", "host: a, port: {number: 70000}", 1))
+	old := object(
+		t,
+		strings.Replace(
+			strings.Replace(goodVirtualService, "good", "old", 1),
+			"host: a",
+			"host: a, port: {number: 70000}",
+			1,
+		),
+	)
 	if _, err := objects.Create(t.Context(), old, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("the API server does not take an object that its schema allows and the webhook does not: %v", err)
 	}
 	f.validation(t, ns, ns)
-	f.keep(func(c *Configurations) { c.Probe = Probe(client, ns, f.revision) })
+	f.keep(func(c *Configurations) { c.ProbeValidation = NewValidationProbe(client, ns, f.revision) })
 	f.closed(t, ns)
 
 	for _, c := range []struct{ name, text, field, reason string }{
@@ -61,7 +69,10 @@ func TestObjectsAreValidated(t *testing.T) {
 		{"a huge regular expression", "hosts: [a], http: [{match: [{uri: {regex: \"" + strings.Repeat("a", 2000) + "\"}}], route: [{destination: {host: a}}]}]", "spec.http[0].match[0].uri.regex", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u := object(t, "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {generateName: bad-}\nspec: {"+c.text+"}")
+			u := object(
+				t,
+				"apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {generateName: bad-}\nspec: {"+c.text+"}",
+			)
 			_, err := objects.Create(t.Context(), u, metav1.CreateOptions{})
 			status := &apierrors.StatusError{}
 			if !errors.As(err, &status) || !apierrors.IsInvalid(err) {
@@ -95,7 +106,13 @@ func TestObjectsAreValidated(t *testing.T) {
 	})
 	t.Run("an old one stays manageable", func(t *testing.T) {
 		patch := func(text string) error {
-			_, err := objects.Patch(t.Context(), "old", "application/merge-patch+json", []byte(text), metav1.PatchOptions{})
+			_, err := objects.Patch(
+				t.Context(),
+				"old",
+				"application/merge-patch+json",
+				[]byte(text),
+				metav1.PatchOptions{},
+			)
 			return err
 		}
 		if err := patch(`{"metadata":{"labels":{"a":"b"},"finalizers":["example.com/f"]}}`); err != nil {

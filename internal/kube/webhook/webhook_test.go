@@ -110,12 +110,24 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := shared.Start(t)
-	f := &fixture{client: c.Client(t), cluster: c, roots: newRoots(), metrics: obs.NewMetrics(), revision: "rev-" + fmt.Sprint(time.Now().UnixNano())}
-	f.injector = &Injector{Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() }, Log: slog.New(slog.DiscardHandler)}
+	f := &fixture{
+		client:   c.Client(t),
+		cluster:  c,
+		roots:    newRoots(),
+		metrics:  obs.NewMetrics(),
+		revision: "rev-" + fmt.Sprint(time.Now().UnixNano()),
+	}
+	f.injector = &Injector{
+		Mesh: func() *meshconfig.MeshConfig { return mesh.DefaultMeshConfig() },
+		Log:  slog.New(slog.DiscardHandler),
+	}
 	f.injector.Configure(builtin(t))
 	s := New(Options{
-		Injector: f.injector, Validator: &Validator{Log: slog.New(slog.DiscardHandler)}, GetCertificate: f.roots.certificate,
-		Metrics: f.metrics.Webhooks, Log: slog.New(slog.DiscardHandler),
+		Injector:       f.injector,
+		Validator:      &Validator{Log: slog.New(slog.DiscardHandler)},
+		GetCertificate: f.roots.certificate,
+		Metrics:        f.metrics.Webhooks,
+		Log:            slog.New(slog.DiscardHandler),
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -139,10 +151,10 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// keep runs a keeper of webhook configurations.
+// keep runs Configurations.
 func (f *fixture) keep(change func(*Configurations)) {
 	c := &Configurations{
-		Client: f.client, Revision: f.revision, Injection: true, Validation: true, Bundle: f.roots.bundle,
+		Client: f.client, Revision: f.revision, Injection: true, Validation: true, CABundle: f.roots.bundle,
 		Metrics: f.metrics.Webhooks, Log: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
@@ -155,23 +167,44 @@ func (f *fixture) keep(change func(*Configurations)) {
 func (f *fixture) injection(t *testing.T, name, namespace, path string) {
 	t.Helper()
 	url, fail, none := f.url+path, admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone
-	_, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"istio.io/rev": f.revision}},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "namespace.sidecar-injector.istio.io", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
-			FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}},
-		}},
-	}, metav1.CreateOptions{})
+	_, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(
+		t.Context(),
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"istio.io/rev": f.revision}},
+			Webhooks: []admissionregistrationv1.MutatingWebhook{
+				{
+					Name:                    "namespace.sidecar-injector.istio.io",
+					ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: &url},
+					FailurePolicy:           &fail,
+					SideEffects:             &none,
+					AdmissionReviewVersions: []string{"v1"},
+					NamespaceSelector: &metav1.LabelSelector{
+						MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace},
+					},
+					Rules: []admissionregistrationv1.RuleWithOperations{
+						{
+							Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+							Rule: admissionregistrationv1.Rule{
+								APIGroups:   []string{""},
+								APIVersions: []string{"v1"},
+								Resources:   []string{"pods"},
+							},
+						},
+					},
+				},
+			},
+		},
+		metav1.CreateOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{})
+		_ = f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(
+			context.Background(),
+			name,
+			metav1.DeleteOptions{},
+		)
 	})
 }
 
@@ -179,7 +212,11 @@ func (f *fixture) injection(t *testing.T, name, namespace, path string) {
 func (f *fixture) trusted(t *testing.T, name string) {
 	t.Helper()
 	serving.Eventually(t, patience, "the caBundle of the webhooks", func() error {
-		m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+		m, err := f.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(
+			t.Context(),
+			name,
+			metav1.GetOptions{},
+		)
 		if err != nil {
 			return err
 		}
@@ -194,33 +231,62 @@ func (f *fixture) trusted(t *testing.T, name string) {
 func (f *fixture) validation(t *testing.T, name, namespace string) {
 	t.Helper()
 	url, ignore, none := f.url+"/validate", admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNone
-	_, err := f.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"istio.io/rev": f.revision}},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "rev.validation.istio.io", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
-			FailurePolicy: &ignore, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{"networking.istio.io", "security.istio.io"}, APIVersions: []string{"*"}, Resources: []string{"*"},
+	_, err := f.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(
+		t.Context(),
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"istio.io/rev": f.revision}},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{
+				{
+					Name:                    "rev.validation.istio.io",
+					ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: &url},
+					FailurePolicy:           &ignore,
+					SideEffects:             &none,
+					AdmissionReviewVersions: []string{"v1"},
+					NamespaceSelector: &metav1.LabelSelector{
+						MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace},
+					},
+					Rules: []admissionregistrationv1.RuleWithOperations{
+						{
+							Operations: []admissionregistrationv1.OperationType{
+								admissionregistrationv1.Create,
+								admissionregistrationv1.Update,
+							},
+							Rule: admissionregistrationv1.Rule{
+								APIGroups: []string{
+									"networking.istio.io",
+									"security.istio.io",
+								},
+								APIVersions: []string{"*"},
+								Resources:   []string{"*"},
+							},
+						},
+					},
 				},
-			}},
-		}},
-	}, metav1.CreateOptions{})
+			},
+		},
+		metav1.CreateOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = f.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{})
+		_ = f.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(
+			context.Background(),
+			name,
+			metav1.DeleteOptions{},
+		)
 	})
 }
 
-// closed waits until validation fails closed.
+// closed waits until the failurePolicy of validation is Fail.
 func (f *fixture) closed(t *testing.T, name string) {
 	t.Helper()
 	serving.Eventually(t, patience, "validation fails closed", func() error {
-		v, err := f.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+		v, err := f.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(
+			t.Context(),
+			name,
+			metav1.GetOptions{},
+		)
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 // Workloads keeps workloads that are in no registry of a platform, such as virtual machines, as long as they are connected.
 type Workloads interface {
 	// Wants says whether a proxy is of such a workload.
-	Wants(p *mesh.Proxy) bool
+	Handles(p *mesh.Proxy) bool
 	// Connect is told of a proxy before it is served. nil: it is not kept after all. The error is a gRPC status, with which the
 	// stream ends.
 	Connect(ctx context.Context, p *mesh.Proxy) (Workload, error)
@@ -23,7 +23,7 @@ type Workloads interface {
 // Workload is one stream of a workload.
 type Workload interface {
 	// Health is what the agent says of how the application fares. The message is empty if it is well.
-	Health(healthy bool, message string)
+	SetHealth(healthy bool, message string)
 	// Close says that the stream has ended.
 	Close()
 }
@@ -39,7 +39,7 @@ var errPlaintextRegistration = status.Error(codes.PermissionDenied,
 // which the stream must not take the place of others: leave gives it up.
 func (x *session) register(in first, leave func()) (unregister func(), err error) {
 	none := func() {}
-	if x.s.workloads == nil || !x.s.workloads.Wants(in.proxy) {
+	if x.s.workloads == nil || !x.s.workloads.Handles(in.proxy) {
 		return none, nil
 	}
 	if !x.link.secure() && !x.s.registerPlaintext {
@@ -57,6 +57,6 @@ func (x *session) register(in first, leave func()) (unregister func(), err error
 
 func (x *session) tellHealth(in *incoming) {
 	if x.workload != nil {
-		x.workload.Health(!in.Rejected, truncate.Text(in.Message, stream.MaxNackMessage))
+		x.workload.SetHealth(!in.Rejected, truncate.Text(in.Message, stream.MaxNackMessage))
 	}
 }

@@ -29,7 +29,7 @@ func (r *register) say(text string) {
 	r.said = append(r.said, text)
 }
 
-func (r *register) Wants(p *mesh.Proxy) bool { return p.Metadata.AutoRegisterGroup != "" }
+func (r *register) Handles(p *mesh.Proxy) bool { return p.Metadata.AutoRegisterGroup != "" }
 
 func (r *register) Connect(_ context.Context, p *mesh.Proxy) (Workload, error) {
 	if r.refuse != nil {
@@ -39,7 +39,7 @@ func (r *register) Connect(_ context.Context, p *mesh.Proxy) (Workload, error) {
 	return r, nil
 }
 
-func (r *register) Health(healthy bool, message string) {
+func (r *register) SetHealth(healthy bool, message string) {
 	if healthy {
 		message = "well"
 	}

@@ -22,7 +22,7 @@ func connect(text []byte, allowed []string) (*kube.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	(kube.Options{UserAgent: "pilot-discovery"}).Tune(config)
+	(kube.Options{UserAgent: "pilot-discovery"}).ApplyTo(config)
 	return kube.NewClient(config)
 }
 

@@ -34,7 +34,7 @@ func newFollower(ctx context.Context, s *Source) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &follower{Source: s, reach: reach, ctx: kube.Quietly(ctx, s.o.Logger), running: map[*shard]*reflection{}}, nil
+	return &follower{Source: s, reach: reach, ctx: kube.WithDebugLogging(ctx, s.o.Logger), running: map[*shard]*reflection{}}, nil
 }
 
 // begin follows the built-in kinds, and the definitions of the custom ones, which say when to follow those.

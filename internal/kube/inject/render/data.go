@@ -8,37 +8,45 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Data is what a template sees. Names are those of Istio's templates.
+// Data is the input of a template. Its fields have the names that Istio's templates use.
 type Data struct {
-	// TypeMeta and DeploymentMeta are the kind and name of the workload that the pod belongs to.
+	// TypeMeta and DeploymentMeta are the kind and name of the pod's workload.
 	TypeMeta       metav1.TypeMeta
 	DeploymentMeta types.NamespacedName
-	// ObjectMeta and Spec are the pod's, without what an earlier injection put there.
+	// ObjectMeta and Spec are the pod's, without the result of an earlier injection.
 	ObjectMeta metav1.ObjectMeta
 	Spec       corev1.PodSpec
-	// ProxyConfig is in effect for the pod.
+	// ProxyConfig is the pod's effective configuration.
 	ProxyConfig *meshconfig.ProxyConfig
 	MeshConfig  *meshconfig.MeshConfig
-	// Values are those of the installation.
+	// Values are the values of the installation.
 	Values map[string]any
-	// Revision is the control plane's; empty: the default one.
+	// Revision is the control plane's; empty for the default one.
 	Revision string
-	// NativeSidecars says that the proxy is to be an init container that keeps running.
+	// NativeSidecars is true if the proxy is a native sidecar.
 	NativeSidecars bool
-	// ProxyImage and ProxyInitImage are the images of the proxy and of what sets up the capture of traffic.
+	// ProxyImage and ProxyInitImage are the images of the proxy and of the init container for
+	// traffic capture.
 	ProxyImage, ProxyInitImage string
-	// ProxyUID and ProxyGID are whom the proxy runs as.
+	// ProxyUID and ProxyGID are the proxy's user and group ID.
 	ProxyUID, ProxyGID int64
-	// InboundTrafficPolicyMode is MeshConfig's in lower case: passthrough or localhost.
+	// InboundTrafficPolicyMode is MeshConfig's mode in lower case: passthrough or localhost.
 	InboundTrafficPolicyMode string
-	// CompliancePolicy is COMPLIANCE_POLICY of the control plane, or empty.
+	// CompliancePolicy is the control plane's COMPLIANCE_POLICY, or empty.
 	CompliancePolicy string
 }
 
-// operators are the fields of Data that only the operator of the mesh decides on.
-func operators(field string) bool {
+// isOperatorField reports whether only the mesh operator controls this field of Data.
+func isOperatorField(field string) bool {
 	switch field {
-	case "Values", "MeshConfig", "Revision", "NativeSidecars", "ProxyUID", "ProxyGID", "InboundTrafficPolicyMode", "CompliancePolicy":
+	case "Values",
+		"MeshConfig",
+		"Revision",
+		"NativeSidecars",
+		"ProxyUID",
+		"ProxyGID",
+		"InboundTrafficPolicyMode",
+		"CompliancePolicy":
 		return true
 	}
 	return false

@@ -1,11 +1,14 @@
-// Package render runs the templates that say what is injected: Go templates that print the YAML of a part of a pod, with the
-// functions that templates of Istio use.
+// Package render executes the injection templates: Go templates whose output is the YAML of a part
+// of a pod, with the functions that Istio's templates use.
 //
-// In: the text of a template, and the data of one pod. Out: YAML. Law: what comes from the pod can fill a scalar, and never end
-// one. A template is text that writes text, so an annotation with a line break in it could otherwise add a container. Here
-// every action that prints something of the pod's goes through a check that knows where in the YAML it stands: inside of quotes
-// it is escaped, elsewhere it must be a value that cannot be taken for syntax, and if it is not, there is no output but an
-// error. What the operator wrote (values, mesh configuration, the template itself) is printed as it is.
+// Inputs: the text of a template and the data of one pod. Output: YAML.
 //
-// Start with [Parse] in template.go. taint.go finds the actions to check, position.go follows the YAML, scalar.go is the check.
+// Invariants: a value of the pod can fill a YAML scalar but never end it. Without this check an
+// annotation with a line break could add a container. Every action that prints a value of the pod
+// is followed by a check that knows its position in the YAML. Inside quotes the value is escaped;
+// elsewhere it must be valid in a plain scalar, otherwise the execution fails. Values that the
+// operator controls (values, mesh configuration, the template itself) are not checked.
+//
+// Start with [Parse] in template.go. taint.go finds the actions to check, position.go tracks the
+// position in the YAML, and scalar.go is the check.
 package render

@@ -14,14 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// functions are those that Istio's templates use, over the general ones of sprig. Of these, what would read the control plane's
-// own surroundings is left out: expandenv and getHostByName; env asks the function given.
-func functions(env func(key string) string) template.FuncMap {
+// templateFuncs returns the functions of Istio's templates and the general ones of sprig. It omits
+// expandenv and getHostByName, which read the control plane's environment. env calls the given
+// function.
+func templateFuncs(env func(key string) string) template.FuncMap {
 	f := sprig.TxtFuncMap()
 	delete(f, "expandenv")
 	delete(f, "getHostByName")
 	maps.Copy(f, template.FuncMap{
-		"annotation":     annotation,
+		"annotation":     annotationOr,
 		"isset":          func(m map[string]string, key string) bool { _, ok := m[key]; return ok },
 		"valueOrDefault": valueOrDefault,
 		"contains":       func(part, whole string) bool { return strings.Contains(whole, part) },
@@ -39,20 +40,20 @@ func functions(env func(key string) string) template.FuncMap {
 
 		"toYaml":       toYAML,
 		"toJSON":       func(m map[string]string) string { return toJSON(orEmpty(m)) },
-		"toJsonMap":    func(list ...map[string]string) string { return toJSON(merged(list...)) },
+		"toJsonMap":    func(list ...map[string]string) string { return toJSON(mergeMaps(list...)) },
 		"structToJSON": structToJSON,
 		"protoToJSON":  protoToJSON,
 		"fromJSON":     fromJSON,
-		"indent":       indent,
+		"indent":       indentLines,
 
-		"mergeMaps": merged,
-		"omit":      omit,
-		"strdict":   strdict,
+		"mergeMaps": mergeMaps,
+		"omit":      omitKeys,
+		"strdict":   stringDict,
 		"omitNil":   func(v any) any { return withoutNil(v) },
 
 		"excludeInboundPort":  excludeInboundPort,
-		"includeInboundPorts": portsOfAll,
-		"applicationPorts":    portsOfApplication,
+		"includeInboundPorts": allPorts,
+		"applicationPorts":    applicationPorts,
 		"kubevirtInterfaces":  func(s string) string { return s },
 		"excludeInterfaces":   func(s string) string { return s },
 		"appendMultusNetwork": appendMultusNetwork,
@@ -62,8 +63,8 @@ func functions(env func(key string) string) template.FuncMap {
 	return f
 }
 
-// annotation gives an annotation of a pod, or the value to use without it.
-func annotation(meta metav1.ObjectMeta, name string, otherwise any) string {
+// annotationOr returns an annotation of the pod, or the default without it.
+func annotationOr(meta metav1.ObjectMeta, name string, otherwise any) string {
 	if v, ok := meta.Annotations[name]; ok {
 		return v
 	}
@@ -104,7 +105,8 @@ func toYAML(v any) (string, error) {
 	return string(b), err
 }
 
-// fromJSON reads JSON. What is none is an error, and not an empty value, so that a volume with a typo is no silent loss.
+// fromJSON parses JSON. It returns an error for invalid JSON, so that a typo in a volume is not
+// silently dropped.
 func fromJSON(text string) (any, error) {
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -113,13 +115,13 @@ func fromJSON(text string) (any, error) {
 	return v, nil
 }
 
-// indent puts spaces before all lines but the first, which the template has put in its place.
-func indent(spaces int, text string) string {
+// indentLines indents all lines except the first, which the template has indented.
+func indentLines(spaces int, text string) string {
 	return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", max(0, spaces)))
 }
 
-// merged joins maps; later ones win.
-func merged(list ...map[string]string) map[string]string {
+// mergeMaps merges maps; later ones override earlier ones.
+func mergeMaps(list ...map[string]string) map[string]string {
 	if len(list) == 0 {
 		return nil
 	}
@@ -130,7 +132,7 @@ func merged(list ...map[string]string) map[string]string {
 	return all
 }
 
-func omit(m map[string]string, keys ...string) map[string]string {
+func omitKeys(m map[string]string, keys ...string) map[string]string {
 	rest := maps.Clone(orEmpty(m))
 	for _, k := range keys {
 		delete(rest, k)
@@ -138,8 +140,8 @@ func omit(m map[string]string, keys ...string) map[string]string {
 	return rest
 }
 
-// strdict is sprig's dict for strings, which labels and annotations are.
-func strdict(keysAndValues ...string) map[string]string {
+// stringDict is sprig's dict for strings, for labels and annotations.
+func stringDict(keysAndValues ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(keysAndValues); i += 2 {
 		m[keysAndValues[i]] = ""
@@ -150,7 +152,7 @@ func strdict(keysAndValues ...string) map[string]string {
 	return m
 }
 
-// withoutNil leaves out what is null in a tree of JSON values, and collections that this empties.
+// withoutNil removes null values from a tree of JSON values, and collections that become empty.
 func withoutNil(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// excludeInboundPort adds a port to a list of those that are not captured; no port and port 0 add nothing.
+// excludeInboundPort adds a port to a list of excluded ports, unless it is empty, 0 or in the list.
 func excludeInboundPort(port any, excluded string) string {
 	add := strings.TrimSpace(fmt.Sprint(port))
 	if add == "" || add == "0" {
@@ -28,16 +28,16 @@ func excludeInboundPort(port any, excluded string) string {
 	return strings.Join(append(list, add), ",")
 }
 
-func portsOfAll(containers []corev1.Container) string {
-	return ports(containers, func(corev1.Container) bool { return true })
+func allPorts(containers []corev1.Container) string {
+	return listPorts(containers, func(corev1.Container) bool { return true })
 }
 
-func portsOfApplication(containers []corev1.Container) string {
-	return ports(containers, func(c corev1.Container) bool { return c.Name != "istio-proxy" })
+func applicationPorts(containers []corev1.Container) string {
+	return listPorts(containers, func(c corev1.Container) bool { return c.Name != "istio-proxy" })
 }
 
-// ports lists the TCP ports that containers declare.
-func ports(containers []corev1.Container, of func(corev1.Container) bool) string {
+// listPorts returns the comma-separated TCP ports of the selected containers.
+func listPorts(containers []corev1.Container, of func(corev1.Container) bool) string {
 	var list []string
 	for _, c := range containers {
 		if !of(c) {
@@ -52,8 +52,8 @@ func ports(containers []corev1.Container, of func(corev1.Container) bool) string
 	return strings.Join(list, ",")
 }
 
-// appendMultusNetwork adds a network to the annotation that tells Multus which ones a pod has, in either of its forms: names
-// with commas, or a JSON list. A list that is not JSON stays as it is, for Multus to complain about.
+// appendMultusNetwork adds a network to Multus' annotation, in either of its forms: comma-separated
+// names, or a JSON list. Invalid JSON is returned unchanged, so that Multus reports it.
 func appendMultusNetwork(existing, network string) string {
 	if existing == "" {
 		return network

@@ -1,67 +1,70 @@
 package render
 
-// place is where in YAML a byte would stand.
-type place int
+// yamlContext is the syntactic context of the next byte.
+type yamlContext int
 
 const (
-	lineStart   place = iota // before the first character of a line, indentation and dashes aside
-	valueStart               // where a value may begin: behind a colon, or in a flow collection
-	plain                    // inside of a scalar without quotes
-	double                   // inside of double quotes
-	single                   // inside of single quotes
-	singleQuote              // behind a quote that ends single quotes, unless another one follows
-	closed                   // behind closing quotes
-	comment                  // behind a #
-	blockHeader              // behind | or >, up to the end of the line
-	block                    // inside of a block scalar
+	// before the first character of a line, after indentation and dashes
+	lineStart   yamlContext = iota
+	valueStart              // where a value may begin: after a colon, or in a flow collection
+	plain                   // inside a plain scalar
+	double                  // inside double quotes
+	single                  // inside single quotes
+	singleQuote             // after a quote that ends single quotes, unless another one follows
+	closed                  // after closing quotes
+	comment                 // after a #
+	blockHeader             // after | or >, until the end of the line
+	block                   // inside a block scalar
 )
 
-// position follows YAML byte by byte, as far as is needed to know what a value that is put there could be taken for. It
-// knows collections in block and flow style, and scalars of all styles; of a document that is not YAML it says something,
-// which does not matter, for that document is refused afterwards.
+// position tracks YAML byte by byte, as far as needed to determine how an inserted value would be
+// parsed. It supports block and flow collections and scalars of all styles. For invalid YAML the
+// context is arbitrary, which is harmless because that document is rejected later.
 type position struct {
-	place place
-	prev  byte
-	// escaped says that the last byte was a backslash in double quotes.
+	context yamlContext
+	prev    byte
+	// escaped is true after a backslash in double quotes.
 	escaped bool
-	// column is how many bytes the line has; node that of the innermost dash or key of the line: what a block scalar of it is
-	// indented beyond. dash says that a dash may just have begun an item.
+	// column is the number of bytes in the line. node is the column of the innermost dash or key of
+	// the line, beyond which its block scalar is indented. dash is true if the last byte may be a
+	// dash that begins an item.
 	column, node int
 	dash         bool
-	// inner is the column beyond which a block scalar reaches; indenting says that only spaces came so far on its line.
+	// inner is the column beyond which a block scalar is indented. indenting is true while its line
+	// has only spaces.
 	inner     int
 	indenting bool
-	// flow is how many flow collections are open.
+	// flow is the number of open flow collections.
 	flow int
 }
 
-// next takes one more byte.
-func (p *position) next(c byte) {
+// advance updates the position by one byte.
+func (p *position) advance(c byte) {
 	if c == '\n' {
 		p.endLine()
 		p.column, p.prev = 0, c
 		return
 	}
-	switch p.place {
+	switch p.context {
 	case block:
 		p.inBlock(c)
 	case lineStart:
 		p.beginLine(c)
 	case valueStart:
-		p.begin(c)
+		p.beginValue(c)
 	case plain, closed:
 		p.inPlain(c)
 	case double:
 		p.inDouble(c)
 	case single:
 		if c == '\'' {
-			p.place = singleQuote
+			p.context = singleQuote
 		}
 	case singleQuote:
 		if c == '\'' {
-			p.place = single
+			p.context = single
 		} else {
-			p.place = closed
+			p.context = closed
 			p.inPlain(c)
 		}
 	}
@@ -70,12 +73,12 @@ func (p *position) next(c byte) {
 }
 
 func (p *position) endLine() {
-	switch p.place {
-	case double, single: // go on over lines
+	switch p.context {
+	case double, single: // continue on the next line
 		p.escaped = false
 		return
 	case blockHeader:
-		p.place, p.indenting = block, true
+		p.context, p.indenting = block, true
 		return
 	case block:
 		p.indenting = true
@@ -84,18 +87,18 @@ func (p *position) endLine() {
 	if p.dash { // a dash alone on its line
 		p.node, p.dash = p.column-1, false
 	}
-	p.place = lineStart
+	p.context = lineStart
 }
 
-// settled says where the next byte stands, once what was only possible so far has been decided by it being a value.
-func (p *position) settled() place {
+// nextContext returns the context of the next byte, assuming it is part of a value.
+func (p *position) nextContext() yamlContext {
 	switch {
-	case p.place == block && p.indenting && p.column <= p.inner:
+	case p.context == block && p.indenting && p.column <= p.inner:
 		return lineStart
-	case p.place == singleQuote:
+	case p.context == singleQuote:
 		return closed
 	}
-	return p.place
+	return p.context
 }
 
 func (p *position) inBlock(c byte) {
@@ -103,18 +106,18 @@ func (p *position) inBlock(c byte) {
 		return
 	}
 	p.indenting = false
-	if p.column <= p.inner { // the block ended with the line before
-		p.place = lineStart
+	if p.column <= p.inner { // the block ended on the previous line
+		p.context = lineStart
 		p.beginLine(c)
 	}
 }
 
-// beginLine takes a byte before which there were only spaces, and dashes that begin items.
+// beginLine handles a byte after only spaces and item dashes.
 func (p *position) beginLine(c byte) {
 	if p.dash {
 		p.dash = false
-		if c != ' ' { // it was the beginning of a scalar, like -1 or ---
-			p.place = plain
+		if c != ' ' { // the beginning of a scalar such as -1 or ---
+			p.context = plain
 			p.inPlain(c)
 			return
 		}
@@ -129,57 +132,59 @@ func (p *position) beginLine(c byte) {
 		if p.dash {
 			return
 		}
-	case '|', '>': // of the dash before it
+	case '|', '>': // belongs to the preceding dash
 	default:
 		p.node = p.column
 	}
-	p.begin(c)
+	p.beginValue(c)
 }
 
-// begin takes a byte with which a value may begin.
-func (p *position) begin(c byte) {
+// beginValue handles a byte with which a value may begin.
+func (p *position) beginValue(c byte) {
 	switch c {
 	case ' ', '\t':
-		if p.place == lineStart {
+		if p.context == lineStart {
 			return
 		}
-		p.place = valueStart
+		p.context = valueStart
 	case '"':
-		p.place, p.escaped = double, false
+		p.context, p.escaped = double, false
 	case '\'':
-		p.place = single
+		p.context = single
 	case '#':
-		p.place = comment
+		p.context = comment
 	case '[', '{':
 		p.flow++
-		p.place = valueStart
+		p.context = valueStart
 	case ']', '}':
 		p.flow = max(0, p.flow-1)
-		p.place = closed
+		p.context = closed
 	case ',':
-		p.place = valueStart
+		p.context = valueStart
 	case '|', '>':
-		p.place = plain
+		p.context = plain
 		if p.flow == 0 {
-			p.place, p.inner = blockHeader, p.node
+			p.context, p.inner = blockHeader, p.node
 		}
 	default:
-		p.place = plain
+		p.context = plain
 	}
 }
 
 func (p *position) inPlain(c byte) {
 	switch {
-	case p.prev == ':' && (c == ' ' || c == '\t'), p.flow > 0 && c == ',', p.place == closed && c == ':' && p.flow > 0:
-		p.place = valueStart
+	case p.prev == ':' && (c == ' ' || c == '\t'),
+		p.flow > 0 && c == ',',
+		p.context == closed && c == ':' && p.flow > 0:
+		p.context = valueStart
 	case (p.prev == ' ' || p.prev == '\t') && c == '#':
-		p.place = comment
+		p.context = comment
 	case p.flow > 0 && (c == ']' || c == '}'):
 		p.flow--
-		p.place = closed
+		p.context = closed
 	case p.flow > 0 && (c == '[' || c == '{'):
 		p.flow++
-		p.place = valueStart
+		p.context = valueStart
 	}
 }
 
@@ -190,6 +195,6 @@ func (p *position) inDouble(c byte) {
 	case c == '\\':
 		p.escaped = true
 	case c == '"':
-		p.place = closed
+		p.context = closed
 	}
 }

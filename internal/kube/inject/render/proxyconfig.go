@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// protoToJSON writes a message as JSON; of a ProxyConfig without what is the default, so that pods stay readable.
+// protoToJSON returns a message as JSON. Of a ProxyConfig it omits default values, so that pods
+// stay readable.
 func protoToJSON(m proto.Message) (string, error) {
 	if c, ok := m.(*meshconfig.ProxyConfig); ok && c != nil {
 		m = withoutDefaults(c)
@@ -24,10 +25,10 @@ func protoToJSON(m proto.Message) (string, error) {
 	}
 	b, err := protojson.Marshal(m)
 	if err != nil {
-		return "", fmt.Errorf("write %s as JSON: %w", m.ProtoReflect().Descriptor().Name(), err)
+		return "", fmt.Errorf("encode %s as JSON: %w", m.ProtoReflect().Descriptor().Name(), err)
 	}
 	var out bytes.Buffer
-	if err := json.Compact(&out, b); err != nil { // protojson's spaces are random
+	if err := json.Compact(&out, b); err != nil { // protojson emits random spaces
 		return "", err
 	}
 	return out.String(), nil

@@ -16,10 +16,15 @@ import (
 
 func dataWith(value string) Data {
 	return Data{
-		ObjectMeta:  metav1.ObjectMeta{Name: "web", Annotations: map[string]string{"a": value}, Labels: map[string]string{"l": "x"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "web",
+			Annotations: map[string]string{"a": value},
+			Labels:      map[string]string{"l": "x"},
+		},
 		Spec:        corev1.PodSpec{Containers: []corev1.Container{{Name: "c1"}, {Name: "c2"}}},
-		ProxyConfig: mesh.DefaultProxyConfig(), MeshConfig: mesh.DefaultMeshConfig(),
-		Values: map[string]any{"text": "a: b\nc: d", "list": []any{"x", "y"}},
+		ProxyConfig: mesh.DefaultProxyConfig(),
+		MeshConfig:  mesh.DefaultMeshConfig(),
+		Values:      map[string]any{"text": "a: b\nc: d", "list": []any{"x", "y"}},
 	}
 }
 
@@ -128,7 +133,8 @@ func FuzzScalar(f *testing.F) {
 	}
 	var parts []*Template
 	for line := range strings.Lines(places) {
-		if strings.Contains(line, "{{") && strings.Contains(line, ": ") && line[0] != ' ' && line[0] != '-' && line[0] != '#' {
+		if strings.Contains(line, "{{") && strings.Contains(line, ": ") && line[0] != ' ' && line[0] != '-' &&
+			line[0] != '#' {
 			p, err := Parse("line", line+"end: here\n", nil)
 			if err != nil {
 				f.Fatal(err)

@@ -8,70 +8,76 @@ import (
 	"unicode"
 )
 
-// scalar gives what is printed for a value of the pod's at the place where the template is: the value, escaped inside of
-// quotes. It is an error if the value would not stay inside of its scalar there.
-func (w *writer) scalar(v any) (any, error) {
-	s := printed(v)
-	at := w.at.settled()
+// checkScalar returns the text to print for a value of the pod at the current position: escaped
+// inside quotes, and unchanged elsewhere. It returns an error if the value would not stay within
+// its scalar.
+func (w *writer) checkScalar(v any) (any, error) {
+	s := printedText(v)
+	at := w.position.nextContext()
 	if at == double {
-		return escape(s), nil
+		return escapeDoubleQuoted(s), nil
 	}
 	if strings.ContainsFunc(s, breaksLine) {
-		return nil, w.misfit(s, "it has a line break or another control character")
+		return nil, w.misplacedError(s, "it has a line break or another control character")
 	}
 	if at == single {
 		return strings.ReplaceAll(s, "'", "''"), nil
 	}
-	if (w.at.dash || w.at.prev == ':') && strings.TrimLeft(s, " \t") != s { // the space would make syntax of what is before it
-		return nil, w.misfit(s, "it begins with a space")
+	if (w.position.dash || w.position.prev == ':') &&
+		// a leading space would make the preceding character syntax
+		strings.TrimLeft(s, " \t") != s {
+		return nil, w.misplacedError(s, "it begins with a space")
 	}
-	flow := w.at.flow > 0
+	flow := w.position.flow > 0
 	switch at {
 	case lineStart, valueStart:
-		if !plainFrom(s, flow) {
-			return nil, w.misfit(s, "it would be taken for YAML")
+		if !canBeginPlain(s, flow) {
+			return nil, w.misplacedError(s, "it would be parsed as YAML syntax")
 		}
 	case plain, closed:
-		if !plainWithin(s, flow) {
-			return nil, w.misfit(s, "it would be taken for YAML")
+		if !canContinuePlain(s, flow) {
+			return nil, w.misplacedError(s, "it would be parsed as YAML syntax")
 		}
 	}
 	return s, nil
 }
 
-// quoted is scalar for a value that has quotes around it. Where a scalar may begin they are those of YAML; elsewhere they are
-// part of it.
-func (w *writer) quoted(v any) (any, error) {
-	s := printed(v)
-	if at := w.at.settled(); (at == lineStart || at == valueStart) && complete(s) && !strings.ContainsFunc(s, breaksLine) {
+// checkQuoted is checkScalar for a value that is already quoted. At the beginning of a scalar the
+// quotes are YAML's and are kept; elsewhere they are part of the value.
+func (w *writer) checkQuoted(v any) (any, error) {
+	s := printedText(v)
+	if at := w.position.nextContext(); (at == lineStart || at == valueStart) && isQuotedScalar(s) &&
+		!strings.ContainsFunc(s, breaksLine) {
 		return s, nil
 	}
-	return w.scalar(s)
+	return w.checkScalar(s)
 }
 
-// whole is scalar for what is already YAML or JSON.
-func (w *writer) whole(v any) (any, error) {
-	s := printed(v)
-	switch w.at.settled() {
+// escapeWhole returns a value that is already YAML or JSON, escaped inside quotes.
+func (w *writer) escapeWhole(v any) (any, error) {
+	s := printedText(v)
+	switch w.position.nextContext() {
 	case double:
-		return escape(s), nil
+		return escapeDoubleQuoted(s), nil
 	case single:
 		return strings.ReplaceAll(s, "'", "''"), nil
 	}
 	return s, nil
 }
 
-func (w *writer) misfit(value, reason string) error {
+// misplacedError returns the error for a value that is invalid at the current position. It quotes
+// at most 100 bytes.
+func (w *writer) misplacedError(value, reason string) error {
 	const limit = 100
 	if len(value) > limit {
 		value = value[:limit] + "…"
 	}
 	line := 1 + strings.Count(string(w.out), "\n")
-	return fmt.Errorf("the value %q cannot stand in line %d of the output: %s", value, line, reason)
+	return fmt.Errorf("value %q is invalid in line %d of the output: %s", value, line, reason)
 }
 
-// printed is the text that a template prints for a value.
-func printed(v any) string {
+// printedText returns the text that a template prints for a value.
+func printedText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "<no value>"
@@ -81,13 +87,13 @@ func printed(v any) string {
 		return fmt.Sprint(v)
 	}
 	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && !r.IsNil() {
-		return printed(r.Elem().Interface())
+		return printedText(r.Elem().Interface())
 	}
 	return fmt.Sprint(v)
 }
 
-// escape writes a value for double quotes.
-func escape(s string) string {
+// escapeDoubleQuoted escapes a value for double quotes.
+func escapeDoubleQuoted(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
@@ -103,13 +109,14 @@ func escape(s string) string {
 	return b.String()
 }
 
-// breaksLine says whether a rune is one that YAML takes for a line break, or does not take at all.
+// breaksLine reports whether YAML treats the rune as a line break or rejects it.
 func breaksLine(r rune) bool {
-	return r != '\t' && unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == '\ufffe' || r == '\uffff'
+	return r != '\t' && unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == '\ufffe' ||
+		r == '\uffff'
 }
 
-// complete says whether a text is one scalar in quotes.
-func complete(s string) bool {
+// isQuotedScalar reports whether the text is one quoted scalar.
+func isQuotedScalar(s string) bool {
 	if len(s) < 2 {
 		return false
 	}
@@ -124,8 +131,8 @@ func complete(s string) bool {
 	return false
 }
 
-// plainFrom says whether a scalar without quotes may begin with a value, inside of a flow collection or not.
-func plainFrom(s string, flow bool) bool {
+// canBeginPlain reports whether a plain scalar may begin with s, in a flow collection or not.
+func canBeginPlain(s string, flow bool) bool {
 	s = strings.TrimLeft(s, " \t")
 	if s == "" {
 		return true
@@ -136,11 +143,11 @@ func plainFrom(s string, flow bool) bool {
 	if strings.ContainsRune("-?:", rune(s[0])) && (len(s) == 1 || s[1] == ' ' || s[1] == '\t') {
 		return false
 	}
-	return plainWithin(s, flow)
+	return canContinuePlain(s, flow)
 }
 
-// plainWithin says whether a value may stand inside of a scalar without quotes.
-func plainWithin(s string, flow bool) bool {
+// canContinuePlain reports whether s may be inside a plain scalar.
+func canContinuePlain(s string, flow bool) bool {
 	if strings.HasPrefix(s, "#") || strings.HasSuffix(s, ":") || flow && strings.ContainsAny(s, "[]{},") {
 		return false
 	}

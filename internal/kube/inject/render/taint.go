@@ -7,26 +7,30 @@ import (
 	"text/template/parse"
 )
 
-// source says whose a value is: data is the whole Data, of which some fields are the operator's; operator and pod are values
-// of one of them. Where both had a part, it is the pod's.
-type source int
+// origin is the source of a value: the operator, the pod, or the whole Data, whose fields belong to
+// either. A value derived from several is the pod's.
+type origin int
 
 const (
-	operator source = iota
-	data
-	pod
+	fromOperator origin = iota
+	fromData
+	fromPod
 )
 
-// check puts the check of scalars behind every action that prints something of the pod's.
-func check(t *template.Template) {
-	w := &walk{templates: map[string]*parse.Tree{}, variables: map[string]source{}, found: map[*parse.ActionNode]*parse.Tree{}}
+// addChecks appends the scalar check to every action that prints a value of the pod.
+func addChecks(t *template.Template) {
+	w := &taintAnalysis{
+		templates: map[string]*parse.Tree{},
+		variables: map[string]origin{},
+		found:     map[*parse.ActionNode]*parse.Tree{},
+	}
 	for _, x := range t.Templates() {
 		w.templates[x.Name()] = x.Tree
 	}
-	for { // a loop may print what it assigns further down
+	for { // a loop may print a variable that is assigned later in its body
 		before := maps.Clone(w.variables)
-		w.called = map[call]bool{}
-		w.tree(call{t.Name(), data})
+		w.called = map[templateCall]bool{}
+		w.analyzeTemplate(templateCall{t.Name(), fromData})
 		if maps.Equal(before, w.variables) {
 			break
 		}
@@ -34,95 +38,98 @@ func check(t *template.Template) {
 	for action, tree := range w.found {
 		name := scalarFunction
 		switch {
-		case composed(action.Pipe):
+		case printsEncoded(action.Pipe):
 			name = wholeFunction
-		case quotes(action.Pipe):
+		case endsWithQuote(action.Pipe):
 			name = quotedFunction
 		}
 		function := parse.NewIdentifier(name).SetPos(action.Pos).SetTree(tree)
-		action.Pipe.Cmds = append(action.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: action.Pos, Args: []parse.Node{function}})
+		action.Pipe.Cmds = append(
+			action.Pipe.Cmds,
+			&parse.CommandNode{NodeType: parse.NodeCommand, Pos: action.Pos, Args: []parse.Node{function}},
+		)
 	}
 }
 
-// call is a template that is run with a dot of that source.
-type call struct {
+// templateCall is a template executed with a dot of this origin.
+type templateCall struct {
 	template string
-	dot      source
+	dot      origin
 }
 
-// walk follows values through a template. It knows variables by name only: one that holds a value of the pod's anywhere does
-// so everywhere.
-type walk struct {
+// taintAnalysis determines the origins of values in a template. It tracks variables by name only:
+// if one holds a value of the pod anywhere, it is treated so everywhere.
+type taintAnalysis struct {
 	templates map[string]*parse.Tree
-	variables map[string]source
-	called    map[call]bool
-	found     map[*parse.ActionNode]*parse.Tree // the tree that each is in
+	variables map[string]origin
+	called    map[templateCall]bool
+	found     map[*parse.ActionNode]*parse.Tree // with the tree of each
 }
 
-func (w *walk) tree(c call) {
+func (w *taintAnalysis) analyzeTemplate(c templateCall) {
 	t := w.templates[c.template]
 	if t == nil || t.Root == nil || w.called[c] {
 		return
 	}
 	w.called[c] = true
-	w.list(scope{tree: t, root: c.dot, dot: c.dot}, t.Root)
+	w.analyzeList(scope{tree: t, root: c.dot, dot: c.dot}, t.Root)
 }
 
-// scope says where the values of $ and of the dot come from, at one place in a template.
+// scope contains the origins of $ and of the dot at one position in a template.
 type scope struct {
 	tree      *parse.Tree
-	root, dot source
+	root, dot origin
 }
 
-func (w *walk) list(s scope, l *parse.ListNode) {
+func (w *taintAnalysis) analyzeList(s scope, l *parse.ListNode) {
 	if l == nil {
 		return
 	}
 	for _, n := range l.Nodes {
-		w.node(s, n)
+		w.analyzeNode(s, n)
 	}
 }
 
-func (w *walk) node(s scope, n parse.Node) {
+func (w *taintAnalysis) analyzeNode(s scope, n parse.Node) {
 	switch n := n.(type) {
 	case *parse.ListNode:
-		w.list(s, n)
+		w.analyzeList(s, n)
 	case *parse.ActionNode:
-		from := w.pipe(s, n.Pipe)
-		if len(n.Pipe.Decl) == 0 && from != operator {
+		from := w.pipeOrigin(s, n.Pipe)
+		if len(n.Pipe.Decl) == 0 && from != fromOperator {
 			w.found[n] = s.tree
 		}
 	case *parse.IfNode:
-		w.pipe(s, n.Pipe)
-		w.list(s, n.List)
-		w.list(s, n.ElseList)
+		w.pipeOrigin(s, n.Pipe)
+		w.analyzeList(s, n.List)
+		w.analyzeList(s, n.ElseList)
 	case *parse.WithNode:
 		inner := s
-		inner.dot = w.pipe(s, n.Pipe)
-		w.list(inner, n.List)
-		w.list(s, n.ElseList)
+		inner.dot = w.pipeOrigin(s, n.Pipe)
+		w.analyzeList(inner, n.List)
+		w.analyzeList(s, n.ElseList)
 	case *parse.RangeNode:
 		inner := s
-		inner.dot = w.pipe(s, n.Pipe)
-		w.list(inner, n.List)
-		w.list(s, n.ElseList)
+		inner.dot = w.pipeOrigin(s, n.Pipe)
+		w.analyzeList(inner, n.List)
+		w.analyzeList(s, n.ElseList)
 	case *parse.TemplateNode:
-		dot := operator
+		dot := fromOperator
 		if n.Pipe != nil {
-			dot = w.pipe(s, n.Pipe)
+			dot = w.pipeOrigin(s, n.Pipe)
 		}
-		w.tree(call{n.Name, dot})
+		w.analyzeTemplate(templateCall{n.Name, dot})
 	}
 }
 
-// pipe gives the source of a pipeline's value, and notes it for the variables that it is assigned to.
-func (w *walk) pipe(s scope, p *parse.PipeNode) source {
+// pipeOrigin returns the origin of a pipeline's value and records it for assigned variables.
+func (w *taintAnalysis) pipeOrigin(s scope, p *parse.PipeNode) origin {
 	if p == nil {
-		return operator
+		return fromOperator
 	}
-	from := operator
+	from := fromOperator
 	for _, c := range p.Cmds {
-		from = max(from, w.command(s, c))
+		from = max(from, w.commandOrigin(s, c))
 	}
 	for _, v := range p.Decl {
 		w.variables[v.Ident[0]] = max(w.variables[v.Ident[0]], from)
@@ -130,65 +137,75 @@ func (w *walk) pipe(s scope, p *parse.PipeNode) source {
 	return from
 }
 
-func (w *walk) command(s scope, c *parse.CommandNode) source {
+func (w *taintAnalysis) commandOrigin(s scope, c *parse.CommandNode) origin {
 	if len(c.Args) == 1 {
-		return w.value(s, c.Args[0])
+		return w.valueOrigin(s, c.Args[0])
 	}
-	from := operator
+	from := fromOperator
 	for _, a := range c.Args {
-		if x := w.value(s, a); x != operator {
-			from = pod // a function of the whole Data may give anything
+		if x := w.valueOrigin(s, a); x != fromOperator {
+			from = fromPod // a function of the whole Data may return any value
 		}
 	}
 	return from
 }
 
-func (w *walk) value(s scope, n parse.Node) source {
+func (w *taintAnalysis) valueOrigin(s scope, n parse.Node) origin {
 	switch n := n.(type) {
 	case *parse.DotNode:
 		return s.dot
 	case *parse.FieldNode:
-		return field(s.dot, n.Ident)
+		return fieldOrigin(s.dot, n.Ident)
 	case *parse.VariableNode:
 		from := w.variables[n.Ident[0]]
 		if n.Ident[0] == "$" {
 			from = s.root
 		}
-		return field(from, n.Ident[1:])
+		return fieldOrigin(from, n.Ident[1:])
 	case *parse.ChainNode:
-		return field(w.value(s, n.Node), n.Field)
+		return fieldOrigin(w.valueOrigin(s, n.Node), n.Field)
 	case *parse.PipeNode:
-		return w.pipe(s, n)
+		return w.pipeOrigin(s, n)
 	}
-	return operator // literals, and functions without arguments
+	return fromOperator // literals and functions without arguments
 }
 
-// field gives the source of a field of a value.
-func field(of source, names []string) source {
+// fieldOrigin returns the origin of a field of a value.
+func fieldOrigin(of origin, names []string) origin {
 	switch {
-	case of != data || len(names) == 0:
+	case of != fromData || len(names) == 0:
 		return of
-	case operators(names[0]):
-		return operator
+	case isOperatorField(names[0]):
+		return fromOperator
 	}
-	return pod
+	return fromPod
 }
 
-// composed says whether a pipeline prints a whole value as YAML or JSON, which is right as it is, apart from quotes around it.
-func composed(p *parse.PipeNode) bool {
+// printsEncoded reports whether a pipeline prints a whole value as YAML or JSON, which needs
+// escaping only inside quotes.
+func printsEncoded(p *parse.PipeNode) bool {
 	for i, c := range p.Cmds {
 		name := ""
 		switch first := c.Args[0].(type) {
 		case *parse.IdentifierNode:
 			name = first.Ident
 		case *parse.PipeNode:
-			if i == 0 && len(c.Args) == 1 && composed(first) {
+			if i == 0 && len(c.Args) == 1 && printsEncoded(first) {
 				continue
 			}
 		}
 		if i == 0 && !slices.Contains([]string{
-			"toYaml", "toJSON", "toJson", "toRawJson", "toPrettyJson", "mustToJson", "mustToRawJson", "mustToPrettyJson",
-			"structToJSON", "protoToJSON", "toJsonMap",
+			"toYaml",
+			"toJSON",
+			"toJson",
+			"toRawJson",
+			"toPrettyJson",
+			"mustToJson",
+			"mustToRawJson",
+			"mustToPrettyJson",
+			"structToJSON",
+			"protoToJSON",
+			"toJsonMap",
 		}, name) {
 			return false
 		}
@@ -199,8 +216,8 @@ func composed(p *parse.PipeNode) bool {
 	return len(p.Cmds) > 0
 }
 
-// quotes says whether a pipeline ends with putting quotes around its value.
-func quotes(p *parse.PipeNode) bool {
+// endsWithQuote reports whether a pipeline ends with a quoting function.
+func endsWithQuote(p *parse.PipeNode) bool {
 	last, ok := p.Cmds[len(p.Cmds)-1].Args[0].(*parse.IdentifierNode)
 	return ok && (last.Ident == "quote" || last.Ident == "squote")
 }

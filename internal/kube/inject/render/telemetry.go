@@ -9,17 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// otelResourceAttributes gives the value of OTEL_RESOURCE_ATTRIBUTES, by the rules of OpenTelemetry for Kubernetes; empty unless
-// a provider of the mesh asks for it (serviceAttributeEnrichment).
-func otelResourceAttributes(m *meshconfig.MeshConfig, annotations, labels map[string]string, namespace string, containers []corev1.Container) string {
+// otelResourceAttributes returns the value of OTEL_RESOURCE_ATTRIBUTES by OpenTelemetry's rules for
+// Kubernetes, or "" unless a provider of the mesh enables it (serviceAttributeEnrichment).
+func otelResourceAttributes(
+	m *meshconfig.MeshConfig,
+	annotations, labels map[string]string,
+	namespace string,
+	containers []corev1.Container,
+) string {
 	if !slices.ContainsFunc(m.GetExtensionProviders(), func(p *meshconfig.MeshConfig_ExtensionProvider) bool {
-		return p.GetOpentelemetry().GetServiceAttributeEnrichment() == meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS
+		enrichment := p.GetOpentelemetry().GetServiceAttributeEnrichment()
+		return enrichment == meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS
 	}) {
 		return ""
 	}
 	instance, version := "", ""
 	if len(containers) > 0 {
-		// The name of the pod is not known yet; Kubernetes puts it there.
+		// The pod's name is not known yet; Kubernetes expands the variable.
 		instance = namespace + ".$(POD_NAME)." + containers[0].Name
 	}
 	if len(containers) == 1 {
@@ -28,7 +34,7 @@ func otelResourceAttributes(m *meshconfig.MeshConfig, annotations, labels map[st
 	var list []string
 	for _, a := range []struct {
 		name   string
-		values []string // the first that is set counts
+		values []string // the first non-empty one is used
 	}{
 		{"service.namespace", []string{namespace}},
 		{"service.version", []string{labels["app.kubernetes.io/version"], version}},
@@ -42,7 +48,7 @@ func otelResourceAttributes(m *meshconfig.MeshConfig, annotations, labels map[st
 	return strings.Join(list, ",")
 }
 
-// imageVersion gives what of the name of an image says its version: tag, digest, or tag@digest.
+// imageVersion returns the version in an image name: tag, digest, or tag@digest.
 func imageVersion(image string) string {
 	name, digest, _ := strings.Cut(image, "@")
 	tag := ""

@@ -6,60 +6,65 @@ import (
 	"text/template"
 )
 
-// maxOutput bounds what one template may print, in bytes. etcd takes no object above 1.5 MiB.
+// maxOutput bounds the output of one template in bytes. etcd's limit for objects is 1.5 MiB.
 const maxOutput = 8 << 20
 
-// Checked actions end with one of these: what prints a scalar, a scalar with quotes around it, or a whole value as YAML or JSON.
-// Templates do not call them themselves.
+// The functions appended to checked actions, which print a scalar, a quoted scalar, or a whole
+// value as YAML or JSON. Templates do not call them.
 const (
 	scalarFunction = "printScalar"
 	quotedFunction = "printQuoted"
 	wholeFunction  = "printWhole"
 )
 
-// Template is a parsed template. It is for use by many goroutines.
+// Template is a parsed template. It is safe for concurrent use.
 type Template struct{ parsed *template.Template }
 
-// Parse reads a template. env is what the template function of that name looks up; nil: nothing is set.
+// Parse parses a template and adds the checks. env is the lookup of the template function env; if
+// nil, no variable is set.
 func Parse(name, text string, env func(key string) string) (*Template, error) {
-	funcs := functions(env)
+	funcs := templateFuncs(env)
 	funcs[scalarFunction] = func(v any) any { return v }
 	funcs[quotedFunction], funcs[wholeFunction] = funcs[scalarFunction], funcs[scalarFunction]
 	t, err := template.New(name).Funcs(funcs).Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("parse template %q: %w", name, err)
 	}
-	check(t)
+	addChecks(t)
 	return &Template{parsed: t}, nil
 }
 
-// Execute prints the template. The error names the line of the template, and the value that cannot stand there.
+// Execute returns the template's output. The error names the template's line and the value that is
+// invalid there.
 func (t *Template) Execute(data Data) ([]byte, error) {
-	one, err := t.parsed.Clone() // shares the parsed text
+	one, err := t.parsed.Clone() // shares the parse tree
 	if err != nil {
-		return nil, fmt.Errorf("run template %q: %w", t.parsed.Name(), err)
+		return nil, fmt.Errorf("execute template %q: %w", t.parsed.Name(), err)
 	}
 	w := &writer{}
-	one.Funcs(template.FuncMap{scalarFunction: w.scalar, quotedFunction: w.quoted, wholeFunction: w.whole})
+	one.Funcs(
+		template.FuncMap{scalarFunction: w.checkScalar, quotedFunction: w.checkQuoted, wholeFunction: w.escapeWhole},
+	)
 	if err := one.Execute(w, &data); err != nil {
-		return nil, fmt.Errorf("run template: %w", err)
+		return nil, fmt.Errorf("execute template: %w", err)
 	}
 	return w.out, nil
 }
 
-// writer collects what a template prints, and follows where in the YAML it is.
+// writer collects the output of a template and tracks the position in the YAML. Write returns an
+// error beyond maxOutput.
 type writer struct {
-	out []byte
-	at  position
+	out      []byte
+	position position
 }
 
 func (w *writer) Write(p []byte) (int, error) {
 	if len(w.out)+len(p) > maxOutput {
-		return 0, errors.New("the template prints too much")
+		return 0, errors.New("the template's output is too large")
 	}
 	w.out = append(w.out, p...)
 	for _, c := range p {
-		w.at.next(c)
+		w.position.advance(c)
 	}
 	return len(p), nil
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestMemoryOutlivesItsProcess: what is in the file is there again, and is told before the source is in sync.
+// TestMemoryOutlivesItsProcess: the entries in the file are loaded and emitted before the source is
+// in sync.
 func TestMemoryOutlivesItsProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca", "workloads.json")
-	open := func() *Memory {
+	open := func() *MemoryStore {
 		t.Helper()
-		m, err := OpenMemory(file)
+		m, err := OpenMemoryStore(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,14 +27,25 @@ func TestMemoryOutlivesItsProcess(t *testing.T) {
 	}
 	m := open()
 	for _, name := range []string{"a", "b"} {
-		e := &Entry{Namespace: "vms", Name: name, Labels: map[string]string{"app": "vm"}, Annotations: map[string]string{"x": "y"}, Spec: &networking.WorkloadEntry{Address: "10.0.0.9"}}
+		e := &Entry{
+			Namespace:   "vms",
+			Name:        name,
+			Labels:      map[string]string{"app": "vm"},
+			Annotations: map[string]string{"x": "y"},
+			Spec:        &networking.WorkloadEntry{Address: "10.0.0.9"},
+		}
 		if err := m.Create(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a, errA := m.Get(t.Context(), "vms", "a")
 	b, errB := m.Get(t.Context(), "vms", "b")
-	if err := errors.Join(errA, errB, m.Delete(t.Context(), b), m.SetConditions(t.Context(), a, []any{map[string]any{"type": "Healthy", "status": "True"}})); err != nil {
+	if err := errors.Join(
+		errA,
+		errB,
+		m.Delete(t.Context(), b),
+		m.SetConditions(t.Context(), a, []any{map[string]any{"type": "Healthy", "status": "True"}}),
+	); err != nil {
 		t.Fatal(err)
 	}
 
@@ -56,14 +68,15 @@ func TestMemoryOutlivesItsProcess(t *testing.T) {
 	out := make(chan mesh.Batch)
 	go func() { _ = again.Run(t.Context(), out) }()
 	first := <-out
-	if len(first) != 2 || first[0].Config == nil || first[0].Config.Status == nil || !first[0].Config.Status.Healthy || first[1].Op != mesh.Synced {
+	if len(first) != 2 || first[0].Config == nil || first[0].Config.Status == nil || !first[0].Config.Status.Healthy ||
+		first[1].Op != mesh.Synced {
 		t.Errorf("the first batch is %+v", first)
 	}
 
 	if err := os.WriteFile(file, []byte("[{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := OpenMemory(file); err == nil {
+	if m, err := OpenMemoryStore(file); err == nil {
 		t.Errorf("a broken file gives %v", m)
 	}
 }

@@ -20,12 +20,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// object is what the API server has of an object: its status, and what it takes to write it. It is immutable.
+// object holds the parts of an API object that are needed to evaluate and write its status. It is
+// immutable.
 type object struct {
-	metav1.ObjectMeta // name, namespace, generation and resource version alone
+	metav1.ObjectMeta // only name, namespace, generation, resource version
 
 	kind api.Kind
-	// revision is the control plane that the object is for (label istio.io/rev); empty: all.
+	// revision is the control plane revision that the object selects (label istio.io/rev); empty
+	// selects all.
 	revision string
 	status   document
 }
@@ -34,8 +36,8 @@ func (o *object) key() config.Key {
 	return config.Key{Kind: o.kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// resource names the kind in URLs, in its storage version.
-func resource(kind api.Kind) (schema.GroupVersionResource, error) {
+// resourceOf returns the resource of a kind in its storage version, or an error for unknown kinds.
+func resourceOf(kind api.Kind) (schema.GroupVersionResource, error) {
 	k, known := api.Info(kind)
 	if !known {
 		return schema.GroupVersionResource{}, fmt.Errorf("unknown kind %q", kind)
@@ -43,40 +45,47 @@ func resource(kind api.Kind) (schema.GroupVersionResource, error) {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}, nil
 }
 
-// watches keep the objects of some kinds as the API server has them, as long as their context lasts.
-type watches struct {
+// objectWatches runs an informer for each wanted kind until its context ends.
+type objectWatches struct {
 	client  dynamic.Interface
 	changed func()
 	group   *errgroup.Group
 	ctx     context.Context
 
-	mu   sync.Mutex
-	list map[api.Kind]cache.SharedIndexInformer
+	mu        sync.Mutex
+	informers map[api.Kind]cache.SharedIndexInformer
 }
 
-func newWatches(ctx context.Context, client dynamic.Interface, changed func()) *watches {
+func newObjectWatches(ctx context.Context, client dynamic.Interface, changed func()) *objectWatches {
 	group, ctx := errgroup.WithContext(ctx)
-	return &watches{client: client, changed: changed, group: group, ctx: ctx, list: map[api.Kind]cache.SharedIndexInformer{}}
+	return &objectWatches{
+		client:    client,
+		changed:   changed,
+		group:     group,
+		ctx:       ctx,
+		informers: map[api.Kind]cache.SharedIndexInformer{},
+	}
 }
 
-// wait ends when everything that the watches started has.
-func (w *watches) wait() { _ = w.group.Wait() }
+// wait blocks until all informers have stopped.
+func (w *objectWatches) wait() { _ = w.group.Wait() }
 
-// want watches a kind, if it is not watched yet.
-func (w *watches) want(kind api.Kind) error {
+// watchKind starts the informer of a kind, if it is not running.
+func (w *objectWatches) watchKind(kind api.Kind) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.list[kind] != nil {
+	if w.informers[kind] != nil {
 		return nil
 	}
-	gvr, err := resource(kind)
+	gvr, err := resourceOf(kind)
 	if err != nil {
 		return err
 	}
 	informer := dynamicinformer.NewFilteredDynamicInformer(w.client, gvr, metav1.NamespaceAll, 0, nil, nil).Informer()
 	err = errors.Join(
-		informer.SetTransform(func(o any) (any, error) { return trimmed(kind, o) }),
-		// What is refused or cut off is tried again, and the source of config, which reads the same objects, says so.
+		informer.SetTransform(func(o any) (any, error) { return trimObject(kind, o) }),
+		// The informer retries. Errors are reported by the configuration source, which watches the
+		// same objects.
 		informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}),
 	)
 	if err != nil {
@@ -88,13 +97,13 @@ func (w *watches) want(kind api.Kind) error {
 	}); err != nil {
 		return err
 	}
-	w.list[kind] = informer
+	w.informers[kind] = informer
 	w.group.Go(func() error { informer.RunWithContext(w.ctx); return nil })
 	return nil
 }
 
-// trimmed keeps of an object what an object has. What is trimmed already stays.
-func trimmed(kind api.Kind, o any) (any, error) {
+// trimObject converts an unstructured object to an object; others are returned as they are.
+func trimObject(kind api.Kind, o any) (any, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return o, nil
@@ -103,19 +112,22 @@ func trimmed(kind api.Kind, o any) (any, error) {
 }
 
 func newObject(kind api.Kind, u *unstructured.Unstructured) *object {
-	status, _, _ := unstructured.NestedMap(u.Object, "status") // one of another form says nothing
+	status, _, _ := unstructured.NestedMap(u.Object, "status") // an invalid status is ignored
 	return &object{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: u.GetNamespace(), Name: u.GetName(), Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion(),
+			Namespace:       u.GetNamespace(),
+			Name:            u.GetName(),
+			Generation:      u.GetGeneration(),
+			ResourceVersion: u.GetResourceVersion(),
 		},
 		kind: kind, revision: u.GetLabels()[label.IoIstioRev.Name], status: status,
 	}
 }
 
-// each calls f with every object of the kinds that have been listed.
-func (w *watches) each(f func(*object)) {
+// forEach calls f with every object of the kinds that have synced.
+func (w *objectWatches) forEach(f func(*object)) {
 	w.mu.Lock()
-	list := maps.Clone(w.list)
+	list := maps.Clone(w.informers)
 	w.mu.Unlock()
 	for _, informer := range list {
 		if !informer.HasSynced() {

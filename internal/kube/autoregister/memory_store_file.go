@@ -17,8 +17,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// keptEntry is an entry as the file of a Memory has it.
-type keptEntry struct {
+// storedEntry is the JSON form of an entry in the file of a MemoryStore.
+type storedEntry struct {
 	Namespace   string            `json:"namespace"`
 	Name        string            `json:"name"`
 	Created     time.Time         `json:"created"`
@@ -28,43 +28,55 @@ type keptEntry struct {
 	Conditions  []any             `json:"conditions,omitempty"`
 }
 
-// OpenMemory makes a Memory that outlives the process: its entries are in a file, which is made with the first of them. Without
-// it a control plane that comes back would have workloads lose their endpoints until they have come back, too.
-func OpenMemory(file string) (*Memory, error) {
-	m := NewMemory()
+// OpenMemoryStore returns a MemoryStore with the entries in file, which is created with the first
+// entry. Without the file, workloads would lose their endpoints when the control plane restarts,
+// until they reconnect.
+func OpenMemoryStore(file string) (*MemoryStore, error) {
+	m := NewMemoryStore()
 	m.file = file
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read registered workloads: %w", err)
+		return nil, fmt.Errorf("load registered workloads: %w", err)
 	}
-	var list []keptEntry
+	var list []storedEntry
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("read registered workloads: file %q: %w", file, err)
+		return nil, fmt.Errorf("load registered workloads: file %q: %w", file, err)
 	}
 	for _, k := range list {
-		e := &held{created: k.Created, Entry: Entry{
-			Namespace: k.Namespace, Name: k.Name, Labels: k.Labels, Annotations: k.Annotations, Conditions: k.Conditions, Spec: new(networking.WorkloadEntry),
+		e := &memoryEntry{created: k.Created, Entry: Entry{
+			Namespace:   k.Namespace,
+			Name:        k.Name,
+			Labels:      k.Labels,
+			Annotations: k.Annotations,
+			Conditions:  k.Conditions,
+			Spec:        new(networking.WorkloadEntry),
 		}}
 		if err := protojson.Unmarshal(k.Spec, e.Spec); err != nil {
-			return nil, fmt.Errorf("read registered workloads: file %q: entry %s/%s: %w", file, k.Namespace, k.Name, err)
+			return nil, fmt.Errorf(
+				"load registered workloads: file %q: entry %s/%s: %w",
+				file,
+				k.Namespace,
+				k.Name,
+				err,
+			)
 		}
 		if e.Annotations == nil {
 			e.Annotations = map[string]string{}
 		}
-		m.set(entryKey{k.Namespace, k.Name}, e)
+		m.setEntry(entryKey{k.Namespace, k.Name}, e)
 	}
 	return m, nil
 }
 
-// save writes the file. Memory.mu is held.
-func (m *Memory) save() error {
+// writeFile writes all entries to the file atomically, if there is a file. MemoryStore.mu is held.
+func (m *MemoryStore) writeFile() error {
 	if m.file == "" {
 		return nil
 	}
-	list := []keptEntry{}
+	list := []storedEntry{}
 	byName := func(a, b entryKey) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 	}
@@ -74,8 +86,14 @@ func (m *Memory) save() error {
 		if err != nil {
 			return fmt.Errorf("write registered workloads: %w", err)
 		}
-		list = append(list, keptEntry{
-			Namespace: e.Namespace, Name: e.Name, Created: e.created, Labels: e.Labels, Annotations: e.Annotations, Spec: spec, Conditions: e.Conditions,
+		list = append(list, storedEntry{
+			Namespace:   e.Namespace,
+			Name:        e.Name,
+			Created:     e.created,
+			Labels:      e.Labels,
+			Annotations: e.Annotations,
+			Spec:        spec,
+			Conditions:  e.Conditions,
 		})
 	}
 	text, err := json.MarshalIndent(list, "", "  ")

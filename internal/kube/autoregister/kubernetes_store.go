@@ -18,32 +18,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// fieldManager is who wrote what, in managedFields.
+// fieldManager is the manager in managedFields.
 const fieldManager = "pilot-discovery"
 
-// Cluster is a Store in an API server.
-type Cluster struct {
+// KubernetesStore is a Store in an API server.
+type KubernetesStore struct {
 	entries dynamic.NamespaceableResourceInterface
 	groups  metadata.Getter
 	group   schema.GroupVersionResource
 }
 
-var _ Store = (*Cluster)(nil)
+var _ Store = (*KubernetesStore)(nil)
 
-// NewCluster makes a Store of an API server. It asks it nothing.
-func NewCluster(d dynamic.Interface, m metadata.Interface) *Cluster {
+// NewKubernetesStore returns a KubernetesStore. It sends no request.
+func NewKubernetesStore(d dynamic.Interface, m metadata.Interface) *KubernetesStore {
 	group := resourceOf(api.WorkloadGroup)
-	return &Cluster{entries: d.Resource(resourceOf(api.WorkloadEntry)), groups: m.Resource(group), group: group}
+	return &KubernetesStore{entries: d.Resource(resourceOf(api.WorkloadEntry)), groups: m.Resource(group), group: group}
 }
 
-// resourceOf names a kind in URLs, in its storage version.
+// resourceOf returns the resource of a kind in its storage version.
 func resourceOf(kind api.Kind) schema.GroupVersionResource {
-	k, _ := api.Info(kind) // the table has both kinds
+	k, _ := api.Info(kind) // both kinds are in the table
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
 }
 
-// Get gives an entry.
-func (s *Cluster) Get(ctx context.Context, namespace, name string) (*Entry, error) {
+// Get returns an entry, or nil if there is none.
+func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Entry, error) {
 	u, err := s.entries.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -54,24 +54,31 @@ func (s *Cluster) Get(ctx context.Context, namespace, name string) (*Entry, erro
 	return entryFrom(u)
 }
 
+// entryFrom decodes a WorkloadEntry.
 func entryFrom(u *unstructured.Unstructured) (*Entry, error) {
 	e := &Entry{
-		Namespace: u.GetNamespace(), Name: u.GetName(), Version: u.GetResourceVersion(), Labels: u.GetLabels(), Annotations: u.GetAnnotations(),
-		Spec: new(networking.WorkloadEntry),
+		Namespace:   u.GetNamespace(),
+		Name:        u.GetName(),
+		Version:     u.GetResourceVersion(),
+		Labels:      u.GetLabels(),
+		Annotations: u.GetAnnotations(),
+		Spec:        new(networking.WorkloadEntry),
 	}
-	e.Conditions, _, _ = unstructured.NestedSlice(u.Object, "status", "conditions") // one of another form says nothing
+	// invalid conditions are ignored
+	e.Conditions, _, _ = unstructured.NestedSlice(u.Object, "status", "conditions")
 	text, err := json.Marshal(u.Object["spec"])
 	if err == nil && u.Object["spec"] != nil {
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, e.Spec)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read WorkloadEntry %s/%s: %w", e.Namespace, e.Name, err)
+		return nil, fmt.Errorf("decode WorkloadEntry %s/%s: %w", e.Namespace, e.Name, err)
 	}
 	return e, nil
 }
 
-// Create makes an entry, of which the WorkloadGroup is the owner.
-func (s *Cluster) Create(ctx context.Context, e *Entry) error {
+// Create creates an entry with the WorkloadGroup as its owner. It returns ErrConflict if the entry
+// exists, and a RegistrationError if the API server rejects it as invalid.
+func (s *KubernetesStore) Create(ctx context.Context, e *Entry) error {
 	what := fmt.Sprintf("create WorkloadEntry %s/%s", e.Namespace, e.Name)
 	group, err := s.groups.Namespace(e.Namespace).Get(ctx, e.Group.Name, metav1.GetOptions{})
 	if err != nil {
@@ -93,51 +100,78 @@ func (s *Cluster) Create(ctx context.Context, e *Entry) error {
 	u.SetLabels(e.Labels)
 	u.SetAnnotations(e.Annotations)
 	controls := true
-	u.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: u.GetAPIVersion(), Kind: string(api.WorkloadGroup), Name: group.Name, UID: group.UID, Controller: &controls,
-	}})
+	u.SetOwnerReferences([]metav1.OwnerReference{
+		{
+			APIVersion: u.GetAPIVersion(),
+			Kind:       string(api.WorkloadGroup),
+			Name:       group.Name,
+			UID:        group.UID,
+			Controller: &controls,
+		},
+	})
 	_, err = s.entries.Namespace(e.Namespace).Create(ctx, u, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return ErrConflict
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return &Refusal{Reason: fmt.Sprintf("%s: %v", what, err)}
+		return &RegistrationError{Reason: fmt.Sprintf("%s: %v", what, err)}
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// Annotate changes annotations.
-func (s *Cluster) Annotate(ctx context.Context, e *Entry, annotations map[string]any) error {
-	return s.patch(ctx, e, map[string]any{"metadata": map[string]any{"resourceVersion": e.Version, "annotations": annotations}})
+// Annotate sets annotations; nil values remove them.
+func (s *KubernetesStore) Annotate(ctx context.Context, e *Entry, annotations map[string]any) error {
+	return s.patchEntry(
+		ctx,
+		e,
+		map[string]any{"metadata": map[string]any{"resourceVersion": e.Version, "annotations": annotations}},
+	)
 }
 
 // SetConditions replaces the conditions of the status.
-func (s *Cluster) SetConditions(ctx context.Context, e *Entry, conditions []any) error {
-	return s.patch(ctx, e, map[string]any{
+func (s *KubernetesStore) SetConditions(ctx context.Context, e *Entry, conditions []any) error {
+	return s.patchEntry(ctx, e, map[string]any{
 		"metadata": map[string]any{"resourceVersion": e.Version}, "status": map[string]any{"conditions": conditions},
 	}, "status")
 }
 
-// patch edits an entry; ErrConflict if it is not as the caller has read it any more.
-func (s *Cluster) patch(ctx context.Context, e *Entry, patch map[string]any, subresources ...string) error {
+// patchEntry applies a merge patch. It returns ErrConflict if the entry changed since the caller
+// has read it, or is gone.
+func (s *KubernetesStore) patchEntry(
+	ctx context.Context,
+	e *Entry,
+	patch map[string]any,
+	subresources ...string,
+) error {
 	body, err := json.Marshal(patch)
 	if err == nil {
-		_, err = s.entries.Namespace(e.Namespace).Patch(ctx, e.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, subresources...)
+		_, err = s.entries.Namespace(e.Namespace).Patch(
+			ctx,
+			e.Name,
+			types.MergePatchType,
+			body,
+			metav1.PatchOptions{FieldManager: fieldManager},
+			subresources...)
 	}
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return ErrConflict
 	case err != nil:
-		return fmt.Errorf("change WorkloadEntry %s/%s: %w", e.Namespace, e.Name, err)
+		return fmt.Errorf("patch WorkloadEntry %s/%s: %w", e.Namespace, e.Name, err)
 	}
 	return nil
 }
 
-// Delete takes an entry away; ErrConflict if it is not as the caller has read it any more.
-func (s *Cluster) Delete(ctx context.Context, e *Entry) error {
-	err := s.entries.Namespace(e.Namespace).Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.Version}})
+// Delete deletes an entry. It returns ErrConflict if the entry changed since the caller has read
+// it, and nil if it is gone.
+func (s *KubernetesStore) Delete(ctx context.Context, e *Entry) error {
+	err := s.entries.Namespace(e.Namespace).Delete(
+		ctx,
+		e.Name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.Version}},
+	)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil

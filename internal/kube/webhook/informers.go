@@ -6,13 +6,13 @@ import (
 	"k8s.io/client-go/informers"
 )
 
-// watch is what a factory's informers see.
-type watch struct {
+// informerRunner runs the informers of a factory.
+type informerRunner struct {
 	factory informers.SharedInformerFactory
 }
 
-// Run watches until the context ends.
-func (w watch) Run(ctx context.Context) error {
+// Run runs the informers until ctx ends.
+func (w informerRunner) Run(ctx context.Context) error {
 	w.factory.StartWithContext(ctx)
 	<-ctx.Done()
 	w.factory.Shutdown()

@@ -21,7 +21,7 @@ func TestConditionFollowsWhatBecomesOfAnObject(t *testing.T) {
 	r.set(func() { r.counts[key] = Count{Proxies: 5, Acknowledged: 5} })
 	l.waitFor(vs, "True UpToDate: 5/5 proxies up to date.")
 	got := l.get(vs)
-	c := document(got.Object["status"].(map[string]any)).condition(Reconciled)
+	c := document(got.Object["status"].(map[string]any)).findCondition(Reconciled)
 	if g, ok := c["observedGeneration"].(int64); !ok || g != 1 {
 		t.Errorf("observedGeneration is %v, which kubectl wait does not read", c["observedGeneration"])
 	}
@@ -29,7 +29,9 @@ func TestConditionFollowsWhatBecomesOfAnObject(t *testing.T) {
 	t.Log("A warning is added; that there are more proxies now is not written.")
 	r.set(func() {
 		r.counts[key] = Count{Proxies: 7, Acknowledged: 7}
-		r.problems = []config.Problem{{Key: key, Field: "spec.http[0].timeout", Reason: "is long", Severity: config.Warning}}
+		r.problems = []config.Problem{
+			{Key: key, Field: "spec.http[0].timeout", Reason: "is long", Severity: config.Warning},
+		}
 	})
 	l.waitFor(vs, "True UpToDate: 5/5 proxies up to date. Warnings: spec.http[0].timeout: is long")
 	messages, _, _ := unstructured.NestedSlice(l.get(vs).Object, "status", "validationMessages")
@@ -75,7 +77,7 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 	at := l.get(vs).GetResourceVersion()
 	for range 5 { // looks
 		r.publish()
-		pause(t.Context(), 2*r.w.Limits.Interval/2)
+		sleepContext(t.Context(), 2*r.w.Limits.Interval/2)
 	}
 	stop()
 	next := l.replica("b", Limits{})
@@ -94,7 +96,10 @@ func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 func TestOthersConditionsStay(t *testing.T) {
 	l := newLab(t)
 	vs := l.virtualService("reviews", "1s")
-	l.writeStatus(vs, `{"status": {"conditions": [{"type": "Theirs", "status": "True", "message": "ok"}, {"type": "Reconciled", "status": "False", "message": "old", "observedGeneration": "1"}, {"type": "More", "status": "Unknown"}], "theirs": {"a": 1}}}`)
+	l.writeStatus(
+		vs,
+		`{"status": {"conditions": [{"type": "Theirs", "status": "True", "message": "ok"}, {"type": "Reconciled", "status": "False", "message": "old", "observedGeneration": "1"}, {"type": "More", "status": "Unknown"}], "theirs": {"a": 1}}}`,
+	)
 	r := l.replica("a", Limits{})
 	r.everyone = Count{2, 2}
 	r.sees(vs)
@@ -102,10 +107,11 @@ func TestOthersConditionsStay(t *testing.T) {
 	l.waitFor(vs, "True UpToDate: 2/2 proxies up to date.")
 	status, _, _ := unstructured.NestedMap(l.get(vs).Object, "status")
 	var types []string
-	for _, c := range document(status).conditions() {
-		types = append(types, field(c.(map[string]any), "type"))
+	for _, c := range document(status).conditionList() {
+		types = append(types, stringField(c.(map[string]any), "type"))
 	}
-	if got := strings.Join(types, " "); got != "Theirs Reconciled More" || field(document(status).condition("Theirs"), "message") != "ok" || status["theirs"] == nil {
+	if got := strings.Join(types, " "); got != "Theirs Reconciled More" || stringField(document(status).findCondition("Theirs"), "message") != "ok" ||
+		status["theirs"] == nil {
 		t.Errorf("status %v", status)
 	}
 
@@ -113,7 +119,7 @@ func TestOthersConditionsStay(t *testing.T) {
 	l.writeStatus(vs, `{"status": {"conditions": [{"type": "Theirs", "status": "False"}], "observedGeneration": null}}`)
 	l.waitFor(vs, "True UpToDate: 2/2 proxies up to date.")
 	status, _, _ = unstructured.NestedMap(l.get(vs).Object, "status")
-	if field(document(status).condition("Theirs"), "status") != "False" {
+	if stringField(document(status).findCondition("Theirs"), "status") != "False" {
 		t.Errorf("status %v", status)
 	}
 }

@@ -1,0 +1,204 @@
+package autoregister
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// MemoryStore is a Store without an API server. Its entries belong to this replica and are emitted
+// as a source of configuration. With [OpenMemoryStore] they are also written to a file.
+type MemoryStore struct {
+	now func() time.Time
+	// file is the path for the entries; "" if they are not written.
+	file string
+
+	mu      sync.Mutex
+	version uint64
+	entries map[entryKey]*memoryEntry
+	// changed contains the entries with events to emit.
+	changed map[entryKey]struct{}
+	wake    chan struct{} // holds one token
+}
+
+type memoryEntry struct {
+	Entry
+	created time.Time
+}
+
+var _ Store = (*MemoryStore)(nil)
+
+// NewMemoryStore returns an empty MemoryStore.
+func NewMemoryStore() *MemoryStore {
+	return &MemoryStore{
+		now:     time.Now,
+		entries: map[entryKey]*memoryEntry{},
+		changed: map[entryKey]struct{}{},
+		wake:    make(chan struct{}, 1),
+	}
+}
+
+// Name returns the name of the source.
+func (m *MemoryStore) Name() string { return "workloads" }
+
+// Run emits all entries, Synced, and then each change, until ctx ends.
+func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
+	batch, err := m.drainChanges()
+	if err != nil {
+		return err
+	}
+	batch = append(batch, mesh.Event{Op: mesh.Synced, Source: m.Name()})
+	for {
+		if len(batch) > 0 {
+			select {
+			case <-ctx.Done():
+				return nil
+			case out <- batch:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.wake:
+		}
+		if batch, err = m.drainChanges(); err != nil {
+			return err
+		}
+	}
+}
+
+// drainChanges returns the events of entries that changed since the last call.
+func (m *MemoryStore) drainChanges() (mesh.Batch, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var batch mesh.Batch
+	for k := range m.changed {
+		key := config.Key{Kind: api.WorkloadEntry, Namespace: k.namespace, Name: k.name}
+		e := m.entries[k]
+		if e == nil {
+			batch = append(
+				batch,
+				mesh.Event{Op: mesh.Delete, Source: m.Name(), Config: &config.Config{Meta: config.Meta{Key: key}}},
+			)
+			continue
+		}
+		meta := config.Meta{
+			Key:             key,
+			Labels:          e.Labels,
+			Annotations:     e.Annotations,
+			Created:         e.created,
+			ResourceVersion: e.Version,
+			Origin:          "registered",
+		}
+		if c := findHealthCondition(e.Conditions); c != nil && c["status"] == "True" {
+			meta.Status = &config.Status{Healthy: true}
+		}
+		c, err := config.New(meta, e.Spec)
+		if err != nil {
+			return nil, err
+		}
+		batch = append(batch, mesh.Event{Op: mesh.Upsert, Source: m.Name(), Config: c})
+	}
+	clear(m.changed)
+	return batch, nil
+}
+
+// setEntry stores an entry with a new version, or deletes it if e is nil, and wakes up Run.
+// MemoryStore.mu is held.
+func (m *MemoryStore) setEntry(k entryKey, e *memoryEntry) {
+	if e == nil {
+		delete(m.entries, k)
+	} else {
+		m.version++
+		e.Version = strconv.FormatUint(m.version, 10)
+		m.entries[k] = e
+	}
+	m.changed[k] = struct{}{}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Get returns a copy of an entry, or nil if there is none.
+func (m *MemoryStore) Get(_ context.Context, namespace, name string) (*Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[entryKey{namespace, name}]
+	if e == nil {
+		return nil, nil
+	}
+	out := e.clone().Entry
+	return &out, nil
+}
+
+// clone returns a deep copy.
+func (e *memoryEntry) clone() *memoryEntry {
+	next := *e
+	next.Labels, next.Annotations, next.Conditions = maps.Clone(e.Labels), maps.Clone(
+		e.Annotations,
+	), slices.Clone(e.Conditions)
+	next.Spec, _ = proto.Clone(e.Spec).(*networking.WorkloadEntry)
+	return &next
+}
+
+// Create stores an entry. It returns ErrConflict if it exists.
+func (m *MemoryStore) Create(_ context.Context, e *Entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := entryKey{e.Namespace, e.Name}
+	if m.entries[k] != nil {
+		return ErrConflict
+	}
+	m.setEntry(k, (&memoryEntry{Entry: *e, created: m.now()}).clone())
+	return m.writeFile()
+}
+
+// update replaces an entry by the result of f on a copy of it. It returns ErrConflict if the entry
+// changed since the caller has read it.
+func (m *MemoryStore) update(e *Entry, f func(*memoryEntry) *memoryEntry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := entryKey{e.Namespace, e.Name}
+	is := m.entries[k]
+	if is == nil || is.Version != e.Version {
+		return ErrConflict
+	}
+	m.setEntry(k, f(is.clone()))
+	return m.writeFile()
+}
+
+// Annotate sets annotations; nil values remove them.
+func (m *MemoryStore) Annotate(_ context.Context, e *Entry, annotations map[string]any) error {
+	return m.update(e, func(is *memoryEntry) *memoryEntry {
+		for name, value := range annotations {
+			if text, ok := value.(string); ok {
+				is.Annotations[name] = text
+			} else {
+				delete(is.Annotations, name)
+			}
+		}
+		return is
+	})
+}
+
+// SetConditions replaces the conditions.
+func (m *MemoryStore) SetConditions(_ context.Context, e *Entry, conditions []any) error {
+	return m.update(e, func(is *memoryEntry) *memoryEntry { is.Conditions = conditions; return is })
+}
+
+// Delete deletes an entry. It returns ErrConflict if the entry changed since the caller has read
+// it, or is gone.
+func (m *MemoryStore) Delete(_ context.Context, e *Entry) error {
+	return m.update(e, func(*memoryEntry) *memoryEntry { return nil })
+}
