@@ -166,6 +166,9 @@ func TestPurePackages(t *testing.T) {
 		"translate":           {"net/http", "os", "google.golang.org/grpc"},
 		"xds/stream":          {"time", "net/http", "os", "google.golang.org/grpc"},
 		"xds/quarantine":      {"sync", "net/http", "os", "google.golang.org/grpc"},
+		"xds/rollout": {
+			"context", "log/slog", "sync", "sync/atomic", "net/http", "os", "google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/",
+		},
 		"model/mesh":          {"os", "sync", "google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/"},
 		"diagnostics/explain": {"os", "sync", "google.golang.org/grpc"},
 		"model/config":        {"os", "google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/"},

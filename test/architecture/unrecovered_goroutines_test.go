@@ -47,6 +47,6 @@ func notRecovered() map[string]int {
 		"internal/kube/status/object_watches.go":        1,
 		"internal/kube/status/write_loop.go":            1,
 		"internal/kube/webhook/configurations.go":       1,
-		"internal/xds/push/pusher.go":                   2,
+		"internal/xds/push/owner.go":                    2,
 	}
 }

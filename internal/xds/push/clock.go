@@ -2,10 +2,10 @@ package push
 
 import "time"
 
-// Clock is the time.
+// Clock returns the time and waits.
 type Clock interface {
 	Now() time.Time
-	// After gives a channel that gets the time once, when d has passed.
+	// After returns a channel that receives the time once, when d has passed.
 	After(d time.Duration) <-chan time.Time
 }
 
@@ -14,7 +14,7 @@ type SystemClock struct{}
 
 var _ Clock = SystemClock{}
 
-// Now is time.Now.
+// Now returns the current time.
 func (SystemClock) Now() time.Time { return time.Now() }
 
 // After is time.After.

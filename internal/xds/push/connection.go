@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -21,20 +20,21 @@ type Connection struct {
 	Mode        stream.Mode
 	Peer        string
 	ConnectedAt time.Time
-	// Types is what the stream has of each type that it asked for, in push order.
+	// Types has each type that the stream subscribes to, in push order.
 	Types []Watch
 }
 
 // Watch is what a stream has of one type.
 type Watch struct {
 	stream.TypeState
-	// SentAt is when the newest response of the type was written; zero: none was.
+	// SentAt is when the newest response of the type was written; zero if none was.
 	SentAt time.Time
-	// Shelves hold what the class is to have of the type. Of types asked for by name the proxy is to have only what it asked for.
+	// Shelves hold what the class is to have of the type. Of types that are requested by name, the proxy is to have only
+	// what it subscribes to.
 	Shelves []*stream.Shelf
 }
 
-// Resources gives what the proxy is to have of the type, sorted by name within a Shelf. It is a list of its own.
+// Resources returns what the proxy is to have of the type, sorted by name within a Shelf. The caller owns the list.
 func (w Watch) Resources() []*resource.Resource {
 	var list []*resource.Resource
 	for _, shelf := range w.Shelves {
@@ -51,7 +51,7 @@ func (w Watch) Resources() []*resource.Resource {
 	return list
 }
 
-// Asked gives the names of a type that the stream has asked for, sorted. The list must not be changed.
+// Asked returns the names of a type that the stream subscribes to, sorted. The list must not be changed.
 func (c Connection) Asked(typeURL string) []string {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
@@ -61,69 +61,42 @@ func (c Connection) Asked(typeURL string) []string {
 	return nil
 }
 
-// Connections gives the state of every open stream, sorted by ID.
+// Connections returns the state of every open stream, sorted by ID.
 func (p *Pusher) Connections() []Connection {
-	p.mu.Lock()
-	clients := make([]*Client, 0, len(p.clients))
-	for c := range p.clients {
-		clients = append(clients, c)
-	}
-	p.mu.Unlock()
+	clients := p.clients.all()
 	list := make([]Connection, 0, len(clients))
 	for _, c := range clients {
-		list = append(list, c.state())
+		list = append(list, stateOf(c))
 	}
 	slices.SortFunc(list, func(a, b Connection) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 
-func (c *Client) state() Connection {
+func stateOf(c *Client) Connection {
 	c.mu.Lock()
 	types, world, sent := c.machine.State(), c.world, maps.Clone(c.sent)
 	c.mu.Unlock()
-	x := Connection{ID: c.id, Proxy: c.proxy, Mode: c.mode, Peer: c.peer, ConnectedAt: c.connected}
+	x := Connection{ID: c.id, Proxy: c.node, Mode: c.mode, Peer: c.peer, ConnectedAt: c.connected}
 	for _, t := range types {
 		x.Types = append(x.Types, Watch{TypeState: t, SentAt: sent[t.TypeURL], Shelves: world.Shelves(t.TypeURL)})
 	}
 	return x
 }
 
-// Disconnect ends a stream by its ID, and says whether there was one. The proxy connects again.
-func (p *Pusher) Disconnect(id string) bool {
-	p.mu.Lock()
-	var found *Client
-	for c := range p.clients {
-		if c.id == id {
-			found = c
-		}
-	}
-	p.mu.Unlock()
-	if found == nil {
-		return false
-	}
-	found.Close()
-	return true
-}
-
 // Sharing is how much of what proxies have is the same.
 type Sharing struct {
-	// Resources are the different ones, Unique their bytes.
+	// Resources is the number of distinct ones, Unique their size in bytes.
 	Resources int
 	Unique    int64
-	// Total is the bytes that all proxies together have. Of types asked for by name it counts all that the class asked for.
+	// Total is the size of what all proxies together have. Of types that are requested by name it includes all that the
+	// class requested.
 	Total int64
 }
 
-// Sharing counts. It goes through the resources of each Shelf once.
+// Sharing returns the present sizes. It reads the resources of each Shelf once.
 func (p *Pusher) Sharing() Sharing {
-	clients := map[*stream.Shelf]int{}
-	p.mu.Lock()
-	for _, cl := range p.classes {
-		for _, s := range cl.shelves {
-			clients[s] += len(cl.clients)
-		}
-	}
-	p.mu.Unlock()
+	var clients map[*stream.Shelf]int
+	p.query(func(r *rollout.Rollout) { clients = r.Shelves() })
 	var x Sharing
 	seen := map[*resource.Resource]bool{}
 	for shelf, n := range clients {
@@ -140,59 +113,37 @@ func (p *Pusher) Sharing() Sharing {
 	return x
 }
 
-// counts is what was done since the start.
-type counts struct {
-	snapshot, turns, panics atomic.Uint64
-	gated                   atomic.Bool  // the gate is closed
-	observed                atomic.Int64 // producers and classes with resources that a voter has refused
-	// candidates counts, by type URL, the producers with resources that no voter has acknowledged yet. The map does not change.
-	candidates map[string]*atomic.Int64
-
-	mu        sync.Mutex
-	generated map[string]uint64
-}
-
-// awaited reports whether it matters which resources of a type voters acknowledge.
-func (c *counts) awaited(typeURL string) bool {
-	n := c.candidates[typeURL]
-	return n != nil && n.Load() > 0 || c.observed.Load() > 0
-}
-
-func (c *counts) add(typeURL string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.generated == nil {
-		c.generated = map[string]uint64{}
-	}
-	c.generated[typeURL] += uint64(n)
-}
-
 // Stats is how much there is and was done, for tests and metrics.
 type Stats struct {
-	// Clients are the open streams, Classes the different kinds of proxies among them, Producers the parts that their
-	// Worlds are put together from.
+	// Clients is the number of open streams, Classes of the classes that they belong to, and Producers of the generators
+	// and scopes whose resources these are served.
 	Clients, Classes, Producers int
 	// Snapshot is the version of the newest snapshot that all classes have been brought up to, 0 before the first.
 	Snapshot uint64
 	// Turns and Panics are counted since the start.
 	Turns, Panics uint64
 	// Generated is, by type URL, how many resources generators were asked for since the start. Most of them may have come
-	// from what the generators remember.
+	// from caches of the generators.
 	Generated map[string]uint64
 }
 
-// Stats gives the counts.
+// Stats returns the present numbers.
 func (p *Pusher) Stats() Stats {
-	s := Stats{
-		Snapshot: p.count.snapshot.Load(), Turns: p.count.turns.Load(), Panics: p.count.panics.Load(), Generated: map[string]uint64{},
+	var n rollout.Counts
+	p.query(func(r *rollout.Rollout) { n = r.Counts() })
+	return Stats{
+		Clients: n.Clients, Classes: n.Classes, Producers: n.Producers, Snapshot: p.counts.snapshot.Load(),
+		Turns: p.counts.turns.Load(), Panics: p.counts.panics.Load(), Generated: p.counts.generatedByType(),
 	}
-	p.count.mu.Lock()
-	for t, n := range p.count.generated {
-		s.Generated[t] = n
-	}
-	p.count.mu.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.Clients, s.Classes, s.Producers = len(p.clients), p.occupied(), p.working()
-	return s
+}
+
+// Quarantine returns what is kept from proxies, sorted by type, name and time.
+func (p *Pusher) Quarantine() []Quarantined {
+	var list []Quarantined
+	p.query(func(r *rollout.Rollout) { list = r.Quarantined() })
+	slices.SortFunc(list, func(a, b Quarantined) int {
+		return cmp.Or(cmp.Compare(a.TypeURL, b.TypeURL), cmp.Compare(a.Name, b.Name), a.Suspended.Compare(b.Suspended),
+			a.Since.Compare(b.Since), cmp.Compare(a.Version, b.Version))
+	})
+	return list
 }

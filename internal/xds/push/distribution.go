@@ -3,139 +3,91 @@ package push
 import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
-	"github.com/meshpilot/meshpilot/internal/xds/stream"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// Reach is how far what an object says has come.
+// Reach is how many proxies an object has reached.
 type Reach struct {
-	// Proxies are those that are served something that the object shapes, Acknowledged those of them that have taken all of it.
+	// Proxies is the number of proxies that are served something generated from the object, Acknowledged of those that
+	// have acknowledged all of it.
 	Proxies, Acknowledged int
 }
 
-// Distribution is how far some objects have come.
+// Distribution is how many proxies some objects have reached.
 type Distribution struct {
-	// Snapshot is the version of the newest snapshot that all proxies are served by now.
+	// Snapshot is the version of the newest snapshot that all classes have been brought up to.
 	Snapshot uint64
-	// Reach has those of the objects that shape anything that proxies are served.
+	// Reach has those of the objects from which anything is generated.
 	Reach map[config.Key]Reach
 }
 
-// Distribution counts who has what some objects shape. Nothing is counted while proxies are served: it costs a look at the origin of
-// each different resource, and at each proxy; so it is for some objects, now and then.
+// Distribution computes how many proxies some objects have reached. It reads the origin of each distinct resource and the
+// state of each proxy, so it is meant for some objects, now and then.
 func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
-	d := Distribution{Snapshot: p.count.snapshot.Load(), Reach: map[config.Key]Reach{}}
+	d := Distribution{Snapshot: p.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
 	if len(objects) == 0 {
 		return d
 	}
-	found := map[*resource.Set]shaped{}
-	for _, m := range p.members() {
-		of := map[config.Key][]*resource.Resource{}
-		for _, set := range m.sets {
+	var members []rollout.Members
+	p.query(func(r *rollout.Rollout) { members, d.Snapshot = r.Members(), p.counts.snapshot.Load() })
+	found := map[*resource.Set]generatedFrom{}
+	for _, m := range members {
+		resources := generatedFrom{}
+		for _, set := range m.Sets {
 			s, known := found[set]
 			if !known {
-				s = shapedBy(set, objects)
+				s = findGenerated(set, objects)
 				found[set] = s
 			}
 			for k, list := range s {
-				of[k] = append(of[k], list...)
+				resources[k] = append(resources[k], list...)
 			}
 		}
-		if len(of) > 0 {
-			m.count(of, d.Reach)
+		if len(resources) > 0 {
+			p.clients.addReach(m, resources, d.Reach)
 		}
 	}
 	return d
 }
 
-// shaped is the resources of a set that objects shape.
-type shaped map[config.Key][]*resource.Resource
+// generatedFrom is resources by the object from which they were generated.
+type generatedFrom map[config.Key][]*resource.Resource
 
-func shapedBy(set *resource.Set, objects map[config.Key]struct{}) shaped {
-	s := shaped{}
+// findGenerated returns the resources of a set that were generated from any of the objects.
+func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generatedFrom {
+	found := generatedFrom{}
 	for _, r := range set.List() {
 		for _, k := range r.From {
 			if _, asked := objects[k]; asked {
-				s[k] = append(s[k], r)
+				found[k] = append(found[k], r)
 			}
 		}
 	}
-	return s
+	return found
 }
 
-// members is the proxies of a class, and what they are to have.
-type members struct {
-	clients []*Client
-	sets    []*resource.Set
-	// world is what they are offered; nil: not all of that is in it yet.
-	world *stream.World
-}
-
-func (p *Pusher) members() []members {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := make([]members, 0, len(p.classes))
-	for _, cl := range p.classes {
-		if len(cl.clients) == 0 {
-			continue
-		}
-		m := members{clients: make([]*Client, 0, len(cl.clients)), world: cl.world}
-		for c := range cl.clients {
-			m.clients = append(m.clients, c)
-		}
-		for i, pr := range cl.producers {
-			if pr.shelf == nil {
-				m.world = nil
-				continue
-			}
-			m.sets = append(m.sets, pr.shelf.Set())
-			if i >= len(cl.shelves) || cl.shelves[i] != pr.shelf { // the gate holds it back, or others are not done
-				m.world = nil
-			}
-		}
-		list = append(list, m)
-	}
-	return list
-}
-
-// count adds those who are to have some resources, and those who have them.
-func (m members) count(of map[config.Key][]*resource.Resource, to map[config.Key]Reach) {
-	all := 0 // have taken everything
+// addReach adds the proxies of a class that are served resources, and those that have acknowledged them.
+func (t *clientTable) addReach(m rollout.Members, resources generatedFrom, to map[config.Key]Reach) {
+	complete := 0 // have acknowledged everything
 	var behind []*Client
-	for _, c := range m.clients {
-		if c.tookAll(m.world) {
-			all++
-		} else {
+	for _, handle := range m.Clients {
+		switch c := t.get(handle); {
+		case c == nil: // has ended
+		case c.hasWorld(m.World):
+			complete++
+		default:
 			behind = append(behind, c)
 		}
 	}
-	for k, list := range of {
+	for k, list := range resources {
 		r := to[k]
-		r.Proxies += len(m.clients)
-		r.Acknowledged += all
+		r.Proxies += complete + len(behind)
+		r.Acknowledged += complete
 		for _, c := range behind {
-			if c.has(list) {
+			if c.hasAll(list) {
 				r.Acknowledged++
 			}
 		}
 		to[k] = r
 	}
-}
-
-// tookAll says that the client has acknowledged all of a World.
-func (c *Client) tookAll(w *stream.World) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return w != nil && c.world == w && c.machine.TookAll()
-}
-
-// has says that the client has acknowledged all of the resources that it asked for.
-func (c *Client) has(list []*resource.Resource) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range list {
-		if !c.machine.Has(r.TypeURL, r) {
-			return false
-		}
-	}
-	return true
 }

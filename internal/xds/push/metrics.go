@@ -2,39 +2,42 @@ package push
 
 import "time"
 
-// Metrics is told what happens. Its methods may be called by many goroutines at once, and must be quick.
+// Metrics receives measurements. Its methods may be called by many goroutines at once. They must return quickly and must
+// not call the Pusher.
 type Metrics interface {
-	// Connected is told of each stream that came (+1) and went (-1), with the version that the proxy says it has.
+	// Connected counts a stream that was opened (+1) or closed (-1), by the version that the proxy reports.
 	Connected(delta int, version string)
-	// Published is told of each turn: how long changes were gathered, and which kinds of them there were.
+	// Published counts a turn: how long its changes were collected, and which kinds of changes there were.
 	Published(gathered time.Duration, triggers []string)
-	// Generated is told of resources that a generator was asked for. Classes is the number of different kinds of proxies.
+	// Generated counts resources that a generator was asked for.
 	Generated(typeURL string, resources int, took time.Duration)
+	// Classes sets the number of classes of proxies.
 	Classes(n int)
-	// Queued is the time from a World's making to its taking by a client, Converged that from a change to the last answer
-	// of a proxy that was sent something for it.
+	// Queued observes the time from the offer of a World until the stream takes it.
 	Queued(d time.Duration)
+	// Converged observes the time from a change until a proxy has answered everything that it was sent for it.
 	Converged(d time.Duration)
-	// Sent is told of each response written, with its size in bytes.
+	// Sent counts a response, with its size in bytes.
 	Sent(typeURL string, resources, bytes int, took time.Duration)
-	// Received is told the size of each request in bytes.
+	// Received counts a request, with its size in bytes.
 	Received(bytes int)
 	Acked(typeURL string)
-	// Refused is told of each NACK, Mended when the proxy has taken a later response of the type, or is gone.
+	// Refused counts a NACK. Mended counts the end of one: the proxy has accepted a later response of the type, does
+	// not have to accept it any more, or has disconnected.
 	Refused(n Nack)
 	Mended(n Nack)
-	// Quarantined is told how many resources are kept from proxies.
+	// Quarantined sets the number of resources that are kept from proxies.
 	Quarantined(n int)
-	// Late is told of resources that were sent although the proxy had not shown in time that it has their clusters.
+	// Late counts resources that were sent although the proxy had not shown in time that it has their clusters.
 	Late(typeURL string)
 	ExpiredNonce(typeURL string)
-	// WriteTimeout is told of streams ended because a response could not be written in time, InternalError of panics and
-	// of generators that broke their contract.
+	// WriteTimeout counts streams that were closed because a response could not be written in time.
 	WriteTimeout()
+	// InternalError counts panics, and generators that broke their contract.
 	InternalError()
 }
 
-// NoMetrics is Metrics for nobody.
+// NoMetrics is a Metrics that ignores everything.
 type NoMetrics struct{}
 
 var _ Metrics = NoMetrics{}

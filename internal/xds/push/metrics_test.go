@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,6 +93,7 @@ func TestMetrics(t *testing.T) {
 			"quarantined 1 x1", "queued x2", "refused RDS x1", "sent RDS x2")
 
 		x.c.Close()
+		synctest.Wait()
 		want(`connected -1 "1.31" x1`, "quarantined 0 x1")
 	})
 }

@@ -1,39 +1,50 @@
 package push
 
 import (
-	"context"
 	"log/slog"
-	"net/netip"
 	"runtime"
-	"sync"
+	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Types of package rollout that users of a Pusher need.
+type (
+	// Generator makes the resources of one type for a View.
+	Generator = rollout.Generator
+	// Debounce decides how long changes are collected before they are pushed.
+	Debounce = rollout.Debounce
+	// Quarantined is a resource that is kept from proxies because some refused it.
+	Quarantined = rollout.Quarantined
 )
 
 // Options are the parts and settings of a Pusher.
 type Options struct {
-	// Generators make the resources. Those of one type are sent in this order.
+	// Generators make the resources. The resources of one type are sent in this order.
 	Generators []Generator
-	// Logger is nil for none, Metrics nil for none, Clock nil for the system's.
-	Logger  *slog.Logger
+	// Logger receives the log. If nil, nothing is logged.
+	Logger *slog.Logger
+	// Metrics receives measurements. If nil, nothing is measured.
 	Metrics Metrics
-	Clock   Clock
-	// Debounce is how changes are gathered.
+	// Clock is the time. If nil, it is the system's.
+	Clock Clock
+	// Debounce is how long changes are collected.
 	Debounce Debounce
-	// Quarantine is how long refusals are collected and quarantines last. Its zero value has the defaults.
+	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the defaults.
 	Quarantine quarantine.Options
-	// Secrets, if set, is told of each stream, which secrets it asks for, each time that changes, and when it ends, so that somebody can see to it that they
-	// are in the snapshot. It must not block.
+	// Secrets is called with the secrets that a stream subscribes to: when it begins, each time that they change, and when
+	// it ends. It must not block. If nil, no one needs to know.
 	Secrets func(Subscription)
-	// Workers bounds how many producers make resources at the same time; 0: one for each CPU.
+	// Workers bounds how many generators run at the same time (default: the number of CPUs).
 	Workers int
-	// Names bounds what a stream may subscribe to (default 50,000 names and 8 MiB for each type; MESHPILOT_XDS_MAX_NAMES, MESHPILOT_XDS_MAX_NAME_BYTES).
+	// Names bounds what a stream may subscribe to (default 50,000 names and 8 MiB for each type;
+	// MESHPILOT_XDS_MAX_NAMES, MESHPILOT_XDS_MAX_NAME_BYTES).
 	Names stream.NameLimits
 	// Recovery confines a panic over one proxy to its stream. If nil, the panic passes.
 	Recovery *recovery.Recorder
@@ -41,66 +52,36 @@ type Options struct {
 
 // Pusher keeps connected proxies up to date. Its methods may be called by many goroutines at once.
 type Pusher struct {
-	generators []Generator
-	log        *slog.Logger
-	metrics    Metrics
-	clock      Clock
-	debounce   Debounce
-	workers    int
-	timing     quarantine.Options
-	secrets    func(Subscription)
-	limits     stream.NameLimits
-	recovery   *recovery.Recorder
-
-	wake  chan struct{} // holds one token when something was published
-	hurry chan struct{} // holds one token when the time is to be looked at sooner
-	work  *queue
-	names *nameTable
-	nacks nackLog
-	count counts
-
-	mu       sync.Mutex
-	snapshot *snapshot.Snapshot // of the newest turn, nil before the first
-	inbox    inbox
-	turn     turn
-	gate     gate
-	easing   easing
-	// unsettled is until when callers that other control planes tell may not know how to call servers.
-	unsettled time.Time
-	// observing are the producers, and suspensions the classes, of which something was refused. quarantineDue is when something of
-	// it is to be decided; zero if nothing is.
-	observing     map[*producer]struct{}
-	suspensions   map[view.Key]*suspensions
-	quarantineDue time.Time
-	classes       map[view.Key]*class
-	producers     map[producerKey]*producer
-	clients       map[*Client]struct{}
-	addresses     map[netip.Addr]map[*Client]struct{}
-	ids           uint64
+	environment
+	workers int
+	secrets func(Subscription)
+	clients *clientTable
+	latest  atomic.Pointer[snapshot.Snapshot] // as published
+	jobs    chan *rollout.Job
+	// idle holds the rollout while Run does not own it. queries are answered by the owner.
+	idle    chan *rollout.Rollout
+	queries chan query
 }
 
-// inbox is what was published since the last turn began.
-type inbox struct {
-	snapshot    *snapshot.Snapshot // nil: nothing
-	delta       snapshot.Delta
-	first, last time.Time
+// query is a function that reads the rollout.
+type query struct {
+	read func(*rollout.Rollout)
+	done chan struct{}
 }
 
-// New makes a Pusher. It does nothing before Run.
+// jobsPerWorker is how many generators may be due for each worker, so that none waits for the owner. A producer that is
+// not due yet collects what is to be generated.
+const jobsPerWorker = 4
+
+// New returns a Pusher. It does nothing before Run.
 func New(o Options) *Pusher {
 	p := &Pusher{
-		generators: o.Generators, log: o.Logger, metrics: o.Metrics, clock: o.Clock, debounce: o.Debounce, workers: o.Workers, secrets: o.Secrets, recovery: o.Recovery,
-		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), work: newQueue(), names: newNameTable(),
-		timing: o.Quarantine, observing: map[*producer]struct{}{}, suspensions: map[view.Key]*suspensions{},
-		classes: map[view.Key]*class{}, producers: map[producerKey]*producer{},
-		clients: map[*Client]struct{}{}, addresses: map[netip.Addr]map[*Client]struct{}{},
-	}
-	p.count.candidates = map[string]*atomic.Int64{}
-	for i := range p.generators {
-		p.generators[i].check()
-		if p.count.candidates[p.generators[i].TypeURL] == nil {
-			p.count.candidates[p.generators[i].TypeURL] = new(atomic.Int64)
-		}
+		environment: environment{
+			log: o.Logger, metrics: o.Metrics, clock: o.Clock, recovery: o.Recovery, limits: withDefaults(o.Names),
+			names: newNameTable(), needs: newNeeds(o.Generators), events: newEventQueue(),
+		},
+		workers: o.Workers, secrets: o.Secrets, clients: newClientTable(),
+		idle: make(chan *rollout.Rollout, 1), queries: make(chan query),
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
@@ -108,138 +89,72 @@ func New(o Options) *Pusher {
 	if p.metrics == nil {
 		p.metrics = NoMetrics{}
 	}
+	p.nacks.metrics = p.metrics
 	if p.clock == nil {
 		p.clock = SystemClock{}
 	}
 	if p.workers <= 0 {
 		p.workers = runtime.GOMAXPROCS(0)
 	}
-	p.limits = withDefaults(o.Names)
+	p.jobs = make(chan *rollout.Job, p.workers*jobsPerWorker)
+	p.idle <- rollout.New(rollout.Options{
+		Generators: o.Generators, Debounce: o.Debounce, Quarantine: o.Quarantine, MaxJobs: cap(p.jobs),
+		Recover: func(f func(), about ...any) error {
+			return o.Recovery.Call("xds", func() error { f(); return nil }, about...)
+		},
+	})
 	return p
 }
 
-// Publish says that there is a newer snapshot, and how it differs from the one published before. It never blocks.
+// NameLimits returns how much a stream may subscribe to.
+func (p *Pusher) NameLimits() stream.NameLimits { return p.limits }
+
+// Publish publishes a newer snapshot, with how it differs from the one published before. It never blocks.
 func (p *Pusher) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
-	now := p.clock.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.snapshot == nil {
-		d.All = true
-	}
-	if d.Empty() {
-		return
-	}
-	if p.inbox.snapshot == nil {
-		p.inbox.first = now
-	}
-	p.inbox.snapshot, p.inbox.last = s, now
-	p.inbox.delta.Merge(d)
-	p.rouse()
+	p.latest.Store(s)
+	p.events.publish(s, d, p.clock.Now())
 }
 
-// PushAll makes everything anew and sends every proxy all that it asked for once more, unchanged or not. It is for
-// operators who want to see it happen.
+// PushAll generates everything again and sends every proxy all that it subscribes to once more, unchanged or not. It does
+// nothing before the first snapshot.
 func (p *Pusher) PushAll() {
-	p.mu.Lock()
-	var clients []*Client
-	for c := range p.clients {
-		clients = append(clients, c)
-	}
-	s := p.snapshot
-	p.mu.Unlock()
-	if s != nil {
+	if s := p.latest.Load(); s != nil {
 		p.Publish(s, snapshot.Delta{All: true})
 	}
-	for _, c := range clients {
+	for _, c := range p.clients.all() {
 		c.step(stream.Again{})
 	}
 }
 
-func (p *Pusher) rouse() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
+// Connect adds a stream of a proxy. peer is its network address, for debug pages. The stream must be closed in the end.
+// Streams of one node ID are independent of each other: during a hot restart a proxy has two.
+func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
+	c := &Client{
+		session: session{
+			env: &p.environment, node: proxy, mode: mode, wake: make(chan struct{}, 1),
+			id:      proxy.Name + "." + proxy.Namespace + "-" + strconv.FormatUint(p.clients.nextID(), 10),
+			machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern, Names: p.limits}),
+		},
+		peer: peer, connected: p.clock.Now(), secrets: secretSubscription{report: p.secrets},
 	}
+	c.handle = rollout.Client{ID: c.id, Proxy: proxy}
+	c.unregister = func() bool { return p.clients.remove(c) }
+	c.secrets.begin(c.id, proxy)
+	p.clients.add(c)
+	p.events.add(rollout.Connected{Client: &c.handle})
+	p.metrics.Connected(1, proxy.Metadata.IstioVersion)
+	p.log.Info("ADS: new connection for node:"+c.id, "id", proxy.ID, "peer", peer, "mode", mode.String())
+	return c
 }
 
-// tick is how often streams are told that time has passed (stream.Overdue).
-const tick = time.Second
-
-// Run pushes until the context ends.
-func (p *Pusher) Run(ctx context.Context) {
-	var running sync.WaitGroup
-	for range p.workers {
-		running.Go(func() { p.produce(ctx) })
+// Disconnect closes a stream by its ID. It reports whether there was one. The proxy will reconnect.
+func (p *Pusher) Disconnect(id string) bool {
+	c := p.clients.find(id)
+	if c != nil {
+		c.Close()
 	}
-	running.Go(func() { p.tick(ctx) })
-	for p.gather(ctx) && p.push(ctx) {
-	}
-	running.Wait()
+	return c != nil
 }
 
-// gather waits until a turn is due; false when the context is over.
-func (p *Pusher) gather(ctx context.Context) bool {
-	for {
-		var due <-chan time.Time
-		p.mu.Lock()
-		if p.inbox.snapshot != nil {
-			now := p.clock.Now()
-			at := p.debounce.due(gathering{p.inbox.first, p.inbox.last, p.inbox.delta.EndpointsOnly()}, p.turn.last)
-			if !at.After(now) {
-				p.mu.Unlock()
-				return true
-			}
-			due = p.clock.After(at.Sub(now))
-		}
-		p.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return false
-		case <-p.wake:
-		case <-due:
-		}
-	}
-}
-
-func (p *Pusher) tick(ctx context.Context) {
-	ticked := p.clock.Now()
-	look := ticked.Add(tick)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.hurry:
-			if at := p.clock.Now().Add(soon); at.Before(look) {
-				look = at
-			}
-			continue
-		case <-p.clock.After(look.Sub(p.clock.Now())):
-		}
-		now := p.clock.Now()
-		p.mu.Lock()
-		p.relax(now)
-		p.quarantineDue = p.expireQuarantines(now)
-		look = now.Add(p.patience())
-		p.mu.Unlock()
-		if now.Sub(ticked) >= tick {
-			ticked = now
-			p.overdue(now)
-		}
-	}
-}
-
-// overdue tells streams that time has passed.
-func (p *Pusher) overdue(now time.Time) {
-	p.mu.Lock()
-	clients := make([]*Client, 0, len(p.clients))
-	for c := range p.clients {
-		clients = append(clients, c)
-	}
-	p.sweep(now)
-	p.tidyCandidates()
-	p.sweepSuspensions(now)
-	p.mu.Unlock()
-	for _, c := range clients {
-		c.step(stream.Overdue{})
-	}
-}
+// Nacks returns the last refusals, the newest first.
+func (p *Pusher) Nacks() []Nack { return p.nacks.newestFirst() }

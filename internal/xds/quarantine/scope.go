@@ -265,3 +265,9 @@ func (s *Scope) Next(now time.Time) time.Time {
 	}
 	return next
 }
+
+// Quarantined reports whether the candidate is quarantined.
+func (s *Scope) Quarantined(c Candidate) bool {
+	x := s.entries[c.Name]
+	return x != nil && x.version == c.Version && x.quarantine != nil
+}

@@ -1,0 +1,88 @@
+package push
+
+import (
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+)
+
+// clientTable has all open streams.
+type clientTable struct {
+	mu      sync.Mutex
+	clients map[*rollout.Client]*Client
+	ids     uint64
+}
+
+func newClientTable() *clientTable { return &clientTable{clients: map[*rollout.Client]*Client{}} }
+
+// nextID returns a number that no other stream has.
+func (t *clientTable) nextID() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ids++
+	return t.ids
+}
+
+func (t *clientTable) add(c *Client) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clients[&c.handle] = c
+}
+
+// remove reports false if the stream was removed before.
+func (t *clientTable) remove(c *Client) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, open := t.clients[&c.handle]
+	delete(t.clients, &c.handle)
+	return open
+}
+
+// all returns the open streams, in no particular order.
+func (t *clientTable) all() []*Client {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]*Client, 0, len(t.clients))
+	for _, c := range t.clients {
+		list = append(list, c)
+	}
+	return list
+}
+
+// find returns the stream of an ID, or nil.
+func (t *clientTable) find(id string) *Client {
+	for _, c := range t.all() {
+		if c.id == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// get returns the stream of a handle, or nil if it has ended.
+func (t *clientTable) get(handle *rollout.Client) *Client {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.clients[handle]
+}
+
+// deliver puts an offer into the mailboxes of those of the streams that are open.
+func (t *clientTable) deliver(o *offer, to []*rollout.Client) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, handle := range to {
+		if c := t.clients[handle]; c != nil {
+			c.deliver(o)
+		}
+	}
+}
+
+// findAcknowledged returns the handle of a stream whose proxy has acknowledged the resource, or nil.
+func (t *clientTable) findAcknowledged(candidates []rollout.Acknowledgement) *rollout.Client {
+	for _, x := range candidates {
+		if c := t.get(x.Client); c != nil && c.hasAcknowledged(x.Resource) {
+			return x.Client
+		}
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+package push
+
+import (
+	"log/slog"
+
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// environment is what the owner of the rollout, the workers and all streams share.
+type environment struct {
+	log      *slog.Logger
+	metrics  Metrics
+	clock    Clock
+	recovery *recovery.Recorder // nil: panics pass
+	limits   stream.NameLimits
+	names    *nameTable
+	nacks    nackLog
+	counts   counts
+	needs    *needs
+	events   *eventQueue
+}

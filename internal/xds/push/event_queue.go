@@ -1,0 +1,79 @@
+package push
+
+import (
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+)
+
+// maxSpareEvents bounds the list that is kept for reuse.
+const maxSpareEvents = 1 << 14
+
+// eventQueue has the events that the owner of the rollout has not processed yet. Snapshots are merged: of those published
+// in the meantime only the newest remains.
+type eventQueue struct {
+	ready chan struct{} // holds one token while there may be events
+
+	mu        sync.Mutex
+	events    []rollout.Event
+	spare     []rollout.Event // the list taken before, for reuse
+	published rollout.Published
+}
+
+func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
+
+// add appends events. It never blocks.
+func (q *eventQueue) add(events ...rollout.Event) {
+	if len(events) == 0 {
+		return
+	}
+	q.mu.Lock()
+	q.events = append(q.events, events...)
+	q.mu.Unlock()
+	q.signal()
+}
+
+// publish appends a snapshot, or merges it with the one that waits.
+func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Time) {
+	q.mu.Lock()
+	if q.published.Snapshot == nil {
+		q.published.First = now
+	}
+	q.published.Snapshot, q.published.Last = s, now
+	q.published.Delta.Merge(d)
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *eventQueue) signal() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take removes and returns all events. The list is valid until the next call.
+func (q *eventQueue) take() []rollout.Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.published.Snapshot != nil {
+		q.events = append(q.events, q.published)
+		q.published = rollout.Published{}
+	}
+	taken := q.events
+	clear(q.spare)
+	if cap(q.spare) > maxSpareEvents {
+		q.spare = nil
+	}
+	q.events, q.spare = q.spare[:0], taken
+	return taken
+}
+
+// isEmpty reports whether there are no events.
+func (q *eventQueue) isEmpty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.events) == 0 && q.published.Snapshot == nil
+}

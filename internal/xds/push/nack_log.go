@@ -1,0 +1,88 @@
+package push
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// maxNacks bounds how many refusals are remembered. Those that do not stand any more are removed first.
+const maxNacks = 1000
+
+// nackLog has the last refusals.
+type nackLog struct {
+	metrics Metrics
+
+	mu       sync.Mutex
+	list     []Nack // oldest first
+	standing int
+}
+
+func (l *nackLog) add(n Nack) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.list) == maxNacks {
+		i := max(0, slices.IndexFunc(l.list, func(n Nack) bool { return !n.Standing }))
+		if l.list[i].Standing {
+			l.standing--
+		}
+		l.list = slices.Delete(l.list, i, i+1)
+	}
+	l.list = append(l.list, n)
+	l.standing++
+}
+
+// hasStanding reports whether a refusal of the stream stands.
+func (l *nackLog) hasStanding(connection string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.standing > 0 && slices.ContainsFunc(l.list, func(n Nack) bool { return n.Standing && n.Connection == connection })
+}
+
+// endType ends the refusals of a type, because the stream has accepted a response of it.
+func (l *nackLog) endType(connection, typeURL string) {
+	l.endWhere(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL })
+}
+
+// endOutdated ends refusals of resources that are not in the World in the refused version. Envoy does not always report
+// that it does not want an extension any more.
+func (l *nackLog) endOutdated(connection string, w *stream.World) {
+	l.endWhere(func(n *Nack) bool {
+		return n.Connection == connection && !slices.ContainsFunc(n.blamed(), func(r Refused) bool {
+			return slices.ContainsFunc(w.Shelves(n.TypeURL), func(s *stream.Shelf) bool {
+				now := s.Set().Get(r.Name)
+				return now != nil && now.Version == r.Version
+			})
+		})
+	})
+}
+
+// endAll ends all refusals of a stream that has ended.
+func (l *nackLog) endAll(connection string) {
+	l.endWhere(func(n *Nack) bool { return n.Connection == connection })
+}
+
+func (l *nackLog) endWhere(matches func(*Nack) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.standing == 0 {
+		return
+	}
+	for i := range l.list {
+		if n := &l.list[i]; n.Standing && matches(n) {
+			n.Standing = false
+			l.standing--
+			l.metrics.Mended(*n)
+		}
+	}
+}
+
+// newestFirst returns a copy of the refusals.
+func (l *nackLog) newestFirst() []Nack {
+	l.mu.Lock()
+	list := slices.Clone(l.list)
+	l.mu.Unlock()
+	slices.Reverse(list)
+	return list
+}

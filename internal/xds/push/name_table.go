@@ -1,0 +1,65 @@
+package push
+
+import (
+	"hash/maphash"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
+)
+
+// nameTable interns lists of names for as long as they are in use. Ten thousand alike proxies subscribe to the same
+// thousand clusters, each in its own order.
+type nameTable struct {
+	seed  maphash.Seed
+	mu    sync.Mutex
+	lists map[fingerprint]weak.Pointer[nameList]
+}
+
+// fingerprint identifies a set of names without sorting them: their number and the sum of their hashes. The seed is
+// random, so clients cannot choose names that collide.
+type fingerprint struct {
+	names int
+	sum   uint64
+}
+
+type nameList struct{ names []string }
+
+func newNameTable() *nameTable {
+	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
+}
+
+// intern returns the shared list of names that come in any order: sorted, without duplicates and empty names. The second
+// result must be held for as long as the list is in use.
+func (t *nameTable) intern(names []string) ([]string, any) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	f := fingerprint{names: len(names)}
+	for _, n := range names {
+		f.sum += maphash.String(t.seed, n)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.lists[f].Value(); l != nil {
+		return l.names, l
+	}
+	l := &nameList{names: slices.Clone(names)}
+	slices.Sort(l.names)
+	l.names = slices.DeleteFunc(slices.Compact(l.names), func(n string) bool { return n == "" })
+	for i, n := range l.names {
+		l.names[i] = strings.Clone(n) // keeps nothing else of the request's bytes
+	}
+	t.lists[f] = weak.Make(l)
+	runtime.AddCleanup(l, t.remove, f)
+	return l.names, l
+}
+
+func (t *nameTable) remove(f fingerprint) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lists[f].Value() == nil {
+		delete(t.lists, f)
+	}
+}

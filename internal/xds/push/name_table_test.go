@@ -1,0 +1,54 @@
+package push
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestNameTable(t *testing.T) {
+	list := func() []string {
+		var l []string
+		for i := range 100 {
+			l = append(l, fmt.Sprint("name-", i))
+		}
+		return l
+	}
+	table := newNameTable()
+	a, keepA := table.intern(list())
+	backwards := list()
+	slices.Reverse(backwards)
+	b, keepB := table.intern(backwards)
+	if !slices.IsSorted(a) {
+		t.Error("a list is not in order")
+	}
+	if &a[0] != &b[0] {
+		t.Error("equal lists have two places")
+	}
+	other, keepOther := table.intern(list()[1:])
+	if len(other) != 99 || &a[0] == &other[0] {
+		t.Error("different lists are mixed up")
+	}
+	if none, _ := table.intern(nil); none != nil {
+		t.Error("no names are not nil")
+	}
+	runtime.KeepAlive(keepA)
+	runtime.KeepAlive(keepB)
+	runtime.KeepAlive(keepOther)
+
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		runtime.GC()
+		table.mu.Lock()
+		n := len(table.lists)
+		table.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d lists are still there that nobody uses", n)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

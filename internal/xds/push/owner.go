@@ -1,0 +1,152 @@
+package push
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// overduePeriod is how often streams are told that time has passed (stream.Overdue).
+const overduePeriod = time.Second
+
+// Run pushes until the context ends. It must be called once. Its goroutine owns the rollout.
+func (p *Pusher) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for range p.workers {
+		running.Go(func() { p.generate(ctx) })
+	}
+	running.Go(func() { p.ageStreams(ctx) })
+	r := <-p.idle
+	p.own(ctx, r)
+	p.idle <- r
+	running.Wait()
+}
+
+// own processes events, queries and the time until the context ends.
+func (p *Pusher) own(ctx context.Context, r *rollout.Rollout) {
+	var at time.Time // of due
+	var due <-chan time.Time
+	for {
+		p.process(r)
+		if next := r.Next(); !next.Equal(at) {
+			at, due = next, p.clock.After(next.Sub(p.clock.Now()))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.events.ready:
+		case <-due:
+			at = time.Time{}
+		case q := <-p.queries:
+			p.process(r)
+			q.read(r)
+			close(q.done)
+		}
+	}
+}
+
+// process applies all events, at least a Tick, and carries out what follows from them. That may add events.
+func (p *Pusher) process(r *rollout.Rollout) {
+	for {
+		actions := r.Step(p.clock.Now(), p.events.take()...)
+		p.needs.update(r)
+		for _, a := range actions {
+			p.carryOut(a)
+		}
+		if p.events.isEmpty() {
+			return
+		}
+	}
+}
+
+// carryOut does what an action asks for, or logs and counts a record.
+func (p *Pusher) carryOut(a rollout.Action) {
+	switch a := a.(type) {
+	case rollout.Generate:
+		p.jobs <- a.Job
+	case rollout.Offer:
+		p.clients.deliver(&offer{world: a.World, changed: a.Changed, made: p.clock.Now()}, a.Clients)
+	case rollout.FindAcknowledged:
+		p.events.add(rollout.Answered{Question: a.Question, By: p.clients.findAcknowledged(a.Candidates)})
+	case rollout.ReportProgress:
+		for _, handle := range a.Clients {
+			if c := p.clients.get(handle); c != nil {
+				c.reportProgress()
+			}
+		}
+	case rollout.TurnEnded:
+		p.metrics.Published(a.Gathered, a.Triggers)
+		p.metrics.Classes(a.Classes)
+		p.counts.turns.Add(1)
+		p.counts.snapshot.Store(a.Snapshot)
+		p.log.Debug("push done", "snapshot", a.Snapshot, "took", a.Took, "proxies", a.Proxies)
+	case rollout.QuarantineCounted:
+		p.metrics.Quarantined(a.Quarantined)
+	default:
+		p.logRecord(a)
+	}
+}
+
+// logRecord logs what the rollout has decided about refused resources, and where it has not waited for proxies.
+func (p *Pusher) logRecord(a rollout.Action) {
+	switch a := a.(type) {
+	case rollout.BarrierTimedOut:
+		p.log.Warn("server-first barrier timed out; updating clients although servers have not acknowledged their new inbound configuration",
+			"servers", a.Servers)
+	case rollout.TransitionTimedOut:
+		p.log.Warn("mutual TLS transition timed out; servers accept only the new mode although clients have not acknowledged it",
+			"clients", a.Clients)
+	case rollout.QuarantineBegan:
+		q := a.Quarantined
+		about := []any{
+			"type", api.ShortType(q.TypeURL), "resource", q.Name, "version", q.Version, "witnesses", q.Witnesses,
+			"until", q.Until, "attempt", q.Attempt, "from", q.From, "message", q.Message,
+		}
+		if q.Suspended == (config.Key{}) {
+			p.log.Warn("resource quarantined: proxies refuse it", about...)
+			return
+		}
+		p.log.Warn("EnvoyFilter suspended: proxies refuse what it changes",
+			append(about, "filter", q.Suspended, "proxies", q.Scope.Type, "namespace", q.Scope.Namespace)...)
+	case rollout.QuarantineEnded:
+		message := "quarantine ended"
+		about := []any{"type", api.ShortType(a.TypeURL), "resource", a.Name, "version", a.Version, "reason", a.Reason}
+		if a.Suspended != (config.Key{}) {
+			message, about = "suspension ended", append(about, "filter", a.Suspended)
+		}
+		p.log.Info(message, about...)
+	}
+}
+
+// query calls read with the rollout, after all events that were added before. The goroutine that runs it is the owner, or
+// the caller while no Run does.
+func (p *Pusher) query(read func(*rollout.Rollout)) {
+	q := query{read: read, done: make(chan struct{})}
+	select {
+	case p.queries <- q:
+		<-q.done
+	case r := <-p.idle:
+		p.process(r)
+		read(r)
+		p.idle <- r
+	}
+}
+
+// ageStreams tells all streams periodically that time has passed.
+func (p *Pusher) ageStreams(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.clock.After(overduePeriod):
+		}
+		for _, c := range p.clients.all() {
+			c.step(stream.Overdue{})
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package push
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// Subscription is the secrets that one stream subscribes to.
+type Subscription struct {
+	// Stream is the ID of the Client.
+	Stream string
+	Proxy  *mesh.Proxy
+	// Names are sorted SDS names, none at first. The list must not be changed.
+	Names []string
+	// Ended is set when the stream has ended.
+	Ended bool
+}
+
+// secretSubscription reports the secrets of one stream to Options.Secrets, each time that they change.
+type secretSubscription struct {
+	report func(Subscription) // nil if no one needs it
+
+	mu   sync.Mutex
+	last Subscription
+}
+
+// begin reports a new stream without names.
+func (s *secretSubscription) begin(id string, proxy *mesh.Proxy) {
+	s.last = Subscription{Stream: id, Proxy: proxy}
+	if s.report != nil {
+		s.report(s.last)
+	}
+}
+
+// setNames reports names that differ from the last ones. It does nothing after end.
+func (s *secretSubscription) setNames(names []string) {
+	if s.report == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last.Ended || slices.Equal(names, s.last.Names) {
+		return
+	}
+	s.last.Names = names
+	s.report(s.last)
+}
+
+// end reports that the stream has ended.
+func (s *secretSubscription) end() {
+	if s.report == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.Names, s.last.Ended = nil, true
+	s.report(s.last)
+}

@@ -1,0 +1,177 @@
+package push
+
+import (
+	"slices"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// progress is what a Step of the machine has led to.
+type progress struct {
+	world *stream.World
+	// sent means that there is something for Next.
+	sent bool
+	// accepted is the acknowledgement of a voter, nil if the rollout does not need it.
+	accepted rollout.Event
+	// converged is when the change was published that the proxy has answered completely now; zero if it has not.
+	converged time.Time
+	// acknowledged means that the proxy has acknowledged everything of world, if the rollout needs to know.
+	acknowledged bool
+	// subscribed means that names are other names than before.
+	subscribed bool
+	names      []string
+	// given are types of which the proxy has everything since it unsubscribed from names.
+	given []string
+}
+
+// step feeds an event to the stream's machine and carries out the actions. It does nothing after the stream has ended.
+func (c *Client) step(e stream.Event) {
+	c.mu.Lock()
+	if c.ended != nil {
+		c.mu.Unlock()
+		return
+	}
+	actions, before := c.stepMachine(e)
+	if c.ended != nil { // it has panicked
+		c.mu.Unlock()
+		return
+	}
+	p := c.observe(actions)
+	r, isRequest := e.(stream.Request)
+	if isRequest {
+		p.names = c.machine.Names(r.TypeURL)
+		p.subscribed = c.env.needs.named[r.TypeURL] && !sameNames(before, p.names)
+		if len(r.Unsubscribe) > 0 && c.env.nacks.hasStanding(c.id) {
+			p.given = c.machine.Taken()
+		}
+	}
+	c.mu.Unlock()
+
+	if p.sent {
+		c.signal()
+	}
+	if p.subscribed {
+		c.env.events.add(rollout.Subscribed{Client: &c.handle, TypeURL: r.TypeURL, Names: p.names})
+	}
+	if isRequest && r.TypeURL == api.SecretType {
+		c.secrets.setNames(c.subscribed(api.SecretType))
+	}
+	if !p.converged.IsZero() {
+		c.env.metrics.Converged(c.env.clock.Now().Sub(p.converged))
+	}
+	for _, a := range actions {
+		c.report(a)
+	}
+	for _, typeURL := range p.given {
+		c.env.nacks.endType(c.id, typeURL)
+	}
+	if p.accepted != nil {
+		c.env.events.add(p.accepted)
+	}
+	if p.acknowledged {
+		c.env.events.add(rollout.Acknowledged{Client: &c.handle, World: p.world})
+	}
+}
+
+// sameNames reports whether two lists are equal. Lists of thousands of names are usually shared, and not compared.
+func sameNames(a, b []string) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
+}
+
+// observe records the actions of a Step in the session, and returns what follows from them. session.mu must be held.
+func (c *Client) observe(actions []stream.Action) progress {
+	p := progress{world: c.world}
+	for _, a := range actions {
+		switch a := a.(type) {
+		case stream.Send:
+			c.out, c.sending, p.sent = &a, true, true
+		case stream.Shut:
+			c.ended, p.sent = ProtocolError{a.Reason, a.Limit}, true
+		case stream.Ack:
+			if c.isVoter() && c.env.needs.needsAccepted(a.TypeURL) {
+				p.accepted = c.acceptance(a)
+			}
+		}
+	}
+	if c.env.needs.progress.Load() && c.mailbox.Load() == nil {
+		p.acknowledged = c.machine.Converged()
+	}
+	if !c.changed.IsZero() && c.machine.Converged() {
+		if c.sending {
+			p.converged = c.changed
+		}
+		c.changed = time.Time{}
+	}
+	return p
+}
+
+// acceptance returns the event for an acknowledgement, or nil if another stream of the class has reported the same. While
+// refusals are observed, every acknowledgement is reported. session.mu must be held.
+func (c *Client) acceptance(a stream.Ack) rollout.Event {
+	everything := c.machine.Took(a.TypeURL)
+	if c.offered != nil && !c.env.needs.refusals.Load() && c.offered.isReported(a.Parts, everything) {
+		return nil
+	}
+	return rollout.Accepted{Client: &c.handle, TypeURL: a.TypeURL, Parts: a.Parts, World: c.world, Everything: everything}
+}
+
+// report logs and counts an action, and passes it to the rollout if that is concerned.
+func (c *Client) report(a stream.Action) {
+	env := c.env
+	switch a := a.(type) {
+	case stream.Ack:
+		env.metrics.Acked(a.TypeURL)
+		env.nacks.endType(c.id, a.TypeURL)
+	case stream.Nack:
+		c.reportNack(a)
+	case stream.Stale:
+		env.metrics.ExpiredNonce(a.TypeURL)
+	case stream.Late:
+		env.metrics.Late(a.TypeURL)
+		env.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": sent to "+c.id+" although it has not shown that it has the clusters",
+			"resources", a.Names, "clusters", a.Clusters)
+	case stream.Unknown:
+		env.log.Warn("ADS: unknown type", "connection", c.id, "type", a.TypeURL)
+	case stream.Want:
+		env.events.add(rollout.NamesWanted{Client: &c.handle, TypeURL: a.TypeURL, Names: a.Names})
+	}
+}
+
+// reportNack records a refusal. One that is about resources which the proxy is not to have any more ends at once: no later
+// response of the type may follow that would end it.
+func (c *Client) reportNack(a stream.Nack) {
+	env := c.env
+	n := Nack{
+		Time: env.clock.Now(), Connection: c.id, Proxy: c.node, TypeURL: a.TypeURL,
+		Nonce: a.Nonce, Version: a.Version, Message: a.Message, Standing: true,
+		Resources: refusedOf(a.Resources), candidates: refusedOf(a.Sent),
+	}
+	env.nacks.add(n)
+	if c.isVoter() {
+		e := rollout.Refused{Client: &c.handle, TypeURL: n.TypeURL}
+		for _, r := range n.Resources {
+			e.Resources = append(e.Resources, rollout.RefusedResource{
+				Name: r.Name, Version: r.Version, Message: n.Of(r.Name), From: r.From,
+			})
+		}
+		env.events.add(e)
+	}
+	env.metrics.Refused(n)
+	env.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": ACK ERROR "+c.id, "resources", n.Resources, "message", a.Message)
+	if len(n.blamed()) == 0 {
+		return
+	}
+	if w, _ := c.newestWorld(); w != nil {
+		env.nacks.endOutdated(c.id, w)
+	}
+}
+
+// reportProgress reports the newest World to the rollout if the proxy has acknowledged everything of it.
+func (c *Client) reportProgress() {
+	if w, acknowledged := c.newestWorld(); w != nil && acknowledged {
+		c.env.events.add(rollout.Acknowledged{Client: &c.handle, World: w})
+	}
+}

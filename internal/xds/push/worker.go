@@ -1,0 +1,50 @@
+package push
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+)
+
+// generate runs generators until the context ends.
+func (p *Pusher) generate(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case job := <-p.jobs:
+			p.events.add(p.runJob(job))
+		}
+	}
+}
+
+// runJob runs one generator and returns its result. A panic is logged and counted: the proxies keep what they have.
+func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		result = rollout.GeneratorFailed{Job: job}
+		env.counts.panics.Add(1)
+		if env.recovery != nil {
+			_ = env.recovery.Record(v, "generator", "type", job.TypeURL(), "class", job.Scope()) // counts
+		} else {
+			env.metrics.InternalError()
+		}
+		env.log.Error("a generator panicked; its proxies keep what they have", "type", api.ShortType(job.TypeURL()),
+			"view", job.Scope(), "change", job.Task(), "classes", job.Classes(), "err", fmt.Sprintf("panic: %v\n%s", v, debug.Stack()))
+	}()
+	began := env.clock.Now()
+	r := job.Run()
+	env.counts.addGenerated(job.TypeURL(), r.Resources)
+	env.metrics.Generated(job.TypeURL(), r.Resources, env.clock.Now().Sub(began))
+	if r.Err != nil { // a bug of the generator, but what it made can be used
+		env.metrics.InternalError()
+		env.log.Error("a generator broke its contract", "type", api.ShortType(job.TypeURL()), "err", r.Err)
+	}
+	return rollout.Generated{Job: job, Product: r.Product}
+}

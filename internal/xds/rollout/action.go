@@ -1,0 +1,89 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Action is an output of a [Rollout]: Generate, Offer, FindAcknowledged or ReportProgress, which are to be carried out,
+// or a record for logs and metrics.
+type Action interface{ action() }
+
+// Generate has a generator run. A Generated or GeneratorFailed must follow.
+type Generate struct{ Job *Job }
+
+// Offer gives clients a World in place of any earlier one.
+type Offer struct {
+	Clients []*Client
+	World   *stream.World
+	// Changed is when the change behind the World was published; zero if it is not the result of a change.
+	Changed time.Time
+}
+
+// FindAcknowledged asks whether any client has acknowledged a resource. An Answered must follow.
+type FindAcknowledged struct {
+	Question   *Question
+	Candidates []Acknowledgement
+}
+
+// Acknowledgement is that a client has acknowledged a resource.
+type Acknowledgement struct {
+	Client   *Client
+	Resource *resource.Resource
+}
+
+// Question identifies a FindAcknowledged: it is about a quarantine that will begin unless the answer names a client.
+type Question struct {
+	decision    quarantine.Quarantine
+	producer    *producer
+	suspensions *suspensions
+}
+
+// ReportProgress asks for an Acknowledged of each of the clients that has acknowledged everything of its newest World.
+type ReportProgress struct{ Clients []*Client }
+
+// TurnEnded records that all classes have been brought up to a snapshot.
+type TurnEnded struct {
+	Snapshot uint64 // version
+	// Gathered is how long the changes were collected before the turn, Took how long the turn lasted.
+	Gathered, Took time.Duration
+	// Triggers are the kinds of changes.
+	Triggers []string
+	// Proxies is the number of offers, Classes the number of classes with clients.
+	Proxies, Classes int
+}
+
+// BarrierTimedOut records that clients are updated although servers have not acknowledged what they serve.
+type BarrierTimedOut struct{ Servers int }
+
+// TransitionTimedOut records that servers accept only the new mutual TLS mode although clients have not acknowledged it.
+type TransitionTimedOut struct{ Clients int }
+
+// QuarantineBegan records that a resource is quarantined, or an EnvoyFilter suspended.
+type QuarantineBegan struct{ Quarantined Quarantined }
+
+// QuarantineEnded records the end of a quarantine or suspension.
+type QuarantineEnded struct {
+	TypeURL, Name, Version string
+	// Suspended is the EnvoyFilter; zero if the resource itself was quarantined.
+	Suspended config.Key
+	Reason    quarantine.Reason
+}
+
+// QuarantineCounted records how much is kept from connected proxies.
+type QuarantineCounted struct{ Quarantined int }
+
+func (Generate) action()           {}
+func (Offer) action()              {}
+func (FindAcknowledged) action()   {}
+func (ReportProgress) action()     {}
+func (TurnEnded) action()          {}
+func (BarrierTimedOut) action()    {}
+func (TransitionTimedOut) action() {}
+func (QuarantineBegan) action()    {}
+func (QuarantineEnded) action()    {}
+func (QuarantineCounted) action()  {}

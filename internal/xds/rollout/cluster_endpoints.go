@@ -1,0 +1,89 @@
+package rollout
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+)
+
+// Field numbers of envoy.config.cluster.v3.Cluster and its EdsClusterConfig, and Cluster.DiscoveryType EDS.
+const (
+	clusterType          = 2
+	clusterEDSConfig     = 3
+	edsConfigServiceName = 2
+	discoveryTypeEDS     = 3
+)
+
+// clustersOf returns the names of the clusters that a route configuration, a listener or an extension refers to.
+func clustersOf(r *resource.Resource) []string {
+	if r.Refers == nil {
+		return nil
+	}
+	return r.Refers()
+}
+
+// endpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for: eds_cluster_config.service_name,
+// or else the cluster's name. It returns "" if the cluster's type is not EDS.
+func endpointsOf(cluster *resource.Resource) string {
+	name, eds := "", false
+	for b := cluster.Body; len(b) > 0; {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return ""
+		}
+		b = b[n:]
+		switch {
+		case number == clusterType && kind == protowire.VarintType:
+			v, _ := protowire.ConsumeVarint(b)
+			eds = v == discoveryTypeEDS
+		case number == clusterEDSConfig && kind == protowire.BytesType:
+			config, _ := protowire.ConsumeBytes(b)
+			name = serviceName(config)
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+			return ""
+		}
+		b = b[n:]
+	}
+	if !eds {
+		return ""
+	}
+	if name == "" {
+		return cluster.Name
+	}
+	return name
+}
+
+// serviceName returns the field Cluster.EdsClusterConfig.service_name of an encoded EdsClusterConfig.
+func serviceName(b []byte) string {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return ""
+		}
+		b = b[n:]
+		if number == edsConfigServiceName && kind == protowire.BytesType {
+			v, _ := protowire.ConsumeBytes(b)
+			return string(v)
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
+			return ""
+		}
+		b = b[n:]
+	}
+	return ""
+}
+
+// allEndpointsOf returns the sorted results of endpointsOf for a list of clusters.
+func allEndpointsOf(clusters []*resource.Resource) []string {
+	names := make([]string, 0, len(clusters))
+	for _, c := range clusters {
+		if n := endpointsOf(c); n != "" {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// An EnvoyFilter may be left out of a refused resource only if nothing is protected by it. That is
+// decided by lists of what is harmless to leave out. Everything else may be a protection: filters
+// of authentication, authorization and rate limits, code of users, TLS, limits of sizes, times and
+// connections, headers that others trust, routes that deny, and whatever is removed or replaced. An
+// added cluster is not harmless either: a filter that calls it may let requests pass where it is
+// missing.
+
+// isDroppable reports whether an EnvoyFilter may be left out of what proxies refuse.
+// RequiredAnnotation decides; a value that is neither "true" nor "false" counts as "true". Without
+// the annotation all patches must be harmless.
+func isDroppable(c *config.Config) bool {
+	if required, stated := c.Annotations[config.RequiredAnnotation]; stated {
+		return required == "false"
+	}
+	patches := config.Spec[*networking.EnvoyFilter](c).GetConfigPatches()
+	return !slices.ContainsFunc(patches, func(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool { return !harmless(p) })
+}
+
+// harmless reports whether a patch can be left out without weakening any protection.
+func harmless(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
+	value := p.GetPatch().GetValue()
+	switch p.GetPatch().GetOperation() {
+	case networking.EnvoyFilter_Patch_MERGE:
+		return harmlessMerge(p.GetApplyTo(), value)
+	case networking.EnvoyFilter_Patch_ADD, networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER,
+		networking.EnvoyFilter_Patch_INSERT_FIRST:
+		return p.GetApplyTo() == networking.EnvoyFilter_HTTP_FILTER && harmlessFilter(value)
+	default:
+		return false
+	}
+}
+
+// harmlessFilter reports whether an HTTP filter protects nothing, by the type of its configuration.
+func harmlessFilter(value *structpb.Struct) bool {
+	if !onlyFields(value, harmlessFilterFields()) {
+		return false
+	}
+	return slices.Contains(harmlessFilters(), typeOf(value.GetFields()["typed_config"].GetStructValue()))
+}
+
+// harmlessMerge reports whether all fields that are merged protect nothing. Fields of a
+// typed_config count by its type.
+func harmlessMerge(to networking.EnvoyFilter_ApplyTo, value *structpb.Struct) bool {
+	switch to {
+	case networking.EnvoyFilter_CLUSTER:
+		return onlyFields(value, harmlessClusterFields())
+	case networking.EnvoyFilter_LISTENER:
+		return onlyFields(value, harmlessListenerFields())
+	case networking.EnvoyFilter_NETWORK_FILTER:
+		inner := value.GetFields()["typed_config"].GetStructValue()
+		fields, known := harmlessNetworkFilterFields()[typeOf(inner)]
+		return known && onlyFields(value, []string{"name", "typed_config"}) && onlyFields(inner, fields)
+	case networking.EnvoyFilter_HTTP_FILTER:
+		return harmlessFilter(value)
+	case networking.EnvoyFilter_VIRTUAL_HOST:
+		return onlyFields(value, harmlessVirtualHostFields())
+	case networking.EnvoyFilter_HTTP_ROUTE:
+		return onlyFields(value, harmlessRouteFields())
+	default:
+		return false
+	}
+}
+
+// onlyFields reports whether a value has fields, and none that is not in the list. Names in either
+// form of JSON count.
+func onlyFields(value *structpb.Struct, allowed []string) bool {
+	for name := range value.GetFields() {
+		if !slices.Contains(allowed, snakeCase(name)) {
+			return false
+		}
+	}
+	return len(value.GetFields()) > 0
+}
+
+// snakeCase returns the name of a field as it is in protobuf.
+func snakeCase(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// typeOf returns the name of the message that a typed_config holds, "" if it does not say. Types
+// that stand for others count as what they are, and so as unknown.
+func typeOf(typed *structpb.Struct) string {
+	url := typed.GetFields()["@type"].GetStringValue()
+	return url[strings.LastIndexByte(url, '/')+1:]
+}
+
+// harmlessFilterFields are those of an HttpFilter. Not "config_discovery": what comes is not known
+// then.
+func harmlessFilterFields() []string {
+	return []string{"name", "typed_config", "is_optional", "disabled"}
+}
+
+// harmlessFilters are HTTP filters that change how a response is encoded, or observe. Filters that
+// decode requests are not among them, because those after them may inspect what they decode; nor
+// are faults, which may be used to deny.
+func harmlessFilters() []string {
+	return []string{
+		"envoy.extensions.filters.http.alternate_protocols_cache.v3.FilterConfig",
+		"envoy.extensions.filters.http.compressor.v3.Compressor",
+		"envoy.extensions.filters.http.grpc_stats.v3.FilterConfig",
+		"envoy.extensions.filters.http.on_demand.v3.OnDemand",
+		"envoy.extensions.filters.http.tap.v3.Tap",
+	}
+}
+
+// harmlessClusterFields are how a cluster balances load and finds out which endpoints are healthy.
+// What decides to which endpoints and with what it connects, and circuit breakers, are not among
+// them.
+func harmlessClusterFields() []string {
+	return []string{
+		"alt_stat_name", "common_lb_config", "connect_timeout", "dns_failure_refresh_rate", "dns_jitter", "dns_lookup_family",
+		"dns_refresh_rate", "health_checks", "ignore_health_on_host_removal", "lb_policy", "least_request_lb_config",
+		"maglev_lb_config", "outlier_detection", "preconnect_policy", "respect_dns_ttl", "ring_hash_lb_config",
+		"round_robin_lb_config", "track_cluster_stats", "track_timeout_budgets",
+		"upstream_connection_options", "wait_for_warm_on_init",
+	}
+}
+
+func harmlessListenerFields() []string {
+	return []string{"access_log", "enable_reuse_port", "stat_prefix", "tcp_backlog_size", "tcp_fast_open_queue_length"}
+}
+
+// harmlessNetworkFilterFields are what network filters note of their traffic, by type. Not their
+// timeouts: they are a limit.
+func harmlessNetworkFilterFields() map[string][]string {
+	return map[string][]string{
+		"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager": {
+			"@type", "access_log", "access_log_options", "always_set_request_id_in_response", "generate_request_id",
+			"proxy_100_continue", "request_id_extension", "stat_prefix", "tracing", "via",
+		},
+		"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy": {"@type", "access_log", "access_log_options", "stat_prefix"},
+	}
+}
+
+func harmlessVirtualHostFields() []string {
+	return []string{
+		"hedge_policy", "include_attempt_count_in_response", "include_request_attempt_count", "retry_policy", "retry_policy_typed_config",
+		"virtual_clusters",
+	}
+}
+
+func harmlessRouteFields() []string { return []string{"decorator", "name", "stat_prefix", "tracing"} }

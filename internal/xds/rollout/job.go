@@ -1,0 +1,80 @@
+package rollout
+
+import (
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Job is one run of a generator. Run may be called by any goroutine.
+type Job struct {
+	producer *producer
+	task     task
+	old      Product
+	snapshot *snapshot.Snapshot
+	classes  int
+}
+
+// Result is what a Job returned.
+type Result struct {
+	Product Product
+	// Resources is the number of resources that the generator was asked for.
+	Resources int
+	// Err is set if the generator broke its contract. The Product can be used all the same.
+	Err error
+}
+
+// Run runs the generator. It panics if the generator does.
+func (j *Job) Run() (r Result) {
+	gen := j.producer.gen
+	r.Product = j.old
+	if j.old.view == nil || !j.task.delta.Empty() {
+		r.Product.view = view.Build(j.snapshot, j.producer.scope)
+	}
+	if gen.All != nil {
+		r.Resources, r.Err = generateAll(gen, j.task, j.old, &r.Product)
+	} else {
+		r.Resources = generateNamed(gen, j.task, j.old, &r.Product)
+	}
+	return r
+}
+
+// TypeURL returns the type of the generator.
+func (j *Job) TypeURL() string { return j.producer.gen.TypeURL }
+
+// Scope returns the part of the Key that the resources are generated for.
+func (j *Job) Scope() view.Key { return j.producer.scope }
+
+// Classes returns the number of classes that share the result.
+func (j *Job) Classes() int { return j.classes }
+
+// Task describes for the log what is to be generated.
+func (j *Job) Task() string { return j.task.String() }
+
+// Members are the clients of one class and what they are served.
+type Members struct {
+	Clients []*Client
+	Sets    []*resource.Set
+	// World is what they were offered. It is nil if it does not contain all of Sets yet.
+	World *stream.World
+}
+
+// members returns the class's clients and resources.
+func (cl *class) members() Members {
+	m := Members{Clients: make([]*Client, 0, len(cl.clients)), World: cl.world}
+	for c := range cl.clients {
+		m.Clients = append(m.Clients, c)
+	}
+	for i, pr := range cl.producers {
+		if pr.shelf == nil {
+			m.World = nil
+			continue
+		}
+		m.Sets = append(m.Sets, pr.shelf.Set())
+		if i >= len(cl.shelves) || cl.shelves[i] != pr.shelf { // held back, or other producers are not done
+			m.World = nil
+		}
+	}
+	return m
+}

@@ -1,0 +1,37 @@
+package rollout
+
+import (
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// Panics in the functions of this file concern one proxy or one producer, and happen before anything is changed. They are
+// recovered. All other panics of a Rollout are not: nothing shows that its state is consistent after one.
+
+// keyFor returns the Key of a proxy. ok is false if view.KeyFor panicked: then the client stays in its class, or without
+// one, until a later turn.
+func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
+	err := r.options.Recover(func() { key = view.KeyFor(r.snapshot, proxy) },
+		"proxy", proxy.ID, "namespace", proxy.Namespace, "doing", "find class")
+	return key, err == nil
+}
+
+// keyMoves returns a function that reports whether a change may alter the Key of a proxy. After a panic it may.
+func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
+	always := func(*mesh.Proxy) bool { return true }
+	moves := always
+	if r.options.Recover(func() { moves = view.KeyMoves(old, r.snapshot, d) }, "doing", "compare classes") != nil {
+		return always
+	}
+	return func(proxy *mesh.Proxy) (moved bool) {
+		err := r.options.Recover(func() { moved = moves(proxy) }, "proxy", proxy.ID, "doing", "compare classes")
+		return moved || err != nil
+	}
+}
+
+// isTouched reports whether a change may alter the Product of a producer. After a panic it may.
+func (r *Rollout) isTouched(pr *producer, d snapshot.Delta) (touched bool) {
+	err := r.options.Recover(func() { touched = pr.isTouched(r.snapshot, d) }, "type", pr.gen.TypeURL, "doing", "compare products")
+	return touched || err != nil
+}

@@ -1,0 +1,87 @@
+package rollout
+
+import (
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// transitionKey returns the Key that a client is to have now. If the change from the old snapshot alters the mutual TLS
+// modes that it accepts, it gets a Key with which it accepts both meanwhile, and the barrier holds back its clients.
+func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
+	if old == nil || c.class == nil || k.Server == (mesh.Credentials{}) || c.class.key.Server != k.Server {
+		r.transition.removeServer(c)
+		return k
+	}
+	present := c.class.key
+	was, is := present.PeerModes(old), k.PeerModes(r.snapshot)
+	if present.Easing != "" && old.PeerModes(present.Peers).Same(is) { // is on its way there already
+		k.Easing = present.Easing
+		return k
+	}
+	if was.Same(is) {
+		r.transition.removeServer(c)
+		return k
+	}
+	callsChange := !was.CalledAlike(is)
+	level := holdConfiguration
+	if callsChange {
+		level = holdEndpoints
+	}
+	r.holdClients(level)
+	r.barrier.awaitServer(c)
+	between := was.Between(is)
+	if between.Same(is) {
+		r.transition.removeServer(c)
+		return k
+	}
+	r.transition.acceptBoth(c, callsChange)
+	k.Easing = between.Easing()
+	return k
+}
+
+// otherProxies is what is known of proxies that are connected to other control planes: replicas of this one, or those of
+// other clusters.
+type otherProxies struct {
+	// exist means that there are some that may call or be called.
+	exist bool
+	// callsChange means that some of them are to be called in another way.
+	callsChange bool
+}
+
+// findOtherProxies looks for workloads that accept mutual TLS and are not connected here. It does so only if the change may
+// alter how workloads are to be called.
+func (r *Rollout) findOtherProxies(old *snapshot.Snapshot, d snapshot.Delta) (found otherProxies) {
+	if old == nil || !d.All && !changesPeerAuthentication(d) {
+		return otherProxies{}
+	}
+	type change struct{ was, is snapshot.Peers }
+	calledAlike := map[change]bool{}
+	for ip, w := range r.snapshot.Workloads() {
+		if !w.TLS || len(r.addresses[ip]) > 0 {
+			continue
+		}
+		found.exist = true
+		c := change{old.Peers(w.Namespace, w.Labels), r.snapshot.Peers(w.Namespace, w.Labels)}
+		alike, known := calledAlike[c]
+		if !known {
+			alike = old.PeerModes(c.was).CalledAlike(r.snapshot.PeerModes(c.is))
+			calledAlike[c] = alike
+		}
+		if !alike {
+			found.callsChange = true
+			return found
+		}
+	}
+	return found
+}
+
+func changesPeerAuthentication(d snapshot.Delta) bool {
+	for k := range d.Configs {
+		if k.Kind == api.PeerAuthentication {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,197 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// classIdleTimeout is how long a class without clients is kept, with its generators paused. Disconnected proxies usually
+// reconnect, often all at once.
+const classIdleTimeout = time.Minute
+
+// place puts a client in the class of a Key, without the EnvoyFilters that are suspended for it. It does nothing if the
+// client has disconnected.
+func (r *Rollout) place(c *Client, wanted view.Key) {
+	if !r.isConnected(c) {
+		return
+	}
+	r.joinSuspensions(c, wanted)
+	k := r.withoutSuspended(wanted)
+	if c.wanted = nil; k != wanted {
+		unsuspended := wanted
+		c.wanted = &unsuspended
+	}
+	if c.class == nil || c.class.key != k {
+		r.moveClient(c, r.classFor(k))
+	}
+}
+
+// placeMoving places the clients whose suspended EnvoyFilters have changed.
+func (r *Rollout) placeMoving() {
+	for c := range r.moving {
+		delete(r.moving, c)
+		if c.class != nil {
+			r.place(c, c.key())
+		}
+	}
+}
+
+// moveClient moves a client to a class and offers it the class's World. If names that it subscribes to have to be
+// generated first, the World that contains them will be offered instead.
+func (r *Rollout) moveClient(c *Client, to *class) {
+	from := c.class
+	if from != nil {
+		to.inherit(from)
+	}
+	r.removeFromClass(c)
+	c.class = to
+	to.clients[c] = struct{}{}
+	if len(to.clients) == 1 {
+		r.activate(to)
+	}
+	r.moveVote(c, from, to)
+	waiting := false
+	for _, pr := range to.producers {
+		if from != nil && pr.gen.Named != nil {
+			waiting = r.wantNames(pr, c.subscribed(pr.gen.TypeURL), true) || waiting
+		}
+	}
+	switch {
+	case to.world == nil:
+		r.composing[to] = struct{}{}
+	case !waiting:
+		r.offer(to.world, c)
+	}
+}
+
+// inherit tells producers without a Product what the same generators serve in another class.
+func (cl *class) inherit(from *class) {
+	for i, pr := range cl.producers {
+		if old := from.producers[i]; pr.shelf == nil && pr.ancestor == nil && old.shelf != nil {
+			pr.ancestor = &ancestor{old.shelf.Set(), old.shelf.Asked(), old.candidates.clone()}
+		}
+	}
+}
+
+// classFor returns the class of a Key. It makes a new one, with its producers, if there is none.
+func (r *Rollout) classFor(k view.Key) *class {
+	cl := r.classes[k]
+	if cl == nil {
+		cl = &class{key: k, clients: map[*Client]struct{}{}}
+		r.classes[k] = cl
+		for i := range r.options.Generators {
+			pr := r.producerFor(i, k)
+			pr.classes[cl] = struct{}{}
+			cl.producers = append(cl.producers, pr)
+		}
+	}
+	return cl
+}
+
+// activate resumes the generators of a class that was without clients. Its World may be outdated and is composed again.
+func (r *Rollout) activate(cl *class) {
+	cl.left, cl.shelves, cl.world = time.Time{}, nil, nil
+	for _, pr := range cl.producers {
+		if pr.live++; pr.live == 1 && !pr.pending.empty() {
+			r.enqueue(pr, true)
+		}
+	}
+	r.recountIfQuarantined(cl)
+}
+
+// removeFromClass detaches a client from its class, if it has one. A class without clients is kept for classIdleTimeout.
+func (r *Rollout) removeFromClass(c *Client) {
+	cl := c.class
+	if cl == nil {
+		return
+	}
+	c.class = nil
+	delete(cl.clients, c)
+	if len(cl.clients) > 0 {
+		return
+	}
+	cl.left = r.now
+	for _, pr := range cl.producers {
+		pr.live--
+	}
+	r.recountIfQuarantined(cl)
+}
+
+// recountIfQuarantined has the quarantined resources counted again if the class has any.
+func (r *Rollout) recountIfQuarantined(cl *class) {
+	if slices.ContainsFunc(cl.producers, func(pr *producer) bool { return pr.votes != nil && len(pr.votes.inForce) > 0 }) {
+		r.recount = true
+	}
+}
+
+// connect adds a client. It stays without a class until the first snapshot.
+func (r *Rollout) connect(c *Client) {
+	r.clients[c] = struct{}{}
+	for _, a := range c.Proxy.Addresses {
+		if r.addresses[a] == nil {
+			r.addresses[a] = map[*Client]struct{}{}
+		}
+		r.addresses[a][c] = struct{}{}
+	}
+	if r.snapshot != nil {
+		if key, ok := r.keyFor(c.Proxy); ok {
+			r.place(c, key)
+		}
+	}
+}
+
+// disconnect removes a client, with its vote.
+func (r *Rollout) disconnect(c *Client) {
+	delete(r.clients, c)
+	for _, a := range c.Proxy.Addresses {
+		if delete(r.addresses[a], c); len(r.addresses[a]) == 0 {
+			delete(r.addresses, a)
+		}
+	}
+	from := c.class
+	r.removeFromClass(c)
+	r.moveVote(c, from, nil)
+	r.leaveSuspensions(c)
+	r.barrier.removeClient(c)
+	r.transition.removeClient(c)
+}
+
+// removeIdle removes classes and suspensions that have been without clients for classIdleTimeout, and candidates that do
+// not exist any more.
+func (r *Rollout) removeIdle() {
+	for _, cl := range r.classes {
+		if len(cl.clients) == 0 && r.now.Sub(cl.left) >= classIdleTimeout {
+			r.removeClass(cl)
+		}
+	}
+	for _, pr := range r.producers {
+		if pr.candidates.watched {
+			pr.candidates.removeMissing(pr.set)
+			r.watchCandidates(pr)
+		}
+	}
+	for k, s := range r.suspensions {
+		if len(s.members) == 0 && r.now.Sub(s.left) >= classIdleTimeout {
+			delete(r.suspensions, k)
+		}
+	}
+}
+
+// removeClass removes a class, with the producers that only it needs.
+func (r *Rollout) removeClass(cl *class) {
+	delete(r.classes, cl.key)
+	for _, pr := range cl.producers {
+		if delete(pr.classes, cl); len(pr.classes) > 0 {
+			continue
+		}
+		delete(r.producers, pr.producerKey)
+		r.barrier.removeProducer(pr)
+		r.watchCandidates(pr)
+		r.observe(pr)
+		for _, other := range r.producers {
+			delete(other.followed, pr)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// Product is the newest output of one generator for one scope. It is immutable.
+type Product struct {
+	view *view.View
+	set  *resource.Set // as generated
+	// changed are the resources that differ from the previous Product, until the rollout has compared them.
+	changed []*resource.Resource
+	// shelf is what is served of the set, nil before the first run. Quarantined resources are replaced in it.
+	shelf *stream.Shelf
+	// needs, of clusters, are the names of their endpoints. added are those that are new since the Shelf before.
+	needs, added []string
+	before       *stream.Shelf
+}
+
+// task is what a generator has to do.
+type task struct {
+	delta snapshot.Delta
+	names []string // to generate besides
+	keep  []string // if not nil, all other names may be forgotten
+}
+
+func (t task) empty() bool { return t.delta.Empty() && len(t.names) == 0 }
+
+// String describes the task for the log.
+func (t task) String() string {
+	return fmt.Sprintf("all=%t services=%d endpoints=%d configs=%v names=%d",
+		t.delta.All, len(t.delta.Services), len(t.delta.Endpoints), t.delta.Configs, len(t.names))
+}
+
+// generateAll brings all resources of a wildcard type up to the View of next, through Update if that can tell what
+// differs. It returns how many resources were generated, and an error if the generator broke its contract.
+func generateAll(gen *Generator, t task, old Product, next *Product) (generated int, err error) {
+	if gen.Update != nil && old.shelf != nil && old.view != nil && !t.delta.All {
+		if diff, ok := gen.Update(old.view, next.view, t.delta); ok {
+			next.replaceSet(gen.TypeURL, old.set.With(diff.Updated, diff.Removed), diff.Updated)
+			return len(diff.Updated), nil
+		}
+	}
+	list := gen.All(next.view)
+	set, err := resource.NewSet(list)
+	next.replaceSet(gen.TypeURL, set, resource.Compare(next.set, set).Updated)
+	return len(list), err
+}
+
+// replaceSet makes a new Shelf of a set. It does nothing if the set is the same as before. changed are the resources of
+// the set that may be new.
+func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*resource.Resource) {
+	old := next.shelf
+	if old != nil && set.Version() == next.set.Version() {
+		return
+	}
+	next.set, next.changed, next.shelf = set, changed, stream.NewShelf(set)
+	if typeURL != api.ClusterType {
+		return
+	}
+	next.before, next.added = nil, nil
+	if old == nil {
+		next.needs = allEndpointsOf(set.List())
+		return
+	}
+	// Names of removed clusters stay until everything is generated from scratch: they cost little.
+	next.before, next.added = old, allEndpointsOf(changed)
+	next.needs = union(next.needs, next.added)
+}
+
+// generateNamed generates the named resources that the change affects and those that are requested besides, and keeps
+// the others. It returns how many were generated.
+func generateNamed(gen *Generator, t task, old Product, next *Product) (generated int) {
+	var before []string
+	if next.shelf != nil {
+		before = next.shelf.Asked()
+	}
+	asked := before
+	var removed []string
+	if t.keep != nil {
+		asked = intersection(asked, t.keep)
+		removed = without(before, asked)
+	}
+	again := t.names
+	if !t.delta.Empty() {
+		again = union(affectedNames(gen, old.view, next.view, t.delta, asked), t.names)
+	}
+	updated := make([]*resource.Resource, 0, len(again))
+	lookup := gen.lookup(next.view, len(again))
+	for _, n := range again {
+		if r := lookup(n); r != nil {
+			updated = append(updated, r)
+		} else {
+			removed = append(removed, n)
+		}
+	}
+	set, names := next.set.With(updated, removed), union(asked, t.names)
+	if next.shelf == nil || set != next.set || !slices.Equal(names, before) {
+		next.set, next.changed, next.shelf = set, updated, stream.NewNamedShelf(set, names)
+	}
+	return len(again)
+}
+
+// affectedNames returns the names whose resources a change may alter, sorted.
+func affectedNames(gen *Generator, old, v *view.View, d snapshot.Delta, names []string) []string {
+	if gen.Affected == nil || d.All || old == nil {
+		return names
+	}
+	return slices.Compact(slices.Sorted(slices.Values(gen.Affected(old, v, d, names))))
+}

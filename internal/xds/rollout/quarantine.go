@@ -1,0 +1,281 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
+)
+
+// Package quarantine decides which candidates are withheld. This file tells it who votes, what a candidate replaces and
+// what is served instead.
+//
+// A producer has votes from the first refusal on. Until then an acknowledgement costs a look at two counters.
+
+// votesOf returns the votes of a producer. It creates them, with all voters as members, at the first refusal.
+func (r *Rollout) votesOf(pr *producer) *votes {
+	if pr.votes == nil {
+		pr.votes = newVotes(r.options.Quarantine)
+		for c := range pr.voterClients() {
+			pr.votes.scope.Step(r.now, quarantine.Joined{Member: c.member()})
+		}
+	}
+	return pr.votes
+}
+
+// moveVote moves a client's vote from the producers of one class to those of another. Either may be nil. What the client
+// refused of a producer that both classes share still counts.
+func (r *Rollout) moveVote(c *Client, from, to *class) {
+	if !c.isVoter() {
+		return
+	}
+	for i := range r.options.Generators {
+		var old, next *producer
+		if from != nil {
+			old = from.producers[i]
+		}
+		if to != nil {
+			next = to.producers[i]
+		}
+		if old == next {
+			continue
+		}
+		if old != nil {
+			r.changeVoters(old, -1, quarantine.Left{Connection: c.ID})
+		}
+		if next != nil {
+			r.changeVoters(next, 1, quarantine.Joined{Member: c.member()})
+		}
+	}
+}
+
+// changeVoters adds to the number of a producer's voters and reports the event to its quarantine.
+func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
+	pr.voters += by
+	r.watchCandidates(pr)
+	if pr.votes != nil {
+		r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, e))
+	}
+}
+
+// takeProduct replaces the Product of a producer: its changed resources become candidates, quarantines of other versions
+// end, and the Shelf does not contain what is still quarantined.
+func (r *Rollout) takeProduct(pr *producer, next Product) {
+	served, asked := (*resource.Set)(nil), []string(nil)
+	switch {
+	case pr.shelf != nil:
+		served, asked = pr.shelf.Set(), pr.shelf.Asked()
+	case pr.ancestor != nil:
+		served, asked = pr.ancestor.set, pr.ancestor.asked
+		pr.candidates.inherit(pr.ancestor, next.set)
+		next.changed = resource.Compare(served, next.set).Updated
+	}
+	pr.candidates.compare(r.now, &next, served, asked, pr.gen.Named != nil, pr.voters)
+	next.changed, pr.ancestor = nil, nil
+	r.watchCandidates(pr)
+	if pr.votes != nil {
+		r.offerVersions(pr, next.set)
+		next.shelf = pr.votes.servedShelf(next.set, next.shelf, pr.shelf, pr.gen.Named != nil)
+	}
+	if next.shelf != pr.shelf {
+		r.barrier.awaitServersOf(pr)
+	}
+	pr.Product, pr.failed = next, false
+}
+
+// offerVersions reports the versions of a set to the quarantine of a producer. It ends the quarantine of other versions.
+func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
+	if !pr.votes.scope.Active() {
+		return
+	}
+	for _, name := range pr.votes.scope.Names() {
+		x := quarantine.Candidate{Name: name}
+		if now := set.Get(name); now != nil {
+			x.Version = now.Version
+		}
+		if old := pr.votes.refused[name]; old != nil && old.Version == x.Version {
+			continue
+		}
+		delete(pr.votes.refused, name)
+		for _, d := range pr.votes.scope.Step(r.now, quarantine.Offered{Candidate: x}) {
+			r.recordDecision(pr, d)
+		}
+	}
+	r.observe(pr)
+}
+
+// enforceQuarantine carries out decisions about a producer. Before a quarantine begins, all voters are queried whether
+// one has acknowledged the resource: voters may have acknowledged it in another class, or after watchLimit.
+func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decision) {
+	changed := false
+	r.quarantineMoved = true
+	for _, d := range slices.Clone(decisions) {
+		q, begins := d.(quarantine.Quarantine)
+		if !begins {
+			changed = r.recordDecision(pr, d) || changed
+			continue
+		}
+		now := pr.set.Get(q.Name)
+		if now == nil || now.Version != q.Version {
+			continue
+		}
+		ask := FindAcknowledged{Question: &Question{decision: q, producer: pr}}
+		for c := range pr.voterClients() {
+			ask.Candidates = append(ask.Candidates, Acknowledgement{c, now})
+		}
+		r.emit(ask)
+	}
+	if changed {
+		r.serveVoted(pr)
+	}
+}
+
+// answerQuarantine begins a quarantine if no voter has acknowledged the resource. Otherwise it ends the observation of
+// the resource for good.
+func (r *Rollout) answerQuarantine(pr *producer, q quarantine.Quarantine, by *Client) {
+	if by != nil && r.isConnected(by) {
+		r.acceptCandidate(pr, q.Candidate, by)
+		return
+	}
+	if !pr.votes.scope.Quarantined(q.Candidate) {
+		return // ended meanwhile
+	}
+	if r.recordDecision(pr, q) {
+		r.serveVoted(pr)
+	}
+}
+
+// acceptCandidate records that a voter has acknowledged a refused resource.
+func (r *Rollout) acceptCandidate(pr *producer, x quarantine.Candidate, by *Client) {
+	r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Accepted{Candidate: x, Connection: by.ID}))
+	delete(pr.votes.refused, x.Name)
+	delete(pr.candidates.replaced, x.Name)
+	r.observe(pr)
+}
+
+// recordDecision records a decision, and reports whether it changes what is quarantined.
+func (r *Rollout) recordDecision(pr *producer, d quarantine.Decision) bool {
+	switch d := d.(type) {
+	case quarantine.Quarantine:
+		x := pr.votes.refused[d.Name]
+		if x == nil || x.Version != d.Version {
+			return false
+		}
+		q := x.withStatus(d.Status)
+		pr.votes.inForce[d.Name] = q
+		r.emit(QuarantineBegan{q})
+	case quarantine.Release:
+		if _, quarantined := pr.votes.inForce[d.Name]; !quarantined {
+			return false
+		}
+		delete(pr.votes.inForce, d.Name)
+		r.emit(QuarantineEnded{TypeURL: pr.gen.TypeURL, Name: d.Name, Version: d.Version, Reason: d.Reason})
+	}
+	r.recount = true
+	return true
+}
+
+// serveVoted serves a producer's Product without what is quarantined now.
+func (r *Rollout) serveVoted(pr *producer) {
+	if pr.shelf == nil {
+		return
+	}
+	pr.shelf = pr.votes.servedShelf(pr.set, pr.shelf, pr.shelf, pr.gen.Named != nil)
+	r.composeLater(pr)
+}
+
+// observe keeps the list of producers whose quarantine has something to decide.
+func (r *Rollout) observe(pr *producer) {
+	if pr.votes == nil || !pr.votes.scope.Active() || r.producers[pr.producerKey] != pr {
+		delete(r.observing, pr)
+	} else {
+		r.observing[pr] = struct{}{}
+	}
+	r.quarantineMoved = true
+}
+
+// refuseResource counts a refusal by a voter. It has no effect if the resource is outdated, Local, or acknowledged by
+// another voter. pr must have generated a resource of the name.
+func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResource) {
+	before, _ := pr.candidates.lookup(refused.Name)
+	v := r.votesOf(pr)
+	x := quarantine.Candidate{Name: refused.Name, Version: refused.Version}
+	if v.scope.Accepted(x) {
+		return
+	}
+	if old := v.refused[refused.Name]; old == nil || old.Version != refused.Version {
+		v.refused[refused.Name] = &Quarantined{
+			TypeURL: pr.gen.TypeURL, Name: refused.Name, Version: refused.Version, Scope: pr.scope,
+			Message: refused.Message, From: refused.From, Replaced: before.resource != nil,
+			Withheld: before.known && before.resource == nil, replacement: before.resource,
+		}
+	}
+	r.enforceQuarantine(pr, v.scope.Step(r.now, quarantine.Refused{Candidate: x, Connection: c.ID}))
+	r.observe(pr)
+}
+
+// isOpenCandidate reports whether a refusal of the resource counts: it is the newest version, no voter has acknowledged
+// it, and it is not Local.
+func isOpenCandidate(pr *producer, refused RefusedResource) bool {
+	now := pr.set.Get(refused.Name)
+	_, candidate := pr.candidates.lookup(refused.Name)
+	return candidate && now != nil && now.Version == refused.Version && (pr.gen.Local == nil || !pr.gen.Local(refused.Name))
+}
+
+// acceptRefused ends the quarantine, or the observation, of refused resources that a voter has acknowledged.
+func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
+	if pr.votes == nil || !pr.votes.scope.Active() {
+		return
+	}
+	for _, part := range e.Parts {
+		for _, got := range part.Resources() {
+			if x := pr.votes.refused[got.Name]; x != nil && x.Version == got.Version {
+				r.acceptCandidate(pr, quarantine.Candidate{Name: got.Name, Version: got.Version}, e.Client)
+			}
+		}
+	}
+	r.observe(pr)
+}
+
+// expireQuarantines makes the decisions that are due.
+func (r *Rollout) expireQuarantines() {
+	for _, pr := range slices.Collect(maps.Keys(r.observing)) {
+		r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Tick{}))
+		if !pr.votes.scope.Active() {
+			clear(pr.votes.refused)
+			r.observe(pr)
+		}
+	}
+	for _, s := range r.suspensions {
+		r.enforceSuspensions(s, s.scope.Step(r.now, quarantine.Tick{}))
+	}
+}
+
+// nextQuarantine returns when the next decision is due, zero if none is.
+func (r *Rollout) nextQuarantine() (next time.Time) {
+	for pr := range r.observing {
+		next = earlier(next, pr.votes.scope.Next(r.now))
+	}
+	for _, s := range r.suspensions {
+		next = earlier(next, s.scope.Next(r.now))
+	}
+	return next
+}
+
+// Quarantined returns what is kept from connected proxies, in no particular order.
+func (r *Rollout) Quarantined() []Quarantined {
+	var list []Quarantined
+	for _, pr := range r.producers {
+		if pr.live > 0 && pr.votes != nil {
+			list = slices.AppendSeq(list, maps.Values(pr.votes.inForce))
+		}
+	}
+	for _, s := range r.suspensions {
+		if len(s.members) > 0 {
+			list = slices.AppendSeq(list, maps.Values(s.inForce))
+		}
+	}
+	return list
+}

@@ -1,0 +1,51 @@
+package rollout
+
+import "github.com/meshpilot/meshpilot/internal/xds/stream"
+
+// NeedsProgress reports whether an Acknowledged of each client is needed.
+func (r *Rollout) NeedsProgress() bool { return r.barrier.isSet() || len(r.transition.servers) > 0 }
+
+// NeedsAccepted reports whether an Accepted is needed for a type.
+func (r *Rollout) NeedsAccepted(typeURL string) bool {
+	return r.watched[typeURL] > 0 || r.ObservesRefusals()
+}
+
+// ObservesRefusals reports whether resources were refused that no voter has acknowledged. Then an Accepted is needed of
+// every voter; otherwise one for each version of a resource and class is enough.
+func (r *Rollout) ObservesRefusals() bool { return len(r.observing) > 0 || len(r.suspensions) > 0 }
+
+// Counts are the numbers of connected clients, of classes with clients, and of producers that these classes need.
+type Counts struct{ Clients, Classes, Producers int }
+
+// Counts returns the present numbers.
+func (r *Rollout) Counts() Counts {
+	n := Counts{Clients: len(r.clients), Classes: r.countClasses()}
+	for _, pr := range r.producers {
+		if pr.live > 0 {
+			n.Producers++
+		}
+	}
+	return n
+}
+
+// Members returns the clients and resources of each class with clients.
+func (r *Rollout) Members() []Members {
+	list := make([]Members, 0, len(r.classes))
+	for _, cl := range r.classes {
+		if len(cl.clients) > 0 {
+			list = append(list, cl.members())
+		}
+	}
+	return list
+}
+
+// Shelves returns each Shelf that is served, with the number of clients that it is served to.
+func (r *Rollout) Shelves() map[*stream.Shelf]int {
+	clients := map[*stream.Shelf]int{}
+	for _, cl := range r.classes {
+		for _, s := range cl.shelves {
+			clients[s] += len(cl.clients)
+		}
+	}
+	return clients
+}

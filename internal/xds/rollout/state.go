@@ -1,0 +1,135 @@
+package rollout
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
+)
+
+// Rollout is the state of bringing configuration to all connected proxies. It must be made with [New] and is not safe
+// for concurrent use.
+type Rollout struct {
+	options Options
+
+	now      time.Time          // of the Step under way
+	snapshot *snapshot.Snapshot // of the newest turn; nil before the first
+	inbox    inbox
+	turn     turn
+
+	barrier    serverFirstBarrier
+	transition mtlsTransition
+
+	classes   map[view.Key]*class
+	producers map[producerKey]*producer
+	clients   map[*Client]struct{}
+	addresses map[netip.Addr]map[*Client]struct{}
+
+	// queue are the producers whose generators are to run, running is the number of Jobs without a result.
+	queue   []*producer
+	running int
+
+	// observing are the producers, and suspensions the classes, of which something was refused.
+	observing   map[*producer]struct{}
+	suspensions map[view.Key]*suspensions
+	// quarantineDue is when a quarantine has something to decide; zero if none has. quarantineMoved means that it is
+	// to be computed again.
+	quarantineDue   time.Time
+	quarantineMoved bool
+	// watched counts, by type URL, the producers whose candidates are watched.
+	watched map[string]int
+
+	// composing are the classes that may get another World, moving the clients that may get another class: both are
+	// handled at the end of the Step.
+	composing map[*class]struct{}
+	moving    map[*Client]struct{}
+	// recount means that the number of quarantined resources may have changed.
+	recount bool
+	sweepAt time.Time
+	actions []Action
+}
+
+// Options are the parts and settings of a Rollout.
+type Options struct {
+	// Generators make the resources. The resources of one type are sent in this order.
+	Generators []Generator
+	Debounce   Debounce
+	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the defaults.
+	Quarantine quarantine.Options
+	// MaxJobs bounds how many Jobs are without a result at any time (default 8).
+	MaxJobs int
+	// Recover calls a function and returns an error if it panics. about are pairs for the log. If nil, panics pass.
+	Recover func(f func(), about ...any) error
+}
+
+const defaultMaxJobs = 8
+
+// inbox is what was published since the last turn began.
+type inbox struct {
+	snapshot    *snapshot.Snapshot // nil if nothing was published
+	delta       snapshot.Delta
+	first, last time.Time
+}
+
+// turn is the bringing of all classes up to one snapshot.
+type turn struct {
+	active bool
+	inbox  inbox
+	began  time.Time
+	// waiting are the producers that are not done yet. finished are those that have become done during the Step.
+	waiting  map[*producer]struct{}
+	finished []*producer
+	proxies  int // number of offers
+	last     lastTurn
+}
+
+// New returns a Rollout without clients. It panics if a Generator is not valid.
+func New(o Options) *Rollout {
+	for i := range o.Generators {
+		o.Generators[i].mustBeValid()
+	}
+	if o.MaxJobs <= 0 {
+		o.MaxJobs = defaultMaxJobs
+	}
+	if o.Recover == nil {
+		o.Recover = func(f func(), _ ...any) error { f(); return nil }
+	}
+	return &Rollout{
+		options: o, observing: map[*producer]struct{}{}, suspensions: map[view.Key]*suspensions{}, watched: map[string]int{},
+		classes: map[view.Key]*class{}, producers: map[producerKey]*producer{}, clients: map[*Client]struct{}{},
+		addresses: map[netip.Addr]map[*Client]struct{}{}, composing: map[*class]struct{}{}, moving: map[*Client]struct{}{},
+	}
+}
+
+func (r *Rollout) emit(a Action) { r.actions = append(r.actions, a) }
+
+// composeLater has the Worlds of a producer's classes composed again at the end of the Step.
+func (r *Rollout) composeLater(pr *producer) {
+	for cl := range pr.classes {
+		r.composing[cl] = struct{}{}
+	}
+}
+
+// holdClients sets the server-first barrier, or raises its level.
+func (r *Rollout) holdClients(level holdLevel) { r.barrier.hold(level, r.now, r.producers) }
+
+// isConnected reports whether a client is connected.
+func (r *Rollout) isConnected(c *Client) bool {
+	_, connected := r.clients[c]
+	return connected
+}
+
+// watchCandidates counts a producer in watched while acknowledgements are needed because of its candidates.
+func (r *Rollout) watchCandidates(pr *producer) {
+	needed := r.producers[pr.producerKey] == pr && pr.candidates.isWatched(r.now, pr.voters)
+	switch {
+	case needed == pr.candidates.watched:
+	case needed:
+		r.watched[pr.gen.TypeURL]++
+	default:
+		r.watched[pr.gen.TypeURL]--
+	}
+	pr.candidates.watched = needed
+}

@@ -1,0 +1,237 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// sweepPeriod is how often idle classes are looked for.
+const sweepPeriod = time.Second
+
+// Step applies events at a time, which must not go back, and returns the actions that follow from them. The list is valid
+// until the next call.
+func (r *Rollout) Step(now time.Time, events ...Event) []Action {
+	r.now, r.actions = now, r.actions[:0]
+	for _, e := range events {
+		r.apply(e)
+	}
+	r.advance()
+	return r.actions
+}
+
+// apply records one event. What follows for several classes is decided by advance.
+func (r *Rollout) apply(e Event) {
+	switch e := e.(type) {
+	case Published:
+		r.publish(e)
+	case Connected:
+		r.connect(e.Client)
+	case Disconnected:
+		if r.isConnected(e.Client) {
+			r.disconnect(e.Client)
+		}
+	case Generated:
+		r.running--
+		r.takeProduct(e.Job.producer, e.Product)
+		r.finishOrRequeue(e.Job.producer)
+	case GeneratorFailed:
+		r.failJob(e.Job)
+	case Subscribed:
+		e.Client.setSubscribed(e.TypeURL, e.Names)
+	case NamesWanted:
+		r.wantNamesOf(e)
+	case Acknowledged:
+		r.acknowledge(e.Client, e.World)
+	case Accepted:
+		r.accept(e)
+	case Refused:
+		r.refuse(e)
+	case Answered:
+		r.answer(e)
+	case Tick:
+	}
+}
+
+// advance makes all decisions that follow from the events and the time, until nothing more does.
+func (r *Rollout) advance() {
+	r.sweep()
+	for {
+		r.decideQuarantines()
+		r.placeMoving()
+		r.composeWorlds()
+		if r.isTurnDue() {
+			r.beginTurn()
+		}
+		r.dispatch()
+		if len(r.composing)+len(r.moving) > 0 || r.releaseBarrier() {
+			continue
+		}
+		r.endTurn()
+		if !r.advanceTransition() && !r.isTurnDue() {
+			break
+		}
+	}
+	if r.recount {
+		r.recount = false
+		r.emit(QuarantineCounted{len(r.Quarantined())})
+	}
+}
+
+func (r *Rollout) sweep() {
+	if !r.now.Before(r.sweepAt) {
+		r.sweepAt = r.now.Add(sweepPeriod)
+		r.removeIdle()
+	}
+}
+
+// decideQuarantines makes the decisions of quarantines that are due, and computes when the next ones are.
+func (r *Rollout) decideQuarantines() {
+	if !r.quarantineDue.IsZero() && !r.now.Before(r.quarantineDue) {
+		r.expireQuarantines()
+		r.quarantineMoved = true
+	}
+	if r.quarantineMoved {
+		r.quarantineDue, r.quarantineMoved = r.nextQuarantine(), false
+	}
+}
+
+// releaseBarrier releases the server-first barrier if it waits for nothing more, or for too long. It reports whether it
+// has done so.
+func (r *Rollout) releaseBarrier() bool {
+	if !r.barrier.isSet() || r.now.Before(r.barrier.releaseAt()) {
+		return false
+	}
+	if r.barrier.awaited() > 0 {
+		r.emit(BarrierTimedOut{Servers: len(r.barrier.servers)})
+	}
+	r.barrier = serverFirstBarrier{}
+	for _, cl := range r.classes {
+		r.composing[cl] = struct{}{}
+	}
+	return true
+}
+
+// advanceTransition begins the phase UpdateClients when servers accept both modes, and the phase AcceptNew when clients
+// have acknowledged. It reports whether it has done so.
+func (r *Rollout) advanceTransition() bool {
+	if r.barrier.isSet() || r.turn.active {
+		return false // clients are still to be offered the change
+	}
+	switch r.transition.phase {
+	case acceptBoth:
+		behind := map[*Client]struct{}{}
+		ask := ReportProgress{}
+		for c := range r.clients {
+			if c.class != nil && (c.class.world != nil || c.offered != nil) {
+				behind[c] = struct{}{}
+				ask.Clients = append(ask.Clients, c)
+			}
+		}
+		r.transition.beginUpdate(r.now, behind)
+		r.emit(ask)
+		return false // the reports are to come
+	case updateClients:
+		if r.now.Before(r.transition.finishAt()) {
+			return false
+		}
+		if n := len(r.transition.behind); n > 0 {
+			r.emit(TransitionTimedOut{Clients: n})
+		}
+		servers := r.transition.servers
+		r.transition.step(clientsUpdated)
+		for c := range servers {
+			if c.class != nil {
+				k := c.key()
+				k.Easing = ""
+				r.place(c, k)
+			}
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Rollout) wantNamesOf(e NamesWanted) {
+	if e.Client.class == nil {
+		return
+	}
+	for _, pr := range e.Client.class.producers {
+		if pr.gen.TypeURL == e.TypeURL {
+			r.wantNames(pr, e.Names, false)
+		}
+	}
+}
+
+// acknowledge records that a client has acknowledged everything of a World. It has no effect if the client's class has a
+// newer World.
+func (r *Rollout) acknowledge(c *Client, w *stream.World) {
+	if c.class == nil || c.class.world != w {
+		return
+	}
+	r.transition.acknowledge(c)
+	r.barrier.acknowledge(c)
+}
+
+// accept counts what a voter has acknowledged.
+func (r *Rollout) accept(e Accepted) {
+	cl := e.Client.class
+	if cl == nil || !e.Client.isVoter() {
+		return
+	}
+	r.acceptFilters(e)
+	for i, pr := range cl.producers {
+		if pr.gen.TypeURL != e.TypeURL {
+			continue
+		}
+		pr.candidates.accept(pr.set, e.Parts)
+		r.acceptRefused(pr, e)
+		if e.Everything && e.World != nil && cl.world == e.World && pr.shelf != nil && cl.shelves[i] == pr.shelf {
+			pr.candidates.confirmAll(&pr.Product, pr.gen.Named != nil, e.Client.subscribed(e.TypeURL), pr.votes.isRefused)
+		}
+		r.watchCandidates(pr)
+	}
+}
+
+// refuse counts what a voter has refused: against EnvoyFilters that may be left out of the resource, or else against the
+// resource.
+func (r *Rollout) refuse(e Refused) {
+	if e.Client.class == nil || !e.Client.isVoter() {
+		return
+	}
+	for _, pr := range e.Client.class.producers {
+		if pr.gen.TypeURL != e.TypeURL || pr.shelf == nil {
+			continue
+		}
+		for _, refused := range e.Resources {
+			if isOpenCandidate(pr, refused) && !r.refuseFilters(e.Client, e.TypeURL, refused) {
+				r.refuseResource(e.Client, pr, refused)
+			}
+		}
+	}
+}
+
+// answer carries out a quarantine, or gives it up because a voter has acknowledged what was refused.
+func (r *Rollout) answer(e Answered) {
+	if q := e.Question; q.producer != nil {
+		r.answerQuarantine(q.producer, q.decision, e.By)
+	} else {
+		r.answerSuspension(q.suspensions, q.decision, e.By)
+	}
+}
+
+// Next returns when the next Tick is due. It is never zero.
+func (r *Rollout) Next() time.Time {
+	next := earlier(r.sweepAt, r.quarantineDue)
+	if !r.turn.active && r.inbox.snapshot != nil {
+		next = earlier(next, r.options.Debounce.due(r.inbox.gathering(), r.turn.last))
+	}
+	switch {
+	case r.barrier.isSet():
+		next = earlier(next, r.barrier.releaseAt())
+	case r.transition.phase == updateClients && !r.turn.active:
+		next = earlier(next, r.transition.finishAt())
+	}
+	return next
+}

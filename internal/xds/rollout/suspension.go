@@ -1,0 +1,253 @@
+package rollout
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
+)
+
+// An EnvoyFilter that shaped a refused resource is suspended if it protects nothing (filter_safety.go): the proxies of
+// the class are served the resource without it, so that other changes of the resource reach them. Votes, window and
+// expiry are those of a quarantine. Its scope is all proxies whose Key, before anything is suspended, is the same.
+
+// withoutSuspended returns a Key without the EnvoyFilters that are suspended for it.
+func (r *Rollout) withoutSuspended(k view.Key) view.Key {
+	if len(r.suspensions) == 0 {
+		return k
+	}
+	if s := r.suspensions[suspensionKey(k)]; s != nil {
+		for name := range s.inForce {
+			k.Patches = k.Patches.Without(s.refused[name].filter)
+		}
+	}
+	return k
+}
+
+// joinSuspensions makes a client a member of the class of a Key, if EnvoyFilters were refused there. It leaves the class
+// of which it was a member before.
+func (r *Rollout) joinSuspensions(c *Client, k view.Key) {
+	var next *suspensions
+	if len(r.suspensions) > 0 {
+		next = r.suspensions[suspensionKey(k)]
+	}
+	if c.suspensions == next {
+		return
+	}
+	r.leaveSuspensions(c)
+	if next != nil {
+		r.addMember(next, c)
+	}
+}
+
+// addMember adds a client, and its vote if it has one, to the class in which EnvoyFilters were refused.
+func (r *Rollout) addMember(s *suspensions, c *Client) {
+	c.suspensions = s
+	s.members[c] = struct{}{}
+	s.left = time.Time{}
+	if c.isVoter() {
+		r.enforceSuspensions(s, s.scope.Step(r.now, quarantine.Joined{Member: c.member()}))
+	}
+}
+
+// leaveSuspensions removes a client from the class in which EnvoyFilters were refused. It does nothing if the client is
+// in none.
+func (r *Rollout) leaveSuspensions(c *Client) {
+	s := c.suspensions
+	if s == nil {
+		return
+	}
+	c.suspensions = nil
+	if delete(s.members, c); len(s.members) == 0 {
+		s.left = r.now
+	}
+	if c.isVoter() {
+		r.enforceSuspensions(s, s.scope.Step(r.now, quarantine.Left{Connection: c.ID}))
+	}
+}
+
+// suspensionsOf returns the suspensions of a client's class. It creates them at the first refusal.
+func (r *Rollout) suspensionsOf(c *Client) *suspensions {
+	if c.suspensions != nil {
+		return c.suspensions
+	}
+	s := newSuspensions(suspensionKey(c.key()), r.options.Quarantine)
+	r.suspensions[s.key] = s
+	for other := range r.clients {
+		if other.class != nil && suspensionKey(other.key()) == s.key {
+			r.addMember(s, other)
+		}
+	}
+	return s
+}
+
+// refuseFilters counts a refusal against the EnvoyFilters that shaped the resource and that may be left out of it. It
+// reports whether there are any.
+func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResource) bool {
+	found := false
+	for _, k := range refused.From {
+		filter := r.snapshot.Config(k)
+		if k.Kind != api.EnvoyFilter || filter == nil || !c.class.key.Patches.Has(k) || !isDroppable(filter) {
+			continue
+		}
+		found = r.refuseFilter(c, typeURL, refused, filter) || found
+	}
+	return found
+}
+
+// refuseFilter counts a refusal against one EnvoyFilter. It reports false if a voter of the class has acknowledged the
+// resource with the filter.
+func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResource, filter *config.Config) bool {
+	s := r.suspensionsOf(c)
+	x := quarantine.Candidate{
+		Name:    filter.Key.String() + " in " + api.ShortType(typeURL) + " " + refused.Name,
+		Version: strconv.FormatUint(filter.Hash, 16),
+	}
+	if s.scope.Accepted(x) {
+		return false
+	}
+	f := s.refused[x.Name]
+	if f == nil || f.hash != filter.Hash {
+		f = &refusedFilter{filter: filter.Key, hash: filter.Hash, candidate: x, about: Quarantined{
+			TypeURL: typeURL, Name: refused.Name, Version: refused.Version, Scope: s.key, Message: refused.Message,
+			Replaced: true, Suspended: filter.Key, From: []config.Key{filter.Key},
+		}}
+		s.refused[x.Name] = f
+	}
+	f.addVersion(refused.Version)
+	r.enforceSuspensions(s, s.scope.Step(r.now, quarantine.Refused{Candidate: x, Connection: c.ID}))
+	return true
+}
+
+// acceptFilters ends the suspension, or the observation, of EnvoyFilters in what a voter has acknowledged.
+func (r *Rollout) acceptFilters(e Accepted) {
+	s := e.Client.suspensions
+	if s == nil || !s.scope.Active() {
+		return
+	}
+	for _, part := range e.Parts {
+		for _, got := range part.Resources() {
+			for _, f := range s.refused {
+				if f.about.TypeURL != e.TypeURL || f.about.Name != got.Name {
+					continue
+				}
+				if slices.Contains(f.versions, got.Version) || r.isShapedBy(e.Client.class, f, got) {
+					r.acceptFilter(s, f, e.Client)
+				}
+			}
+		}
+	}
+}
+
+// acceptFilter records that a voter has acknowledged a resource with a refused EnvoyFilter.
+func (r *Rollout) acceptFilter(s *suspensions, f *refusedFilter, by *Client) {
+	r.enforceSuspensions(s, s.scope.Step(r.now, quarantine.Accepted{Candidate: f.candidate, Connection: by.ID}))
+	delete(s.refused, f.candidate.Name)
+}
+
+// isShapedBy reports whether a resource is the newest version of its class, and was generated with the EnvoyFilter in the
+// version that was refused.
+func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource) bool {
+	if !slices.Contains(got.From, f.filter) {
+		return false
+	}
+	for _, pr := range cl.producers {
+		if pr.gen.TypeURL != got.TypeURL || pr.view == nil {
+			continue
+		}
+		if now := pr.set.Get(got.Name); now == nil || now.Version != got.Version {
+			continue
+		}
+		filter := pr.view.Snapshot.Config(f.filter)
+		return filter != nil && filter.Hash == f.hash
+	}
+	return false
+}
+
+// enforceSuspensions carries out decisions about a class. Before a suspension begins, all voters are queried whether one
+// has acknowledged the resource with the EnvoyFilter.
+func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Decision) {
+	r.quarantineMoved = true
+	for _, d := range slices.Clone(decisions) {
+		switch d := d.(type) {
+		case quarantine.Quarantine:
+			if f := s.refused[d.Name]; f != nil && f.candidate.Version == d.Version {
+				r.emit(FindAcknowledged{&Question{decision: d, suspensions: s}, r.shapedNow(s, f)})
+			}
+		case quarantine.Release:
+			if q, suspended := s.inForce[d.Name]; suspended {
+				delete(s.inForce, d.Name)
+				r.emit(QuarantineEnded{
+					TypeURL: q.TypeURL, Name: q.Name, Version: q.Version, Suspended: q.Suspended, Reason: d.Reason,
+				})
+				r.moveMembers(s)
+			}
+		}
+	}
+}
+
+// shapedNow returns the voters of a class with the resource that they are served now, as far as the refused EnvoyFilter
+// shaped it.
+func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledgement) {
+	for c := range s.members {
+		if !c.isVoter() || c.class == nil {
+			continue
+		}
+		for _, pr := range c.class.producers {
+			if pr.gen.TypeURL != f.about.TypeURL {
+				continue
+			}
+			if now := pr.set.Get(f.about.Name); now != nil && r.isShapedBy(c.class, f, now) {
+				list = append(list, Acknowledgement{c, now})
+			}
+		}
+	}
+	return list
+}
+
+// answerSuspension suspends an EnvoyFilter if no voter has acknowledged a resource with it. Otherwise it ends the
+// observation of the EnvoyFilter for good.
+func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *Client) {
+	f := s.refused[d.Name]
+	switch {
+	case f == nil || f.candidate.Version != d.Version || !s.scope.Quarantined(d.Candidate): // ended meanwhile
+	case by != nil && by.suspensions == s:
+		r.acceptFilter(s, f, by)
+	default:
+		q := f.about.withStatus(d.Status)
+		s.inForce[d.Name] = q
+		r.emit(QuarantineBegan{q})
+		r.moveMembers(s)
+	}
+}
+
+// moveMembers has all members of a class placed again, because other EnvoyFilters are suspended.
+func (r *Rollout) moveMembers(s *suspensions) {
+	r.recount = true
+	for c := range s.members {
+		r.moving[c] = struct{}{}
+	}
+}
+
+// forgetChangedFilters ends the suspension of EnvoyFilters that have changed since they were refused. Their proxies are
+// placed again because of the change.
+func (r *Rollout) forgetChangedFilters() {
+	for _, s := range r.suspensions {
+		for name, f := range s.refused {
+			if now := r.snapshot.Config(f.filter); now != nil && now.Hash == f.hash {
+				continue
+			}
+			s.scope.Step(r.now, quarantine.Offered{Candidate: quarantine.Candidate{Name: name}})
+			delete(s.refused, name)
+			if _, suspended := s.inForce[name]; suspended {
+				delete(s.inForce, name)
+				r.recount = true
+			}
+		}
+	}
+}

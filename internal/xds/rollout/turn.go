@@ -1,0 +1,186 @@
+package rollout
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// publish merges a snapshot into the inbox. A snapshot that differs in nothing is ignored.
+func (r *Rollout) publish(e Published) {
+	d := e.Delta
+	if r.snapshot == nil {
+		d.All = true
+	}
+	if d.Empty() {
+		return
+	}
+	if r.inbox.snapshot == nil {
+		r.inbox.first = e.First
+	}
+	r.inbox.snapshot, r.inbox.last = e.Snapshot, e.Last
+	r.inbox.delta.Merge(d)
+}
+
+// isTurnDue reports whether a turn is to begin. Turns do not overlap.
+func (r *Rollout) isTurnDue() bool {
+	return !r.turn.active && r.inbox.snapshot != nil && !r.options.Debounce.due(r.inbox.gathering(), r.turn.last).After(r.now)
+}
+
+func (in inbox) gathering() gathering { return gathering{in.first, in.last, in.delta.EndpointsOnly()} }
+
+// beginTurn brings everything up to the published snapshot: it moves clients whose Key has changed to other classes, and
+// schedules the generators that the change touches.
+func (r *Rollout) beginTurn() {
+	in, old := r.inbox, r.snapshot
+	r.inbox = inbox{}
+	r.snapshot = in.snapshot
+	r.turn = turn{active: true, inbox: in, began: r.now, waiting: map[*producer]struct{}{}, last: r.turn.last}
+	r.forgetChangedFilters()
+	others := r.findOtherProxies(old, in.delta)
+	if others.callsChange {
+		r.holdClients(holdEndpoints)
+		r.barrier.othersAffected = true
+	}
+	for _, c := range r.affectedClients(in.delta, r.keyMoves(old, in.delta)) {
+		r.replaceClient(c, old)
+	}
+	r.transition.waitForOthers(r.now, others.exist, r.barrier.level == holdEndpoints)
+	for _, pr := range r.producers {
+		r.updateProducer(pr, in.delta)
+	}
+}
+
+// replaceClient places a client whose Key may have changed. If what it serves changes, the barrier awaits it.
+func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
+	k, ok := r.keyFor(c.Proxy)
+	c.unkeyed = !ok
+	if !ok {
+		return
+	}
+	if c.class != nil && c.class.key.Inbound != k.Inbound {
+		r.holdClients(holdConfiguration)
+		r.barrier.awaitServer(c)
+	}
+	r.place(c, r.transitionKey(c, old, k))
+}
+
+// affectedClients returns the clients whose Key a change may have altered. A change of endpoints alone alters only Keys
+// of proxies at the addresses that it names.
+func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool) (list []*Client) {
+	if !d.EndpointsOnly() {
+		for c := range r.clients {
+			if c.class == nil || c.unkeyed || moves(c.Proxy) {
+				list = append(list, c)
+			}
+		}
+		return list
+	}
+	for _, addresses := range []map[netip.Addr]struct{}{d.Workloads, d.Served} {
+		for a := range addresses {
+			for c := range r.addresses[a] {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// updateProducer schedules a producer's generator if the change touches its Product. If the Product is about what proxies
+// serve, the barrier awaits it.
+func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
+	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
+		if !d.EndpointsOnly() && pr.pending.empty() { // otherwise it is paused, or the snapshots share most of their rows
+			pr.view = pr.view.On(r.snapshot)
+		}
+		return
+	}
+	if pr.gen.Inbound && pr.live > 0 && pr.shelf != nil {
+		r.holdClients(holdConfiguration)
+		r.barrier.awaitGenerator(pr)
+	}
+	pr.pending.delta.Merge(d)
+	if pr.live > 0 && pr.gen.Named != nil && !d.EndpointsOnly() && pr.shelf != nil && len(pr.shelf.Asked()) > 2*pr.pruned+64 {
+		pr.pending.keep = pr.neededNames()
+		pr.pruned = len(pr.pending.keep)
+	}
+	r.enqueue(pr, true)
+}
+
+// neededNames returns the names that clients of a producer subscribe to, and those of endpoints that follow clusters.
+func (pr *producer) neededNames() []string {
+	names := []string{}
+	seen := map[*string]bool{} // lists are shared by alike clients
+	add := func(list []string) {
+		if len(list) > 0 && !seen[&list[0]] {
+			seen[&list[0]] = true
+			names = append(names, list...)
+		}
+	}
+	for cl := range pr.classes {
+		for c := range cl.clients {
+			add(c.subscribed(pr.gen.TypeURL))
+		}
+		if pr.gen.TypeURL != api.EndpointType {
+			continue
+		}
+		for _, other := range cl.producers {
+			add(other.needs)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// endTurn ends the turn if all of its producers are done.
+func (r *Rollout) endTurn() {
+	for _, pr := range r.turn.finished {
+		if !pr.busy { // otherwise there is more for it to do
+			delete(r.turn.waiting, pr)
+		}
+	}
+	r.turn.finished = r.turn.finished[:0]
+	if !r.turn.active || len(r.turn.waiting) > 0 {
+		return
+	}
+	t := r.turn
+	took := r.now.Sub(t.began)
+	r.emit(TurnEnded{
+		Snapshot: t.inbox.snapshot.Version, Gathered: t.began.Sub(t.inbox.first), Took: took,
+		Triggers: triggers(t.inbox.delta), Proxies: t.proxies, Classes: r.countClasses(),
+	})
+	r.turn = turn{last: lastTurn{ended: r.now, took: took, proxies: t.proxies}}
+}
+
+// countClasses returns the number of classes with clients.
+func (r *Rollout) countClasses() (n int) {
+	for _, cl := range r.classes {
+		if len(cl.clients) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// triggers names the kinds of change in a Delta.
+func triggers(d snapshot.Delta) (list []string) {
+	if d.All {
+		list = append(list, "global")
+	}
+	if len(d.Services) > 0 {
+		list = append(list, "service")
+	}
+	if len(d.Configs) > 0 {
+		list = append(list, "config")
+	}
+	if len(d.Endpoints) > 0 {
+		list = append(list, "endpoint")
+	}
+	if len(d.Workloads) > 0 {
+		list = append(list, "proxyupdate")
+	}
+	return list
+}
