@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// BenchmarkFanOut is one changed ClusterLoadAssignment of 1,000 brought to 500 streams in memory, with their ACKs: of one
-// class, and of 50.
+// BenchmarkFanOut changes one ClusterLoadAssignment of 1,000 and waits until 500 streams in memory
+// have received it. It includes their ACKs. The streams belong to one class, or to 50.
 func BenchmarkFanOut(b *testing.B) {
 	for _, classes := range []int{1, 50} {
 		b.Run(fmt.Sprintf("%dclasses", classes), func(b *testing.B) {
@@ -64,7 +64,8 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
-// BenchmarkDistribution counts who has what one object shapes, and 100, among 5,000 proxies of 50 classes with 1,000 clusters each.
+// BenchmarkDistribution computes how many of 5,000 proxies, in 50 classes with 1,000 clusters each,
+// one object or 100 objects have reached.
 func BenchmarkDistribution(b *testing.B) {
 	m, gen := pushtest.New(b, 1000), new(pushtest.Generators)
 	p := push.New(push.Options{Generators: gen.Table()})

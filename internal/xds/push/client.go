@@ -19,14 +19,15 @@ func (c *Client) ID() string { return c.id }
 func (c *Client) Request(r stream.Request) {
 	if c.env.log.Enabled(context.Background(), slog.LevelDebug) {
 		c.env.log.Debug("ADS:"+api.ShortType(r.TypeURL)+": REQ "+c.id, "nonce", r.Nonce, "version", r.Version,
-			"rejected", r.Rejected, "names", len(r.Names), "subscribe", len(r.Subscribe), "unsubscribe", len(r.Unsubscribe),
-			"held", r.Held.Len())
+			"rejected", r.Rejected, "names", len(r.Names), "subscribe", len(r.Subscribe),
+			"unsubscribe", len(r.Unsubscribe), "held", r.Held.Len())
 	}
 	c.step(r)
 }
 
-// Next waits for the next response to write and returns it. Sent must be called when it was written, before Next is called
-// again. The error is the context's, ErrClosed, ErrInternal or a ProtocolError.
+// Next waits for the next response to write and returns it. Sent must be called when it was
+// written, before Next is called again. The error is the context's, ErrClosed, ErrInternal or a
+// ProtocolError.
 func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	for {
 		if o := c.mailbox.Swap(nil); o != nil {
@@ -65,7 +66,8 @@ func (c *Client) accept(o *offer) {
 	c.env.nacks.endOutdated(c.id, o.world)
 }
 
-// Sent records that the last response of Next was written: its size in bytes, and how long that took.
+// Sent records that the last response of Next was written: its size in bytes, and how long that
+// took.
 func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 	n := s.Resources()
 	c.env.metrics.Sent(s.TypeURL, n, bytes, took)

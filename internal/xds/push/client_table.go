@@ -77,7 +77,8 @@ func (t *clientTable) deliver(o *offer, to []*rollout.Client) {
 	}
 }
 
-// findAcknowledged returns the handle of a stream whose proxy has acknowledged the resource, or nil.
+// findAcknowledged returns the handle of a stream whose proxy has acknowledged the resource, or
+// nil.
 func (t *clientTable) findAcknowledged(candidates []rollout.Acknowledgement) *rollout.Client {
 	for _, x := range candidates {
 		if c := t.get(x.Client); c != nil && c.hasAcknowledged(x.Resource) {

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Connection is the state of one stream, for the debug pages. It is a copy; what it points to is immutable.
+// Connection is the state of one stream, for the debug pages. It is a copy; what it points to is
+// immutable.
 type Connection struct {
 	// ID is "name.namespace" of the proxy, "-" and a counter.
 	ID          string
@@ -29,12 +30,13 @@ type Watch struct {
 	stream.TypeState
 	// SentAt is when the newest response of the type was written; zero if none was.
 	SentAt time.Time
-	// Shelves hold what the class is to have of the type. Of types that are requested by name, the proxy is to have only
-	// what it subscribes to.
+	// Shelves hold what the class is to have of the type. Of types that are requested by name, the
+	// proxy is to have only what it subscribes to.
 	Shelves []*stream.Shelf
 }
 
-// Resources returns what the proxy is to have of the type, sorted by name within a Shelf. The caller owns the list.
+// Resources returns what the proxy is to have of the type, sorted by name within a Shelf. The
+// caller owns the list.
 func (w Watch) Resources() []*resource.Resource {
 	var list []*resource.Resource
 	for _, shelf := range w.Shelves {
@@ -51,7 +53,8 @@ func (w Watch) Resources() []*resource.Resource {
 	return list
 }
 
-// Asked returns the names of a type that the stream subscribes to, sorted. The list must not be changed.
+// Asked returns the names of a type that the stream subscribes to, sorted. The list must not be
+// changed.
 func (c Connection) Asked(typeURL string) []string {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
@@ -88,8 +91,8 @@ type Sharing struct {
 	// Resources is the number of distinct ones, Unique their size in bytes.
 	Resources int
 	Unique    int64
-	// Total is the size of what all proxies together have. Of types that are requested by name it includes all that the
-	// class requested.
+	// Total is the size of what all proxies together have. Of types that are requested by name it
+	// includes all that the class requested.
 	Total int64
 }
 
@@ -115,15 +118,16 @@ func (p *Pusher) Sharing() Sharing {
 
 // Stats is how much there is and was done, for tests and metrics.
 type Stats struct {
-	// Clients is the number of open streams, Classes of the classes that they belong to, and Producers of the generators
-	// and scopes whose resources these are served.
+	// Clients is the number of open streams, Classes of the classes that they belong to, and
+	// Producers of the generators and scopes whose resources these are served.
 	Clients, Classes, Producers int
-	// Snapshot is the version of the newest snapshot that all classes have been brought up to, 0 before the first.
+	// Snapshot is the version of the newest snapshot that all classes have been brought up to, 0
+	// before the first.
 	Snapshot uint64
 	// Turns and Panics are counted since the start.
 	Turns, Panics uint64
-	// Generated is, by type URL, how many resources generators were asked for since the start. Most of them may have come
-	// from caches of the generators.
+	// Generated is, by type URL, how many resources generators were asked for since the start. Most
+	// of them may have come from caches of the generators.
 	Generated map[string]uint64
 }
 

@@ -33,8 +33,9 @@ func (c *counts) generatedByType() map[string]uint64 {
 	return list
 }
 
-// needs is which events the rollout needs of streams. It is updated before anything is offered because of it. So that an
-// acknowledgement costs nothing otherwise, streams read it without a lock.
+// needs is which events the rollout needs of streams. It is updated before anything is offered
+// because of it. So that an acknowledgement costs nothing otherwise, streams read it without a
+// lock.
 type needs struct {
 	progress atomic.Bool
 	// refusals is set while refusals are observed: then every acknowledgement of a voter is needed.

@@ -8,8 +8,8 @@ import (
 
 // Reach is how many proxies an object has reached.
 type Reach struct {
-	// Proxies is the number of proxies that are served something generated from the object, Acknowledged of those that
-	// have acknowledged all of it.
+	// Proxies is the number of proxies that are served something generated from the object,
+	// Acknowledged of those that have acknowledged all of it.
 	Proxies, Acknowledged int
 }
 
@@ -21,8 +21,8 @@ type Distribution struct {
 	Reach map[config.Key]Reach
 }
 
-// Distribution computes how many proxies some objects have reached. It reads the origin of each distinct resource and the
-// state of each proxy, so it is meant for some objects, now and then.
+// Distribution computes how many proxies some objects have reached. It reads the origin of each
+// distinct resource and the state of each proxy, so it is meant for some objects, now and then.
 func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 	d := Distribution{Snapshot: p.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
 	if len(objects) == 0 {
@@ -66,7 +66,8 @@ func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generated
 	return found
 }
 
-// addReach adds the proxies of a class that are served resources, and those that have acknowledged them.
+// addReach adds the proxies of a class that are served resources, and those that have acknowledged
+// them.
 func (t *clientTable) addReach(m rollout.Members, resources generatedFrom, to map[config.Key]Reach) {
 	complete := 0 // have acknowledged everything
 	var behind []*Client

@@ -15,7 +15,7 @@ var (
 	service = config.Key{Kind: api.Service, Namespace: "default", Name: "s0"}
 )
 
-// wantReach compares how far objects have come.
+// wantReach fails the test unless objects have reached that many proxies.
 func (f *fixture) wantReach(want map[config.Key]push.Reach) {
 	f.t.Helper()
 	asked := map[config.Key]struct{}{}

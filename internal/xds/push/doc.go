@@ -8,12 +8,12 @@
 //	                                    ^          │  └──offers──> mailboxes ──> Next
 //	                                    └──────────┴─────────────────┘ results, answers
 //
-// One goroutine, in Run, owns the rollout.Rollout: it takes all events that have been added, applies
-// them in one Step and carries out the actions. Workers run generators. Each stream has a mailbox
-// with room for one World: the newest replaces one that the stream has not taken. Streams run their
-// machines (xds/stream) in the goroutines that call Request, Next and Sent, under a lock of their
-// own, and report to the owner only what the rollout needs at the moment (needs in counts.go). So an
-// acknowledgement usually involves no shared lock.
+// One goroutine, in Run, owns the rollout.Rollout: it takes all events that have been added,
+// applies them in one Step and carries out the actions. Workers run generators. Each stream has a
+// mailbox with room for one World: the newest replaces one that the stream has not taken. Streams
+// run their machines (xds/stream) in the goroutines that call Request, Next and Sent, under a lock
+// of their own, and report to the owner only what the rollout needs at the moment (needs in
+// counts.go). So an acknowledgement usually involves no shared lock.
 //
 // Invariants: no goroutine but the owner touches the rollout. Nothing blocks the owner: the event
 // queue and mailboxes never do, and the rollout has no more jobs without a result than the channel

@@ -11,8 +11,8 @@ import (
 // maxSpareEvents bounds the list that is kept for reuse.
 const maxSpareEvents = 1 << 14
 
-// eventQueue has the events that the owner of the rollout has not processed yet. Snapshots are merged: of those published
-// in the meantime only the newest remains.
+// eventQueue has the events that the owner of the rollout has not processed yet. Snapshots are
+// merged: of those published in the meantime only the newest remains.
 type eventQueue struct {
 	ready chan struct{} // holds one token while there may be events
 

@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// siege is honest proxies and hostile clients at one Pusher, and what an undisturbed one serves.
+// siege has honest proxies and hostile clients at one Pusher, and a reference proxy at another one.
 type siege struct {
 	*fixture
 	random    *rand.Rand
@@ -117,7 +117,7 @@ func (s *siege) attack(i int) {
 	}
 }
 
-// step lets half a second pass.
+// step has all clients act once and half a second pass.
 func (s *siege) step(n int) {
 	for i := range s.hostile {
 		s.attack(i)
@@ -131,7 +131,7 @@ func (s *siege) step(n int) {
 	synctest.Wait()
 }
 
-// behind reports what an honest proxy does not have as the undisturbed one has it.
+// behind returns how an honest proxy differs from the reference proxy, or "".
 func (s *siege) behind() string {
 	s.reference.read()
 	for _, x := range s.honest {

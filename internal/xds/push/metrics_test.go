@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// recorder counts what Metrics are told.
+// recorder is a Metrics that counts its calls.
 type recorder struct {
 	push.NoMetrics
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ func (r *recorder) count(format string, args ...any) {
 	r.seen[fmt.Sprintf(format, args...)]++
 }
 
-// since gives what was counted since the last call.
+// since returns what was counted since the last call.
 func (r *recorder) since() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,8 @@ type Nack struct {
 	Connection string
 	Proxy      *mesh.Proxy
 	TypeURL    string
-	// Nonce and Version are those of the response that was refused, Message is the proxy's error as in stream.Nack.
+	// Nonce and Version are those of the response that was refused, Message is the proxy's error as
+	// in stream.Nack.
 	Nonce, Version, Message string
 	// Resources are those that the message names.
 	Resources []Refused
@@ -50,11 +51,12 @@ func (n *Nack) blamed() []Refused {
 	return n.candidates
 }
 
-// Of returns the part of the message that is about a resource. It returns the whole message if it has no such part: then
-// it is about all resources that it names.
+// Of returns the part of the message that is about a resource. It returns the whole message if it
+// has no such part: then it is about all resources that it names.
 //
-// Envoy refuses several listeners with "Error adding/updating listener(s) NAME: why", then a line "NAME: why" for each of
-// the others. gRPC writes `resource "NAME": why`, and ";" with a line break between them. A reason may have several lines.
+// Envoy refuses several listeners with "Error adding/updating listener(s) NAME: why", then a line
+// "NAME: why" for each of the others. gRPC writes `resource "NAME": why`, and ";" with a line break
+// between them. A reason may have several lines.
 func (n *Nack) Of(name string) string {
 	if _, list, ok := strings.Cut(n.Message, "listener(s) "); ok {
 		if _, why, ok := strings.Cut("\n"+list, "\n"+name+": "); ok {
@@ -68,7 +70,8 @@ func (n *Nack) Of(name string) string {
 	return n.Message
 }
 
-// untilOther returns the text up to the line that begins the part about another of the refused resources.
+// untilOther returns the text up to the line that begins the part about another of the refused
+// resources.
 func (n *Nack) untilOther(text string) string {
 	for _, r := range n.blamed() {
 		text, _, _ = strings.Cut(text, "\n"+r.Name+": ")

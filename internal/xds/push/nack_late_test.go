@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// TestLateRefusalDoesNotStand refuses a response when its resource has been replaced already: it is reported, and does not count as
-// standing, for the client is not to have that version any more.
+// TestLateRefusalDoesNotStand refuses a response when its resource has been replaced already: it is
+// reported, and does not count as standing, for the client is not to have that version any more.
 func TestLateRefusalDoesNotStand(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))

@@ -7,7 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// maxNacks bounds how many refusals are remembered. Those that do not stand any more are removed first.
+// maxNacks bounds how many refusals are remembered. Those that do not stand any more are removed
+// first.
 const maxNacks = 1000
 
 // nackLog has the last refusals.
@@ -37,7 +38,9 @@ func (l *nackLog) add(n Nack) {
 func (l *nackLog) hasStanding(connection string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.standing > 0 && slices.ContainsFunc(l.list, func(n Nack) bool { return n.Standing && n.Connection == connection })
+	return l.standing > 0 && slices.ContainsFunc(l.list, func(n Nack) bool {
+		return n.Standing && n.Connection == connection
+	})
 }
 
 // endType ends the refusals of a type, because the stream has accepted a response of it.
@@ -45,8 +48,8 @@ func (l *nackLog) endType(connection, typeURL string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL })
 }
 
-// endOutdated ends refusals of resources that are not in the World in the refused version. Envoy does not always report
-// that it does not want an extension any more.
+// endOutdated ends refusals of resources that are not in the World in the refused version. Envoy
+// does not always report that it does not want an extension any more.
 func (l *nackLog) endOutdated(connection string, w *stream.World) {
 	l.endWhere(func(n *Nack) bool {
 		return n.Connection == connection && !slices.ContainsFunc(n.blamed(), func(r Refused) bool {

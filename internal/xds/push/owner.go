@@ -50,7 +50,8 @@ func (p *Pusher) own(ctx context.Context, r *rollout.Rollout) {
 	}
 }
 
-// process applies all events, at least a Tick, and carries out what follows from them. That may add events.
+// process applies all events, at least a Tick, and carries out what follows from them. That may add
+// events.
 func (p *Pusher) process(r *rollout.Rollout) {
 	for {
 		actions := r.Step(p.clock.Now(), p.events.take()...)
@@ -92,15 +93,16 @@ func (p *Pusher) carryOut(a rollout.Action) {
 	}
 }
 
-// logRecord logs what the rollout has decided about refused resources, and where it has not waited for proxies.
+// logRecord logs what the rollout has decided about refused resources, and where it has not waited
+// for proxies.
 func (p *Pusher) logRecord(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.BarrierTimedOut:
-		p.log.Warn("server-first barrier timed out; updating clients although servers have not acknowledged their new inbound configuration",
-			"servers", a.Servers)
+		p.log.Warn("server-first barrier timed out; updating clients although servers have not acknowledged "+
+			"their new inbound configuration", "servers", a.Servers)
 	case rollout.TransitionTimedOut:
-		p.log.Warn("mutual TLS transition timed out; servers accept only the new mode although clients have not acknowledged it",
-			"clients", a.Clients)
+		p.log.Warn("mutual TLS transition timed out; servers accept only the new mode although clients have not "+
+			"acknowledged how to call them", "clients", a.Clients)
 	case rollout.QuarantineBegan:
 		q := a.Quarantined
 		about := []any{
@@ -123,8 +125,8 @@ func (p *Pusher) logRecord(a rollout.Action) {
 	}
 }
 
-// query calls read with the rollout, after all events that were added before. The goroutine that runs it is the owner, or
-// the caller while no Run does.
+// query calls read with the rollout, after all events that were added before. The goroutine that
+// runs it is the owner, or the caller while no Run does.
 func (p *Pusher) query(read func(*rollout.Rollout)) {
 	q := query{read: read, done: make(chan struct{})}
 	select {

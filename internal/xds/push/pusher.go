@@ -36,10 +36,11 @@ type Options struct {
 	Clock Clock
 	// Debounce is how long changes are collected.
 	Debounce Debounce
-	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the defaults.
+	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the
+	// defaults.
 	Quarantine quarantine.Options
-	// Secrets is called with the secrets that a stream subscribes to: when it begins, each time that they change, and when
-	// it ends. It must not block. If nil, no one needs to know.
+	// Secrets is called with the secrets that a stream subscribes to: when it begins, each time
+	// that they change, and when it ends. It must not block. If nil, no one needs to know.
 	Secrets func(Subscription)
 	// Workers bounds how many generators run at the same time (default: the number of CPUs).
 	Workers int
@@ -69,8 +70,8 @@ type query struct {
 	done chan struct{}
 }
 
-// jobsPerWorker is how many generators may be due for each worker, so that none waits for the owner. A producer that is
-// not due yet collects what is to be generated.
+// jobsPerWorker is how many generators may be due for each worker, so that none waits for the
+// owner. A producer that is not due yet collects what is to be generated.
 const jobsPerWorker = 4
 
 // New returns a Pusher. It does nothing before Run.
@@ -109,14 +110,15 @@ func New(o Options) *Pusher {
 // NameLimits returns how much a stream may subscribe to.
 func (p *Pusher) NameLimits() stream.NameLimits { return p.limits }
 
-// Publish publishes a newer snapshot, with how it differs from the one published before. It never blocks.
+// Publish publishes a newer snapshot, with how it differs from the one published before. It never
+// blocks.
 func (p *Pusher) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
 	p.latest.Store(s)
 	p.events.publish(s, d, p.clock.Now())
 }
 
-// PushAll generates everything again and sends every proxy all that it subscribes to once more, unchanged or not. It does
-// nothing before the first snapshot.
+// PushAll generates everything again and sends every proxy all that it subscribes to once more,
+// unchanged or not. It does nothing before the first snapshot.
 func (p *Pusher) PushAll() {
 	if s := p.latest.Load(); s != nil {
 		p.Publish(s, snapshot.Delta{All: true})
@@ -126,8 +128,9 @@ func (p *Pusher) PushAll() {
 	}
 }
 
-// Connect adds a stream of a proxy. peer is its network address, for debug pages. The stream must be closed in the end.
-// Streams of one node ID are independent of each other: during a hot restart a proxy has two.
+// Connect adds a stream of a proxy. peer is its network address, for debug pages. The stream must
+// be closed in the end. Streams of one node ID are independent of each other: during a hot restart
+// a proxy has two.
 func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
 	c := &Client{
 		session: session{

@@ -52,21 +52,21 @@ func inBubble(t *testing.T, n int, o push.Options, test func(*fixture)) {
 	})
 }
 
-// settle lets everything happen that is due within a second.
+// settle waits until everything that is due within 600 ms has happened.
 func (f *fixture) settle() {
 	synctest.Wait()
 	time.Sleep(600 * time.Millisecond)
 	synctest.Wait()
 }
 
-// decide lets the time pass in which refusals are collected.
+// decide waits for the end of the observation window of refusals.
 func (f *fixture) decide() {
 	synctest.Wait()
 	time.Sleep(quarantine.DefaultWindow + 200*time.Millisecond)
 	synctest.Wait()
 }
 
-// proxy is a delta client that asks as Envoy does and acknowledges everything.
+// proxy is a delta client that subscribes as Envoy does and acknowledges everything.
 type proxy struct {
 	f   *fixture
 	who *mesh.Proxy
@@ -81,7 +81,7 @@ type proxy struct {
 
 func (f *fixture) connect(who *mesh.Proxy) *proxy { return f.join(who, "") }
 
-// join is connect for a proxy that refuses responses of a type.
+// join connects a proxy that refuses responses of a type.
 func (f *fixture) join(who *mesh.Proxy, nak string) *proxy {
 	x := &proxy{f: f, who: who, c: f.p.Connect(who, stream.Delta, "test"), has: map[string]map[string]string{}, nak: nak}
 	x.c.Request(stream.Request{TypeURL: api.ClusterType})
@@ -121,13 +121,13 @@ func (x *proxy) watch() {
 	x.read()
 }
 
-// follow takes what there is, and watches what came with it.
+// follow reads all responses and subscribes to the endpoints of new clusters.
 func (x *proxy) follow() {
 	x.read()
 	x.watch()
 }
 
-// read takes every response that there is, and gives what they were.
+// read receives all responses that wait, and returns their types and numbers of resources.
 func (x *proxy) read() []string {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -153,7 +153,7 @@ func (x *proxy) read() []string {
 	}
 }
 
-// fresh names a resource that the proxy never took, "" if there is none.
+// fresh returns the name of a resource that the proxy never accepted, or "".
 func (x *proxy) fresh(s *stream.Send) string {
 	for _, p := range s.Parts {
 		for _, r := range p.Resources() {

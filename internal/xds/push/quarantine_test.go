@@ -62,8 +62,8 @@ func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
 	})
 }
 
-// TestTwoWitnessesKeepItFromOthers: two identities that refuse a route have a third proxy served
-// the last good one.
+// TestTwoWitnessesKeepItFromOthers: when two identities refuse a route, a third proxy is served the
+// last good one.
 func TestTwoWitnessesKeepItFromOthers(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
@@ -323,8 +323,8 @@ func TestWhatWasBeforeARestartIsNotTakenAway(t *testing.T) {
 	})
 }
 
-// TestARouteThatIsAskedForFirstIsNotTakenAway: what others have asked for says nothing about a name
-// that nobody asked for yet. A proxy may have an older one from before a restart.
+// TestARouteThatIsAskedForFirstIsNotTakenAway: a proxy may have a route from before a restart that
+// no proxy has requested since. Its refusal does not remove it.
 func TestARouteThatIsAskedForFirstIsNotTakenAway(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		f.connect(pushtest.Proxy(1, "default")).c.Close()
@@ -420,8 +420,8 @@ func TestWhatIsGivenUpIsNotRefusedAnyMore(t *testing.T) {
 	})
 }
 
-// TestAnonymousProxiesCostNothing: where nobody has a vote, no acknowledgement is looked at, and no
-// earlier resource is kept.
+// TestAnonymousProxiesCostNothing: without voters no acknowledgement is examined and no earlier
+// resource is kept.
 func TestAnonymousProxiesCostNothing(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Identified(pushtest.Proxy(0, "default"), ""))
@@ -433,7 +433,7 @@ func TestAnonymousProxiesCostNothing(t *testing.T) {
 			f.decide()
 			f.kept(0)
 		}
-		// Who comes with an identity finds out for itself, and nothing is known of before.
+		// The first voter decides for itself; what was served before is not known.
 		y := f.join(pushtest.Proxy(1, "default"), "RDS")
 		f.decide()
 		if q := f.kept(1)[0]; q.Replaced || q.Withheld {
@@ -481,8 +481,8 @@ func TestWhatAProxyHoldsAfterARestartIsNotKeptFromIt(t *testing.T) {
 	})
 }
 
-// TestAnAcceptanceCountsThoughNobodyLookedForIt: after a long time acknowledgements are no longer
-// watched. A refusal has them looked up.
+// TestAnAcceptanceCountsThoughNobodyLookedForIt: after watchLimit acknowledgements are no longer
+// watched. Before a quarantine begins, voters are queried.
 func TestAnAcceptanceCountsThoughNobodyLookedForIt(t *testing.T) {
 	for name, change := range map[string]func(*pushtest.Mesh){
 		"of a resource":     (*pushtest.Mesh).EditRoutes,
@@ -506,8 +506,8 @@ func TestAnAcceptanceCountsThoughNobodyLookedForIt(t *testing.T) {
 	}
 }
 
-// TestTwoBadVersionsInARow: the first of them is not the last good one, though nobody has
-// quarantined it.
+// TestTwoBadVersionsInARow: the first of them is not the last good one, although it was never
+// quarantined.
 func TestTwoBadVersionsInARow(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x, y := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))

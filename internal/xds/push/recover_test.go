@@ -22,7 +22,8 @@ func newRecorder() (r *recovery.Recorder, log *strings.Builder, panics *int) {
 	return recovery.New(recovery.Options{Log: slog.New(slog.NewTextHandler(log, nil)), Count: func(string) { *panics++ }}), log, panics
 }
 
-// TestMachineThatPanics: the stream ends with ErrInternal, others of its class go on, and the proxy is served when it connects again.
+// TestMachineThatPanics: the stream ends with ErrInternal, others of its class are served, and so
+// is the proxy when it reconnects.
 func TestMachineThatPanics(t *testing.T) {
 	r, log, panics := newRecorder()
 	inBubble(t, 3, push.Options{Recovery: r}, func(f *fixture) {
@@ -49,8 +50,8 @@ func TestMachineThatPanics(t *testing.T) {
 	})
 }
 
-// TestKeyThatPanics: proxies whose class cannot be found stay in theirs, and new ones are unserved, until the object that causes it
-// is fixed. Others are served.
+// TestKeyThatPanics: proxies whose class cannot be found stay in theirs, and new ones are unserved,
+// until the object that causes it is fixed. Others are served.
 func TestKeyThatPanics(t *testing.T) {
 	r, log, panics := newRecorder()
 	inBubble(t, 3, push.Options{Recovery: r}, func(f *fixture) {

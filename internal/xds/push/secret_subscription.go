@@ -18,7 +18,8 @@ type Subscription struct {
 	Ended bool
 }
 
-// secretSubscription reports the secrets of one stream to Options.Secrets, each time that they change.
+// secretSubscription reports the secrets of one stream to Options.Secrets, each time that they
+// change.
 type secretSubscription struct {
 	report func(Subscription) // nil if no one needs it
 

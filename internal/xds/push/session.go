@@ -28,7 +28,8 @@ type ProtocolError struct {
 // Error returns the reason.
 func (e ProtocolError) Error() string { return e.Reason }
 
-// session is the state of one stream: its protocol machine, and the mailbox in which the newest World waits.
+// session is the state of one stream: its protocol machine, and the mailbox in which the newest
+// World waits.
 type session struct {
 	env  *environment
 	id   string
@@ -45,8 +46,8 @@ type session struct {
 	out     *stream.Send         // for Next; the machine makes one at a time
 	sent    map[string]time.Time // when the newest response of each type was written
 	ended   error
-	// changed is when the oldest change was published that the proxy has not answered completely. It is zero if there
-	// is none.
+	// changed is when the oldest change was published that the proxy has not answered completely.
+	// It is zero if there is none.
 	changed time.Time
 	// sending means that something was sent for that change.
 	sending bool
@@ -57,13 +58,14 @@ type offer struct {
 	world   *stream.World
 	changed time.Time // when the change behind it was published; zero if there is none
 	made    time.Time
-	// accepted is the newest response part whose acceptance was reported, acceptedAll the newest one that was reported
-	// together with the acceptance of everything of its type. Alike streams share parts, and one report is enough.
+	// accepted is the newest response part whose acceptance was reported, acceptedAll the newest
+	// one that was reported together with the acceptance of everything of its type. Alike streams
+	// share parts, and one report is enough.
 	accepted, acceptedAll atomic.Pointer[stream.Payload]
 }
 
-// isReported reports whether the acceptance of a response was reported already by another stream. Otherwise it records
-// that it is reported now.
+// isReported reports whether the acceptance of a response was reported already by another stream.
+// Otherwise it records that it is reported now.
 func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	if len(parts) != 1 {
 		return false
@@ -74,7 +76,8 @@ func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	return o.acceptedAll.Load() == parts[0] || o.accepted.Swap(parts[0]) == parts[0]
 }
 
-// deliver puts an offer into the mailbox, in place of one that was not taken yet. The time of the older change is kept.
+// deliver puts an offer into the mailbox, in place of one that was not taken yet. The time of the
+// older change is kept.
 func (s *session) deliver(o *offer) {
 	old := s.mailbox.Swap(o)
 	if old != nil && !old.changed.IsZero() && (o.changed.IsZero() || old.changed.Before(o.changed)) {
@@ -102,8 +105,8 @@ func (s *session) end(err error) {
 	s.signal()
 }
 
-// stepMachine is Machine.Step. If that panics, the stream ends with ErrInternal and a closed Machine replaces the one
-// whose state is not known. session.mu must be held.
+// stepMachine is Machine.Step. If that panics, the stream ends with ErrInternal and a closed
+// Machine replaces the one whose state is not known. session.mu must be held.
 //
 // names are those of the type of a request that the proxy subscribed to before it.
 func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []string) {
@@ -142,25 +145,28 @@ func eventName(e stream.Event) string {
 	}
 }
 
-// isVoter reports whether the rollout counts what the proxy accepts and refuses: it has proved an identity.
+// isVoter reports whether the rollout counts what the proxy accepts and refuses: it has proved an
+// identity.
 func (s *session) isVoter() bool { return s.node.Identity != "" }
 
-// subscribed returns the names of a type that the proxy subscribes to. The list must not be changed.
+// subscribed returns the names of a type that the proxy subscribes to. The list must not be
+// changed.
 func (s *session) subscribed(typeURL string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Names(typeURL)
 }
 
-// newestWorld returns the newest World that the stream has taken, and whether the proxy has acknowledged everything of it
-// and no newer one waits.
+// newestWorld returns the newest World that the stream has taken, and whether the proxy has
+// acknowledged everything of it and no newer one waits.
 func (s *session) newestWorld() (w *stream.World, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.world, s.mailbox.Load() == nil && s.machine.Converged()
 }
 
-// hasAcknowledged reports whether the proxy subscribes to the resource and has acknowledged this version.
+// hasAcknowledged reports whether the proxy subscribes to the resource and has acknowledged this
+// version.
 func (s *session) hasAcknowledged(r *resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,13 +192,15 @@ func (s *session) hasWorld(w *stream.World) bool {
 	return w != nil && s.world == w && s.machine.TookAll()
 }
 
-// Client is one connected stream. Requests, responses and Close may each come from a goroutine of their own.
+// Client is one connected stream. Requests, responses and Close may each come from a goroutine of
+// their own.
 type Client struct {
 	session
 	handle    rollout.Client
 	peer      string
 	connected time.Time
 	secrets   secretSubscription
-	// unregister removes the stream from the Pusher's table. It reports false if that was done before.
+	// unregister removes the stream from the Pusher's table. It reports false if that was done
+	// before.
 	unregister func() bool
 }

@@ -16,9 +16,11 @@ type progress struct {
 	sent bool
 	// accepted is the acknowledgement of a voter, nil if the rollout does not need it.
 	accepted rollout.Event
-	// converged is when the change was published that the proxy has answered completely now; zero if it has not.
+	// converged is when the change was published that the proxy has answered completely now; zero
+	// if it has not.
 	converged time.Time
-	// acknowledged means that the proxy has acknowledged everything of world, if the rollout needs to know.
+	// acknowledged means that the proxy has acknowledged everything of world, if the rollout needs
+	// to know.
 	acknowledged bool
 	// subscribed means that names are other names than before.
 	subscribed bool
@@ -27,7 +29,8 @@ type progress struct {
 	given []string
 }
 
-// step feeds an event to the stream's machine and carries out the actions. It does nothing after the stream has ended.
+// step feeds an event to the stream's machine and carries out the actions. It does nothing after
+// the stream has ended.
 func (c *Client) step(e stream.Event) {
 	c.mu.Lock()
 	if c.ended != nil {
@@ -76,12 +79,14 @@ func (c *Client) step(e stream.Event) {
 	}
 }
 
-// sameNames reports whether two lists are equal. Lists of thousands of names are usually shared, and not compared.
+// sameNames reports whether two lists are equal. Lists of thousands of names are usually shared,
+// and not compared.
 func sameNames(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// observe records the actions of a Step in the session, and returns what follows from them. session.mu must be held.
+// observe records the actions of a Step in the session, and returns what follows from them.
+// session.mu must be held.
 func (c *Client) observe(actions []stream.Action) progress {
 	p := progress{world: c.world}
 	for _, a := range actions {
@@ -108,8 +113,9 @@ func (c *Client) observe(actions []stream.Action) progress {
 	return p
 }
 
-// acceptance returns the event for an acknowledgement, or nil if another stream of the class has reported the same. While
-// refusals are observed, every acknowledgement is reported. session.mu must be held.
+// acceptance returns the event for an acknowledgement, or nil if another stream of the class has
+// reported the same. While refusals are observed, every acknowledgement is reported. session.mu
+// must be held.
 func (c *Client) acceptance(a stream.Ack) rollout.Event {
 	everything := c.machine.Took(a.TypeURL)
 	if c.offered != nil && !c.env.needs.refusals.Load() && c.offered.isReported(a.Parts, everything) {
@@ -140,8 +146,8 @@ func (c *Client) report(a stream.Action) {
 	}
 }
 
-// reportNack records a refusal. One that is about resources which the proxy is not to have any more ends at once: no later
-// response of the type may follow that would end it.
+// reportNack records a refusal. One that is about resources which the proxy is not to have any more
+// ends at once: no later response of the type may follow that would end it.
 func (c *Client) reportNack(a stream.Nack) {
 	env := c.env
 	n := Nack{
@@ -169,7 +175,8 @@ func (c *Client) reportNack(a stream.Nack) {
 	}
 }
 
-// reportProgress reports the newest World to the rollout if the proxy has acknowledged everything of it.
+// reportProgress reports the newest World to the rollout if the proxy has acknowledged everything
+// of it.
 func (c *Client) reportProgress() {
 	if w, acknowledged := c.newestWorld(); w != nil && acknowledged {
 		c.env.events.add(rollout.Acknowledged{Client: &c.handle, World: w})

@@ -19,8 +19,7 @@ const listener = "0.0.0.0_80"
 // shaped reports whether the listener that a proxy has is shaped by any EnvoyFilter.
 func (x *proxy) shaped() bool { return len(x.has[api.ListenerType][listener]) > 2+len(listener) }
 
-// TestAnEnvoyFilterIsSuspended: the resource goes on without it, and other changes of it come
-// through.
+// TestAnEnvoyFilterIsSuspended: the resource is served without it, with all its other changes.
 func TestAnEnvoyFilterIsSuspended(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))

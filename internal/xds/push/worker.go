@@ -21,7 +21,8 @@ func (p *Pusher) generate(ctx context.Context) {
 	}
 }
 
-// runJob runs one generator and returns its result. A panic is logged and counted: the proxies keep what they have.
+// runJob runs one generator and returns its result. A panic is logged and counted: the proxies keep
+// what they have.
 func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 	defer func() {
 		v := recover()

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Action is an output of a [Rollout]: Generate, Offer, FindAcknowledged or ReportProgress, which are to be carried out,
-// or a record for logs and metrics.
+// Action is an output of a [Rollout]: Generate, Offer, FindAcknowledged or ReportProgress, which
+// are to be carried out, or a record for logs and metrics.
 type Action interface{ action() }
 
 // Generate has a generator run. A Generated or GeneratorFailed must follow.
@@ -20,7 +20,8 @@ type Generate struct{ Job *Job }
 type Offer struct {
 	Clients []*Client
 	World   *stream.World
-	// Changed is when the change behind the World was published; zero if it is not the result of a change.
+	// Changed is when the change behind the World was published; zero if it is not the result of a
+	// change.
 	Changed time.Time
 }
 
@@ -36,20 +37,23 @@ type Acknowledgement struct {
 	Resource *resource.Resource
 }
 
-// Question identifies a FindAcknowledged: it is about a quarantine that will begin unless the answer names a client.
+// Question identifies a FindAcknowledged: it is about a quarantine that will begin unless the
+// answer names a client.
 type Question struct {
 	decision    quarantine.Quarantine
 	producer    *producer
 	suspensions *suspensions
 }
 
-// ReportProgress asks for an Acknowledged of each of the clients that has acknowledged everything of its newest World.
+// ReportProgress asks for an Acknowledged of each of the clients that has acknowledged everything
+// of its newest World.
 type ReportProgress struct{ Clients []*Client }
 
 // TurnEnded records that all classes have been brought up to a snapshot.
 type TurnEnded struct {
 	Snapshot uint64 // version
-	// Gathered is how long the changes were collected before the turn, Took how long the turn lasted.
+	// Gathered is how long the changes were collected before the turn, Took how long the turn
+	// lasted.
 	Gathered, Took time.Duration
 	// Triggers are the kinds of changes.
 	Triggers []string
@@ -57,10 +61,12 @@ type TurnEnded struct {
 	Proxies, Classes int
 }
 
-// BarrierTimedOut records that clients are updated although servers have not acknowledged what they serve.
+// BarrierTimedOut records that clients are updated although servers have not acknowledged what they
+// serve.
 type BarrierTimedOut struct{ Servers int }
 
-// TransitionTimedOut records that servers accept only the new mutual TLS mode although clients have not acknowledged it.
+// TransitionTimedOut records that servers accept only the new mutual TLS mode although clients have
+// not acknowledged it.
 type TransitionTimedOut struct{ Clients int }
 
 // QuarantineBegan records that a resource is quarantined, or an EnvoyFilter suspended.

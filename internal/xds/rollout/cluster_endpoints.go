@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Field numbers of envoy.config.cluster.v3.Cluster and its EdsClusterConfig, and Cluster.DiscoveryType EDS.
+// Field numbers of envoy.config.cluster.v3.Cluster and its EdsClusterConfig, and
+// Cluster.DiscoveryType EDS.
 const (
 	clusterType          = 2
 	clusterEDSConfig     = 3
@@ -16,7 +17,8 @@ const (
 	discoveryTypeEDS     = 3
 )
 
-// clustersOf returns the names of the clusters that a route configuration, a listener or an extension refers to.
+// clustersOf returns the names of the clusters that a route configuration, a listener or an
+// extension refers to.
 func clustersOf(r *resource.Resource) []string {
 	if r.Refers == nil {
 		return nil
@@ -24,8 +26,9 @@ func clustersOf(r *resource.Resource) []string {
 	return r.Refers()
 }
 
-// endpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for: eds_cluster_config.service_name,
-// or else the cluster's name. It returns "" if the cluster's type is not EDS.
+// endpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for:
+// eds_cluster_config.service_name, or else the cluster's name. It returns "" if the cluster's type
+// is not EDS.
 func endpointsOf(cluster *resource.Resource) string {
 	name, eds := "", false
 	for b := cluster.Body; len(b) > 0; {
@@ -56,7 +59,8 @@ func endpointsOf(cluster *resource.Resource) string {
 	return name
 }
 
-// serviceName returns the field Cluster.EdsClusterConfig.service_name of an encoded EdsClusterConfig.
+// serviceName returns the field Cluster.EdsClusterConfig.service_name of an encoded
+// EdsClusterConfig.
 func serviceName(b []byte) string {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

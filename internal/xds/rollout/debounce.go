@@ -4,15 +4,17 @@ import "time"
 
 // Debounce decides how long changes are collected before a turn begins.
 //
-// If After is zero, the first change after a quiet time begins a turn at once. Changes during a turn wait for the next
-// one. The pause between two turns is twice what the first took, so that at most about a third of the time is spent on
-// turns. It is bounded, with a lower bound for endpoints than for configuration.
+// If After is zero, the first change after a quiet time begins a turn at once. Changes during a
+// turn wait for the next one. The pause between two turns is twice what the first took, so that at
+// most about a third of the time is spent on turns. It is bounded, with a lower bound for endpoints
+// than for configuration.
 type Debounce struct {
 	// After, if not zero, is the quiet time before a turn (PILOT_DEBOUNCE_AFTER).
 	After time.Duration
 	// Max bounds how long changes are held back if After is set (default 10 s; PILOT_DEBOUNCE_MAX).
 	Max time.Duration
-	// EndpointsAtOnce exempts changes of endpoints alone from After (PILOT_ENABLE_EDS_DEBOUNCE=false).
+	// EndpointsAtOnce exempts changes of endpoints alone from After
+	// (PILOT_ENABLE_EDS_DEBOUNCE=false).
 	EndpointsAtOnce bool
 }
 
@@ -25,7 +27,8 @@ const (
 	maxConfigPause    = 500 * time.Millisecond
 	pauseShare        = 2
 
-	// costPerProxy is the CPU time of one small response and its ACK on grpc-go. Writing goes on after a turn.
+	// costPerProxy is the CPU time of one small response and its ACK on grpc-go. Writing goes on
+	// after a turn.
 	costPerProxy = 25 * time.Microsecond
 )
 

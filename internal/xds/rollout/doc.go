@@ -9,7 +9,7 @@
 //
 // # From a snapshot to an offer
 //
-//	Published ──> inbox ──(debounce)──> turn ──> producers ──Generate/Generated──> Shelves ──> World ──> Offer
+//	Published ─> inbox ─(debounce)─> turn ─> producers ─Generate/Generated─> Shelves ─> World ─> Offer
 //
 // A class is all clients of one view.Key. They are served the same World (see xds/stream). A World
 // consists of Shelves, and each Shelf comes from a producer: one [Generator] for the part of the
@@ -31,10 +31,10 @@
 // acknowledged a change of what they serve. A change of mutual TLS modes goes through the phases of
 // a transition table (mtls_transition.go):
 //
-//	           modes change               barrier released                 clients updated
-//	AcceptNew ─────────────> AcceptBoth ─────────────────> UpdateClients ─────────────────> AcceptNew
-//	                             ^                              │
-//	                             └──────── modes change ────────┘
+//	         modes change            barrier released               clients updated
+//	AcceptNew ───────────> AcceptBoth ──────────────> UpdateClients ───────────────> AcceptNew
+//	                           ^                            │
+//	                           └─────── modes change ───────┘
 //
 // # Refusals
 //

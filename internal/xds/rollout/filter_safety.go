@@ -11,22 +11,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// An EnvoyFilter may be left out of a refused resource only if nothing is protected by it. That is
-// decided by lists of what is harmless to leave out. Everything else may be a protection: filters
-// of authentication, authorization and rate limits, code of users, TLS, limits of sizes, times and
-// connections, headers that others trust, routes that deny, and whatever is removed or replaced. An
-// added cluster is not harmless either: a filter that calls it may let requests pass where it is
-// missing.
+// An EnvoyFilter may be left out of a refused resource only if it protects nothing. Lists of
+// harmless filters and fields decide that. Everything else may be a protection: filters of
+// authentication, authorization and rate limits, user code, TLS, limits of sizes, times and
+// connections, trusted headers, routes that deny, removals and replacements. An added cluster is
+// not harmless either: a filter that calls it may let requests pass if it is missing.
 
 // isDroppable reports whether an EnvoyFilter may be left out of what proxies refuse.
-// RequiredAnnotation decides; a value that is neither "true" nor "false" counts as "true". Without
-// the annotation all patches must be harmless.
+// RequiredAnnotation overrides the lists: only the value "false" allows it. Without the annotation
+// all patches must be harmless.
 func isDroppable(c *config.Config) bool {
 	if required, stated := c.Annotations[config.RequiredAnnotation]; stated {
 		return required == "false"
 	}
 	patches := config.Spec[*networking.EnvoyFilter](c).GetConfigPatches()
-	return !slices.ContainsFunc(patches, func(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool { return !harmless(p) })
+	return !slices.ContainsFunc(patches, func(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
+		return !harmless(p)
+	})
 }
 
 // harmless reports whether a patch can be left out without weakening any protection.
@@ -35,8 +36,8 @@ func harmless(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	switch p.GetPatch().GetOperation() {
 	case networking.EnvoyFilter_Patch_MERGE:
 		return harmlessMerge(p.GetApplyTo(), value)
-	case networking.EnvoyFilter_Patch_ADD, networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER,
-		networking.EnvoyFilter_Patch_INSERT_FIRST:
+	case networking.EnvoyFilter_Patch_ADD, networking.EnvoyFilter_Patch_INSERT_FIRST,
+		networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER:
 		return p.GetApplyTo() == networking.EnvoyFilter_HTTP_FILTER && harmlessFilter(value)
 	default:
 		return false
@@ -51,8 +52,8 @@ func harmlessFilter(value *structpb.Struct) bool {
 	return slices.Contains(harmlessFilters(), typeOf(value.GetFields()["typed_config"].GetStructValue()))
 }
 
-// harmlessMerge reports whether all fields that are merged protect nothing. Fields of a
-// typed_config count by its type.
+// harmlessMerge reports whether all merged fields protect nothing. Which fields of a typed_config
+// are harmless depends on its type.
 func harmlessMerge(to networking.EnvoyFilter_ApplyTo, value *structpb.Struct) bool {
 	switch to {
 	case networking.EnvoyFilter_CLUSTER:
@@ -74,8 +75,8 @@ func harmlessMerge(to networking.EnvoyFilter_ApplyTo, value *structpb.Struct) bo
 	}
 }
 
-// onlyFields reports whether a value has fields, and none that is not in the list. Names in either
-// form of JSON count.
+// onlyFields reports whether a value has at least one field and all of its fields are in the list.
+// Names may be in either form of JSON.
 func onlyFields(value *structpb.Struct, allowed []string) bool {
 	for name := range value.GetFields() {
 		if !slices.Contains(allowed, snakeCase(name)) {
@@ -98,22 +99,22 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// typeOf returns the name of the message that a typed_config holds, "" if it does not say. Types
-// that stand for others count as what they are, and so as unknown.
+// typeOf returns the message type of a typed_config, "" if it has none. It does not resolve
+// wrappers such as TypedStruct, so these are unknown types.
 func typeOf(typed *structpb.Struct) string {
 	url := typed.GetFields()["@type"].GetStringValue()
 	return url[strings.LastIndexByte(url, '/')+1:]
 }
 
-// harmlessFilterFields are those of an HttpFilter. Not "config_discovery": what comes is not known
-// then.
+// harmlessFilterFields returns the harmless fields of an HttpFilter. "config_discovery" is not
+// harmless, because its content is not known.
 func harmlessFilterFields() []string {
 	return []string{"name", "typed_config", "is_optional", "disabled"}
 }
 
-// harmlessFilters are HTTP filters that change how a response is encoded, or observe. Filters that
-// decode requests are not among them, because those after them may inspect what they decode; nor
-// are faults, which may be used to deny.
+// harmlessFilters returns the types of HTTP filters that only encode responses or observe. Filters
+// that decode requests are excluded, because later filters may inspect the decoded request. Faults
+// are excluded, because they may be used to deny requests.
 func harmlessFilters() []string {
 	return []string{
 		"envoy.extensions.filters.http.alternate_protocols_cache.v3.FilterConfig",
@@ -124,9 +125,8 @@ func harmlessFilters() []string {
 	}
 }
 
-// harmlessClusterFields are how a cluster balances load and finds out which endpoints are healthy.
-// What decides to which endpoints and with what it connects, and circuit breakers, are not among
-// them.
+// harmlessClusterFields returns the fields of a cluster for load balancing and health checks.
+// Fields that select endpoints, configure their connections, or break circuits are excluded.
 func harmlessClusterFields() []string {
 	return []string{
 		"alt_stat_name", "common_lb_config", "connect_timeout", "dns_failure_refresh_rate", "dns_jitter", "dns_lookup_family",
@@ -141,22 +141,24 @@ func harmlessListenerFields() []string {
 	return []string{"access_log", "enable_reuse_port", "stat_prefix", "tcp_backlog_size", "tcp_fast_open_queue_length"}
 }
 
-// harmlessNetworkFilterFields are what network filters note of their traffic, by type. Not their
-// timeouts: they are a limit.
+// harmlessNetworkFilterFields returns, by type, the fields of network filters for logs, statistics
+// and traces. Timeouts are excluded, because they are limits.
 func harmlessNetworkFilterFields() map[string][]string {
 	return map[string][]string{
 		"envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager": {
 			"@type", "access_log", "access_log_options", "always_set_request_id_in_response", "generate_request_id",
 			"proxy_100_continue", "request_id_extension", "stat_prefix", "tracing", "via",
 		},
-		"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy": {"@type", "access_log", "access_log_options", "stat_prefix"},
+		"envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy": {
+			"@type", "access_log", "access_log_options", "stat_prefix",
+		},
 	}
 }
 
 func harmlessVirtualHostFields() []string {
 	return []string{
-		"hedge_policy", "include_attempt_count_in_response", "include_request_attempt_count", "retry_policy", "retry_policy_typed_config",
-		"virtual_clusters",
+		"hedge_policy", "include_attempt_count_in_response", "include_request_attempt_count", "retry_policy",
+		"retry_policy_typed_config", "virtual_clusters",
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TestDroppable: what may be left out of a refused resource, by the patches of an EnvoyFilter in JSON.
+// TestDroppable: which EnvoyFilters may be left out of a refused resource, by their patches in
+// JSON.
 func TestDroppable(t *testing.T) {
 	const (
 		insert  = `"operation": "INSERT_BEFORE", "value": {"name": "a", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.`

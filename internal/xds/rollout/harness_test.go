@@ -48,7 +48,8 @@ type client struct {
 
 func startTime() time.Time { return time.Unix(1_000_000, 0).UTC() }
 
-// inbound makes a listener from what a proxy serves and from the modes of mutual TLS that it accepts.
+// inbound makes a listener from what a proxy serves and from the modes of mutual TLS that it
+// accepts.
 func inbound() rollout.Generator {
 	return rollout.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		body := fmt.Sprint(v.Key.Inbound, " ", v.Key.PeerModes(v.Snapshot).Easing())
@@ -267,7 +268,8 @@ func describeRecord(a rollout.Action) string {
 	return fmt.Sprintf("unknown action %T", a)
 }
 
-// offer records a World at its clients and describes how it differs from what the first of them was offered before.
+// offer records a World at its clients and describes how it differs from what the first of them was
+// offered before.
 func (h *harness) offer(a rollout.Offer) string {
 	var names, differs []string
 	for _, handle := range a.Clients {

@@ -6,18 +6,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Panics in the functions of this file concern one proxy or one producer, and happen before anything is changed. They are
-// recovered. All other panics of a Rollout are not: nothing shows that its state is consistent after one.
+// Panics in the functions of this file concern one proxy or one producer, and happen before
+// anything is changed. They are recovered. All other panics of a Rollout are not: nothing shows
+// that its state is consistent after one.
 
-// keyFor returns the Key of a proxy. ok is false if view.KeyFor panicked: then the client stays in its class, or without
-// one, until a later turn.
+// keyFor returns the Key of a proxy. ok is false if view.KeyFor panicked: then the client stays in
+// its class, or without one, until a later turn.
 func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
 	err := r.options.Recover(func() { key = view.KeyFor(r.snapshot, proxy) },
 		"proxy", proxy.ID, "namespace", proxy.Namespace, "doing", "find class")
 	return key, err == nil
 }
 
-// keyMoves returns a function that reports whether a change may alter the Key of a proxy. After a panic it may.
+// keyMoves returns a function that reports whether a change may alter the Key of a proxy. After a
+// panic it may.
 func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	always := func(*mesh.Proxy) bool { return true }
 	moves := always

@@ -7,8 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// transitionKey returns the Key that a client is to have now. If the change from the old snapshot alters the mutual TLS
-// modes that it accepts, it gets a Key with which it accepts both meanwhile, and the barrier holds back its clients.
+// transitionKey returns the Key that a client is to have now. If the change from the old snapshot
+// alters the mutual TLS modes that it accepts, it gets a Key with which it accepts both meanwhile,
+// and the barrier holds back its clients.
 func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.Server == (mesh.Credentials{}) || c.class.key.Server != k.Server {
 		r.transition.removeServer(c)
@@ -41,8 +42,8 @@ func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) v
 	return k
 }
 
-// otherProxies is what is known of proxies that are connected to other control planes: replicas of this one, or those of
-// other clusters.
+// otherProxies is what is known of proxies that are connected to other control planes: replicas of
+// this one, or those of other clusters.
 type otherProxies struct {
 	// exist means that there are some that may call or be called.
 	exist bool
@@ -50,8 +51,8 @@ type otherProxies struct {
 	callsChange bool
 }
 
-// findOtherProxies looks for workloads that accept mutual TLS and are not connected here. It does so only if the change may
-// alter how workloads are to be called.
+// findOtherProxies looks for workloads that accept mutual TLS and are not connected here. It does
+// so only if the change may alter how workloads are to be called.
 func (r *Rollout) findOtherProxies(old *snapshot.Snapshot, d snapshot.Delta) (found otherProxies) {
 	if old == nil || !d.All && !changesPeerAuthentication(d) {
 		return otherProxies{}

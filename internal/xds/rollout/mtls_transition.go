@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A change of mutual TLS modes (PeerAuthentication) has three phases. Servers first accept the old and the new mode, and
-// acknowledge that behind the server-first barrier. Then clients are updated. When they have acknowledged, or after
-// updateTimeout, servers accept only the new mode. Delays between the phases cover the time in which Envoy's workers
-// apply what Envoy has acknowledged.
+// A change of mutual TLS modes (PeerAuthentication) has three phases. Servers first accept the old
+// and the new mode, and acknowledge that behind the server-first barrier. Then clients are updated.
+// When they have acknowledged, or after updateTimeout, servers accept only the new mode. Delays
+// between the phases cover the time in which Envoy's workers apply what Envoy has acknowledged.
 //
-// Other control planes go through the same phases at about the same time, each for its own proxies. Where proxies of
-// others are affected and calls change, each phase lasts as long as it may: another control plane may be late by
-// barrierTimeout.
+// Other control planes go through the same phases at about the same time, each for its own proxies.
+// Where proxies of others are affected and calls change, each phase lasts as long as it may:
+// another control plane may be late by barrierTimeout.
 //
 // A control plane handles only changes that it has seen. After a start it serves the present modes.
 
@@ -27,9 +27,11 @@ const (
 type mtlsPhase int
 
 const (
-	// acceptNew: servers accept what is configured. This is also the phase when no change is under way.
+	// acceptNew: servers accept what is configured. This is also the phase when no change is under
+	// way.
 	acceptNew mtlsPhase = iota
-	// acceptBoth: servers accept the old and the new mode, and clients are held back until servers have acknowledged.
+	// acceptBoth: servers accept the old and the new mode, and clients are held back until servers
+	// have acknowledged.
 	acceptBoth
 	// updateClients: clients are offered the new configuration and acknowledge it.
 	updateClients
@@ -49,14 +51,16 @@ const (
 	modesChanged mtlsEvent = iota
 	// barrierReleased: servers accept both modes, and nothing holds back clients.
 	barrierReleased
-	// clientsUpdated: all clients have acknowledged the new configuration, or updateTimeout has passed.
+	// clientsUpdated: all clients have acknowledged the new configuration, or updateTimeout has
+	// passed.
 	clientsUpdated
 	// serversLeft: no server accepts both modes any more.
 	serversLeft
 	mtlsEvents
 )
 
-// mtlsTransitions is the transition table. An event that is not expected in a phase does not change it.
+// mtlsTransitions is the transition table. An event that is not expected in a phase does not change
+// it.
 func mtlsTransitions() [mtlsPhases][mtlsEvents]mtlsPhase {
 	return [mtlsPhases][mtlsEvents]mtlsPhase{
 		acceptNew: {
@@ -71,7 +75,8 @@ func mtlsTransitions() [mtlsPhases][mtlsEvents]mtlsPhase {
 	}
 }
 
-// mtlsTransition is the state of the changes of mutual TLS modes that are under way. They go through the phases together.
+// mtlsTransition is the state of the changes of mutual TLS modes that are under way. They go
+// through the phases together.
 type mtlsTransition struct {
 	phase mtlsPhase
 	// servers accept more than what is configured.
@@ -80,7 +85,8 @@ type mtlsTransition struct {
 	callsChange bool
 	// othersAffected means that clients connected to other control planes may call them.
 	othersAffected bool
-	// updating is when the phase UpdateClients began, behind the clients that have not acknowledged since.
+	// updating is when the phase UpdateClients began, behind the clients that have not acknowledged
+	// since.
 	updating time.Time
 	behind   map[*Client]struct{}
 	// othersUntil is until when clients of other control planes may not know how to call servers.
@@ -132,8 +138,8 @@ func (t *mtlsTransition) beginUpdate(now time.Time, behind map[*Client]struct{})
 // acknowledge records that a client has acknowledged all of its class's World.
 func (t *mtlsTransition) acknowledge(c *Client) { delete(t.behind, c) }
 
-// waitForOthers prolongs the phases for clients of other control planes, if such exist. They may not know how to call
-// servers for some time after a change of calls.
+// waitForOthers prolongs the phases for clients of other control planes, if such exist. They may
+// not know how to call servers for some time after a change of calls.
 func (t *mtlsTransition) waitForOthers(now time.Time, exist, callsChange bool) {
 	if exist && callsChange {
 		t.othersUntil = now.Add(barrierTimeout + updateTimeout)

@@ -2,7 +2,8 @@ package rollout
 
 import "slices"
 
-// union returns the sorted union of two sorted lists without duplicates. It returns a itself if a contains all of b.
+// union returns the sorted union of two sorted lists without duplicates. It returns a itself if a
+// contains all of b.
 func union(a, b []string) []string {
 	if len(a) == 0 {
 		return b

@@ -7,12 +7,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// classIdleTimeout is how long a class without clients is kept, with its generators paused. Disconnected proxies usually
-// reconnect, often all at once.
+// classIdleTimeout is how long a class without clients is kept, with its generators paused.
+// Disconnected proxies usually reconnect, often all at once.
 const classIdleTimeout = time.Minute
 
-// place puts a client in the class of a Key, without the EnvoyFilters that are suspended for it. It does nothing if the
-// client has disconnected.
+// place puts a client in the class of a Key, without the EnvoyFilters that are suspended for it. It
+// does nothing if the client has disconnected.
 func (r *Rollout) place(c *Client, wanted view.Key) {
 	if !r.isConnected(c) {
 		return
@@ -38,8 +38,8 @@ func (r *Rollout) placeMoving() {
 	}
 }
 
-// moveClient moves a client to a class and offers it the class's World. If names that it subscribes to have to be
-// generated first, the World that contains them will be offered instead.
+// moveClient moves a client to a class and offers it the class's World. If names that it subscribes
+// to have to be generated first, the World that contains them will be offered instead.
 func (r *Rollout) moveClient(c *Client, to *class) {
 	from := c.class
 	if from != nil {
@@ -90,7 +90,8 @@ func (r *Rollout) classFor(k view.Key) *class {
 	return cl
 }
 
-// activate resumes the generators of a class that was without clients. Its World may be outdated and is composed again.
+// activate resumes the generators of a class that was without clients. Its World may be outdated
+// and is composed again.
 func (r *Rollout) activate(cl *class) {
 	cl.left, cl.shelves, cl.world = time.Time{}, nil, nil
 	for _, pr := range cl.producers {
@@ -101,7 +102,8 @@ func (r *Rollout) activate(cl *class) {
 	r.recountIfQuarantined(cl)
 }
 
-// removeFromClass detaches a client from its class, if it has one. A class without clients is kept for classIdleTimeout.
+// removeFromClass detaches a client from its class, if it has one. A class without clients is kept
+// for classIdleTimeout.
 func (r *Rollout) removeFromClass(c *Client) {
 	cl := c.class
 	if cl == nil {
@@ -158,8 +160,8 @@ func (r *Rollout) disconnect(c *Client) {
 	r.transition.removeClient(c)
 }
 
-// removeIdle removes classes and suspensions that have been without clients for classIdleTimeout, and candidates that do
-// not exist any more.
+// removeIdle removes classes and suspensions that have been without clients for classIdleTimeout,
+// and candidates that do not exist any more.
 func (r *Rollout) removeIdle() {
 	for _, cl := range r.classes {
 		if len(cl.clients) == 0 && r.now.Sub(cl.left) >= classIdleTimeout {

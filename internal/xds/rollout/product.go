@@ -15,11 +15,14 @@ import (
 type Product struct {
 	view *view.View
 	set  *resource.Set // as generated
-	// changed are the resources that differ from the previous Product, until the rollout has compared them.
+	// changed are the resources that differ from the previous Product, until the rollout has
+	// compared them.
 	changed []*resource.Resource
-	// shelf is what is served of the set, nil before the first run. Quarantined resources are replaced in it.
+	// shelf is what is served of the set, nil before the first run. Quarantined resources are
+	// replaced in it.
 	shelf *stream.Shelf
-	// needs, of clusters, are the names of their endpoints. added are those that are new since the Shelf before.
+	// needs, of clusters, are the names of their endpoints. added are those that are new since the
+	// Shelf before.
 	needs, added []string
 	before       *stream.Shelf
 }
@@ -39,8 +42,9 @@ func (t task) String() string {
 		t.delta.All, len(t.delta.Services), len(t.delta.Endpoints), t.delta.Configs, len(t.names))
 }
 
-// generateAll brings all resources of a wildcard type up to the View of next, through Update if that can tell what
-// differs. It returns how many resources were generated, and an error if the generator broke its contract.
+// generateAll brings all resources of a wildcard type up to the View of next, through Update if
+// that can tell what differs. It returns how many resources were generated, and an error if the
+// generator broke its contract.
 func generateAll(gen *Generator, t task, old Product, next *Product) (generated int, err error) {
 	if gen.Update != nil && old.shelf != nil && old.view != nil && !t.delta.All {
 		if diff, ok := gen.Update(old.view, next.view, t.delta); ok {
@@ -54,8 +58,8 @@ func generateAll(gen *Generator, t task, old Product, next *Product) (generated 
 	return len(list), err
 }
 
-// replaceSet makes a new Shelf of a set. It does nothing if the set is the same as before. changed are the resources of
-// the set that may be new.
+// replaceSet makes a new Shelf of a set. It does nothing if the set is the same as before. changed
+// are the resources of the set that may be new.
 func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*resource.Resource) {
 	old := next.shelf
 	if old != nil && set.Version() == next.set.Version() {
@@ -75,8 +79,8 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 	next.needs = union(next.needs, next.added)
 }
 
-// generateNamed generates the named resources that the change affects and those that are requested besides, and keeps
-// the others. It returns how many were generated.
+// generateNamed generates the named resources that the change affects and those that are requested
+// besides, and keeps the others. It returns how many were generated.
 func generateNamed(gen *Generator, t task, old Product, next *Product) (generated int) {
 	var before []string
 	if next.shelf != nil {

@@ -9,12 +9,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 )
 
-// Package quarantine decides which candidates are withheld. This file tells it who votes, what a candidate replaces and
-// what is served instead.
+// Package quarantine decides which candidates are withheld. This file tells it who votes, what a
+// candidate replaces and what is served instead.
 //
-// A producer has votes from the first refusal on. Until then an acknowledgement costs a look at two counters.
+// A producer has votes from the first refusal on. Until then an acknowledgement costs a look at two
+// counters.
 
-// votesOf returns the votes of a producer. It creates them, with all voters as members, at the first refusal.
+// votesOf returns the votes of a producer. It creates them, with all voters as members, at the
+// first refusal.
 func (r *Rollout) votesOf(pr *producer) *votes {
 	if pr.votes == nil {
 		pr.votes = newVotes(r.options.Quarantine)
@@ -25,8 +27,8 @@ func (r *Rollout) votesOf(pr *producer) *votes {
 	return pr.votes
 }
 
-// moveVote moves a client's vote from the producers of one class to those of another. Either may be nil. What the client
-// refused of a producer that both classes share still counts.
+// moveVote moves a client's vote from the producers of one class to those of another. Either may be
+// nil. What the client refused of a producer that both classes share still counts.
 func (r *Rollout) moveVote(c *Client, from, to *class) {
 	if !c.isVoter() {
 		return
@@ -60,8 +62,8 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 	}
 }
 
-// takeProduct replaces the Product of a producer: its changed resources become candidates, quarantines of other versions
-// end, and the Shelf does not contain what is still quarantined.
+// takeProduct replaces the Product of a producer: its changed resources become candidates,
+// quarantines of other versions end, and the Shelf does not contain what is still quarantined.
 func (r *Rollout) takeProduct(pr *producer, next Product) {
 	served, asked := (*resource.Set)(nil), []string(nil)
 	switch {
@@ -85,7 +87,8 @@ func (r *Rollout) takeProduct(pr *producer, next Product) {
 	pr.Product, pr.failed = next, false
 }
 
-// offerVersions reports the versions of a set to the quarantine of a producer. It ends the quarantine of other versions.
+// offerVersions reports the versions of a set to the quarantine of a producer. It ends the
+// quarantine of other versions.
 func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 	if !pr.votes.scope.Active() {
 		return
@@ -106,8 +109,9 @@ func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 	r.observe(pr)
 }
 
-// enforceQuarantine carries out decisions about a producer. Before a quarantine begins, all voters are queried whether
-// one has acknowledged the resource: voters may have acknowledged it in another class, or after watchLimit.
+// enforceQuarantine carries out decisions about a producer. Before a quarantine begins, all voters
+// are queried whether one has acknowledged the resource: voters may have acknowledged it in another
+// class, or after watchLimit.
 func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decision) {
 	changed := false
 	r.quarantineMoved = true
@@ -132,8 +136,8 @@ func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decisio
 	}
 }
 
-// answerQuarantine begins a quarantine if no voter has acknowledged the resource. Otherwise it ends the observation of
-// the resource for good.
+// answerQuarantine begins a quarantine if no voter has acknowledged the resource. Otherwise it ends
+// the observation of the resource for good.
 func (r *Rollout) answerQuarantine(pr *producer, q quarantine.Quarantine, by *Client) {
 	if by != nil && r.isConnected(by) {
 		r.acceptCandidate(pr, q.Candidate, by)
@@ -196,8 +200,8 @@ func (r *Rollout) observe(pr *producer) {
 	r.quarantineMoved = true
 }
 
-// refuseResource counts a refusal by a voter. It has no effect if the resource is outdated, Local, or acknowledged by
-// another voter. pr must have generated a resource of the name.
+// refuseResource counts a refusal by a voter. It has no effect if the resource is outdated, Local,
+// or acknowledged by another voter. pr must have generated a resource of the name.
 func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResource) {
 	before, _ := pr.candidates.lookup(refused.Name)
 	v := r.votesOf(pr)
@@ -216,15 +220,16 @@ func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResourc
 	r.observe(pr)
 }
 
-// isOpenCandidate reports whether a refusal of the resource counts: it is the newest version, no voter has acknowledged
-// it, and it is not Local.
+// isOpenCandidate reports whether a refusal of the resource counts: it is the newest version, no
+// voter has acknowledged it, and it is not Local.
 func isOpenCandidate(pr *producer, refused RefusedResource) bool {
 	now := pr.set.Get(refused.Name)
 	_, candidate := pr.candidates.lookup(refused.Name)
 	return candidate && now != nil && now.Version == refused.Version && (pr.gen.Local == nil || !pr.gen.Local(refused.Name))
 }
 
-// acceptRefused ends the quarantine, or the observation, of refused resources that a voter has acknowledged.
+// acceptRefused ends the quarantine, or the observation, of refused resources that a voter has
+// acknowledged.
 func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
 	if pr.votes == nil || !pr.votes.scope.Active() {
 		return

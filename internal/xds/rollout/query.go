@@ -10,11 +10,13 @@ func (r *Rollout) NeedsAccepted(typeURL string) bool {
 	return r.watched[typeURL] > 0 || r.ObservesRefusals()
 }
 
-// ObservesRefusals reports whether resources were refused that no voter has acknowledged. Then an Accepted is needed of
-// every voter; otherwise one for each version of a resource and class is enough.
+// ObservesRefusals reports whether resources were refused that no voter has acknowledged. Then an
+// Accepted is needed of every voter; otherwise one for each version of a resource and class is
+// enough.
 func (r *Rollout) ObservesRefusals() bool { return len(r.observing) > 0 || len(r.suspensions) > 0 }
 
-// Counts are the numbers of connected clients, of classes with clients, and of producers that these classes need.
+// Counts are the numbers of connected clients, of classes with clients, and of producers that these
+// classes need.
 type Counts struct{ Clients, Classes, Producers int }
 
 // Counts returns the present numbers.

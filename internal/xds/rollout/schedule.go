@@ -19,8 +19,9 @@ func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	return pr
 }
 
-// enqueue schedules the pending task of a producer. It does nothing if no client needs the producer. The turn under way
-// waits for it if ofTurn is set; it does not wait for names that clients request meanwhile.
+// enqueue schedules the pending task of a producer. It does nothing if no client needs the
+// producer. The turn under way waits for it if ofTurn is set; it does not wait for names that
+// clients request meanwhile.
 func (r *Rollout) enqueue(pr *producer, ofTurn bool) {
 	if pr.live == 0 {
 		return
@@ -34,8 +35,8 @@ func (r *Rollout) enqueue(pr *producer, ofTurn bool) {
 	}
 }
 
-// wantNames schedules the generation of names that were not generated yet. It reports whether there are any: then a new
-// Shelf will follow.
+// wantNames schedules the generation of names that were not generated yet. It reports whether there
+// are any: then a new Shelf will follow.
 func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 	if pr.shelf != nil {
 		names = without(names, pr.shelf.Asked())
@@ -48,9 +49,9 @@ func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 	return true
 }
 
-// dispatch emits Generate for queued producers as long as fewer than MaxJobs are running. The task of a producer
-// contains everything that was added to it while it was queued. A producer that no client needs any more is finished
-// instead and keeps its task.
+// dispatch emits Generate for queued producers as long as fewer than MaxJobs are running. The task
+// of a producer contains everything that was added to it while it was queued. A producer that no
+// client needs any more is finished instead and keeps its task.
 func (r *Rollout) dispatch() {
 	for len(r.queue) > 0 && r.running < r.options.MaxJobs {
 		pr := r.queue[0]
@@ -77,8 +78,8 @@ func (r *Rollout) finish(pr *producer) {
 	r.composeLater(pr)
 }
 
-// finishOrRequeue schedules what was added to a producer's task while its generator ran. Without such, or after a
-// failure, the producer is finished.
+// finishOrRequeue schedules what was added to a producer's task while its generator ran. Without
+// such, or after a failure, the producer is finished.
 func (r *Rollout) finishOrRequeue(pr *producer) {
 	if pr.failed || pr.pending.empty() {
 		r.finish(pr)
@@ -87,8 +88,8 @@ func (r *Rollout) finishOrRequeue(pr *producer) {
 	r.queue = append(r.queue, pr)
 }
 
-// failJob keeps the old Product of a producer whose generator panicked. The generator runs again, from scratch, with the
-// next change.
+// failJob keeps the old Product of a producer whose generator panicked. The generator runs again,
+// from scratch, with the next change.
 func (r *Rollout) failJob(j *Job) {
 	r.running--
 	pr := j.producer
@@ -98,8 +99,8 @@ func (r *Rollout) failJob(j *Job) {
 	r.finishOrRequeue(pr)
 }
 
-// followClusters requests the endpoints of new clusters before the clusters are sent. shelves are those of a class's
-// next World. It reports whether any endpoints are missing.
+// followClusters requests the endpoints of new clusters before the clusters are sent. shelves are
+// those of a class's next World. It reports whether any endpoints are missing.
 func (r *Rollout) followClusters(cl *class, shelves []*stream.Shelf) bool {
 	missing := false
 	for i, clusters := range cl.producers {
@@ -115,7 +116,8 @@ func (r *Rollout) followClusters(cl *class, shelves []*stream.Shelf) bool {
 	return missing
 }
 
-// requestEndpoints requests the endpoints of a producer's newest clusters. It reports whether any are missing.
+// requestEndpoints requests the endpoints of a producer's newest clusters. It reports whether any
+// are missing.
 func (r *Rollout) requestEndpoints(clusters, endpoints *producer) bool {
 	done := endpoints.followed[clusters]
 	if done == clusters.shelf {
@@ -131,8 +133,8 @@ func (r *Rollout) requestEndpoints(clusters, endpoints *producer) bool {
 	return r.wantNames(endpoints, clusters.needs, true)
 }
 
-// composeWorlds gives each class in composing its next World, if all of its producers are done and one of them has a new
-// Shelf. A class with a failed producer keeps the World that it has.
+// composeWorlds gives each class in composing its next World, if all of its producers are done and
+// one of them has a new Shelf. A class with a failed producer keeps the World that it has.
 func (r *Rollout) composeWorlds() {
 	for cl := range r.composing {
 		delete(r.composing, cl)

@@ -20,7 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the actions in testdata/*.txt")
 
-// TestScripts plays the event sequences in testdata, in a mesh of the services s0 to s2. The language:
+// TestScripts plays the event sequences in testdata, in a mesh of the services s0 to s2. The
+// language:
 //
 //	> connect NAME NAMESPACE [anonymous]  a proxy "pN" connects and subscribes to the route "80"
 //	> close NAME                          it disconnects

@@ -8,15 +8,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// A change that needs two sides goes to the servers first. While proxies have not acknowledged a change of what they
-// serve, all proxies keep the outbound configuration that they have. Endpoints pass, with two exceptions: changes of how
-// servers are to be called (mtls_transition.go), and endpoints of clusters that the barrier holds and that are removed.
+// A change that needs two sides goes to the servers first. While proxies have not acknowledged a
+// change of what they serve, all proxies keep the outbound configuration that they have. Endpoints
+// pass, with two exceptions: changes of how servers are to be called (mtls_transition.go), and
+// endpoints of clusters that the barrier holds and that are removed.
 
 const (
 	// barrierTimeout bounds how long clients are held back for servers that do not answer.
 	barrierTimeout = time.Second
-	// applyDelay is the time that servers have to apply what they acknowledged before they are called in another
-	// way: Envoy acknowledges a listener before it is warm.
+	// applyDelay is the time that servers have to apply what they acknowledged before they are
+	// called in another way: Envoy acknowledges a listener before it is warm.
 	applyDelay = 250 * time.Millisecond
 )
 
@@ -31,12 +32,14 @@ const (
 	holdEndpoints
 )
 
-// serverFirstBarrier holds back outbound configuration until servers have acknowledged what they are to serve.
+// serverFirstBarrier holds back outbound configuration until servers have acknowledged what they
+// are to serve.
 type serverFirstBarrier struct {
 	level holdLevel
 	since time.Time
-	// othersAffected means that servers connected to other control planes are to be called in another way. Their
-	// acknowledgements are not known here, so the barrier stays for barrierTimeout.
+	// othersAffected means that servers connected to other control planes are to be called in
+	// another way. Their acknowledgements are not known here, so the barrier stays for
+	// barrierTimeout.
 	othersAffected bool
 	// generating are the producers whose next Product may change what is served.
 	generating map[*producer]struct{}
@@ -44,12 +47,14 @@ type serverFirstBarrier struct {
 	servers map[*Client]struct{}
 	// held is what is served meanwhile, of producers that are held back.
 	held map[*producer]*stream.Shelf
-	// passing is, of producers of endpoints that are not held back, the Shelf from when the barrier was set.
+	// passing is, of producers of endpoints that are not held back, the Shelf from when the barrier
+	// was set.
 	passing  map[*producer]*stream.Shelf
 	retained map[*producer]retained
 }
 
-// retained is a Shelf of endpoints in which those of held clusters are as they were, and what it was made of.
+// retained is a Shelf of endpoints in which those of held clusters are as they were, and what it
+// was made of.
 type retained struct{ clusters, endpoints, shelf *stream.Shelf }
 
 // holds reports whether a level holds back the resources of a generator.
@@ -64,8 +69,9 @@ func (l holdLevel) holds(g *Generator) bool {
 	}
 }
 
-// hold sets the barrier or raises its level. Every producer of outbound configuration is served from now on with what it
-// has at this moment. It does nothing if the barrier already holds as much.
+// hold sets the barrier or raises its level. Every producer of outbound configuration is served
+// from now on with what it has at this moment. It does nothing if the barrier already holds as
+// much.
 func (b *serverFirstBarrier) hold(level holdLevel, now time.Time, producers map[producerKey]*producer) {
 	if level <= b.level {
 		return
@@ -88,13 +94,16 @@ func (b *serverFirstBarrier) hold(level holdLevel, now time.Time, producers map[
 	}
 }
 
-// awaitServer keeps the barrier until the client has acknowledged what it serves. The barrier must be set.
+// awaitServer keeps the barrier until the client has acknowledged what it serves. The barrier must
+// be set.
 func (b *serverFirstBarrier) awaitServer(c *Client) { b.servers[c] = struct{}{} }
 
-// awaitGenerator keeps the barrier until the producer has its next Product. The barrier must be set.
+// awaitGenerator keeps the barrier until the producer has its next Product. The barrier must be
+// set.
 func (b *serverFirstBarrier) awaitGenerator(pr *producer) { b.generating[pr] = struct{}{} }
 
-// awaitServersOf awaits all clients of a producer whose Product has changed, if the barrier awaited the Product.
+// awaitServersOf awaits all clients of a producer whose Product has changed, if the barrier awaited
+// the Product.
 func (b *serverFirstBarrier) awaitServersOf(pr *producer) {
 	if _, awaited := b.generating[pr]; !awaited {
 		return
@@ -145,7 +154,8 @@ func (b *serverFirstBarrier) releaseAt() time.Time {
 	}
 }
 
-// shelf returns the Shelf of a producer that is served now. ready is false if the producer is not done.
+// shelf returns the Shelf of a producer that is served now. ready is false if the producer is not
+// done.
 func (b *serverFirstBarrier) shelf(pr *producer) (shelf *stream.Shelf, ready bool) {
 	if held := b.held[pr]; held != nil {
 		return held, true
@@ -153,9 +163,10 @@ func (b *serverFirstBarrier) shelf(pr *producer) (shelf *stream.Shelf, ready boo
 	return pr.shelf, !pr.busy && !pr.failed && pr.shelf != nil
 }
 
-// retainEndpoints keeps the endpoints of clusters that are held back and will be removed. The newest configuration has no
-// such cluster, so its endpoints come out empty; but routes still refer to it, and their requests would fail. shelves are
-// in the order of the class's producers and are changed in place.
+// retainEndpoints keeps the endpoints of clusters that are held back and will be removed. The
+// newest configuration has no such cluster, so its endpoints come out empty; but routes still refer
+// to it, and their requests would fail. shelves are in the order of the class's producers and are
+// changed in place.
 func (b *serverFirstBarrier) retainEndpoints(cl *class, shelves []*stream.Shelf) {
 	for _, clusters := range cl.producers {
 		held := b.held[clusters]
@@ -170,8 +181,8 @@ func (b *serverFirstBarrier) retainEndpoints(cl *class, shelves []*stream.Shelf)
 	}
 }
 
-// retain returns the Shelf of a producer of endpoints with those of removed clusters as they were when the barrier was
-// set. It is made once for all classes that share both producers.
+// retain returns the Shelf of a producer of endpoints with those of removed clusters as they were
+// when the barrier was set. It is made once for all classes that share both producers.
 func (b *serverFirstBarrier) retain(clusters, endpoints *producer) *stream.Shelf {
 	if done := b.retained[endpoints]; done.clusters == clusters.shelf && done.endpoints == endpoints.shelf {
 		return done.shelf

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 )
 
-// Rollout is the state of bringing configuration to all connected proxies. It must be made with [New] and is not safe
-// for concurrent use.
+// Rollout is the state of bringing configuration to all connected proxies. It must be made with
+// [New] and is not safe for concurrent use.
 type Rollout struct {
 	options Options
 
@@ -27,22 +27,23 @@ type Rollout struct {
 	clients   map[*Client]struct{}
 	addresses map[netip.Addr]map[*Client]struct{}
 
-	// queue are the producers whose generators are to run, running is the number of Jobs without a result.
+	// queue are the producers whose generators are to run, running is the number of Jobs without a
+	// result.
 	queue   []*producer
 	running int
 
 	// observing are the producers, and suspensions the classes, of which something was refused.
 	observing   map[*producer]struct{}
 	suspensions map[view.Key]*suspensions
-	// quarantineDue is when a quarantine has something to decide; zero if none has. quarantineMoved means that it is
-	// to be computed again.
+	// quarantineDue is when a quarantine has something to decide; zero if none has. quarantineMoved
+	// means that it is to be computed again.
 	quarantineDue   time.Time
 	quarantineMoved bool
 	// watched counts, by type URL, the producers whose candidates are watched.
 	watched map[string]int
 
-	// composing are the classes that may get another World, moving the clients that may get another class: both are
-	// handled at the end of the Step.
+	// composing are the classes that may get another World, moving the clients that may get another
+	// class: both are handled at the end of the Step.
 	composing map[*class]struct{}
 	moving    map[*Client]struct{}
 	// recount means that the number of quarantined resources may have changed.
@@ -56,11 +57,13 @@ type Options struct {
 	// Generators make the resources. The resources of one type are sent in this order.
 	Generators []Generator
 	Debounce   Debounce
-	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the defaults.
+	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the
+	// defaults.
 	Quarantine quarantine.Options
 	// MaxJobs bounds how many Jobs are without a result at any time (default 8).
 	MaxJobs int
-	// Recover calls a function and returns an error if it panics. about are pairs for the log. If nil, panics pass.
+	// Recover calls a function and returns an error if it panics. about are pairs for the log. If
+	// nil, panics pass.
 	Recover func(f func(), about ...any) error
 }
 
@@ -78,7 +81,8 @@ type turn struct {
 	active bool
 	inbox  inbox
 	began  time.Time
-	// waiting are the producers that are not done yet. finished are those that have become done during the Step.
+	// waiting are the producers that are not done yet. finished are those that have become done
+	// during the Step.
 	waiting  map[*producer]struct{}
 	finished []*producer
 	proxies  int // number of offers
@@ -121,7 +125,8 @@ func (r *Rollout) isConnected(c *Client) bool {
 	return connected
 }
 
-// watchCandidates counts a producer in watched while acknowledgements are needed because of its candidates.
+// watchCandidates counts a producer in watched while acknowledgements are needed because of its
+// candidates.
 func (r *Rollout) watchCandidates(pr *producer) {
 	needed := r.producers[pr.producerKey] == pr && pr.candidates.isWatched(r.now, pr.voters)
 	switch {

@@ -9,9 +9,10 @@ import (
 // sweepPeriod is how often idle classes are looked for.
 const sweepPeriod = time.Second
 
-// Step applies events at a time, which must not go back, and returns the actions that follow from them. The list is valid
-// until the next call.
+// Step applies events at a time, which must not go back, and returns the actions that follow from
+// them. The list is valid until the next call.
 func (r *Rollout) Step(now time.Time, events ...Event) []Action {
+	clear(r.actions) // keeps no outdated World alive
 	r.now, r.actions = now, r.actions[:0]
 	for _, e := range events {
 		r.apply(e)
@@ -85,7 +86,8 @@ func (r *Rollout) sweep() {
 	}
 }
 
-// decideQuarantines makes the decisions of quarantines that are due, and computes when the next ones are.
+// decideQuarantines makes the decisions of quarantines that are due, and computes when the next
+// ones are.
 func (r *Rollout) decideQuarantines() {
 	if !r.quarantineDue.IsZero() && !r.now.Before(r.quarantineDue) {
 		r.expireQuarantines()
@@ -96,8 +98,8 @@ func (r *Rollout) decideQuarantines() {
 	}
 }
 
-// releaseBarrier releases the server-first barrier if it waits for nothing more, or for too long. It reports whether it
-// has done so.
+// releaseBarrier releases the server-first barrier if it waits for nothing more, or for too long.
+// It reports whether it has done so.
 func (r *Rollout) releaseBarrier() bool {
 	if !r.barrier.isSet() || r.now.Before(r.barrier.releaseAt()) {
 		return false
@@ -112,8 +114,8 @@ func (r *Rollout) releaseBarrier() bool {
 	return true
 }
 
-// advanceTransition begins the phase UpdateClients when servers accept both modes, and the phase AcceptNew when clients
-// have acknowledged. It reports whether it has done so.
+// advanceTransition begins the phase UpdateClients when servers accept both modes, and the phase
+// AcceptNew when clients have acknowledged. It reports whether it has done so.
 func (r *Rollout) advanceTransition() bool {
 	if r.barrier.isSet() || r.turn.active {
 		return false // clients are still to be offered the change
@@ -164,8 +166,8 @@ func (r *Rollout) wantNamesOf(e NamesWanted) {
 	}
 }
 
-// acknowledge records that a client has acknowledged everything of a World. It has no effect if the client's class has a
-// newer World.
+// acknowledge records that a client has acknowledged everything of a World. It has no effect if the
+// client's class has a newer World.
 func (r *Rollout) acknowledge(c *Client, w *stream.World) {
 	if c.class == nil || c.class.world != w {
 		return
@@ -194,8 +196,8 @@ func (r *Rollout) accept(e Accepted) {
 	}
 }
 
-// refuse counts what a voter has refused: against EnvoyFilters that may be left out of the resource, or else against the
-// resource.
+// refuse counts what a voter has refused: against EnvoyFilters that may be left out of the
+// resource, or else against the resource.
 func (r *Rollout) refuse(e Refused) {
 	if e.Client.class == nil || !e.Client.isVoter() {
 		return
@@ -212,7 +214,8 @@ func (r *Rollout) refuse(e Refused) {
 	}
 }
 
-// answer carries out a quarantine, or gives it up because a voter has acknowledged what was refused.
+// answer carries out a quarantine, or gives it up because a voter has acknowledged what was
+// refused.
 func (r *Rollout) answer(e Answered) {
 	if q := e.Question; q.producer != nil {
 		r.answerQuarantine(q.producer, q.decision, e.By)

@@ -12,9 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 )
 
-// An EnvoyFilter that shaped a refused resource is suspended if it protects nothing (filter_safety.go): the proxies of
-// the class are served the resource without it, so that other changes of the resource reach them. Votes, window and
-// expiry are those of a quarantine. Its scope is all proxies whose Key, before anything is suspended, is the same.
+// An EnvoyFilter that shaped a refused resource is suspended if it protects nothing
+// (filter_safety.go): the proxies of the class are served the resource without it, so that other
+// changes of the resource reach them. Votes, window and expiry are those of a quarantine. Its scope
+// is all proxies whose Key, before anything is suspended, is the same.
 
 // withoutSuspended returns a Key without the EnvoyFilters that are suspended for it.
 func (r *Rollout) withoutSuspended(k view.Key) view.Key {
@@ -29,8 +30,8 @@ func (r *Rollout) withoutSuspended(k view.Key) view.Key {
 	return k
 }
 
-// joinSuspensions makes a client a member of the class of a Key, if EnvoyFilters were refused there. It leaves the class
-// of which it was a member before.
+// joinSuspensions makes a client a member of the class of a Key, if EnvoyFilters were refused
+// there. It leaves the class of which it was a member before.
 func (r *Rollout) joinSuspensions(c *Client, k view.Key) {
 	var next *suspensions
 	if len(r.suspensions) > 0 {
@@ -45,7 +46,8 @@ func (r *Rollout) joinSuspensions(c *Client, k view.Key) {
 	}
 }
 
-// addMember adds a client, and its vote if it has one, to the class in which EnvoyFilters were refused.
+// addMember adds a client, and its vote if it has one, to the class in which EnvoyFilters were
+// refused.
 func (r *Rollout) addMember(s *suspensions, c *Client) {
 	c.suspensions = s
 	s.members[c] = struct{}{}
@@ -55,8 +57,8 @@ func (r *Rollout) addMember(s *suspensions, c *Client) {
 	}
 }
 
-// leaveSuspensions removes a client from the class in which EnvoyFilters were refused. It does nothing if the client is
-// in none.
+// leaveSuspensions removes a client from the class in which EnvoyFilters were refused. It does
+// nothing if the client is in none.
 func (r *Rollout) leaveSuspensions(c *Client) {
 	s := c.suspensions
 	if s == nil {
@@ -86,8 +88,8 @@ func (r *Rollout) suspensionsOf(c *Client) *suspensions {
 	return s
 }
 
-// refuseFilters counts a refusal against the EnvoyFilters that shaped the resource and that may be left out of it. It
-// reports whether there are any.
+// refuseFilters counts a refusal against the EnvoyFilters that shaped the resource and that may be
+// left out of it. It reports whether there are any.
 func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResource) bool {
 	found := false
 	for _, k := range refused.From {
@@ -100,8 +102,8 @@ func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResour
 	return found
 }
 
-// refuseFilter counts a refusal against one EnvoyFilter. It reports false if a voter of the class has acknowledged the
-// resource with the filter.
+// refuseFilter counts a refusal against one EnvoyFilter. It reports false if a voter of the class
+// has acknowledged the resource with the filter.
 func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResource, filter *config.Config) bool {
 	s := r.suspensionsOf(c)
 	x := quarantine.Candidate{
@@ -124,7 +126,8 @@ func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResourc
 	return true
 }
 
-// acceptFilters ends the suspension, or the observation, of EnvoyFilters in what a voter has acknowledged.
+// acceptFilters ends the suspension, or the observation, of EnvoyFilters in what a voter has
+// acknowledged.
 func (r *Rollout) acceptFilters(e Accepted) {
 	s := e.Client.suspensions
 	if s == nil || !s.scope.Active() {
@@ -150,8 +153,8 @@ func (r *Rollout) acceptFilter(s *suspensions, f *refusedFilter, by *Client) {
 	delete(s.refused, f.candidate.Name)
 }
 
-// isShapedBy reports whether a resource is the newest version of its class, and was generated with the EnvoyFilter in the
-// version that was refused.
+// isShapedBy reports whether a resource is the newest version of its class, and was generated with
+// the EnvoyFilter in the version that was refused.
 func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource) bool {
 	if !slices.Contains(got.From, f.filter) {
 		return false
@@ -169,8 +172,8 @@ func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource
 	return false
 }
 
-// enforceSuspensions carries out decisions about a class. Before a suspension begins, all voters are queried whether one
-// has acknowledged the resource with the EnvoyFilter.
+// enforceSuspensions carries out decisions about a class. Before a suspension begins, all voters
+// are queried whether one has acknowledged the resource with the EnvoyFilter.
 func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Decision) {
 	r.quarantineMoved = true
 	for _, d := range slices.Clone(decisions) {
@@ -191,8 +194,8 @@ func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Deci
 	}
 }
 
-// shapedNow returns the voters of a class with the resource that they are served now, as far as the refused EnvoyFilter
-// shaped it.
+// shapedNow returns the voters of a class with the resource that they are served now, as far as the
+// refused EnvoyFilter shaped it.
 func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledgement) {
 	for c := range s.members {
 		if !c.isVoter() || c.class == nil {
@@ -210,8 +213,8 @@ func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledg
 	return list
 }
 
-// answerSuspension suspends an EnvoyFilter if no voter has acknowledged a resource with it. Otherwise it ends the
-// observation of the EnvoyFilter for good.
+// answerSuspension suspends an EnvoyFilter if no voter has acknowledged a resource with it.
+// Otherwise it ends the observation of the EnvoyFilter for good.
 func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *Client) {
 	f := s.refused[d.Name]
 	switch {
@@ -234,8 +237,8 @@ func (r *Rollout) moveMembers(s *suspensions) {
 	}
 }
 
-// forgetChangedFilters ends the suspension of EnvoyFilters that have changed since they were refused. Their proxies are
-// placed again because of the change.
+// forgetChangedFilters ends the suspension of EnvoyFilters that have changed since they were
+// refused. Their proxies are placed again because of the change.
 func (r *Rollout) forgetChangedFilters() {
 	for _, s := range r.suspensions {
 		for name, f := range s.refused {

@@ -32,8 +32,8 @@ func (r *Rollout) isTurnDue() bool {
 
 func (in inbox) gathering() gathering { return gathering{in.first, in.last, in.delta.EndpointsOnly()} }
 
-// beginTurn brings everything up to the published snapshot: it moves clients whose Key has changed to other classes, and
-// schedules the generators that the change touches.
+// beginTurn brings everything up to the published snapshot: it moves clients whose Key has changed
+// to other classes, and schedules the generators that the change touches.
 func (r *Rollout) beginTurn() {
 	in, old := r.inbox, r.snapshot
 	r.inbox = inbox{}
@@ -54,7 +54,8 @@ func (r *Rollout) beginTurn() {
 	}
 }
 
-// replaceClient places a client whose Key may have changed. If what it serves changes, the barrier awaits it.
+// replaceClient places a client whose Key may have changed. If what it serves changes, the barrier
+// awaits it.
 func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	k, ok := r.keyFor(c.Proxy)
 	c.unkeyed = !ok
@@ -68,8 +69,8 @@ func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	r.place(c, r.transitionKey(c, old, k))
 }
 
-// affectedClients returns the clients whose Key a change may have altered. A change of endpoints alone alters only Keys
-// of proxies at the addresses that it names.
+// affectedClients returns the clients whose Key a change may have altered. A change of endpoints
+// alone alters only Keys of proxies at the addresses that it names.
 func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool) (list []*Client) {
 	if !d.EndpointsOnly() {
 		for c := range r.clients {
@@ -89,8 +90,8 @@ func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool
 	return list
 }
 
-// updateProducer schedules a producer's generator if the change touches its Product. If the Product is about what proxies
-// serve, the barrier awaits it.
+// updateProducer schedules a producer's generator if the change touches its Product. If the Product
+// is about what proxies serve, the barrier awaits it.
 func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
 		if !d.EndpointsOnly() && pr.pending.empty() { // otherwise it is paused, or the snapshots share most of their rows
@@ -110,7 +111,8 @@ func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	r.enqueue(pr, true)
 }
 
-// neededNames returns the names that clients of a producer subscribe to, and those of endpoints that follow clusters.
+// neededNames returns the names that clients of a producer subscribe to, and those of endpoints
+// that follow clusters.
 func (pr *producer) neededNames() []string {
 	names := []string{}
 	seen := map[*string]bool{} // lists are shared by alike clients

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Quarantined is a resource, or the part of an EnvoyFilter in one, that is not served because proxies refused it.
+// Quarantined is a resource, or the part of an EnvoyFilter in one, that is not served because
+// proxies refused it.
 type Quarantined struct {
 	TypeURL, Name, Version string
 	// Scope is the part of the Key of the proxies that the resource was generated for.
@@ -26,10 +27,12 @@ type Quarantined struct {
 	Since, Until time.Time
 	// Attempt is the number of times that it was quarantined, from 1.
 	Attempt int
-	// Replaced means that the version before it is served. Withheld means that nothing is served, because there was
-	// no version before. If neither is set, what was served before is not known and the resource is served.
+	// Replaced means that the version before it is served. Withheld means that nothing is served,
+	// because there was no version before. If neither is set, what was served before is not known
+	// and the resource is served.
 	Replaced, Withheld bool
-	// Suspended is the EnvoyFilter that is left out of the resource; zero if the resource itself is quarantined.
+	// Suspended is the EnvoyFilter that is left out of the resource; zero if the resource itself is
+	// quarantined.
 	Suspended config.Key
 	// From are the objects that the resource was generated from.
 	From []config.Key
@@ -59,8 +62,8 @@ func newVotes(o quarantine.Options) *votes {
 // isRefused reports whether a voter refused the resource of a name. It is false for a nil receiver.
 func (v *votes) isRefused(name string) bool { return v != nil && v.refused[name] != nil }
 
-// servedShelf returns the Shelf of a set without what is quarantined. shelf is the set's own Shelf. It returns old if
-// that has the same content.
+// servedShelf returns the Shelf of a set without what is quarantined. shelf is the set's own Shelf.
+// It returns old if that has the same content.
 func (v *votes) servedShelf(set *resource.Set, shelf, old *stream.Shelf, named bool) *stream.Shelf {
 	var replacements []*resource.Resource
 	var removed []string
@@ -90,7 +93,8 @@ type refusedFilter struct {
 	filter    config.Key
 	hash      uint64
 	candidate quarantine.Candidate
-	// versions are the versions of the resource that were refused, the newest last. At most maxRefusedVersions are kept.
+	// versions are the versions of the resource that were refused, the newest last. At most
+	// maxRefusedVersions are kept.
 	versions []string
 	about    Quarantined
 }
@@ -104,7 +108,8 @@ func (f *refusedFilter) addVersion(version string) {
 	}
 }
 
-// suspensionKey returns the Key of the class whose suspensions apply to k. A change of mutual TLS modes does not alter it.
+// suspensionKey returns the Key of the class whose suspensions apply to k. A change of mutual TLS
+// modes does not alter it.
 func suspensionKey(k view.Key) view.Key {
 	k.Easing = ""
 	return k

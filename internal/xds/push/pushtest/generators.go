@@ -16,20 +16,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// Generators makes, and counts: for each visible service an EDS cluster "outbound|80||HOST" and its endpoints, a static
-// cluster, the listener "0.0.0.0_80", and the RouteConfiguration "80" that names all services and VirtualServices.
-// Of other routes "missing" does not exist, and any other one is empty.
+// Generators generate for each visible service an EDS cluster "outbound|80||HOST" and its
+// endpoints, a static cluster, the listener "0.0.0.0_80", and the RouteConfiguration "80" that
+// names all services and VirtualServices. The route "missing" does not exist; any other route is
+// empty. Calls are counted.
 type Generators struct {
 	// Before, if set, is called before each call of a generator, with the type URL.
 	Before func(typeURL string)
-	// Local is the name of a RouteConfiguration that each proxy takes or refuses for reasons of its own; "": none.
+	// Local is the name of a RouteConfiguration whose acceptance depends on the single proxy. ""
+	// means none.
 	Local string
 
 	mu    sync.Mutex
 	calls map[string]int
 }
 
-// Calls gives how often the generator of a type was called: for EDS and RDS once for each resource.
+// Calls returns how often the generator of a type was called: for EDS and RDS once for each
+// resource.
 func (g *Generators) Calls(typeURL string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,7 +51,7 @@ func (g *Generators) called(typeURL string) {
 	}
 }
 
-// Table gives the generators.
+// Table returns the generators.
 func (g *Generators) Table() []push.Generator {
 	return []push.Generator{
 		{TypeURL: api.ClusterType, All: g.clusters, Update: g.clustersSince, Scope: outbound},
@@ -60,7 +63,8 @@ func (g *Generators) Table() []push.Generator {
 
 func (g *Generators) local(name string) bool { return name == g.Local }
 
-// outbound leaves out what proxies serve, so that different classes have them in common.
+// outbound returns the Key without what proxies serve, so that different classes share the
+// resources.
 func outbound(k view.Key) view.Key {
 	k.Inbound, k.Peers, k.Easing = "", snapshot.Peers{}, ""
 	return k
@@ -146,7 +150,7 @@ func (g *Generators) listeners(v *view.View) []*resource.Resource {
 	return []*resource.Resource{resource.FromBytes("0.0.0.0_80", api.ListenerType, b, from...)}
 }
 
-// patched appends what EnvoyFilters say, and returns which they are.
+// patched appends the names of EnvoyFilters and returns their keys.
 func patched(b []byte, v *view.View, list snapshot.PatchList) ([]byte, []config.Key) {
 	var from []config.Key
 	for _, p := range v.Snapshot.EnvoyPatches(list) {

@@ -1,9 +1,9 @@
-// Package pushtest is a small mesh for tests of what is pushed: services, endpoints and VirtualServices that can be changed,
-// and generators that make simple, well-formed resources of them and count.
+// Package pushtest is a small mesh for tests of packages push and rollout: services, endpoints and
+// configuration objects that tests change, and generators that make simple, well-formed resources
+// of them.
 //
-// In: changes. Out: snapshots with their Deltas, and a table of generators. Law: for tests only.
-//
-// Start with [Mesh].
+// In: changes. Out: snapshots with their Deltas ([Mesh]), and a table of generators that count
+// their calls ([Generators]). It is for tests only. Start with [Mesh].
 package pushtest
 
 import (
@@ -23,16 +23,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Mesh is a mesh that tests change. Every change is one Delta. It is for one goroutine.
+// Mesh is a mesh that tests change. Every change is one Delta. It must be used by one goroutine.
 type Mesh struct {
 	t       testing.TB
 	builder *snapshot.Builder
-	// Publish takes what changed; nil: nobody does.
+	// Publish is called with each change. If nil, changes are only applied.
 	Publish func(*snapshot.Snapshot, snapshot.Delta)
 	edits   int
 }
 
-// New makes a Mesh with n services, "s0" to "s<n-1>" in namespace "default", of one endpoint each.
+// New returns a Mesh with n services, "s0" to "s<n-1>" in namespace "default", of one endpoint
+// each.
 func New(t testing.TB, n int) *Mesh {
 	m := &Mesh{t: t, builder: snapshot.NewBuilder(snapshot.Options{Cluster: "Kubernetes"})}
 	var events []mesh.Event
@@ -44,10 +45,10 @@ func New(t testing.TB, n int) *Mesh {
 	return m
 }
 
-// Current gives the newest snapshot.
+// Current returns the newest snapshot.
 func (m *Mesh) Current() *snapshot.Snapshot { return m.builder.Current() }
 
-// Apply applies events and publishes what came of them.
+// Apply applies events and publishes the resulting snapshot.
 func (m *Mesh) Apply(events ...mesh.Event) (*snapshot.Snapshot, snapshot.Delta) {
 	s, d := m.builder.Apply(events...)
 	if m.Publish != nil {
@@ -81,7 +82,7 @@ func (m *Mesh) EditRoutes() {
 	m.Apply(mesh.Event{Config: c})
 }
 
-// SetMutualTLS has the endpoints of a service say that they take mutual TLS.
+// SetMutualTLS replaces the endpoints of a service by endpoints that accept mutual TLS.
 func (m *Mesh) SetMutualTLS(name string, addresses ...string) {
 	s := *shard(name, addresses...)
 	s.Endpoints = nil
@@ -91,13 +92,13 @@ func (m *Mesh) SetMutualTLS(name string, addresses ...string) {
 	m.Apply(mesh.Event{Shard: s.Sealed()})
 }
 
-// SetWorkload makes a workload of the default namespace that takes mutual TLS.
+// SetWorkload adds a workload of the default namespace that accepts mutual TLS.
 func (m *Mesh) SetWorkload(name, address string) {
 	w := mesh.Workload{Provider: mesh.Kubernetes, Namespace: "default", Name: name, Addresses: []string{address}, TLS: true}
 	m.Apply(mesh.Event{Workload: w.Sealed()})
 }
 
-// SetPeers has the workloads of the default namespace take mutual TLS so.
+// SetPeers sets the mutual TLS mode of the default namespace.
 func (m *Mesh) SetPeers(mode security.PeerAuthentication_MutualTLS_Mode) {
 	c, err := config.New(config.Meta{
 		Key: config.Key{Kind: api.PeerAuthentication, Namespace: "default", Name: "default"}, Created: time.Unix(1, 0),
@@ -108,7 +109,7 @@ func (m *Mesh) SetPeers(mode security.PeerAuthentication_MutualTLS_Mode) {
 	m.Apply(mesh.Event{Config: c})
 }
 
-// SetSidecar gives the workloads of the default namespace with these labels a Sidecar of their own.
+// SetSidecar sets a Sidecar for the workloads of the default namespace with these labels.
 func (m *Mesh) SetSidecar(labels map[string]string) {
 	c, err := config.New(config.Meta{
 		Key: config.Key{Kind: api.Sidecar, Namespace: "default", Name: "own"}, Created: time.Unix(1, 0),
@@ -131,7 +132,8 @@ type EnvoyFilter struct {
 	Annotations map[string]string
 }
 
-// SetEnvoyFilter adds or replaces an EnvoyFilter. Listeners or routes that it applies to have it in From.
+// SetEnvoyFilter adds or replaces an EnvoyFilter. Listeners or routes that it applies to have it in
+// From.
 func (m *Mesh) SetEnvoyFilter(f EnvoyFilter) {
 	m.t.Helper()
 	typeName := "envoy.extensions.filters.http.compressor.v3.Compressor"
@@ -167,7 +169,8 @@ func (m *Mesh) value(fields map[string]any) *structpb.Struct {
 	return s
 }
 
-// Proxy gives the i-th of alike sidecars of a namespace, with a label that only it has and an identity of its own.
+// Proxy returns the i-th of alike sidecars of a namespace, with its own address, label "i" and
+// identity.
 func Proxy(i int, namespace string) *mesh.Proxy {
 	addr := netip.AddrFrom4([4]byte{10, 9, byte(i / 250), byte(i % 250)})
 	return &mesh.Proxy{
@@ -178,14 +181,15 @@ func Proxy(i int, namespace string) *mesh.Proxy {
 	}
 }
 
-// Identified returns the proxy as it is with another identity; "" is none, as of a client of the plain-text port.
+// Identified returns a copy of the proxy with another identity. "" means none, as for a client of
+// the plain-text port.
 func Identified(p *mesh.Proxy, identity string) *mesh.Proxy {
 	other := *p
 	other.Identity = identity
 	return &other
 }
 
-// ClusterName gives the name of a service's cluster.
+// ClusterName returns the name of a service's cluster.
 func ClusterName(service string) string {
 	return mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host(service)}.String()
 }

@@ -41,7 +41,8 @@ func TestClassesWithoutClientsGo(t *testing.T) {
 	})
 }
 
-// TestComingAndGoing: whatever happens while proxies come, go and move, in the end they have what one has that comes now.
+// TestComingAndGoing: after random changes while proxies connect, disconnect and move, each has
+// what a new one is sent.
 func TestComingAndGoing(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, 5, push.Options{}, func(f *fixture) {
@@ -97,7 +98,8 @@ func TestComingAndGoing(t *testing.T) {
 	}
 }
 
-// TestWhatOthersKeptUpToDateIsNew: a class without clients has a producer in common with one that has some.
+// TestWhatOthersKeptUpToDateIsNew: a class without clients shares a producer with a class that has
+// some.
 func TestWhatOthersKeptUpToDateIsNew(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "").Addresses[0].String()) // so that proxy 0 is of a class of its own

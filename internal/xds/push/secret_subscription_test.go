@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// TestWhoAsksForSecretsIsTold: each time that a stream asks for other secrets, and when it ends; an answer is no news.
+// TestWhoAsksForSecretsIsTold: Options.Secrets is called when a stream subscribes to other secrets
+// and when it ends, not for an ACK.
 func TestWhoAsksForSecretsIsTold(t *testing.T) {
 	var mu sync.Mutex
 	var told []string

@@ -20,14 +20,14 @@ const (
 	disable    = security.PeerAuthentication_MutualTLS_DISABLE
 )
 
-// modes makes one listener that says what a proxy takes of its peers.
+// modes makes a listener that contains the mutual TLS modes which a proxy accepts.
 func modes() push.Generator {
 	return push.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(v.Key.PeerModes(v.Snapshot).Easing()))}
 	}}
 }
 
-// securely gives a proxy with an identity.
+// securely returns the proxy with a version that supports mutual TLS.
 func securely(p *mesh.Proxy) *mesh.Proxy {
 	p.Metadata.IstioVersion = "1.31.0"
 	return p
@@ -51,7 +51,7 @@ func withPeers(t *testing.T, first security.PeerAuthentication_MutualTLS_Mode, t
 	})
 }
 
-// takes wants the server to take that, as far as it knows.
+// takes fails the test unless the server was sent this mode.
 func (p *peers) takes(want security.PeerAuthentication_MutualTLS_Mode) {
 	p.t.Helper()
 	p.server.read()
@@ -89,7 +89,8 @@ func TestServersTakeBothWhileCallersAreTold(t *testing.T) {
 	}
 }
 
-// TestServersTakeMoreAtOnce: what takes nothing from anybody has no steps.
+// TestServersTakeMoreAtOnce: a change after which servers accept everything that they accepted
+// before needs no transition.
 func TestServersTakeMoreAtOnce(t *testing.T) {
 	withPeers(t, strict, func(p *peers) {
 		p.mesh.SetPeers(permissive)
@@ -107,7 +108,7 @@ func TestServersTakeMoreAtOnce(t *testing.T) {
 	})
 }
 
-// TestStrictWaitsForNobodyWhoKnows: callers that use mutual TLS already need not be told.
+// TestStrictWaitsForNobodyWhoKnows: servers do not wait for clients that use mutual TLS already.
 func TestStrictWaitsForNobodyWhoKnows(t *testing.T) {
 	withPeers(t, permissive, func(p *peers) {
 		p.mesh.SetPeers(strict)
@@ -143,7 +144,8 @@ func TestCallersThatLeaveAreNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestOthersAreGivenTime: where proxies of other control planes are called in another way, each step takes as long as it may.
+// TestOthersAreGivenTime: if proxies of other control planes are to be called in another way, each
+// phase lasts as long as it may.
 func TestOthersAreGivenTime(t *testing.T) {
 	withPeers(t, strict, func(p *peers) {
 		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
@@ -159,7 +161,7 @@ func TestOthersAreGivenTime(t *testing.T) {
 		p.takes(disable)
 		p.want(p.client.read())
 	})
-	// Calls stay as they are: nobody is waited for.
+	// Calls stay as they are, so there is nothing to wait for.
 	withPeers(t, permissive, func(p *peers) {
 		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
 		p.settle()
@@ -171,7 +173,8 @@ func TestOthersAreGivenTime(t *testing.T) {
 	})
 }
 
-// TestStrictWaitsForOthersThatAreBeingTold: calls change first, and soon afterwards servers are to take nothing else.
+// TestStrictWaitsForOthersThatAreBeingTold: calls change first, and soon afterwards servers are to
+// accept only mutual TLS.
 func TestStrictWaitsForOthersThatAreBeingTold(t *testing.T) {
 	withPeers(t, disable, func(p *peers) {
 		p.mesh.SetWorkload("elsewhere", "10.77.0.1")
@@ -189,7 +192,8 @@ func TestStrictWaitsForOthersThatAreBeingTold(t *testing.T) {
 	})
 }
 
-// TestCallersOfOthersWait: who has callers only waits for servers that other control planes tell.
+// TestCallersOfOthersWait: a control plane that has only clients waits for servers of other control
+// planes.
 func TestCallersOfOthersWait(t *testing.T) {
 	withPeers(t, strict, func(p *peers) {
 		p.server.c.Close()
@@ -202,8 +206,8 @@ func TestCallersOfOthersWait(t *testing.T) {
 	})
 }
 
-// TestChangesOfMindEnd: whatever comes while servers take both, they end with what was said last, and other changes do not make it
-// take longer.
+// TestChangesOfMindEnd: after several changes of modes servers accept only the last one. Other
+// changes do not prolong the transition.
 func TestChangesOfMindEnd(t *testing.T) {
 	withPeers(t, disable, func(p *peers) {
 		for _, mode := range []security.PeerAuthentication_MutualTLS_Mode{strict, permissive, disable, strict, disable, permissive, strict} {

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
 )
 
-// inbound makes one listener for what a proxy serves.
+// inbound makes a listener that describes what a proxy serves.
 func inbound() push.Generator {
 	return push.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(fmt.Sprint(v.Key.Inbound)))}
@@ -50,8 +50,9 @@ func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
 	})
 }
 
-// TestEndpointsOfHeldClustersStay removes a service together with a change of what a server serves. While clusters and routes are
-// held back, callers keep the endpoints of the service, though the newest configuration has none for it.
+// TestEndpointsOfHeldClustersStay removes a service together with a change of what a server serves.
+// While clusters and routes are held back, callers keep the endpoints of the service, though the
+// newest configuration has none for it.
 func TestEndpointsOfHeldClustersStay(t *testing.T) {
 	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
