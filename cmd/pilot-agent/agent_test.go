@@ -164,8 +164,8 @@ func (a *agent) running() bool {
 // envoyPID is of the Envoy that the log says was started.
 func (a *agent) envoyPID(t *testing.T) int {
 	t.Helper()
-	a.awaitLog(t, "envoy runs\tpid=")
-	_, rest, _ := strings.Cut(a.text(), "envoy runs\tpid=")
+	a.awaitLog(t, "envoy started\tpid=")
+	_, rest, _ := strings.Cut(a.text(), "envoy started\tpid=")
 	var pid int
 	if _, err := fmt.Sscan(rest, &pid); err != nil {
 		t.Fatal(err)

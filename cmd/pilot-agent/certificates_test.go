@@ -63,9 +63,9 @@ func TestServerOfAnother(t *testing.T) {
 	}
 	store := secret.NewStore()
 	put := func(p *pki.Pair) {
-		store.Set(secret.Workload, secret.Secret{Chain: p.CertificatePEM(), Key: p.KeyPEM()})
+		store.Set(secret.WorkloadName, secret.Secret{Chain: p.CertificatePEM(), Key: p.KeyPEM()})
 	}
-	store.Set(secret.Roots, secret.Secret{Roots: spire.CertificatePEM()})
+	store.Set(secret.RootsName, secret.Secret{Roots: spire.CertificatePEM()})
 	put(first)
 	serveSecrets(t, filepath.Join(m.dir, "var/run/secrets/workload-spiffe-uds"), store)
 
@@ -93,7 +93,7 @@ func serveSecrets(t *testing.T, dir string, store *secret.Store) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- sds.New(sds.Options{Store: store, Want: func(context.Context, string) bool { return false }, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, l)
+		done <- sds.New(sds.Options{Store: store, WatchIfFile: func(context.Context, string) bool { return false }, Log: slog.New(slog.DiscardHandler)}).Serve(ctx, l)
 	}()
 	t.Cleanup(func() {
 		cancel()

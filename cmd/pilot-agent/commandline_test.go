@@ -80,7 +80,7 @@ func TestRequestAndWait(t *testing.T) {
 			t.Errorf("pilot-agent %s: status %d, output %q, errors %q; want %q", test.args, status, out, errs, test.want)
 		}
 	}
-	a.awaitLog(t, "asked by /drain")
+	a.awaitLog(t, "request to /drain")
 	// The admin interface can end Envoy, too: as its own wish, with its own status.
 	if status, _, errs := pilotAgent(t, env, "request", "POST", "quitquitquit"); status != 0 {
 		t.Errorf("status %d, errors %q", status, errs)

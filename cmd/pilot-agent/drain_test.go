@@ -81,8 +81,8 @@ func TestSIGTERMDrains(t *testing.T) {
 	if status := s.awaitExit(t); status != 0 {
 		t.Errorf("status %d, want 0", status)
 	}
-	s.awaitLog(t, "letting requests under way finish\tfor=1s")
-	s.awaitLog(t, "envoy exited with status 0, as it was asked to")
+	s.awaitLog(t, "draining for the termination drain duration\tduration=1s")
+	s.awaitLog(t, "envoy exited with status 0 after SIGTERM")
 }
 
 // TestInterruptedTwice: Ctrl-C goes to the whole process group, and drains all the same. The second time it hurries: the
@@ -92,7 +92,7 @@ func TestInterruptedTwice(t *testing.T) {
 	s := startBusy(t, settings{})
 	for _, await := range []func(){
 		func() { s.awaitDraining(t) },
-		func() { s.awaitLog(t, "asked a second time to end: draining no longer") },
+		func() { s.awaitLog(t, "draining aborted by a second signal") },
 	} {
 		if err := syscall.Kill(-s.process.PID(), syscall.SIGINT); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestExitOnZeroActiveConnections(t *testing.T) {
 	s := startBusy(t, settings{env: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=50ms"}})
 	s.signal(t, syscall.SIGTERM)
 	s.awaitDraining(t)
-	s.awaitLog(t, "still waiting for clients\tconnections=1\n")
+	s.awaitLog(t, "draining: connections are still open\tconnections=1\n")
 	if !s.running() {
 		t.Fatal("ended with a client connected")
 	}
@@ -118,7 +118,7 @@ func TestExitOnZeroActiveConnections(t *testing.T) {
 	if status := s.awaitExit(t); status != 0 {
 		t.Errorf("status %d, want 0", status)
 	}
-	s.awaitLog(t, "no client is connected any more")
+	s.awaitLog(t, "drained: all connections are closed")
 }
 
 // TestDrainByRequest: POST /drain drains and does nothing else; the SIGTERM that follows waits for those who are connected,
@@ -132,12 +132,12 @@ func TestDrainByRequest(t *testing.T) {
 		t.Fatal("ended by /drain")
 	}
 	s.signal(t, syscall.SIGTERM)
-	s.awaitLog(t, "still waiting for clients\tconnections=1\n")
+	s.awaitLog(t, "draining: connections are still open\tconnections=1\n")
 	s.finish(t)
 	if status := s.awaitExit(t); status != 0 {
 		t.Errorf("status %d, want 0", status)
 	}
-	s.awaitLog(t, "no client is connected any more")
+	s.awaitLog(t, "drained: all connections are closed")
 }
 
 // TestDrainWasLongEnough: what /drain began counts, whoever is connected.
@@ -168,7 +168,7 @@ func TestQuitByRequest(t *testing.T) {
 		t.Errorf("status %d, want 0", status)
 	}
 	a.awaitLog(t, "ending without draining")
-	a.awaitLog(t, "envoy exited with status 0, as it was asked to")
+	a.awaitLog(t, "envoy exited with status 0 after SIGTERM")
 }
 
 // TestEnvoyDiesWhileItDrains: requests under way were lost, so the status is Envoy's.
@@ -177,7 +177,7 @@ func TestEnvoyDiesWhileItDrains(t *testing.T) {
 	a := startAgent(t, settings{})
 	pid := a.envoyPID(t)
 	a.signal(t, syscall.SIGTERM)
-	a.awaitLog(t, "letting requests under way finish")
+	a.awaitLog(t, "draining for the termination drain duration")
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

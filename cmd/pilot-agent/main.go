@@ -35,8 +35,8 @@ func run() int {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	root := command.New(command.Options{
-		Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Hurry: hurry, Hangup: hangup,
-		Extra: captureCommands,
+		Environ: os.Environ(), Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr, Abort: hurry, Hangup: hangup,
+		ExtraCommands: captureCommands,
 	})
 	err := root.ExecuteContext(ctx)
 	var ended *envoy.ExitError

@@ -50,7 +50,7 @@ func TestSocketMark(t *testing.T) {
 		defer cancel()
 		if !test.reaches {
 			// Refused, and not just slow.
-			check(t, process.AwaitLine(ctx, "no connection to the control plane"))
+			check(t, process.AwaitLine(ctx, "cannot connect to the control plane"))
 			continue
 		}
 		check(t, process.AwaitOK(ctx, "http://127.0.0.1:15021/healthz/ready"))

@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 			fmt.Sprintf(`ISTIO_KUBE_APP_PROBERS={"/app-health/app/readyz":{"httpGet":{"path":"/","port":%d}}}`, app.port),
 		},
 	})
-	a.awaitLog(t, "the proxy is not ready: the DNS proxy has no name table from the control plane yet")
+	a.awaitLog(t, "the proxy is not ready: DNS proxy has not received a name table from the control plane")
 	for _, ip := range []string{"10.96.0.1", "10.96.0.2"} {
 		plane.setNames(mesh.NameTable{"web.ns.svc.cluster.local": {IPs: []string{ip}, Registry: mesh.Kubernetes, ShortName: "web", Namespace: "ns"}})
 		serving.Eventually(t, patience, "the name", func() error {

@@ -105,17 +105,17 @@ func TestHotRestart(t *testing.T) {
 	l := startLoad(t, fmt.Sprintf("http://127.0.0.1:%d/", inbound))
 	for i := range rounds {
 		a.signal(t, syscall.SIGHUP)
-		a.awaitLog(t, fmt.Sprintf("envoy is replaced, the last one drains\tepoch=%d\n", i+1))
+		a.awaitLog(t, fmt.Sprintf("hot restart: new envoy has taken over, the previous one drains\tepoch=%d\n", i+1))
 		if got := get(a.status, "/healthz/ready"); got.status != 200 {
 			t.Errorf("round %d: readiness %d %s", i, got.status, got.body)
 		}
 	}
-	a.awaitLog(t, fmt.Sprintf("the last envoy has ended\tepoch=%d\n", rounds-2))
+	a.awaitLog(t, fmt.Sprintf("hot restart: previous envoy has exited\tepoch=%d\n", rounds-2))
 	write("static_resources: {clusters: [{name: bad, type: EDS}]}\n") // which Envoy refuses
-	a.awaitLog(t, "envoy is not replaced: envoy does not take its configuration")
+	a.awaitLog(t, "cannot start a new envoy, keeping the current one\terror=\"envoy rejects its configuration")
 	check(t, want(get(a.status, "/healthz/ready"), 200, ""))
 	write("{}\n")
-	a.awaitLog(t, fmt.Sprintf("envoy is replaced, the last one drains\tepoch=%d\n", rounds+1))
+	a.awaitLog(t, fmt.Sprintf("hot restart: new envoy has taken over, the previous one drains\tepoch=%d\n", rounds+1))
 	record.Measured("requests", l.made.Load())
 	record.Measured("requests failed", l.failed.Load())
 	l.stop(t)

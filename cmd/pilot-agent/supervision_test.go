@@ -24,7 +24,7 @@ func TestEnvoyIsKilled(t *testing.T) {
 	if status := a.awaitExit(t); status != 137 {
 		t.Errorf("status %d, want 137", status)
 	}
-	a.awaitLog(t, "error\tenvoy was killed by signal 9 (SIGKILL): by a person, or by the system for want of memory")
+	a.awaitLog(t, "error\tenvoy was killed by signal 9 (SIGKILL): by a user, or by the kernel's OOM killer")
 }
 
 // TestAgentIsKilled: an Envoy that nobody watches or drains must not stay.
@@ -68,7 +68,7 @@ func TestEnvoyRefusesItsBootstrap(t *testing.T) {
 		t.Errorf("status %d, want 1", status)
 	}
 	a.awaitLog(t, "clusterz")
-	a.awaitLog(t, "using the user's bootstrap\tfile="+file)
+	a.awaitLog(t, "using the bootstrap of ProxyConfig.customConfigFile\tfile="+file)
 	a.awaitLog(t, "error\tenvoy exited with status 1")
 }
 
@@ -118,7 +118,7 @@ func TestEnvoyThatDoesNotEnd(t *testing.T) {
 	if status := a.awaitExit(t); status != 0 {
 		t.Errorf("status %d, want 0", status)
 	}
-	a.awaitLog(t, "envoy did not end within 5s of being asked to, and was killed")
+	a.awaitLog(t, "envoy did not exit within 5s of SIGTERM and was killed")
 }
 
 // TestWithoutEnvoy: DISABLE_ENVOY leaves the status port, and an agent that is always ready.

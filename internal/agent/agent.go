@@ -27,92 +27,98 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 )
 
-// Options are what an agent runs with.
+// Options configure an agent.
 type Options struct {
 	Node node.Node
 	// Config is the effective ProxyConfig, already validated.
 	Config      *meshconfig.ProxyConfig
 	Environment environment.Environment
 	Levels      envoy.Levels
-	// Application is where the application serves metrics; nil if nowhere.
+	// Application is the application's metrics endpoint, nil if there is none.
 	Application *environment.Application
-	// Probes are kubelet's questions to the application, by the path that it asks the agent for.
+	// Probes are the kubelet's probes of the application, by the path at which the agent serves
+	// them.
 	Probes map[string]probe.Probe
-	// OutlierLogPath is where Envoy logs ejected hosts, "" for nowhere.
+	// OutlierLogPath is the file to which Envoy logs ejected hosts. If empty, none is written.
 	OutlierLogPath string
-	// LogJSON makes Envoy log as JSON, as the agent's own log does.
+	// LogJSON makes Envoy log as JSON, like the agent.
 	LogJSON bool
-	// Environ, Stdout and Stderr are Envoy's.
+	// Environ, Stdout and Stderr are passed to Envoy.
 	Environ        []string
 	Stdout, Stderr io.Writer
 	Log            *slog.Logger
-	// Scope gives the logger of a part, whose level can be set by name: xdsproxy, sds, cache (certificates), dns, wasm, healthcheck,
-	// as Istio's agent has them. Nil: Log is of all.
+	// Scope returns the logger of a log scope, whose level can be set by name: xdsproxy, sds, cache
+	// (certificates), dns, wasm, healthcheck, as in Istio's agent. If nil, Log is used for all.
 	Scope func(name string) *slog.Logger
-	// Hurry is closed when somebody asks a second time to end: draining is cut short.
-	Hurry <-chan struct{}
-	// Hangup is sent to for each SIGHUP: with hot restart it replaces Envoy, without it ends the agent.
+	// Abort is closed at the second signal to end: draining is cut short.
+	Abort <-chan struct{}
+	// Hangup receives each SIGHUP. With hot restart it replaces Envoy, otherwise it ends the agent.
 	Hangup <-chan os.Signal
 
-	// epoch counts Envoys that replace each other.
+	// epoch is the hot restart epoch of the Envoy to start.
 	epoch int
-	// fileSocket is where files are served if another server has the workload's identity; "": where the identity is.
+	// fileSocket is the SDS socket for secrets from files if another server has the workload's
+	// identity. If empty, they are served at the identity's socket.
 	fileSocket string
 }
 
-// agent is one run. Its own goroutine (watch) has the process and its end; others only send it requests.
+// agent is one run of the agent. The goroutine of handleEvents owns the Envoy processes; others
+// send it requests through channels.
 type agent struct {
 	Options
 	admin     *envoy.Admin
 	readiness *status.Readiness
 	metrics   *status.Metrics
 	recovery  *recovery.Recorder
-	// current is the Envoy that counts, nil without Envoy (DISABLE_ENVOY). With hot restart next is the one that is to take its
-	// place, and older are those that were replaced and have not ended yet.
-	current, next *generation
-	older         []*generation
-	// again is whether Envoy is to be replaced once more, failures how often in a row it could not be.
-	again    bool
-	failures int
-	exited   chan *generation
-	tookOver chan handover
-	// renewer keeps the workload's certificate; nil where nobody is asked for one.
+	// current is the active Envoy, nil without Envoy (DISABLE_ENVOY). With hot restart next is its
+	// replacement while that starts, and older are replaced ones that still drain.
+	current, next *envoyRun
+	older         []*envoyRun
+	// restartAgain requests another replacement after the current one. failures is the number of
+	// consecutive failed replacements.
+	restartAgain bool
+	failures     int
+	exited       chan *envoyRun
+	handovers    chan handover
+	// renewer keeps the workload's certificate valid, nil if no authority is used.
 	renewer *identity.Renewer
-	// names answers DNS queries; nil where nobody asks.
-	names *dns.Server
-	// drainNow and quitNow are requests of the status port, restartNow is that Envoy be replaced.
+	// dnsServer is the DNS proxy, nil if it is disabled.
+	dnsServer *dns.Server
+	// Requests: drainNow and quitNow by the status port, restartNow to replace Envoy.
 	drainNow, quitNow, restartNow chan struct{}
 	draining                      bool
 	drainBegan                    time.Time
 }
 
-// Run starts Envoy and serves the status port until the context ends or Envoy does. When the context ends Envoy is
-// drained and stopped, and the error is nil; an Envoy that ends by itself is an *envoy.ExitError.
+// Run starts Envoy and serves the status port until ctx ends or Envoy exits. When ctx ends, Envoy
+// is drained and stopped, and the error is nil. If Envoy exits by itself, the error is an
+// *envoy.ExitError.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()
 	a := newAgent(o)
 	defer a.admin.Close()
-	// First, for an Envoy whose agent cannot be asked would never become ready.
+	// Before Envoy starts: an Envoy whose agent cannot be reached would never become ready.
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(o.Config.GetStatusPort()))))
 	if err != nil {
 		return fmt.Errorf("status port (ProxyConfig.statusPort): %w", err)
 	}
-	p, err := a.open()
+	p, err := a.openParts()
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	// The parts and the status port outlive the context: probes, scrapes and configuration go on while Envoy drains.
+	// Parts and status port outlive ctx: probes, scrapes and configuration continue while Envoy
+	// drains.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, serving := errgroup.WithContext(serving)
-	p.start(serving, group)
+	p.startAll(serving, group)
 	if !o.Environment.DisableEnvoy {
-		if err := a.start(ctx); err != nil {
+		if err := a.startEnvoy(ctx); err != nil {
 			stop()
 			return errors.Join(err, listener.Close(), group.Wait())
 		}
 	}
-	err = a.live(ctx, serving, group, listener, begin)
+	err = a.serveAndWatch(ctx, serving, group, listener, begin)
 	stop()
 	return errors.Join(err, group.Wait())
 }
@@ -127,57 +133,61 @@ func newAgent(o Options) *agent {
 		quitNow:  make(chan struct{}, 1),
 
 		restartNow: make(chan struct{}, 1),
-		exited:     make(chan *generation, restarts*restarts),
-		tookOver:   make(chan handover),
+		exited:     make(chan *envoyRun, maxAttempts*maxAttempts),
+		handovers:  make(chan handover),
 	}
-	a.recovery = recovery.New(recovery.Options{Log: o.Log, Count: a.metrics.Panicked})
-	a.readiness = status.NewReadiness(a.asked(), a.ready, o.Log)
+	a.recovery = recovery.New(recovery.Options{Log: o.Log, Count: a.metrics.RecordPanic})
+	a.readiness = status.NewReadiness(a.adminClient(), a.checkParts, o.Log)
 	return a
 }
 
-// asked is the Envoy that the status port asks, nil if there is none.
-func (a *agent) asked() status.Envoy {
+// adminClient returns the Envoy that the status port queries, nil if there is none.
+func (a *agent) adminClient() status.Envoy {
 	if a.Environment.DisableEnvoy {
 		return nil
 	}
 	return a.admin
 }
 
-func (a *agent) start(ctx context.Context) (err error) {
-	a.current, err = a.launch(ctx, 0)
+func (a *agent) startEnvoy(ctx context.Context) (err error) {
+	a.current, err = a.launchEnvoy(ctx, 0)
 	return err
 }
 
-// live serves the status port, and watches for the end.
-func (a *agent) live(ctx, serving context.Context, group *errgroup.Group, l net.Listener, begin time.Time) error {
+// serveAndWatch serves the status port and handles events until the agent is to end.
+func (a *agent) serveAndWatch(
+	ctx, serving context.Context, group *errgroup.Group, l net.Listener, begin time.Time,
+) error {
 	watched, end := context.WithCancel(ctx)
 	defer end()
-	defer context.AfterFunc(serving, end)() // without a part of it the agent is of no use
+	defer context.AfterFunc(serving, end)() // if a part fails the agent ends
 	handler := status.New(status.Options{
-		Envoy: a.asked(), Readiness: a.readiness, Metrics: a.metrics, Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
-		ForLocalhost: a.Environment.MetricsForLocalhost,
-		Quit:         request(a.quitNow), Drain: request(a.drainNow),
-		Names:  a.nameTable,
-		Probes: &probe.Handler{Prober: a.prober(), Probes: a.Probes, Log: a.Log},
+		Envoy: a.adminClient(), Readiness: a.readiness, Metrics: a.metrics,
+		Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
+		MetricsLocalhostOnly: a.Environment.MetricsLocalhostOnly,
+		Quit:                 signaller(a.quitNow), Drain: signaller(a.drainNow),
+		Names:  a.dumpNameTable,
+		Probes: &probe.Handler{Prober: a.newProber(), Probes: a.Probes, Log: a.Log},
 	})
 	group.Go(func() error { return status.Serve(serving, l, serve.Handler(a.recovery, handler)) })
 	group.Go(func() error {
 		a.recordStart(serving, begin)
 		return nil
 	})
-	return a.watch(watched)
+	return a.handleEvents(watched)
 }
 
-// scope is the logger of a part.
-func (o Options) scope(name string) *slog.Logger {
+// scopeLogger returns the logger of a log scope.
+func (o Options) scopeLogger(name string) *slog.Logger {
 	if o.Scope == nil {
 		return o.Log
 	}
 	return o.Scope(name)
 }
 
-// request gives a function that sends a request without waiting; one that is under way already is enough.
-func request(to chan<- struct{}) func() {
+// signaller returns a function that sends to a channel without blocking. If the buffer is full, a
+// request is pending already and nothing is sent.
+func signaller(to chan<- struct{}) func() {
 	return func() {
 		select {
 		case to <- struct{}{}:
@@ -186,10 +196,11 @@ func request(to chan<- struct{}) func() {
 	}
 }
 
-// startPoll is how often the agent looks whether the proxy has become ready, until it has.
+// startPoll is how often the agent checks at startup whether the proxy is ready.
 const startPoll = 500 * time.Millisecond
 
-// recordStart waits for the proxy to become ready once, for the metric and the log: not every pod is probed.
+// recordStart waits until the proxy is ready and records the startup duration. It also logs the
+// change in pods without a readiness probe.
 func (a *agent) recordStart(ctx context.Context, begin time.Time) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
@@ -199,7 +210,7 @@ func (a *agent) recordStart(ctx context.Context, begin time.Time) {
 			return
 		case <-tick.C:
 			if a.readiness.Check(ctx) == nil {
-				a.metrics.Started(time.Since(begin))
+				a.metrics.RecordStartup(time.Since(begin))
 				return
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/wasm"
 )
 
-// TestDocumentListsAllMetrics holds docs/METRICS-AGENT.md and what is registered to each other.
+// TestDocumentListsAllMetrics compares docs/METRICS-AGENT.md with the registered metrics.
 func TestDocumentListsAllMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/METRICS-AGENT.md")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestDocumentListsAllMetrics(t *testing.T) {
 		documented = append(documented, m[1]+"{"+m[2]+"}")
 	}
 	m := status.NewMetrics()
-	m.Expiries(func() map[string]time.Time { return nil })
+	m.RegisterExpiries(func() map[string]time.Time { return nil })
 	relay.NewMetrics(m.Registerer())
 	wasm.NewMetrics(m.Registerer())
 	if _, err := dns.Open(dns.Options{Metrics: m.Registerer()}); err != nil {

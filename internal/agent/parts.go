@@ -30,88 +30,97 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/watch"
 )
 
-// Paths that Istio's users know, relative to the working directory, which in Istio's images is the root directory.
+// Paths as in Istio, relative to the working directory of its images, which is the root directory.
 const (
-	identitySockets = "./var/run/secrets/workload-spiffe-uds"
-	credentials     = "./var/run/secrets/workload-spiffe-credentials"
-	// mounted is where certificates are that other authorities mount into pods.
-	mounted = "./etc/certs"
-	// fileSocket is where files are served if another server has the workload's identity.
+	identitySocketDir = "./var/run/secrets/workload-spiffe-uds"
+	credentialsDir    = "./var/run/secrets/workload-spiffe-credentials"
+	// mountedCertDir is where certificates of other authorities are mounted.
+	mountedCertDir = "./etc/certs"
+	// fileSocket is the socket for secrets from files if another server has the workload's
+	// identity.
 	fileSocket = "./var/run/secrets/credential-uds/files-socket"
-	// modules is where Wasm modules are kept.
-	modules = "./var/lib/istio/data"
+	// wasmDir is the directory of cached Wasm modules.
+	wasmDir = "./var/lib/istio/data"
 )
 
-// parts are what runs beside Envoy, besides the status port: all that it may ask for is served before it starts.
+// parts are the servers and loops beside Envoy, except the status port. All sockets are open before
+// Envoy starts.
 type parts struct {
 	// run are the parts' loops.
 	run []func(context.Context) error
-	// close gives back what is open, if it comes to nothing.
+	// close are called if opening the parts fails.
 	close []func() error
 	relay *relay.Relay
 }
 
-// open makes the parts. Nothing runs yet.
-func (a *agent) open() (*parts, error) {
+// openParts opens all parts without running them. If one fails, the others are closed.
+func (a *agent) openParts() (*parts, error) {
 	p := &parts{}
-	for _, open := range []func(*parts) error{a.openSecrets, a.openNames, a.openRelay, a.openMonitor, a.openRestart} {
+	opens := []func(*parts) error{
+		a.openSecrets, a.openDNS, a.openRelay, a.openMonitor, a.watchBootstrapFiles,
+	}
+	for _, open := range opens {
 		if err := open(p); err != nil {
-			p.giveUp()
+			p.closeAll()
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-func (p *parts) giveUp() {
+// closeAll closes everything that the parts have opened.
+func (p *parts) closeAll() {
 	for _, c := range p.close {
-		_ = c() // what matters is the error that led here
+		_ = c() // the caller returns the error that led here
 	}
 }
 
-// start runs the parts in the group.
-func (p *parts) start(ctx context.Context, group *errgroup.Group) {
+// startAll runs the parts in the group.
+func (p *parts) startAll(ctx context.Context, group *errgroup.Group) {
 	for _, run := range p.run {
 		group.Go(func() error { return run(ctx) })
 	}
 }
 
-// listen opens a Unix socket that is closed if the parts come to nothing.
-func (p *parts) listen(path string, who fs.FileMode) (net.Listener, error) {
-	l, err := socket.Listen(path, who)
+// listenUnix opens a Unix socket that closeAll closes.
+func (p *parts) listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
+	l, err := socket.Listen(path, mode)
 	if err == nil {
 		p.close = append(p.close, l.Close)
 	}
 	return l, err
 }
 
-// identitySocket is the socket that Envoy gets the workload's identity from.
+// identitySocket returns the SDS socket of the workload's identity.
 func (o Options) identitySocket() string {
-	return "./" + filepath.Join(identitySockets, o.Environment.Security.Socket)
+	return "./" + filepath.Join(identitySocketDir, o.Environment.Security.Socket)
 }
 
-// openSecrets serves certificates: of the authority, or of files. Where another server has the workload's socket, that one is
-// used, and only files are served here.
+// openSecrets opens the SDS server, with certificates of the authority or from files. If another
+// server serves the identity's socket, that is used, and this one serves only secrets from files at
+// fileSocket. It fails if a custom socket (WORKLOAD_IDENTITY_SOCKET_FILE) is not served.
 func (a *agent) openSecrets(p *parts) error {
 	store := secret.NewStore()
-	a.metrics.Expiries(store.Expiries)
+	a.metrics.RegisterExpiries(store.Expiries)
 	files := &secret.Files{
-		Store: store, Revoked: revokedFiles(), Log: a.scope("cache"), Failed: a.metrics.FileSecretFailed,
+		Store: store, CRLPaths: crlFiles(), Log: a.scopeLogger("cache"), OnFailure: a.metrics.RecordFileSecretFailure,
 		Watch: watch.Options{Settle: a.Environment.Security.FileSettle, Logger: a.Log},
 	}
 	path := a.identitySocket()
-	if socket.Live(path) {
-		a.Log.Info("another server has the workload's identity", "socket", path)
+	if socket.IsServed(path) {
+		a.Log.Info("using the workload identity of another SDS server", "socket", path)
 		path, a.fileSocket = fileSocket, fileSocket
 	} else if a.Environment.Security.Socket != environment.DefaultSocket {
-		return fmt.Errorf("environment variable WORKLOAD_IDENTITY_SOCKET_FILE: nobody serves %s", path)
+		return fmt.Errorf("environment variable WORKLOAD_IDENTITY_SOCKET_FILE: no server listens on %s", path)
 	}
-	l, err := p.listen(path, socket.Ours)
+	l, err := p.listenUnix(path, socket.OwnerAndGroup)
 	if err != nil {
 		return err
 	}
-	server := sds.New(sds.Options{Store: store, Want: files.Want, Log: a.scope("sds"), Recovery: a.recovery})
-	var named []secret.Named
+	server := sds.New(sds.Options{
+		Store: store, WatchIfFile: files.WatchIfFile, Log: a.scopeLogger("sds"), Recovery: a.recovery,
+	})
+	var named []secret.FileSecret
 	if a.fileSocket == "" {
 		if named, err = a.openIdentity(p, store); err != nil {
 			return err
@@ -123,120 +132,135 @@ func (a *agent) openSecrets(p *parts) error {
 	return nil
 }
 
-// revokedFiles are where lists may be of what the mesh's authorities revoked: beside the roots, where our control plane puts them, and
-// where Istio's injection mounts its own.
-func revokedFiles() []string {
+// crlFiles returns the possible paths of revocation lists: beside the roots, where the control
+// plane puts them, and where Istio's injector mounts its own.
+func crlFiles() []string {
 	return []string{"./var/run/secrets/istio/ca-crl.pem", "./var/run/secrets/istio/crl/ca-crl.pem"}
 }
 
-// openIdentity finds where the workload's certificate comes from: files, which are given, or the authority.
-func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.Named, error) {
+// openIdentity opens the source of the workload's certificate. It returns the files if the
+// certificate is in files, and otherwise prepares the renewer. It returns nil without a renewer if
+// the names of mounted files come from the control plane or there is no authority.
+func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.FileSecret, error) {
 	if named := a.identityFiles(); named != nil {
-		a.Log.Info("the workload's certificate is in files", "certificate", named[0].Chain)
+		a.Log.Info("using the workload certificate in files", "certificate", named[0].Chain)
 		return named, nil
 	}
 	if a.Environment.Security.FileMounted {
-		return nil, nil // the control plane knows their names
+		return nil, nil // the control plane configures their names
 	}
-	target, there, err := controlplane.Authority(a.Config, a.Environment, a.Node.Metadata.ClusterID)
+	target, there, err := controlplane.AuthorityTarget(a.Config, a.Environment, a.Node.Metadata.ClusterID)
 	if err != nil || !there {
 		return nil, err
 	}
 	a.renewer = a.newRenewer(target, store)
 	p.run = append(p.run, a.renewer.Run)
-	return nil, a.trust(a.Config)
+	return nil, a.applyTrustBundle(a.Config)
 }
 
-// identityFiles are the files with the workload's certificate, where somebody else brings it; nil if nobody does. What the agent
-// itself writes for others, and starts with again, is not such.
-func (o Options) identityFiles() []secret.Named {
-	own := []string{filepath.Clean(o.Environment.Security.Output), filepath.Clean(o.Environment.Security.Provisioned)}
-	for _, dir := range []string{credentials, mounted} {
+// identityFiles returns the files of a workload certificate that another program provides, nil if
+// there are none. Directories that the agent itself writes, or starts with, are not considered.
+func (o Options) identityFiles() []secret.FileSecret {
+	s := o.Environment.Security
+	own := []string{filepath.Clean(s.OutputDir), filepath.Clean(s.ProvisionedDir)}
+	for _, dir := range []string{credentialsDir, mountedCertDir} {
 		if slices.Contains(own, filepath.Clean(dir)) {
 			continue
 		}
-		chain, key, roots := filepath.Join(dir, "cert-chain.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "root-cert.pem")
-		if existing(chain) != "" && existing(key) != "" && existing(roots) != "" {
-			return []secret.Named{{Name: secret.Workload, Chain: chain, Key: key}, {Name: secret.Roots, Roots: roots}}
+		chain, key := filepath.Join(dir, "cert-chain.pem"), filepath.Join(dir, "key.pem")
+		roots := filepath.Join(dir, "root-cert.pem")
+		if existingFile(chain) != "" && existingFile(key) != "" && existingFile(roots) != "" {
+			return []secret.FileSecret{
+				{Name: secret.WorkloadName, Chain: chain, Key: key},
+				{Name: secret.RootsName, Roots: roots},
+			}
 		}
 	}
 	return nil
 }
 
-// HasIdentity says whether somebody gives the workload a certificate: an authority, files, or another server beside Envoy.
+// HasIdentity reports whether the workload gets a certificate: from an authority, from files, or
+// from another SDS server.
 func HasIdentity(config *meshconfig.ProxyConfig, env environment.Environment) bool {
 	o := Options{Config: config, Environment: env}
 	return env.Security.CAAddress != "" || config.GetControlPlaneAuthPolicy() != meshconfig.AuthenticationPolicy_NONE ||
-		o.identityFiles() != nil || socket.Live(o.identitySocket())
+		o.identityFiles() != nil || socket.IsServed(o.identitySocket())
 }
 
-// ServesFilesApart reports whether another server has the workload's identity, so that the agent serves only secrets that are files,
-// at a socket and by a cluster of their own.
-func ServesFilesApart(env environment.Environment) bool {
-	return socket.Live(Options{Environment: env}.identitySocket())
+// HasSeparateFileServer reports whether another SDS server has the workload's identity. The agent
+// then serves only secrets from files, at a socket and with an Envoy cluster of their own.
+func HasSeparateFileServer(env environment.Environment) bool {
+	return socket.IsServed(Options{Environment: env}.identitySocket())
 }
 
-// existing gives a path if there is a file.
-func existing(path string) string {
+// existingFile returns path if it is a file, otherwise "".
+func existingFile(path string) string {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return ""
 	}
 	return path
 }
 
+// newRenewer returns the renewer of the workload's certificate, which also writes it to
+// OUTPUT_CERTS if that is set.
 func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *identity.Renewer {
 	s, m := a.Environment.Security, a.Node.Metadata
 	if m.ServiceAccount == "" {
-		a.Log.Warn("environment variable SERVICE_ACCOUNT is not set: the certificate is asked for as that of the account default")
+		a.Log.Warn("environment variable SERVICE_ACCOUNT is not set, " +
+			"requesting a certificate for the service account default")
 		m.ServiceAccount = "default"
 	}
 	authority := identity.Authority{Target: target, Signer: s.CertSigner}
 	o := identity.Options{
-		Name:     identity.Name(s.TrustDomain, m.Namespace, m.ServiceAccount),
+		ID:       identity.SPIFFEID(s.TrustDomain, m.Namespace, m.ServiceAccount),
 		Keys:     identity.KeyOptions{RSABits: s.RSABits, Curve: s.Curve, PKCS8: s.PKCS8},
 		Lifetime: s.Lifetime, GraceRatio: s.GraceRatio, GraceJitter: s.GraceJitter,
-		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64, Asked: a.metrics.Asked, Log: a.scope("cache"),
+		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64,
+		OnSigned: a.metrics.RecordRequest, Log: a.scopeLogger("cache"),
 	}
-	if s.Output != "" {
-		if err := identity.RestrictKey(s.Output, a.readers()); err != nil {
-			a.Log.Error("OUTPUT_CERTS: other users may read the private key", "dir", s.Output, "err", err)
+	if s.OutputDir != "" {
+		if err := identity.RestrictKey(s.OutputDir, a.outputKeyMode()); err != nil {
+			a.Log.Error("OUTPUT_CERTS: cannot restrict access to the private key", "dir", s.OutputDir, "error", err)
 		}
-		o.Written = func(chain, key, roots []byte) {
-			if err := identity.Output(s.Output, a.readers(), time.Now(), chain, key, roots); err != nil {
-				a.Log.Error("OUTPUT_CERTS: "+err.Error()+"; the proxy has the new certificate all the same", "dir", s.Output)
+		o.OnUpdate = func(chain, key, roots []byte) {
+			err := identity.WriteFiles(s.OutputDir, a.outputKeyMode(), time.Now(), chain, key, roots)
+			if err != nil {
+				a.Log.Error("OUTPUT_CERTS: cannot write the new certificate, the proxy uses it nevertheless",
+					"dir", s.OutputDir, "error", err)
 			}
 		}
 	}
 	return identity.NewRenewer(o)
 }
 
-// readers returns who may read the private key in OUTPUT_CERTS: the agent's user, unless MESHPILOT_OUTPUT_KEY_READERS says otherwise. The
-// application of the template for gRPC is another user of the same group.
-func (a *agent) readers() identity.Readers {
+// outputKeyMode returns the file mode of the private key in OUTPUT_CERTS: for the agent's user,
+// unless MESHPILOT_OUTPUT_KEY_READERS selects more. With the gRPC template it includes the group,
+// because the application there runs as another user of the same group.
+func (a *agent) outputKeyMode() identity.KeyMode {
 	switch r := a.Environment.Security.OutputReaders; {
 	case r == environment.ReadersAll:
-		return identity.Everybody
+		return identity.AllRead
 	case r == environment.ReadersGroup, r == "" && a.Environment.XDS.GRPCBootstrap != "":
-		return identity.Group
+		return identity.GroupReads
 	default:
-		return identity.Owner
+		return identity.OwnerReads
 	}
 }
 
-// openRelay has Envoy's ADS stream come to the agent.
+// openRelay opens the xDS proxy. It does nothing if Envoy connects to the control plane itself.
 func (a *agent) openRelay(p *parts) error {
 	if !a.Environment.XDS.ViaAgent {
 		return nil
 	}
-	target, err := controlplane.Discovery(a.Config, a.Environment, a.Node.Metadata.ClusterID)
+	target, err := controlplane.DiscoveryTarget(a.Config, a.Environment, a.Node.Metadata.ClusterID)
 	if err != nil {
 		return err
 	}
-	who := socket.Ours
+	mode := socket.OwnerAndGroup
 	if a.Environment.XDS.GRPCBootstrap != "" {
-		who = socket.Everyone // the application is another user
+		mode = socket.Everyone // the application runs as another user
 	}
-	l, err := p.listen(a.discoverySocket(), who)
+	l, err := p.listenUnix(a.discoverySocket(), mode)
 	if err != nil {
 		return fmt.Errorf("%w (ProxyConfig.configPath)", err)
 	}
@@ -245,95 +269,107 @@ func (a *agent) openRelay(p *parts) error {
 	}
 	p.relay = relay.New(relay.Options{
 		Recovery: a.recovery,
-		Target:   target, Streams: a.streams(), Own: a.ownTypes(), Convert: a.openModules(p),
-		Metrics: relay.NewMetrics(a.metrics.Registerer()), Log: a.scope("xdsproxy"),
+		Target:   target, Streams: a.maxStreams(), Subscriptions: a.subscriptions(), Convert: a.openWasmCache(p),
+		Metrics: relay.NewMetrics(a.metrics.Registerer()), Log: a.scopeLogger("xdsproxy"),
 	})
 	p.run = append(p.run, func(ctx context.Context) error { return p.relay.Serve(ctx, l) })
-	a.openQuestions(p)
+	a.openDebugServer(p)
 	return nil
 }
 
-// openModules has Wasm modules of extensions fetched; nil leaves that to Envoy.
-func (a *agent) openModules(p *parts) func(context.Context, *discoveryv3.Resource) error {
+// openWasmCache opens the cache of Wasm modules and returns its convert function. It returns nil if
+// Envoy fetches modules itself.
+func (a *agent) openWasmCache(p *parts) func(context.Context, *discoveryv3.Resource) error {
 	if !a.Environment.XDS.ConvertWasm {
 		return nil
 	}
 	w := a.Environment.Wasm
 	cache := wasm.NewCache(wasm.Options{
-		Dir: modules, Expiry: w.Expiry, Purge: w.Purge, Retries: w.Retries, Timeout: w.Timeout, Insecure: w.Insecure,
-		Dialer: outbound.Dialer(a.Environment.SocketMark), Metrics: wasm.NewMetrics(a.metrics.Registerer()), Log: a.scope("wasm"),
+		Dir: wasmDir, Expiry: w.Expiry, PurgeInterval: w.PurgeInterval, Retries: w.Retries, Timeout: w.Timeout,
+		InsecureRegistries: w.InsecureRegistries,
+		Dialer:             outbound.NewDialer(a.Environment.SocketMark),
+		Metrics:            wasm.NewMetrics(a.metrics.Registerer()),
+		Log:                a.scopeLogger("wasm"),
 	})
 	p.run = append(p.run, cache.Run)
 	return cache.Convert
 }
 
-// openQuestions passes on what people beside the proxy ask the control plane. A proxy is of use without that.
-func (a *agent) openQuestions(p *parts) {
+// openDebugServer opens the port for debug requests to the control plane. A failure is only logged,
+// because the proxy works without it.
+func (a *agent) openDebugServer(p *parts) {
 	number := a.Environment.XDS.DebugPort
 	if number == 0 {
 		return
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(bootstrap.Localhost(a.Node.Addresses).String(), strconv.Itoa(int(number))))
+	address := net.JoinHostPort(bootstrap.Localhost(a.Node.Addresses).String(), strconv.Itoa(int(number)))
+	l, err := net.Listen("tcp", address)
 	if err != nil {
-		a.Log.Warn("no debug pages of the control plane (PROXY_XDS_DEBUG_VIA_AGENT_PORT)", "error", err)
+		a.Log.Warn("cannot listen for debug requests, continuing without (PROXY_XDS_DEBUG_VIA_AGENT_PORT)",
+			"error", err)
 		return
 	}
 	p.close = append(p.close, l.Close)
-	p.run = append(p.run, func(ctx context.Context) error { return p.relay.ServeQuestions(ctx, l) })
+	p.run = append(p.run, func(ctx context.Context) error { return p.relay.ServeDebug(ctx, l) })
 }
 
-// writeGRPCBootstrap writes the bootstrap of gRPC applications beside the agent. It does nothing if GRPC_XDS_BOOTSTRAP is not
-// set. All users may read the file: applications run as users of their own.
+// writeGRPCBootstrap writes the bootstrap of proxyless gRPC applications beside the agent, readable
+// by all users, because applications run as other users. It does nothing if GRPC_XDS_BOOTSTRAP is
+// not set.
 func (a *agent) writeGRPCBootstrap() error {
 	path := a.Environment.XDS.GRPCBootstrap
 	if path == "" {
 		return nil
 	}
-	body, err := bootstrap.GRPC(bootstrap.GRPCInput{
-		Node: a.Node, DiscoverySocket: a.discoverySocket(), CertificateDir: a.Environment.Security.Output,
+	body, err := bootstrap.BuildGRPC(bootstrap.GRPCInput{
+		Node: a.Node, DiscoverySocket: a.discoverySocket(), CertificateDir: a.Environment.Security.OutputDir,
 	})
 	if err != nil {
 		return err
 	}
-	if err := bootstrap.WriteFile(path, body, bootstrap.Everyone); err != nil {
+	if err := bootstrap.WriteFile(path, body, bootstrap.WorldReadable); err != nil {
 		return fmt.Errorf("environment variable GRPC_XDS_BOOTSTRAP: %w", err)
 	}
 	return nil
 }
 
-// maxClients is how many streams gRPC clients beside the agent may have: each channel to a target has one.
-const maxClients = 100
+// maxGRPCStreams bounds the xDS streams of gRPC clients beside the agent. Each channel to a target
+// has one.
+const maxGRPCStreams = 100
 
-// streams is how many streams of configuration there may be at a time: Envoy's and, where they are expected, those of gRPC
-// clients.
-func (a *agent) streams() int {
+// maxStreams returns the maximum number of concurrent xDS streams: one of Envoy, and the streams of
+// gRPC clients if there may be any.
+func (a *agent) maxStreams() int {
 	switch {
 	case a.Environment.XDS.GRPCBootstrap != "":
-		return maxClients
+		return maxGRPCStreams
 	case a.Environment.HotRestart:
-		return 2 // while one Envoy takes over from another
+		return 2 // during a hot restart
 	default:
 		return 1
 	}
 }
 
-// openMonitor has the control plane told how the workload is, where nobody else would.
+// openMonitor opens the readiness probe that reports the workload's health to the control plane. It
+// does nothing without ProxyConfig.readinessProbe or without the xDS proxy.
 func (a *agent) openMonitor(p *parts) error {
 	readiness := a.Config.GetReadinessProbe()
 	if readiness == nil || p.relay == nil {
 		return nil
 	}
-	monitor, err := probe.FromReadiness(readiness)
+	monitor, err := probe.ParseReadinessProbe(readiness)
 	if err != nil {
 		return fmt.Errorf("proxy configuration field %q: %w", "readinessProbe", err)
 	}
-	monitor.Prober, monitor.Proxy, monitor.Tell, monitor.Log = a.prober(), a.readiness.Check, p.relay.SetHealth, a.scope("healthcheck")
+	monitor.Prober, monitor.CheckProxy = a.newProber(), a.readiness.Check
+	monitor.OnChange, monitor.Log = p.relay.SetHealth, a.scopeLogger("healthcheck")
 	p.run = append(p.run, monitor.Run)
 	return nil
 }
 
-// prober asks the application how it is.
-func (o Options) prober() *probe.Prober {
+// newProber returns a prober of the application at the workload's first address, or on loopback
+// with ProbeLocalhost.
+func (o Options) newProber() *probe.Prober {
 	at := o.Node.Addresses[0]
 	if o.Environment.ProbeLocalhost {
 		at = bootstrap.Localhost(o.Node.Addresses)
@@ -341,7 +377,8 @@ func (o Options) prober() *probe.Prober {
 	return probe.NewProber(at)
 }
 
-// discoverySocket is the socket that Envoy gets its configuration from, "" if it asks the control plane itself.
+// discoverySocket returns the socket of the xDS proxy, "" if Envoy connects to the control plane
+// itself.
 func (o Options) discoverySocket() string {
 	if !o.Environment.XDS.ViaAgent {
 		return ""

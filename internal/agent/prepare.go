@@ -15,10 +15,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 )
 
-// lookupTimeout bounds the look-up of the statsd daemon.
+// lookupTimeout bounds resolving the address of the statsd daemon.
 const lookupTimeout = 10 * time.Second
 
-// Prepare writes the bootstrap file, and gives the command that starts Envoy with it.
+// Prepare writes the bootstrap file and returns the command that starts Envoy with it.
 func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	path, err := configFile(ctx, o)
 	if err != nil {
@@ -28,27 +28,28 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	if err != nil {
 		return envoy.Command{}, err
 	}
-	family, err := o.family()
+	hotRestart, err := o.hotRestart()
 	if err != nil {
 		return envoy.Command{}, err
 	}
 	return envoy.Command{
 		Path: o.Config.GetBinaryPath(),
-		Args: envoy.Args(envoy.Settings{
+		Args: envoy.BuildArgs(envoy.Settings{
 			ConfigFile: path, Override: override, Config: o.Config, Levels: o.Levels, Addresses: o.Node.Addresses,
-			SkipDeprecatedLogs: o.Environment.SkipDeprecatedLogs, Family: family,
+			SkipDeprecatedLogs: o.Environment.SkipDeprecatedLogs, HotRestart: hotRestart,
 		}),
-		Env: withIdentity(o.Environ, o.Node), Stdout: o.Stdout, Stderr: o.Stderr,
+		Env: addWorkloadVariables(o.Environ, o.Node), Stdout: o.Stdout, Stderr: o.Stderr,
 	}, nil
 }
 
-// configFile gives the file that Envoy starts with: one that the user brings is used as it is.
+// configFile returns the path of Envoy's bootstrap. It writes a bootstrap unless
+// ProxyConfig.customConfigFile names one, which is used unchanged.
 func configFile(ctx context.Context, o Options) (string, error) {
 	if own := o.Config.GetCustomConfigFile(); own != "" {
 		if _, err := os.Stat(own); err != nil {
 			return "", fmt.Errorf("proxy configuration field %q: %w", "customConfigFile", err)
 		}
-		o.Log.Info("using the user's bootstrap", "file", own)
+		o.Log.Info("using the bootstrap of ProxyConfig.customConfigFile", "file", own)
 		return own, nil
 	}
 	if err := refuseTemplate(o); err != nil {
@@ -59,31 +60,35 @@ func configFile(ctx context.Context, o Options) (string, error) {
 		return "", fmt.Errorf("proxy configuration field %q: %w", "statsdUdpAddress", err)
 	}
 	b, err := bootstrap.Build(bootstrap.Input{
-		Node: o.Node, Config: o.Config, StatusPort: o.Environment.EnvoyStatusPort, PrometheusPort: o.Environment.EnvoyPrometheusPort,
-		MetricsForLocalhost: o.Environment.MetricsForLocalhost,
-		SocketMark:          o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
+		Node: o.Node, Config: o.Config,
+		StatusPort: o.Environment.EnvoyStatusPort, PrometheusPort: o.Environment.EnvoyPrometheusPort,
+		MetricsLocalhostOnly: o.Environment.MetricsLocalhostOnly,
+		SocketMark:           o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
 		StateOfTheWorld: !o.Environment.DeltaXDS,
 		DiscoverySocket: o.discoverySocket(), IdentitySocket: o.identitySocket(), FileSocket: o.fileSocket,
 		SystemRoots:      secret.SystemRoots(),
-		CountConnections: o.Environment.ExitOnZeroActiveConnections, LogJSON: o.LogJSON, OutlierLogPath: o.OutlierLogPath,
+		CountConnections: o.Environment.ExitOnZeroActiveConnections,
+		LogJSON:          o.LogJSON, OutlierLogPath: o.OutlierLogPath,
 	})
 	if err != nil {
 		return "", err
 	}
-	body, err := bootstrap.JSON(b)
+	body, err := bootstrap.EncodeJSON(b)
 	if err != nil {
 		return "", err
 	}
 	name := bootstrap.FileName
-	if o.Environment.HotRestart { // the Envoy before has its own
+	if o.Environment.HotRestart { // the current Envoy has its own file
 		name = fmt.Sprintf("envoy-rev%d.json", o.epoch)
 	}
-	return bootstrap.Write(o.Config.GetConfigPath(), name, body)
+	return bootstrap.WriteBootstrap(o.Config.GetConfigPath(), name, body)
 }
 
-// refuseTemplate refuses bootstrap templates. They are written for the values and names of one release of Istio.
+// refuseTemplate returns an error if a bootstrap template is set. Templates are written for the
+// variables of one release of Istio.
 func refuseTemplate(o Options) error {
-	const instead = "bootstrap templates are not supported: use customConfigFile for a whole file, or ISTIO_BOOTSTRAP_OVERRIDE for parts of one"
+	const instead = "bootstrap templates are not supported: " +
+		"use customConfigFile for a whole file, or ISTIO_BOOTSTRAP_OVERRIDE for parts of one"
 	if o.Environment.BootstrapTemplate != "" {
 		return errors.New("environment variable ISTIO_BOOTSTRAP: " + instead)
 	}
@@ -93,7 +98,7 @@ func refuseTemplate(o Options) error {
 	return nil
 }
 
-// readOverride gives what Envoy merges over the bootstrap, "" for nothing.
+// readOverride returns the configuration that Envoy merges over the bootstrap, "" if there is none.
 func readOverride(o Options) (string, error) {
 	if o.Environment.BootstrapOverride == "" {
 		return "", nil
@@ -102,20 +107,22 @@ func readOverride(o Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("environment variable ISTIO_BOOTSTRAP_OVERRIDE: %w", err)
 	}
-	override, err := bootstrap.Override(text, o.Environment.HostIP)
+	override, err := bootstrap.ParseOverride(text, o.Environment.HostIP)
 	if err != nil {
-		return "", fmt.Errorf("environment variable ISTIO_BOOTSTRAP_OVERRIDE: file %s: %w", o.Environment.BootstrapOverride, err)
+		return "", fmt.Errorf(
+			"environment variable ISTIO_BOOTSTRAP_OVERRIDE: file %s: %w", o.Environment.BootstrapOverride, err)
 	}
 	return override, nil
 }
 
-// resolveStatsd looks up the statsd daemon's address, which Envoy does not do; the zero value if there is none.
+// resolveStatsd resolves the address of the statsd daemon, because Envoy does not. It returns the
+// zero value if there is none. It fails if the host has no address of an IP version of the proxy.
 func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 	address := o.Config.GetStatsdUdpAddress()
 	if address == "" {
 		return netip.AddrPort{}, nil
 	}
-	address, err := bootstrap.WithHostIP(address, o.Environment.HostIP)
+	address, err := bootstrap.SubstituteHostIP(address, o.Environment.HostIP)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
@@ -133,7 +140,7 @@ func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	// Of several, one of a version that the proxy has.
+	// The first address of an IP version that the proxy has.
 	for _, addr := range found {
 		for _, own := range o.Node.Addresses {
 			if addr.Unmap().Is4() == own.Is4() {
@@ -141,5 +148,5 @@ func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 			}
 		}
 	}
-	return netip.AddrPort{}, fmt.Errorf("%s has addresses only of an IP version that this host has not: %v", host, found)
+	return netip.AddrPort{}, fmt.Errorf("%s has no address of an IP version of this host: %v", host, found)
 }

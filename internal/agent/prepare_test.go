@@ -16,17 +16,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// options are those of a sidecar with that ProxyConfig and those variables. Goldens of what comes of them are in package
-// command; how an agent lives and ends is tested with the program, in cmd/pilot-agent.
+// options returns the options of a sidecar with a ProxyConfig and variables. Goldens of the
+// bootstrap are in package command; the agent's life is tested with the program, in
+// cmd/pilot-agent.
 func options(t *testing.T, config string, vars ...string) Options {
 	t.Helper()
-	c, err := proxyconfig.Effective(
+	c, err := proxyconfig.MergeLayers(
 		proxyconfig.Layer{Name: "base", YAML: "{controlPlaneAuthPolicy: NONE, discoveryAddress: 'x:15010', configPath: " + t.TempDir() + "}"},
 		proxyconfig.Layer{Name: "test", YAML: config})
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, err := environment.Parse(environment.List(append([]string{"POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IPS=10.0.0.1"}, vars...)))
+	env, err := environment.Parse(environment.ParseList(append([]string{"POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IPS=10.0.0.1"}, vars...)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestStatsdIsLookedUp(t *testing.T) {
 	tests := []struct{ address, ips, want string }{
 		{"", "10.0.0.1", ""},
 		{"192.0.2.1:9125", "10.0.0.1", "192.0.2.1:9125"},
-		{"localhost:9125", "10.0.0.1", "127.0.0.1:9125"}, // not ::ffff:127.0.0.1, nor ::1
+		{"localhost:9125", "10.0.0.1", "127.0.0.1:9125"}, // not ::ffff:127.0.0.1 or ::1
 		{"[fd00::2]:9125", "fd00::1", "[fd00::2]:9125"},
 		{"192.0.2.1:9125", "fd00::1,10.0.0.1", "192.0.2.1:9125"},
 		{"$(HOST_IP):9125", "10.0.0.1", "192.0.2.7:9125"},
@@ -57,7 +58,7 @@ func TestStatsdIsLookedUp(t *testing.T) {
 		}
 	}
 	_, err := Prepare(t.Context(), options(t, "statsdUdpAddress: '192.0.2.1:9125'", "INSTANCE_IPS=fd00::1"))
-	if err == nil || !strings.Contains(err.Error(), `proxy configuration field "statsdUdpAddress": 192.0.2.1 has addresses only of an IP version that this host has not`) {
+	if err == nil || !strings.Contains(err.Error(), `proxy configuration field "statsdUdpAddress": 192.0.2.1 has no address of an IP version of this host`) {
 		t.Errorf("an address of another IP version: %v", err)
 	}
 	if _, err = Prepare(t.Context(), options(t, "statsdUdpAddress: '$(HOST_IP):9125'")); err == nil || !strings.Contains(err.Error(), "HOST_IP is not set") {
@@ -65,7 +66,8 @@ func TestStatsdIsLookedUp(t *testing.T) {
 	}
 }
 
-// TestOwnBootstrapIsLeftAlone: a file that the user brings is used where it is, and nothing is written.
+// TestOwnBootstrapIsLeftAlone tests that the user's bootstrap is used in place and nothing is
+// written.
 func TestOwnBootstrapIsLeftAlone(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "own.json")
 	if err := os.WriteFile(own, []byte("{}"), 0o400); err != nil {

@@ -14,34 +14,36 @@ import (
 )
 
 const (
-	// firstRetry is the time before another attempt to replace Envoy, each further one takes twice as long to come;
-	// restarts is how many there may be in a row.
-	firstRetry = time.Second
-	restarts   = 10
-	// handoverPoll is how often a new Envoy is asked whether it has taken over.
+	// minBackoff is the delay before the first retry of a failed replacement of Envoy; it doubles
+	// with each further one. maxAttempts bounds consecutive attempts.
+	minBackoff  = time.Second
+	maxAttempts = 10
+	// handoverPoll is how often a new Envoy is queried whether it has taken over.
 	handoverPoll = 100 * time.Millisecond
 )
 
-// generation is one Envoy of several that follow each other by hot restart: the next one takes the listeners over, and the last
-// one ends when its clients are gone or its time is up.
+// envoyRun is one of several Envoys that replace each other by hot restart. The next one takes over
+// the listeners, and the previous one exits when its connections are closed or the drain time has
+// passed.
 // https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/operations/hot_restart
-type generation struct {
+type envoyRun struct {
 	process *envoy.Process
 	epoch   int
 }
 
-// handover is what a new Envoy reports: that it serves.
+// handover reports that the Envoy of an epoch has taken over.
 type handover struct{ epoch int }
 
-// baseIDFile is where the first Envoy writes what tells its kin from other Envoys of the host.
+// baseIDFile returns the file to which the first Envoy writes the base ID of the hot restart
+// sequence.
 func (o Options) baseIDFile() string { return filepath.Join(o.Config.GetConfigPath(), "base-id") }
 
-// family gives Envoy's arguments for hot restart, nil without it.
-func (o Options) family() (*envoy.Family, error) {
+// hotRestart returns Envoy's hot restart parameters, nil if it is disabled.
+func (o Options) hotRestart() (*envoy.HotRestart, error) {
 	if !o.Environment.HotRestart {
 		return nil, nil
 	}
-	f := &envoy.Family{Epoch: o.epoch, BaseIDFile: o.baseIDFile()}
+	f := &envoy.HotRestart{Epoch: o.epoch, BaseIDFile: o.baseIDFile()}
 	if o.epoch > 0 {
 		text, err := os.ReadFile(o.baseIDFile())
 		if err != nil {
@@ -54,8 +56,8 @@ func (o Options) family() (*envoy.Family, error) {
 	return f, nil
 }
 
-// launch starts an Envoy of an epoch.
-func (a *agent) launch(ctx context.Context, epoch int) (*generation, error) {
+// launchEnvoy starts an Envoy of an epoch and a goroutine that reports its exit.
+func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 	o := a.Options
 	o.epoch = epoch
 	c, err := Prepare(ctx, o)
@@ -63,7 +65,8 @@ func (a *agent) launch(ctx context.Context, epoch int) (*generation, error) {
 		return nil, err
 	}
 	if epoch > 0 {
-		// A new Envoy that dies of its configuration leaves its kin's shared memory marked: no other one could follow.
+		// An Envoy that exits because of its configuration leaves the shared memory locked: no
+		// further one could start.
 		if err := envoy.Validate(ctx, c); err != nil {
 			return nil, err
 		}
@@ -72,37 +75,39 @@ func (a *agent) launch(ctx context.Context, epoch int) (*generation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (ProxyConfig.binaryPath)", err)
 	}
-	g := &generation{process: process, epoch: epoch}
-	a.Log.Info("envoy runs", "pid", process.PID())
+	g := &envoyRun{process: process, epoch: epoch}
+	a.Log.Info("envoy started", "pid", process.PID())
 	go func() {
 		<-process.Exited()
-		a.exited <- g // there is room for all that may live at a time
+		a.exited <- g // does not block: the buffer holds all that can run at a time
 	}()
 	return g, nil
 }
 
-// restart replaces Envoy by a new one, which is given what files say now. The old one serves until then, and goes on if the new
-// one does not come to it. One at a time: a further wish waits.
-func (a *agent) restart(ctx context.Context) {
+// startReplacement starts a new Envoy with the current files to replace the active one. That stays
+// active until the new one has taken over, and if it fails. If a replacement is under way, another
+// one follows it.
+func (a *agent) startReplacement(ctx context.Context) {
 	if a.next != nil {
-		a.again = true
+		a.restartAgain = true
 		return
 	}
-	a.again = false
-	a.readiness.Handover(true)
-	g, err := a.launch(ctx, a.current.epoch+1)
+	a.restartAgain = false
+	a.readiness.SetHandover(true)
+	g, err := a.launchEnvoy(ctx, a.current.epoch+1)
 	if err != nil {
-		a.Log.Error("envoy is not replaced: " + err.Error())
-		a.readiness.Handover(false)
+		a.Log.Error("cannot start a new envoy, keeping the current one", "error", err)
+		a.readiness.SetHandover(false)
 		return
 	}
 	a.next = g
-	a.Log.Info("replacing envoy", "epoch", g.epoch)
+	a.Log.Info("hot restart: new envoy started", "epoch", g.epoch)
 	go a.awaitHandover(ctx, g)
 }
 
-// awaitHandover waits until a new Envoy serves, or is gone.
-func (a *agent) awaitHandover(ctx context.Context, g *generation) {
+// awaitHandover sends a handover when the new Envoy is live. It returns without one if the Envoy
+// exits or ctx ends.
+func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 	tick := time.NewTicker(handoverPoll)
 	defer tick.Stop()
 	for {
@@ -114,15 +119,15 @@ func (a *agent) awaitHandover(ctx context.Context, g *generation) {
 		case <-tick.C:
 		}
 		asking, cancel := context.WithTimeout(ctx, adminTimeout)
-		epoch, err := a.admin.Epoch(asking)
+		epoch, err := a.admin.RestartEpoch(asking)
 		state := ""
 		if err == nil && epoch == g.epoch {
-			state, err = a.admin.State(asking)
+			state, err = a.admin.ServerState(asking)
 		}
 		cancel()
-		if err == nil && state == envoyLive {
+		if err == nil && state == stateLive {
 			select {
-			case a.tookOver <- handover{g.epoch}:
+			case a.handovers <- handover{g.epoch}:
 			case <-ctx.Done():
 			}
 			return
@@ -130,40 +135,45 @@ func (a *agent) awaitHandover(ctx context.Context, g *generation) {
 	}
 }
 
-// envoyLive is Envoy's own word for serving.
-const envoyLive = "LIVE"
+// stateLive is Envoy's state while it serves.
+const stateLive = "LIVE"
 
-// takenOver makes the new Envoy the one that counts.
-func (a *agent) takenOver(ctx context.Context, h handover) {
+// completeHandover makes the new Envoy the active one, and starts the next replacement if one is
+// requested.
+func (a *agent) completeHandover(ctx context.Context, h handover) {
 	if a.next == nil || a.next.epoch != h.epoch {
 		return
 	}
 	a.older = append(a.older, a.current)
 	a.current, a.next, a.failures = a.next, nil, 0
-	a.readiness.Handover(false)
-	a.Log.Info("envoy is replaced, the last one drains", "epoch", h.epoch)
-	if a.again {
-		a.restart(ctx)
+	a.readiness.SetHandover(false)
+	a.Log.Info("hot restart: new envoy has taken over, the previous one drains", "epoch", h.epoch)
+	if a.restartAgain {
+		a.startReplacement(ctx)
 	}
 }
 
-// gone looks at an Envoy that ended. The error is the agent's: the Envoy that counts ended without being asked to.
-func (a *agent) gone(g *generation) error {
+// handleExit handles the exit of an Envoy. It returns an error, which ends the agent, if the active
+// Envoy exited without having been stopped or replaced. A failed replacement is retried with
+// backoff.
+func (a *agent) handleExit(g *envoyRun) error {
 	switch g {
 	case a.current:
-		if a.next != nil { // it was about to be replaced: the new one has nothing to take over, and serves all the same
+		if a.next != nil { // the new one has nothing to take over, but serves
 			a.current, a.next = a.next, nil
-			a.readiness.Handover(false)
+			a.readiness.SetHandover(false)
 			return nil
 		}
-		return a.ended()
+		return a.exitError()
 	case a.next:
 		a.next = nil
 		a.failures++
-		// Its admin interface is gone with the attempt: it cannot be asked any more how it is until it is replaced.
-		a.Log.Error("the new envoy "+g.process.Exit().String()+", the last one serves on", "epoch", g.epoch, "attempts", a.failures)
-		if a.failures < restarts {
-			time.AfterFunc(firstRetry<<(a.failures-1), request(a.restartNow))
+		// The failed attempt has closed the active Envoy's admin interface: it cannot be queried
+		// until it is replaced.
+		a.Log.Error("hot restart: new envoy "+g.process.Exit().String()+", the current one stays active",
+			"epoch", g.epoch, "attempts", a.failures)
+		if a.failures < maxAttempts {
+			time.AfterFunc(minBackoff<<(a.failures-1), signaller(a.restartNow))
 		}
 	default:
 		for i, o := range a.older {
@@ -171,15 +181,15 @@ func (a *agent) gone(g *generation) error {
 				a.older = append(a.older[:i:i], a.older[i+1:]...)
 			}
 		}
-		a.Log.Info("the last envoy has ended", "epoch", g.epoch)
+		a.Log.Info("hot restart: previous envoy has exited", "epoch", g.epoch)
 	}
 	return nil
 }
 
-// processes are all Envoys that run.
+// processes returns all running Envoys.
 func (a *agent) processes() []*envoy.Process {
 	var list []*envoy.Process
-	for _, g := range append([]*generation{a.current, a.next}, a.older...) {
+	for _, g := range append([]*envoyRun{a.current, a.next}, a.older...) {
 		if g != nil {
 			list = append(list, g.process)
 		}
@@ -187,8 +197,9 @@ func (a *agent) processes() []*envoy.Process {
 	return list
 }
 
-// openRestart has Envoy replaced when the user changes what it starts with.
-func (a *agent) openRestart(p *parts) error {
+// watchBootstrapFiles has Envoy replaced by hot restart when the user's bootstrap or override file
+// changes. It does nothing without hot restart.
+func (a *agent) watchBootstrapFiles(p *parts) error {
 	if !a.Environment.HotRestart {
 		return nil
 	}
@@ -198,10 +209,11 @@ func (a *agent) openRestart(p *parts) error {
 		}
 		p.run = append(p.run, func(ctx context.Context) error {
 			first := true
-			watch.File(ctx, path, watch.Options{Settle: a.Environment.Security.FileSettle, Logger: a.Log}, func([]byte) {
+			o := watch.Options{Settle: a.Environment.Security.FileSettle, Logger: a.Log}
+			watch.File(ctx, path, o, func([]byte) {
 				if !first {
-					a.Log.Info("what envoy starts with has changed", "file", path)
-					request(a.restartNow)()
+					a.Log.Info("bootstrap file has changed, replacing envoy", "file", path)
+					signaller(a.restartNow)()
 				}
 				first = false
 			})

@@ -13,77 +13,81 @@ import (
 )
 
 const (
-	// stopPatience is what Envoy has between SIGTERM and SIGKILL.
-	stopPatience = 5 * time.Second
-	// adminTimeout bounds a question to Envoy while it is drained.
+	// stopTimeout is the time between SIGTERM and SIGKILL.
+	stopTimeout = 5 * time.Second
+	// adminTimeout bounds a request to Envoy's admin interface during draining and handover.
 	adminTimeout = 2 * time.Second
 	// connectionPoll is how often active connections are counted.
 	connectionPoll = 500 * time.Millisecond
 )
 
-// watch waits for the end: of Envoy, or of the context, or because the status port was asked for it.
-func (a *agent) watch(ctx context.Context) error {
+// handleEvents handles exits, handovers and requests until the agent is to end, and then stops
+// Envoy.
+func (a *agent) handleEvents(ctx context.Context) error {
 	for {
 		select {
 		case g := <-a.exited:
-			if err := a.gone(g); err != nil {
+			if err := a.handleExit(g); err != nil {
 				return err
 			}
-		case h := <-a.tookOver:
-			a.takenOver(ctx, h)
+		case h := <-a.handovers:
+			a.completeHandover(ctx, h)
 		case <-a.restartNow:
-			a.restart(ctx)
+			a.startReplacement(ctx)
 		case <-a.Hangup:
 			if !a.Environment.HotRestart || a.current == nil {
-				return a.shutdown(ctx)
+				return a.drainAndStop(ctx)
 			}
 			a.failures = 0
-			a.restart(ctx)
+			a.startReplacement(ctx)
 		case <-a.drainNow:
-			a.drain(ctx)
+			a.startDraining(ctx)
 		case <-a.quitNow:
 			a.Log.Info("ending without draining")
-			return a.stop()
+			return a.stopEnvoy()
 		case <-ctx.Done():
-			return a.shutdown(ctx)
+			return a.drainAndStop(ctx)
 		}
 	}
 }
 
-// shutdown drains Envoy and ends it.
-func (a *agent) shutdown(ctx context.Context) error {
+// drainAndStop drains Envoy and stops it.
+func (a *agent) drainAndStop(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	before := a.draining
-	a.drain(ctx)
+	a.startDraining(ctx)
 	a.waitDrained(ctx, before)
-	return a.stop()
+	return a.stopEnvoy()
 }
 
-// drain lets clients go elsewhere. Envoy goes on to serve them.
-func (a *agent) drain(ctx context.Context) {
+// startDraining makes the proxy not ready and has Envoy ask clients to reconnect elsewhere. Envoy
+// continues to serve. It does nothing if draining has started.
+func (a *agent) startDraining(ctx context.Context) {
 	if a.draining {
 		return
 	}
 	a.draining, a.drainBegan = true, time.Now()
-	a.readiness.Drain()
+	a.readiness.StartDraining()
 	if a.current == nil {
 		return
 	}
 	a.Log.Info("draining")
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	// The application may still call others while it ends, so a sidecar drains its inbound side only.
-	if err := a.admin.Drain(ctx, a.Node.Type == mesh.SidecarProxy); err != nil {
-		a.Log.Warn("drain: " + err.Error())
+	// The application may still send requests while it ends, so a sidecar drains inbound listeners
+	// only.
+	if err := a.admin.DrainListeners(ctx, a.Node.Type == mesh.SidecarProxy); err != nil {
+		a.Log.Warn("cannot drain envoy's listeners", "error", err)
 	}
 }
 
-// waitDrained waits for the termination drain duration, or until no connection is left where that is asked for. Envoy's
-// end, or a second wish to end, cuts it short.
+// waitDrained waits for the termination drain duration or, with ExitOnZeroActiveConnections, until
+// no connection is left. Envoy's exit, a request to quit or a second signal ends the wait early.
 //
-// before says that draining was asked for earlier. So does the hook of a sidecar that is ended after its application: what
-// clients have learned since then they need not be given time for, and with nobody connected there is nothing to wait for.
-// But an application that ends at once gives them no time at all, and requests of theirs are still on their way.
+// before is set if draining started before the shutdown, as by the preStop hook of a sidecar that
+// is stopped after its application. Clients have then been informed, and without connections there
+// is nothing to wait for. If the shutdown itself starts draining, requests of clients may still be
+// on their way.
 func (a *agent) waitDrained(ctx context.Context, before bool) {
 	if a.current == nil {
 		return
@@ -94,36 +98,37 @@ func (a *agent) waitDrained(ctx context.Context, before bool) {
 	var limit <-chan time.Time
 	var idle <-chan struct{}
 	if a.Environment.ExitOnZeroActiveConnections {
-		// No limit of our own: whoever set this relies on the grace period of the platform.
-		a.Log.Info("waiting until no client is connected", "at_least", a.Environment.MinimumDrainDuration.String())
-		idle = a.untilIdle(ctx, a.Environment.MinimumDrainDuration-passed)
+		// Without a timeout: the platform's grace period applies.
+		a.Log.Info("draining until all connections are closed", "at_least", a.Environment.MinimumDrainDuration.String())
+		idle = a.notifyIdle(ctx, a.Environment.MinimumDrainDuration-passed)
 	} else {
 		wait := a.Config.GetTerminationDrainDuration().AsDuration()
 		if a.Environment.TerminationDrainDuration >= 0 {
 			wait = a.Environment.TerminationDrainDuration
 		}
-		a.Log.Info("letting requests under way finish", "for", wait.String())
+		a.Log.Info("draining for the termination drain duration", "duration", wait.String())
 		timer := time.NewTimer(wait - passed)
 		defer timer.Stop()
 		limit = timer.C
 		if before {
-			idle = a.untilIdle(ctx, 0)
+			idle = a.notifyIdle(ctx, 0)
 		}
 	}
 	select {
 	case <-limit:
 	case <-idle:
-		a.Log.Info("no client is connected any more")
+		a.Log.Info("drained: all connections are closed")
 	case <-a.current.process.Exited():
 	case <-a.quitNow:
-		a.Log.Info("draining no longer")
-	case <-a.Hurry:
-		a.Log.Info("asked a second time to end: draining no longer")
+		a.Log.Info("draining aborted by quitquitquit")
+	case <-a.Abort:
+		a.Log.Info("draining aborted by a second signal")
 	}
 }
 
-// untilIdle gives a channel that is closed when no client is connected any more, but not before a time has passed.
-func (a *agent) untilIdle(ctx context.Context, atLeast time.Duration) <-chan struct{} {
+// notifyIdle returns a channel that is closed when no client is connected, but not before atLeast
+// has passed.
+func (a *agent) notifyIdle(ctx context.Context, atLeast time.Duration) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {
 		wait := time.NewTimer(atLeast)
@@ -135,13 +140,13 @@ func (a *agent) untilIdle(ctx context.Context, atLeast time.Duration) <-chan str
 			case <-ctx.Done():
 				return
 			}
-			connections, text := a.connections(ctx)
+			connections, text := a.countConnections(ctx)
 			if connections == 0 {
 				close(idle)
 				return
 			}
 			if text != last {
-				a.Log.Info("still waiting for clients", "connections", text)
+				a.Log.Info("draining: connections are still open", "connections", text)
 			}
 			last = text
 			wait.Reset(connectionPoll)
@@ -150,9 +155,9 @@ func (a *agent) untilIdle(ctx context.Context, atLeast time.Duration) <-chan str
 	return idle
 }
 
-// connections counts those of clients, as a number and as a text that says why if they cannot be counted. They are then
-// taken to be there.
-func (a *agent) connections(ctx context.Context) (count uint64, text string) {
+// countConnections returns the number of client connections, as a number and as text for the log.
+// If they cannot be counted, it returns 1 and the error's text.
+func (a *agent) countConnections(ctx context.Context) (count uint64, text string) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	n, err := a.admin.ActiveConnections(ctx, a.Environment.EnvoyStatusPort, a.Environment.EnvoyPrometheusPort)
@@ -162,14 +167,15 @@ func (a *agent) connections(ctx context.Context) (count uint64, text string) {
 	return n, strconv.FormatUint(n, 10)
 }
 
-// stop ends all Envoys. One that ended by itself meanwhile is reported as at any other time: requests were cut off.
-func (a *agent) stop() error {
+// stopEnvoy stops all Envoys. If the active one has exited by itself, it returns that error,
+// because requests were cut off.
+func (a *agent) stopEnvoy() error {
 	if a.current == nil {
 		return nil
 	}
 	select {
 	case <-a.current.process.Exited():
-		return errors.Join(a.ended(), a.stopAll())
+		return errors.Join(a.exitError(), a.stopAll())
 	default:
 		return a.stopAll()
 	}
@@ -179,13 +185,13 @@ func (a *agent) stopAll() error {
 	var all sync.WaitGroup
 	for _, p := range a.processes() {
 		all.Go(func() {
-			timer := time.NewTimer(stopPatience)
+			timer := time.NewTimer(stopTimeout)
 			defer timer.Stop()
 			exit := p.Stop(timer.C)
 			if exit.Signal == syscall.SIGKILL {
-				a.Log.Warn("envoy did not end within " + stopPatience.String() + " of being asked to, and was killed")
+				a.Log.Warn("envoy did not exit within " + stopTimeout.String() + " of SIGTERM and was killed")
 			} else {
-				a.Log.Info("envoy " + exit.String() + ", as it was asked to")
+				a.Log.Info("envoy " + exit.String() + " after SIGTERM")
 			}
 		})
 	}
@@ -193,8 +199,8 @@ func (a *agent) stopAll() error {
 	return nil
 }
 
-// ended is the error of an Envoy that nobody had asked to end.
-func (a *agent) ended() error {
+// exitError logs and returns the exit of an Envoy that was not stopped.
+func (a *agent) exitError() error {
 	exit := a.current.process.Exit()
 	a.Log.Error("envoy " + exit.String())
 	return &envoy.ExitError{Exit: exit}

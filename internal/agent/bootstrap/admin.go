@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// admin is Envoy's own interface. It can do anything, so it is on loopback only.
-func admin(in Input, f family) *bootstrapv3.Admin {
+// newAdmin returns the admin interface. It is bound to loopback only, because it allows everything.
+func newAdmin(in Input, f family) *bootstrapv3.Admin {
 	return &bootstrapv3.Admin{
 		Address: socketAddress(f.localhost, uint32(in.Config.GetProxyAdminPort())),
-		// The agent must be able to ask an overloaded Envoy how it is.
+		// The agent must be able to query an overloaded Envoy.
 		IgnoreGlobalConnLimit: true,
 	}
 }
@@ -23,8 +23,9 @@ func socketAddress(host string, port uint32) *corev3.Address {
 	}}}
 }
 
-// packed puts a message that this package made into an Any; that cannot fail.
-func packed(m proto.Message) *anypb.Any {
+// mustPack encodes a message of this package as Any. It panics on failure, which is impossible for
+// such messages.
+func mustPack(m proto.Message) *anypb.Any {
 	a := &anypb.Any{}
 	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
 		panic("bootstrap: pack: " + err.Error())

@@ -22,7 +22,7 @@ import (
 
 func input(t *testing.T) Input {
 	t.Helper()
-	config, err := proxyconfig.Effective(proxyconfig.Layer{Name: "test", YAML: "{discoveryAddress: 'x:15010', controlPlaneAuthPolicy: NONE}"})
+	config, err := proxyconfig.MergeLayers(proxyconfig.Layer{Name: "test", YAML: "{discoveryAddress: 'x:15010', controlPlaneAuthPolicy: NONE}"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestSameInputSameBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := JSON(b)
+		body, err := EncodeJSON(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestSameInputSameBytes(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etc", "istio", "proxy")
 	for _, body := range []string{"first", "second"} {
-		path, err := Write(dir, FileName, []byte(body))
+		path, err := WriteBootstrap(dir, FileName, []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,16 +75,17 @@ func TestWrite(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("directory's mode %v, %v; want 0700: the file may name secrets", info.Mode(), err)
 	}
-	if _, err := Write(filepath.Join(dir, FileName), FileName, nil); err == nil {
+	if _, err := WriteBootstrap(filepath.Join(dir, FileName), FileName, nil); err == nil {
 		t.Error("a file in place of the directory gives no error")
 	}
 }
 
-// TestWriteFileMode: applications beside the agent run as users of their own and have to read gRPC's bootstrap.
+// TestWriteFileMode tests that other users can read the gRPC bootstrap, because applications run as
+// other users than the agent.
 func TestWriteFileMode(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	path := filepath.Join(t.TempDir(), "grpc-bootstrap.json")
-	for _, mode := range []fs.FileMode{Owner, Everyone, Owner} {
+	for _, mode := range []fs.FileMode{OwnerOnly, WorldReadable, OwnerOnly} {
 		if err := WriteFile(path, []byte("{}"), mode); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,7 @@ func TestFamilyOf(t *testing.T) {
 		{"IPv6 first", []netip.Addr{v6, v4}, family{"::1", []string{"::", "0.0.0.0"}, clusterv3.Cluster_ALL}},
 	}
 	for _, test := range tests {
-		if diff := cmp.Diff(test.want, familyOf(test.addresses), cmp.AllowUnexported(family{})); diff != "" {
+		if diff := cmp.Diff(test.want, newFamily(test.addresses), cmp.AllowUnexported(family{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 	}
@@ -122,17 +123,17 @@ func TestWithHostIP(t *testing.T) {
 		{"[$(HOST_IP)]:9411", "fd00::1", "[fd00::1]:9411"},
 	}
 	for _, test := range tests {
-		if got, err := WithHostIP(test.address, test.hostIP); err != nil || got != test.want {
+		if got, err := SubstituteHostIP(test.address, test.hostIP); err != nil || got != test.want {
 			t.Errorf("%s with %q: %q, %v; want %q", test.address, test.hostIP, got, err, test.want)
 		}
 	}
-	if _, err := WithHostIP("$(HOST_IP):9411", ""); err == nil {
+	if _, err := SubstituteHostIP("$(HOST_IP):9411", ""); err == nil {
 		t.Error("no error without HOST_IP")
 	}
 }
 
 func TestKeepaliveIsInWholeSeconds(t *testing.T) {
-	got := keepalive(&networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive{Probes: 3, Time: durationpb.New(1500 * time.Millisecond)})
+	got := tcpKeepalive(&networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive{Probes: 3, Time: durationpb.New(1500 * time.Millisecond)})
 	if got.GetKeepaliveTime().GetValue() != 1 || got.GetKeepaliveProbes().GetValue() != 3 || got.GetKeepaliveInterval() != nil {
 		t.Errorf("got %v", got)
 	}

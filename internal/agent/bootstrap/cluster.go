@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// oneEndpoint is a STATIC cluster of one endpoint.
-func oneEndpoint(name string, address *corev3.Address) *clusterv3.Cluster {
+// staticCluster returns a STATIC cluster with one endpoint.
+func staticCluster(name string, address *corev3.Address) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                 name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
@@ -31,8 +31,9 @@ func oneEndpoint(name string, address *corev3.Address) *clusterv3.Cluster {
 	}
 }
 
-// clusterAt is a cluster of one address, host:port: STATIC if the host is an IP address, else resolved.
-func clusterAt(name, address string, f family) (*clusterv3.Cluster, error) {
+// addressCluster returns a cluster of one address, host:port: STATIC if the host is an IP address,
+// else STRICT_DNS.
+func addressCluster(name, address string, f family) (*clusterv3.Cluster, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not host:port: %w", address, err)
@@ -41,49 +42,54 @@ func clusterAt(name, address string, f family) (*clusterv3.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q: %q is not a port", address, text)
 	}
-	c := oneEndpoint(name, socketAddress(host, uint32(port)))
+	c := staticCluster(name, socketAddress(host, uint32(port)))
 	if _, err := netip.ParseAddr(host); err != nil {
 		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}
 		c.DnsLookupFamily = f.lookup
-		// Asking every 5 s whatever the answer says would be a load on the cluster's DNS, times the number of proxies.
-		c.RespectDnsTtl = true //nolint:staticcheck // deprecated for a cluster extension that tools do not know as STRICT_DNS
+		// Envoy's default of resolving every 5 s would overload the cluster's DNS in a mesh of many
+		// proxies.
+		c.RespectDnsTtl = true //nolint:staticcheck // its successor is unknown to many tools
 	}
 	return c, nil
 }
 
-// localCluster is a cluster of one port on loopback.
+// localCluster returns a STATIC cluster of one port on loopback.
 func localCluster(name string, port uint32, f family) *clusterv3.Cluster {
-	c, err := clusterAt(name, net.JoinHostPort(f.localhost, strconv.FormatUint(uint64(port), 10)), f)
+	c, err := addressCluster(name, net.JoinHostPort(f.localhost, strconv.FormatUint(uint64(port), 10)), f)
 	if err != nil {
-		panic("bootstrap: " + err.Error()) // the address was made here
+		panic("bootstrap: " + err.Error()) // cannot happen: the address was built here
 	}
 	c.ConnectTimeout = durationpb.New(250 * time.Millisecond)
 	return c
 }
 
-// socketCluster is a cluster of gRPC at a Unix socket of the agent, or of another server beside Envoy.
+// socketCluster returns an HTTP/2 cluster at a Unix socket of the agent or of another server beside
+// Envoy.
 func socketCluster(name, path string) *clusterv3.Cluster {
-	c := oneEndpoint(name, &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}})
-	http2(c, nil, &corev3.Http2ProtocolOptions{})
+	c := staticCluster(name, &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}})
+	enableHTTP2(c, nil, &corev3.Http2ProtocolOptions{})
 	return c
 }
 
-// http2 makes the cluster speak HTTP/2, as gRPC needs.
-func http2(c *clusterv3.Cluster, common *corev3.HttpProtocolOptions, options *corev3.Http2ProtocolOptions) {
+// enableHTTP2 sets HTTP/2, which gRPC requires, as the cluster's upstream protocol.
+func enableHTTP2(c *clusterv3.Cluster, common *corev3.HttpProtocolOptions, options *corev3.Http2ProtocolOptions) {
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{
-		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": packed(&httpv3.HttpProtocolOptions{
+		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": mustPack(&httpv3.HttpProtocolOptions{
 			CommonHttpProtocolOptions: common,
 			UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 				ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-					ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: options},
+					ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
+						Http2ProtocolOptions: options,
+					},
 				},
 			},
 		}),
 	}
 }
 
-// unlimited lifts Envoy's default limit of 1024 connections and requests.
-func unlimited(c *clusterv3.Cluster) {
+// raiseCircuitBreakers raises the limits of connections and requests from Envoy's default of 1024
+// to 100,000.
+func raiseCircuitBreakers(c *clusterv3.Cluster) {
 	for _, priority := range []corev3.RoutingPriority{corev3.RoutingPriority_DEFAULT, corev3.RoutingPriority_HIGH} {
 		if c.CircuitBreakers == nil {
 			c.CircuitBreakers = &clusterv3.CircuitBreakers{}

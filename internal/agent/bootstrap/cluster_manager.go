@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Numbers of socket(7) on Linux: setsockopt(fd, SOL_SOCKET, SO_MARK, …).
+// Socket option numbers of Linux, see socket(7): setsockopt(fd, SOL_SOCKET, SO_MARK, …).
 const (
 	solSocket = 1
 	soMark    = 36
@@ -22,9 +22,10 @@ func clusterManager(in Input) *bootstrapv3.ClusterManager {
 		m.OutlierDetection = &bootstrapv3.ClusterManager_OutlierDetection{EventLogPath: in.OutlierLogPath}
 	}
 	if in.SocketMark != 0 {
-		// Here it covers every cluster, static or sent, except those that have a bind configuration of their own:
-		// Envoy does not join the two. Whoever sends such a cluster must repeat the mark (node metadata
-		// MESHPILOT_SOCKET_MARK), or its connections are captured and come back to Envoy for ever.
+		// This applies to all clusters, static or dynamic, except those with their own bind
+		// configuration, because Envoy does not merge the two. A control plane that sends such a
+		// cluster must repeat the mark (node metadata MESHPILOT_SOCKET_MARK). Otherwise its
+		// connections are captured and routed back to Envoy in a loop.
 		m.UpstreamBindConfig = &corev3.BindConfig{SocketOptions: []*corev3.SocketOption{{
 			Description: "SO_MARK: capture leaves the proxy's own connections alone",
 			Level:       solSocket,

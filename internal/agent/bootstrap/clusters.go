@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// The names are those that Istio's users know from config dumps and statistics.
+// Cluster names, as in Istio's config dumps and statistics.
 const (
 	prometheusCluster = "prometheus_stats"
 	agentCluster      = "agent"
@@ -27,7 +27,8 @@ const (
 	accessLogCluster  = "envoy_accesslog_service"
 )
 
-// staticClusters are the ones that must exist before, and without, a control plane.
+// staticClusters returns the clusters that Envoy needs before it has configuration of a control
+// plane.
 func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	list := []*clusterv3.Cluster{
 		localCluster(prometheusCluster, uint32(in.Config.GetStatusPort()), f),
@@ -40,10 +41,12 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 		list = append(list, socketCluster(fileSecretCluster, in.FileSocket))
 	}
 	if in.Node.Metadata.EnableSelfDiscovery {
-		list = append(list, selfDiscovery())
+		list = append(list, selfDiscoveryCluster())
 	}
 	var errs []error
-	for _, build := range []func(Input, family) (*clusterv3.Cluster, error){controlPlane, tracingService, metricsService, accessLogService} {
+	for _, build := range []func(Input, family) (*clusterv3.Cluster, error){
+		controlPlaneCluster, tracingCluster, metricsServiceCluster, accessLogServiceCluster,
+	} {
 		c, err := build(in, f)
 		if err != nil {
 			errs = append(errs, err)
@@ -54,30 +57,31 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	return list, errors.Join(errs...)
 }
 
-// controlPlane leads to the agent, which asks the control plane, or straight to the control plane's plaintext port.
-func controlPlane(in Input, f family) (*clusterv3.Cluster, error) {
+// controlPlaneCluster returns the cluster of the agent's xDS server, or of the control plane's
+// plaintext port.
+func controlPlaneCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	if in.DiscoverySocket != "" {
 		c := socketCluster(xdsCluster, in.DiscoverySocket)
-		unlimited(c)
+		raiseCircuitBreakers(c)
 		return c, nil
 	}
-	if err := plaintext(in.Config); err != nil {
+	if err := checkPlaintext(in.Config); err != nil {
 		return nil, err
 	}
-	c, err := serviceAt("discoveryAddress", xdsCluster, in.Config.GetDiscoveryAddress(), in, f)
+	c, err := serviceCluster("discoveryAddress", xdsCluster, in.Config.GetDiscoveryAddress(), in, f)
 	if err != nil {
 		return nil, err
 	}
-	// Longer than for others: a first SYN that is lost is sent again after a second.
+	// Longer than for other clusters, because a lost first SYN is retransmitted after a second.
 	c.ConnectTimeout = durationpb.New(10 * time.Second)
-	unlimited(c)
-	// Two ways to notice a peer that has vanished: TCP's for idle connections, HTTP/2's for those with a stream. The
-	// second finds a control plane behind a broken path within 40 s.
+	raiseCircuitBreakers(c)
+	// Two mechanisms detect a vanished peer: TCP keepalive on idle connections, HTTP/2 keepalive on
+	// those with a stream. The second detects a broken path within 40 s.
 	c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{
 		TcpKeepalive: &corev3.TcpKeepalive{KeepaliveTime: wrapperspb.UInt32(300)},
 	}
-	http2(c,
-		// A stream that begins anew takes a new connection, and with it perhaps another replica.
+	enableHTTP2(c,
+		// A new stream uses a new connection, so that it may reach another replica.
 		&corev3.HttpProtocolOptions{MaxRequestsPerConnection: wrapperspb.UInt32(1)},
 		&corev3.Http2ProtocolOptions{ConnectionKeepalive: &corev3.KeepaliveSettings{
 			Interval: durationpb.New(30 * time.Second),
@@ -87,63 +91,74 @@ func controlPlane(in Input, f family) (*clusterv3.Cluster, error) {
 	return c, nil
 }
 
-// plaintext refuses what needs TLS.
-func plaintext(config *meshconfig.ProxyConfig) error {
+// checkPlaintext returns an error unless ProxyConfig selects the control plane's plaintext port,
+// the only port that Envoy can use without the agent.
+func checkPlaintext(config *meshconfig.ProxyConfig) error {
 	address := config.GetDiscoveryAddress()
 	_, port, _ := net.SplitHostPort(address)
 	if config.GetControlPlaneAuthPolicy() == meshconfig.AuthenticationPolicy_NONE && port != "15012" {
 		return nil
 	}
-	return fmt.Errorf("control plane %s (controlPlaneAuthPolicy %s): without the agent in between (PROXY_XDS_VIA_AGENT=false) there is no TLS; "+
-		"set discoveryAddress to the plaintext port (15010) and controlPlaneAuthPolicy to NONE, in PROXY_CONFIG or the mesh configuration",
+	return fmt.Errorf("control plane %s (controlPlaneAuthPolicy %s): "+
+		"TLS requires the agent as xDS proxy, but PROXY_XDS_VIA_AGENT=false; "+
+		"set discoveryAddress to the plaintext port (15010) and controlPlaneAuthPolicy to NONE, "+
+		"in PROXY_CONFIG or the mesh configuration",
 		address, config.GetControlPlaneAuthPolicy())
 }
 
-// tracingService is where spans go.
-func tracingService(in Input, f family) (*clusterv3.Cluster, error) {
-	t := tracerOf(in.Config)
+// tracingCluster returns the cluster that receives spans, nil if there is none.
+func tracingCluster(in Input, f family) (*clusterv3.Cluster, error) {
+	t := newTracer(in.Config)
 	if t.address == "" {
 		return nil, nil
 	}
-	c, err := serviceAt(t.field, t.cluster, t.address, in, f)
+	c, err := serviceCluster(t.field, t.cluster, t.address, in, f)
 	if err != nil {
 		return nil, err
 	}
-	return c, encrypt(c, in.SystemRoots, "tracing.tlsSettings", t.address, in.Config.GetTracing().GetTlsSettings())
+	return c, configureTLS(c, in.SystemRoots, "tracing.tlsSettings", t.address, in.Config.GetTracing().GetTlsSettings())
 }
 
-// metricsService takes Envoy's statistics over gRPC.
-func metricsService(in Input, f family) (*clusterv3.Cluster, error) {
-	return remoteService("envoyMetricsService", metricsCluster, in.Config.GetEnvoyMetricsService(), in, f)
+// metricsServiceCluster returns the cluster that receives Envoy's statistics over gRPC, nil if
+// there is none.
+func metricsServiceCluster(in Input, f family) (*clusterv3.Cluster, error) {
+	return remoteServiceCluster("envoyMetricsService", metricsCluster, in.Config.GetEnvoyMetricsService(), in, f)
 }
 
-// accessLogService takes access logs over gRPC, from listeners that the control plane configures to send them.
-func accessLogService(in Input, f family) (*clusterv3.Cluster, error) {
-	return remoteService("envoyAccessLogService", accessLogCluster, in.Config.GetEnvoyAccessLogService(), in, f)
+// accessLogServiceCluster returns the cluster that receives access logs over gRPC, nil if there is
+// none. Listeners of the control plane refer to it.
+func accessLogServiceCluster(in Input, f family) (*clusterv3.Cluster, error) {
+	return remoteServiceCluster("envoyAccessLogService", accessLogCluster, in.Config.GetEnvoyAccessLogService(), in, f)
 }
 
-func remoteService(field, name string, service *meshconfig.RemoteService, in Input, f family) (*clusterv3.Cluster, error) {
+// remoteServiceCluster returns the gRPC cluster of a RemoteService in ProxyConfig, nil if it has no
+// address. field is its field in ProxyConfig, for errors.
+func remoteServiceCluster(
+	field, name string, service *meshconfig.RemoteService, in Input, f family,
+) (*clusterv3.Cluster, error) {
 	if service.GetAddress() == "" {
 		return nil, nil
 	}
-	c, err := serviceAt(field+".address", name, service.GetAddress(), in, f)
+	c, err := serviceCluster(field+".address", name, service.GetAddress(), in, f)
 	if err != nil {
 		return nil, err
 	}
 	if k := service.GetTcpKeepalive(); k != nil {
-		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive(k)}
+		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: tcpKeepalive(k)}
 	}
-	http2(c, nil, &corev3.Http2ProtocolOptions{})
-	return c, encrypt(c, in.SystemRoots, field+".tlsSettings", service.GetAddress(), service.GetTlsSettings(), "h2")
+	enableHTTP2(c, nil, &corev3.Http2ProtocolOptions{})
+	settings := service.GetTlsSettings()
+	return c, configureTLS(c, in.SystemRoots, field+".tlsSettings", service.GetAddress(), settings, "h2")
 }
 
-// serviceAt is the cluster of a service whose address the field of ProxyConfig has.
-func serviceAt(field, name, address string, in Input, f family) (*clusterv3.Cluster, error) {
-	address, err := WithHostIP(address, in.HostIP)
+// serviceCluster returns the cluster of an address in ProxyConfig. field is its field in
+// ProxyConfig, for errors.
+func serviceCluster(field, name, address string, in Input, f family) (*clusterv3.Cluster, error) {
+	address, err := SubstituteHostIP(address, in.HostIP)
 	if err != nil {
 		return nil, fieldError(field, err)
 	}
-	c, err := clusterAt(name, address, f)
+	c, err := addressCluster(name, address, f)
 	if err != nil {
 		return nil, fieldError(field, err)
 	}

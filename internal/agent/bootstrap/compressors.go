@@ -12,9 +12,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// compressors are filters that compress the metrics for clients that accept it: all that Envoy has, or the one that the
-// annotation sidecar.istio.io/statsCompression names, or none where ProxyConfig.statsCompression is false.
-func compressors(in Input) ([]*hcmv3.HttpFilter, error) {
+// newCompressors returns the filters that compress metrics for clients that accept it: the
+// algorithm in the annotation sidecar.istio.io/statsCompression; otherwise all that Envoy supports,
+// or none if ProxyConfig.statsCompression is false. It fails if the annotation names an unknown
+// algorithm.
+func newCompressors(in Input) ([]*hcmv3.HttpFilter, error) {
 	algorithms := []string{"brotli", "zstd", "gzip"}
 	if one := in.Node.Metadata.Annotations["sidecar.istio.io/statsCompression"]; one != "" {
 		algorithms = []string{one}
@@ -25,14 +27,15 @@ func compressors(in Input) ([]*hcmv3.HttpFilter, error) {
 	for _, algorithm := range algorithms {
 		library := compressorLibrary(algorithm)
 		if library == nil {
-			return nil, fmt.Errorf("annotation sidecar.istio.io/statsCompression: %q is none of brotli, gzip, zstd", algorithm)
+			return nil, fmt.Errorf(
+				"annotation sidecar.istio.io/statsCompression: unknown algorithm %q: want brotli, gzip or zstd", algorithm)
 		}
 		filters = append(filters, &hcmv3.HttpFilter{
 			Name: "envoy.filters.http.compressor." + algorithm,
-			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(&compressorv3.Compressor{
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: mustPack(&compressorv3.Compressor{
 				CompressorLibrary: &corev3.TypedExtensionConfig{
 					Name:        "envoy.compression." + algorithm + ".compressor",
-					TypedConfig: packed(library),
+					TypedConfig: mustPack(library),
 				},
 			})},
 		})

@@ -1,10 +1,15 @@
-// Package bootstrap makes the file that Envoy starts with.
+// Package bootstrap builds the configuration file with which Envoy starts.
 //
-// In: a [node.Node], the effective ProxyConfig and a few choices of the agent. Out: a typed Bootstrap, its bytes, a file.
-// Law: [Build] is pure, and the same input gives the same bytes. Everything in the file is either the way to the control
-// plane, or needed while there is none: who we are, admin, metrics, readiness, tracing.
+// The inputs are a [node.Node], the effective ProxyConfig and settings of the agent. The outputs
+// are a typed Bootstrap, its JSON and the file. BuildGRPC does the same for proxyless gRPC.
 //
-// Goldens are in the testdata of package command, which has the inputs of a user; each is loaded by a real Envoy.
+// Invariants: [Build] is pure, and its output deterministic. The bootstrap holds only what Envoy
+// needs to reach the control plane, or while it has no configuration: node, admin, metrics,
+// readiness, tracing.
 //
-// Start with [Build] in bootstrap.go, which is a table of contents: there is a file for each part. file.go puts it on disk.
+// Goldens are in the testdata of package command, which has the user's inputs; a real Envoy loads
+// each of them.
+//
+// Start with [Build] in bootstrap.go. Each part of the bootstrap has its own file; file.go writes
+// it to disk.
 package bootstrap

@@ -6,16 +6,18 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 )
 
-// family is which IP versions the proxy listens on and resolves names to.
+// family holds the IP versions on which the proxy listens and to which it resolves names.
 type family struct {
 	localhost string
-	// wildcards are the addresses for "all interfaces": one, or two with the preferred one first.
+	// wildcards are the addresses that bind all interfaces: one per IP version, the preferred one
+	// first.
 	wildcards []string
 	lookup    clusterv3.Cluster_DnsLookupFamily
 }
 
-// familyOf goes by the proxy's own addresses. With both versions the first address decides which is preferred.
-func familyOf(addresses []netip.Addr) family {
+// newFamily returns the IP versions of the proxy's own addresses. If there are both, the first
+// address decides which is preferred.
+func newFamily(addresses []netip.Addr) family {
 	var v4, v6 bool
 	for _, a := range addresses {
 		v4, v6 = v4 || a.Is4(), v6 || a.Is6()
@@ -32,7 +34,7 @@ func familyOf(addresses []netip.Addr) family {
 	}
 }
 
-// loopbacks are the addresses of this host alone, in the order of wildcards.
+// loopbacks returns the loopback addresses in the order of wildcards.
 func (f family) loopbacks() []string {
 	var list []string
 	for _, w := range f.wildcards {
@@ -45,7 +47,8 @@ func (f family) loopbacks() []string {
 	return list
 }
 
-// Localhost is the loopback address on which Envoy and the agent talk to each other.
+// Localhost returns the loopback address on which Envoy and the agent communicate, by the IP
+// versions of addresses.
 func Localhost(addresses []netip.Addr) netip.Addr {
-	return netip.MustParseAddr(familyOf(addresses).localhost)
+	return netip.MustParseAddr(newFamily(addresses).localhost)
 }

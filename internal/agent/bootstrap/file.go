@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// FileName is the name of the file below ProxyConfig.configPath, where Envoys do not replace each other.
+// FileName is the name of the file below ProxyConfig.configPath without hot restart.
 const FileName = "envoy-rev.json"
 
-// JSON gives the bootstrap as indented JSON. The same bootstrap gives the same bytes.
-func JSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
+// EncodeJSON returns the bootstrap as indented JSON. The output is deterministic.
+func EncodeJSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("encode bootstrap: %w", err)
@@ -30,28 +30,29 @@ func JSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Owner and Everyone are the permissions of files that the agent writes. Envoy runs as the agent's user, and its bootstrap may
-// contain credentials that a user wrote. Applications beside the agent read gRPC's bootstrap as users of their own.
+// Modes of files that the agent writes. Envoy runs as the agent's user, and its bootstrap may
+// contain a user's credentials. Applications beside the agent read the gRPC bootstrap as other
+// users.
 const (
-	Owner    fs.FileMode = 0o600
-	Everyone fs.FileMode = 0o644
+	OwnerOnly     fs.FileMode = 0o600
+	WorldReadable fs.FileMode = 0o644
 )
 
-// Write writes a bootstrap of Envoy into dir, readable by the agent's user only, and returns the path of the file. It creates
-// dir if necessary. The file is replaced atomically.
-func Write(dir, name string, body []byte) (string, error) {
+// WriteBootstrap writes a bootstrap of Envoy into dir with mode OwnerOnly, and returns the path of
+// the file. It creates dir if necessary. The file is replaced atomically.
+func WriteBootstrap(dir, name string, body []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("write bootstrap: %w", err)
 	}
 	path := filepath.Join(dir, name)
-	if err := WriteFile(path, body, Owner); err != nil {
+	if err := WriteFile(path, body, OwnerOnly); err != nil {
 		return "", fmt.Errorf("write bootstrap: %w", err)
 	}
 	return path, nil
 }
 
-// WriteFile writes body to path with the permissions mode, whatever the umask is. It creates the directory if necessary. The
-// file is replaced atomically: a reader sees the old content or the new one.
+// WriteFile writes body to path with the given mode, whatever the umask. It creates the directory
+// if necessary. The file is replaced atomically: a reader sees either the old or the new content.
 func WriteFile(path string, body []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// FuzzWithHostIP: the variable is replaced everywhere, and an address with a port stays one.
+// FuzzWithHostIP tests that the variable is replaced everywhere, and that an address with a port
+// remains one.
 func FuzzWithHostIP(f *testing.F) {
 	for _, s := range [][2]string{{"$(HOST_IP):9411", "10.0.0.1"}, {"[$(HOST_IP)]:9411", "fd00::1"}, {"zipkin:9411", ""}, {"$(HOST_IP)$(HOST_IP)", "::"}, {"$(HOST_IP", "x"}} {
 		f.Add(s[0], s[1])
 	}
 	f.Fuzz(func(t *testing.T, address, ip string) {
-		out, err := WithHostIP(address, ip)
+		out, err := SubstituteHostIP(address, ip)
 		if err != nil {
 			if ip != "" {
 				t.Errorf("%q with %q: %v", address, ip, err)

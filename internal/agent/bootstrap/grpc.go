@@ -12,19 +12,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 )
 
-// GRPCInput is what the bootstrap of gRPC without a proxy is made of.
+// GRPCInput holds the parameters of the bootstrap of proxyless gRPC.
 type GRPCInput struct {
 	Node node.Node
-	// DiscoverySocket is where the agent serves configuration, CertificateDir where it writes certificates, "" for none.
+	// DiscoverySocket is the Unix socket of the agent's xDS server. CertificateDir is where the
+	// agent writes certificates, "" if it has none.
 	DiscoverySocket, CertificateDir string
 }
 
-// grpcFile is gRPC's bootstrap (proposal A27, and A29 for certificates).
+// grpcFile is the bootstrap of proxyless gRPC (proposal A27, and A29 for certificates).
 type grpcFile struct {
 	Servers      []grpcServer            `json:"xds_servers"`
 	Node         json.RawMessage         `json:"node"`
 	Certificates map[string]grpcProvider `json:"certificate_providers,omitempty"`
-	// Inbound names the listener of a gRPC server at an address, as Istio's control plane knows it.
+	// Inbound is the template of listener names for gRPC servers, as Istio's control plane names
+	// them.
 	Inbound string `json:"server_listener_resource_name_template"`
 }
 
@@ -43,8 +45,8 @@ type grpcProvider struct {
 	Config map[string]string `json:"config"`
 }
 
-// GRPC makes the bootstrap file.
-func GRPC(in GRPCInput) ([]byte, error) {
+// BuildGRPC returns the bootstrap file of proxyless gRPC.
+func BuildGRPC(in GRPCInput) ([]byte, error) {
 	socket, err := filepath.Abs(in.DiscoverySocket)
 	if err != nil {
 		return nil, fmt.Errorf("gRPC bootstrap: %w", err)
@@ -54,8 +56,10 @@ func GRPC(in GRPCInput) ([]byte, error) {
 	for name, value := range in.Node.Struct.GetFields() {
 		n.Metadata.Fields[name] = value
 	}
-	n.Metadata.Fields["GENERATOR"] = structpb.NewStringValue("grpc") // what the control plane makes for such clients
-	if in.CertificateDir == "" {                                     // see mesh.NodeMetadata: gRPC refuses what asks for a certificate that it does not have
+	n.Metadata.Fields["GENERATOR"] = structpb.NewStringValue("grpc") // selects the control plane's gRPC configuration
+	if in.CertificateDir == "" {
+		// See mesh.NodeMetadata: gRPC rejects configuration that refers to a certificate provider
+		// it does not have.
 		n.Metadata.Fields["MESHPILOT_IDENTITY"] = structpb.NewStringValue("none")
 	}
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(n)
@@ -63,8 +67,10 @@ func GRPC(in GRPCInput) ([]byte, error) {
 		return nil, fmt.Errorf("gRPC bootstrap: %w", err)
 	}
 	f := grpcFile{
-		Servers: []grpcServer{{URI: "unix://" + socket, Credentials: []grpcCredential{{"insecure"}}, Features: []string{"xds_v3"}}},
-		Node:    raw, Inbound: "xds.istio.io/grpc/lds/inbound/%s",
+		Servers: []grpcServer{{
+			URI: "unix://" + socket, Credentials: []grpcCredential{{"insecure"}}, Features: []string{"xds_v3"},
+		}},
+		Node: raw, Inbound: "xds.istio.io/grpc/lds/inbound/%s",
 	}
 	if in.CertificateDir != "" {
 		dir, err := filepath.Abs(in.CertificateDir)

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// hostIPVariable stands for the node's address in addresses and in the override. Agents for tracing run on every node,
-// and a pod knows its node by variable only. Kubernetes replaces it in the pod's own variables, but not in what comes
-// from the mesh configuration or a file.
+// hostIPVariable is replaced by the node's address, in addresses and in the override. Tracing
+// agents run on every node, and a pod knows its node's address only by environment variable.
+// Kubernetes expands it in the pod's own variables, but not in mesh configuration or files.
 const hostIPVariable = "$(HOST_IP)"
 
-// WithHostIP puts the node's address into a host:port. One of IPv6 takes brackets, which the user may have written.
-func WithHostIP(address, hostIP string) (string, error) {
+// SubstituteHostIP replaces $(HOST_IP) in a host:port by the node's address. An IPv6 address is put
+// in brackets unless the user wrote them. It fails if the variable is used and hostIP is empty.
+func SubstituteHostIP(address, hostIP string) (string, error) {
 	if strings.Contains(hostIP, ":") {
 		address = strings.ReplaceAll(address, "["+hostIPVariable+"]", hostIPVariable)
 		return replaceHostIP(address, "["+hostIP+"]")
@@ -24,7 +25,7 @@ func replaceHostIP(text, hostIP string) (string, error) {
 		return text, nil
 	}
 	if hostIP == "" {
-		return "", fmt.Errorf("it names %s, but the environment variable HOST_IP is not set", hostIPVariable)
+		return "", fmt.Errorf("address uses %s, but the environment variable HOST_IP is not set", hostIPVariable)
 	}
 	return strings.ReplaceAll(text, hostIPVariable, hostIP), nil
 }

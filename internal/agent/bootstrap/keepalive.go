@@ -10,9 +10,12 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// keepalive is ConnectionPoolSettings.TCPSettings.TcpKeepalive in Envoy's terms, in whole seconds.
-func keepalive(k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) *corev3.TcpKeepalive {
-	out := &corev3.TcpKeepalive{KeepaliveTime: wholeSeconds(k.GetTime()), KeepaliveInterval: wholeSeconds(k.GetInterval())}
+// tcpKeepalive converts ConnectionPoolSettings.TCPSettings.TcpKeepalive, rounding down to whole
+// seconds.
+func tcpKeepalive(k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) *corev3.TcpKeepalive {
+	out := &corev3.TcpKeepalive{
+		KeepaliveTime: wholeSeconds(k.GetTime()), KeepaliveInterval: wholeSeconds(k.GetInterval()),
+	}
 	if k.GetProbes() > 0 {
 		out.KeepaliveProbes = wrapperspb.UInt32(k.GetProbes())
 	}

@@ -9,22 +9,27 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// staticListeners are the ports that kubelet and Prometheus use. Capture leaves both alone. Each serves one path: what
-// is behind them, the admin interface above all, is not for the network.
+// staticListeners returns the listeners for Prometheus and the kubelet, which traffic capture
+// bypasses. Each serves a single path, because the servers behind them, such as the admin
+// interface, must not be reachable from the network.
 func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	forMetrics := f.wildcards
-	if in.MetricsForLocalhost {
+	if in.MetricsLocalhostOnly {
 		forMetrics = f.loopbacks()
 	}
 	return []*listenerv3.Listener{
-		onePath(forMetrics, in.PrometheusPort, "stats", "/stats/prometheus", "/stats/envoy", prometheusCluster, compressors),
-		onePath(f.wildcards, in.StatusPort, "agent", "/healthz/ready", "", agentCluster, nil),
+		singlePathListener(forMetrics, in.PrometheusPort, "stats", "/stats/prometheus", "/stats/envoy",
+			prometheusCluster, compressors),
+		singlePathListener(f.wildcards, in.StatusPort, "agent", "/healthz/ready", "", agentCluster, nil),
 	}
 }
 
-// onePath is a listener on the addresses that passes one path on to a cluster; everything else is 404. The match is
-// exact, query aside: with a prefix, "/stats/prometheus/../../config_dump" would be Envoy's to normalise.
-func onePath(addresses []string, port uint32, statPrefix, path, rewritten, cluster string, filters []*hcmv3.HttpFilter) *listenerv3.Listener {
+// singlePathListener returns a listener on the addresses that routes one path to a cluster;
+// everything else is 404. The match is exact except for the query: with a prefix match,
+// "/stats/prometheus/../../config_dump" would depend on Envoy's path normalization.
+func singlePathListener(
+	addresses []string, port uint32, statPrefix, path, rewritten, cluster string, filters []*hcmv3.HttpFilter,
+) *listenerv3.Listener {
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: statPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
@@ -41,22 +46,23 @@ func onePath(addresses []string, port uint32, statPrefix, path, rewritten, clust
 		}},
 		HttpFilters: append(filters[:len(filters):len(filters)], &hcmv3.HttpFilter{
 			Name:       "envoy.filters.http.router",
-			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(&routerv3.Router{})},
+			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: mustPack(&routerv3.Router{})},
 		}),
 	}
 	l := &listenerv3.Listener{
-		// For config dumps; no listener of a control plane is called so.
+		// Shown in config dumps. No listener of a control plane has such a name.
 		Name:    "static_" + statPrefix,
 		Address: socketAddress(addresses[0], port),
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name:       "envoy.filters.network.http_connection_manager",
-			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(manager)},
+			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: mustPack(manager)},
 		}}}},
-		// A proxy at its limit is not a broken one: kubelet must not be refused.
+		// The kubelet must reach a proxy that is at its connection limit, or it would restart it.
 		IgnoreGlobalConnLimit: true,
 	}
 	for _, more := range addresses[1:] {
-		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: socketAddress(more, port)})
+		l.AdditionalAddresses = append(l.AdditionalAddresses,
+			&listenerv3.AdditionalAddress{Address: socketAddress(more, port)})
 	}
 	l.StatPrefix = addresses[0] + "_" + strconv.FormatUint(uint64(port), 10)
 	return l

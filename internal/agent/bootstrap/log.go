@@ -5,7 +5,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// applicationLog gives Envoy's log the layout of the agent's: time, level, scope, message, separated by tabs.
+// applicationLog returns a log format like the agent's: time, level, scope and message, separated
+// by tabs, or JSON.
 func applicationLog(json bool) *bootstrapv3.Bootstrap_ApplicationLogConfig {
 	format := &bootstrapv3.Bootstrap_ApplicationLogConfig_LogFormat{
 		LogFormat: &bootstrapv3.Bootstrap_ApplicationLogConfig_LogFormat_TextFormat{

@@ -8,10 +8,11 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// overload limits the clients' connections: ProxyConfig.connectionSettings.globalDownstreamConnectionLimit, or as good
-// as not. Without a limit Envoy warns at every start. Nil where the user sets the limit by runtime, the older way:
-// Envoy refuses both together.
-func overload(config *meshconfig.ProxyConfig) *overloadv3.OverloadManager {
+// overloadManager limits downstream connections to
+// ProxyConfig.connectionSettings.globalDownstreamConnectionLimit, default 2^31-1: without any limit
+// Envoy warns at every start. It returns nil if a runtime value sets the limit, the older way,
+// because Envoy rejects both together.
+func overloadManager(config *meshconfig.ProxyConfig) *overloadv3.OverloadManager {
 	if config.GetRuntimeValues()["overload.global_downstream_max_connections"] != "" {
 		return nil
 	}
@@ -22,7 +23,7 @@ func overload(config *meshconfig.ProxyConfig) *overloadv3.OverloadManager {
 	return &overloadv3.OverloadManager{ResourceMonitors: []*overloadv3.ResourceMonitor{{
 		Name: "envoy.resource_monitors.global_downstream_max_connections",
 		ConfigType: &overloadv3.ResourceMonitor_TypedConfig{
-			TypedConfig: packed(&downstreamv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: limit}),
+			TypedConfig: mustPack(&downstreamv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: limit}),
 		},
 	}}}
 }

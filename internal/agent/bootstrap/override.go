@@ -6,14 +6,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Override gives the text of an ISTIO_BOOTSTRAP_OVERRIDE file as Envoy's --config-yaml takes it: as JSON, with the node's
-// address in place of $(HOST_IP). Envoy merges it over the bootstrap: messages field by field, lists one after the other.
-func Override(text []byte, hostIP string) (string, error) {
+// ParseOverride returns the text of an ISTIO_BOOTSTRAP_OVERRIDE file as JSON for Envoy's
+// --config-yaml, with $(HOST_IP) replaced. Envoy merges it over the bootstrap: messages field by
+// field, lists by appending. It fails unless the text is a YAML mapping.
+func ParseOverride(text []byte, hostIP string) (string, error) {
 	replaced, err := replaceHostIP(string(text), hostIP)
 	if err != nil {
 		return "", err
 	}
-	// Only a mapping can be merged; Envoy's own message for anything else does not say which of its inputs is meant.
+	// Only a mapping can be merged, and Envoy's own error does not name the invalid input.
 	var fields map[string]any
 	if err := yaml.Unmarshal([]byte(replaced), &fields); err != nil {
 		return "", fmt.Errorf("want a mapping of Bootstrap fields: %w", err)

@@ -8,24 +8,31 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// runtime is Envoy's feature flags: the agent's, with ProxyConfig.runtimeValues over them, then what is set at run time
-// by way of the admin interface.
-func runtime(config *meshconfig.ProxyConfig) *bootstrapv3.LayeredRuntime {
+// layeredRuntime returns Envoy's runtime: the agent's defaults merged with
+// ProxyConfig.runtimeValues, overridden by values set through the admin interface.
+func layeredRuntime(config *meshconfig.ProxyConfig) *bootstrapv3.LayeredRuntime {
 	return &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{
-		{Name: "global config", LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: staticRuntime(config)}},
-		{Name: "admin", LayerSpecifier: &bootstrapv3.RuntimeLayer_AdminLayer_{AdminLayer: &bootstrapv3.RuntimeLayer_AdminLayer{}}},
+		{
+			Name:           "global config",
+			LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: staticRuntime(config)},
+		},
+		{
+			Name:           "admin",
+			LayerSpecifier: &bootstrapv3.RuntimeLayer_AdminLayer_{AdminLayer: &bootstrapv3.RuntimeLayer_AdminLayer{}},
+		},
 	}}
 }
 
 func staticRuntime(config *meshconfig.ProxyConfig) *structpb.Struct {
 	fields := map[string]*structpb.Value{
-		// Regular expressions in routes may be larger than Envoy's default of 100 allows.
+		// Regular expressions in routes may exceed Envoy's default limit of 100.
 		"re2.max_program_size.error_level": structpb.NewNumberValue(32768),
-		// A fragment is stripped rather than refused: clients that send one have always been served.
+		// Strip a URL fragment instead of rejecting the request, as before this feature: some
+		// clients send fragments.
 		"envoy.reloadable_features.http_reject_path_with_fragment": structpb.NewBoolValue(false),
 	}
 	for name, value := range config.GetRuntimeValues() {
-		if value == "" { // takes a default away
+		if value == "" { // removes a default
 			delete(fields, name)
 			continue
 		}
@@ -34,7 +41,8 @@ func staticRuntime(config *meshconfig.ProxyConfig) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// runtimeValue gives a value its type: the API has strings only, and Envoy reads flags from booleans only.
+// runtimeValue converts a value to a boolean, number or string. The API has strings only, but Envoy
+// requires booleans for feature flags.
 func runtimeValue(text string) *structpb.Value {
 	if text == "true" || text == "false" {
 		return structpb.NewBoolValue(text == "true")

@@ -10,10 +10,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// selfDiscovery is the cluster of the proxies of the same workload. Envoy never calls it: zone-aware routing reads how its endpoints
-// are distributed over zones. A control plane that does not know the cluster does not answer, so Envoy waits for it when it
-// starts; the bound is short because there is nothing to lose.
-func selfDiscovery() *clusterv3.Cluster {
+// selfDiscoveryCluster returns the cluster of all proxies of the same workload. Envoy never sends
+// requests to it: zone-aware routing reads the distribution of its endpoints over zones. A control
+// plane that does not know the cluster sends no endpoints, and Envoy's start waits for the timeout,
+// so that is short.
+func selfDiscoveryCluster() *clusterv3.Cluster {
 	ads := &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
 		ResourceApiVersion:    corev3.ApiVersion_V3,
@@ -21,7 +22,7 @@ func selfDiscovery() *clusterv3.Cluster {
 	}
 	return &clusterv3.Cluster{
 		Name:                 mesh.LocalCluster,
-		AltStatName:          mesh.LocalCluster + ";", // as Istio's metrics have it
+		AltStatName:          mesh.LocalCluster + ";", // as in Istio's metrics
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: ads},
 		ConnectTimeout:       durationpb.New(time.Second),

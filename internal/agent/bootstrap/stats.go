@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// statsConfig says which statistics Envoy keeps, which parts of their names become labels, and how histograms are cut.
+// statsConfig configures which statistics Envoy keeps, which parts of their names become labels,
+// and the buckets of histograms.
 func statsConfig(in Input) (*metricsv3.StatsConfig, error) {
 	matcher, matcherErr := statsMatcher(in)
 	tags, tagsErr := statsTags(in)
@@ -24,8 +25,8 @@ func statsConfig(in Input) (*metricsv3.StatsConfig, error) {
 	}, nil
 }
 
-// listed reads a comma-separated annotation of sidecar.istio.io.
-func listed(in Input, name string) []string {
+// annotationList parses the comma-separated annotation sidecar.istio.io/name.
+func annotationList(in Input, name string) []string {
 	var list []string
 	for part := range strings.SplitSeq(in.Node.Metadata.Annotations["sidecar.istio.io/"+name], ",") {
 		if part = strings.TrimSpace(part); part != "" {

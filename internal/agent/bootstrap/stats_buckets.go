@@ -12,7 +12,8 @@ import (
 
 const bucketsAnnotation = "sidecar.istio.io/statsHistogramBuckets"
 
-// histogramBuckets reads the annotation {"cluster.xds-grpc": [1,5,10], …}: upper bounds of buckets by prefix of a name.
+// histogramBuckets parses the annotation {"cluster.xds-grpc": [1,5,10], …}: upper bounds of buckets
+// by prefix of statistics names. It fails if bounds are not positive and distinct.
 func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	text := in.Node.Metadata.Annotations[bucketsAnnotation]
 	if text == "" {
@@ -26,7 +27,8 @@ func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	for _, prefix := range slices.Sorted(maps.Keys(byPrefix)) {
 		bounds := slices.Sorted(slices.Values(byPrefix[prefix]))
 		if len(bounds) == 0 || bounds[0] <= 0 || len(slices.Compact(slices.Clone(bounds))) < len(bounds) {
-			return nil, fmt.Errorf("annotation %s: the bounds of %q must be different numbers above 0, and at least one", bucketsAnnotation, prefix)
+			return nil, fmt.Errorf("annotation %s: the bounds of %q must be distinct numbers above 0, and at least one",
+				bucketsAnnotation, prefix)
 		}
 		list = append(list, &metricsv3.HistogramBucketSettings{
 			Match:   &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: prefix}},

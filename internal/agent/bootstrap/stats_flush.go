@@ -9,40 +9,45 @@ import (
 )
 
 const (
-	// defaultFlush is Envoy's own interval. It is written out because the eviction interval must be a multiple of it.
+	// defaultFlush is Envoy's default interval. It is set explicitly because the eviction interval
+	// must be a multiple of it.
 	defaultFlush = 5 * time.Second
-	// maxFlush is what Envoy refuses.
+	// maxFlush is the lowest interval that Envoy rejects.
 	maxFlush = 5 * time.Minute
 )
 
-// flush is how often statistics go to sinks, and how often those that nothing used since are dropped; 0: never.
-type flush struct{ interval, eviction time.Duration }
+// flushIntervals holds how often statistics are sent to sinks, and how often unused ones are
+// evicted (0: never).
+type flushIntervals struct{ interval, eviction time.Duration }
 
-// statsFlush reads the annotations sidecar.istio.io/statsFlushInterval and statsEvictionInterval. The second is rounded to a
-// multiple of the first, as the annotation promises and Envoy demands.
-func statsFlush(in Input) (flush, error) {
-	interval, err := intervalOf(in, "statsFlushInterval", defaultFlush)
+// statsFlush parses the annotations sidecar.istio.io/statsFlushInterval and statsEvictionInterval.
+// The eviction interval is rounded to a multiple of the flush interval, as the annotation documents
+// and Envoy requires.
+func statsFlush(in Input) (flushIntervals, error) {
+	interval, err := annotationDuration(in, "statsFlushInterval", defaultFlush)
 	if err != nil {
-		return flush{}, err
+		return flushIntervals{}, err
 	}
 	if interval >= maxFlush {
-		return flush{}, fmt.Errorf("annotation sidecar.istio.io/statsFlushInterval: %v is not less than %v", interval, maxFlush)
+		return flushIntervals{}, fmt.Errorf(
+			"annotation sidecar.istio.io/statsFlushInterval: %v is not less than %v", interval, maxFlush)
 	}
-	eviction, err := intervalOf(in, "statsEvictionInterval", 0)
+	eviction, err := annotationDuration(in, "statsEvictionInterval", 0)
 	if err != nil {
-		return flush{}, err
+		return flushIntervals{}, err
 	}
 	if eviction > 0 {
 		eviction = max(eviction.Round(interval), interval)
 	}
-	return flush{interval, eviction}, nil
+	return flushIntervals{interval, eviction}, nil
 }
 
-// intervalOf reads an annotation of sidecar.istio.io that holds a duration. Envoy counts it in milliseconds.
-func intervalOf(in Input, name string, otherwise time.Duration) (time.Duration, error) {
+// annotationDuration parses the duration in the annotation sidecar.istio.io/name, truncated to
+// Envoy's milliseconds. It returns fallback if the annotation is not set.
+func annotationDuration(in Input, name string, fallback time.Duration) (time.Duration, error) {
 	text := in.Node.Metadata.Annotations["sidecar.istio.io/"+name]
 	if text == "" {
-		return otherwise, nil
+		return fallback, nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Millisecond {
@@ -51,7 +56,7 @@ func intervalOf(in Input, name string, otherwise time.Duration) (time.Duration, 
 	return d.Truncate(time.Millisecond), nil
 }
 
-func (f flush) apply(b *bootstrapv3.Bootstrap) {
+func (f flushIntervals) applyTo(b *bootstrapv3.Bootstrap) {
 	b.StatsFlushInterval = durationpb.New(f.interval)
 	if f.eviction > 0 {
 		b.StatsEviction = &bootstrapv3.Bootstrap_StatsEvictionInterval{StatsEvictionInterval: durationpb.New(f.eviction)}

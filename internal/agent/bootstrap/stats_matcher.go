@@ -10,33 +10,44 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// requiredStats begin the names of what readiness, operators, authors of Wasm plugins and this package's promises need.
+// requiredStats returns prefixes of the statistics that readiness, operators, Wasm plugins and the
+// agent require.
 func requiredStats() []string {
-	return []string{"cluster_manager", "listener_manager", "server.", "control_plane.", "cluster." + xdsCluster, "istio_", "wasm"}
+	return []string{
+		"cluster_manager", "listener_manager", "server.", "control_plane.", "cluster." + xdsCluster, "istio_", "wasm",
+	}
 }
 
-// policyStats end the names of how many calls policies let pass, and would, those with the annotation istio.io/dry-run: to see that
-// is what it is for.
+// policyStats returns suffixes of the statistics of requests allowed and denied by policies,
+// including dry-run policies (istio.io/dry-run), whose only effect they are.
 func policyStats() []string {
 	return []string{"rbac.allowed", "rbac.denied", "shadow_allowed", "shadow_denied"}
 }
 
 const (
-	// routeStats are of routes with a HTTPMatchRequest.statPrefix, which was set in order to have them.
+	// routeStats matches the statistics of routes with HTTPMatchRequest.statPrefix, a field whose
+	// only purpose they are.
 	routeStats = `vhost\..*\.route\..*`
-	// connectionStats are what draining down to zero connections counts.
+	// connectionStats matches the statistics that draining to zero connections requires.
 	connectionStats = `listener\..*\.downstream_cx_active`
-	// capturedStats are what a sidecar counts that ends after its application: connections that were caught on their way to it.
+	// capturedStats is the suffix of the connection count that a sidecar reads to exit after its
+	// application: inbound connections.
 	capturedStats = "_15006.downstream_cx_active"
 )
 
-// statsMatcher keeps the statistics that are required, and those that ProxyConfig.proxyStatsMatcher or the annotations
-// add. Envoy would keep a hundred for every cluster: half of its memory in a large mesh.
+// statsMatcher includes the required statistics, and those selected by
+// ProxyConfig.proxyStatsMatcher or annotations. By default Envoy keeps a hundred per cluster: half
+// of its memory in a large mesh. It fails if a pattern is empty or an invalid regular expression.
 func statsMatcher(in Input) (*metricsv3.StatsMatcher, error) {
 	chosen := in.Config.GetProxyStatsMatcher()
-	prefixes := slices.Concat(requiredStats(), chosen.GetInclusionPrefixes(), listed(in, "statsInclusionPrefixes"))
-	suffixes := slices.Concat([]string{capturedStats}, policyStats(), chosen.GetInclusionSuffixes(), listed(in, "statsInclusionSuffixes"))
-	regexps := slices.Concat([]string{routeStats}, chosen.GetInclusionRegexps(), listed(in, "statsInclusionRegexps"))
+	prefixes := slices.Concat(
+		requiredStats(), chosen.GetInclusionPrefixes(), annotationList(in, "statsInclusionPrefixes"))
+	suffixes := slices.Concat(
+		[]string{capturedStats}, policyStats(),
+		chosen.GetInclusionSuffixes(), annotationList(in, "statsInclusionSuffixes"),
+	)
+	regexps := slices.Concat(
+		[]string{routeStats}, chosen.GetInclusionRegexps(), annotationList(in, "statsInclusionRegexps"))
 	if in.CountConnections {
 		regexps = append(regexps, connectionStats)
 	}
@@ -49,14 +60,16 @@ func statsMatcher(in Input) (*metricsv3.StatsMatcher, error) {
 	}
 	for _, r := range regexps {
 		if _, err := regexp.Compile(r); err != nil { // Go's syntax is RE2's
-			return nil, fmt.Errorf("statistics to include (ProxyConfig.proxyStatsMatcher or the annotations sidecar.istio.io/statsInclusion…): %w", err)
+			return nil, fmt.Errorf("statistics to include (ProxyConfig.proxyStatsMatcher or the annotations "+
+				"sidecar.istio.io/statsInclusion…): %w", err)
 		}
 		patterns = append(patterns, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
 			SafeRegex: &matcherv3.RegexMatcher{Regex: r},
 		}})
 	}
 	if slices.Contains(prefixes, "") || slices.Contains(suffixes, "") || slices.Contains(regexps, "") {
-		return nil, errors.New("statistics to include (ProxyConfig.proxyStatsMatcher): a prefix, suffix or regular expression is empty")
+		return nil, errors.New("statistics to include (ProxyConfig.proxyStatsMatcher): " +
+			"a prefix, suffix or regular expression is empty")
 	}
 	return &metricsv3.StatsMatcher{StatsMatcher: &metricsv3.StatsMatcher_InclusionList{
 		InclusionList: &matcherv3.ListStringMatcher{Patterns: patterns},

@@ -7,7 +7,7 @@ import (
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 )
 
-// statsSinks are the places that statistics are pushed to: statsd, and Envoy's metrics service.
+// statsSinks returns the configured sinks of statistics: statsd and Envoy's metrics service.
 func statsSinks(in Input) []*metricsv3.StatsSink {
 	var sinks []*metricsv3.StatsSink
 	if in.Statsd != (netip.AddrPort{}) {
@@ -15,7 +15,7 @@ func statsSinks(in Input) []*metricsv3.StatsSink {
 		address.GetSocketAddress().Protocol = corev3.SocketAddress_UDP
 		sinks = append(sinks, &metricsv3.StatsSink{
 			Name: "envoy.stat_sinks.statsd",
-			ConfigType: &metricsv3.StatsSink_TypedConfig{TypedConfig: packed(&metricsv3.StatsdSink{
+			ConfigType: &metricsv3.StatsSink_TypedConfig{TypedConfig: mustPack(&metricsv3.StatsdSink{
 				StatsdSpecifier: &metricsv3.StatsdSink_Address{Address: address},
 			})},
 		})
@@ -23,7 +23,7 @@ func statsSinks(in Input) []*metricsv3.StatsSink {
 	if in.Config.GetEnvoyMetricsService().GetAddress() != "" {
 		sinks = append(sinks, &metricsv3.StatsSink{
 			Name: "envoy.stat_sinks.metrics_service",
-			ConfigType: &metricsv3.StatsSink_TypedConfig{TypedConfig: packed(&metricsv3.MetricsServiceConfig{
+			ConfigType: &metricsv3.StatsSink_TypedConfig{TypedConfig: mustPack(&metricsv3.MetricsServiceConfig{
 				TransportApiVersion: corev3.ApiVersion_V3,
 				GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 					EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: metricsCluster},

@@ -8,23 +8,25 @@ import (
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 )
 
-// tagRule cuts a label out of the names of statistics: the first group of the regular expression (RE2) leaves the name,
-// the second is the label's value.
+// tagRule extracts a label from statistics names: the first group of the regular expression (RE2)
+// is removed from the name, the second is the label's value.
 type tagRule struct{ label, regex string }
 
-// managerName is the stat_prefix of an HTTP connection manager: "outbound_0.0.0.0_9080;", whose semicolon ends a name
-// that has dots, or one without dots.
+// managerName matches the stat_prefix of an HTTP connection manager: "outbound_0.0.0.0_9080;",
+// where the semicolon ends a name with dots, or a name without dots.
 const managerName = `(((?:in|out)bound_[0-9A-Fa-f_.:\[\]]+_\d+|[^.;]+);?\.)`
 
-// tagRules are the labels that Istio's dashboards know. Envoy's own rules are no use: they end a cluster's name at its
-// first dot, and names of services are full of dots. So the rules here know what may follow.
+// tagRules returns the rules for the labels of Istio's dashboards. Envoy's default rules cannot be
+// used: they end a cluster name at its first dot, and service names contain dots. These rules
+// therefore list what may follow the cluster name.
 //
-// Where two rules have one label, no name may match both: Envoy would write the label twice.
+// No statistics name may match two rules of the same label: Envoy would emit the label twice.
 func tagRules() []tagRule {
 	return []tagRule{
-		{"cluster_name", `^cluster\.(([^;]+);\.)`}, // Istio's control plane ends alt_stat_name so
+		{"cluster_name", `^cluster\.(([^;]+);\.)`}, // Istio's control plane ends alt_stat_name by a semicolon
 		{"cluster_name", `^cluster\.(([^;]+?)\.)(?:` + strings.Join(clusterStats(), "|") + `)$`},
-		{"tcp_prefix", `^tcp\.((.*?[^_.;]);?\.)\w+_\w+$`}, // and not of RBAC: "tcp.rbac.allowed", "tcp.rbac.istio_dry_run_deny_.shadow_allowed"
+		// Does not match RBAC: "tcp.rbac.allowed", "tcp.rbac.istio_dry_run_deny_.shadow_allowed".
+		{"tcp_prefix", `^tcp\.((.*?[^_.;]);?\.)\w+_\w+$`},
 		{"authz_enforce_result", `\.rbac(\.(allowed|denied))$`},
 		{"authz_dry_run_action", `\.rbac(\.istio_dry_run_(allow|deny)_)\.shadow_\w+$`},
 		{"authz_dry_run_result", `\.rbac\.istio_dry_run_\w+(\.shadow_(allowed|denied))$`},
@@ -37,13 +39,15 @@ func tagRules() []tagRule {
 	}
 }
 
-// clusterStats is what follows a cluster's name: a word, or a group that Envoy has and a word. The groups are spelled
-// out, and as narrowly as can be, because a namespace or a domain can be called "default", "ssl" or "internal" too.
+// clusterStats returns patterns of the text after a cluster name: a word, or one of Envoy's groups
+// and a word. The groups are listed as narrowly as possible, because a namespace or domain may also
+// be called "default", "ssl" or "internal".
 func clusterStats() []string {
 	return []string{
 		`\w+`,
 		`(?:canary|external|internal)\.upstream_rq_\w+`,
-		`(?:client_ssl_socket_factory|ext_authz|health_check|http[123]|maglev_lb|outlier_detection|ratelimit|ring_hash_lb|ssl)\.\w+`,
+		`(?:client_ssl_socket_factory|ext_authz|health_check|http[123]|maglev_lb|outlier_detection|` +
+			`ratelimit|ring_hash_lb|ssl)\.\w+`,
 		`circuit_breakers\.(?:default|high)\.\w+`,
 		`default\.total_match_count`,
 		`grpc\..+\.(?:\d+|success|failure|total|request_message_count|response_message_count)`,
@@ -52,7 +56,7 @@ func clusterStats() []string {
 	}
 }
 
-// statsTags are the rules of tagRules and those for the labels that the user adds.
+// statsTags returns the rules of tagRules and a rule for each label that the user adds.
 func statsTags(in Input) ([]*metricsv3.TagSpecifier, error) {
 	rules := tagRules()
 	extra, err := extraTags(in)
@@ -63,7 +67,7 @@ func statsTags(in Input) ([]*metricsv3.TagSpecifier, error) {
 		if slices.ContainsFunc(rules, func(r tagRule) bool { return r.label == label }) {
 			continue
 		}
-		// Statistics of extensions hold such labels as "name=.=value;.;".
+		// Statistics of extensions contain labels as "name=.=value;.;".
 		rules = append(rules, tagRule{label, `(` + label + `=\.=(.*?);\.;)`})
 	}
 	tags := make([]*metricsv3.TagSpecifier, len(rules))
@@ -73,20 +77,24 @@ func statsTags(in Input) ([]*metricsv3.TagSpecifier, error) {
 	return tags, nil
 }
 
-// extraTags are ProxyConfig.extraStatTags and the annotation sidecar.istio.io/extraStatTags, sorted.
+// extraTags returns the labels of ProxyConfig.extraStatTags and the annotation
+// sidecar.istio.io/extraStatTags, sorted and without duplicates. It fails if one is not a valid
+// label name.
 func extraTags(in Input) ([]string, error) {
-	list := slices.Concat(in.Config.GetExtraStatTags(), listed(in, "extraStatTags"))
+	list := slices.Concat(in.Config.GetExtraStatTags(), annotationList(in, "extraStatTags"))
 	slices.Sort(list)
 	for _, label := range list {
-		if !isLabel(label) {
-			return nil, fmt.Errorf("proxy configuration field %q or annotation sidecar.istio.io/extraStatTags: %q is not a label", "extraStatTags", label)
+		if !isLabelName(label) {
+			return nil, fmt.Errorf(
+				"proxy configuration field %q or annotation sidecar.istio.io/extraStatTags: invalid label name %q",
+				"extraStatTags", label)
 		}
 	}
 	return slices.Compact(list), nil
 }
 
-// isLabel says whether Prometheus takes the text for a label's name.
-func isLabel(text string) bool {
+// isLabelName reports whether text is a valid label name of Prometheus.
+func isLabelName(text string) bool {
 	for i, c := range text {
 		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
 			return false

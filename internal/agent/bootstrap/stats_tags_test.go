@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// extract does what Envoy does: each rule looks at the whole name, and all that they cut out leaves it. A label that two
-// rules give fails the test.
+// extract applies the rules as Envoy does: each rule sees the whole name, and everything that they
+// match is removed from it. It fails the test if two rules return the same label.
 func extract(t *testing.T, name string) (string, map[string]string) {
 	t.Helper()
 	labels := map[string]string{}
@@ -35,7 +35,7 @@ func extract(t *testing.T, name string) (string, map[string]string) {
 	return string(rest), labels
 }
 
-// TestTagRules has names as Envoy 1.40 has them, without the colons that it turns into underscores.
+// TestTagRules uses names of Envoy 1.40, in which it has replaced colons by underscores.
 func TestTagRules(t *testing.T) {
 	const reviews = "outbound|9080|v1|reviews.default.svc.cluster.local"
 	tests := []struct {
@@ -59,7 +59,7 @@ func TestTagRules(t *testing.T) {
 		{"cluster." + reviews + ".zone.eu-1.eu-2.upstream_rq_200", "cluster.zone.eu-1.eu-2.upstream_rq", map[string]string{"cluster_name": reviews, "response_code": "200"}},
 		{"cluster." + reviews + ".grpc.helloworld.Greeter.SayHello.success", "cluster.grpc.helloworld.Greeter.SayHello.success", map[string]string{"cluster_name": reviews}},
 
-		// Namespaces, services and domains with the names of Envoy's groups.
+		// Namespaces, services and domains named like Envoy's groups.
 		{"cluster.outbound|80||a.ssl.svc.cluster.local.upstream_cx_total", "cluster.upstream_cx_total", map[string]string{"cluster_name": "outbound|80||a.ssl.svc.cluster.local"}},
 		{"cluster.outbound|80||version.internal.svc.cluster.local.upstream_rq_200", "cluster.upstream_rq", map[string]string{"cluster_name": "outbound|80||version.internal.svc.cluster.local", "response_code": "200"}},
 		{"cluster.outbound|80||metadata.google.internal.upstream_cx_total", "cluster.upstream_cx_total", map[string]string{"cluster_name": "outbound|80||metadata.google.internal"}},

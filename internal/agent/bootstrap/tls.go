@@ -13,17 +13,22 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// encrypt has a cluster speak TLS as a field of ProxyConfig says (ClientTLSSettings, with certificates from files). The
-// server is known by the host of its address where the settings give it no other name. systemRoots is the file of authorities that
-// are trusted without caCertificates.
-func encrypt(c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string) error {
+// configureTLS sets the cluster's transport socket by the ClientTLSSettings of a ProxyConfig field,
+// with certificates from files. Without tls, or with mode DISABLE, it does nothing. ISTIO_MUTUAL
+// and credentialName are refused. The server's certificate must have the host of address unless the
+// settings name others. systemRoots is used if caCertificates is not set.
+func configureTLS(
+	c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string,
+) error {
 	switch {
 	case tls == nil || tls.GetMode() == networking.ClientTLSSettings_DISABLE:
 		return nil
 	case tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL:
-		return fieldError(field+".mode", errors.New("ISTIO_MUTUAL is not supported: the connection is there before the workload has an identity; use MUTUAL and files"))
+		return fieldError(field+".mode", errors.New("ISTIO_MUTUAL is not supported: "+
+			"the connection is made before the workload has a certificate; use MUTUAL with files"))
 	case tls.GetCredentialName() != "":
-		return fieldError(field+".credentialName", errors.New("is not supported: secrets come from the control plane, and the connection is there before it; use files"))
+		return fieldError(field+".credentialName", errors.New("is not supported: "+
+			"the connection is made before the control plane can send secrets; use files"))
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -31,17 +36,21 @@ func encrypt(c *clusterv3.Cluster, systemRoots, field, address string, tls *netw
 	}
 	common := &tlsv3.CommonTlsContext{
 		TlsParams: &tlsv3.TlsParameters{
-			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+			TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,
+			TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
 		},
-		AlpnProtocols:         alpn,
-		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: serverCertificates(tls, host, systemRoots)},
+		AlpnProtocols: alpn,
+		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
+			ValidationContext: validationContext(tls, host, systemRoots),
+		},
 	}
 	if tls.GetMode() == networking.ClientTLSSettings_MUTUAL {
 		if tls.GetClientCertificate() == "" || tls.GetPrivateKey() == "" {
 			return fieldError(field, errors.New("clientCertificate and privateKey are required for MUTUAL"))
 		}
 		common.TlsCertificates = []*tlsv3.TlsCertificate{{
-			CertificateChain: filename(tls.GetClientCertificate()), PrivateKey: filename(tls.GetPrivateKey()),
+			CertificateChain: fileSource(tls.GetClientCertificate()),
+			PrivateKey:       fileSource(tls.GetPrivateKey()),
 		}}
 	}
 	context := &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: tls.GetSni()}
@@ -49,22 +58,28 @@ func encrypt(c *clusterv3.Cluster, systemRoots, field, address string, tls *netw
 		context.Sni = host
 	}
 	c.TransportSocket = &corev3.TransportSocket{
-		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed(context)},
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: mustPack(context)},
 	}
 	return nil
 }
 
-// serverCertificates says which certificates of the server are taken.
-func serverCertificates(tls *networking.ClientTLSSettings, host, systemRoots string) *tlsv3.CertificateValidationContext {
+// validationContext returns the requirements for the server's certificate. With insecureSkipVerify
+// any certificate is accepted.
+func validationContext(
+	tls *networking.ClientTLSSettings, host, systemRoots string,
+) *tlsv3.CertificateValidationContext {
 	if tls.GetInsecureSkipVerify().GetValue() {
-		return &tlsv3.CertificateValidationContext{TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED}
+		return &tlsv3.CertificateValidationContext{
+			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
+		}
 	}
-	out := &tlsv3.CertificateValidationContext{TrustedCa: filename(systemRoots)}
+	out := &tlsv3.CertificateValidationContext{TrustedCa: fileSource(systemRoots)}
 	if roots := tls.GetCaCertificates(); roots != "" {
-		out.TrustedCa = filename(roots)
+		out.TrustedCa = fileSource(roots)
 	}
 	if crl := tls.GetCaCrl(); crl != "" {
-		out.Crl = filename(crl)
+		out.Crl = fileSource(crl)
 	}
 	names := tls.GetSubjectAltNames()
 	if len(names) == 0 {
@@ -72,15 +87,16 @@ func serverCertificates(tls *networking.ClientTLSSettings, host, systemRoots str
 	}
 	for _, name := range names {
 		out.MatchTypedSubjectAltNames = append(out.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
-			SanType: kindOfName(name),
+			SanType: subjectAltNameType(name),
 			Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}},
 		})
 	}
 	return out
 }
 
-// kindOfName says what a subjectAltName of the API is, which the API does not.
-func kindOfName(name string) tlsv3.SubjectAltNameMatcher_SanType {
+// subjectAltNameType returns the type of a subjectAltName by its form, because the API does not
+// state the type.
+func subjectAltNameType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	switch _, err := netip.ParseAddr(name); {
 	case err == nil:
 		return tlsv3.SubjectAltNameMatcher_IP_ADDRESS
@@ -91,6 +107,6 @@ func kindOfName(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	}
 }
 
-func filename(path string) *corev3.DataSource {
+func fileSource(path string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
 }

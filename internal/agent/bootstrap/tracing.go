@@ -9,10 +9,11 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// tracer is the cluster and the address that spans go to, and the field that says so; all empty for none.
+// tracer holds the cluster and address that receive spans, and the ProxyConfig field of the
+// address. It is empty if there is none.
 type tracer struct{ cluster, address, field string }
 
-func tracerOf(config *meshconfig.ProxyConfig) tracer {
+func newTracer(config *meshconfig.ProxyConfig) tracer {
 	t := config.GetTracing()
 	switch {
 	case t.GetZipkin().GetAddress() != "":
@@ -24,40 +25,44 @@ func tracerOf(config *meshconfig.ProxyConfig) tracer {
 	}
 }
 
-// tracing is the tracer for listeners whose configuration names none.
-func tracing(in Input) (*tracev3.Tracing, error) {
+// tracingConfig returns the default tracer, for listeners whose configuration names none. It
+// returns nil if there is none, and an error for tracers that Envoy no longer supports.
+func tracingConfig(in Input) (*tracev3.Tracing, error) {
 	switch in.Config.GetTracing().GetTracer().(type) {
 	case *meshconfig.Tracing_Lightstep_:
-		return nil, gone("lightstep")
+		return nil, removedTracer("lightstep")
 	case *meshconfig.Tracing_Stackdriver_:
-		return nil, gone("stackdriver")
+		return nil, removedTracer("stackdriver")
 	case *meshconfig.Tracing_OpenCensusAgent_:
-		return nil, gone("openCensusAgent")
+		return nil, removedTracer("openCensusAgent")
 	}
-	switch cluster := tracerOf(in.Config).cluster; cluster {
+	switch cluster := newTracer(in.Config).cluster; cluster {
 	case zipkinCluster:
-		return provider("envoy.tracers.zipkin", &tracev3.ZipkinConfig{
+		return tracingProvider("envoy.tracers.zipkin", &tracev3.ZipkinConfig{
 			CollectorCluster:         cluster,
 			CollectorEndpoint:        "/api/v2/spans",
 			CollectorEndpointVersion: tracev3.ZipkinConfig_HTTP_JSON,
 			TraceId_128Bit:           true,
-			// A server span of its own on each side: with a shared one, the two proxies' spans overwrite each other.
+			// A separate server span per side: with a shared span, the two proxies' spans overwrite
+			// each other.
 			SharedSpanContext: wrapperspb.Bool(false),
 		}), nil
 	case datadogCluster:
-		return provider("envoy.tracers.datadog", &tracev3.DatadogConfig{CollectorCluster: cluster, ServiceName: in.Node.Cluster}), nil
+		return tracingProvider("envoy.tracers.datadog",
+			&tracev3.DatadogConfig{CollectorCluster: cluster, ServiceName: in.Node.Cluster}), nil
 	default:
 		return nil, nil
 	}
 }
 
-func gone(name string) error {
-	return fieldError("tracing."+name, errors.New("there is no such tracer in Envoy any more; use an extensionProvider (opentelemetry, zipkin or datadog)"))
+func removedTracer(name string) error {
+	return fieldError("tracing."+name, errors.New("this tracer was removed from Envoy; "+
+		"use an extensionProvider (opentelemetry, zipkin or datadog)"))
 }
 
-func provider(name string, config proto.Message) *tracev3.Tracing {
+func tracingProvider(name string, config proto.Message) *tracev3.Tracing {
 	return &tracev3.Tracing{Http: &tracev3.Tracing_Http{
 		Name:       name,
-		ConfigType: &tracev3.Tracing_Http_TypedConfig{TypedConfig: packed(config)},
+		ConfigType: &tracev3.Tracing_Http_TypedConfig{TypedConfig: mustPack(config)},
 	}}
 }

@@ -22,16 +22,16 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestBootstrap shows what Envoy starts with. A case has what a container has: its environment in "env", arguments in
-// "args" (default: proxy sidecar), and files under the names that they have there. Outputs are "argv", Envoy's arguments,
-// and the bootstrap that they name.
+// TestBootstrap shows the bootstrap and arguments of Envoy. A case has the inputs of a container:
+// its environment in "env", arguments in "args" (default: proxy sidecar), and files under their
+// names. The outputs are "argv", Envoy's arguments, and the bootstrap that they refer to.
 //
-// bootstrap/sidecar.txtar shows all of a bootstrap. The cases in changes add their inputs to it, and show what becomes
-// different: null is what is missing, lists are by the names of their members.
+// bootstrap/sidecar.txtar shows a complete bootstrap. The cases in changes add their inputs to it
+// and show only the difference: null means removed, lists are keyed by the names of their members.
 //
-// Each bootstrap is loaded by a real Envoy with those very arguments.
+// A real Envoy validates each bootstrap with the same arguments.
 func TestBootstrap(t *testing.T) {
-	testdata, err := filepath.Abs("testdata") // cases run in a directory of their own
+	testdata, err := filepath.Abs("testdata") // cases change the working directory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestBootstrap(t *testing.T) {
 	})
 }
 
-// bootstrapCase is a case's inputs.
+// bootstrapCase holds a case's inputs and its bootstrap.
 type bootstrapCase struct {
 	env, args []string
 	files     map[string][]byte
@@ -71,7 +71,7 @@ func newBootstrapCase(c *golden.Case, base bootstrapCase) bootstrapCase {
 	return b
 }
 
-// check gives the bootstrap, after Envoy has loaded it.
+// check returns the bootstrap after Envoy has validated it.
 func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 	t.Chdir(t.TempDir())
 	for name, body := range b.files {
@@ -93,7 +93,7 @@ func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 	if err := yaml.Unmarshal(text, &tree); err != nil {
 		t.Fatal(err)
 	}
-	// Not Require: without an Envoy the comparison is worth having all the same.
+	// Not Require: without an Envoy the comparison is still useful.
 	switch binary, err := envoykit.Binary(); {
 	case err == nil:
 		validate(t, binary, command.Args)
@@ -105,7 +105,8 @@ func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 	return tree
 }
 
-// writeCertificates writes what cases with TLS name: cert.pem, key.pem, roots.pem and crl.pem.
+// writeCertificates writes the files that cases with TLS refer to: cert.pem, key.pem, roots.pem and
+// crl.pem.
 func writeCertificates(t *testing.T, dir string) {
 	t.Helper()
 	own := pki.SelfSigned(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature})
@@ -116,11 +117,11 @@ func writeCertificates(t *testing.T, dir string) {
 	}
 }
 
-// prepare does what "pilot-agent ARGS" does until it starts Envoy.
+// prepare runs "pilot-agent ARGS" until before it starts Envoy.
 func prepare(ctx context.Context, environ, args []string) (envoy.Command, error) {
 	var command envoy.Command
 	var out bytes.Buffer
-	root := NewWith(Options{Environ: environ, Args: args, Stdout: &out, Stderr: &out}, func(ctx context.Context, o agent.Options) (err error) {
+	root := NewWithRunner(Options{Environ: environ, Args: args, Stdout: &out, Stderr: &out}, func(ctx context.Context, o agent.Options) (err error) {
 		command, err = agent.Prepare(ctx, o)
 		return err
 	})
@@ -128,9 +129,9 @@ func prepare(ctx context.Context, environ, args []string) (envoy.Command, error)
 	return command, root.ExecuteContext(ctx)
 }
 
-// validate has Envoy load the file, with every warning that the arguments else suppress. Two are known: tracing in the
-// bootstrap is deprecated, and is what listeners without a provider of their own use; so is STRICT_DNS as a type of
-// cluster, whose successor the tools that show clusters do not know as such.
+// validate has Envoy load the file, with the warnings that the arguments normally suppress. Two are
+// expected: tracing in the bootstrap is deprecated but needed by listeners without their own
+// provider; STRICT_DNS is deprecated, but tools that show clusters do not recognize its successor.
 func validate(t *testing.T, binary string, args []string) {
 	t.Helper()
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "--skip-deprecated-logs" })
@@ -170,7 +171,7 @@ func asYAML(t *testing.T, tree any) []byte {
 	return text
 }
 
-// changes gives the parts of "to" that differ from "from".
+// changes returns the parts of "to" that differ from "from".
 func changes(from, to any) any {
 	a, b := byName(from), byName(to)
 	if a == nil || b == nil {
@@ -200,7 +201,8 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// byName gives an object's members, or those of a list in which each has a name; nil for anything else.
+// byName returns the members of an object, or of a list whose elements have names, by name. It
+// returns nil for anything else.
 func byName(tree any) map[string]any {
 	switch tree := tree.(type) {
 	case map[string]any:

@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// execute runs a command line. An agent that it asks for does not run, but is told: "run ID".
+// execute runs a command line. The proxy command does not run the agent but prints "run ID".
 func execute(t *testing.T, environ []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -29,8 +29,8 @@ func execute(t *testing.T, environ []string, args ...string) (stdout, stderr str
 			return nil
 		}}}
 	}
-	o := Options{Environ: environ, Args: args, Stdout: &out, Stderr: &errs, Extra: extra}
-	root := NewWith(o, func(_ context.Context, o agent.Options) error {
+	o := Options{Environ: environ, Args: args, Stdout: &out, Stderr: &errs, ExtraCommands: extra}
+	root := NewWithRunner(o, func(_ context.Context, o agent.Options) error {
 		_, err := fmt.Fprintln(o.Stdout, "run", o.Node.ID)
 		return err
 	})
@@ -39,7 +39,7 @@ func execute(t *testing.T, environ []string, args ...string) (stdout, stderr str
 	return out.String(), errs.String(), err
 }
 
-// good is the environment of a sidecar.
+// good returns the environment of a sidecar.
 func good() []string {
 	return []string{"POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IPS=10.0.0.1", `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE"}`}
 }
@@ -66,7 +66,7 @@ func TestRoleAndUnknownFlags(t *testing.T) {
 		{"proxy --bogus router", router, "warning: unknown flag --bogus is ignored\n"},
 		{"proxy --bogus --other router --concurrency 1", router, "warning: unknown flag --bogus is ignored\nwarning: unknown flag --other is ignored\n"},
 		{"proxy -Z value sidecar", sidecar, "warning: unknown flag -Z is ignored\n"},
-		{"proxy --domain router", "run sidecar~10.0.0.1~a.ns~router", ""}, // the value of a flag that is known
+		{"proxy --domain router", "run sidecar~10.0.0.1~a.ns~router", ""}, // the value of a known flag
 		{"--bogus=value proxy router", router, "warning: unknown flag --bogus is ignored\n"},
 		{"--bogus proxy router", `error: unknown command "router"`, ""},
 		{"proxy ztunnel", `error: proxy "ztunnel": want sidecar or router`, ""},
@@ -97,7 +97,7 @@ func TestAnnounces(t *testing.T) {
 		"info\tpilot-agent 0.", "proxy=sidecar~10.0.0.1~a.ns~ns.svc.cluster.local cluster=istio-proxy.ns\n",
 		"info\teffective proxy configuration: availabilityZone: z\n", "info\teffective proxy configuration: binaryPath: /usr/local/bin/envoy\n",
 		"warn\tproxy configuration field \"availabilityZone\" has no effect: ",
-		"warn\tenvironment variables without effect yet: XDS_AUTH_PROVIDER\n",
+		"warn\tenvironment variables without effect: XDS_AUTH_PROVIDER\n",
 		"warn\tannotation sidecar.istio.io/statsHistogramBins has no effect: ",
 	} {
 		if !strings.Contains(out, want) {
@@ -106,7 +106,7 @@ func TestAnnounces(t *testing.T) {
 	}
 }
 
-// backend answers as Envoy's admin interface would. It gives its port.
+// backend serves like Envoy's admin interface and returns its port.
 func backend(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -199,11 +199,12 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestScopes: one part of the agent can be listened to without the others, as annotation sidecar.istio.io/agentLogLevel has it.
+// TestScopes tests that one log scope of the agent can be enabled alone, as annotation
+// sidecar.istio.io/agentLogLevel does.
 func TestScopes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
-	root := NewWith(Options{Environ: good(), Stdout: &out, Stderr: &out}, func(_ context.Context, o agent.Options) error {
+	root := NewWithRunner(Options{Environ: good(), Stdout: &out, Stderr: &out}, func(_ context.Context, o agent.Options) error {
 		o.Log.Info("quiet")
 		o.Scope("dns").Debug("heard")
 		o.Scope("sds").Info("quiet")

@@ -1,7 +1,8 @@
-// Package command is the command line of pilot-agent: proxy, request, wait, istio-iptables, version.
+// Package command is the command line of pilot-agent: proxy, request, wait, istio-iptables,
+// version.
 //
-// In: arguments and environment variables, both given by main. Out: a cobra command tree. Law: the environment is read from
-// what main gives, never from the process.
+// [New] returns a cobra command tree. Arguments and environment variables are passed in by main;
+// the package never reads the process's environment.
 //
-// Start with [New] in root.go; proxy.go turns everything a user can set into agent.Options.
+// Start with [New] in root.go. proxy.go turns all user settings into agent.Options.
 package command

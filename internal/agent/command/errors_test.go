@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-// TestErrors: what a user got wrong is said before anything starts, naming the variable, field, annotation, flag or file.
+// TestErrors tests that user errors are reported before anything starts, and name the variable,
+// field, annotation, flag or file.
 func TestErrors(t *testing.T) {
 	const plaintext = `"discoveryAddress":"istiod:15010","controlPlaneAuthPolicy":"NONE"`
 	tests := []struct {
 		name  string
-		env   string   // variables more than, or instead of, those of a good sidecar, by lines
+		env   string   // variables added to, or replacing, those of a valid sidecar, by lines
 		args  string   // after "proxy"
 		files []string // name, content, …
 		want  []string // parts of the error, in their order
@@ -20,11 +21,11 @@ func TestErrors(t *testing.T) {
 			"environment variable POD_NAME: must be set", "environment variable POD_NAMESPACE: must be set",
 		}},
 		{name: "TLS without the agent", env: "PROXY_CONFIG=\nPROXY_XDS_VIA_AGENT=false", want: []string{
-			"control plane istiod.istio-system.svc:15012 (controlPlaneAuthPolicy MUTUAL_TLS): without the agent in between (PROXY_XDS_VIA_AGENT=false) there is no TLS; set discoveryAddress to the plaintext port (15010)",
+			"control plane istiod.istio-system.svc:15012 (controlPlaneAuthPolicy MUTUAL_TLS): TLS requires the agent as xDS proxy, but PROXY_XDS_VIA_AGENT=false; set discoveryAddress to the plaintext port (15010)",
 		}},
-		{name: "the TLS port without the agent", env: `PROXY_CONFIG={"discoveryAddress":"istiod:15012","controlPlaneAuthPolicy":"NONE"}` + "\nPROXY_XDS_VIA_AGENT=false", want: []string{"control plane istiod:15012", "there is no TLS"}},
+		{name: "the TLS port without the agent", env: `PROXY_CONFIG={"discoveryAddress":"istiod:15012","controlPlaneAuthPolicy":"NONE"}` + "\nPROXY_XDS_VIA_AGENT=false", want: []string{"control plane istiod:15012", "TLS requires the agent"}},
 		{name: "fields of ProxyConfig", env: `PROXY_CONFIG={"concurency":1,"drainDuration":"soon"}`, want: []string{
-			`proxy configuration from PROXY_CONFIG: field "concurency": ProxyConfig has no such field`, `field "drainDuration": value "soon": `,
+			`proxy configuration from PROXY_CONFIG: field "concurency": unknown field of ProxyConfig`, `field "drainDuration": value "soon": `,
 		}},
 		{name: "values of ProxyConfig", env: `PROXY_CONFIG={"discoveryAddress":"istiod","statusPort":0,"statsdUdpAddress":"x:y"}`, want: []string{
 			`proxy configuration field "statusPort": 0 is not a port`, `proxy configuration field "discoveryAddress": "istiod" is not host:port`,
@@ -33,9 +34,9 @@ func TestErrors(t *testing.T) {
 		{name: "the pod's annotation", files: []string{"etc/istio/pod/annotations", `proxy.istio.io/config="drainDuration: 1"`}, want: []string{
 			`proxy configuration from annotation proxy.istio.io/config: field "drainDuration"`,
 		}},
-		{name: "the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {a: b"}, want: []string{"read ./etc/istio/config/mesh: "}},
+		{name: "the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {a: b"}, want: []string{"parse ./etc/istio/config/mesh: "}},
 		{name: "a field of the mesh configuration", files: []string{"etc/istio/config/mesh", "defaultConfig: {a: b}"}, want: []string{
-			`proxy configuration from ./etc/istio/config/mesh (defaultConfig): field "a": ProxyConfig has no such field`,
+			`proxy configuration from ./etc/istio/config/mesh (defaultConfig): field "a": unknown field of ProxyConfig`,
 		}},
 		{name: "a labels file", files: []string{"etc/istio/pod/labels", "app=\"a\"\nversion=v1\n"}, want: []string{
 			`read downward API file "./etc/istio/pod/labels": line 2: value of "version" is not a quoted string`,
@@ -43,31 +44,31 @@ func TestErrors(t *testing.T) {
 		{name: "values of variables", env: "INSTANCE_IP=here\nDISABLE_ENVOY=perhaps\nMINIMUM_DRAIN_DURATION=5\nENVOY_STATUS_PORT=0\nMESHPILOT_SOCKET_MARK=-1\nISTIO_CPU_LIMIT=half\nTERMINATION_DRAIN_DURATION_SECONDS=5s", want: []string{
 			`environment variable INSTANCE_IP: "here" is not an IP address`,
 			`environment variable DISABLE_ENVOY: "perhaps" is neither true nor false`,
-			`environment variable MINIMUM_DRAIN_DURATION: "5" is not a duration such as 5s`,
+			`environment variable MINIMUM_DRAIN_DURATION: invalid duration "5"`,
 			`environment variable TERMINATION_DRAIN_DURATION_SECONDS: "5s" is not a number of seconds`,
 			`environment variable ISTIO_CPU_LIMIT: "half" is not a number of cores`,
 			`environment variable MESHPILOT_SOCKET_MARK: "-1" is not a number of at most 32 bits`,
 			`environment variable ENVOY_STATUS_PORT: 0 is not a port`,
 		}},
 		{name: "JSON in variables", env: "ISTIO_METAJSON_LABELS=[1]\nISTIO_METAJSON_X={", want: []string{
-			"environment variable ISTIO_METAJSON_LABELS: want a JSON object of strings: ", "environment variable ISTIO_METAJSON_X: not JSON: ",
+			"environment variable ISTIO_METAJSON_LABELS: want a JSON object of strings: ", "environment variable ISTIO_METAJSON_X: invalid JSON: ",
 		}},
 		{name: "a value of the metadata", env: "ISTIO_METAJSON_A={\"WORKLOAD_NAME\":{}}", want: []string{
-			"node metadata: environment variable ISTIO_META_WORKLOAD_NAME (or a ISTIO_METAJSON_ one with that member): value map[] is not of the type that this key has",
+			"node metadata: environment variable ISTIO_META_WORKLOAD_NAME (or ISTIO_METAJSON_ with that member): value map[] has the wrong type",
 		}},
 		{name: "a file of variables", files: []string{"var/lib/istio/envoy/cluster.env", "ISTIO_META_NETWORK\n"}, want: []string{
-			`--envFile: read environment file "./var/lib/istio/envoy/cluster.env": line 1: want NAME=VALUE`,
+			`--envFile: read environment file "./var/lib/istio/envoy/cluster.env": line 1: expected NAME=VALUE`,
 		}},
 		{name: "probes", env: `ISTIO_KUBE_APP_PROBERS={"/x":{"tcpSocket":{"port":0}}}`, want: []string{`environment variable ISTIO_KUBE_APP_PROBERS: probe "/x": "0" is not a port`}},
 		{name: "scrape annotations", env: `ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"metrics"}`, want: []string{
-			`environment variable ISTIO_PROMETHEUS_ANNOTATIONS: prometheus.io/port: "metrics" is not a port`,
+			`environment variable ISTIO_PROMETHEUS_ANNOTATIONS: prometheus.io/port: invalid port "metrics"`,
 		}},
-		{name: "scrape annotations of the pod", files: []string{"etc/istio/pod/annotations", `prometheus.io/port="0"`}, want: []string{`annotation prometheus.io/port: "0" is not a port`}},
+		{name: "scrape annotations of the pod", files: []string{"etc/istio/pod/annotations", `prometheus.io/port="0"`}, want: []string{`annotation prometheus.io/port: invalid port "0"`}},
 		{name: "HOST_IP is not there", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"$(HOST_IP):9411"}}}`, want: []string{
-			`proxy configuration field "tracing.zipkin.address": it names $(HOST_IP), but the environment variable HOST_IP is not set`,
+			`proxy configuration field "tracing.zipkin.address": address uses $(HOST_IP), but the environment variable HOST_IP is not set`,
 		}},
 		{name: "a tracer of the past", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"lightstep":{"address":"a:1"}}}`, want: []string{
-			`proxy configuration field "tracing.lightstep": there is no such tracer in Envoy any more; use an extensionProvider`,
+			`proxy configuration field "tracing.lightstep": this tracer was removed from Envoy; use an extensionProvider`,
 		}},
 		{name: "TLS that an agent cannot have", env: `PROXY_CONFIG={` + plaintext + `,"tracing":{"zipkin":{"address":"a:1"},"tlsSettings":{"mode":"ISTIO_MUTUAL"}},` +
 			`"envoyMetricsService":{"address":"a:1","tlsSettings":{"mode":"SIMPLE","credentialName":"c"}},"envoyAccessLogService":{"address":"a:1","tlsSettings":{"mode":"MUTUAL"}}}`, want: []string{
@@ -78,10 +79,10 @@ func TestErrors(t *testing.T) {
 		{name: "statistics", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionRegexps":["a(b"]}}`, files: []string{"etc/istio/pod/annotations",
 			"sidecar.istio.io/statsHistogramBuckets=\"{\\\"a\\\":[1,1]}\"\nsidecar.istio.io/statsFlushInterval=\"5\"\nsidecar.istio.io/statsCompression=\"lz4\"\nsidecar.istio.io/extraStatTags=\"a-b\""}, want: []string{
 			"statistics to include (ProxyConfig.proxyStatsMatcher or the annotations sidecar.istio.io/statsInclusion…): error parsing regexp: missing closing ): `a(b`",
-			`annotation sidecar.istio.io/extraStatTags: "a-b" is not a label`,
-			`annotation sidecar.istio.io/statsHistogramBuckets: the bounds of "a" must be different numbers above 0`,
+			`annotation sidecar.istio.io/extraStatTags: invalid label name "a-b"`,
+			`annotation sidecar.istio.io/statsHistogramBuckets: the bounds of "a" must be distinct numbers above 0`,
 			`annotation sidecar.istio.io/statsFlushInterval: "5" is not a duration such as 5s`,
-			`annotation sidecar.istio.io/statsCompression: "lz4" is none of brotli, gzip, zstd`,
+			`annotation sidecar.istio.io/statsCompression: unknown algorithm "lz4": want brotli, gzip or zstd`,
 		}},
 		{name: "an empty prefix", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionPrefixes":[""]}}`, want: []string{"a prefix, suffix or regular expression is empty"}},
 		{name: "too rare a flush", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsFlushInterval="5m"`}, want: []string{"annotation sidecar.istio.io/statsFlushInterval: 5m0s is not less than 5m0s"}},
@@ -94,7 +95,7 @@ func TestErrors(t *testing.T) {
 		{name: "a template by field", env: `PROXY_CONFIG={` + plaintext + `,"proxyBootstrapTemplatePath":"/t"}`, want: []string{`proxy configuration field "proxyBootstrapTemplatePath": bootstrap templates are not supported`}},
 		{name: "a template by flag", args: "--templateFile /t", want: []string{"--templateFile: bootstrap templates are not supported"}},
 		{name: "a bootstrap that is not there", env: `PROXY_CONFIG={"customConfigFile":"/nowhere.json"}`, want: []string{`proxy configuration field "customConfigFile": stat /nowhere.json: `}},
-		{name: "token exchange", args: "--stsPort 15463", want: []string{"--stsPort: token exchange is not supported yet"}},
+		{name: "token exchange", args: "--stsPort 15463", want: []string{"--stsPort: token exchange is not supported"}},
 		{name: "a role", args: "waypoint", want: []string{`proxy "waypoint": want sidecar or router`}},
 		{name: "two roles", args: "sidecar router", want: []string{"accepts at most 1 arg(s), received 2"}},
 		{name: "a level of Envoy's log", args: "--proxyLogLevel loud", want: []string{`--proxyLogLevel, --proxyComponentLogLevel: envoy log level "loud": want LEVEL or COMPONENT:LEVEL`}},

@@ -25,8 +25,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// flags are those of the proxy command.
-type flags struct {
+// proxyFlags are the flags of the proxy command.
+type proxyFlags struct {
 	domain, serviceCluster, meshConfig string
 	concurrency                        int32
 	logLevel, componentLogLevel        string
@@ -37,10 +37,10 @@ type flags struct {
 }
 
 func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, agent.Options) error) *cobra.Command {
-	var f flags
+	var f proxyFlags
 	c := &cobra.Command{
 		Use:       "proxy [sidecar|router]",
-		Short:     "Run Envoy, and end when it ends",
+		Short:     "Run Envoy, and exit when it exits",
 		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: []string{"sidecar", "router"},
 		RunE: func(c *cobra.Command, args []string) error {
@@ -48,12 +48,12 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 			if err != nil {
 				return err
 			}
-			options, err := f.options(c, args, o)
+			options, err := f.agentOptions(c, args, o)
 			if err != nil {
 				return err
 			}
 			options.Log, options.Scope, options.LogJSON = l.Scope(obs.DefaultScope), l.Scope, logs.JSON
-			if err := announce(options); err != nil {
+			if err := logStart(options); err != nil {
 				return err
 			}
 			return run(c.Context(), options)
@@ -62,44 +62,48 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 	fs := c.Flags()
 	fs.StringVar(&f.domain, "domain", "", "DNS domain suffix of the pod (default NAMESPACE.svc.cluster.local)")
 	fs.StringVar(&f.serviceCluster, "serviceCluster", "", "service cluster")
-	_ = fs.MarkDeprecated("serviceCluster", "set ProxyConfig.serviceCluster") // it was just added
+	_ = fs.MarkDeprecated("serviceCluster", "set ProxyConfig.serviceCluster") // fails only for unknown flags
 	fs.StringVar(&f.meshConfig, "meshConfig", "./etc/istio/config/mesh", "file with the mesh configuration")
-	fs.Int32Var(&f.concurrency, "concurrency", 0, "worker threads of Envoy; 0: one for each core that the container may use")
+	fs.Int32Var(&f.concurrency, "concurrency", 0, "worker threads of Envoy (0: one per core of the container's limit)")
 	fs.StringVar(&f.logLevel, "proxyLogLevel", "warning,misc:error", "log level of Envoy, and of its components")
-	fs.StringVar(&f.componentLogLevel, "proxyComponentLogLevel", "", "log levels of Envoy's components, as component:level")
+	fs.StringVar(&f.componentLogLevel, "proxyComponentLogLevel", "",
+		"log levels of Envoy's components, as component:level")
 	fs.StringVar(&f.outlierLogPath, "outlierLogPath", "", "file where Envoy logs ejected hosts")
 	fs.StringVar(&f.templateFile, "templateFile", "", "bootstrap template (not supported)")
-	fs.StringVar(&f.labelsFile, "labelsFile", "./etc/istio/pod/labels", "the pod's labels, as the downward API writes them")
-	fs.StringVar(&f.annotationsFile, "annotationsFile", "./etc/istio/pod/annotations", "the pod's annotations, as the downward API writes them")
-	fs.StringSliceVar(&f.envFiles, "envFile", []string{"./var/lib/istio/envoy/cluster.env", "./var/lib/istio/envoy/sidecar.env"},
-		"files with variables for those that the environment has not, as virtual machines have them")
+	fs.StringVar(&f.labelsFile, "labelsFile", "./etc/istio/pod/labels",
+		"the pod's labels, as the downward API writes them")
+	fs.StringVar(&f.annotationsFile, "annotationsFile", "./etc/istio/pod/annotations",
+		"the pod's annotations, as the downward API writes them")
+	envFiles := []string{"./var/lib/istio/envoy/cluster.env", "./var/lib/istio/envoy/sidecar.env"}
+	fs.StringSliceVar(&f.envFiles, "envFile", envFiles,
+		"files with defaults of environment variables, as virtual machines have them")
 	fs.IntVar(&f.stsPort, "stsPort", 0, "port of the token exchange (not supported yet)")
 	command.AddRetiredFlags(c, retired.AgentFlags(), o.Stderr)
 	return c
 }
 
-// options puts together everything that a user can set.
-func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Options, error) {
-	proxyType, err := role(c.Flags(), args, o.Args)
+// agentOptions combines flags, environment, files and annotations into the agent's options.
+func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (agent.Options, error) {
+	proxyType, err := parseRole(c.Flags(), args, o.Args)
 	if err != nil {
 		return agent.Options{}, err
 	}
-	if err := f.refused(); err != nil {
+	if err := f.checkUnsupported(); err != nil {
 		return agent.Options{}, err
 	}
 	levels, err := envoy.ParseLevels(f.logLevel, f.componentLogLevel)
 	if err != nil {
 		return agent.Options{}, fmt.Errorf("--proxyLogLevel, --proxyComponentLogLevel: %w", err)
 	}
-	labels, annotations, err := f.downward()
+	labels, annotations, err := f.readDownward()
 	if err != nil {
 		return agent.Options{}, err
 	}
-	vars, err := f.variables(o)
+	vars, err := f.readVariables(o)
 	if err != nil {
 		return agent.Options{}, err
 	}
-	config, err := f.config(c, o.Stderr, vars, annotations)
+	config, err := f.effectiveConfig(c, o.Stderr, vars, annotations)
 	if err != nil {
 		return agent.Options{}, err
 	}
@@ -115,9 +119,10 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 		return agent.Options{}, err
 	}
 	in := node.Input{
-		Type: proxyType, Environment: env, Config: config, Labels: labels, Annotations: annotations, Interfaces: interfaces,
+		Type: proxyType, Environment: env, Config: config,
+		Labels: labels, Annotations: annotations, Interfaces: interfaces,
 		Domain: f.domain, IstioLevel: obs.IstioLevel, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
-		WithoutIdentity: !agent.HasIdentity(config, env), FilesApart: agent.ServesFilesApart(env),
+		NoIdentity: !agent.HasIdentity(config, env), SeparateFileServer: agent.HasSeparateFileServer(env),
 	}
 	n, err := node.Build(in)
 	if err != nil {
@@ -134,13 +139,16 @@ func (f *flags) options(c *cobra.Command, args []string, o Options) (agent.Optio
 	return agent.Options{
 		Probes: probes,
 		Node:   n, Config: config, Environment: env, Levels: levels, Application: application,
-		OutlierLogPath: f.outlierLogPath, Environ: o.Environ, Stdout: o.Stdout, Stderr: o.Stderr, Hurry: o.Hurry, Hangup: o.Hangup,
+		OutlierLogPath: f.outlierLogPath, Environ: o.Environ,
+		Stdout: o.Stdout, Stderr: o.Stderr, Abort: o.Abort, Hangup: o.Hangup,
 	}, nil
 }
 
-// variables gives those of the environment and, of files, the ones that it has not. A later file counts before an earlier one.
-func (f *flags) variables(o Options) (environment.Variables, error) {
-	vars := environment.List(o.Environ)
+// readVariables returns the environment variables, with the variables in --envFile as defaults.
+// Later files override earlier ones. If one of the files exists, the host is a virtual machine, and
+// WithMachineDefaults applies.
+func (f *proxyFlags) readVariables(o Options) (environment.Variables, error) {
+	vars := environment.ParseList(o.Environ)
 	machine := false
 	for _, path := range slices.Backward(f.envFiles) {
 		more, err := environment.ReadFile(path)
@@ -154,12 +162,12 @@ func (f *flags) variables(o Options) (environment.Variables, error) {
 	}
 	name, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("find the name of this machine: %w", err)
+		return nil, fmt.Errorf("get host name: %w", err)
 	}
-	return environment.OfMachine(vars, name), nil
+	return environment.WithMachineDefaults(vars, name), nil
 }
 
-// readProbes gives the probes of the application that kubelet asks the agent for.
+// readProbes returns the probes that the agent performs for the kubelet, nil if there are none.
 func readProbes(env environment.Environment) (map[string]probe.Probe, error) {
 	if env.Probes == "" {
 		return nil, nil
@@ -171,35 +179,38 @@ func readProbes(env environment.Environment) (map[string]probe.Probe, error) {
 	return probes, nil
 }
 
-// refused names the flags of parts that do not exist, which somebody who sets them relies on.
-func (f *flags) refused() error {
+// checkUnsupported returns an error if a flag of an unsupported feature is set.
+func (f *proxyFlags) checkUnsupported() error {
 	switch {
 	case f.stsPort != 0:
-		return errors.New("--stsPort: token exchange is not supported yet")
+		return errors.New("--stsPort: token exchange is not supported")
 	case f.templateFile != "":
-		return errors.New("--templateFile: bootstrap templates are not supported: use ProxyConfig.customConfigFile or ISTIO_BOOTSTRAP_OVERRIDE")
+		return errors.New("--templateFile: bootstrap templates are not supported: " +
+			"use ProxyConfig.customConfigFile or ISTIO_BOOTSTRAP_OVERRIDE")
 	default:
 		return nil
 	}
 }
 
-func (f *flags) downward() (labels, annotations map[string]string, err error) {
-	if labels, err = node.ReadDownward(f.labelsFile); err != nil {
+func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err error) {
+	if labels, err = node.ReadDownwardFile(f.labelsFile); err != nil {
 		return nil, nil, err
 	}
-	annotations, err = node.ReadDownward(f.annotationsFile)
+	annotations, err = node.ReadDownwardFile(f.annotationsFile)
 	return labels, annotations, err
 }
 
-// config returns the effective ProxyConfig. Each layer takes precedence over the ones before it:
-// the defaults, the mesh's, the variable PROXY_CONFIG, the pod's annotation, the flags. It writes a
-// warning for each retired field, and for the address of an old control plane in a flag.
-func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string) (*meshconfig.ProxyConfig, error) {
+// effectiveConfig returns the validated effective ProxyConfig. Each layer overrides the ones before
+// it: the defaults, the mesh's, the variable PROXY_CONFIG, the pod's annotation, the flags. It
+// writes a warning for each retired field, and for the address of an old control plane in a flag.
+func (f *proxyFlags) effectiveConfig(
+	c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string,
+) (*meshconfig.ProxyConfig, error) {
 	text, err := os.ReadFile(f.meshConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("--meshConfig: %w", err)
 	}
-	ofMesh, err := proxyconfig.MeshDefault(f.meshConfig, string(text))
+	meshLayer, err := proxyconfig.MeshConfigLayer(f.meshConfig, string(text))
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +219,7 @@ func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Va
 		return nil, err
 	}
 	layers := append([]proxyconfig.Layer{
-		ofMesh,
+		meshLayer,
 		{Name: "PROXY_CONFIG", YAML: vars["PROXY_CONFIG"]},
 		{Name: "annotation proxy.istio.io/config", YAML: annotations["proxy.istio.io/config"]},
 	}, retiredFlags...)
@@ -217,7 +228,7 @@ func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Va
 			fmt.Fprintln(warnings, "warning:", warning)
 		}
 	}
-	config, err := proxyconfig.Effective(layers...)
+	config, err := proxyconfig.MergeLayers(layers...)
 	if err != nil {
 		return nil, err
 	}
@@ -233,14 +244,14 @@ func (f *flags) config(c *cobra.Command, warnings io.Writer, vars environment.Va
 	return config, proxyconfig.Validate(config)
 }
 
-// announce logs what the agent is about to do.
-func announce(o agent.Options) error {
-	effective, err := proxyconfig.YAML(o.Config)
+// logStart logs the version, the node, the effective configuration and all warnings about settings.
+func logStart(o agent.Options) error {
+	effective, err := proxyconfig.EncodeYAML(o.Config)
 	if err != nil {
 		return err
 	}
 	o.Log.Info("pilot-agent "+obs.Version, "proxy", o.Node.ID, "cluster", o.Node.Cluster)
-	for line := range strings.Lines(effective) { // a log record is one line
+	for line := range strings.Lines(effective) { // a log entry is one line
 		o.Log.Info("effective proxy configuration: " + strings.TrimRight(line, "\n"))
 	}
 	for _, w := range slices.Concat(proxyconfig.Warnings(o.Config), o.Environment.Warnings, node.Warnings(o.Node)) {

@@ -20,9 +20,8 @@ const (
 	securePort    = "15012"
 )
 
-// retiredLayers returns a layer of ProxyConfig for each retired flag that the command line sets, in
-// the order of the table. They are laid over every other layer: an explicit flag takes precedence,
-// as it did in Istio 1.x.
+// retiredLayers returns a layer of ProxyConfig for each retired flag that is set, in the order of
+// the table. They override every other layer: an explicit flag takes precedence, as in Istio 1.x.
 func retiredLayers(fs *pflag.FlagSet) ([]proxyconfig.Layer, error) {
 	var layers []proxyconfig.Layer
 	for _, f := range retired.AgentFlags() {
@@ -33,12 +32,12 @@ func retiredLayers(fs *pflag.FlagSet) ([]proxyconfig.Layer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", f.Name, err)
 		}
-		layers = append(layers, proxyconfig.Layer{Name: "flag --" + f.Name, YAML: nested(f.Field, value)})
+		layers = append(layers, proxyconfig.Layer{Name: "flag --" + f.Name, YAML: nestedJSON(f.Field, value)})
 	}
 	return layers, nil
 }
 
-// retiredValue returns the JSON of a flag's value in the form that protobuf has for its field.
+// retiredValue returns the JSON of a flag's value in the encoding of its protobuf field.
 func retiredValue(fs *pflag.FlagSet, f retired.Flag) (string, error) {
 	text := fs.Lookup(f.Name).Value.String()
 	switch f.Type {
@@ -56,8 +55,9 @@ func retiredValue(fs *pflag.FlagSet, f retired.Flag) (string, error) {
 	}
 }
 
-// nested returns a JSON object with a value at a path: {"tracing": {"zipkin": {"address": VALUE}}}.
-func nested(path, value string) string {
+// nestedJSON returns a JSON object with a value at a path: {"tracing": {"zipkin": {"address":
+// VALUE}}}.
+func nestedJSON(path, value string) string {
 	for _, name := range slices.Backward(strings.Split(path, ".")) {
 		value = fmt.Sprintf("{%q: %s}", name, value)
 	}
@@ -65,9 +65,9 @@ func nested(path, value string) string {
 }
 
 // replaceRetiredPort changes the port of ProxyConfig.discoveryAddress if the retired flag set the
-// address and the port is one of Istio's control planes before 1.6. Their agents kept the host and
-// chose the port of xDS by controlPlaneAuthPolicy, and so does this: the plaintext port for NONE,
-// else the TLS port. It returns a warning, "" if the address stays.
+// address and the port is one of Istio's control planes before 1.6. It keeps the host and chooses
+// the xDS port by controlPlaneAuthPolicy, as their agents did: the plaintext port for NONE, else
+// the TLS port. It returns a warning, "" if the address is unchanged.
 func replaceRetiredPort(fs *pflag.FlagSet, config *meshconfig.ProxyConfig) string {
 	if !fs.Changed("discoveryAddress") {
 		return ""

@@ -10,15 +10,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent"
 )
 
-// effective returns the options that a command line of the proxy command leads to, and its
-// warnings.
+// effective returns the options and warnings of a proxy command line.
 func effective(t *testing.T, environ []string, args string) (agent.Options, string, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	var got agent.Options
 	var warnings strings.Builder
 	list := append([]string{"proxy", "sidecar"}, strings.Fields(args)...)
-	root := NewWith(Options{Environ: environ, Args: list, Stdout: io.Discard, Stderr: &warnings}, func(_ context.Context, o agent.Options) error {
+	root := NewWithRunner(Options{Environ: environ, Args: list, Stdout: io.Discard, Stderr: &warnings}, func(_ context.Context, o agent.Options) error {
 		got = o
 		return nil
 	})
@@ -27,7 +26,7 @@ func effective(t *testing.T, environ []string, args string) (agent.Options, stri
 	return got, warnings.String(), err
 }
 
-// TestRetiredFlagsWarn: each flag of the old command line is reported with its successor.
+// TestRetiredFlagsWarn tests that each retired flag is reported with its successor.
 func TestRetiredFlagsWarn(t *testing.T) {
 	for _, test := range []struct{ flag, want string }{
 		{"--binaryPath /opt/envoy", "warning: flag --binaryPath is deprecated: set ProxyConfig.binaryPath\n"},
@@ -53,8 +52,8 @@ func TestRetiredFlagsWarn(t *testing.T) {
 	}
 }
 
-// TestRetiredFlagsTakePrecedence: a flag sets its field over PROXY_CONFIG, and leaves the others
-// alone.
+// TestRetiredFlagsTakePrecedence tests that a flag overrides its field in PROXY_CONFIG and no other
+// field.
 func TestRetiredFlagsTakePrecedence(t *testing.T) {
 	environ := append(good(), `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE","discoveryAddress":"env:15010","drainDuration":"7s","statusPort":16020}`)
 	o, _, err := effective(t, environ, "--discoveryAddress flag:26000 --drainDuration 1m30s --statsdUdpAddress= --zipkinAddress z:9411")
@@ -68,8 +67,8 @@ func TestRetiredFlagsTakePrecedence(t *testing.T) {
 	}
 }
 
-// TestRetiredPorts: the host of an old control plane stays, and its port becomes the one that
-// serves xDS today.
+// TestRetiredPorts tests that the host of an old control plane is kept and its port is replaced by
+// the current xDS port.
 func TestRetiredPorts(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--discoveryAddress istio-pilot.istio-system:15007 --controlPlaneAuthPolicy NONE", "istio-pilot.istio-system:15010"},
@@ -94,14 +93,14 @@ func TestRetiredPorts(t *testing.T) {
 			}
 		})
 	}
-	// Only the flag's: today's settings mean what they say.
+	// Only the flag's address: in current settings ports are used as they are.
 	o, warnings, err := effective(t, append(good(), `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE","discoveryAddress":"env:15007"}`), "")
 	if err != nil || o.Config.GetDiscoveryAddress() != "env:15007" || warnings != "" {
 		t.Errorf("PROXY_CONFIG: %s, warnings %q, %v", o.Config.GetDiscoveryAddress(), warnings, err)
 	}
 }
 
-// TestRetiredFlagsAreChecked: a value that the field cannot have is an error that names the flag.
+// TestRetiredFlagsAreChecked tests that an invalid value is an error that names the flag.
 func TestRetiredFlagsAreChecked(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--drainDuration soon", `"--drainDuration" flag`},

@@ -9,14 +9,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// role is the proxy's type by the positional arguments, a sidecar without any.
+// parseRole returns the proxy's type in the positional arguments, SidecarProxy if there are none.
+// It fails for an unknown type.
 //
-// Of an unknown flag nobody knows whether it takes a value, and the parser lets it have the word after it. That word may be
-// the role: "proxy --newSwitch router" must not become a sidecar. So where no positional argument is left, the raw
-// command line is asked.
-func role(known *pflag.FlagSet, args, raw []string) (mesh.ProxyType, error) {
+// An unknown flag may or may not take a value, and the parser assumes that the next word is its
+// value. That word may be the role: "proxy --newSwitch router" must not become a sidecar. So if no
+// positional argument is left, the raw command line is searched.
+func parseRole(known *pflag.FlagSet, args, raw []string) (mesh.ProxyType, error) {
 	if len(args) == 0 {
-		args = swallowed(known, raw)
+		args = roleAfterUnknownFlag(known, raw)
 	}
 	if len(args) == 0 {
 		return mesh.SidecarProxy, nil
@@ -32,8 +33,8 @@ func isRole(word string) bool {
 	return word == string(mesh.SidecarProxy) || word == string(mesh.RouterProxy)
 }
 
-// swallowed finds a role that stands right after an unknown flag.
-func swallowed(known *pflag.FlagSet, raw []string) []string {
+// roleAfterUnknownFlag returns the first role directly after an unknown flag, nil if there is none.
+func roleAfterUnknownFlag(known *pflag.FlagSet, raw []string) []string {
 	for i := 1; i < len(raw); i++ {
 		flag, isFlag := strings.CutPrefix(raw[i-1], "--")
 		if isFlag && !strings.Contains(flag, "=") && known.Lookup(flag) == nil && isRole(raw[i]) {

@@ -12,29 +12,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// Options are what main gives to the command line.
+// Options are the inputs of the command line.
 type Options struct {
-	// Environ is the environment as os.Environ gives it.
+	// Environ is the environment in the form of os.Environ.
 	Environ []string
-	// Args is the command line without the program's name, to warn of unknown flags.
+	// Args is the command line without the program's name, for warnings about unknown flags.
 	Args           []string
 	Stdout, Stderr io.Writer
-	// Hurry is closed when the program is asked a second time to end.
-	Hurry <-chan struct{}
-	// Hangup is sent to for each SIGHUP.
+	// Abort is closed when the program receives a second signal to end.
+	Abort <-chan struct{}
+	// Hangup receives each SIGHUP.
 	Hangup <-chan os.Signal
-	// Extra makes further sub-commands (istio-iptables), which may log as the flags say once they run; nil: none.
-	Extra func(*obs.LogOptions) []*cobra.Command
+	// ExtraCommands returns further sub-commands (istio-iptables). Their logs follow the log
+	// options, which are set once they run. It may be nil.
+	ExtraCommands func(*obs.LogOptions) []*cobra.Command
 }
 
-// New makes the command tree.
-func New(o Options) *cobra.Command { return NewWith(o, agent.Run) }
+// New returns the command tree.
+func New(o Options) *cobra.Command { return NewWithRunner(o, agent.Run) }
 
-// NewWith makes a command tree whose proxy command calls run instead of agent.Run. Tests read the options that it gets.
-func NewWith(o Options, run func(context.Context, agent.Options) error) *cobra.Command {
+// NewWithRunner returns a command tree whose proxy command calls run instead of agent.Run. Tests
+// inspect the options passed to it.
+func NewWithRunner(o Options, run func(context.Context, agent.Options) error) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "pilot-agent",
-		Short:         "Start and watch the Envoy beside an application",
+		Short:         "Start and supervise the Envoy beside an application",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -48,8 +50,8 @@ func NewWith(o Options, run func(context.Context, agent.Options) error) *cobra.C
 		waitCommand(),
 		command.Version(),
 	)
-	if o.Extra != nil {
-		root.AddCommand(o.Extra(&logs)...)
+	if o.ExtraCommands != nil {
+		root.AddCommand(o.ExtraCommands(&logs)...)
 	}
 	command.TolerateUnknownFlags(root, o.Args, o.Stderr)
 	return root

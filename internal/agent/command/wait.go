@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// waitCommand waits until the proxy is ready: containers that must not start before run it first.
+// waitCommand returns the command that waits until the proxy is ready. Containers that need the
+// proxy run it first.
 func waitCommand() *cobra.Command {
 	var url string
 	var timeoutSeconds, periodMillis, requestTimeoutMillis int
@@ -18,17 +19,20 @@ func waitCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), time.Duration(timeoutSeconds)*time.Second)
 			defer cancel()
-			client := &http.Client{Timeout: time.Duration(requestTimeoutMillis) * time.Millisecond, Transport: &http.Transport{Proxy: nil}}
+			client := &http.Client{
+				Timeout:   time.Duration(requestTimeoutMillis) * time.Millisecond,
+				Transport: &http.Transport{Proxy: nil},
+			}
 			tick := time.NewTicker(time.Duration(max(periodMillis, 1)) * time.Millisecond)
 			defer tick.Stop()
-			var last error // what it said before the time was up
+			var last error // the last error before the timeout
 			for {
-				err := ready(ctx, client, url)
+				err := checkReady(ctx, client, url)
 				if err == nil {
 					c.Println("the proxy is ready")
 					return nil
 				}
-				if c.Context().Err() != nil { // asked to end
+				if c.Context().Err() != nil { // interrupted
 					return fmt.Errorf("wait for the proxy: %w", c.Context().Err())
 				}
 				if last == nil || ctx.Err() == nil {
@@ -42,14 +46,14 @@ func waitCommand() *cobra.Command {
 			}
 		},
 	}
-	c.Flags().StringVar(&url, "url", "http://localhost:15021/healthz/ready", "what to ask")
+	c.Flags().StringVar(&url, "url", "http://localhost:15021/healthz/ready", "readiness URL to poll")
 	c.Flags().IntVar(&timeoutSeconds, "timeoutSeconds", 60, "how long to wait")
 	c.Flags().IntVar(&periodMillis, "periodMillis", 500, "time between requests")
-	c.Flags().IntVar(&requestTimeoutMillis, "requestTimeoutMillis", 500, "time that a request may take")
+	c.Flags().IntVar(&requestTimeoutMillis, "requestTimeoutMillis", 500, "timeout of each request")
 	return c
 }
 
-func ready(ctx context.Context, client *http.Client, url string) error {
+func checkReady(ctx context.Context, client *http.Client, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// TestOnlyAddressesAreLookedUp: who has the control plane in /etc/hosts, as machines do, needs no name server to get there.
+// TestOnlyAddressesAreLookedUp tests that a control plane that is in /etc/hosts is reached without
+// a name server.
 func TestOnlyAddressesAreLookedUp(t *testing.T) {
 	asked := make(chan struct{}, 16)
 	usual := net.DefaultResolver
@@ -30,7 +31,7 @@ func TestOnlyAddressesAreLookedUp(t *testing.T) {
 	t.Cleanup(server.Stop)
 
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	connection, err := Target{Plaintext: true}.Connect("localhost:" + port)
+	connection, err := Target{Plaintext: true}.NewConnection("localhost:" + port)
 	if err != nil {
 		t.Fatal(err)
 	}

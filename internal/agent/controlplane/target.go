@@ -14,45 +14,51 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/environment"
 )
 
-// Target is a server of the control plane, at one or several addresses.
+// Target is a server of the control plane with one or several addresses.
 type Target struct {
 	// Addresses are host:port each, in the order in which they are tried.
 	Addresses []string
-	// Plaintext is without TLS, and without the token.
+	// Plaintext disables TLS, and with it the token.
 	Plaintext bool
-	// ServerName replaces the host of the address as the name in the server's certificate; "" does not.
+	// ServerName is the name that the server's certificate must have. If empty, it is the host of
+	// the address.
 	ServerName string
-	// Roots is the file of authorities that the server is checked against; "": those of the system.
+	// Roots is the file of the roots that must have signed the server's certificate. If empty, the
+	// operating system's roots are used.
 	Roots string
-	// Certificate and Key are files with what the agent shows; "": nothing.
+	// Certificate and Key are the files of the client certificate. If empty, none is presented.
 	Certificate, Key string
-	// Token is the file of the token that goes with each call; "": none.
+	// Token is the file of the bearer token sent with each call. If empty, none is sent.
 	Token string
-	// Metadata goes with each call.
+	// Metadata is sent with each call.
 	Metadata map[string]string
-	// Mark is the SO_MARK of connections, 0 for none.
+	// Mark is the SO_MARK of connections. If 0, none is set.
 	Mark uint32
 }
 
-// The control plane's ports that everybody knows to be without TLS, and with it.
+// Well-known ports of the control plane.
 const (
 	plaintextPort = "15010"
 	securePort    = "15012"
 )
 
-// Files of an identity to begin with, in the directory PROV_CERT.
+// Names of the initial identity's files in the directory PROV_CERT.
 const (
 	provisionedKey   = "key.pem"
 	provisionedChain = "cert-chain.pem"
 	provisionedRoots = "root-cert.pem"
 )
 
-// mountedRoots is where Istio looks for roots before anything else: the file of pods that get their certificates mounted.
+// mountedRoots is the first place where Istio looks for roots: the file of pods whose certificates
+// are mounted.
 const mountedRoots = "./etc/certs/root-cert.pem"
 
-// Discovery gives the server of configuration: ProxyConfig.discoveryAddress, which may have several addresses, separated by
-// commas.
-func Discovery(config *meshconfig.ProxyConfig, env environment.Environment, cluster string) (Target, error) {
+// DiscoveryTarget returns the xDS server: ProxyConfig.discoveryAddress, which may hold several
+// addresses separated by commas. It fails if its roots are missing, or if plaintext is configured
+// for the TLS port.
+func DiscoveryTarget(
+	config *meshconfig.ProxyConfig, env environment.Environment, cluster string,
+) (Target, error) {
 	s := env.Security
 	list, err := discoveryAddresses(config, env)
 	if err != nil {
@@ -60,31 +66,37 @@ func Discovery(config *meshconfig.ProxyConfig, env environment.Environment, clus
 	}
 	t := Target{
 		Addresses: list, ServerName: s.ServerName,
-		Metadata:  withCluster(s.XDSHeaders, cluster),
+		Metadata:  withClusterID(s.XDSHeaders, cluster),
 		Mark:      env.SocketMark,
 		Plaintext: config.GetControlPlaneAuthPolicy() == meshconfig.AuthenticationPolicy_NONE,
 	}
 	if t.Plaintext {
 		for _, a := range list {
 			if _, port, _ := net.SplitHostPort(a); port == securePort {
-				return Target{}, fmt.Errorf("control plane %s: the port is for TLS, and ProxyConfig.controlPlaneAuthPolicy is NONE", a)
+				return Target{}, fmt.Errorf(
+					"control plane %s: the port requires TLS, but ProxyConfig.controlPlaneAuthPolicy is NONE", a)
 			}
 		}
 		return t, nil
 	}
-	if t.Roots, err = roots(s.XDSRoots, s); err != nil {
+	if t.Roots, err = rootsFile(s.XDSRoots, s); err != nil {
 		return Target{}, fmt.Errorf("control plane %s: %w", config.GetDiscoveryAddress(), err)
 	}
-	t.Certificate, t.Key = own(s)
+	t.Certificate, t.Key = clientCertificateFiles(s)
 	t.Token = s.Token
 	return t, nil
 }
 
-// Authority gives the server that signs certificates, and whether there is one: CA_ADDR or, if that is not set, the control
-// plane, as long as it is reached by TLS.
-func Authority(config *meshconfig.ProxyConfig, env environment.Environment, cluster string) (Target, bool, error) {
+// AuthorityTarget returns the certificate authority's server, and whether there is one. It is
+// CA_ADDR if that is set, otherwise the control plane. It returns false if CA_ADDR is not set and
+// the control plane is reached without TLS.
+func AuthorityTarget(
+	config *meshconfig.ProxyConfig, env environment.Environment, cluster string,
+) (Target, bool, error) {
 	s := env.Security
-	t := Target{Addresses: addresses(s.CAAddress), Metadata: withCluster(s.CAHeaders, cluster), Mark: env.SocketMark}
+	t := Target{
+		Addresses: splitAddresses(s.CAAddress), Metadata: withClusterID(s.CAHeaders, cluster), Mark: env.SocketMark,
+	}
 	if len(t.Addresses) == 0 {
 		if config.GetControlPlaneAuthPolicy() == meshconfig.AuthenticationPolicy_NONE {
 			return Target{}, false, nil
@@ -100,26 +112,27 @@ func Authority(config *meshconfig.ProxyConfig, env environment.Environment, clus
 		return t, true, nil
 	}
 	var err error
-	if t.Roots, err = roots(s.CARoots, s); err != nil {
+	if t.Roots, err = rootsFile(s.CARoots, s); err != nil {
 		return Target{}, false, fmt.Errorf("certificate authority %s: %w", strings.Join(t.Addresses, ","), err)
 	}
-	t.Certificate, t.Key = own(s)
+	t.Certificate, t.Key = clientCertificateFiles(s)
 	if s.TokenForCSR {
 		t.Token = s.Token
 	}
 	return t, true, nil
 }
 
-// discoveryAddresses are those of ProxyConfig, in which $(HOST_IP) stands for the node's.
+// discoveryAddresses returns the addresses of ProxyConfig.discoveryAddress with $(HOST_IP) replaced
+// by the node's address.
 func discoveryAddresses(config *meshconfig.ProxyConfig, env environment.Environment) ([]string, error) {
-	list, err := bootstrap.WithHostIP(config.GetDiscoveryAddress(), env.HostIP)
+	list, err := bootstrap.SubstituteHostIP(config.GetDiscoveryAddress(), env.HostIP)
 	if err != nil {
 		return nil, fmt.Errorf("proxy configuration field %q: %w", "discoveryAddress", err)
 	}
-	return addresses(list), nil
+	return splitAddresses(list), nil
 }
 
-func addresses(list string) []string {
+func splitAddresses(list string) []string {
 	var all []string
 	for a := range strings.SplitSeq(list, ",") {
 		if a = strings.TrimSpace(a); a != "" {
@@ -129,11 +142,12 @@ func addresses(list string) []string {
 	return all
 }
 
-// own are the files of the certificate that the agent shows: what it was provisioned with, or what is mounted.
-func own(s environment.Security) (certificate, key string) {
+// clientCertificateFiles returns the files of the agent's client certificate: the provisioned ones,
+// else the mounted ones, else none.
+func clientCertificateFiles(s environment.Security) (certificate, key string) {
 	switch {
-	case s.Provisioned != "":
-		return filepath.Join(s.Provisioned, provisionedChain), filepath.Join(s.Provisioned, provisionedKey)
+	case s.ProvisionedDir != "":
+		return filepath.Join(s.ProvisionedDir, provisionedChain), filepath.Join(s.ProvisionedDir, provisionedKey)
 	case s.FileMounted:
 		return s.ClientFiles.Chain, s.ClientFiles.Key
 	default:
@@ -141,38 +155,45 @@ func own(s environment.Security) (certificate, key string) {
 	}
 }
 
-// roots is the file of authorities that a server of the control plane is checked against, by Istio's order.
-func roots(explicit string, s environment.Security) (string, error) {
+// rootsFile returns the file of the roots that verify a server of the control plane, in Istio's
+// order of precedence. It returns "" for the roots of the operating system, and an error if the
+// file is missing.
+func rootsFile(explicit string, s environment.Security) (string, error) {
 	var path string
 	switch {
 	case explicit == environment.SystemRoots:
 		return "", nil
 	case explicit != "":
 		path = explicit
-	case exists(mountedRoots):
+	case isRegularFile(mountedRoots):
 		return mountedRoots, nil
-	case s.Provisioned != "" && (exists(filepath.Join(s.Provisioned, provisionedRoots)) || !exists(s.MeshRoots)):
-		return filepath.Join(s.Provisioned, provisionedRoots), nil // it may be put there later
+	case s.ProvisionedDir != "" &&
+		(isRegularFile(filepath.Join(s.ProvisionedDir, provisionedRoots)) || !isRegularFile(s.MeshRoots)):
+		return filepath.Join(s.ProvisionedDir, provisionedRoots), nil // the file may appear later
 	case s.FileMounted && s.ClientFiles.Roots != "":
 		path = s.ClientFiles.Roots
 	case s.CertProvider == "none":
-		return "", errors.New("its roots are not known: PILOT_CERT_PROVIDER is none, and neither XDS_ROOT_CA nor CA_ROOT_CA is set")
+		return "", errors.New("no roots configured: " +
+			"PILOT_CERT_PROVIDER is none, and neither XDS_ROOT_CA nor CA_ROOT_CA is set")
 	default:
 		path = s.MeshRoots
 	}
-	if !exists(path) {
-		return "", fmt.Errorf("the file of its roots is missing: %s (mounted from the ConfigMap istio-ca-root-cert; or set XDS_ROOT_CA and CA_ROOT_CA)", path)
+	if !isRegularFile(path) {
+		return "", fmt.Errorf(
+			"roots file is missing: %s (mounted from the ConfigMap istio-ca-root-cert; "+
+				"or set XDS_ROOT_CA and CA_ROOT_CA)", path)
 	}
 	return path, nil
 }
 
-func exists(path string) bool {
+func isRegularFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// withCluster adds the metadata by which a control plane tells clusters apart.
-func withCluster(headers map[string]string, cluster string) map[string]string {
+// withClusterID returns the headers in lower case, with the cluster ID by which a control plane
+// identifies the agent's cluster.
+func withClusterID(headers map[string]string, cluster string) map[string]string {
 	all := make(map[string]string, len(headers)+1)
 	for name, value := range headers {
 		all[strings.ToLower(name)] = value

@@ -15,11 +15,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-const mesh = "./var/run/secrets/istio/root-cert.pem"
+const meshRoots = "./var/run/secrets/istio/root-cert.pem"
 
 func parse(t *testing.T, vars ...string) environment.Environment {
 	t.Helper()
-	env, err := environment.Parse(environment.List(vars))
+	env, err := environment.Parse(environment.ParseList(vars))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,29 +36,29 @@ func put(t *testing.T, path string, text []byte) {
 	}
 }
 
-// TestRoots: which authorities a control plane is checked against, in Istio's order, and that it is said where they are missing.
+// TestRoots tests Istio's order of precedence of roots files, and the error if the file is missing.
 func TestRoots(t *testing.T) {
 	for name, test := range map[string]struct {
 		vars, files []string
 		want, err   string
 	}{
-		"of the mesh":                  {files: []string{mesh}, want: mesh},
-		"missing":                      {err: "the file of its roots is missing: " + mesh + " (mounted from the ConfigMap istio-ca-root-cert; or set XDS_ROOT_CA and CA_ROOT_CA)"},
-		"mounted":                      {files: []string{mesh, mountedRoots}, want: mountedRoots},
-		"given":                        {vars: []string{"XDS_ROOT_CA=./own.pem"}, files: []string{mesh, mountedRoots, "own.pem"}, want: "./own.pem"},
-		"given and missing":            {vars: []string{"XDS_ROOT_CA=./own.pem"}, files: []string{mesh}, err: "the file of its roots is missing: ./own.pem"},
+		"of the mesh":                  {files: []string{meshRoots}, want: meshRoots},
+		"missing":                      {err: "roots file is missing: " + meshRoots + " (mounted from the ConfigMap istio-ca-root-cert; or set XDS_ROOT_CA and CA_ROOT_CA)"},
+		"mounted":                      {files: []string{meshRoots, mountedRoots}, want: mountedRoots},
+		"given":                        {vars: []string{"XDS_ROOT_CA=./own.pem"}, files: []string{meshRoots, mountedRoots, "own.pem"}, want: "./own.pem"},
+		"given and missing":            {vars: []string{"XDS_ROOT_CA=./own.pem"}, files: []string{meshRoots}, err: "roots file is missing: ./own.pem"},
 		"of the system":                {vars: []string{"XDS_ROOT_CA=SYSTEM"}},
-		"a machine's":                  {vars: []string{"PROV_CERT=./prov"}, files: []string{mesh, "prov/root-cert.pem"}, want: "prov/root-cert.pem"},
-		"a machine's, put where pods'": {vars: []string{"PROV_CERT=./prov"}, files: []string{mesh}, want: mesh},
+		"a machine's":                  {vars: []string{"PROV_CERT=./prov"}, files: []string{meshRoots, "prov/root-cert.pem"}, want: "prov/root-cert.pem"},
+		"a machine's, put where pods'": {vars: []string{"PROV_CERT=./prov"}, files: []string{meshRoots}, want: meshRoots},
 		"a machine's, to come":         {vars: []string{"PROV_CERT=./prov"}, want: "prov/root-cert.pem"},
-		"nobody's":                     {vars: []string{"PILOT_CERT_PROVIDER=none"}, err: "its roots are not known"},
+		"nobody's":                     {vars: []string{"PILOT_CERT_PROVIDER=none"}, err: "no roots configured"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			for _, f := range test.files {
 				put(t, f, nil)
 			}
-			target, err := Discovery(&meshconfig.ProxyConfig{DiscoveryAddress: "istiod:15012", ControlPlaneAuthPolicy: meshconfig.AuthenticationPolicy_MUTUAL_TLS}, parse(t, test.vars...), "c1")
+			target, err := DiscoveryTarget(&meshconfig.ProxyConfig{DiscoveryAddress: "istiod:15012", ControlPlaneAuthPolicy: meshconfig.AuthenticationPolicy_MUTUAL_TLS}, parse(t, test.vars...), "c1")
 			switch {
 			case test.err != "":
 				if err == nil || !strings.Contains(err.Error(), "control plane istiod:15012: "+test.err) {
@@ -71,10 +71,11 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// TestTargets: who is asked for configuration and for certificates, and what goes with it. A token never goes in plain text.
+// TestTargets tests the xDS and CA servers and their credentials. A token is never sent in plain
+// text.
 func TestTargets(t *testing.T) {
 	t.Chdir(t.TempDir())
-	put(t, mesh, nil)
+	put(t, meshRoots, nil)
 	secure, plain := meshconfig.AuthenticationPolicy_MUTUAL_TLS, meshconfig.AuthenticationPolicy_NONE
 	const token = "./var/run/secrets/tokens/istio-token"
 	metadata := map[string]string{"clusterid": "c1"}
@@ -87,30 +88,30 @@ func TestTargets(t *testing.T) {
 		there, refused bool
 	}{
 		"usual": {address: "istiod:15012", policy: secure,
-			discovery: Target{Addresses: []string{"istiod:15012"}, Roots: mesh, Token: token, Metadata: metadata},
-			authority: Target{Addresses: []string{"istiod:15012"}, Roots: mesh, Token: token, Metadata: metadata}, there: true},
+			discovery: Target{Addresses: []string{"istiod:15012"}, Roots: meshRoots, Token: token, Metadata: metadata},
+			authority: Target{Addresses: []string{"istiod:15012"}, Roots: meshRoots, Token: token, Metadata: metadata}, there: true},
 		"several addresses": {address: "a:15012, b:15012", policy: secure,
-			discovery: Target{Addresses: []string{"a:15012", "b:15012"}, Roots: mesh, Token: token, Metadata: metadata},
-			authority: Target{Addresses: []string{"a:15012", "b:15012"}, Roots: mesh, Token: token, Metadata: metadata}, there: true},
+			discovery: Target{Addresses: []string{"a:15012", "b:15012"}, Roots: meshRoots, Token: token, Metadata: metadata},
+			authority: Target{Addresses: []string{"a:15012", "b:15012"}, Roots: meshRoots, Token: token, Metadata: metadata}, there: true},
 		"plain text": {address: "istiod:15010", policy: plain, discovery: Target{Addresses: []string{"istiod:15010"}, Plaintext: true, Metadata: metadata}},
 		"an authority of its own": {address: "istiod:15010", policy: plain, vars: []string{"CA_ADDR=ca:15012", "USE_TOKEN_FOR_CSR=false", "CA_HEADER_TENANT=x"},
 			discovery: Target{Addresses: []string{"istiod:15010"}, Plaintext: true, Metadata: metadata},
-			authority: Target{Addresses: []string{"ca:15012"}, Roots: mesh, Metadata: map[string]string{"clusterid": "c1", "tenant": "x"}}, there: true},
+			authority: Target{Addresses: []string{"ca:15012"}, Roots: meshRoots, Metadata: map[string]string{"clusterid": "c1", "tenant": "x"}}, there: true},
 		"an authority in plain text": {address: "istiod:15012", policy: secure, vars: []string{"CA_ADDR=ca:15010"},
-			discovery: Target{Addresses: []string{"istiod:15012"}, Roots: mesh, Token: token, Metadata: metadata},
+			discovery: Target{Addresses: []string{"istiod:15012"}, Roots: meshRoots, Token: token, Metadata: metadata},
 			authority: Target{Addresses: []string{"ca:15010"}, Plaintext: true, Metadata: metadata}, there: true},
 		"without tokens": {address: "istiod:15012", policy: secure, vars: []string{"JWT_POLICY=none", "PROV_CERT=./prov", "ISTIOD_SAN=istiod.example"},
-			discovery: Target{Addresses: []string{"istiod:15012"}, Roots: mesh, ServerName: "istiod.example", Certificate: "prov/cert-chain.pem", Key: "prov/key.pem", Metadata: metadata},
-			authority: Target{Addresses: []string{"istiod:15012"}, Roots: mesh, ServerName: "istiod.example", Certificate: "prov/cert-chain.pem", Key: "prov/key.pem", Metadata: metadata}, there: true},
+			discovery: Target{Addresses: []string{"istiod:15012"}, Roots: meshRoots, ServerName: "istiod.example", Certificate: "prov/cert-chain.pem", Key: "prov/key.pem", Metadata: metadata},
+			authority: Target{Addresses: []string{"istiod:15012"}, Roots: meshRoots, ServerName: "istiod.example", Certificate: "prov/cert-chain.pem", Key: "prov/key.pem", Metadata: metadata}, there: true},
 		"the port of TLS in plain text": {address: "istiod:15012", policy: plain, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, env := &meshconfig.ProxyConfig{DiscoveryAddress: test.address, ControlPlaneAuthPolicy: test.policy}, parse(t, test.vars...)
-			discovery, err := Discovery(config, env, "c1")
+			discovery, err := DiscoveryTarget(config, env, "c1")
 			if (err != nil) != test.refused {
 				t.Fatal(err)
 			}
-			authority, there, err := Authority(config, env, "c1")
+			authority, there, err := AuthorityTarget(config, env, "c1")
 			if err != nil || there != test.there {
 				t.Fatalf("there is an authority %v, %v", there, err)
 			}
@@ -121,15 +122,15 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestCertificateShown: the agent shows the certificate that it has as long as it is good, and leaves it to the token where it is
-// not, or is not there yet.
+// TestCertificateShown tests that the agent presents its client certificate while it is valid, and
+// relies on the token if it is expired or missing.
 func TestCertificateShown(t *testing.T) {
 	t.Chdir(t.TempDir())
 	root := pki.Authority("mesh")
 	put(t, "roots", root.CertificatePEM())
 	target := Target{Roots: "roots", Certificate: "chain", Key: "key", Token: "token"}
 	shown := func(target Target) (int, error) {
-		config, err := target.tls("istiod")
+		config, err := target.tlsConfig("istiod")
 		if err != nil {
 			return 0, err
 		}
@@ -157,7 +158,7 @@ func TestCertificateShown(t *testing.T) {
 		t.Errorf("without a token: %d shown, %v", n, err)
 	}
 	put(t, "roots", []byte("no certificate"))
-	if _, err := shown(target); err == nil || !strings.Contains(err.Error(), "roots has no certificate") {
+	if _, err := shown(target); err == nil || !strings.Contains(err.Error(), "no certificate in roots") {
 		t.Errorf("roots that are none: %v", err)
 	}
 }

@@ -9,102 +9,109 @@ import (
 )
 
 const (
-	// maxCached bounds the answers that are kept, maxLife how long in spite of a longer TTL.
-	maxCached = 4096
-	maxLife   = 5 * time.Minute
-	// maxCachedSize bounds one of them, in bytes.
+	// maxCached bounds the number of cached answers, maxCacheTTL how long one is cached even if its
+	// TTL is longer.
+	maxCached   = 4096
+	maxCacheTTL = 5 * time.Minute
+	// maxCachedSize bounds the size of a cached answer, in bytes.
 	maxCachedSize = 4096
 )
 
-// question is what an answer is kept by.
-type question struct {
+// cacheKey holds all parts of a query on which the answer depends.
+type cacheKey struct {
 	name        string
 	kind, class uint16
-	// secure is whether signatures are asked for, unchecked that they are not to be looked at; recursive is what most want.
+	// The flags DO (DNSSEC records requested), CD (checking disabled) and RD (recursion desired).
 	secure, unchecked, recursive bool
 }
 
-func questionOf(query *dns.Msg) question {
+func newCacheKey(query *dns.Msg) cacheKey {
 	q := query.Question[0]
-	out := question{name: strings.ToLower(q.Name), kind: q.Qtype, class: q.Qclass, unchecked: query.CheckingDisabled, recursive: query.RecursionDesired}
-	if option := query.IsEdns0(); option != nil {
-		out.secure = option.Do()
+	option := query.IsEdns0()
+	return cacheKey{
+		name: strings.ToLower(q.Name), kind: q.Qtype, class: q.Qclass,
+		secure: option != nil && option.Do(), unchecked: query.CheckingDisabled, recursive: query.RecursionDesired,
 	}
-	return out
 }
 
-// cached is an answer that is good until expires.
-type cached struct {
+// cacheEntry is a cached answer that is valid until expires.
+type cacheEntry struct {
 	reply           *dns.Msg
 	stored, expires time.Time
 }
 
-// cache keeps answers of other servers for as long as their TTLs say.
+// cache stores answers of upstream servers for their TTL.
 type cache struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	answers map[question]cached
+	entries map[cacheKey]cacheEntry
 }
 
-func newCache(now func() time.Time) *cache { return &cache{now: now, answers: map[question]cached{}} }
+func newCache(now func() time.Time) *cache {
+	return &cache{now: now, entries: map[cacheKey]cacheEntry{}}
+}
 
-// get gives an answer for the query, with what is left of its TTLs.
-func (c *cache) get(query *dns.Msg) (*dns.Msg, bool) {
+// lookup returns a copy of the cached answer to the query with its TTLs reduced by its age, and
+// whether there is one.
+func (c *cache) lookup(query *dns.Msg) (*dns.Msg, bool) {
 	now := c.now()
 	c.mu.Lock()
-	kept, ok := c.answers[questionOf(query)]
+	kept, ok := c.entries[newCacheKey(query)]
 	c.mu.Unlock()
 	if !ok || !now.Before(kept.expires) {
 		return nil, false
 	}
 	reply := kept.reply.Copy()
 	reply.Id = query.Id
-	reply.Question = query.Question // spelled as it was asked
+	reply.Question = query.Question // in the query's spelling
 	age := uint32(now.Sub(kept.stored) / time.Second)
-	for _, r := range records(reply) {
+	for _, r := range ttlRecords(reply) {
 		r.Header().Ttl -= min(age, r.Header().Ttl)
 	}
 	return reply, true
 }
 
-// put keeps an answer, if it may be kept.
-func (c *cache) put(query, reply *dns.Msg) {
-	life := lifeOf(reply)
+// store caches an answer. It does nothing if the answer must not be cached or is larger than
+// maxCachedSize.
+func (c *cache) store(query, reply *dns.Msg) {
+	life := cacheTTL(reply)
 	if life <= 0 || reply.Len() > maxCachedSize {
 		return
 	}
 	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.answers) >= maxCached {
-		c.makeRoom(now)
+	if len(c.entries) >= maxCached {
+		c.evict(now)
 	}
-	c.answers[questionOf(query)] = cached{reply: reply.Copy(), stored: now, expires: now.Add(life)}
+	c.entries[newCacheKey(query)] = cacheEntry{reply: reply.Copy(), stored: now, expires: now.Add(life)}
 }
 
-// makeRoom drops what has expired or, if that is nothing, any eighth.
-func (c *cache) makeRoom(now time.Time) {
-	for q, kept := range c.answers {
+// evict removes all expired answers, and then arbitrary ones until an eighth of the cache is free.
+func (c *cache) evict(now time.Time) {
+	for q, kept := range c.entries {
 		if !now.Before(kept.expires) {
-			delete(c.answers, q)
+			delete(c.entries, q)
 		}
 	}
-	for q := range c.answers {
-		if len(c.answers) <= maxCached*7/8 {
+	for q := range c.entries {
+		if len(c.entries) <= maxCached*7/8 {
 			return
 		}
-		delete(c.answers, q)
+		delete(c.entries, q)
 	}
 }
 
-// lifeOf is how long an answer may be kept: the shortest TTL in it or, if it has no answer, what the zone says of such (RFC 2308).
-func lifeOf(reply *dns.Msg) time.Duration {
+// cacheTTL returns how long an answer may be cached: the shortest TTL in it or, for a negative
+// answer, the zone's minimum (RFC 2308). It returns 0 for truncated answers and those with other
+// errors than NXDOMAIN.
+func cacheTTL(reply *dns.Msg) time.Duration {
 	if reply.Truncated || reply.Rcode != dns.RcodeSuccess && reply.Rcode != dns.RcodeNameError {
 		return 0
 	}
-	least, any := uint32(maxLife/time.Second), false
-	for _, r := range records(reply) {
+	least, any := uint32(maxCacheTTL/time.Second), false
+	for _, r := range ttlRecords(reply) {
 		any = true
 		least = min(least, r.Header().Ttl)
 	}
@@ -123,8 +130,8 @@ func lifeOf(reply *dns.Msg) time.Duration {
 	return time.Duration(least) * time.Second
 }
 
-// records are all but the option record, whose TTL is none.
-func records(m *dns.Msg) []dns.RR {
+// ttlRecords returns all records except OPT, which has no TTL.
+func ttlRecords(m *dns.Msg) []dns.RR {
 	list := make([]dns.RR, 0, len(m.Answer)+len(m.Ns)+len(m.Extra))
 	list = append(append(list, m.Answer...), m.Ns...)
 	for _, r := range m.Extra {

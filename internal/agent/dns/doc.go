@@ -1,10 +1,12 @@
-// Package dns is the DNS proxy beside an application: it answers for the hosts of the mesh, and asks the usual servers for the
-// rest.
+// Package dns is the DNS proxy beside an application: it resolves the hosts of the mesh itself and
+// forwards all other queries to upstream servers.
 //
-// In: the name table of the control plane, resolv.conf, and queries over UDP and TCP. Out: answers.
-// Law: what the mesh knows is answered here and never asked for elsewhere: an address, or word that there is none of that
-// family, but not that there is no such name. Nothing that a query brings makes the proxy grow: caches, queries under way
-// and what is read have bounds.
+// The inputs are the control plane's name table, resolv.conf, and queries over UDP and TCP.
 //
-// Start with [Server] in server.go, then table.go (what is known), upstream.go and cache.go (what is not).
+// Invariants: queries for hosts of the mesh are never forwarded, except for record types other than
+// addresses. They never result in NXDOMAIN; a missing address family is an empty answer. Memory is
+// bounded whatever clients send: the cache, forwarded queries and their size have limits.
+//
+// Start with [Server] in server.go, then table.go (hosts of the mesh), upstream.go and cache.go
+// (all others).
 package dns

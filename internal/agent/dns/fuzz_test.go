@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// FuzzPackets answers any packet that the library reads as a query, as the sockets' handlers do: there is always an answer to it, which
-// can be written, is no longer than the client takes, and is to what was asked.
+// FuzzPackets tests that any packet that the library parses gets a reply that can be encoded, fits
+// the client's size and answers its question.
 func FuzzPackets(f *testing.F) {
 	add := func(name string, kind uint16, change func(*dns.Msg)) {
 		q := new(dns.Msg).SetQuestion(name, kind)
@@ -28,20 +28,20 @@ func FuzzPackets(f *testing.F) {
 		add(name, dns.TypeAXFR, func(q *dns.Msg) { q.Question[0].Qclass = dns.ClassCHAOS; q.Opcode = dns.OpcodeUpdate })
 	}
 	f.Add([]byte{0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xc0, 12, 0, 1, 0, 1}, false) // a name that points to itself
-	s, err := Open(Options{Names: NamesOf("shop", "shop.svc.cluster.local"), Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), Timeout: time.Millisecond})
+	s, err := Open(Options{ShortNames: NewShortNames("shop", "shop.svc.cluster.local"), Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler), Timeout: time.Millisecond})
 	if err != nil {
 		f.Fatal(err)
 	}
-	s.Update(shop())
+	s.SetNameTable(shop())
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // nobody else is asked
+	cancel() // no upstream queries
 	f.Fuzz(func(t *testing.T, packet []byte, overTCP bool) {
 		query := new(dns.Msg)
 		if query.Unpack(packet) != nil {
 			return
 		}
-		reply := s.reply(ctx, query, overTCP)
-		fit(reply, query, overTCP)
+		reply := s.resolve(ctx, query, overTCP)
+		truncateReply(reply, query, overTCP)
 		out, err := reply.Pack()
 		if err != nil || reply.Id != query.Id || !reply.Response {
 			t.Fatalf("%v is answered by %v, %v", query, reply, err)
@@ -52,8 +52,8 @@ func FuzzPackets(f *testing.F) {
 	})
 }
 
-// FuzzCache: an answer that is kept is for its question alone, has the query's identifier and no longer life than it came with, and
-// the cache stays within its bounds.
+// FuzzCache tests that a cached answer is returned for its question only, with the query's ID and
+// no longer TTL than it had, and that the cache stays within its bounds.
 func FuzzCache(f *testing.F) {
 	query := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)
 	reply := new(dns.Msg).SetReply(query)
@@ -74,27 +74,27 @@ func FuzzCache(f *testing.F) {
 		c := newCache(func() time.Time { return now })
 		query := new(dns.Msg)
 		query.Question, query.RecursionDesired, query.Id = m.Question, m.RecursionDesired, 7
-		c.put(query, m)
-		if len(c.answers) > 1 {
-			t.Fatalf("%d answers are kept", len(c.answers))
+		c.store(query, m)
+		if len(c.entries) > 1 {
+			t.Fatalf("%d answers are kept", len(c.entries))
 		}
 		now = now.Add(time.Duration(later) * time.Second)
 		query.Id = 9
-		got, ok := c.get(query)
+		got, ok := c.lookup(query)
 		if !ok {
 			return
 		}
 		if got.Id != 9 || len(got.Question) != 1 || m.Len() > maxCachedSize {
 			t.Errorf("the answer is %v", got)
 		}
-		was := records(m)
-		for i, r := range records(got) {
+		was := ttlRecords(m)
+		for i, r := range ttlRecords(got) {
 			if r.Header().Ttl > was[i].Header().Ttl {
 				t.Errorf("the TTL of %v has grown from %d", r, was[i].Header().Ttl)
 			}
 		}
 		other := new(dns.Msg).SetQuestion("another.example.", dns.TypeTXT)
-		if _, ok := c.get(other); ok && questionOf(other) != questionOf(query) {
+		if _, ok := c.lookup(other); ok && newCacheKey(other) != newCacheKey(query) {
 			t.Error("the answer is given to another question")
 		}
 	})

@@ -2,7 +2,7 @@ package dns
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are those of the proxy, under Istio's names.
+// metrics are the metrics of the DNS proxy, under Istio's names.
 type metrics struct {
 	requests, upstream, failures, cached prometheus.Counter
 	duration                             prometheus.Histogram
@@ -14,11 +14,11 @@ func newMetrics(to prometheus.Registerer) metrics {
 	}
 	m := metrics{
 		requests: counter("dns_requests_total", "Queries of the application."),
-		upstream: counter("dns_upstream_requests_total", "Queries passed on to other name servers."),
-		failures: counter("dns_upstream_failures_total", "Queries that no other name server answered."),
-		cached:   counter("dns_cached_answers_total", "Queries answered with what another name server said before."),
+		upstream: counter("dns_upstream_requests_total", "Queries forwarded to upstream name servers."),
+		failures: counter("dns_upstream_failures_total", "Forwarded queries that no upstream name server answered."),
+		cached:   counter("dns_cached_answers_total", "Queries answered from the cache of upstream answers."),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "dns_upstream_request_duration_seconds", Help: "Seconds until another name server answered.",
+			Name: "dns_upstream_request_duration_seconds", Help: "Seconds until an upstream name server answered.",
 			Buckets: []float64{.001, .005, .01, .1, 1, 5},
 		}),
 	}

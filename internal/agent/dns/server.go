@@ -22,49 +22,50 @@ import (
 )
 
 const (
-	// maxForwarded bounds the queries that wait for other servers.
+	// maxForwarded bounds the number of queries forwarded at the same time. Further ones fail.
 	maxForwarded = 1024
-	// maxTCP bounds the queries of one TCP connection.
+	// maxTCP bounds the number of queries on one TCP connection.
 	maxTCP = 1024
 )
 
-// Options are what a Server works with.
+// Options configure a Server.
 type Options struct {
-	// Addresses are where it listens, host:port each, for UDP and TCP.
-	Addresses []string
-	Names     Names
-	// ResolvConf is the file that says which servers know the rest.
+	// Addresses are the host:port to listen on, for UDP and TCP.
+	Addresses  []string
+	ShortNames ShortNames
+	// ResolvConf is the resolv.conf file with the upstream servers. Changes of it are applied.
 	ResolvConf string
-	// EarlyUpstream passes queries on before there is a name table, instead of refusing them: where the proxy is the
-	// host's only resolver, the control plane could not be found otherwise.
+	// EarlyUpstream forwards queries while there is no name table, instead of failing them. It is
+	// required if the proxy is the host's only resolver, because the agent could not resolve the
+	// control plane otherwise.
 	EarlyUpstream bool
-	// Timeout bounds a query to other servers, which are asked in turn or, with Parallel, at once.
+	// Timeout bounds a query to upstream servers. With Parallel all are queried at once.
 	Timeout  time.Duration
 	Parallel bool
-	// Dialer opens the connections to other servers.
+	// Dialer opens connections to upstream servers.
 	Dialer  *net.Dialer
 	Metrics prometheus.Registerer
-	// Now is the time, for answers that are kept; nil is the system's.
+	// Now returns the time, for the cache. If nil, it is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
-	// Recovery confines a panic to the query that causes it, which is answered with SERVFAIL. If nil, the panic passes.
+	// Recovery confines a panic to its query, which gets SERVFAIL. If nil, the panic passes.
 	Recovery *recovery.Recorder
 }
 
-// Server answers queries. It is for use by many goroutines.
+// Server is a DNS server. It is safe for concurrent use.
 type Server struct {
 	o         Options
 	metrics   metrics
 	cache     *cache
 	listeners []listener
-	// forwarding has one element for each query that waits for other servers.
+	// forwarding has one element for each query that is being forwarded.
 	forwarding chan struct{}
 	table      atomic.Pointer[table]
-	resolver   atomic.Pointer[resolver]
+	resolver   atomic.Pointer[resolvConf]
 }
 
-// resolver is what resolv.conf says.
-type resolver struct {
+// resolvConf is the content of resolv.conf.
+type resolvConf struct {
 	servers, search []string
 }
 
@@ -73,15 +74,18 @@ type listener struct {
 	tcp net.Listener
 }
 
-// Open makes a Server and its sockets. It does not answer before Run.
+// Open returns a Server that listens on its addresses. It does not answer before Run. The caller
+// must call Run or Close.
 func Open(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{o: o, metrics: newMetrics(o.Metrics), cache: newCache(o.Now), forwarding: make(chan struct{}, maxForwarded)}
-	s.resolver.Store(&resolver{})
+	s := &Server{
+		o: o, metrics: newMetrics(o.Metrics), cache: newCache(o.Now), forwarding: make(chan struct{}, maxForwarded),
+	}
+	s.resolver.Store(&resolvConf{})
 	for _, address := range o.Addresses {
-		l, err := listen(address)
+		l, err := listenUDPAndTCP(address)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("DNS proxy: %w", err), s.Close())
 		}
@@ -90,8 +94,8 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// listen opens one port for both protocols.
-func listen(address string) (listener, error) {
+// listenUDPAndTCP opens the same port for both protocols.
+func listenUDPAndTCP(address string) (listener, error) {
 	udp, err := net.ListenPacket("udp", address)
 	if err != nil {
 		return listener{}, err
@@ -103,7 +107,7 @@ func listen(address string) (listener, error) {
 	return listener{udp, tcp}, nil
 }
 
-// Close gives the sockets back, of a Server that does not run.
+// Close closes the sockets of a Server that does not run.
 func (s *Server) Close() error {
 	var errs []error
 	for _, l := range s.listeners {
@@ -112,8 +116,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Bound gives the addresses that it listens on.
-func (s *Server) Bound() []string {
+// ListenAddresses returns the addresses on which the Server listens, as host:port.
+func (s *Server) ListenAddresses() []string {
 	var list []string
 	for _, l := range s.listeners {
 		list = append(list, l.udp.LocalAddr().String())
@@ -121,15 +125,15 @@ func (s *Server) Bound() []string {
 	return list
 }
 
-// Update takes a new name table.
-func (s *Server) Update(given mesh.NameTable) { s.table.Store(newTable(given, s.o.Names)) }
+// SetNameTable replaces the name table.
+func (s *Server) SetNameTable(table mesh.NameTable) { s.table.Store(newTable(table, s.o.ShortNames)) }
 
-// Dump is what the proxy answers from, as JSON shows it to people.
+// Dump is the content of the name table for the debug page.
 type Dump struct {
 	Table map[string]Entry `json:"table"`
 }
 
-// Entry is what it answers of one host.
+// Entry holds the addresses and origin of one host.
 type Entry struct {
 	IPs       []string `json:"ips"`
 	Registry  string   `json:"registry,omitempty"`
@@ -137,7 +141,7 @@ type Entry struct {
 	Namespace string   `json:"namespace,omitempty"`
 }
 
-// Dump gives it, with the short names; nil before there is a name table.
+// Dump returns the name table including short names, nil if there is none yet.
 func (s *Server) Dump() *Dump {
 	t := s.table.Load()
 	if t == nil {
@@ -151,39 +155,42 @@ func (s *Server) Dump() *Dump {
 		}
 		d.Table[strings.TrimSuffix(name, ".")] = e
 	}
-	for host, e := range t.given {
-		d.Table[strings.TrimSuffix(string(host), ".")] = Entry{IPs: e.IPs, Registry: string(e.Registry), ShortName: e.ShortName, Namespace: e.Namespace}
+	for host, e := range t.source {
+		d.Table[strings.TrimSuffix(string(host), ".")] = Entry{
+			IPs: e.IPs, Registry: string(e.Registry), ShortName: e.ShortName, Namespace: e.Namespace,
+		}
 	}
 	return d
 }
 
-// Ready says what keeps the proxy from answering for the mesh, if something does.
-func (s *Server) Ready() error {
+// CheckReady returns an error if there is no name table yet.
+func (s *Server) CheckReady() error {
 	if s.table.Load() == nil {
-		return errors.New("the DNS proxy has no name table from the control plane yet")
+		return errors.New("DNS proxy has not received a name table from the control plane")
 	}
 	return nil
 }
 
-// Run answers until the context ends.
+// Run answers queries until ctx ends, and closes the sockets.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		watch.File(ctx, s.o.ResolvConf, watch.Options{Logger: s.o.Log}, s.configure)
+		watch.File(ctx, s.o.ResolvConf, watch.Options{Logger: s.o.Log}, s.updateResolvConf)
 		return nil
 	})
 	for _, l := range s.listeners {
 		for _, server := range []*dns.Server{
-			{PacketConn: l.udp, Handler: s.handler(ctx, false), UDPSize: dns.DefaultMsgSize},
-			{Listener: l.tcp, Handler: s.handler(ctx, true), MaxTCPQueries: maxTCP},
+			{PacketConn: l.udp, Handler: s.newHandler(ctx, false), UDPSize: dns.DefaultMsgSize},
+			{Listener: l.tcp, Handler: s.newHandler(ctx, true), MaxTCPQueries: maxTCP},
 		} {
-			group.Go(func() error { return serve(ctx, server) })
+			group.Go(func() error { return serveUntilDone(ctx, server) })
 		}
 	}
 	return group.Wait()
 }
 
-func serve(ctx context.Context, server *dns.Server) error {
+// serveUntilDone runs a DNS server until ctx ends or it fails.
+func serveUntilDone(ctx context.Context, server *dns.Server) error {
 	started := make(chan struct{})
 	server.NotifyStartedFunc = func() { close(started) }
 	failed := make(chan error, 1)
@@ -199,48 +206,53 @@ func serve(ctx context.Context, server *dns.Server) error {
 	case <-ctx.Done():
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = server.ShutdownContext(limit) // who still waits for another server is not waited for
+		_ = server.ShutdownContext(limit) // forwarded queries are abandoned after a second
 		return <-failed
 	}
 }
 
-// configure takes resolv.conf. Its own address among the servers would make it ask itself.
-func (s *Server) configure(text []byte) {
+// updateResolvConf parses resolv.conf and replaces the upstream servers. Invalid content is logged
+// and ignored. The proxy's own addresses are left out of the servers to prevent a loop.
+func (s *Server) updateResolvConf(text []byte) {
 	config, err := dns.ClientConfigFromReader(strings.NewReader(string(text)))
 	if err != nil {
-		s.o.Log.Warn("resolv.conf cannot be used; what it said before stays", "file", s.o.ResolvConf, "error", err)
+		s.o.Log.Warn("invalid resolv.conf ignored, keeping the previous upstream servers",
+			"file", s.o.ResolvConf, "error", err)
 		return
 	}
-	r := &resolver{}
+	r := &resolvConf{}
 	for _, server := range config.Servers {
-		if address := net.JoinHostPort(server, config.Port); !slices.Contains(s.Bound(), address) {
+		if address := net.JoinHostPort(server, config.Port); !slices.Contains(s.ListenAddresses(), address) {
 			r.servers = append(r.servers, address)
 		}
 	}
 	for _, domain := range config.Search {
-		r.search = append(r.search, canonical(domain))
+		r.search = append(r.search, canonicalName(domain))
 	}
 	s.resolver.Store(r)
-	s.o.Log.Debug("name servers", "servers", r.servers, "search", r.search)
+	s.o.Log.Debug("upstream name servers updated", "servers", r.servers, "search", r.search)
 }
 
-func (s *Server) handler(ctx context.Context, overTCP bool) dns.HandlerFunc {
+// newHandler returns a handler that replies to every query, by SERVFAIL if resolving it panics.
+func (s *Server) newHandler(ctx context.Context, overTCP bool) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, query *dns.Msg) {
 		var reply *dns.Msg
 		err := s.o.Recovery.Call("dns", func() error {
-			reply = s.reply(ctx, query, overTCP)
-			fit(reply, query, overTCP)
+			reply = s.resolve(ctx, query, overTCP)
+			truncateReply(reply, query, overTCP)
 			return nil
 		}, "questions", len(query.Question))
 		if err != nil {
-			reply = failure(query)
+			reply = serverFailure(query)
 		}
-		_ = w.WriteMsg(reply) // the client asks again, or not
+		_ = w.WriteMsg(reply) // on failure the client may retry
 	}
 }
 
-// reply answers a query, which has one question.
-func (s *Server) reply(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
+// resolve returns the reply to a query: from the name table if it has the host, otherwise from
+// upstream. Queries without exactly one question are refused as malformed. Without a name table it
+// returns SERVFAIL unless EarlyUpstream is set.
+func (s *Server) resolve(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
 	s.metrics.requests.Inc()
 	if len(query.Question) != 1 {
 		return new(dns.Msg).SetRcode(query, dns.RcodeFormatError)
@@ -250,29 +262,30 @@ func (s *Server) reply(ctx context.Context, query *dns.Msg, overTCP bool) *dns.M
 		if s.o.EarlyUpstream {
 			return s.forward(ctx, query, overTCP)
 		}
-		return failure(query)
+		return serverFailure(query)
 	}
 	q := query.Question[0]
 	a, alias, known := addresses{}, "", false
 	if q.Qclass == dns.ClassINET {
-		a, alias, known = t.find(strings.ToLower(q.Name), s.resolver.Load().search)
+		a, alias, known = t.lookup(strings.ToLower(q.Name), s.resolver.Load().search)
 	}
 	if !known {
 		return s.forward(ctx, query, overTCP)
 	}
-	if reply := answer(query, a, alias, rand.Shuffle); reply != nil {
+	if reply := newAnswer(query, a, alias, rand.Shuffle); reply != nil {
 		return reply
 	}
 	reply := s.forward(ctx, query, overTCP)
-	if reply.Rcode == dns.RcodeNameError { // there is such a name: the mesh knows it
+	if reply.Rcode == dns.RcodeNameError { // the name exists in the mesh
 		return new(dns.Msg).SetReply(query)
 	}
 	return reply
 }
 
-// forward asks other servers.
+// forward returns the cached or upstream answer to a query. It returns SERVFAIL if no server
+// answers or maxForwarded queries are already being forwarded.
 func (s *Server) forward(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
-	if reply, ok := s.cache.get(query); ok {
+	if reply, ok := s.cache.lookup(query); ok {
 		s.metrics.cached.Inc()
 		return reply
 	}
@@ -281,18 +294,21 @@ func (s *Server) forward(ctx context.Context, query *dns.Msg, overTCP bool) *dns
 		defer func() { <-s.forwarding }()
 	default:
 		s.metrics.failures.Inc()
-		return failure(query)
+		return serverFailure(query)
 	}
 	s.metrics.upstream.Inc()
 	begin := time.Now()
-	u := upstream{servers: s.resolver.Load().servers, timeout: s.o.Timeout, parallel: s.o.Parallel, dialer: s.o.Dialer, recovery: s.o.Recovery}
-	reply, err := u.ask(ctx, query, overTCP)
+	u := upstream{
+		servers: s.resolver.Load().servers, timeout: s.o.Timeout, parallel: s.o.Parallel,
+		dialer: s.o.Dialer, recovery: s.o.Recovery,
+	}
+	reply, err := u.query(ctx, query, overTCP)
 	if err != nil {
 		s.metrics.failures.Inc()
-		s.o.Log.Debug("no other name server answers", "name", query.Question[0].Name, "error", err)
-		return failure(query)
+		s.o.Log.Debug("no upstream name server answered", "name", query.Question[0].Name, "error", err)
+		return serverFailure(query)
 	}
 	s.metrics.duration.Observe(time.Since(begin).Seconds())
-	s.cache.put(query, reply)
+	s.cache.store(query, reply)
 	return reply
 }

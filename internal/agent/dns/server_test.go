@@ -18,10 +18,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// patience bounds every wait.
+// waitTimeout bounds every wait.
 const patience = 20 * time.Second
 
-// elsewhere is another name server. What it answers is up to the test.
+// elsewhere is an upstream server whose answers the test provides.
 type elsewhere struct {
 	address string
 	asked   atomic.Int64
@@ -30,7 +30,7 @@ type elsewhere struct {
 
 func startElsewhere(t *testing.T, answer func(w dns.ResponseWriter, query *dns.Msg, overTCP bool)) *elsewhere {
 	t.Helper()
-	l, err := listen(port(t))
+	l, err := listenUDPAndTCP(port(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func startElsewhere(t *testing.T, answer func(w dns.ResponseWriter, query *dns.M
 	for _, s := range []*dns.Server{{PacketConn: l.udp, Handler: handler(false)}, {Listener: l.tcp, Handler: handler(true)}} {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
-		go func() { done <- serve(ctx, s) }()
+		go func() { done <- serveUntilDone(ctx, s) }()
 		t.Cleanup(func() {
 			cancel()
 			<-done
@@ -56,7 +56,7 @@ func startElsewhere(t *testing.T, answer func(w dns.ResponseWriter, query *dns.M
 	return e
 }
 
-// port is an address at which nobody listens, for either protocol.
+// port returns an unused address for both protocols.
 func port(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -76,23 +76,23 @@ func port(t *testing.T) string {
 	return ""
 }
 
-// one is an answer of one address that lives for a minute.
+// one answers with one address with a TTL of a minute.
 func one(w dns.ResponseWriter, query *dns.Msg, _ bool) {
 	m := new(dns.Msg).SetReply(query)
 	m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.IPv4(192, 0, 2, 1)}}
 	_ = w.WriteMsg(m)
 }
 
-// nobody says that there is no such name.
+// nobody answers NXDOMAIN.
 func nobody(w dns.ResponseWriter, query *dns.Msg, _ bool) {
 	_ = w.WriteMsg(new(dns.Msg).SetRcode(query, dns.RcodeNameError))
 }
 
-// open starts a Server that asks those servers.
+// open starts a Server with those upstream servers.
 func open(t *testing.T, change func(*Options), servers ...*elsewhere) *Server {
 	t.Helper()
 	o := Options{
-		Addresses: []string{port(t)}, Names: NamesOf("shop", "shop.svc.cluster.local"), Timeout: 2 * time.Second,
+		Addresses: []string{port(t)}, ShortNames: NewShortNames("shop", "shop.svc.cluster.local"), Timeout: 2 * time.Second,
 		ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Log: slog.New(slog.DiscardHandler),
 	}
 	text := "# a comment\nsearch shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
@@ -120,7 +120,7 @@ func open(t *testing.T, change func(*Options), servers ...*elsewhere) *Server {
 			t.Fatal("resolv.conf is not read")
 		}
 	}
-	r := *s.resolver.Load() // resolv.conf cannot say ports
+	r := *s.resolver.Load() // resolv.conf has no ports
 	for _, e := range servers {
 		r.servers = append(r.servers, e.address)
 	}
@@ -147,14 +147,14 @@ func shop() mesh.NameTable {
 func exchange(t *testing.T, s *Server, network, name string, kind uint16) *dns.Msg {
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(dns.Fqdn(name), kind)
-	reply, _, err := (&dns.Client{Net: network, Timeout: patience}).Exchange(m, s.Bound()[0])
+	reply, _, err := (&dns.Client{Net: network, Timeout: patience}).Exchange(m, s.ListenAddresses()[0])
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return reply
 }
 
-// said is an answer in short: "NOERROR a CNAME b; b 1.2.3.4", addresses sorted.
+// said returns an answer in short: "NOERROR a CNAME b; b 1.2.3.4", addresses sorted.
 func said(m *dns.Msg) string {
 	var list []string
 	for _, r := range m.Answer {
@@ -171,11 +171,11 @@ func said(m *dns.Msg) string {
 	return strings.TrimSpace(dns.RcodeToString[m.Rcode] + " " + strings.Join(list, "; "))
 }
 
-// TestAnswers: by which names hosts are known, and what is said of them.
+// TestAnswers tests by which names hosts are found, and the answers.
 func TestAnswers(t *testing.T) {
 	e := startElsewhere(t, nobody)
 	s := open(t, nil, e)
-	s.Update(shop())
+	s.SetNameTable(shop())
 	for _, test := range []struct {
 		name string
 		kind uint16
@@ -189,14 +189,14 @@ func TestAnswers(t *testing.T) {
 		{"reviews.shop", dns.TypeA, "NOERROR reviews.shop. 10.96.0.1", true},
 		{"reviews.shop.svc", dns.TypeA, "NOERROR reviews.shop.svc. 10.96.0.1", true},
 		{"ratings.other.svc", dns.TypeA, "NOERROR ratings.other.svc. 10.96.0.2", true},
-		{"ratings", dns.TypeA, "NXDOMAIN", false},                                // of another namespace
-		{"ratings.other", dns.TypeA, "NOERROR ratings.other. 240.240.0.4", true}, // a host of that very name
-		{"far.shop", dns.TypeA, "NXDOMAIN", false},                               // of another domain
+		{"ratings", dns.TypeA, "NXDOMAIN", false},                                // in another namespace
+		{"ratings.other", dns.TypeA, "NOERROR ratings.other. 240.240.0.4", true}, // a host with this full name
+		{"far.shop", dns.TypeA, "NXDOMAIN", false},                               // in another domain
 		{"far.shop.svc.cluster.example", dns.TypeA, "NOERROR far.shop.svc.cluster.example. 10.3.0.1", true},
 		{"web-0.web", dns.TypeA, "NOERROR web-0.web. 10.1.0.1", true},
 		{"web", dns.TypeA, "NOERROR web. 10.1.0.1; web. 10.1.0.2; web. 10.1.0.3", true},
 		{"api.example.com", dns.TypeA, "NOERROR api.example.com. 240.240.0.1", true},
-		{"api.example.com", dns.TypeAAAA, "NOERROR", true}, // there is such a name
+		{"api.example.com", dns.TypeAAAA, "NOERROR", true}, // the name exists
 		{"only6.example.org", dns.TypeA, "NOERROR", true},
 		{"broken.example.org", dns.TypeA, "NXDOMAIN", false},
 		{"a.example.com", dns.TypeA, "NOERROR a.example.com. 240.240.0.2", true},
@@ -208,7 +208,7 @@ func TestAnswers(t *testing.T) {
 		{"api.example.com.cluster.local", dns.TypeAAAA, "NOERROR", true},
 		{"z.example.com.svc.cluster.local", dns.TypeA, "NOERROR z.example.com. 240.240.0.2; z.example.com.svc.cluster.local. is z.example.com.", true},
 		{"nowhere.shop.svc.cluster.local", dns.TypeA, "NXDOMAIN", false},
-		{"api.example.com", dns.TypeMX, "NOERROR", false}, // asked for, but "no such name" would be a lie
+		{"api.example.com", dns.TypeMX, "NOERROR", false}, // forwarded, but the name exists
 		{".", dns.TypeNS, "NXDOMAIN", false},
 	} {
 		for _, network := range []string{"udp", "tcp"} {
@@ -227,29 +227,30 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestBalance: all addresses of a host come first some time.
+// TestBalance tests that each address of a host is first at some time.
 func TestBalance(t *testing.T) {
 	s := open(t, nil)
-	s.Update(shop())
+	s.SetNameTable(shop())
 	first := map[string]bool{}
 	for range 200 {
-		first[exchange(t, s, "udp", "web", dns.TypeA).Answer[0].(*dns.A).A.String()] = true //nolint:forcetypeassert // asked for A
+		first[exchange(t, s, "udp", "web", dns.TypeA).Answer[0].(*dns.A).A.String()] = true //nolint:forcetypeassert // type A requested
 	}
 	if len(first) != 3 {
 		t.Errorf("first were %v", first)
 	}
 }
 
-// TestBeforeTheTable: until the mesh is known nothing is said of names, except where there is nobody else to ask.
+// TestBeforeTheTable tests that queries fail until there is a name table, unless EarlyUpstream is
+// set.
 func TestBeforeTheTable(t *testing.T) {
 	e := startElsewhere(t, one)
 	s := open(t, nil, e)
-	if got := said(exchange(t, s, "udp", "a.example.org", dns.TypeA)); got != "SERVFAIL" || s.Ready() == nil || s.Dump() != nil {
-		t.Errorf("%s, ready %v", got, s.Ready())
+	if got := said(exchange(t, s, "udp", "a.example.org", dns.TypeA)); got != "SERVFAIL" || s.CheckReady() == nil || s.Dump() != nil {
+		t.Errorf("%s, ready %v", got, s.CheckReady())
 	}
-	s.Update(nil)
-	if got := said(exchange(t, s, "udp", "a.example.org", dns.TypeA)); got != "NOERROR a.example.org. 192.0.2.1" || s.Ready() != nil {
-		t.Errorf("%s, ready %v", got, s.Ready())
+	s.SetNameTable(nil)
+	if got := said(exchange(t, s, "udp", "a.example.org", dns.TypeA)); got != "NOERROR a.example.org. 192.0.2.1" || s.CheckReady() != nil {
+		t.Errorf("%s, ready %v", got, s.CheckReady())
 	}
 	s = open(t, func(o *Options) { o.EarlyUpstream = true }, e)
 	if got := said(exchange(t, s, "udp", "a.example.org", dns.TypeA)); got != "NOERROR a.example.org. 192.0.2.1" {
@@ -257,13 +258,13 @@ func TestBeforeTheTable(t *testing.T) {
 	}
 }
 
-// TestCache: answers are kept as long as they say, spelled as they are asked for.
+// TestCache tests that answers are cached for their TTL and returned in the spelling of the query.
 func TestCache(t *testing.T) {
 	e := startElsewhere(t, one)
 	now := time.Now()
 	var skip atomic.Int64
 	s := open(t, func(o *Options) { o.Now = func() time.Time { return now.Add(time.Duration(skip.Load())) } }, e)
-	s.Update(nil)
+	s.SetNameTable(nil)
 	for i, name := range []string{"a.example.org", "A.example.org", "b.example.org"} {
 		m := exchange(t, s, "udp", name, dns.TypeA)
 		if want := fmt.Sprintf("NOERROR %s. 192.0.2.1", []string{"a.example.org", "a.example.org", "b.example.org"}[i]); said(m) != want {
@@ -288,14 +289,15 @@ func TestCache(t *testing.T) {
 		q := new(dns.Msg).SetQuestion(fmt.Sprintf("n%d.example.org.", i), dns.TypeA)
 		m := new(dns.Msg).SetReply(q)
 		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}}}
-		s.cache.put(q, m)
+		s.cache.store(q, m)
 	}
-	if n := len(s.cache.answers); n > maxCached {
+	if n := len(s.cache.entries); n > maxCached {
 		t.Errorf("%d answers are kept", n)
 	}
 }
 
-// TestOtherServers: one that is dead, one that fails and one that lies cost time, not the answer.
+// TestOtherServers tests that unreachable, failing and lying servers delay an answer but do not
+// prevent it.
 func TestOtherServers(t *testing.T) {
 	good := startElsewhere(t, one)
 	failing := startElsewhere(t, func(w dns.ResponseWriter, q *dns.Msg, _ bool) {
@@ -309,27 +311,28 @@ func TestOtherServers(t *testing.T) {
 	})
 	for _, parallel := range []bool{false, true} {
 		s := open(t, func(o *Options) { o.Parallel = parallel; o.Timeout = 10 * time.Second }, failing, silent, liar, good)
-		s.Update(nil)
+		s.SetNameTable(nil)
 		for i := range 3 {
 			begin := time.Now()
-			if got := said(exchange(t, s, "udp", fmt.Sprintf("a%d.example.org", i), dns.TypeA)); !strings.HasPrefix(got, "NOERROR") || time.Since(begin) > 4*hedge {
+			if got := said(exchange(t, s, "udp", fmt.Sprintf("a%d.example.org", i), dns.TypeA)); !strings.HasPrefix(got, "NOERROR") || time.Since(begin) > 4*hedgeDelay {
 				t.Errorf("parallel %v: %s after %v", parallel, got, time.Since(begin))
 			}
 		}
 	}
 	s := open(t, nil, failing)
-	s.Update(nil)
+	s.SetNameTable(nil)
 	if got := said(exchange(t, s, "udp", "a.example.org", dns.TypeA)); got != "SERVFAIL" {
 		t.Error(got)
 	}
 	s = open(t, nil)
-	s.Update(nil)
+	s.SetNameTable(nil)
 	if got := said(exchange(t, s, "udp", "a.example.org", dns.TypeA)); got != "SERVFAIL" {
 		t.Error(got)
 	}
 }
 
-// TestBigAnswers: an answer too big for a datagram is asked for over TCP, and cut for a client that cannot take it.
+// TestBigAnswers tests that a truncated answer is requested over TCP, and truncated for a client
+// that cannot receive it.
 func TestBigAnswers(t *testing.T) {
 	e := startElsewhere(t, func(w dns.ResponseWriter, q *dns.Msg, overTCP bool) {
 		m := new(dns.Msg).SetReply(q)
@@ -342,7 +345,7 @@ func TestBigAnswers(t *testing.T) {
 		_ = w.WriteMsg(m)
 	})
 	s := open(t, nil, e)
-	s.Update(nil)
+	s.SetNameTable(nil)
 	if m := exchange(t, s, "udp", "a.example.org", dns.TypeA); !m.Truncated || len(m.Answer) >= 100 || e.overTCP.Load() != 1 {
 		t.Errorf("truncated %v, %d answers, asked %d times over TCP", m.Truncated, len(m.Answer), e.overTCP.Load())
 	}
@@ -351,11 +354,11 @@ func TestBigAnswers(t *testing.T) {
 	}
 }
 
-// TestHostile: what is no query gets no answer that would matter, and does no harm.
+// TestHostile tests that malformed queries are harmless.
 func TestHostile(t *testing.T) {
 	s := open(t, nil, startElsewhere(t, nobody))
-	s.Update(shop())
-	connection, err := net.Dial("udp", s.Bound()[0])
+	s.SetNameTable(shop())
+	connection, err := net.Dial("udp", s.ListenAddresses()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,15 +377,15 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzFind: no name is found by accident, and none breaks the search.
+// FuzzFind tests that lookups return only names that match, and never panic.
 func FuzzFind(f *testing.F) {
 	for _, name := range []string{"reviews.", ".", "*.", "..", "a.example.com.shop.svc.cluster.local.", `a\.b.example.com.`, strings.Repeat("a.", 127)} {
 		f.Add(name)
 	}
-	t := newTable(shop(), NamesOf("shop", "shop.svc.cluster.local"))
+	t := newTable(shop(), NewShortNames("shop", "shop.svc.cluster.local"))
 	search := []string{"shop.svc.cluster.local.", "."}
 	f.Fuzz(func(test *testing.T, name string) {
-		_, alias, ok := t.find(name, search)
+		_, alias, ok := t.lookup(name, search)
 		if ok && !strings.HasSuffix(name, ".") {
 			test.Errorf("%q is found, and is no full name", name)
 		}

@@ -11,41 +11,45 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Names is whose names are short ones: those of Kubernetes services near the workload.
-type Names struct {
-	// Namespace is the workload's.
+// ShortNames determines which Kubernetes services the workload may look up by short names.
+type ShortNames struct {
+	// Namespace is the workload's namespace.
 	Namespace string
-	// Domain is the suffix of services' names after the namespace ("svc.cluster.local"); "": no short names.
+	// Domain is the suffix of service names after the namespace ("svc.cluster.local"). If empty,
+	// there are no short names.
 	Domain string
 }
 
-// NamesOf gives them for a workload whose DNS domain is "NAMESPACE.svc.cluster.local".
-func NamesOf(namespace, domain string) Names {
-	return Names{Namespace: namespace, Domain: strings.TrimPrefix(domain, namespace+".")}
+// NewShortNames returns the ShortNames of a workload whose DNS domain is
+// "NAMESPACE.svc.cluster.local".
+func NewShortNames(namespace, domain string) ShortNames {
+	return ShortNames{Namespace: namespace, Domain: strings.TrimPrefix(domain, namespace+".")}
 }
 
-// addresses are what a host has, by family, in the order of the table.
+// addresses are the addresses of a host by IP version, in the order of the table.
 type addresses struct{ v4, v6 []netip.Addr }
 
-// table is what is known, by fully qualified names in lower case ("reviews.default.", "*.example.com."). It is immutable.
+// table maps fully qualified names in lower case ("reviews.default.", "*.example.com.") to
+// addresses. It is immutable.
 type table struct {
 	hosts map[string]addresses
-	// given is what it was made of.
-	given mesh.NameTable
+	// source is the name table from which it was built.
+	source mesh.NameTable
 }
 
-// newTable reads a name table. Full names count before short ones that are spelled the same.
-func newTable(given mesh.NameTable, names Names) *table {
-	t := &table{hosts: make(map[string]addresses, 2*len(given)), given: given}
+// newTable builds a table. Hosts without a valid address are left out. If a full name equals
+// another host's short name, the full name wins.
+func newTable(given mesh.NameTable, names ShortNames) *table {
+	t := &table{hosts: make(map[string]addresses, 2*len(given)), source: given}
 	short := map[string]addresses{}
 	for _, host := range slices.Sorted(maps.Keys(given)) {
 		e := given[host]
-		a := addressesOf(e.IPs)
+		a := parseAddresses(e.IPs)
 		if len(a.v4)+len(a.v6) == 0 {
 			continue
 		}
-		t.hosts[canonical(string(host))] = a
-		for _, name := range names.short(string(host), e) {
+		t.hosts[canonicalName(string(host))] = a
+		for _, name := range names.namesOf(string(host), e) {
 			if _, taken := short[name]; !taken {
 				short[name] = a
 			}
@@ -59,28 +63,34 @@ func newTable(given mesh.NameTable, names Names) *table {
 	return t
 }
 
-// canonical is a name as tables have it.
-func canonical(name string) string { return strings.ToLower(dns.Fqdn(name)) }
+// canonicalName returns a name in the form of the table's keys: fully qualified, in lower case.
+func canonicalName(name string) string { return strings.ToLower(dns.Fqdn(name)) }
 
-// short are the shorter names of a Kubernetes host, if it is in the workload's domain: elsewhere they may be others'.
-func (n Names) short(host string, e mesh.NameEntry) []string {
-	if e.Registry != mesh.Kubernetes || e.ShortName == "" || n.Domain == "" || !strings.HasSuffix(strings.ToLower(host), "."+strings.ToLower(n.Domain)) {
+// namesOf returns the short names of a Kubernetes host. It returns nil if the host is not in the
+// workload's domain, because its short names could belong to another cluster's service.
+func (n ShortNames) namesOf(host string, e mesh.NameEntry) []string {
+	if e.Registry != mesh.Kubernetes || e.ShortName == "" || n.Domain == "" ||
+		!strings.HasSuffix(strings.ToLower(host), "."+strings.ToLower(n.Domain)) {
 		return nil
 	}
 	first, _, _ := strings.Cut(n.Domain, ".")
-	list := []string{canonical(e.ShortName + "." + e.Namespace), canonical(e.ShortName + "." + e.Namespace + "." + first)}
+	list := []string{
+		canonicalName(e.ShortName + "." + e.Namespace),
+		canonicalName(e.ShortName + "." + e.Namespace + "." + first),
+	}
 	if e.Namespace == n.Namespace {
-		list = append(list, canonical(e.ShortName))
+		list = append(list, canonicalName(e.ShortName))
 	}
 	return list
 }
 
-func addressesOf(ips []string) addresses {
+// parseAddresses groups addresses by IP version. Invalid ones are skipped.
+func parseAddresses(ips []string) addresses {
 	var a addresses
 	for _, text := range ips {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
-			continue // of a host without any the line does not count
+			continue
 		}
 		if ip = ip.Unmap(); ip.Is4() {
 			a.v4 = append(a.v4, ip)
@@ -91,9 +101,10 @@ func addressesOf(ips []string) addresses {
 	return a
 }
 
-// find looks a canonical name up. Resolvers put search domains behind names before they try them as they are; such a name
-// stands for the one before the domain, which the caller gives as an alias. ok is false for names that are not the mesh's.
-func (t *table) find(name string, search []string) (a addresses, alias string, ok bool) {
+// lookup returns the addresses of a canonical name. Resolvers append search domains before they try
+// a name as it is: if the name without a search domain matches, alias is that name. Exact matches
+// precede wildcards. ok is false if the name is not in the mesh.
+func (t *table) lookup(name string, search []string) (a addresses, alias string, ok bool) {
 	if a, ok = t.hosts[name]; ok {
 		return a, "", true
 	}
@@ -108,19 +119,19 @@ func (t *table) find(name string, search []string) (a addresses, alias string, o
 			return a, base, true
 		}
 	}
-	if a, ok = t.wildcard(name); ok {
+	if a, ok = t.lookupWildcard(name); ok {
 		return a, "", true
 	}
 	for _, base := range before {
-		if a, ok = t.wildcard(base); ok {
+		if a, ok = t.lookupWildcard(base); ok {
 			return a, base, true
 		}
 	}
 	return addresses{}, "", false
 }
 
-// wildcard finds the longest wildcard that a name falls under.
-func (t *table) wildcard(name string) (addresses, bool) {
+// lookupWildcard returns the addresses of the longest wildcard that matches the name.
+func (t *table) lookupWildcard(name string) (addresses, bool) {
 	for offset, end := dns.NextLabel(name, 0); !end; offset, end = dns.NextLabel(name, offset) {
 		if a, ok := t.hosts["*."+name[offset:]]; ok {
 			return a, true

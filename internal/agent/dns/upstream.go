@@ -14,14 +14,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
 
-// hedge is how long a server may take before the next one is asked as well.
-const hedge = time.Second
+// hedgeDelay is how long a server may take before the next one is queried as well.
+const hedgeDelay = time.Second
 
-// upstream are the servers for names that are not the mesh's.
+// upstream queries the servers for names outside of the mesh.
 type upstream struct {
 	servers []string // host:port
 	timeout time.Duration
-	// parallel asks all servers at once.
+	// parallel queries all servers at once.
 	parallel bool
 	dialer   *net.Dialer
 	recovery *recovery.Recorder
@@ -29,9 +29,10 @@ type upstream struct {
 
 var errNoServers = errors.New("resolv.conf has no name server")
 
-// ask gives the first good answer of a server. They are asked in a random order; a further one when one fails or is slow. An
-// answer that says the server failed or refuses counts only if there is no other.
-func (u upstream) ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
+// query returns the first good answer of a server. Servers are queried in random order; the next
+// one is queried if one fails or takes longer than hedgeDelay. SERVFAIL and REFUSED are returned
+// only if no server has a better answer.
+func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
 	if len(u.servers) == 0 {
 		return nil, errNoServers
 	}
@@ -49,7 +50,10 @@ func (u upstream) ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.M
 		asked++
 		go func() {
 			var reply *dns.Msg
-			err := u.recovery.Call("dns", func() (err error) { reply, err = u.askOne(ctx, query, server, overTCP); return err }, "server", server)
+			err := u.recovery.Call("dns", func() (err error) {
+				reply, err = u.queryServer(ctx, query, server, overTCP)
+				return err
+			}, "server", server)
 			results <- result{reply, err}
 		}()
 	}
@@ -57,9 +61,9 @@ func (u upstream) ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.M
 	for u.parallel && asked < len(order) {
 		next()
 	}
-	slow := time.NewTimer(hedge)
+	slow := time.NewTimer(hedgeDelay)
 	defer slow.Stop()
-	var poor *dns.Msg
+	var rejected *dns.Msg // the last SERVFAIL or REFUSED
 	var errs []error
 	for {
 		select {
@@ -69,22 +73,22 @@ func (u upstream) ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.M
 			case r.err != nil:
 				errs = append(errs, r.err)
 			case r.reply.Rcode == dns.RcodeServerFailure || r.reply.Rcode == dns.RcodeRefused:
-				poor = r.reply
+				rejected = r.reply
 			default:
 				return r.reply, nil
 			}
 			if asked < len(order) {
 				next()
 			} else if answered == asked {
-				if poor != nil {
-					return poor, nil
+				if rejected != nil {
+					return rejected, nil
 				}
 				return nil, errors.Join(errs...)
 			}
 		case <-slow.C:
 			if asked < len(order) {
 				next()
-				slow.Reset(hedge)
+				slow.Reset(hedgeDelay)
 			}
 		case <-ctx.Done():
 			return nil, errors.Join(append(errs, ctx.Err())...)
@@ -92,8 +96,8 @@ func (u upstream) ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.M
 	}
 }
 
-// askOne asks one server. An answer that does not fit into a datagram is asked for again over TCP.
-func (u upstream) askOne(ctx context.Context, query *dns.Msg, server string, overTCP bool) (*dns.Msg, error) {
+// queryServer queries one server. A truncated answer over UDP is requested again over TCP.
+func (u upstream) queryServer(ctx context.Context, query *dns.Msg, server string, overTCP bool) (*dns.Msg, error) {
 	network := "udp"
 	if overTCP {
 		network = "tcp"
@@ -107,23 +111,26 @@ func (u upstream) askOne(ctx context.Context, query *dns.Msg, server string, ove
 	return reply, err
 }
 
+// exchange sends the query over a new connection. An answer to another question is an error.
 func (u upstream) exchange(ctx context.Context, query *dns.Msg, server, network string) (*dns.Msg, error) {
 	asked := query.Copy()
-	asked.Id = dns.Id() // not the application's, which others may guess
+	asked.Id = dns.Id() // a fresh random ID: others might guess the application's
 	client := &dns.Client{Net: network, Timeout: u.timeout, Dialer: u.dialer, UDPSize: dns.DefaultMsgSize}
 	connection, err := client.DialContext(ctx, server)
 	if err != nil {
 		return nil, fmt.Errorf("name server %s: %w", server, err)
 	}
-	// Once another server has answered, nobody waits for this one. Closing twice does no harm.
+	// Cancels the exchange when another server has answered. Closing twice is harmless.
 	defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
 	defer func() { _ = connection.Close() }()
 	reply, _, err := client.ExchangeWithConnContext(ctx, asked, connection)
 	if err != nil {
 		return nil, fmt.Errorf("name server %s: %w", server, err)
 	}
-	if len(reply.Question) != 1 || !strings.EqualFold(reply.Question[0].Name, query.Question[0].Name) || reply.Question[0].Qtype != query.Question[0].Qtype {
-		return nil, fmt.Errorf("name server %s answers another question", server)
+	q := query.Question[0]
+	if len(reply.Question) != 1 || !strings.EqualFold(reply.Question[0].Name, q.Name) ||
+		reply.Question[0].Qtype != q.Qtype {
+		return nil, fmt.Errorf("name server %s answered another question", server)
 	}
 	reply.Id = query.Id
 	return reply, nil

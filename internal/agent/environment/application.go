@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Application is where an application serves its metrics: the prometheus.io annotations that its pod had before the
-// injector pointed them at the agent.
+// Application is the metrics endpoint of the application: the prometheus.io annotations that its
+// pod had before the injector replaced them by the agent's.
 type Application struct {
 	Port uint32
 	// Path begins with a slash.
 	Path string
 }
 
-// application reads {"scrape":"true","port":"9080","path":"/metrics"}.
-func (r *reader) application(name string) *Application {
-	a, err := ScrapeAnnotations(r.object(name))
+// readApplication parses {"scrape":"true","port":"9080","path":"/metrics"}.
+func (r *reader) readApplication(name string) *Application {
+	a, err := ScrapeAnnotations(r.readStringMap(name))
 	if err != nil {
-		r.fail(name, "%w", err)
+		r.addError(name, "%w", err)
 	}
 	return a
 }
 
-// ScrapeAnnotations reads the values of prometheus.io/scrape, /port and /path, given without that prefix. Without a
-// port, or with scraping switched off, there is no application to scrape and the result is nil.
+// ScrapeAnnotations parses the values of prometheus.io/scrape, /port and /path, keyed without that
+// prefix. It returns nil without an error if there is no port or scraping is disabled.
 func ScrapeAnnotations(values map[string]string) (*Application, error) {
 	if values["port"] == "" {
 		return nil, nil
@@ -34,7 +34,7 @@ func ScrapeAnnotations(values map[string]string) (*Application, error) {
 	}
 	port, err := strconv.ParseUint(values["port"], 10, 16)
 	if err != nil || port == 0 {
-		return nil, fmt.Errorf("prometheus.io/port: %q is not a port", values["port"])
+		return nil, fmt.Errorf("prometheus.io/port: invalid port %q", values["port"])
 	}
 	path := values["path"]
 	if path == "" {

@@ -5,30 +5,33 @@ import (
 	"time"
 )
 
-// DNS is how the agent answers the application's DNS queries.
+// DNS configures the agent's DNS server.
 type DNS struct {
-	// Capture has a sidecar answer (ISTIO_META_DNS_CAPTURE), Serve any proxy (ISTIO_META_ENABLE_DNS_SERVER).
+	// Capture enables it on sidecars (ISTIO_META_DNS_CAPTURE), Serve on any proxy
+	// (ISTIO_META_ENABLE_DNS_SERVER). Both default to false.
 	Capture, Serve bool
-	// Address is where, host:port (DNS_PROXY_ADDR, localhost:15053 if not set).
+	// Address is its host:port (DNS_PROXY_ADDR, default localhost:15053).
 	Address string
-	// Parallel asks all other name servers at once (DNS_FORWARD_PARALLEL).
+	// Parallel forwards each query to all upstream name servers at once (DNS_FORWARD_PARALLEL,
+	// default false).
 	Parallel bool
-	// Timeout bounds queries to them (DNS_FORWARD_TIMEOUT, 5 s).
+	// Timeout bounds each forwarded query (DNS_FORWARD_TIMEOUT, default 5 s).
 	Timeout time.Duration
 }
 
-func (r *reader) dns() DNS {
+func (r *reader) readDNS() DNS {
 	const address = "DNS_PROXY_ADDR"
 	d := DNS{
-		Capture: r.boolean("ISTIO_META_DNS_CAPTURE", false), Serve: r.boolean("ISTIO_META_ENABLE_DNS_SERVER", false),
-		Address:  r.otherwise(address, "localhost:15053"),
-		Parallel: r.boolean("DNS_FORWARD_PARALLEL", false), Timeout: r.duration("DNS_FORWARD_TIMEOUT", 5*time.Second),
+		Capture: r.readBool("ISTIO_META_DNS_CAPTURE", false), Serve: r.readBool("ISTIO_META_ENABLE_DNS_SERVER", false),
+		Address:  r.readText(address, "localhost:15053"),
+		Parallel: r.readBool("DNS_FORWARD_PARALLEL", false),
+		Timeout:  r.readDuration("DNS_FORWARD_TIMEOUT", 5*time.Second),
 	}
 	if _, _, err := net.SplitHostPort(d.Address); err != nil {
-		r.fail(address, "%q is not host:port", d.Address)
+		r.addError(address, "%q is not host:port", d.Address)
 	}
 	if d.Timeout == 0 {
-		r.fail("DNS_FORWARD_TIMEOUT", "must be more than 0")
+		r.addError("DNS_FORWARD_TIMEOUT", "must be more than 0")
 	}
 	return d
 }

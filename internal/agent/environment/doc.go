@@ -1,8 +1,11 @@
-// Package environment reads the variables that pod templates, cluster.env files and users set for the agent.
+// Package environment parses the environment variables that pod templates, cluster.env files and
+// users set for the agent.
 //
-// In: the process's environment as a list, and proxyMetadata, which counts as defaults for it. Out: an [Environment].
-// Law: reads nothing but its arguments. A value that cannot be read is an error that names the variable; a variable that
-// asks for something the agent does not do yet is an error if relying on it would break the workload, else a warning.
+// [Parse] turns the process's variables, with proxyMetadata as defaults, into an [Environment]. It
+// reads nothing but its arguments.
 //
-// Start with [Parse] in environment.go; metadata.go has the ISTIO_META_ variables.
+// Invariants: an invalid value is an error that names the variable. A variable of an unsupported
+// feature is an error if the workload would break without the feature, and a warning otherwise.
+//
+// Start with [Parse] in environment.go. metadata.go has the ISTIO_META_ variables.
 package environment

@@ -12,16 +12,16 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/document"
 )
 
-// TestDocument holds docs/ENVIRONMENT-AGENT.md against the names in this folder: all that are read are there, and no others.
+// TestDocument compares docs/ENVIRONMENT-AGENT.md with the variable names in this folder.
 func TestDocument(t *testing.T) {
 	read := document.Names(document.Sources(t), regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)"`))
 	said := document.Names(document.Content(t, "../../../docs/ENVIRONMENT-AGENT.md"), regexp.MustCompile("`([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)`"))
-	for name := range said { // a whole family is read by its prefix
+	for name := range said { // a family of variables is read by its prefix
 		if (strings.HasSuffix(name, "_NAME") || strings.HasPrefix(name, metaJSONPrefix)) && !read[name] {
 			delete(said, name)
 		}
 	}
-	delete(said, "PROXY_CONFIG") // which the command reads
+	delete(said, "PROXY_CONFIG") // read by the command
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(read)), slices.Sorted(maps.Keys(said))); diff != "" {
 		t.Errorf("docs/ENVIRONMENT-AGENT.md (-is +said):\n%s", diff)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// defaults is what comes of no variables at all.
+// defaults returns the Environment of no variables.
 func defaults() Environment {
 	return Environment{
 		DeltaXDS: true, SkipDeprecatedLogs: true, MinimumDrainDuration: 5 * time.Second, TerminationDrainDuration: -1,
@@ -20,7 +20,7 @@ func defaults() Environment {
 			FileSettle: 100 * time.Millisecond, Socket: "socket",
 		},
 		DNS:  DNS{Address: "localhost:15053", Timeout: 5 * time.Second},
-		Wasm: Wasm{Expiry: 24 * time.Hour, Purge: time.Hour, Timeout: 15 * time.Second, Retries: 5},
+		Wasm: Wasm{Expiry: 24 * time.Hour, PurgeInterval: time.Hour, Timeout: 15 * time.Second, Retries: 5},
 		XDS:  XDS{ViaAgent: true, DebugPort: 15004, ProxyConfig: true, ConvertWasm: true},
 	}
 }
@@ -61,7 +61,7 @@ func TestParse(t *testing.T) {
 			e.Metadata = map[string]any{"DNS_CAPTURE": "true", "ENABLE_DNS_SERVER": "1"}
 		}},
 		{"Wasm", []string{"WASM_INSECURE_REGISTRIES=a:5000, b", "WASM_MODULE_EXPIRY=1h", "WASM_PURGE_INTERVAL=1m", "WASM_HTTP_REQUEST_TIMEOUT=1s", "WASM_HTTP_REQUEST_MAX_RETRIES=0"}, func(e *Environment) {
-			e.Wasm = Wasm{Insecure: []string{"a:5000", "b"}, Expiry: time.Hour, Purge: time.Minute, Timeout: time.Second}
+			e.Wasm = Wasm{InsecureRegistries: []string{"a:5000", "b"}, Expiry: time.Hour, PurgeInterval: time.Minute, Timeout: time.Second}
 		}},
 		{"beside gRPC without a proxy", []string{"ISTIO_META_GENERATOR=grpc"}, func(e *Environment) {
 			e.Metadata, e.XDS.GRPCBootstrap = map[string]any{"GENERATOR": "grpc"}, "./etc/istio/proxy/grpc-bootstrap.json"
@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 		{"no token", []string{"JWT_POLICY=none", "USE_TOKEN_FOR_CSR=false"}, func(e *Environment) { e.Security.Token, e.Security.TokenForCSR = "", false }},
 		{"a virtual machine", []string{"PROV_CERT=/etc/certs", "OUTPUT_CERTS=/etc/certs", "ISTIOD_SAN=istiod.istio-system.svc", "CA_ROOT_CA=SYSTEM", "XDS_ROOT_CA=/r"}, func(e *Environment) {
 			s := &e.Security
-			s.Provisioned, s.Output, s.ServerName, s.CARoots, s.XDSRoots = "/etc/certs", "/etc/certs", "istiod.istio-system.svc", "SYSTEM", "/r"
+			s.ProvisionedDir, s.OutputDir, s.ServerName, s.CARoots, s.XDSRoots = "/etc/certs", "/etc/certs", "istiod.istio-system.svc", "SYSTEM", "/r"
 		}},
 		{"mounted certificates", []string{"FILE_MOUNTED_CERTS=true", "ISTIO_META_TLS_CLIENT_CERT_CHAIN=/c", "ISTIO_META_TLS_CLIENT_KEY=/k", "ISTIO_META_TLS_CLIENT_ROOT_CERT=/r"}, func(e *Environment) {
 			e.Security.FileMounted, e.Security.ClientFiles = true, CertificateFiles{Chain: "/c", Key: "/k", Roots: "/r"}
@@ -104,12 +104,12 @@ func TestParse(t *testing.T) {
 			e.Security.XDSHeaders, e.Security.CAHeaders = map[string]string{"A": "1"}, map[string]string{"b": "2"}
 		}},
 		{"straight to the control plane", []string{"PROXY_XDS_VIA_AGENT=false", "PROXY_XDS_DEBUG_VIA_AGENT=false"}, func(e *Environment) { e.XDS.ViaAgent, e.XDS.DebugPort = false, 0 }},
-		{"metrics for this host alone", []string{"METRICS_LOCALHOST_ACCESS_ONLY=true"}, func(e *Environment) { e.MetricsForLocalhost = true }},
+		{"metrics for this host alone", []string{"METRICS_LOCALHOST_ACCESS_ONLY=true"}, func(e *Environment) { e.MetricsLocalhostOnly = true }},
 		{"the last of several counts", []string{"POD_NAME=a", "POD_NAME=b", "not a variable"}, func(e *Environment) { e.PodName = "b" }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Parse(List(test.vars))
+			got, err := Parse(ParseList(test.vars))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseErrors has what the errors of the command line do not show yet: all errors come at once.
+// TestParseErrors tests errors that the command line tests do not cover, and that all are reported
+// at once.
 func TestParseErrors(t *testing.T) {
 	_, err := Parse(Variables{"INSTANCE_IPS": "10.0.0.1,x", "HOST_IP": "node", "MINIMUM_DRAIN_DURATION": "-1s", "PROV_CERT": "/etc/certs", "FILE_MOUNTED_CERTS": "1",
 		"ECC_SIGNATURE_ALGORITHM": "RSA", "ECC_CURVE": "P521", "WORKLOAD_RSA_KEY_SIZE": "1024", "CA_PROVIDER": "GoogleCA", "SECRET_TTL": "1ms",
@@ -132,18 +133,18 @@ func TestParseErrors(t *testing.T) {
 	for _, want := range []string{
 		`environment variable INSTANCE_IPS: "x" is not an IP address`,
 		`environment variable HOST_IP: "node" is not an IP address`,
-		`environment variable MINIMUM_DRAIN_DURATION: "-1s" is not a duration such as 5s`,
-		`environment variable PROV_CERT: is for certificates to begin with`,
-		`environment variable ECC_SIGNATURE_ALGORITHM: "RSA" is not known: want ECDSA`,
+		`environment variable MINIMUM_DRAIN_DURATION: invalid duration "-1s"`,
+		`environment variable PROV_CERT: conflicts with FILE_MOUNTED_CERTS`,
+		`environment variable ECC_SIGNATURE_ALGORITHM: unknown algorithm "RSA": want ECDSA`,
 		`environment variable ECC_CURVE: "P521" is neither P256 nor P384`,
 		`environment variable WORKLOAD_RSA_KEY_SIZE: 1024 bits: want 2048 to 8192`,
 		`environment variable CA_PROVIDER: "GoogleCA" is not supported`,
 		`environment variable DNS_PROXY_ADDR: "localhost" is not host:port`,
 		`environment variable DNS_FORWARD_TIMEOUT: must be more than 0`,
 		`environment variable SECRET_TTL: 1ms is less than a second`,
-		`environment variable SECRET_GRACE_PERIOD_RATIO: 1 is not a part of one`,
-		`environment variable SECRET_GRACE_PERIOD_RATIO_JITTER: NaN is not a part of one`,
-		`environment variable WORKLOAD_IDENTITY_SOCKET_FILE: "../socket": want the name of a file, not a path`,
+		`environment variable SECRET_GRACE_PERIOD_RATIO: 1 is not a ratio`,
+		`environment variable SECRET_GRACE_PERIOD_RATIO_JITTER: NaN is not a ratio`,
+		`environment variable WORKLOAD_IDENTITY_SOCKET_FILE: "../socket": want a file name, not a path`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nwant …%s…", err, want)

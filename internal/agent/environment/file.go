@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ReadFile reads a file of variables as a virtual machine gets it (cluster.env): NAME=VALUE in lines, perhaps with "export" before
-// and quotes around, and comments. A file that is not there has none.
+// ReadFile reads a file of variables, such as cluster.env of a virtual machine. A missing file has
+// no variables and is not an error. See ParseFile for the format.
 func ReadFile(path string) (Variables, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -25,7 +25,8 @@ func ReadFile(path string) (Variables, error) {
 	return vars, nil
 }
 
-// ParseFile reads the text of such a file. Nothing in it is expanded or run: it is a file of values, not a script.
+// ParseFile parses lines of NAME=VALUE with optional "export", quotes and comments. Nothing is
+// expanded or executed.
 func ParseFile(text string) (Variables, error) {
 	vars := Variables{}
 	number := 0
@@ -37,19 +38,19 @@ func ParseFile(text string) (Variables, error) {
 		}
 		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
 		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(name, " \t\"'") {
-			return nil, fmt.Errorf("line %d: want NAME=VALUE", number)
+			return nil, fmt.Errorf("line %d: expected NAME=VALUE", number)
 		}
 		unquoted, ok := unquote(value)
 		if !ok {
-			return nil, fmt.Errorf("line %d: the value of %s has a quote that does not end", number, name)
+			return nil, fmt.Errorf("line %d: unterminated quote in the value of %s", number, name)
 		}
 		vars[name] = unquoted
 	}
 	return vars, nil
 }
 
-// unquote takes away quotes around a value as a shell would: in single ones everything is as it stands, in double ones a
-// backslash stands before what is.
+// unquote removes quotes around a value as a shell does: single quotes keep the text literal,
+// double quotes process backslash escapes. It returns false if the closing quote is missing.
 func unquote(value string) (string, bool) {
 	switch {
 	case !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, `"`):

@@ -33,7 +33,7 @@ EMPTY=
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
 	for text, want := range map[string]string{
-		"A=1\nB": "line 2: want NAME=VALUE", "=x": "line 1: want", "a b=c": "line 1: want", "A='x": "line 1: the value of A has a quote", `A="`: "line 1: the value of A",
+		"A=1\nB": "line 2: expected NAME=VALUE", "=x": "line 1: expected", "a b=c": "line 1: expected", "A='x": "line 1: unterminated quote in the value of A", `A="`: "line 1: unterminated quote in the value of A",
 	} {
 		if _, err := ParseFile(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want …%s…", text, err, want)

@@ -2,7 +2,7 @@ package environment
 
 import "testing"
 
-// FuzzFile reads a machine's cluster.env, and takes what is in it for the agent's variables.
+// FuzzFile parses a machine's cluster.env and then its variables.
 func FuzzFile(f *testing.F) {
 	for _, s := range []string{
 		"A=b\n# c\nexport D='e f'\n", `ISTIO_META_X="a\"b"`, "=", "A", "A='", "ISTIO_SERVICE_CIDR=*\nISTIO_INBOUND_PORTS=1,x", "POD_NAMESPACE=x\nISTIO_METAJSON_A={\"a\":1}", "CANONICAL_SERVICE=\x00",
@@ -20,7 +20,7 @@ func FuzzFile(f *testing.F) {
 				t.Errorf("%q has a variable without a name", text)
 			}
 		}
-		e, err := Parse(OfMachine(vars, "host"))
+		e, err := Parse(WithMachineDefaults(vars, "host"))
 		if err == nil && (e.Security.GraceRatio < 0 || e.Security.GraceRatio > 1 || e.Security.GraceRatio != e.Security.GraceRatio) {
 			t.Errorf("%q: certificates are renewed at %v of their life", text, e.Security.GraceRatio)
 		}

@@ -6,7 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOfMachine: what a pod is told by Kubernetes a machine knows itself, and what is set already stays.
+// TestOfMachine tests the variables that a machine, unlike a pod, derives itself. Variables that
+// are set are kept.
 func TestOfMachine(t *testing.T) {
 	for name, test := range map[string]struct{ vars, want Variables }{
 		"as configured": {
@@ -25,7 +26,7 @@ func TestOfMachine(t *testing.T) {
 		},
 		"with certificates of others": {Variables{"FILE_MOUNTED_CERTS": "true"}, Variables{"FILE_MOUNTED_CERTS": "true", "POD_NAME": "machine"}},
 	} {
-		if diff := cmp.Diff(test.want, OfMachine(test.vars, "machine.example.com")); diff != "" {
+		if diff := cmp.Diff(test.want, WithMachineDefaults(test.vars, "machine.example.com")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

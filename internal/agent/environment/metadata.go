@@ -11,9 +11,9 @@ const (
 	metaJSONPrefix = "ISTIO_METAJSON_"
 )
 
-// metadata reads ISTIO_META_* and ISTIO_METAJSON_*. JSON objects count after the plain values, in the order of their
-// names, so that the result does not depend on the order of the environment.
-func (r *reader) metadata(e *Environment) {
+// readMetadata reads ISTIO_META_* and ISTIO_METAJSON_*. JSON objects override plain values, in the
+// order of their names, so that the result does not depend on the order of the environment.
+func (r *reader) readMetadata(e *Environment) {
 	e.Metadata = map[string]any{}
 	var objects []string
 	for name, value := range r.vars {
@@ -28,20 +28,21 @@ func (r *reader) metadata(e *Environment) {
 	for _, name := range objects {
 		switch key := strings.TrimPrefix(name, metaJSONPrefix); key {
 		case "LABELS":
-			e.Labels = r.object(name)
+			e.Labels = r.readStringMap(name)
 		case "ANNOTATIONS":
-			e.Annotations = r.object(name)
+			e.Annotations = r.readStringMap(name)
 		default:
-			r.members(name, key, e.Metadata)
+			r.mergeJSON(name, key, e.Metadata)
 		}
 	}
 }
 
-// members adds the members of a JSON object to the metadata; any other JSON value becomes the member named key.
-func (r *reader) members(name, key string, metadata map[string]any) {
+// mergeJSON merges the members of a JSON object into metadata. Any other JSON value becomes the
+// member key.
+func (r *reader) mergeJSON(name, key string, metadata map[string]any) {
 	var value any
 	if err := json.Unmarshal([]byte(r.vars[name]), &value); err != nil {
-		r.fail(name, "not JSON: %w", err)
+		r.addError(name, "invalid JSON: %w", err)
 		return
 	}
 	object, ok := value.(map[string]any)

@@ -6,174 +6,197 @@ import (
 	"time"
 )
 
-// SystemRoots is the value of a variable for roots that stands for the authorities of the operating system.
+// SystemRoots is the value of a roots variable that selects the roots of the operating system.
 const SystemRoots = "SYSTEM"
 
-// Files that are mounted into pods, relative to the working directory as Istio's images have it (the root directory).
+// Files that are mounted into pods, relative to the working directory of Istio's images, which is
+// the root directory.
 const (
 	tokenFile     = "./var/run/secrets/tokens/istio-token"
 	meshRootsFile = "./var/run/secrets/istio/root-cert.pem"
 )
 
-// Security is where the workload's identity comes from, and how the control plane is known.
+// Security configures where the workload's identity comes from, and how the control plane is
+// verified.
 type Security struct {
-	// CAAddress is the certificate authority's host:port (CA_ADDR); "": the control plane itself.
+	// CAAddress is the certificate authority's host:port (CA_ADDR). If empty, it is the control
+	// plane.
 	CAAddress string
-	// CARoots and XDSRoots are files of authorities that the servers are checked against (CA_ROOT_CA, XDS_ROOT_CA);
-	// SystemRoots: those of the system, "": by the rules of the other variables.
+	// CARoots and XDSRoots are the files of the roots that verify those servers (CA_ROOT_CA,
+	// XDS_ROOT_CA). SystemRoots selects the operating system's roots. If empty, the other
+	// variables decide.
 	CARoots, XDSRoots string
-	// CertProvider is who signed the control plane's own certificate (PILOT_CERT_PROVIDER, istiod if not set).
+	// CertProvider is the issuer of the control plane's own certificate (PILOT_CERT_PROVIDER,
+	// default istiod).
 	CertProvider string
-	// MeshRoots is the file with the mesh's roots that is mounted into pods.
+	// MeshRoots is the file of the mesh's roots that is mounted into pods.
 	MeshRoots string
-	// ServerName replaces the host of the address as the name that the control plane's certificate must have (ISTIOD_SAN).
+	// ServerName is the name that the control plane's certificate must have (ISTIOD_SAN). If empty,
+	// it is the host of the address.
 	ServerName string
-	// Provisioned is a directory with key.pem, cert-chain.pem and root-cert.pem that somebody else put there to begin with,
-	// on a virtual machine for instance (PROV_CERT); "" for none.
-	Provisioned string
-	// FileMounted says that workload certificates are files, and nobody is asked for them (FILE_MOUNTED_CERTS).
+	// ProvisionedDir is a directory with key.pem, cert-chain.pem and root-cert.pem for the first
+	// connection, put there before the agent starts, for instance on a virtual machine (PROV_CERT).
+	// If empty, there is none.
+	ProvisionedDir string
+	// FileMounted uses certificates from files instead of requesting them from an authority
+	// (FILE_MOUNTED_CERTS, default false).
 	FileMounted bool
-	// ClientFiles are those files where the node's metadata names them.
+	// ClientFiles are those files if the node metadata names them.
 	ClientFiles CertificateFiles
-	// Token is the file of the token that the workload proves itself with, "" for none (JWT_POLICY).
+	// Token is the file of the token that authenticates the workload (JWT_POLICY). If empty, there
+	// is none.
 	Token string
-	// TokenForCSR says whether the token goes with requests for certificates (USE_TOKEN_FOR_CSR, true if not set).
+	// TokenForCSR sends the token with certificate signing requests (USE_TOKEN_FOR_CSR, default
+	// true).
 	TokenForCSR bool
-	// CAHeaders and XDSHeaders are more metadata of calls (CA_HEADER_NAME, XDS_HEADER_NAME).
+	// CAHeaders and XDSHeaders are additional metadata of calls (CA_HEADER_NAME, XDS_HEADER_NAME).
 	CAHeaders, XDSHeaders map[string]string
-	// CertSigner names the signer that a Kubernetes certificate signing request is for (ISTIO_META_CERT_SIGNER).
+	// CertSigner is the signer name of Kubernetes certificate signing requests
+	// (ISTIO_META_CERT_SIGNER).
 	CertSigner string
 
-	// TrustDomain is the workload's (TRUST_DOMAIN, cluster.local if not set).
+	// TrustDomain is the workload's trust domain (TRUST_DOMAIN, default cluster.local).
 	TrustDomain string
-	// Lifetime is what is asked for (SECRET_TTL, 24h if not set).
+	// Lifetime is the requested lifetime of certificates (SECRET_TTL, default 24h).
 	Lifetime time.Duration
-	// GraceRatio is the part of the lifetime that is left when a certificate is renewed, and GraceJitter how much more or
-	// less (SECRET_GRACE_PERIOD_RATIO, 0.5; SECRET_GRACE_PERIOD_RATIO_JITTER, 0.01).
+	// GraceRatio is the fraction of the lifetime that remains when a certificate is renewed,
+	// GraceJitter its random variation (SECRET_GRACE_PERIOD_RATIO, default 0.5;
+	// SECRET_GRACE_PERIOD_RATIO_JITTER, default 0.01).
 	GraceRatio, GraceJitter float64
-	// RSABits is the size of RSA keys (WORKLOAD_RSA_KEY_SIZE); 0: keys of an elliptic curve.
+	// RSABits is the size of RSA keys (WORKLOAD_RSA_KEY_SIZE). If 0, elliptic curve keys are used.
 	RSABits int
-	// Curve is P256 or P384 (ECC_CURVE).
+	// Curve is P256 or P384 (ECC_CURVE, default P256).
 	Curve string
-	// PKCS8 writes private keys in that form (PKCS8_KEY).
+	// PKCS8 encodes private keys in PKCS #8 (PKCS8_KEY, default false).
 	PKCS8 bool
-	// Output is a directory where certificates are written for others to use (OUTPUT_CERTS); "" for nowhere.
-	Output string
-	// OutputReaders is who may read the private key there: ReadersOwner, ReadersGroup or ReadersAll (MESHPILOT_OUTPUT_KEY_READERS); "":
-	// the owner, and with the template for gRPC the group too.
+	// OutputDir is a directory to which certificates are written for other programs (OUTPUT_CERTS).
+	// If empty, none are written.
+	OutputDir string
+	// OutputReaders selects who may read the private key there: ReadersOwner, ReadersGroup or
+	// ReadersAll (MESHPILOT_OUTPUT_KEY_READERS). If empty, it is the owner, and with the gRPC
+	// template also the group.
 	OutputReaders string
-	// FileSettle is how long a file must be left alone before it is read again (FILE_DEBOUNCE_DURATION, 100 ms).
+	// FileSettle is how long a file must remain unchanged before it is read again
+	// (FILE_DEBOUNCE_DURATION, default 100 ms).
 	FileSettle time.Duration
-	// Socket is the name of the SDS socket (WORKLOAD_IDENTITY_SOCKET_FILE, "socket").
+	// Socket is the file name of the SDS socket (WORKLOAD_IDENTITY_SOCKET_FILE, default "socket").
 	Socket string
 }
 
-// CertificateFiles are the files of a certificate with its key, and of roots to trust.
+// CertificateFiles are the files of a certificate, its key, and the roots to trust.
 type CertificateFiles struct{ Chain, Key, Roots string }
 
-// DefaultSocket is the SDS socket's name where nobody brings another.
+// DefaultSocket is the default file name of the SDS socket.
 const DefaultSocket = "socket"
 
-// The values of MESHPILOT_OUTPUT_KEY_READERS.
+// Values of MESHPILOT_OUTPUT_KEY_READERS.
 const (
 	ReadersOwner = "owner"
 	ReadersGroup = "group"
 	ReadersAll   = "all"
 )
 
-func (r *reader) security() Security {
+func (r *reader) readSecurity() Security {
 	s := Security{
 		CAAddress: r.vars["CA_ADDR"], CARoots: r.vars["CA_ROOT_CA"], XDSRoots: r.vars["XDS_ROOT_CA"],
-		CertProvider: r.otherwise("PILOT_CERT_PROVIDER", "istiod"), MeshRoots: meshRootsFile,
-		ServerName: r.vars["ISTIOD_SAN"], Provisioned: r.vars["PROV_CERT"],
-		FileMounted: r.boolean("FILE_MOUNTED_CERTS", false),
+		CertProvider: r.readText("PILOT_CERT_PROVIDER", "istiod"), MeshRoots: meshRootsFile,
+		ServerName: r.vars["ISTIOD_SAN"], ProvisionedDir: r.vars["PROV_CERT"],
+		FileMounted: r.readBool("FILE_MOUNTED_CERTS", false),
 		ClientFiles: CertificateFiles{
-			Chain: r.vars["ISTIO_META_TLS_CLIENT_CERT_CHAIN"], Key: r.vars["ISTIO_META_TLS_CLIENT_KEY"], Roots: r.vars["ISTIO_META_TLS_CLIENT_ROOT_CERT"],
+			Chain: r.vars["ISTIO_META_TLS_CLIENT_CERT_CHAIN"],
+			Key:   r.vars["ISTIO_META_TLS_CLIENT_KEY"],
+			Roots: r.vars["ISTIO_META_TLS_CLIENT_ROOT_CERT"],
 		},
-		Token: r.tokenPath(), TokenForCSR: r.boolean("USE_TOKEN_FOR_CSR", true),
-		CAHeaders: r.prefixed("CA_HEADER_"), XDSHeaders: r.prefixed("XDS_HEADER_"), CertSigner: r.vars["ISTIO_META_CERT_SIGNER"],
+		Token: r.readTokenPath(), TokenForCSR: r.readBool("USE_TOKEN_FOR_CSR", true),
+		CAHeaders: r.readPrefixed("CA_HEADER_"), XDSHeaders: r.readPrefixed("XDS_HEADER_"),
+		CertSigner: r.vars["ISTIO_META_CERT_SIGNER"],
 
-		TrustDomain: r.otherwise("TRUST_DOMAIN", "cluster.local"),
-		Lifetime:    r.duration("SECRET_TTL", 24*time.Hour),
-		GraceRatio:  r.ratio("SECRET_GRACE_PERIOD_RATIO", 0.5), GraceJitter: r.ratio("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
-		PKCS8: r.boolean("PKCS8_KEY", false), Output: r.vars["OUTPUT_CERTS"], OutputReaders: r.vars["MESHPILOT_OUTPUT_KEY_READERS"],
-		FileSettle: r.duration("FILE_DEBOUNCE_DURATION", 100*time.Millisecond),
-		Socket:     r.otherwise("WORKLOAD_IDENTITY_SOCKET_FILE", DefaultSocket),
+		TrustDomain: r.readText("TRUST_DOMAIN", "cluster.local"),
+		Lifetime:    r.readDuration("SECRET_TTL", 24*time.Hour),
+		GraceRatio:  r.readRatio("SECRET_GRACE_PERIOD_RATIO", 0.5),
+		GraceJitter: r.readRatio("SECRET_GRACE_PERIOD_RATIO_JITTER", 0.01),
+		PKCS8:       r.readBool("PKCS8_KEY", false),
+		OutputDir:   r.vars["OUTPUT_CERTS"], OutputReaders: r.vars["MESHPILOT_OUTPUT_KEY_READERS"],
+		FileSettle: r.readDuration("FILE_DEBOUNCE_DURATION", 100*time.Millisecond),
+		Socket:     r.readText("WORKLOAD_IDENTITY_SOCKET_FILE", DefaultSocket),
 	}
-	r.keys(&s)
-	r.provider()
+	r.readKeyType(&s)
+	r.checkProviders()
 	if strings.Contains(s.Socket, "/") {
-		r.fail("WORKLOAD_IDENTITY_SOCKET_FILE", "%q: want the name of a file, not a path", s.Socket)
+		r.addError("WORKLOAD_IDENTITY_SOCKET_FILE", "%q: want a file name, not a path", s.Socket)
 	}
-	if s.Provisioned != "" && s.FileMounted {
-		r.fail("PROV_CERT", "is for certificates to begin with, FILE_MOUNTED_CERTS for those of the workload: set one of them")
+	if s.ProvisionedDir != "" && s.FileMounted {
+		r.addError("PROV_CERT", "conflicts with FILE_MOUNTED_CERTS: set only one of them")
 	}
 	switch s.OutputReaders {
 	case "", ReadersOwner, ReadersGroup, ReadersAll:
 	default:
-		r.fail("MESHPILOT_OUTPUT_KEY_READERS", "%q: want owner, group or all", s.OutputReaders)
+		r.addError("MESHPILOT_OUTPUT_KEY_READERS", "%q: want owner, group or all", s.OutputReaders)
 	}
 	if s.Lifetime < time.Second {
-		r.fail("SECRET_TTL", "%v is less than a second", s.Lifetime)
+		r.addError("SECRET_TTL", "%v is less than a second", s.Lifetime)
 	}
 	return s
 }
 
-// keys reads which private keys the workload gets. Istio's agent makes RSA keys unless told otherwise; this one the smaller
-// and faster keys, unless an RSA size is asked for.
-func (r *reader) keys(s *Security) {
+// readKeyType sets Curve and RSABits. Keys are elliptic curve keys unless an RSA size is set,
+// because those are smaller and faster; Istio's agent defaults to RSA.
+func (r *reader) readKeyType(s *Security) {
 	const algorithm, size, curve = "ECC_SIGNATURE_ALGORITHM", "WORKLOAD_RSA_KEY_SIZE", "ECC_CURVE"
-	s.Curve = r.otherwise(curve, "P256")
+	s.Curve = r.readText(curve, "P256")
 	if s.Curve != "P256" && s.Curve != "P384" {
-		r.fail(curve, "%q is neither P256 nor P384", s.Curve)
+		r.addError(curve, "%q is neither P256 nor P384", s.Curve)
 	}
-	bits := r.number(size, 0)
+	bits := r.readUint32(size, 0)
 	if bits != 0 && (bits < 2048 || bits > 8192) {
-		r.fail(size, "%d bits: want 2048 to 8192", bits)
+		r.addError(size, "%d bits: want 2048 to 8192", bits)
 	}
-	switch name, _ := r.text(algorithm); name {
+	switch name, _ := r.lookupText(algorithm); name {
 	case "":
 		s.RSABits = int(bits)
 	case "ECDSA":
 	default:
-		r.fail(algorithm, "%q is not known: want ECDSA", name)
+		r.addError(algorithm, "unknown algorithm %q: want ECDSA", name)
 	}
 }
 
-// provider refuses authorities of other kinds, which a workload would wait for in vain.
-func (r *reader) provider() {
-	switch name, _ := r.text("CA_PROVIDER"); name {
+// checkProviders rejects unsupported certificate authorities and credential fetchers: the workload
+// would wait forever for a certificate.
+func (r *reader) checkProviders() {
+	switch name, _ := r.lookupText("CA_PROVIDER"); name {
 	case "", "Citadel":
 	default:
-		r.fail("CA_PROVIDER", "%q is not supported: want Citadel, the authority of the control plane", name)
+		r.addError("CA_PROVIDER", "%q is not supported: want Citadel, the authority of the control plane", name)
 	}
-	switch kind, _ := r.text("CREDENTIAL_FETCHER_TYPE"); kind {
+	switch kind, _ := r.lookupText("CREDENTIAL_FETCHER_TYPE"); kind {
 	case "", "JWT":
 	default:
-		r.fail("CREDENTIAL_FETCHER_TYPE", "%q is not supported: want JWT", kind)
+		r.addError("CREDENTIAL_FETCHER_TYPE", "%q is not supported: want JWT", kind)
 	}
 }
 
-// tokenPath is the file of the workload's token. Istio's name for the older kind of token means the same file by now.
-func (r *reader) tokenPath() string {
-	switch policy, _ := r.text("JWT_POLICY"); policy {
+// readTokenPath returns the file of the workload's token, or "" if JWT_POLICY disables it. Istio's
+// policies first-party-jwt and third-party-jwt use the same file.
+func (r *reader) readTokenPath() string {
+	switch policy, _ := r.lookupText("JWT_POLICY"); policy {
 	case "", "third-party-jwt", "first-party-jwt":
-		return r.otherwise("MESHPILOT_TOKEN_PATH", tokenFile)
-	default: // Istio's "none" and whatever else: certificates that are there already
+		return r.readText("MESHPILOT_TOKEN_PATH", tokenFile)
+	default: // such as Istio's "none": certificates are already in place
 		return ""
 	}
 }
 
-// otherwise gives a text, or another if it is not set.
-func (r *reader) otherwise(name, otherwise string) string {
-	if value, ok := r.text(name); ok {
+// readText returns the value of a variable, or fallback if it is not set.
+func (r *reader) readText(name, fallback string) string {
+	if value, ok := r.lookupText(name); ok {
 		return value
 	}
-	return otherwise
+	return fallback
 }
 
-// prefixed gives the variables whose names begin with a prefix, without it.
-func (r *reader) prefixed(prefix string) map[string]string {
+// readPrefixed returns the variables whose names begin with a prefix, keyed without it. It returns
+// nil if there is none.
+func (r *reader) readPrefixed(prefix string) map[string]string {
 	var found map[string]string
 	for name, value := range r.vars {
 		if key, ok := strings.CutPrefix(name, prefix); ok && key != "" {
@@ -186,10 +209,11 @@ func (r *reader) prefixed(prefix string) map[string]string {
 	return found
 }
 
-func (r *reader) ratio(name string, otherwise float64) float64 {
-	value := r.float(name, otherwise)
+// readRatio returns a number from 0 to below 1.
+func (r *reader) readRatio(name string, fallback float64) float64 {
+	value := r.readFloat(name, fallback)
 	if math.IsNaN(value) || value < 0 || value >= 1 {
-		r.fail(name, "%v is not a part of one", value)
+		r.addError(name, "%v is not a ratio: want a number from 0 to below 1", value)
 	}
 	return value
 }

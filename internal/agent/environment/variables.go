@@ -14,8 +14,9 @@ import (
 // Variables are environment variables by name.
 type Variables map[string]string
 
-// List takes a list of NAME=VALUE, as os.Environ gives it, apart. Of several values of one name the last counts.
-func List(environ []string) Variables {
+// ParseList parses a list of NAME=VALUE such as that of os.Environ. If a name repeats, the last
+// value wins. Entries without "=" are ignored.
+func ParseList(environ []string) Variables {
 	vars := make(Variables, len(environ))
 	for _, e := range environ {
 		if name, value, ok := strings.Cut(e, "="); ok {
@@ -25,8 +26,9 @@ func List(environ []string) Variables {
 	return vars
 }
 
-// WithDefaults gives the variables and, of defaults, those that are not among them. ProxyConfig.proxyMetadata is such
-// defaults: an injector writes it into the pod as variables, and where there is no injector it counts the same.
+// WithDefaults returns the variables, plus those in defaults that v does not set.
+// ProxyConfig.proxyMetadata holds such defaults: an injector writes them into the pod as variables,
+// and without an injector they have the same effect.
 func (v Variables) WithDefaults(defaults map[string]string) Variables {
 	out := make(Variables, len(v)+len(defaults))
 	for name, value := range defaults {
@@ -38,100 +40,106 @@ func (v Variables) WithDefaults(defaults map[string]string) Variables {
 	return out
 }
 
-// reader reads typed values, and collects what is wrong with them: all of it is reported at once.
+// reader parses typed values. It collects the errors, so that all of them are reported at once.
 type reader struct {
 	vars Variables
 	err  error
 }
 
-func (r *reader) fail(name, format string, args ...any) {
+// addError records an error of a variable.
+func (r *reader) addError(name, format string, args ...any) {
 	r.err = errors.Join(r.err, fmt.Errorf("environment variable %s: "+format, append([]any{name}, args...)...))
 }
 
-// text gives a variable's value; an empty value counts as not set.
-func (r *reader) text(name string) (string, bool) {
+// lookupText returns a variable's value without surrounding spaces, and whether it is set. An empty
+// value means not set.
+func (r *reader) lookupText(name string) (string, bool) {
 	value := strings.TrimSpace(r.vars[name])
 	return value, value != ""
 }
 
-func (r *reader) boolean(name string, otherwise bool) bool {
-	text, ok := r.text(name)
+// The read methods return fallback if the variable is not set. They record an error if its value is
+// invalid.
+
+func (r *reader) readBool(name string, fallback bool) bool {
+	text, ok := r.lookupText(name)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		r.fail(name, "%q is neither true nor false", text)
+		r.addError(name, "%q is neither true nor false", text)
 	}
 	return value
 }
 
-func (r *reader) duration(name string, otherwise time.Duration) time.Duration {
-	text, ok := r.text(name)
+func (r *reader) readDuration(name string, fallback time.Duration) time.Duration {
+	text, ok := r.lookupText(name)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	value, err := time.ParseDuration(text)
 	if err != nil || value < 0 {
-		r.fail(name, "%q is not a duration such as 5s", text)
+		r.addError(name, "invalid duration %q: want a value such as 5s", text)
 	}
 	return value
 }
 
-func (r *reader) seconds(name string, otherwise time.Duration) time.Duration {
-	text, ok := r.text(name)
+func (r *reader) readSeconds(name string, fallback time.Duration) time.Duration {
+	text, ok := r.lookupText(name)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	value, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		r.fail(name, "%q is not a number of seconds", text)
+		r.addError(name, "%q is not a number of seconds", text)
 	}
 	return time.Duration(value) * time.Second
 }
 
-func (r *reader) number(name string, otherwise uint32) uint32 {
-	text, ok := r.text(name)
+func (r *reader) readUint32(name string, fallback uint32) uint32 {
+	text, ok := r.lookupText(name)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	value, err := strconv.ParseUint(text, 0, 32)
 	if err != nil {
-		r.fail(name, "%q is not a number of at most 32 bits", text)
+		r.addError(name, "%q is not a number of at most 32 bits", text)
 	}
 	return uint32(value)
 }
 
-func (r *reader) float(name string, otherwise float64) float64 {
-	text, ok := r.text(name)
+func (r *reader) readFloat(name string, fallback float64) float64 {
+	text, ok := r.lookupText(name)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		r.fail(name, "%q is not a number", text)
+		r.addError(name, "%q is not a number", text)
 	}
 	return value
 }
 
-func (r *reader) port(name string, otherwise uint32) uint32 {
-	value := r.number(name, otherwise)
+func (r *reader) readPort(name string, fallback uint32) uint32 {
+	value := r.readUint32(name, fallback)
 	if value < 1 || value > math.MaxUint16 {
-		r.fail(name, "%d is not a port", value)
+		r.addError(name, "%d is not a port", value)
 	}
 	return value
 }
 
-// cores reads a Kubernetes CPU quantity as the downward API writes it: whole cores, or thousandths ("1500m").
-func (r *reader) cores(name string) int {
-	text, ok := r.text(name)
+// readCores parses a Kubernetes CPU quantity as the downward API writes it: whole cores, or
+// millicores ("1500m"), which are rounded up.
+func (r *reader) readCores(name string) int {
+	text, ok := r.lookupText(name)
 	if !ok {
 		return 0
 	}
 	digits, thousandths := strings.CutSuffix(text, "m")
 	value, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		r.fail(name, "%q is not a number of cores", text)
+		r.addError(name, "%q is not a number of cores", text)
 	}
 	if thousandths {
 		value = (value + 999) / 1000
@@ -139,32 +147,34 @@ func (r *reader) cores(name string) int {
 	return int(value)
 }
 
-func (r *reader) address(name string) netip.Addr {
-	text, ok := r.text(name)
+func (r *reader) readAddress(name string) netip.Addr {
+	text, ok := r.lookupText(name)
 	if !ok {
 		return netip.Addr{}
 	}
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		r.fail(name, "%q is not an IP address", text)
+		r.addError(name, "%q is not an IP address", text)
 	}
 	return addr.Unmap()
 }
 
-// host reads an address that is put into text.
-func (r *reader) host(name string) string {
-	if addr := r.address(name); addr.IsValid() {
+// readAddressText returns an IP address in canonical form, "" if the variable is not set or
+// invalid.
+func (r *reader) readAddressText(name string) string {
+	if addr := r.readAddress(name); addr.IsValid() {
 		return addr.String()
 	}
 	return ""
 }
 
-// addresses reads a comma-separated list from the first of the variables that is set.
-func (r *reader) addresses(names ...string) []netip.Addr {
+// readAddresses parses a comma-separated list from the first of the variables that is set. Invalid
+// entries are left out.
+func (r *reader) readAddresses(names ...string) []netip.Addr {
 	var name, text string
 	for _, name = range names {
 		var ok bool
-		if text, ok = r.text(name); ok {
+		if text, ok = r.lookupText(name); ok {
 			break
 		}
 	}
@@ -175,7 +185,7 @@ func (r *reader) addresses(names ...string) []netip.Addr {
 	for part := range strings.SplitSeq(text, ",") {
 		addr, err := netip.ParseAddr(strings.TrimSpace(part))
 		if err != nil {
-			r.fail(name, "%q is not an IP address", part)
+			r.addError(name, "%q is not an IP address", part)
 			continue
 		}
 		list = append(list, addr.Unmap())
@@ -183,15 +193,15 @@ func (r *reader) addresses(names ...string) []netip.Addr {
 	return list
 }
 
-// object reads a JSON object of strings.
-func (r *reader) object(name string) map[string]string {
-	text, ok := r.text(name)
+// readStringMap parses a JSON object of strings.
+func (r *reader) readStringMap(name string) map[string]string {
+	text, ok := r.lookupText(name)
 	if !ok {
 		return nil
 	}
 	var m map[string]string
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		r.fail(name, "want a JSON object of strings: %w", err)
+		r.addError(name, "want a JSON object of strings: %w", err)
 	}
 	return m
 }

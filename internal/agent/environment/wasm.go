@@ -5,30 +5,33 @@ import (
 	"time"
 )
 
-// Wasm is how modules of extensions are fetched.
+// Wasm configures how the agent fetches modules of extensions.
 type Wasm struct {
-	// Insecure are registries that are asked without TLS (WASM_INSECURE_REGISTRIES, separated by commas).
-	Insecure []string
-	// Expiry is how long an unused module is kept (WASM_MODULE_EXPIRY, 24h), Purge how often that is looked at
-	// (WASM_PURGE_INTERVAL, 1h).
-	Expiry, Purge time.Duration
-	// Timeout bounds a module's fetching (WASM_HTTP_REQUEST_TIMEOUT, 15s), Retries how often a web server is asked again
-	// (WASM_HTTP_REQUEST_MAX_RETRIES, 5).
+	// InsecureRegistries are registries contacted without TLS (WASM_INSECURE_REGISTRIES,
+	// comma-separated).
+	InsecureRegistries []string
+	// Expiry is how long an unused module is cached (WASM_MODULE_EXPIRY, default 24h).
+	// PurgeInterval is how often expired modules are evicted (WASM_PURGE_INTERVAL, default 1h).
+	Expiry, PurgeInterval time.Duration
+	// Timeout bounds each fetch of a module (WASM_HTTP_REQUEST_TIMEOUT, default 15s). Retries is
+	// how often a failed HTTP request is retried (WASM_HTTP_REQUEST_MAX_RETRIES, default 5).
 	Timeout time.Duration
 	Retries int
 }
 
-func (r *reader) wasm() Wasm {
+func (r *reader) readWasm() Wasm {
 	w := Wasm{
-		Expiry: r.duration("WASM_MODULE_EXPIRY", 24*time.Hour), Purge: r.duration("WASM_PURGE_INTERVAL", time.Hour),
-		Timeout: r.duration("WASM_HTTP_REQUEST_TIMEOUT", 15*time.Second), Retries: int(r.number("WASM_HTTP_REQUEST_MAX_RETRIES", 5)),
+		Expiry:        r.readDuration("WASM_MODULE_EXPIRY", 24*time.Hour),
+		PurgeInterval: r.readDuration("WASM_PURGE_INTERVAL", time.Hour),
+		Timeout:       r.readDuration("WASM_HTTP_REQUEST_TIMEOUT", 15*time.Second),
+		Retries:       int(r.readUint32("WASM_HTTP_REQUEST_MAX_RETRIES", 5)),
 	}
-	if w.Purge == 0 {
-		r.fail("WASM_PURGE_INTERVAL", "must be more than 0")
+	if w.PurgeInterval == 0 {
+		r.addError("WASM_PURGE_INTERVAL", "must be more than 0")
 	}
 	for host := range strings.SplitSeq(r.vars["WASM_INSECURE_REGISTRIES"], ",") {
 		if host = strings.TrimSpace(host); host != "" {
-			w.Insecure = append(w.Insecure, host)
+			w.InsecureRegistries = append(w.InsecureRegistries, host)
 		}
 	}
 	return w

@@ -1,39 +1,41 @@
 package environment
 
-// grpcBootstrapFile is where injection has applications look for their bootstrap.
+// grpcBootstrapFile is where the injector tells applications to find their bootstrap.
 const grpcBootstrapFile = "./etc/istio/proxy/grpc-bootstrap.json"
 
-// XDS is how configuration comes from the control plane.
+// XDS configures how the proxy receives configuration from the control plane.
 type XDS struct {
-	// ViaAgent has Envoy ask the agent, which asks the control plane; otherwise Envoy asks the control plane itself
-	// (PROXY_XDS_VIA_AGENT, true if not set).
+	// ViaAgent connects Envoy to the control plane through the agent instead of directly
+	// (PROXY_XDS_VIA_AGENT, default true).
 	ViaAgent bool
-	// DebugPort is where the agent answers questions about the mesh, which it passes on to the control plane; 0: nowhere
-	// (PROXY_XDS_DEBUG_VIA_AGENT, PROXY_XDS_DEBUG_VIA_AGENT_PORT; 15004 if not set).
+	// DebugPort is where the agent serves debug requests by forwarding them to the control plane
+	// (PROXY_XDS_DEBUG_VIA_AGENT, default true; PROXY_XDS_DEBUG_VIA_AGENT_PORT, default 15004). If
+	// 0, they are not served.
 	DebugPort uint32
-	// ProxyConfig has the agent follow changes of the mesh's ProxyConfig, which brings the authorities that are trusted
-	// (PROXY_CONFIG_XDS_AGENT, true if not set).
+	// ProxyConfig subscribes the agent to the mesh's ProxyConfig, which holds the trusted roots
+	// (PROXY_CONFIG_XDS_AGENT, default true).
 	ProxyConfig bool
-	// GRPCBootstrap is a file that the agent writes for gRPC without a proxy (GRPC_XDS_BOOTSTRAP); "": none. Beside such an application,
-	// which injection tells of by ISTIO_META_GENERATOR=grpc, it need not be named.
+	// GRPCBootstrap is a file to which the agent writes the bootstrap of proxyless gRPC
+	// (GRPC_XDS_BOOTSTRAP). If empty, none is written. With ISTIO_META_GENERATOR=grpc, which the
+	// injector sets, it defaults to grpcBootstrapFile.
 	GRPCBootstrap string
-	// ConvertWasm has the agent fetch Wasm modules and hand Envoy local files
-	// (ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION, true if not set).
+	// ConvertWasm has the agent download Wasm modules and replace them by local files in Envoy's
+	// configuration (ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION, default true).
 	ConvertWasm bool
 }
 
-func (r *reader) xds() XDS {
+func (r *reader) readXDS() XDS {
 	x := XDS{
-		ViaAgent:      r.boolean("PROXY_XDS_VIA_AGENT", true),
-		ProxyConfig:   r.boolean("PROXY_CONFIG_XDS_AGENT", true),
+		ViaAgent:      r.readBool("PROXY_XDS_VIA_AGENT", true),
+		ProxyConfig:   r.readBool("PROXY_CONFIG_XDS_AGENT", true),
 		GRPCBootstrap: r.vars["GRPC_XDS_BOOTSTRAP"],
-		ConvertWasm:   r.boolean("ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION", true),
+		ConvertWasm:   r.readBool("ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION", true),
 	}
 	if x.GRPCBootstrap == "" && r.vars["ISTIO_META_GENERATOR"] == "grpc" {
 		x.GRPCBootstrap = grpcBootstrapFile
 	}
-	if r.boolean("PROXY_XDS_DEBUG_VIA_AGENT", true) {
-		x.DebugPort = r.port("PROXY_XDS_DEBUG_VIA_AGENT_PORT", 15004)
+	if r.readBool("PROXY_XDS_DEBUG_VIA_AGENT", true) {
+		x.DebugPort = r.readPort("PROXY_XDS_DEBUG_VIA_AGENT_PORT", 15004)
 	}
 	return x
 }

@@ -13,36 +13,41 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds what is read of an admin answer: a config dump of ten thousand clusters is about 100 MB.
-const maxAnswer = 512 << 20
+// maxResponse bounds a response of the admin interface: a config dump of ten thousand clusters has
+// about 100 MB.
+const maxResponse = 512 << 20
 
-// Admin asks Envoy's admin interface.
+// Admin is a client of Envoy's admin interface.
 type Admin struct {
 	base   string
 	client *http.Client
 }
 
-// NewAdmin gives a client of the admin interface at that address. Timeouts are those of the contexts.
+// NewAdmin returns a client of the admin interface at an address. It has no timeouts of its own:
+// requests end with their contexts.
 func NewAdmin(address netip.AddrPort) *Admin {
-	// The environment's HTTP_PROXY must not come between the agent and its own Envoy.
-	// Nor must a connection that is kept lead to an Envoy that another one has replaced.
-	return &Admin{base: "http://" + address.String(), client: &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}}
+	// The environment's HTTP_PROXY must not apply to the agent's own Envoy. Keepalives are
+	// disabled, because a kept connection could belong to an Envoy that was replaced by hot
+	// restart.
+	transport := &http.Transport{Proxy: nil, DisableKeepAlives: true}
+	return &Admin{base: "http://" + address.String(), client: &http.Client{Transport: transport}}
 }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (a *Admin) Close() { a.client.CloseIdleConnections() }
 
-// Do makes a request and gives the answer's body. An answer other than 200 is an error with the body's first line.
+// Do sends a request and returns the response's body. A status other than 200 is an error with the
+// body's first line; the body is returned too.
 func (a *Admin) Do(ctx context.Context, method, path, body string) ([]byte, error) {
-	resource, _, _ := strings.Cut(path, "?") // a query is no reading matter
-	text, err := a.do(ctx, method, path, body)
+	resource, _, _ := strings.Cut(path, "?") // the query is too long for an error
+	text, err := a.doRequest(ctx, method, path, body)
 	if err != nil {
-		return text, fmt.Errorf("ask envoy %s %s: %w", method, resource, err)
+		return text, fmt.Errorf("envoy admin request %s %s: %w", method, resource, err)
 	}
 	return text, nil
 }
 
-func (a *Admin) do(ctx context.Context, method, path, body string) ([]byte, error) {
+func (a *Admin) doRequest(ctx context.Context, method, path, body string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, a.base+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -50,12 +55,12 @@ func (a *Admin) do(ctx context.Context, method, path, body string) ([]byte, erro
 	answer, err := a.client.Do(request)
 	if err != nil {
 		if wrapped := new(url.Error); errors.As(err, &wrapped) {
-			err = wrapped.Err // it says method and URL once more
+			err = wrapped.Err // without method and URL, which Do adds
 		}
 		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxResponse))
 	if err != nil {
 		return nil, err
 	}
@@ -66,18 +71,19 @@ func (a *Admin) do(ctx context.Context, method, path, body string) ([]byte, erro
 	return text, nil
 }
 
-// State gives Envoy's own word for how far it is, as of GET /ready: LIVE, DRAINING, PRE_INITIALIZING, INITIALIZING.
-func (a *Admin) State(ctx context.Context) (string, error) {
+// ServerState returns Envoy's state from GET /ready: LIVE, DRAINING, PRE_INITIALIZING or
+// INITIALIZING.
+func (a *Admin) ServerState(ctx context.Context) (string, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/ready", "")
 	state := strings.TrimSpace(string(text))
-	if err != nil && (state == "" || state != strings.ToUpper(state)) { // a 503 has the state in it all the same
+	if err != nil && (state == "" || state != strings.ToUpper(state)) { // a 503 contains the state too
 		return "", err
 	}
 	return state, nil
 }
 
-// Epoch gives which of several Envoys that replace each other answers.
-func (a *Admin) Epoch(ctx context.Context) (int, error) {
+// RestartEpoch returns the hot restart epoch of the Envoy that responds.
+func (a *Admin) RestartEpoch(ctx context.Context) (int, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/server_info", "")
 	if err != nil {
 		return 0, err
@@ -88,17 +94,18 @@ func (a *Admin) Epoch(ctx context.Context) (int, error) {
 		} `json:"command_line_options"`
 	}
 	if err := json.Unmarshal(text, &info); err != nil {
-		return 0, fmt.Errorf("ask envoy GET /server_info: %w", err)
+		return 0, fmt.Errorf("parse envoy admin response of /server_info: %w", err)
 	}
 	return info.Options.Epoch, nil
 }
 
-// Stats gives the counters and gauges whose names match the regular expression and that were ever set.
+// Stats returns the counters and gauges whose names match the regular expression and that were ever
+// updated.
 func (a *Admin) Stats(ctx context.Context, filter string) (map[string]uint64, error) {
-	return a.stats(ctx, url.Values{"filter": {filter}, "usedonly": {""}})
+	return a.queryStats(ctx, url.Values{"filter": {filter}, "usedonly": {""}})
 }
 
-func (a *Admin) stats(ctx context.Context, query url.Values) (map[string]uint64, error) {
+func (a *Admin) queryStats(ctx context.Context, query url.Values) (map[string]uint64, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/stats?"+query.Encode(), "")
 	if err != nil {
 		return nil, err
@@ -106,7 +113,7 @@ func (a *Admin) stats(ctx context.Context, query url.Values) (map[string]uint64,
 	stats := map[string]uint64{}
 	for line := range strings.Lines(string(text)) {
 		name, number, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		// Histograms and text readouts are not numbers, and not asked for.
+		// Histograms and text readouts are not numbers and are skipped.
 		if value, err := strconv.ParseUint(number, 10, 64); err == nil {
 			stats[name] = value
 		}
@@ -114,15 +121,16 @@ func (a *Admin) stats(ctx context.Context, query url.Values) (map[string]uint64,
 	return stats, nil
 }
 
-// Prometheus gives all statistics in Prometheus's text format.
+// Prometheus returns all statistics in Prometheus's text format.
 func (a *Admin) Prometheus(ctx context.Context) ([]byte, error) {
 	return a.Do(ctx, http.MethodGet, "/stats/prometheus", "")
 }
 
-// Drain makes Envoy tell its clients to go elsewhere: connection: close on HTTP/1.1, GOAWAY on HTTP/2. Requests under
-// way and new connections are still served (skip_exit), since other hosts learn late that this one is leaving. With
-// inboundOnly it keeps its outbound listeners as they are: the requests under way may need them.
-func (a *Admin) Drain(ctx context.Context, inboundOnly bool) error {
+// DrainListeners makes Envoy ask its clients to reconnect elsewhere: "connection: close" on
+// HTTP/1.1, GOAWAY on HTTP/2. Active requests and new connections are still served (skip_exit),
+// because other hosts learn late that this one is leaving. With inboundOnly only inbound listeners
+// are drained, because active requests may need the outbound ones.
+func (a *Admin) DrainListeners(ctx context.Context, inboundOnly bool) error {
 	path := "/drain_listeners?graceful&skip_exit"
 	if inboundOnly {
 		path += "&inboundonly"

@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// adminOf is a client of a server that answers each request line ("GET /ready") with a status and a text.
+// adminOf returns a client of a server that answers each request line ("GET /ready") with a status
+// and a text.
 func adminOf(t *testing.T, answers map[string]string) *Admin {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,12 +36,12 @@ func adminOf(t *testing.T, answers map[string]string) *Admin {
 
 func TestState(t *testing.T) {
 	for text, want := range map[string]string{"LIVE\n": "LIVE", "503 PRE_INITIALIZING\n": "PRE_INITIALIZING", "503 DRAINING\n": "DRAINING"} {
-		if got, err := adminOf(t, map[string]string{"GET /ready": text}).State(t.Context()); err != nil || got != want {
+		if got, err := adminOf(t, map[string]string{"GET /ready": text}).ServerState(t.Context()); err != nil || got != want {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"503 overloaded: come back later", "503 "} {
-		if got, err := adminOf(t, map[string]string{"GET /ready": text}).State(t.Context()); err == nil {
+		if got, err := adminOf(t, map[string]string{"GET /ready": text}).ServerState(t.Context()); err == nil {
 			t.Errorf("%q: %q, want an error", text, got)
 		}
 	}
@@ -59,10 +60,10 @@ func TestDrainRequest(t *testing.T) {
 		"POST /drain_listeners?graceful&skip_exit":             "OK\n",
 		"POST /drain_listeners?graceful&skip_exit&inboundonly": "503 no\nmore",
 	})
-	if err := a.Drain(t.Context(), false); err != nil {
+	if err := a.DrainListeners(t.Context(), false); err != nil {
 		t.Error(err)
 	}
-	if err := a.Drain(t.Context(), true); err == nil || !strings.HasSuffix(err.Error(), "503 Service Unavailable: no") {
+	if err := a.DrainListeners(t.Context(), true); err == nil || !strings.HasSuffix(err.Error(), "503 Service Unavailable: no") {
 		t.Errorf("error %v, want the status and the first line", err)
 	}
 }
@@ -71,7 +72,7 @@ func TestAdminGivesUp(t *testing.T) {
 	a := adminOf(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := a.Prometheus(ctx); err == nil || err.Error() != "ask envoy GET /stats/prometheus: context canceled" {
+	if _, err := a.Prometheus(ctx); err == nil || err.Error() != "envoy admin request GET /stats/prometheus: context canceled" {
 		t.Errorf("error %v", err)
 	}
 }

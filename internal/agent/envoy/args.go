@@ -10,52 +10,62 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// Settings is what Envoy's argument list is made of.
+// Settings are the inputs of Envoy's argument list.
 type Settings struct {
-	// ConfigFile is the bootstrap; Override is YAML or JSON that Envoy merges over it, "" for none.
+	// ConfigFile is the bootstrap. Override is YAML or JSON that Envoy merges over it, "" if there
+	// is none.
 	ConfigFile, Override string
 	Config               *meshconfig.ProxyConfig
 	Levels               Levels
-	// Addresses are the proxy's own.
+	// Addresses are the proxy's own addresses.
 	Addresses          []netip.Addr
 	SkipDeprecatedLogs bool
-	// Family is how Envoys replace each other by hot restart; nil: they do not.
-	Family *Family
+	// HotRestart configures hot restart. If nil, it is disabled.
+	HotRestart *HotRestart
 }
 
-// Family is a row of Envoys of which each takes over from the one before.
-type Family struct {
-	// Epoch counts them from 0.
+// HotRestart identifies one Envoy in a sequence of Envoys, each of which takes over from the one
+// before.
+type HotRestart struct {
+	// Epoch is the position in the sequence, from 0.
 	Epoch int
-	// BaseID tells the family from others of the host. The first one finds one that is free, and writes it to BaseIDFile.
+	// BaseID separates the shared memory of this sequence from others of the host. The Envoy of
+	// epoch 0 selects a free one and writes it to BaseIDFile.
 	BaseID     uint64
 	BaseIDFile string
 }
 
-// args are of hot restart. An Envoy that was replaced ends when it has drained for as long as that takes, and a third more, a
-// second at least.
-func (f *Family) args(drain time.Duration) []string {
+// commandLine returns the arguments of hot restart. An Envoy that was replaced exits after the
+// drain time plus a third of it, at least one second.
+func (f *HotRestart) commandLine(drain time.Duration) []string {
 	if f == nil {
-		// Without an epoch there is no parent to take over from: the agent ends when Envoy does.
+		// Without hot restart the agent exits when Envoy does.
 		return []string{"--disable-hot-restart"}
 	}
-	list := []string{"--restart-epoch", strconv.Itoa(f.Epoch), "--parent-shutdown-time-s", strconv.FormatInt(int64(max(drain*4/3, drain+time.Second)/time.Second), 10)}
+	shutdown := max(drain*4/3, drain+time.Second)
+	list := []string{
+		"--restart-epoch", strconv.Itoa(f.Epoch),
+		"--parent-shutdown-time-s", strconv.FormatInt(int64(shutdown/time.Second), 10),
+	}
 	if f.Epoch == 0 {
 		return append(list, "--use-dynamic-base-id", "--base-id-path", f.BaseIDFile)
 	}
 	return append(list, "--base-id", strconv.FormatUint(f.BaseID, 10))
 }
 
-// Args gives the argument list, without the program's name. Node and log format are in the bootstrap.
-func Args(s Settings) []string {
-	args := append([]string{"-c", s.ConfigFile}, s.Family.args(s.Config.GetDrainDuration().AsDuration())...)
+// BuildArgs returns the argument list without the program's name. Node and log format are in the
+// bootstrap.
+func BuildArgs(s Settings) []string {
+	args := append([]string{"-c", s.ConfigFile}, s.HotRestart.commandLine(s.Config.GetDrainDuration().AsDuration())...)
 	args = append(args,
 		"--drain-time-s", strconv.FormatInt(int64(s.Config.GetDrainDuration().AsDuration()/time.Second), 10),
-		// Tell every client at once, rather than ever more of them over the drain time: the pod may not have that long.
+		// Drain all connections at once instead of gradually over the drain time, which the pod may
+		// not have.
 		"--drain-strategy", "immediate",
 		"--local-address-ip-version", addressVersion(s.Addresses),
-		// Envoy's 10 s would keep access logs of a quiet proxy from the person who waits for them.
-		"--file-flush-interval-msec", strconv.FormatInt(s.Config.GetFileFlushInterval().AsDuration().Milliseconds(), 10),
+		// Envoy's default of 10 s would delay the access logs of a quiet proxy.
+		"--file-flush-interval-msec",
+		strconv.FormatInt(s.Config.GetFileFlushInterval().AsDuration().Milliseconds(), 10),
 		"-l", s.Levels.Default,
 	)
 	if size := s.Config.GetFileFlushMinSizeKb(); size > 0 {
@@ -67,7 +77,7 @@ func Args(s Settings) []string {
 	if s.SkipDeprecatedLogs {
 		args = append(args, "--skip-deprecated-logs")
 	}
-	// Without the argument Envoy takes a worker for each hardware thread, which is also what 0 asks for.
+	// Without the argument, as with 0, Envoy starts one worker per hardware thread.
 	if n := s.Config.GetConcurrency().GetValue(); n > 0 {
 		args = append(args, "--concurrency", strconv.FormatInt(int64(n), 10))
 	}
@@ -77,7 +87,8 @@ func Args(s Settings) []string {
 	return args
 }
 
-// addressVersion is the family of %DOWNSTREAM_LOCAL_ADDRESS% and the like: v6 only where there is no other.
+// addressVersion returns the IP version of addresses in access logs such as
+// %DOWNSTREAM_LOCAL_ADDRESS%: v6 only if the proxy has no IPv4 address.
 func addressVersion(addresses []netip.Addr) string {
 	for _, a := range addresses {
 		if a.Is4() {
@@ -93,24 +104,24 @@ func addressVersion(addresses []netip.Addr) string {
 // Levels are Envoy's log levels.
 type Levels struct {
 	Default string
-	// Components are "component:level".
+	// Components have the form "component:level".
 	Components []string
 }
 
-// ParseLevels reads --proxyLogLevel ("warning,misc:error") and --proxyComponentLogLevel ("misc:error"), which counts
-// only where the first names no component.
+// ParseLevels parses --proxyLogLevel ("warning,misc:error") and --proxyComponentLogLevel
+// ("misc:error"). The second is ignored if the first contains component levels.
 func ParseLevels(both, components string) (Levels, error) {
 	l := Levels{Default: "warning"}
 	for part := range strings.SplitSeq(both, ",") {
 		if component, level, ok := strings.Cut(part, ":"); ok {
 			l.Components = append(l.Components, part)
 			if component == "" || !isLevel(level) {
-				return Levels{}, badLevel(part)
+				return Levels{}, invalidLevel(part)
 			}
 		} else if isLevel(part) {
 			l.Default = part
 		} else {
-			return Levels{}, badLevel(part)
+			return Levels{}, invalidLevel(part)
 		}
 	}
 	if len(l.Components) > 0 || components == "" {
@@ -119,18 +130,19 @@ func ParseLevels(both, components string) (Levels, error) {
 	for part := range strings.SplitSeq(components, ",") {
 		component, level, ok := strings.Cut(part, ":")
 		if !ok || component == "" || !isLevel(level) {
-			return Levels{}, badLevel(part)
+			return Levels{}, invalidLevel(part)
 		}
 		l.Components = append(l.Components, part)
 	}
 	return l, nil
 }
 
-func badLevel(part string) error {
-	return fmt.Errorf("envoy log level %q: want LEVEL or COMPONENT:LEVEL, with a level of trace, debug, info, warning, error, critical, off", part)
+func invalidLevel(part string) error {
+	return fmt.Errorf("envoy log level %q: want LEVEL or COMPONENT:LEVEL, "+
+		"with a level of trace, debug, info, warning, error, critical, off", part)
 }
 
-// isLevel knows the levels that Envoy's -l knows.
+// isLevel reports whether Envoy's -l accepts the level.
 func isLevel(level string) bool {
 	switch level {
 	case "trace", "debug", "info", "warning", "warn", "error", "critical", "off":

@@ -1,8 +1,10 @@
-// Package envoy runs one Envoy process: its argument list, its life and end, and its admin interface.
+// Package envoy runs an Envoy process and talks to its admin interface.
 //
-// In: a bootstrap file and an effective ProxyConfig. Out: a [Process] that ends with the agent, and an [Admin] to ask.
-// Law: one process at most, never restarted: when Envoy ends the agent ends with its status, and whoever started the
-// agent decides what comes next. No process outlives the agent, however the agent dies.
+// The inputs are a bootstrap file and an effective ProxyConfig. The outputs are an argument list, a
+// [Process] and an [Admin] client.
+//
+// Invariants: the package never restarts a process. No process outlives the agent, even if that is
+// killed.
 //
 // Start with [Start] in process.go, then args.go and admin.go.
 package envoy

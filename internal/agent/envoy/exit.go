@@ -6,20 +6,20 @@ import (
 	"syscall"
 )
 
-// Exit is how a process ended: by itself with a code, or by a signal.
+// Exit is how a process ended: with an exit code or by a signal.
 type Exit struct {
 	Code   int
 	Signal syscall.Signal
 }
 
-func exitOf(state *os.ProcessState) Exit {
+func newExit(state *os.ProcessState) Exit {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return Exit{Signal: status.Signal()}
 	}
 	return Exit{Code: state.ExitCode()}
 }
 
-// Status is the exit status that a shell reports: the code, or 128 and the signal's number.
+// Status returns the exit status that a shell reports: the code, or 128 plus the signal's number.
 func (e Exit) Status() int {
 	if e.Signal != 0 {
 		return 128 + int(e.Signal)
@@ -27,19 +27,19 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
-// String says it for people.
+// String returns a description for logs.
 func (e Exit) String() string {
 	switch e.Signal {
 	case 0:
 		return fmt.Sprintf("exited with status %d", e.Code)
 	case syscall.SIGKILL:
-		return "was killed by signal 9 (SIGKILL): by a person, or by the system for want of memory"
+		return "was killed by signal 9 (SIGKILL): by a user, or by the kernel's OOM killer"
 	default:
-		return fmt.Sprintf("was ended by signal %d (%v)", int(e.Signal), e.Signal)
+		return fmt.Sprintf("was terminated by signal %d (%v)", int(e.Signal), e.Signal)
 	}
 }
 
-// ExitError is the error of an Envoy that ended although nobody had asked it to.
+// ExitError is the error of an Envoy that ended without having been asked to.
 type ExitError struct{ Exit Exit }
 
 func (e *ExitError) Error() string { return "envoy " + e.Exit.String() }

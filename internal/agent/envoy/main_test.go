@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// roleVar makes the test binary one of the small programs that the tests start.
+// roleVar selects which small program the test binary runs as.
 const roleVar = "MESHPILOT_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		select {}
-	case "parent": // starts a stubborn child, says its pid, and stays
+	case "parent": // starts a stubborn child, prints its PID, and waits
 		os.Exit(parent())
 	}
 }

@@ -10,51 +10,53 @@ import (
 	"time"
 )
 
-// outputPatience is how long output is waited for that is copied, once the process has ended.
-const outputPatience = time.Second
+// outputWaitDelay bounds the wait for copied output after the process has ended.
+const outputWaitDelay = time.Second
 
-// Command is how to start a process. Of its streams *os.File are inherited where it can open them by name.
+// Command describes how to start a process. A stream that is an *os.File is inherited if the
+// process can open it by name.
 type Command struct {
 	Path string
 	Args []string
 	Env  []string
-	// Dir is the working directory, "" for the agent's own.
+	// Dir is the working directory. If empty, it is the agent's.
 	Dir            string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Process is a running child process. It does not outlive this one.
+// Process is a running child process. It is killed when the agent ends.
 type Process struct {
 	command *exec.Cmd
 	exited  chan struct{}
 	exit    Exit // valid once exited is closed
 }
 
-// Start starts a process.
+// Start starts a process. It is not bound to a context; see Process.Stop.
 func Start(c Command) (*Process, error) {
 	command := exec.Command(c.Path, c.Args...)
 	command.Env, command.Dir = c.Env, c.Dir
-	command.Stdin, command.Stdout, command.Stderr = c.Stdin, openable(c.Stdout), openable(c.Stderr)
-	command.WaitDelay = outputPatience
+	command.Stdin, command.Stdout, command.Stderr = c.Stdin, inheritable(c.Stdout), inheritable(c.Stderr)
+	command.WaitDelay = outputWaitDelay
 	command.SysProcAttr = &syscall.SysProcAttr{
-		// Even kill -9 of the agent must not leave an Envoy that nobody watches or drains.
+		// Even kill -9 of the agent must not leave an Envoy that is neither supervised nor drained.
 		Pdeathsig: syscall.SIGKILL,
-		// Ctrl-C signals the terminal's whole process group. Envoy would end at once, and nothing could be drained.
+		// Ctrl-C signals the terminal's whole process group. Envoy would exit at once without
+		// draining.
 		Setpgid: true,
 	}
 	p := &Process{command: command, exited: make(chan struct{})}
 	started := make(chan error)
-	go p.live(started)
+	go p.runAndWait(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start envoy %q: %w", c.Path, err)
 	}
 	return p, nil
 }
 
-// live starts the process and waits for its end, on one thread that it keeps: the parent that Pdeathsig speaks of is
-// the thread that started the process, not the whole program (prctl(2)).
-func (p *Process) live(started chan<- error) {
+// runAndWait starts the process and waits for its end on one locked OS thread, because Pdeathsig
+// applies to the end of the thread that started the process, not of the program (prctl(2)).
+func (p *Process) runAndWait(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := p.command.Start()
@@ -62,25 +64,26 @@ func (p *Process) live(started chan<- error) {
 	if err != nil {
 		return
 	}
-	// The error repeats what ProcessState says, or is about copying the output, which is no reason to end.
+	// The error repeats ProcessState, or is about copying output, which does not matter.
 	_ = p.command.Wait()
-	p.exit = exitOf(p.command.ProcessState)
+	p.exit = newExit(p.command.ProcessState)
 	close(p.exited)
 }
 
-// PID is the process's id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// Exited is closed when the process has ended.
+// Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Exit says how the process ended. It waits for the end.
+// Exit waits for the end of the process and returns how it ended.
 func (p *Process) Exit() Exit {
 	<-p.exited
 	return p.exit
 }
 
-// Stop ends the process: it asks first, and kills it if it is still there when patience comes.
+// Stop sends SIGTERM, and SIGKILL if the process still runs when patience receives. It waits for
+// the end of the process.
 func (p *Process) Stop(patience <-chan time.Time) Exit {
 	p.signal(syscall.SIGTERM)
 	select {
@@ -91,5 +94,5 @@ func (p *Process) Stop(patience <-chan time.Time) Exit {
 	return p.Exit()
 }
 
-// signal fails only if the process has ended, and then there is nothing to signal.
+// signal sends a signal. It fails only if the process has ended, which is ignored.
 func (p *Process) signal(s os.Signal) { _ = p.command.Process.Signal(s) }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// start starts the test binary in a role. It returns when the program says that it is ready, if it does.
+// start starts the test binary in a role, and waits until it prints a line or ends.
 func start(t *testing.T, role string, args ...string) *Process {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -29,11 +29,11 @@ func start(t *testing.T, role string, args ...string) *Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Stop(closed()) })
-	_, _ = bufio.NewReader(r).ReadString('\n') // no line: it has ended
+	_, _ = bufio.NewReader(r).ReadString('\n') // an error means that it has ended
 	return p
 }
 
-// closed is a patience that is at its end.
+// closed returns a closed channel, to stop without waiting.
 func closed() <-chan time.Time {
 	c := make(chan time.Time)
 	close(c)
@@ -66,7 +66,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("status %d, %q", exit.Status(), exit)
 	}
 	err := error(&ExitError{Exit: exit})
-	if want := "envoy was killed by signal 9 (SIGKILL): by a person, or by the system for want of memory"; err.Error() != want {
+	if want := "envoy was killed by signal 9 (SIGKILL): by a user, or by the kernel's OOM killer"; err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
 }
@@ -118,7 +118,7 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
-// TestNoProcessOutlivesItsParent kills a parent the hard way.
+// TestNoProcessOutlivesItsParent kills a parent by SIGKILL.
 func TestNoProcessOutlivesItsParent(t *testing.T) {
 	t.Parallel()
 	parent := exec.Command(os.Args[0])
@@ -149,7 +149,8 @@ func TestNoProcessOutlivesItsParent(t *testing.T) {
 	}
 }
 
-// running says whether the process exists and is no zombie, which nobody in a container may reap.
+// running reports whether the process exists and is not a zombie: a container may have no process
+// that reaps it.
 func running(pid int) bool {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -7,16 +7,19 @@ import (
 	"syscall"
 )
 
-// openable gives a stream that a child process of this user can open by name. Envoy opens /dev/stdout for its access logs, which is
-// refused where the stream is a socket, as under systemd, or a file of another user, as behind sudo; Envoy would then refuse every
-// listener that has a log. Such a stream is written to for it, from a pipe.
-func openable(stream io.Writer) io.Writer {
+// inheritable returns stream if a child process of this user can open it by name, otherwise a
+// writer that makes os/exec copy from a pipe. Envoy opens /dev/stdout for access logs. That fails
+// if the stream is a socket (systemd) or a file of another user (sudo), and Envoy would then reject
+// every listener with an access log.
+func inheritable(stream io.Writer) io.Writer {
 	file, ok := stream.(*os.File)
 	if !ok {
 		return stream
 	}
-	// A FIFO that nobody reads must not be waited for.
-	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	// Must not block on a FIFO without a reader.
+	path := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
+	flags := os.O_WRONLY | os.O_APPEND | syscall.O_NONBLOCK | syscall.O_NOCTTY
+	again, err := os.OpenFile(path, flags, 0)
 	if err != nil {
 		return struct{ io.Writer }{file}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestOutputThatCannotBeOpened has a socket for standard output, as units of systemd have.
+// TestOutputThatCannotBeOpened uses a socket as standard output, as systemd units do.
 func TestOutputThatCannotBeOpened(t *testing.T) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestOutputThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestOutputThatCanBeOpened is inherited as it is: nothing is copied.
+// TestOutputThatCanBeOpened tests that such a stream is inherited, not copied.
 func TestOutputThatCanBeOpened(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -42,7 +42,7 @@ func TestOutputThatCanBeOpened(t *testing.T) {
 	}
 	defer file.Close()
 	for _, f := range []*os.File{w, file} {
-		if openable(f) != io.Writer(f) {
+		if inheritable(f) != io.Writer(f) {
 			t.Errorf("%s is copied", f.Name())
 		}
 	}

@@ -12,35 +12,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/controlplane"
 )
 
-// signTimeout bounds one request to one address.
+// signTimeout bounds one signing request to one address.
 const signTimeout = 10 * time.Second
 
-// Authority signs certificates over istio.v1.auth.IstioCertificateService.
+// Authority is a client of a certificate authority (istio.v1.auth.IstioCertificateService).
 type Authority struct {
 	Target controlplane.Target
-	// Signer names the signer of a Kubernetes certificate signing request, "" for the authority's own.
+	// Signer is the signer name of a Kubernetes certificate signing request. If empty, the
+	// authority signs itself.
 	Signer string
 }
 
-// Sign has a request signed, for a certificate of that lifetime. It gives the chain, the leaf first and the root last. The
-// addresses are tried in turn.
+// Sign sends a certificate signing request, in PEM, and returns the chain, the leaf first and the
+// root last. It tries the addresses in order.
 //
-// A certificate of before may be of an authority or a trust domain that is not known any more, and then none is better: the token
-// alone says who asks.
+// If that fails, Sign retries without the client certificate, provided there is a token: the
+// certificate may come from an authority or trust domain that is no longer trusted.
 func (a Authority) Sign(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
-	chain, err := a.sign(ctx, request, lifetime)
+	chain, err := a.signAtAny(ctx, request, lifetime)
 	if err == nil || a.Target.Certificate == "" || a.Target.Token == "" || ctx.Err() != nil {
 		return chain, err
 	}
 	a.Target.Certificate, a.Target.Key = "", ""
-	chain, again := a.sign(ctx, request, lifetime)
-	if again != nil {
-		return nil, errors.Join(err, fmt.Errorf("without a certificate: %w", again))
+	chain, retryErr := a.signAtAny(ctx, request, lifetime)
+	if retryErr != nil {
+		return nil, errors.Join(err, fmt.Errorf("without client certificate: %w", retryErr))
 	}
 	return chain, nil
 }
 
-func (a Authority) sign(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
+func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
 	var errs []error
 	for _, address := range a.Target.Addresses {
 		chain, err := a.signAt(ctx, address, request, lifetime)
@@ -52,20 +53,25 @@ func (a Authority) sign(ctx context.Context, request []byte, lifetime time.Durat
 	return nil, errors.Join(errs...)
 }
 
-// signAt asks over a connection of its own: the next request is half a day away.
-func (a Authority) signAt(ctx context.Context, address string, request []byte, lifetime time.Duration) ([]string, error) {
+// signAt uses a new connection, because the next request is half a day away.
+func (a Authority) signAt(
+	ctx context.Context, address string, request []byte, lifetime time.Duration,
+) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
-	connection, err := a.Target.Connect(address)
+	connection, err := a.Target.NewConnection(address)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = connection.Close() }()
 	in := &securityv1.IstioCertificateRequest{Csr: string(request), ValidityDuration: int64(lifetime / time.Second)}
 	if a.Signer != "" {
-		in.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{"CertSigner": structpb.NewStringValue(a.Signer)}}
+		in.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
+			"CertSigner": structpb.NewStringValue(a.Signer),
+		}}
 	}
-	out, err := securityv1.NewIstioCertificateServiceClient(connection).CreateCertificate(a.Target.Context(ctx), in)
+	client := securityv1.NewIstioCertificateServiceClient(connection)
+	out, err := client.CreateCertificate(a.Target.WithMetadata(ctx), in)
 	if err != nil {
 		return nil, err
 	}

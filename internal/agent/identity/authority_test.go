@@ -17,7 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestAuthority: requests go to the first address that answers and is the mesh's, with the token as it is now.
+// TestAuthority tests that a request goes to the first address that answers and has a certificate
+// of the mesh, with the current token.
 func TestAuthority(t *testing.T) {
 	root, dir := pki.Authority("root"), t.TempDir()
 	rootsPath, tokenPath := filepath.Join(dir, "roots"), filepath.Join(dir, "token")
@@ -44,7 +45,7 @@ func TestAuthority(t *testing.T) {
 		Addresses: []string{bad.Addr().String(), good.Addr().String()}, ServerName: "istiod.istio-system.svc", Roots: rootsPath, Token: tokenPath,
 		Metadata: map[string]string{"clusterid": "c1"},
 	}, Signer: "signer.example"}
-	csr, err := request(pki.NewKey(), Name("cluster.local", "ns", "sa"))
+	csr, err := newCSR(pki.NewKey(), SPIFFEID("cluster.local", "ns", "sa"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestAuthority(t *testing.T) {
 	if n := len(wrong.Await(t, 0)); n > 0 {
 		t.Errorf("%d requests to an impostor", n)
 	}
-	// A certificate to begin with does as well.
+	// An initial certificate authenticates too.
 	own := root.Issue(&x509.Certificate{})
 	a.Target.Certificate, a.Target.Key, a.Target.Token = filepath.Join(dir, "cert"), filepath.Join(dir, "key"), ""
 	if err := own.WriteFiles(a.Target.Certificate, a.Target.Key); err != nil {
@@ -86,7 +87,8 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// TestCertificatesOfBefore: who has a certificate of an authority that is not the mesh's any more gets a new one by the token.
+// TestCertificatesOfBefore tests that a workload with a certificate of an authority that is no
+// longer trusted gets a new one by its token.
 func TestCertificatesOfBefore(t *testing.T) {
 	root, dir := pki.Authority("root"), t.TempDir()
 	old := pki.Authority("before").Issue(&x509.Certificate{})
@@ -114,7 +116,7 @@ func TestCertificatesOfBefore(t *testing.T) {
 	a := Authority{Target: controlplane.Target{
 		Addresses: []string{l.Addr().String()}, ServerName: "localhost", Roots: file("roots"), Certificate: file("cert"), Key: file("key"), Token: file("token"),
 	}}
-	csr, err := request(pki.NewKey(), Name("cluster.local", "ns", "sa"))
+	csr, err := newCSR(pki.NewKey(), SPIFFEID("cluster.local", "ns", "sa"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,13 @@
-// Package identity gets the workload's certificate from the mesh's authority, and keeps it from expiring.
+// Package identity obtains the workload's certificate from the mesh's certificate authority and
+// renews it before it expires.
 //
-// In: who the workload is, and a way to have requests signed. Out: the secrets "default" and "ROOTCA" in a store and, where
-// that is asked for, in a directory.
-// Law: private keys are made here and do not leave, but to Envoy and that directory. A certificate that lives is kept
-// until there is another: an authority that is away for less than half of a lifetime is not noticed.
+// The inputs are the workload's SPIFFE ID and a function that signs requests. The outputs are the
+// secrets "default" and "ROOTCA" in a secret.Store and, optionally, files in a directory.
 //
-// Start with [Renewer.Run] in renewer.go. authority.go asks, request.go is what is asked, output.go writes.
+// Invariants: private keys are generated here and passed only to Envoy and that directory. A valid
+// certificate is kept until its successor is valid, so an outage of the authority for less than
+// half a lifetime has no effect.
+//
+// Start with [Renewer.Run] in renewer.go. authority.go sends requests, csr.go creates them,
+// output.go writes files.
 package identity

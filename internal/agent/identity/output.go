@@ -11,68 +11,73 @@ import (
 	"time"
 )
 
-// The names are those that Istio's agent writes.
+// File names, as Istio's agent writes them.
 const (
 	keyFile   = "key.pem"
 	chainFile = "cert-chain.pem"
 	rootsFile = "root-cert.pem"
-	// current is the link to the directory with the files that belong together.
-	current = "..data"
+	// currentLink links to the directory of the current version, as in volumes that the kubelet
+	// mounts.
+	currentLink = "..data"
 )
 
-// Readers are the users who may read the private key that Output writes, as the permissions of its file. Certificates and roots are
-// public: their files have certificateMode.
-type Readers fs.FileMode
+// KeyMode is the file mode of the private key that WriteFiles writes. Certificates and roots are
+// public and have certificateMode.
+type KeyMode fs.FileMode
 
-// Owner is the agent's user alone. Group is its group too: applications of other users that share the directory. Everybody is all users
-// that have the directory mounted: Prometheus beside the agent, with a user and groups of its own.
+// Who may read the private key: only the agent's user; its group too, for applications that share
+// the directory; or all users who can reach the directory, such as Prometheus beside the agent.
 const (
-	Owner     Readers = 0o600
-	Group     Readers = 0o640
-	Everybody Readers = 0o644
+	OwnerReads KeyMode = 0o600
+	GroupReads KeyMode = 0o640
+	AllRead    KeyMode = 0o644
 )
 
-// certificateMode is that of files with certificates.
+// certificateMode is the file mode of certificates and roots.
 const certificateMode fs.FileMode = 0o644
 
-// RestrictKey takes permissions to read an existing private key in the directory from users that are not among who: an earlier release let
-// all users of the pod read it. It does nothing if there is no key.
-func RestrictKey(dir string, who Readers) error {
+// RestrictKey removes the permissions that mode lacks from an existing private key in dir: an
+// earlier release let all users of the pod read it. It adds no permissions, and does nothing if
+// there is no key.
+func RestrictKey(dir string, mode KeyMode) error {
 	file := filepath.Join(dir, keyFile)
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("restrict the private key: %w", err)
+		return fmt.Errorf("restrict private key: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&^fs.FileMode(who) != 0 {
-		if err := os.Chmod(file, mode&fs.FileMode(who)); err != nil {
-			return fmt.Errorf("restrict the private key: %w", err)
+	if old := info.Mode().Perm(); old&^fs.FileMode(mode) != 0 {
+		if err := os.Chmod(file, old&fs.FileMode(mode)); err != nil {
+			return fmt.Errorf("restrict private key: %w", err)
 		}
 	}
 	return nil
 }
 
-// Output writes a certificate, its key and the roots into a directory, as kubelet writes what it mounts: all of it is switched
-// over at once, so that nobody reads a certificate and another one's key.
-func Output(dir string, who Readers, now time.Time, chain, key, roots []byte) error {
+// WriteFiles writes a certificate, its key and the roots into dir, which it creates if necessary.
+// All files are replaced atomically by switching a symbolic link, as the kubelet does for volumes,
+// so that a reader never combines a certificate with another one's key. The previous version is
+// removed.
+func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write certificates: %w", err)
 	}
-	old, _ := os.Readlink(filepath.Join(dir, current)) // there is none at first
+	old, _ := os.Readlink(filepath.Join(dir, currentLink)) // fails on the first write
 	version := ".." + strconv.FormatInt(now.UnixNano(), 36)
-	if err := writeVersion(dir, version, who, chain, key, roots); err != nil {
-		_ = os.RemoveAll(filepath.Join(dir, version)) // it is of no use to anybody
+	if err := writeVersion(dir, version, mode, chain, key, roots); err != nil {
+		_ = os.RemoveAll(filepath.Join(dir, version)) // incomplete
 		return fmt.Errorf("write certificates: %w", err)
 	}
 	if strings.HasPrefix(old, "..") && old != version && !strings.Contains(old, "/") {
-		_ = os.RemoveAll(filepath.Join(dir, old)) // if it stays, it is a little room on a disk
+		_ = os.RemoveAll(filepath.Join(dir, old)) // a failure only costs disk space
 	}
 	return nil
 }
 
-func writeVersion(dir, version string, who Readers, chain, key, roots []byte) error {
+// writeVersion writes the files into a new directory below dir and switches the links to it.
+func writeVersion(dir, version string, keyMode KeyMode, chain, key, roots []byte) error {
 	path := filepath.Join(dir, version)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		return err
@@ -81,8 +86,8 @@ func writeVersion(dir, version string, who Readers, chain, key, roots []byte) er
 	if err != nil {
 		return err
 	}
-	// All may enter the directory, whatever the umask is, for the certificates. That its files are of the group of the directory around
-	// it (setgid, as Kubernetes has volumes with an fsGroup) stays.
+	// All users may enter the directory to read the certificates, whatever the umask. setgid is
+	// inherited from dir, as Kubernetes sets it on volumes with an fsGroup.
 	if err := os.Chmod(path, 0o755|info.Mode()&fs.ModeSetgid); err != nil {
 		return err
 	}
@@ -90,31 +95,31 @@ func writeVersion(dir, version string, who Readers, chain, key, roots []byte) er
 	for name, content := range files {
 		file, mode := filepath.Join(path, name), certificateMode
 		if name == keyFile {
-			mode = fs.FileMode(who)
+			mode = fs.FileMode(keyMode)
 		}
 		if err := errors.Join(os.WriteFile(file, content, 0o600), os.Chmod(file, mode)); err != nil {
 			return err
 		}
 	}
-	if err := relink(version, filepath.Join(dir, current)); err != nil {
+	if err := replaceSymlink(version, filepath.Join(dir, currentLink)); err != nil {
 		return err
 	}
 	for name := range files {
-		target := filepath.Join(current, name)
+		target := filepath.Join(currentLink, name)
 		if there, _ := os.Readlink(filepath.Join(dir, name)); there == target {
 			continue
 		}
-		if err := relink(target, filepath.Join(dir, name)); err != nil {
+		if err := replaceSymlink(target, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// relink makes a symbolic link in place of whatever is at the path.
-func relink(target, path string) error {
+// replaceSymlink atomically replaces whatever is at path by a symbolic link to target.
+func replaceSymlink(target, path string) error {
 	next := path + ".new"
-	_ = os.Remove(next) // of an agent that was ended in between
+	_ = os.Remove(next) // left over by an agent that was killed
 	if err := os.Symlink(target, next); err != nil {
 		return err
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestOutput: whoever reads certificate and key while they are renewed gets a pair, through the directory as a whole at least.
+// TestOutput tests that a reader of the directory never sees a certificate with another one's key
+// during renewal.
 func TestOutput(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("of somebody else"), 0o644); err != nil {
@@ -21,7 +22,7 @@ func TestOutput(t *testing.T) {
 	root := pki.Authority("root")
 	write := func() {
 		leaf := root.Issue(&x509.Certificate{})
-		if err := Output(dir, Owner, time.Now(), leaf.CertificatePEM(), leaf.KeyPEM(), root.CertificatePEM()); err != nil {
+		if err := WriteFiles(dir, OwnerReads, time.Now(), leaf.CertificatePEM(), leaf.KeyPEM(), root.CertificatePEM()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,13 +32,13 @@ func TestOutput(t *testing.T) {
 	go func() {
 		n := 0
 		for ; !stop.Load(); n++ {
-			version, err := os.Readlink(filepath.Join(dir, current))
+			version, err := os.Readlink(filepath.Join(dir, currentLink))
 			if err != nil {
 				t.Error(err)
 			}
 			version = filepath.Join(dir, version)
 			_, err = tls.LoadX509KeyPair(filepath.Join(version, chainFile), filepath.Join(version, keyFile))
-			if err != nil && !os.IsNotExist(err) { // it was replaced meanwhile, whole
+			if err != nil && !os.IsNotExist(err) { // replaced while it was read
 				t.Error(err)
 			}
 		}
@@ -62,30 +63,30 @@ func TestOutput(t *testing.T) {
 	if _, err := tls.LoadX509KeyPair(filepath.Join(dir, chainFile), filepath.Join(dir, keyFile)); err != nil {
 		t.Error(err)
 	}
-	for who, want := range map[Readers][2]os.FileMode{Owner: {0o600, 0o755}, Group: {0o640, 0o755}, Everybody: {0o644, 0o755}} {
-		if err := Output(dir, who, time.Now(), nil, nil, nil); err != nil {
+	for who, want := range map[KeyMode][2]os.FileMode{OwnerReads: {0o600, 0o755}, GroupReads: {0o640, 0o755}, AllRead: {0o644, 0o755}} {
+		if err := WriteFiles(dir, who, time.Now(), nil, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		for i, name := range []string{keyFile, current} {
+		for i, name := range []string{keyFile, currentLink} {
 			if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want[i] {
 				t.Errorf("for %o, %s: %v, %v", who, name, info.Mode(), err)
 			}
 		}
 	}
-	// What an earlier release has left open is closed, and what is closed already is not opened.
-	if err := RestrictKey(dir, Owner); err != nil {
+	// Permissions left by an earlier release are removed, and no permissions are added.
+	if err := RestrictKey(dir, OwnerReads); err != nil {
 		t.Error(err)
 	}
-	if err := RestrictKey(dir, Everybody); err != nil {
+	if err := RestrictKey(dir, AllRead); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, keyFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("an existing key: %v, %v", info.Mode(), err)
 	}
-	if err := RestrictKey(t.TempDir(), Owner); err != nil {
+	if err := RestrictKey(t.TempDir(), OwnerReads); err != nil {
 		t.Errorf("where there is no key: %v", err)
 	}
-	if err := Output(filepath.Join(dir, keyFile, "x"), Owner, time.Now(), nil, nil, nil); err == nil {
+	if err := WriteFiles(filepath.Join(dir, keyFile, "x"), OwnerReads, time.Now(), nil, nil, nil); err == nil {
 		t.Error("no error where there can be no directory")
 	}
 }

@@ -17,57 +17,59 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 )
 
-// The times between attempts: each is about twice the one before, up to the longest.
+// Bounds of the exponential backoff between failed attempts.
 const (
-	shortestRetry = 250 * time.Millisecond
-	longestRetry  = 30 * time.Second
+	minBackoff = 250 * time.Millisecond
+	maxBackoff = 30 * time.Second
 )
 
-// Clock is the time.
+// Clock provides the time and timers.
 type Clock interface {
 	Now() time.Time
-	// After gives a channel that gets the time once, when d has passed.
+	// After returns a channel that receives the time once, after d.
 	After(d time.Duration) <-chan time.Time
 }
 
-// Options are what a Renewer works with.
+// Options configure a Renewer.
 type Options struct {
-	// Name is the workload's SPIFFE ID.
-	Name *url.URL
+	// ID is the workload's SPIFFE ID.
+	ID   *url.URL
 	Keys KeyOptions
-	// Lifetime is what is asked for. The authority may give less.
+	// Lifetime is the requested lifetime. The authority may issue a shorter one.
 	Lifetime time.Duration
-	// GraceRatio is the part of the lifetime that is left at renewal, GraceJitter how much more or less.
+	// GraceRatio is the fraction of the lifetime that remains at renewal, GraceJitter its random
+	// variation.
 	GraceRatio, GraceJitter float64
-	// Sign has a request signed. It is Authority.Sign.
+	// Sign sends a signing request and returns the chain, see Authority.Sign.
 	Sign  func(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error)
 	Store *secret.Store
-	// Written is told of every new secret; nil: nobody.
-	Written func(chain, key, roots []byte)
-	Clock   Clock
-	// Random gives a number of [0, 1), for jitter.
+	// OnUpdate is called with every new certificate or roots. It may be nil.
+	OnUpdate func(chain, key, roots []byte)
+	Clock    Clock
+	// Random returns a number in [0, 1), for jitter.
 	Random func() float64
-	// Asked is told how each request for a certificate went; nil: nobody.
-	Asked func(took time.Duration, err error)
-	Log   *slog.Logger
+	// OnSigned is called with duration and result of each signing request. It may be nil.
+	OnSigned func(took time.Duration, err error)
+	Log      *slog.Logger
 }
 
-// Renewer keeps the workload's certificate. The bundle of authorities that the mesh trusts besides may be set at any time.
+// Renewer keeps the workload's certificate in the store valid.
 type Renewer struct {
 	o Options
 
 	mu      sync.Mutex
 	bundle  []byte
-	domains []secret.Domain
-	changed chan struct{} // holds something while there is a new bundle
+	domains []secret.TrustDomain
+	changed chan struct{} // has an element while a new bundle is not yet in the store
 }
 
-// NewRenewer makes one.
+// NewRenewer returns a Renewer.
 func NewRenewer(o Options) *Renewer { return &Renewer{o: o, changed: make(chan struct{}, 1)} }
 
-// Trust sets further authorities, in PEM, that the mesh trusts, and which of them vouch for which trust domains; nothing of that: all
-// for all. They are taken up without a new certificate.
-func (r *Renewer) Trust(bundle []byte, domains ...secret.Domain) {
+// SetTrustBundle sets additional roots of the mesh, in PEM, and the roots per trust domain. Without
+// domains every root may sign for every trust domain. The change takes effect without a new
+// certificate. It may be called at any time.
+func (r *Renewer) SetTrustBundle(bundle []byte, domains ...secret.TrustDomain) {
 	r.mu.Lock()
 	r.bundle, r.domains = bundle, domains
 	r.mu.Unlock()
@@ -77,25 +79,26 @@ func (r *Renewer) Trust(bundle []byte, domains ...secret.Domain) {
 	}
 }
 
-func (r *Renewer) trusted() ([]byte, []secret.Domain) {
+func (r *Renewer) trustBundle() ([]byte, []secret.TrustDomain) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bundle, r.domains
 }
 
-// state is what one Run has.
-type state struct {
+// certificate is the current certificate of one Run. It is zero until there is one.
+type certificate struct {
 	chain, key []byte
 	expires    time.Time
-	// name is what the certificate says who the workload is.
-	name string
-	// issuer is the root that came with the certificate.
+	// id is the SPIFFE ID in the certificate.
+	id string
+	// issuer are the roots that came with the certificate.
 	issuer []byte
 }
 
-// Run gets a certificate, and a new one each time that the last one has lived half of its life. It ends with the context.
+// Run requests a certificate, and a new one each time GraceRatio of its lifetime remains, until ctx
+// ends. Failed requests are retried with backoff. It always returns nil.
 func (r *Renewer) Run(ctx context.Context) error {
-	var s state
+	var s certificate
 	failures := 0
 	due := r.o.Clock.After(0)
 	for {
@@ -103,91 +106,97 @@ func (r *Renewer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-r.changed:
-			r.publish(s)
+			r.updateStore(s)
 		case <-due:
-			next, err := r.renew(ctx, s)
-			if err != nil { // the end of the context too, which is looked at next
-				wait := r.backOff(failures)
+			next, err := r.requestCertificate(ctx, s)
+			if err != nil { // also if ctx has ended, which the next iteration handles
+				wait := r.retryDelay(failures)
 				failures++
-				r.complain(ctx, s, err, wait)
+				r.logFailure(ctx, s, err, wait)
 				due = r.o.Clock.After(wait)
 			} else {
 				failures, s = 0, next
-				r.publish(s)
-				wait := r.untilRenewal(s.expires)
-				r.o.Log.Info("workload certificate issued", "name", s.name, "expires", s.expires, "renewal_in", wait.Round(time.Second))
+				r.updateStore(s)
+				wait := r.renewalDelay(s.expires)
+				r.o.Log.Info("workload certificate issued",
+					"name", s.id, "expires", s.expires, "renewal_in", wait.Round(time.Second))
 				due = r.o.Clock.After(wait)
 			}
 		}
 	}
 }
 
-func (r *Renewer) complain(ctx context.Context, s state, err error, wait time.Duration) {
+// logFailure logs a failed request by how urgent it is. It logs nothing if ctx has ended.
+func (r *Renewer) logFailure(ctx context.Context, s certificate, err error, wait time.Duration) {
 	switch {
 	case ctx.Err() != nil:
 	case s.chain == nil:
-		r.o.Log.Warn("no workload certificate yet", "error", err, "next_attempt_in", wait)
+		r.o.Log.Warn("cannot obtain workload certificate, retrying", "error", err, "next_attempt_in", wait)
 	case s.expires.Before(r.o.Clock.Now()):
-		r.o.Log.Error("the workload certificate has expired and cannot be renewed", "expired", s.expires, "error", err, "next_attempt_in", wait)
+		r.o.Log.Error("workload certificate has expired and cannot be renewed, retrying",
+			"expired", s.expires, "error", err, "next_attempt_in", wait)
 	default:
-		r.o.Log.Warn("the workload certificate cannot be renewed yet, the old one serves", "expires", s.expires, "error", err, "next_attempt_in", wait)
+		r.o.Log.Warn("cannot renew workload certificate, still using the current one",
+			"expires", s.expires, "error", err, "next_attempt_in", wait)
 	}
 }
 
-// renew makes a key and gets a certificate for it.
-func (r *Renewer) renew(ctx context.Context, s state) (state, error) {
+// requestCertificate generates a key and obtains a certificate for it. On failure it returns s with
+// an error.
+func (r *Renewer) requestCertificate(ctx context.Context, s certificate) (certificate, error) {
 	key, err := r.o.Keys.newKey()
 	if err != nil {
-		return s, fmt.Errorf("make private key: %w", err)
+		return s, fmt.Errorf("generate private key: %w", err)
 	}
-	csr, err := request(key, r.o.Name)
+	csr, err := newCSR(key, r.o.ID)
 	if err != nil {
 		return s, err
 	}
 	begin := r.o.Clock.Now()
 	chain, err := r.o.Sign(ctx, csr, r.o.Lifetime)
-	if r.o.Asked != nil {
-		r.o.Asked(r.o.Clock.Now().Sub(begin), err)
+	if r.o.OnSigned != nil {
+		r.o.OnSigned(r.o.Clock.Now().Sub(begin), err)
 	}
 	if err != nil {
 		return s, err
 	}
-	next, err := r.taken(key, chain)
+	next, err := r.parseResponse(key, chain)
 	if err != nil {
-		return s, fmt.Errorf("what the certificate authority gave: %w", err)
+		return s, fmt.Errorf("invalid response of the certificate authority: %w", err)
 	}
 	return next, nil
 }
 
-// taken looks at what was signed: Envoy would refuse what does not fit, and then have none. The last part is the root, or
-// several.
-func (r *Renewer) taken(key crypto.Signer, chain []string) (state, error) {
+// parseResponse validates the authority's response, because Envoy would reject an invalid one and
+// then have no certificate. The last element of chain holds the roots. It fails if the certificate
+// does not match the key or has expired.
+func (r *Renewer) parseResponse(key crypto.Signer, chain []string) (certificate, error) {
 	if len(chain) < 2 {
-		return state{}, fmt.Errorf("%d certificates, want the workload's and a root at least", len(chain))
+		return certificate{}, fmt.Errorf("%d certificates, want at least a leaf and a root", len(chain))
 	}
-	encoded, err := r.o.Keys.encode(key)
+	encoded, err := r.o.Keys.encodePEM(key)
 	if err != nil {
-		return state{}, err
+		return certificate{}, err
 	}
 	last := len(chain) - 1
-	leaf := []byte(joined(chain[:last]))
-	pair, err := secret.Pair(leaf, encoded)
+	leaf := []byte(joinPEM(chain[:last]))
+	pair, err := secret.ParseKeyPair(leaf, encoded)
 	if err != nil {
-		return state{}, err
+		return certificate{}, err
 	}
 	if !pair.Expires.After(r.o.Clock.Now()) {
-		return state{}, fmt.Errorf("a certificate that expired at %v", pair.Expires)
+		return certificate{}, fmt.Errorf("certificate has expired at %v", pair.Expires)
 	}
-	issuer := []byte(joined(chain[last:]))
-	if _, err := secret.Trust(issuer); err != nil {
-		return state{}, fmt.Errorf("root: %w", err)
+	issuer := []byte(joinPEM(chain[last:]))
+	if _, err := secret.ParseRoots(issuer); err != nil {
+		return certificate{}, fmt.Errorf("root: %w", err)
 	}
-	return state{chain: leaf, key: encoded, expires: pair.Expires, name: nameIn(leaf), issuer: issuer}, nil
+	return certificate{chain: leaf, key: encoded, expires: pair.Expires, id: spiffeIDOf(leaf), issuer: issuer}, nil
 }
 
-// nameIn is the SPIFFE ID of a certificate in PEM, "" if it has none. It is the authority's to say: the mesh may have another trust
-// domain than the agent was told of.
-func nameIn(leaf []byte) string {
+// spiffeIDOf returns the SPIFFE ID of a certificate in PEM, "" if it has none. The authority
+// decides it: the mesh's trust domain may differ from the agent's configuration.
+func spiffeIDOf(leaf []byte) string {
 	block, _ := pem.Decode(leaf)
 	if block == nil {
 		return ""
@@ -199,8 +208,8 @@ func nameIn(leaf []byte) string {
 	return c.URIs[0].String()
 }
 
-// joined puts parts of PEM together. They need not end with a line's end.
-func joined(parts []string) string {
+// joinPEM concatenates PEM data with one newline after each part.
+func joinPEM(parts []string) string {
 	var b strings.Builder
 	for _, p := range parts {
 		b.WriteString(strings.TrimRight(p, "\n"))
@@ -209,55 +218,59 @@ func joined(parts []string) string {
 	return b.String()
 }
 
-// publish sets what there is. Roots go first: a certificate of a new authority must not be there before it is trusted.
-func (r *Renewer) publish(s state) {
+// updateStore puts roots and certificate into the store. Roots go first, so that a certificate of a
+// new authority is never present before its root. If the trust bundle is invalid, only the roots of
+// the certificate's issuer are used. It does nothing while there is no certificate.
+func (r *Renewer) updateStore(s certificate) {
 	if s.chain == nil {
 		return
 	}
-	bundle, domains := r.trusted()
-	roots, err := secret.Join(s.issuer, bundle)
+	bundle, domains := r.trustBundle()
+	roots, err := secret.JoinCertificates(s.issuer, bundle)
 	if err == nil {
-		domains, err = withIssuer(domains, s.issuer, r.domain(s))
+		domains, err = addIssuerRoots(domains, s.issuer, r.ownTrustDomain(s))
 	}
 	if err != nil {
-		r.o.Log.Error("the mesh's bundle of authorities is not used", "error", err)
+		r.o.Log.Error("invalid trust bundle ignored, trusting only the root of the workload certificate", "error", err)
 		roots, domains = s.issuer, nil
 	}
-	trust, err := secret.Trust(roots)
+	trust, err := secret.ParseRoots(roots)
 	if err != nil {
-		panic("identity: " + err.Error()) // taken has read them
+		panic("identity: " + err.Error()) // cannot happen: parseResponse has validated them
 	}
-	trust.Domains = domains
-	r.o.Store.Set(secret.Roots, trust)
-	r.o.Store.Set(secret.Workload, secret.Secret{Chain: s.chain, Key: s.key, Expires: s.expires})
-	if r.o.Written != nil {
-		r.o.Written(s.chain, s.key, roots)
+	trust.TrustDomains = domains
+	r.o.Store.Set(secret.RootsName, trust)
+	r.o.Store.Set(secret.WorkloadName, secret.Secret{Chain: s.chain, Key: s.key, Expires: s.expires})
+	if r.o.OnUpdate != nil {
+		r.o.OnUpdate(s.chain, s.key, roots)
 	}
 }
 
-// domain is the workload's trust domain, by its certificate.
-func (r *Renewer) domain(s state) string {
-	if u, err := url.Parse(s.name); err == nil && u.Host != "" {
+// ownTrustDomain returns the trust domain of the certificate's SPIFFE ID, or the configured one if
+// it has none.
+func (r *Renewer) ownTrustDomain(s certificate) string {
+	if u, err := url.Parse(s.id); err == nil && u.Host != "" {
 		return u.Host
 	}
-	return r.o.Name.Host
+	return r.o.ID.Host
 }
 
-// withIssuer adds the root that came with the certificate to the domains, if it is not said there whom it vouches for: then it is for the
-// workload's own trust domain.
-func withIssuer(domains []secret.Domain, issuer []byte, own string) ([]secret.Domain, error) {
+// addIssuerRoots adds the roots that came with the certificate to the domains, unless a domain has
+// them already: they may then sign for the workload's own trust domain. It returns nil if there are
+// no domains.
+func addIssuerRoots(domains []secret.TrustDomain, issuer []byte, own string) ([]secret.TrustDomain, error) {
 	if len(domains) == 0 {
 		return nil, nil
 	}
-	said := make([][]byte, 0, len(domains))
+	listed := make([][]byte, 0, len(domains))
 	for _, d := range domains {
-		said = append(said, d.Roots)
+		listed = append(listed, d.Roots)
 	}
-	known, err := secret.Join(said...)
+	known, err := secret.JoinCertificates(listed...)
 	if err != nil {
 		return nil, err
 	}
-	all, err := secret.Join(known, issuer)
+	all, err := secret.JoinCertificates(known, issuer)
 	if err != nil {
 		return nil, err
 	}
@@ -266,26 +279,28 @@ func withIssuer(domains []secret.Domain, issuer []byte, own string) ([]secret.Do
 		return domains, nil
 	}
 	domains = slices.Clone(domains)
-	at, found := slices.BinarySearchFunc(domains, own, func(d secret.Domain, name string) int { return strings.Compare(d.Name, name) })
+	at, found := slices.BinarySearchFunc(domains, own, func(d secret.TrustDomain, name string) int {
+		return strings.Compare(d.Name, name)
+	})
 	if !found {
-		domains = slices.Insert(domains, at, secret.Domain{Name: own})
+		domains = slices.Insert(domains, at, secret.TrustDomain{Name: own})
 	}
 	domains[at].Roots = slices.Concat(domains[at].Roots, rest)
 	return domains, nil
 }
 
-// untilRenewal is how long a certificate serves before there should be another: what is left of its life, but for the part
-// that is kept in reserve.
-func (r *Renewer) untilRenewal(expires time.Time) time.Duration {
+// renewalDelay returns the time until renewal: the remaining lifetime minus GraceRatio of it, with
+// jitter.
+func (r *Renewer) renewalDelay(expires time.Time) time.Duration {
 	left := expires.Sub(r.o.Clock.Now())
 	ratio := r.o.GraceRatio + r.o.GraceJitter*(2*r.o.Random()-1)
 	return time.Duration(float64(left) * (1 - min(max(ratio, 0), 1)))
 }
 
-// backOff is how long to wait after so many failures in a row before the present one: within a fifth, so that agents that
-// lost their authority together do not come back together.
-func (r *Renewer) backOff(failures int) time.Duration {
-	wait := shortestRetry << min(failures, 16)
-	wait = min(wait, longestRetry)
+// retryDelay returns the exponential backoff after a number of earlier consecutive failures, with
+// jitter of a fifth, so that agents that lost their authority together do not retry together.
+func (r *Renewer) retryDelay(failures int) time.Duration {
+	wait := minBackoff << min(failures, 16)
+	wait = min(wait, maxBackoff)
 	return time.Duration(float64(wait) * (0.8 + 0.4*r.o.Random()))
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// patience bounds every wait.
+// waitTimeout bounds every wait.
 const patience = 20 * time.Second
 
-// clock goes only when it is told to: Run waits on it, and a test moves it to when Run waits for.
+// clock advances only by next: Run waits on it, and a test moves it to the end of that wait.
 type clock struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -49,14 +49,14 @@ func (c *clock) Now() time.Time {
 func (c *clock) After(d time.Duration) <-chan time.Time {
 	w := wait{until: c.Now().Add(d), fire: make(chan time.Time, 1)}
 	select {
-	case <-c.waits: // nobody waits for what Run waited for before
+	case <-c.waits: // the previous wait of Run is obsolete
 	default:
 	}
 	c.waits <- w
 	return w.fire
 }
 
-// next moves the clock to when Run waits for, and gives how long it is until then.
+// next moves the clock to the end of Run's current wait, and returns its duration.
 func (c *clock) next(t *testing.T) time.Duration {
 	t.Helper()
 	select {
@@ -73,7 +73,7 @@ func (c *clock) next(t *testing.T) time.Duration {
 	}
 }
 
-// world is a Renewer with an authority that a test speaks for.
+// world is a Renewer with an authority whose responses the test provides.
 type world struct {
 	*Renewer
 	clock *clock
@@ -90,7 +90,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	w := &world{clock: newClock(), store: secret.NewStore(), root: pki.Authority("root")}
 	w.sign = w.day
 	o := Options{
-		Name: Name("cluster.local", "ns", "sa"), Lifetime: 24 * time.Hour, GraceRatio: 0.5, GraceJitter: 0.01,
+		ID: SPIFFEID("cluster.local", "ns", "sa"), Lifetime: 24 * time.Hour, GraceRatio: 0.5, GraceJitter: 0.01,
 		Store: w.store, Clock: w.clock, Random: func() float64 { return 0.5 }, Log: slog.New(slog.DiscardHandler),
 		Sign: func(_ context.Context, request []byte, _ time.Duration) ([]string, error) {
 			block, _ := pem.Decode(request)
@@ -132,7 +132,7 @@ func (w *world) answer(f func(key crypto.PublicKey) ([]string, error)) {
 	w.sign = f
 }
 
-// await waits until a secret is another than before.
+// await waits until the secret has another version than before.
 func (w *world) await(t *testing.T, name string, before uint64) secret.Versioned {
 	t.Helper()
 	limit := time.After(patience)
@@ -151,32 +151,33 @@ func (w *world) await(t *testing.T, name string, before uint64) secret.Versioned
 
 func about(got, want time.Duration) bool { return got > want-time.Minute && got < want+time.Minute }
 
-// TestRenewal: half way through a certificate's life there is another, of another key.
+// TestRenewal tests that a certificate is renewed with a new key when half of its lifetime has
+// passed.
 func TestRenewal(t *testing.T) {
 	w := newWorld(t)
 	w.clock.next(t)
-	first := w.await(t, secret.Workload, 0)
+	first := w.await(t, secret.WorkloadName, 0)
 	if d := w.clock.next(t); !about(d, 12*time.Hour) {
 		t.Errorf("renewed after %v", d)
 	}
-	second := w.await(t, secret.Workload, first.Version)
+	second := w.await(t, secret.WorkloadName, first.Version)
 	if string(first.Key) == string(second.Key) {
 		t.Error("the key is the same")
 	}
-	roots, ok := w.store.Get(secret.Roots)
+	roots, ok := w.store.Get(secret.RootsName)
 	if !ok || string(roots.Roots) != string(w.root.CertificatePEM()) {
 		t.Errorf("roots %s", roots.Roots)
 	}
 }
 
-// TestOutage: an authority that is away for eleven hours of a day's life costs nothing; it is asked ever more rarely, and not
-// so rarely that its return goes unnoticed.
+// TestOutage tests that an authority's outage of eleven hours has no effect with a lifetime of a
+// day, and that the backoff grows but stays bounded.
 func TestOutage(t *testing.T) {
 	scorecard.Check(t, 5, scorecard.Size("hours of outage on a simulated clock", 11))
 	scorecard.Check(t, 27, scorecard.Size("simulated days", 1))
 	w := newWorld(t)
 	w.clock.next(t)
-	first := w.await(t, secret.Workload, 0)
+	first := w.await(t, secret.WorkloadName, 0)
 	w.answer(func(crypto.PublicKey) ([]string, error) { return nil, errors.New("away") })
 	w.clock.next(t)
 	var away, last time.Duration
@@ -189,7 +190,7 @@ func TestOutage(t *testing.T) {
 			t.Fatalf("asked again after %v", last)
 		}
 	}
-	if v, _ := w.store.Get(secret.Workload); v.Version != first.Version || v.Expires.Before(w.clock.Now()) {
+	if v, _ := w.store.Get(secret.WorkloadName); v.Version != first.Version || v.Expires.Before(w.clock.Now()) {
 		t.Error("the first certificate is gone, or has expired")
 	}
 	if last < 29*time.Second || attempts > 1500 {
@@ -197,13 +198,14 @@ func TestOutage(t *testing.T) {
 	}
 	w.answer(w.day)
 	w.clock.next(t)
-	w.await(t, secret.Workload, first.Version)
+	w.await(t, secret.WorkloadName, first.Version)
 	if d := w.clock.next(t); !about(d, 12*time.Hour) {
 		t.Errorf("renewed after %v", d)
 	}
 }
 
-// TestBadAnswers: what the authority gives is looked at before it takes the place of what is there.
+// TestBadAnswers tests that invalid responses of the authority do not replace the current
+// certificate.
 func TestBadAnswers(t *testing.T) {
 	other := pki.NewKey()
 	for name, answer := range map[string]func(w *world, key crypto.PublicKey) []string{
@@ -220,48 +222,49 @@ func TestBadAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.clock.next(t)
-			first := w.await(t, secret.Workload, 0)
+			first := w.await(t, secret.WorkloadName, 0)
 			w.answer(func(key crypto.PublicKey) ([]string, error) { return answer(w, key), nil })
 			w.clock.next(t)
-			if d := w.clock.next(t); d > time.Second { // it is asked again soon
+			if d := w.clock.next(t); d > time.Second { // the retry is soon
 				t.Errorf("asked again after %v", d)
 			}
-			if v, _ := w.store.Get(secret.Workload); v.Version != first.Version {
+			if v, _ := w.store.Get(secret.WorkloadName); v.Version != first.Version {
 				t.Error("there is another certificate")
 			}
 		})
 	}
 }
 
-// TestTrust: authorities are added and taken away without a new certificate; those that cannot be read are left out.
+// TestTrust tests that roots are added and removed without a new certificate, and that an invalid
+// bundle is ignored.
 func TestTrust(t *testing.T) {
 	w := newWorld(t)
 	added := pki.Authority("added")
-	w.Trust(added.CertificatePEM()) // before there is anything
+	w.SetTrustBundle(added.CertificatePEM()) // before there is a certificate
 	w.clock.next(t)
-	certificate := w.await(t, secret.Workload, 0)
-	roots := w.await(t, secret.Roots, 0)
+	certificate := w.await(t, secret.WorkloadName, 0)
+	roots := w.await(t, secret.RootsName, 0)
 	both := string(w.root.CertificatePEM()) + string(added.CertificatePEM())
 	if string(roots.Roots) != both {
 		t.Errorf("roots\n%s", roots.Roots)
 	}
-	w.Trust(append(w.root.CertificatePEM(), w.root.CertificatePEM()...))
-	roots = w.await(t, secret.Roots, roots.Version)
+	w.SetTrustBundle(append(w.root.CertificatePEM(), w.root.CertificatePEM()...))
+	roots = w.await(t, secret.RootsName, roots.Version)
 	if string(roots.Roots) != string(w.root.CertificatePEM()) {
 		t.Errorf("roots\n%s", roots.Roots)
 	}
-	w.Trust(added.CertificatePEM())
-	roots = w.await(t, secret.Roots, roots.Version)
-	w.Trust([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
-	if roots = w.await(t, secret.Roots, roots.Version); string(roots.Roots) != string(w.root.CertificatePEM()) {
+	w.SetTrustBundle(added.CertificatePEM())
+	roots = w.await(t, secret.RootsName, roots.Version)
+	w.SetTrustBundle([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
+	if roots = w.await(t, secret.RootsName, roots.Version); string(roots.Roots) != string(w.root.CertificatePEM()) {
 		t.Errorf("roots\n%s", roots.Roots)
 	}
-	if v, _ := w.store.Get(secret.Workload); v.Version != certificate.Version || w.asked != 1 {
+	if v, _ := w.store.Get(secret.WorkloadName); v.Version != certificate.Version || w.asked != 1 {
 		t.Errorf("asked %d times for a certificate", w.asked)
 	}
 }
 
-// TestKeys: keys are of the kind, and written in the form, that is asked for.
+// TestKeys tests the types and encodings of keys.
 func TestKeys(t *testing.T) {
 	for _, test := range []struct {
 		keys KeyOptions
@@ -277,9 +280,9 @@ func TestKeys(t *testing.T) {
 	} {
 		w := newWorld(t, func(o *Options) { o.Keys = test.keys })
 		w.clock.next(t)
-		v := w.await(t, secret.Workload, 0)
+		v := w.await(t, secret.WorkloadName, 0)
 		block, _ := pem.Decode(v.Key)
-		list, err := secret.Certificates(v.Chain)
+		list, err := secret.ParseCertificates(v.Chain)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,16 +300,17 @@ func TestKeys(t *testing.T) {
 }
 
 func TestName(t *testing.T) {
-	if got := Name("td.example", "n", "s").String(); !strings.HasPrefix(got, "spiffe://td.example/ns/n/sa/s") {
+	if got := SPIFFEID("td.example", "n", "s").String(); !strings.HasPrefix(got, "spiffe://td.example/ns/n/sa/s") {
 		t.Error(got)
 	}
 }
 
-// TestTheNameIsTheCertificates: a mesh may have another trust domain than the agent was told of.
+// TestTheNameIsTheCertificates tests that the trust domain of the certificate may differ from the
+// agent's configuration.
 func TestTheNameIsTheCertificates(t *testing.T) {
 	logged := make(chan string, 4)
 	w := newWorld(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(lines(logged), nil)) })
-	other := Name("other.example", "ns", "sa")
+	other := SPIFFEID("other.example", "ns", "sa")
 	w.answer(func(key crypto.PublicKey) ([]string, error) {
 		leaf := w.root.Sign(key, &x509.Certificate{NotAfter: w.clock.Now().Add(24 * time.Hour), URIs: []*url.URL{other}})
 		return []string{string(leaf), string(w.root.CertificatePEM())}, nil
@@ -329,38 +333,38 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestTrustByDomain: who vouches for whom is passed on; the root that came with the certificate vouches for the workload's own trust domain,
-// unless it is said for whom.
+// TestTrustByDomain tests that the roots per trust domain are passed on, and that the root that
+// came with the certificate is added to the workload's own trust domain unless a domain lists it.
 func TestTrustByDomain(t *testing.T) {
 	w := newWorld(t)
 	partner := pki.Authority("partner")
 	w.clock.next(t)
-	roots := w.await(t, secret.Roots, 0)
-	own := w.o.Name.Host
-	for name, test := range map[string]struct{ given, want []secret.Domain }{
+	roots := w.await(t, secret.RootsName, 0)
+	own := w.o.ID.Host
+	for name, test := range map[string]struct{ given, want []secret.TrustDomain }{
 		"the own one is not said": {
-			[]secret.Domain{{Name: "partner.example", Roots: partner.CertificatePEM()}},
-			[]secret.Domain{{Name: own, Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
+			[]secret.TrustDomain{{Name: "partner.example", Roots: partner.CertificatePEM()}},
+			[]secret.TrustDomain{{Name: own, Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
 		},
 		"it is said": {
-			[]secret.Domain{{Name: "a.example", Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
-			[]secret.Domain{{Name: "a.example", Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
+			[]secret.TrustDomain{{Name: "a.example", Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
+			[]secret.TrustDomain{{Name: "a.example", Roots: w.root.CertificatePEM()}, {Name: "partner.example", Roots: partner.CertificatePEM()}},
 		},
 		"others of the own domain": {
-			[]secret.Domain{{Name: own, Roots: partner.CertificatePEM()}},
-			[]secret.Domain{{Name: own, Roots: append(partner.CertificatePEM(), w.root.CertificatePEM()...)}},
+			[]secret.TrustDomain{{Name: own, Roots: partner.CertificatePEM()}},
+			[]secret.TrustDomain{{Name: own, Roots: append(partner.CertificatePEM(), w.root.CertificatePEM()...)}},
 		},
 	} {
-		slices.SortFunc(test.given, func(a, b secret.Domain) int { return strings.Compare(a.Name, b.Name) })
-		slices.SortFunc(test.want, func(a, b secret.Domain) int { return strings.Compare(a.Name, b.Name) })
-		w.Trust(partner.CertificatePEM(), test.given...)
-		roots = w.await(t, secret.Roots, roots.Version)
-		if diff := cmp.Diff(test.want, roots.Domains); diff != "" {
+		slices.SortFunc(test.given, func(a, b secret.TrustDomain) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(test.want, func(a, b secret.TrustDomain) int { return strings.Compare(a.Name, b.Name) })
+		w.SetTrustBundle(partner.CertificatePEM(), test.given...)
+		roots = w.await(t, secret.RootsName, roots.Version)
+		if diff := cmp.Diff(test.want, roots.TrustDomains); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
 	}
-	w.Trust(partner.CertificatePEM())
-	if roots = w.await(t, secret.Roots, roots.Version); roots.Domains != nil {
-		t.Errorf("for all: %v", roots.Domains)
+	w.SetTrustBundle(partner.CertificatePEM())
+	if roots = w.await(t, secret.RootsName, roots.Version); roots.TrustDomains != nil {
+		t.Errorf("for all: %v", roots.TrustDomains)
 	}
 }

@@ -16,7 +16,7 @@ type Interface struct {
 	Addresses []netip.Addr
 }
 
-// HostInterfaces asks the system for the interfaces of this network namespace.
+// HostInterfaces returns the network interfaces of this network namespace with their addresses.
 func HostInterfaces() ([]Interface, error) {
 	found, err := net.Interfaces()
 	if err != nil {
@@ -39,9 +39,10 @@ func HostInterfaces() ([]Interface, error) {
 	return list, nil
 }
 
-// Addresses are the proxy's own: INSTANCE_IP first, then INSTANCE_IPS or else what the interfaces have, without
-// loopback and link-local ones. Where nothing is known it is 127.0.0.1.
-func Addresses(env environment.Environment, interfaces []Interface, excluded []string) []netip.Addr {
+// ProxyAddresses returns the proxy's addresses without duplicates: INSTANCE_IP first, then
+// INSTANCE_IPS. If INSTANCE_IPS is empty, it adds the global unicast addresses of all interfaces
+// that are not excluded. If there is none, it returns 127.0.0.1.
+func ProxyAddresses(env environment.Environment, interfaces []Interface, excluded []string) []netip.Addr {
 	var list []netip.Addr
 	add := func(a netip.Addr) {
 		if a.IsValid() && !slices.Contains(list, a) {
@@ -67,8 +68,9 @@ func Addresses(env environment.Environment, interfaces []Interface, excluded []s
 	return list
 }
 
-// ExcludedInterfaces reads traffic.sidecar.istio.io/excludeInterfaces: traffic of these is not captured, so their
-// addresses are not the proxy's.
+// ExcludedInterfaces returns the interfaces in the annotation
+// traffic.sidecar.istio.io/excludeInterfaces. Their traffic is not captured, so their addresses are
+// not the proxy's.
 func ExcludedInterfaces(annotations map[string]string) []string {
 	var names []string
 	for name := range strings.SplitSeq(annotations["traffic.sidecar.istio.io/excludeInterfaces"], ",") {

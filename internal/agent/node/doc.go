@@ -1,8 +1,11 @@
-// Package node says who the proxy is: the id, cluster, locality and metadata that Envoy tells the control plane.
+// Package node builds the xDS node of the proxy: the ID, cluster, locality and metadata that Envoy
+// sends to the control plane.
 //
-// In: the environment, the effective ProxyConfig, labels and annotations of the pod, the addresses of the host.
-// Out: a [Node], which the bootstrap carries and mesh.ParseNodeID and mesh.ParseNodeMetadata read back.
-// Law: [Build] is pure; only addresses.go (interfaces) and nothing else here asks the system.
+// The inputs are the environment, the effective ProxyConfig, the pod's labels and annotations and
+// the host's addresses. The output is a [Node] for the bootstrap, which the control plane parses by
+// mesh.ParseNodeID and mesh.ParseNodeMetadata.
 //
-// Start with [Build] in node.go; downward.go reads the files of the downward API.
+// Invariant: [Build] is pure. Only HostInterfaces and ReadDownwardFile access the system.
+//
+// Start with [Build] in node.go. downward.go reads the files of the downward API.
 package node

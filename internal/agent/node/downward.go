@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// ReadDownward reads a file of labels or annotations as the downward API writes it. A file that is not there is not an
-// error: outside Kubernetes there is none.
-func ReadDownward(path string) (map[string]string, error) {
+// ReadDownwardFile reads a file of labels or annotations written by the downward API. A missing
+// file is not an error: outside Kubernetes there is none.
+func ReadDownwardFile(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -26,8 +26,8 @@ func ReadDownward(path string) (map[string]string, error) {
 	return values, nil
 }
 
-// ParseDownward reads lines of key="value", where the value is quoted as Go quotes strings
-// (k8s.io/kubernetes writes them with %q).
+// ParseDownward parses lines of key="value". The value is quoted like a Go string, because
+// Kubernetes writes it with %q.
 func ParseDownward(text string) (map[string]string, error) {
 	values := map[string]string{}
 	number := 0
@@ -38,7 +38,7 @@ func ParseDownward(text string) (map[string]string, error) {
 		}
 		key, quoted, ok := strings.Cut(line, "=")
 		if !ok || key == "" {
-			return nil, fmt.Errorf("line %d: want key=\"value\"", number)
+			return nil, fmt.Errorf("line %d: expected key=\"value\"", number)
 		}
 		value, err := strconv.Unquote(quoted)
 		if err != nil {

@@ -17,9 +17,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// metadata joins what the environment says (ISTIO_META_…) with what the agent knows; the agent's word counts.
-// Keys that mesh.NodeMetadata does not know are passed on as they are.
-func metadata(in Input, addresses []netip.Addr) (mesh.NodeMetadata, *structpb.Struct, error) {
+// buildMetadata merges the metadata of the environment (ISTIO_META_…) with the agent's own fields,
+// which override it. Keys unknown to mesh.NodeMetadata are passed on unchanged. It fails if a value
+// has the wrong type.
+func buildMetadata(in Input, addresses []netip.Addr) (mesh.NodeMetadata, *structpb.Struct, error) {
 	given, err := json.Marshal(in.Environment.Metadata)
 	if err != nil {
 		return mesh.NodeMetadata{}, nil, fmt.Errorf("encode ISTIO_META_ variables: %w", err)
@@ -27,18 +28,20 @@ func metadata(in Input, addresses []netip.Addr) (mesh.NodeMetadata, *structpb.St
 	meta, bad := mesh.ParseNodeMetadata(given)
 	if len(bad) > 0 {
 		slices.Sort(bad)
-		return mesh.NodeMetadata{}, nil, fmt.Errorf("environment variable ISTIO_META_%s (or a ISTIO_METAJSON_ one with that member): value %v is not of the type that this key has",
+		return mesh.NodeMetadata{}, nil, fmt.Errorf(
+			"environment variable ISTIO_META_%s (or ISTIO_METAJSON_ with that member): value %v has the wrong type",
 			bad[0], in.Environment.Metadata[bad[0]])
 	}
-	if err := known(&meta, in, addresses); err != nil {
+	if err := setKnownFields(&meta, in, addresses); err != nil {
 		return mesh.NodeMetadata{}, nil, err
 	}
-	all, err := joined(in, meta)
+	all, err := mergeMetadata(in, meta)
 	return meta, all, err
 }
 
-// known fills in what the agent knows better than, or in the absence of, the environment.
-func known(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) error {
+// setKnownFields sets the fields that the agent knows. Fields set by cmp.Or keep the environment's
+// value if there is one; others replace it.
+func setKnownFields(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) error {
 	env := in.Environment
 	meta.Name, meta.Namespace = env.PodName, env.PodNamespace
 	meta.ServiceAccount = cmp.Or(env.ServiceAccount, meta.ServiceAccount)
@@ -50,8 +53,8 @@ func known(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) error {
 	for _, a := range addresses {
 		meta.InstanceIPs = append(meta.InstanceIPs, a.String())
 	}
-	meta.Labels = labels(in)
-	meta.Annotations = reported(annotations(in))
+	meta.Labels = podLabels(in)
+	meta.Annotations = filterAnnotations(podAnnotations(in))
 	meta.EnvoyStatusPort = int(env.EnvoyStatusPort)
 	meta.EnvoyPrometheusPort = int(env.EnvoyPrometheusPort)
 	meta.SocketMark = mesh.StringInt(env.SocketMark)
@@ -63,7 +66,8 @@ func known(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) error {
 	return nil
 }
 
-// interceptionMode is ProxyConfig.interceptionMode for sidecars; nobody intercepts a router's traffic.
+// interceptionMode returns ProxyConfig.interceptionMode for sidecars and NONE for routers, whose
+// traffic is not captured.
 func interceptionMode(in Input) string {
 	if in.Type != mesh.SidecarProxy {
 		return meshconfig.ProxyConfig_NONE.String()
@@ -71,8 +75,8 @@ func interceptionMode(in Input) string {
 	return in.Config.GetInterceptionMode().String()
 }
 
-// joined is the metadata as it is sent: the typed part over the environment's.
-func joined(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
+// mergeMetadata returns the complete metadata: the environment's, overridden by the typed fields.
+func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	typed, err := json.Marshal(meta)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
@@ -90,11 +94,12 @@ func joined(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	if in.Environment.ExitOnZeroActiveConnections {
 		all["EXIT_ON_ZERO_ACTIVE_CONNECTIONS"] = "true"
 	}
-	if in.FilesApart {
-		all["file-credential"] = "true" // as Istio's agent spells it
+	if in.SeparateFileServer {
+		all["file-credential"] = "true" // spelled as in Istio's agent
 	}
-	if in.WithoutIdentity {
-		// Ours: the control plane takes it that Envoy can be sent to its agent for the secrets "default" and "ROOTCA".
+	if in.NoIdentity {
+		// A key of meshpilot. Without it the control plane assumes that the agent's SDS server has
+		// "default" and "ROOTCA".
 		all["MESHPILOT_IDENTITY"] = "none"
 	}
 	out, err := structpb.NewStruct(all)
@@ -104,17 +109,20 @@ func joined(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	return out, nil
 }
 
-// labels joins the pod's labels from the environment (as they were when it was injected) and from the downward API's
-// file. The pod template's hash is left out: it would make alike proxies differ.
-func labels(in Input) map[string]string {
-	all := over(in.Environment.Labels, in.Labels)
+// podLabels merges the pod's labels from the environment (as of injection) with the downward API's
+// labels, which override them. The hash of the pod template is left out because it would make equal
+// proxies differ.
+func podLabels(in Input) map[string]string {
+	all := mergeMaps(in.Environment.Labels, in.Labels)
 	delete(all, "pod-template-hash")
 	return all
 }
 
-func annotations(in Input) map[string]string { return over(in.Environment.Annotations, in.Annotations) }
+func podAnnotations(in Input) map[string]string {
+	return mergeMaps(in.Environment.Annotations, in.Annotations)
+}
 
-func over(base, top map[string]string) map[string]string {
+func mergeMaps(base, top map[string]string) map[string]string {
 	if len(base)+len(top) == 0 {
 		return nil
 	}
@@ -124,10 +132,11 @@ func over(base, top map[string]string) map[string]string {
 	return all
 }
 
-// reported are the annotations that a control plane may want: Istio's and Prometheus's. A pod's annotations can be
-// hundreds of kilobytes (kubectl's last-applied-configuration), and are sent with every new stream. The ProxyConfig
-// annotation is in PROXY_CONFIG already.
-func reported(annotations map[string]string) map[string]string {
+// filterAnnotations returns the annotations of Istio and Prometheus, which a control plane may
+// need. A pod's annotations can have hundreds of kilobytes (kubectl's last-applied-configuration),
+// and are sent with every new stream. The ProxyConfig annotation is left out because PROXY_CONFIG
+// contains it.
+func filterAnnotations(annotations map[string]string) map[string]string {
 	var some map[string]string
 	for name, value := range annotations {
 		domain, _, _ := strings.Cut(name, "/")
@@ -142,14 +151,15 @@ func reported(annotations map[string]string) map[string]string {
 	return some
 }
 
-// ScrapeTarget is where the application serves metrics: as the injector says or, in a pod that it did not touch, as the
-// prometheus.io annotations say. Nil without either.
+// ScrapeTarget returns the application's metrics endpoint: as the injector recorded it or, in a pod
+// that was not injected, as the prometheus.io annotations state. It returns nil if there is
+// neither, or if the annotations name the agent's own port.
 func ScrapeTarget(in Input) (*environment.Application, error) {
 	if in.Environment.Application != nil {
 		return in.Environment.Application, nil
 	}
 	values := map[string]string{}
-	for name, value := range annotations(in) {
+	for name, value := range podAnnotations(in) {
 		if key, ok := strings.CutPrefix(name, "prometheus.io/"); ok {
 			values[key] = value
 		}
@@ -159,7 +169,7 @@ func ScrapeTarget(in Input) (*environment.Application, error) {
 		return nil, fmt.Errorf("annotation %w", err)
 	}
 	if target != nil && target.Port == uint32(in.Config.GetStatusPort()) {
-		return nil, nil // the injector has pointed the annotations at the agent itself
+		return nil, nil // the injector has replaced the annotations by the agent's endpoint
 	}
 	return target, nil
 }

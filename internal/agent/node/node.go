@@ -15,82 +15,86 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Input is what a Node is made of.
+// Input holds the parameters of a Node.
 type Input struct {
 	Type        mesh.ProxyType
 	Environment environment.Environment
 	// Config is the effective ProxyConfig.
 	Config *meshconfig.ProxyConfig
-	// Labels and Annotations are those of the downward API's files; they count before those of the environment.
+	// Labels and Annotations come from the downward API's files. They override the environment's.
 	Labels, Annotations map[string]string
 	// Interfaces are the host's network interfaces.
 	Interfaces []Interface
-	// Domain is the suffix of short names, "" for NAMESPACE.svc.cluster.local.
+	// Domain is the DNS suffix of short names. If empty, it is NAMESPACE.svc.cluster.local.
 	Domain string
-	// IstioLevel is the release of Istio that the agent implements, for ISTIO_VERSION where the metadata does not have it.
+	// IstioLevel is the release of Istio that the agent implements, the default of ISTIO_VERSION in
+	// the metadata.
 	IstioLevel string
 	// Version is the agent's own release, for MESHPILOT_VERSION.
 	Version string
-	// OutlierLogPath is where Envoy logs ejected hosts, "" for nowhere.
+	// OutlierLogPath is the file to which Envoy logs ejected hosts. If empty, none is written.
 	OutlierLogPath string
-	// WithoutIdentity says that nobody gives the workload a certificate of the mesh.
-	WithoutIdentity bool
-	// FilesApart is set if another server has the workload's identity, and the agent serves only secrets that are files.
-	FilesApart bool
+	// NoIdentity is set if the workload has no certificate of the mesh.
+	NoIdentity bool
+	// SeparateFileServer is set if another SDS server has the workload's identity and the agent
+	// serves only secrets from files.
+	SeparateFileServer bool
 }
 
-// Node is who a proxy is. It is immutable.
+// Node is the xDS node of a proxy. It is immutable.
 type Node struct {
 	// ID is "TYPE~IP~NAME.NAMESPACE~DOMAIN".
 	ID   string
 	Type mesh.ProxyType
-	// Domain is the suffix of names that the proxy's own are short for ("ns.svc.cluster.local").
+	// Domain is the DNS suffix that the proxy appends to short names ("ns.svc.cluster.local").
 	Domain   string
 	Cluster  string
 	Locality mesh.Locality
-	// Addresses are the proxy's own, the one of the ID first. There is at least one.
+	// Addresses are the proxy's own addresses, that of the ID first. There is at least one.
 	Addresses []netip.Addr
-	// Metadata is the part that has a type; Struct is all of it, as it is sent.
+	// Metadata is the typed part of the metadata. Struct is the complete metadata as it is sent.
 	Metadata mesh.NodeMetadata
 	Struct   *structpb.Struct
 }
 
-// Build makes the Node.
+// Build returns the Node. It fails if POD_NAME or POD_NAMESPACE is not set, or the metadata or ID
+// is invalid.
 func Build(in Input) (Node, error) {
 	env := in.Environment
 	if err := errors.Join(
-		required("POD_NAME", env.PodName),
-		required("POD_NAMESPACE", env.PodNamespace),
+		requireVariable("POD_NAME", env.PodName),
+		requireVariable("POD_NAMESPACE", env.PodNamespace),
 	); err != nil {
 		return Node{}, err
 	}
-	addresses := Addresses(env, in.Interfaces, ExcludedInterfaces(annotations(in)))
-	meta, all, err := metadata(in, addresses)
+	addresses := ProxyAddresses(env, in.Interfaces, ExcludedInterfaces(podAnnotations(in)))
+	meta, all, err := buildMetadata(in, addresses)
 	if err != nil {
 		return Node{}, fmt.Errorf("node metadata: %w", err)
 	}
 	domain := cmp.Or(in.Domain, env.PodNamespace+".svc.cluster.local")
-	id := strings.Join([]string{string(in.Type), addresses[0].String(), env.PodName + "." + env.PodNamespace, domain}, "~")
+	name := env.PodName + "." + env.PodNamespace
+	id := strings.Join([]string{string(in.Type), addresses[0].String(), name, domain}, "~")
 	if _, err := mesh.ParseNodeID(id); err != nil {
 		return Node{}, err
 	}
 	return Node{
 		ID: id, Type: in.Type, Domain: domain,
 		Cluster:   serviceCluster(in.Config, meta),
-		Locality:  locality(meta.Labels),
+		Locality:  localityFromLabels(meta.Labels),
 		Addresses: addresses,
 		Metadata:  meta, Struct: all,
 	}, nil
 }
 
-func required(name, value string) error {
+func requireVariable(name, value string) error {
 	if strings.TrimSpace(value) == "" {
-		return fmt.Errorf("environment variable %s: must be set, it is part of the proxy's id", name)
+		return fmt.Errorf("environment variable %s: must be set, it is part of the node ID", name)
 	}
 	return nil
 }
 
-// Proto gives the node as Envoy is configured with it.
+// Proto returns the node for Envoy's bootstrap.
 func (n Node) Proto() *corev3.Node {
 	p := &corev3.Node{Id: n.ID, Cluster: n.Cluster, Metadata: n.Struct}
 	if n.Locality != (mesh.Locality{}) {
@@ -99,13 +103,16 @@ func (n Node) Proto() *corev3.Node {
 	return p
 }
 
-// locality returns the locality that the pod's labels state: topology.istio.io/locality or its older name istio-locality, else
-// the labels of the node that Kubernetes copies to its pods. Labels cannot contain slashes, so dots may separate the parts.
-func locality(labels map[string]string) mesh.Locality {
+// localityFromLabels returns the locality in the pod's label topology.istio.io/locality or its
+// older name istio-locality, else that of the node labels that Kubernetes copies to pods. Labels
+// cannot contain slashes, so dots may separate the parts.
+func localityFromLabels(labels map[string]string) mesh.Locality {
 	text := cmp.Or(labels["topology.istio.io/locality"], labels["istio-locality"])
 	if text == "" {
 		return mesh.Locality{
-			Region: labels["topology.kubernetes.io/region"], Zone: labels["topology.kubernetes.io/zone"], SubZone: labels["topology.istio.io/subzone"],
+			Region:  labels["topology.kubernetes.io/region"],
+			Zone:    labels["topology.kubernetes.io/zone"],
+			SubZone: labels["topology.istio.io/subzone"],
 		}
 	}
 	if !strings.Contains(text, "/") {

@@ -13,14 +13,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// from makes an Input of variables, by "NAME=value".
+// from returns an Input with variables "NAME=value".
 func from(t *testing.T, vars ...string) Input {
 	t.Helper()
-	env, err := environment.Parse(environment.List(append([]string{"POD_NAME=a-1", "POD_NAMESPACE=ns", "INSTANCE_IP=10.0.0.1"}, vars...)))
+	env, err := environment.Parse(environment.ParseList(append([]string{"POD_NAME=a-1", "POD_NAMESPACE=ns", "INSTANCE_IP=10.0.0.1"}, vars...)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Type: mesh.SidecarProxy, Environment: env, Config: proxyconfig.Default(), IstioLevel: "1.2.3", Version: "0.1.2"}
+	return Input{Type: mesh.SidecarProxy, Environment: env, Config: proxyconfig.DefaultConfig(), IstioLevel: "1.2.3", Version: "0.1.2"}
 }
 
 func build(t *testing.T, in Input) Node {
@@ -71,7 +71,7 @@ func TestBuildNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestMetadata: what the control plane reads back is what the agent knows.
+// TestMetadata tests that the control plane parses the metadata that the agent builds.
 func TestMetadata(t *testing.T) {
 	in := from(t,
 		"SERVICE_ACCOUNT=sa", "MESHPILOT_SOCKET_MARK=1337", "ENVOY_STATUS_PORT=16021",
@@ -95,7 +95,7 @@ func TestMetadata(t *testing.T) {
 	if !strings.Contains(string(got.ProxyConfig), `"statusPort":15020`) {
 		t.Errorf("PROXY_CONFIG is %s", got.ProxyConfig)
 	}
-	got.ProxyConfig, got.Strings = nil, nil // the latter repeats what is text
+	got.ProxyConfig, got.Strings = nil, nil // Strings repeats the text values
 	want := mesh.NodeMetadata{
 		ClusterID: "c1", Network: "n1", Namespace: "ns", Name: "a-1", ServiceAccount: "sa", MeshID: "m1", IstioVersion: "1.2.3", MeshpilotVersion: "0.1.2",
 		InterceptionMode: "TPROXY", InstanceIPs: []string{"10.0.0.1"}, Labels: map[string]string{"app": "new"},
@@ -199,11 +199,11 @@ func TestAddresses(t *testing.T) {
 		{"each once", []string{"INSTANCE_IP=10.9.9.9", "INSTANCE_IPS=fd00::9,10.9.9.9"}, nil, []netip.Addr{addr("10.9.9.9"), addr("fd00::9")}},
 	}
 	for _, test := range tests {
-		env, err := environment.Parse(environment.List(test.vars))
+		env, err := environment.Parse(environment.ParseList(test.vars))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := Addresses(env, interfaces, test.excluded)
+		got := ProxyAddresses(env, interfaces, test.excluded)
 		if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
@@ -235,17 +235,17 @@ func TestParseDownward(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for text, want := range map[string]string{
-		"app=\"a\"\nbroken": `line 2: want key="value"`,
+		"app=\"a\"\nbroken": `line 2: expected key="value"`,
 		`app=a`:             `line 1: value of "app" is not a quoted string`,
 	} {
 		if _, err := ParseDownward(text); err == nil || err.Error() != want {
 			t.Errorf("%q: error %v, want %s", text, err, want)
 		}
 	}
-	if values, err := ReadDownward("/nowhere"); values != nil || err != nil {
+	if values, err := ReadDownwardFile("/nowhere"); values != nil || err != nil {
 		t.Errorf("a missing file: %v, %v; want nothing", values, err)
 	}
-	if _, err := ReadDownward("/"); err == nil {
+	if _, err := ReadDownwardFile("/"); err == nil {
 		t.Error("a directory gives no error")
 	}
 }
@@ -284,11 +284,12 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestMetadataNamesTheServerOfFiles tests that the control plane learns which cluster to ask for files.
+// TestMetadataNamesTheServerOfFiles tests the metadata that tells the control plane which SDS
+// cluster serves files.
 func TestMetadataNamesTheServerOfFiles(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		in := from(t)
-		in.FilesApart = apart
+		in.SeparateFileServer = apart
 		if got := build(t, in).Struct.AsMap()["file-credential"] == "true"; got != apart {
 			t.Errorf("files apart %v: file-credential %v", apart, got)
 		}

@@ -8,39 +8,43 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// unnamed is the service cluster that says nothing; it is replaced by something that does.
-const unnamed = "istio-proxy"
+// defaultServiceCluster is Istio's uninformative default name, which is replaced by a better one if
+// possible.
+const defaultServiceCluster = "istio-proxy"
 
-// serviceCluster is Node.cluster, which traces show as the service: ProxyConfig.serviceCluster if it was chosen, else as
-// ProxyConfig.tracingServiceName says, else "APP.NAMESPACE".
+// serviceCluster returns Node.cluster, which tracing shows as the service name. It is
+// ProxyConfig.serviceCluster unless that has the default, else what ProxyConfig.tracingServiceName
+// selects, else "APP.NAMESPACE".
 func serviceCluster(config *meshconfig.ProxyConfig, meta mesh.NodeMetadata) string {
 	if _, byName := config.GetClusterName().(*meshconfig.ProxyConfig_TracingServiceName_); !byName {
-		return chosenOrApp(config.GetServiceCluster(), meta)
+		return nameOrApp(config.GetServiceCluster(), meta)
 	}
 	switch config.GetTracingServiceName() {
 	case meshconfig.ProxyConfig_CANONICAL_NAME_ONLY:
-		return chosenOrApp(canonicalName(meta), meta)
+		return nameOrApp(canonicalName(meta), meta)
 	case meshconfig.ProxyConfig_CANONICAL_NAME_AND_NAMESPACE:
 		return canonicalName(meta) + "." + meta.Namespace
 	default:
-		return chosenOrApp(unnamed, meta)
+		return nameOrApp(defaultServiceCluster, meta)
 	}
 }
 
-func chosenOrApp(name string, meta mesh.NodeMetadata) string {
-	if name != "" && name != unnamed {
+// nameOrApp returns name, or "APP.NAMESPACE" if name is empty or the default.
+func nameOrApp(name string, meta mesh.NodeMetadata) string {
+	if name != "" && name != defaultServiceCluster {
 		return name
 	}
-	return cmp.Or(meta.Labels["app"], meta.WorkloadName, unnamed) + "." + meta.Namespace
+	return cmp.Or(meta.Labels["app"], meta.WorkloadName, defaultServiceCluster) + "." + meta.Namespace
 }
 
-// canonicalName is the service's name as telemetry shows it: by label, else by workload.
+// canonicalName returns the canonical service name of telemetry: by label, else the workload's
+// name.
 func canonicalName(meta mesh.NodeMetadata) string {
 	return cmp.Or(
 		meta.Labels["service.istio.io/canonical-name"],
 		meta.Labels["app.kubernetes.io/name"],
 		meta.Labels["app"],
 		meta.WorkloadName,
-		unnamed,
+		defaultServiceCluster,
 	)
 }

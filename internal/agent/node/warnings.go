@@ -1,13 +1,13 @@
 package node
 
-// Warnings names the annotations that are set and have no effect yet.
+// Warnings returns a warning for each annotation that is set but not supported.
 func Warnings(n Node) []string {
 	var list []string
-	for _, later := range []struct{ name, why string }{
-		{"sidecar.istio.io/statsHistogramBins", "it is for the mesh's standard metrics, which do not exist yet"},
+	for _, unsupported := range []struct{ name, why string }{
+		{"sidecar.istio.io/statsHistogramBins", "the mesh's standard metrics are not implemented"},
 	} {
-		if _, set := n.Metadata.Annotations[later.name]; set {
-			list = append(list, "annotation "+later.name+" has no effect: "+later.why)
+		if _, set := n.Metadata.Annotations[unsupported.name]; set {
+			list = append(list, "annotation "+unsupported.name+" has no effect: "+unsupported.why)
 		}
 	}
 	return list

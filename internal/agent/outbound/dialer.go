@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dialer gives a dialer whose sockets carry the mark (SO_MARK); 0 is none.
-func Dialer(mark uint32) *net.Dialer {
+// NewDialer returns a dialer that sets the socket mark (SO_MARK) on its connections. If mark is 0,
+// no mark is set. A connection fails if its mark cannot be set.
+func NewDialer(mark uint32) *net.Dialer {
 	d := &net.Dialer{}
 	if mark == 0 {
 		return d
@@ -23,7 +24,7 @@ func Dialer(mark uint32) *net.Dialer {
 			err = failed
 		}
 		if err != nil {
-			return fmt.Errorf("mark a connection with %d (MESHPILOT_SOCKET_MARK): %w", mark, err)
+			return fmt.Errorf("set socket mark %d (MESHPILOT_SOCKET_MARK): %w", mark, err)
 		}
 		return nil
 	}

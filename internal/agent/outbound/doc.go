@@ -1,5 +1,5 @@
-// Package outbound is how the agent itself opens connections to the network.
+// Package outbound creates the dialer for the agent's own connections to the network.
 //
-// In: the mark that the proxy's own connections have. Out: a dialer. Law: what Envoy's connections have to have, for capture to
-// let them pass, the agent's have too.
+// Traffic capture lets Envoy's connections pass by their socket mark, so the agent's connections
+// must carry the same mark. Start with [NewDialer].
 package outbound

@@ -1,10 +1,13 @@
-// Package probe asks the application whether it is well, on behalf of kubelet (whose own probes would run into the proxy and its
-// mutual TLS) or of the control plane (for workloads that no kubelet watches).
+// Package probe checks the application's health for the kubelet, whose own probes would be captured
+// and fail at mutual TLS, or for the control plane, for workloads without a kubelet.
 //
-// In: what kubelet would have asked, as the injector writes it down, or a WorkloadGroup's readiness probe. Out: answers at the
-// status port, or word of each change of the workload's health.
-// Law: a probe comes from the address that capture lets pass, goes to the workload's own address, ends within its timeout, and
-// reads no more of an answer than it shows.
+// The inputs are the kubelet's probes as the injector recorded them, or a WorkloadGroup's readiness
+// probe. The outputs are HTTP responses at the status port, or a callback on each change of the
+// workload's health.
 //
-// Start with [Probe] in probe.go; handler.go serves kubelet, monitor.go watches for the control plane.
+// Invariants: a probe of the workload's own address has a source address that traffic capture lets
+// pass. A probe ends within its timeout, and reads no more of a response than it forwards.
+//
+// Start with [Probe] in probe.go. handler.go serves the kubelet, monitor.go polls for the control
+// plane.
 package probe

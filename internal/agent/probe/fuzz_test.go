@@ -2,7 +2,7 @@ package probe
 
 import "testing"
 
-// FuzzParseKubernetes: of probes that are accepted each has one kind, a port and a path that kubelet asks for.
+// FuzzParseKubernetes tests that each accepted probe has exactly one kind, a port and a valid path.
 func FuzzParseKubernetes(f *testing.F) {
 	for _, s := range []string{
 		`{"/app-health/web/readyz":{"httpGet":{"path":"/ready","port":8080}}}`, `{"/app-health/web/livez":{"tcpSocket":{"port":80},"timeoutSeconds":3}}`,
@@ -26,7 +26,7 @@ func FuzzParseKubernetes(f *testing.F) {
 					}
 				}
 			}
-			if kinds != 1 || !paths().MatchString(path) || p.Timeout <= 0 {
+			if kinds != 1 || !probePaths().MatchString(path) || p.Timeout <= 0 {
 				t.Errorf("%q has %d kinds: %+v", path, kinds, p)
 			}
 		}

@@ -10,20 +10,22 @@ import (
 	"strconv"
 )
 
-// maxBody bounds how much of an application's answer is passed on; kubelet reads no more either.
+// maxBody bounds how much of an application's response is forwarded. The kubelet reads no more
+// either.
 const maxBody = 10 << 10
 
-// Handler answers kubelet's probes at the status port by asking the application.
+// Handler serves the kubelet's probes at the status port by probing the application.
 type Handler struct {
 	Prober *Prober
-	// Probes are by path.
+	// Probes maps request paths to probes.
 	Probes map[string]Probe
 	Log    *slog.Logger
 }
 
 var _ http.Handler = (*Handler)(nil)
 
-// ServeHTTP answers with what the application says: its own status where it speaks HTTP, else 200 or 500.
+// ServeHTTP probes the application. It forwards the response of an HTTP probe; other probes result
+// in 200 or 500. An unknown path is 400, and a failed connection 500.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	probe, ok := h.Probes[r.URL.Path]
 	if !ok {
@@ -35,7 +37,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case probe.HTTP != nil:
-		err = h.pass(ctx, w, r, probe.HTTP)
+		err = h.proxyHTTP(ctx, w, r, probe.HTTP)
 	case probe.GRPC != nil:
 		err = h.Prober.checkGRPC(ctx, probe.GRPC, r.UserAgent())
 	default:
@@ -43,17 +45,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil && r.Context().Err() == nil:
-		h.Log.Debug("the application does not answer a probe", "probe", r.URL.Path, "error", err)
+		h.Log.Debug("probe of the application failed", "probe", r.URL.Path, "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case err == nil && probe.HTTP == nil:
 		w.WriteHeader(http.StatusOK)
 	}
 }
 
-// pass passes a request with its headers on, and the answer back. A redirect that leads elsewhere is as good as any answer, and
-// would need a Location here: it becomes 200.
-func (h *Handler) pass(ctx context.Context, w http.ResponseWriter, r *http.Request, probe *HTTP) error {
-	answer, err := h.Prober.get(ctx, probe, r.Header, hostFor(r, probe))
+// proxyHTTP forwards a request with its headers to the application, and its response back. A
+// redirect to another host becomes 200: it counts as healthy, and would otherwise need a Location
+// header.
+func (h *Handler) proxyHTTP(ctx context.Context, w http.ResponseWriter, r *http.Request, probe *HTTP) error {
+	answer, err := h.Prober.httpGet(ctx, probe, r.Header, applicationHost(r, probe))
 	if err != nil {
 		return err
 	}
@@ -64,13 +67,15 @@ func (h *Handler) pass(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	w.WriteHeader(answer.StatusCode)
 	if _, err := io.CopyN(w, answer.Body, maxBody); err != nil && !errors.Is(err, io.EOF) {
-		h.Log.Debug("part of an answer to a probe is missing", "probe", r.URL.Path, "error", err) // the status is what counts
+		h.Log.Debug("probe response truncated", "probe", r.URL.Path, "error", err) // only the status matters
 	}
 	return nil
 }
 
-// hostFor is the Host that kubelet would have sent: the agent's port in it becomes the application's.
-func hostFor(r *http.Request, probe *HTTP) string {
+// applicationHost returns the Host header that the kubelet would have sent to the application: the
+// agent's port is replaced by the probe's. A Host with another port, or without one, is returned
+// unchanged.
+func applicationHost(r *http.Request, probe *HTTP) string {
 	host, number, err := net.SplitHostPort(r.Host)
 	own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if err != nil || own == nil {

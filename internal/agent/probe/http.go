@@ -11,24 +11,25 @@ import (
 	"syscall"
 )
 
-// maxRedirects is how many hops kubelet follows within one host.
+// maxRedirects is how many redirects within one host the kubelet follows.
 const maxRedirects = 10
 
-// insecureTLS checks nobody: a probe asks whether somebody answers, not who it is.
+// insecureTLS accepts any certificate, because a probe checks health and not identity.
 func insecureTLS() *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // as kubelet does, see above
+	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see above
 }
 
 func errNoAddress() error { return syscall.EADDRNOTAVAIL }
 
-// get asks for a probe's path. The headers are the request's, host its Host, "" for the address. A redirect to another host
-// is the answer.
-func (p *Prober) get(ctx context.Context, probe *HTTP, headers http.Header, host string) (*http.Response, error) {
+// httpGet requests the probe's path and follows redirects within the same host. host is the Host
+// header; if empty, it is the probe's address. A redirect to another host is returned as the
+// response.
+func (p *Prober) httpGet(ctx context.Context, probe *HTTP, headers http.Header, host string) (*http.Response, error) {
 	target, err := url.Parse("/" + strings.TrimPrefix(probe.Path, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("path of the probe: %w", err)
+		return nil, fmt.Errorf("invalid path of the probe: %w", err)
 	}
-	target.Scheme, target.Host = "http", p.at(probe.Host, probe.Port)
+	target.Scheme, target.Host = "http", p.hostPort(probe.Host, probe.Port)
 	if probe.Secure {
 		target.Scheme = "https"
 	}
@@ -43,7 +44,7 @@ func (p *Prober) get(ctx context.Context, probe *HTTP, headers http.Header, host
 			request.Host = values[0]
 		}
 	}
-	client := &http.Client{Transport: p.plain, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+	client := &http.Client{Transport: p.transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if next.URL.Hostname() != via[0].URL.Hostname() || len(via) > maxRedirects {
 			return http.ErrUseLastResponse
 		}
@@ -52,8 +53,8 @@ func (p *Prober) get(ctx context.Context, probe *HTTP, headers http.Header, host
 	return client.Do(request)
 }
 
-// run runs a command.
-func run(ctx context.Context, command []string) error {
+// runCommand runs a command, and returns the first line of its output as error if it fails.
+func runCommand(ctx context.Context, command []string) error {
 	if len(command) == 0 {
 		return fmt.Errorf("the probe has no command")
 	}

@@ -13,39 +13,47 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Monitor asks again and again, as WorkloadGroup.probe says, and tells of each change.
+// Monitor probes a workload periodically, as configured by WorkloadGroup.probe, and reports each
+// change of its health.
 type Monitor struct {
 	Prober *Prober
 	Probe  Probe
-	// Delay is before the first question, Period between questions.
+	// Delay is the time before the first probe, Period that between probes.
 	Delay, Period time.Duration
-	// Successes and Failures in a row make the workload count as well, and as not.
+	// Successes and Failures are how many consecutive results make the workload healthy or
+	// unhealthy.
 	Successes, Failures int
-	// Proxy is asked before the application: a workload whose proxy is not ready cannot be reached either. nil is ready.
-	Proxy func(context.Context) error
-	// Tell is told the state, "" for well, when it is first known and when it changes.
-	Tell func(problem string)
-	Log  *slog.Logger
+	// CheckProxy is called before each probe, which fails if it returns an error: a workload whose
+	// proxy is not ready is unreachable. If nil, the proxy counts as ready.
+	CheckProxy func(context.Context) error
+	// OnChange is called when the health is first determined and when it changes. problem is "" for
+	// healthy.
+	OnChange func(problem string)
+	Log      *slog.Logger
 }
 
-// Defaults of WorkloadGroup.probe, which are those of Kubernetes.
+// Defaults of WorkloadGroup.probe, equal to Kubernetes' defaults.
 const (
 	defaultTimeout = time.Second
 	defaultPeriod  = 10 * time.Second
 )
 
-// FromReadiness reads the readiness probe of ProxyConfig, which is a WorkloadGroup's.
-func FromReadiness(in *networking.ReadinessProbe) (Monitor, error) {
+// ParseReadinessProbe returns a Monitor for the readiness probe in ProxyConfig, which is a
+// WorkloadGroup's. The caller sets Prober, CheckProxy, OnChange and Log.
+func ParseReadinessProbe(in *networking.ReadinessProbe) (Monitor, error) {
 	m := Monitor{
-		Probe: Probe{Timeout: seconds(in.GetTimeoutSeconds(), defaultTimeout)},
-		Delay: seconds(in.GetInitialDelaySeconds(), 0), Period: seconds(in.GetPeriodSeconds(), defaultPeriod),
+		Probe: Probe{Timeout: secondsOr(in.GetTimeoutSeconds(), defaultTimeout)},
+		Delay: secondsOr(in.GetInitialDelaySeconds(), 0), Period: secondsOr(in.GetPeriodSeconds(), defaultPeriod),
 		Successes: int(max(in.GetSuccessThreshold(), 1)), Failures: int(max(in.GetFailureThreshold(), 1)),
 	}
 	var number uint32
 	switch method := in.GetHealthCheckMethod().(type) {
 	case *networking.ReadinessProbe_HttpGet:
 		h := method.HttpGet
-		m.Probe.HTTP = &HTTP{Host: h.GetHost(), Port: uint16(h.GetPort()), Path: h.GetPath(), Secure: strings.EqualFold(h.GetScheme(), "https"), Headers: http.Header{}}
+		m.Probe.HTTP = &HTTP{
+			Host: h.GetHost(), Port: uint16(h.GetPort()), Path: h.GetPath(),
+			Secure: strings.EqualFold(h.GetScheme(), "https"), Headers: http.Header{},
+		}
 		for _, header := range h.GetHttpHeaders() {
 			m.Probe.HTTP.Headers.Add(header.GetName(), header.GetValue())
 		}
@@ -71,12 +79,12 @@ func FromReadiness(in *networking.ReadinessProbe) (Monitor, error) {
 	return m, nil
 }
 
-// Run asks until the context ends.
+// Run probes until ctx ends. It always returns nil.
 func (m Monitor) Run(ctx context.Context) error {
 	timer := time.NewTimer(m.Delay)
 	defer timer.Stop()
 	successes, failures := 0, 0
-	const unknown, well, unwell = 0, 1, 2
+	const unknown, healthy, unhealthy = 0, 1, 2
 	state := unknown
 	for {
 		select {
@@ -84,7 +92,7 @@ func (m Monitor) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		err := m.ask(ctx)
+		err := m.checkOnce(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -94,22 +102,22 @@ func (m Monitor) Run(ctx context.Context) error {
 			successes, failures = 0, failures+1
 		}
 		switch {
-		case err == nil && successes >= m.Successes && state != well:
-			state = well
-			m.Log.Info("the workload is well by its readiness probe")
-			m.Tell("")
-		case err != nil && failures >= m.Failures && state != unwell:
-			state = unwell
-			m.Log.Warn("the workload is not well by its readiness probe", "why", err)
-			m.Tell(err.Error())
+		case err == nil && successes >= m.Successes && state != healthy:
+			state = healthy
+			m.Log.Info("readiness probe succeeded, reporting workload as healthy")
+			m.OnChange("")
+		case err != nil && failures >= m.Failures && state != unhealthy:
+			state = unhealthy
+			m.Log.Warn("readiness probe failed, reporting workload as unhealthy", "error", err)
+			m.OnChange(err.Error())
 		}
 		timer.Reset(m.Period)
 	}
 }
 
-func (m Monitor) ask(ctx context.Context) error {
-	if m.Proxy != nil {
-		if err := m.Proxy(ctx); err != nil {
+func (m Monitor) checkOnce(ctx context.Context) error {
+	if m.CheckProxy != nil {
+		if err := m.CheckProxy(ctx); err != nil {
 			return fmt.Errorf("the proxy is not ready: %w", err)
 		}
 	}

@@ -15,19 +15,19 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// Probe is one question to the application: exactly one of its kinds.
+// Probe is a health check of the application. Exactly one of HTTP, TCP, GRPC and Exec is set.
 type Probe struct {
 	HTTP *HTTP
 	TCP  *TCP
 	GRPC *GRPC
-	// Exec is a command whose exit status 0 is well.
+	// Exec is a command whose exit status 0 means healthy.
 	Exec    []string
 	Timeout time.Duration
 }
 
-// HTTP asks for a path; any status from 200 to 399 is well.
+// HTTP is a GET request. Status 200 to 399 means healthy.
 type HTTP struct {
-	// Host is whom to ask, "" for the workload.
+	// Host is the host to connect to. If empty, it is the workload.
 	Host    string
 	Port    uint16
 	Path    string
@@ -35,50 +35,53 @@ type HTTP struct {
 	Headers http.Header
 }
 
-// TCP connects.
+// TCP is a connection attempt.
 type TCP struct {
 	Host string
 	Port uint16
 }
 
-// GRPC asks grpc.health.v1.Health; the service is "" for the server as a whole.
+// GRPC is a request of grpc.health.v1.Health. An empty Service checks the server as a whole.
 type GRPC struct {
 	Port    uint16
 	Service string
 }
 
-// Prober puts questions to an application.
+// Prober performs probes of an application.
 type Prober struct {
 	// Application is the workload's own address.
 	Application netip.Addr
 	dialer      net.Dialer
-	plain       *http.Transport
+	transport   *http.Transport
 }
 
-// NewProber makes one for the application at that address.
+// NewProber returns a Prober for the application at an address, 127.0.0.1 if that is invalid.
 func NewProber(application netip.Addr) *Prober {
 	if !application.IsValid() {
 		application = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	p := &Prober{Application: application, dialer: net.Dialer{LocalAddr: &net.TCPAddr{IP: passed(application)}}}
-	p.plain = &http.Transport{
-		DialContext: p.dial, DisableKeepAlives: true, DisableCompression: true, Proxy: nil,
-		// Whoever a probe is for has no authority that it would know, and kubelet does not check either.
+	p := &Prober{Application: application, dialer: net.Dialer{LocalAddr: &net.TCPAddr{IP: bypassAddress(application)}}}
+	p.transport = &http.Transport{
+		DialContext: p.dialContext, DisableKeepAlives: true, DisableCompression: true, Proxy: nil,
+		// The probe's certificate check has no authority to trust, and the kubelet does not check
+		// either.
 		TLSClientConfig: insecureTLS(),
 	}
 	return p
 }
 
-// passed is the source address of connections to the application that capture lets pass by the proxy, as Istio has it.
-func passed(application netip.Addr) net.IP {
+// bypassAddress returns the source address whose connections to the application bypass traffic
+// capture, as in Istio.
+func bypassAddress(application netip.Addr) net.IP {
 	if application.Is4() {
 		return net.IPv4(127, 0, 0, 6)
 	}
 	return net.ParseIP("::6")
 }
 
-// dial connects from the address that capture lets pass to addresses of the workload, and as usual to others.
-func (p *Prober) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// dialContext connects from bypassAddress to the workload's own address, and from the default
+// source address to all others.
+func (p *Prober) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -87,20 +90,21 @@ func (p *Prober) dial(ctx context.Context, network, address string) (net.Conn, e
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
 	connection, err := p.dialer.DialContext(ctx, network, address)
-	if err != nil && errors.Is(err, errNoAddress()) { // IPv6: nobody has set it up, as it is without capture
+	if err != nil && errors.Is(err, errNoAddress()) { // ::6 exists only if IPv6 is captured
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
 	return connection, err
 }
 
-func (p *Prober) at(host string, port uint16) string {
+func (p *Prober) hostPort(host string, port uint16) string {
 	if host == "" {
 		host = p.Application.String()
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// Check gives nil if the application is well by the probe, or else why it is not.
+// Check performs a probe within its timeout. It returns nil if the application is healthy,
+// otherwise the reason.
 func (p *Prober) Check(ctx context.Context, probe Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, probe.Timeout)
 	defer cancel()
@@ -112,23 +116,25 @@ func (p *Prober) Check(ctx context.Context, probe Probe) error {
 	case probe.GRPC != nil:
 		return p.checkGRPC(ctx, probe.GRPC, "")
 	default:
-		return run(ctx, probe.Exec)
+		return runCommand(ctx, probe.Exec)
 	}
 }
 
 func (p *Prober) checkTCP(ctx context.Context, probe *TCP) error {
-	connection, err := p.dial(ctx, "tcp", p.at(probe.Host, probe.Port))
+	connection, err := p.dialContext(ctx, "tcp", p.hostPort(probe.Host, probe.Port))
 	if err != nil {
 		return err
 	}
-	_ = connection.Close() // that it was there is all that counts
+	_ = connection.Close() // a successful connection is the result
 	return nil
 }
 
 func (p *Prober) checkGRPC(ctx context.Context, probe *GRPC, userAgent string) error {
-	connection, err := grpc.NewClient("passthrough:///"+p.at("", probe.Port),
+	connection, err := grpc.NewClient("passthrough:///"+p.hostPort("", probe.Port),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithUserAgent(userAgent),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return p.dial(ctx, "tcp", address) }))
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return p.dialContext(ctx, "tcp", address)
+		}))
 	if err != nil {
 		return err
 	}
@@ -138,19 +144,19 @@ func (p *Prober) checkGRPC(ctx context.Context, probe *GRPC, userAgent string) e
 		return err
 	}
 	if s := answer.GetStatus(); s != healthv1.HealthCheckResponse_SERVING {
-		return fmt.Errorf("the application says %s", s)
+		return fmt.Errorf("application reports gRPC health %s", s)
 	}
 	return nil
 }
 
 func (p *Prober) checkHTTP(ctx context.Context, probe *HTTP) error {
-	answer, err := p.get(ctx, probe, probe.Headers, "")
+	answer, err := p.httpGet(ctx, probe, probe.Headers, "")
 	if err != nil {
 		return err
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode < http.StatusOK || answer.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("the application answers %s", answer.Status)
+		return fmt.Errorf("application responded %s", answer.Status)
 	}
 	return nil
 }

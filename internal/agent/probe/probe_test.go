@@ -35,7 +35,7 @@ func portOf(t *testing.T, address string) int {
 	return int(a.Port())
 }
 
-// application answers HTTP. It notes who asked for what.
+// application is an HTTP server that records its requests.
 type application struct {
 	port int
 	last atomic.Pointer[http.Request]
@@ -81,7 +81,8 @@ func startGRPC(t *testing.T) int {
 	return portOf(t, l.Addr().String())
 }
 
-// TestHandler: what kubelet asks of the agent the application is asked for, and its answer is the answer.
+// TestHandler tests that the kubelet's probes are forwarded to the application and its responses
+// are returned.
 func TestHandler(t *testing.T) {
 	plain := startApplication(t, httptest.NewServer)
 	secure := startApplication(t, httptest.NewTLSServer)
@@ -137,7 +138,7 @@ func TestHandler(t *testing.T) {
 		"/app-health/ok/readyz": {200, "fine"}, "/app-health/text/readyz": {200, "fine"}, "/app-health/ill/livez": {503, "ill\n"},
 		"/app-health/here/livez": {503, "ill\n"}, "/app-health/there/livez": {200, ""}, "/app-health/big/livez": {200, strings.Repeat("\x00", maxBody)},
 		"/app-health/secure/readyz": {200, "fine"}, "/app-lifecycle/ok/prestopz": {200, "fine"},
-		"/app-health/tcp/readyz": {200, ""}, "/app-health/rpc/readyz": {200, ""}, "/app-health/rpcill/readyz": {500, "the application says NOT_SERVING\n"},
+		"/app-health/tcp/readyz": {200, ""}, "/app-health/rpc/readyz": {200, ""}, "/app-health/rpcill/readyz": {500, "application reports gRPC health NOT_SERVING\n"},
 		"/app-health/other/readyz": {400, "no probe has this path\n"},
 	} {
 		if status, body := ask(path, nil); status != want.status || body != want.body {
@@ -166,12 +167,12 @@ func TestHandler(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`[`:                           "want a JSON object of probes",
-		`{"/app-health/a/readyz":{}}`: "want one of httpGet, tcpSocket and grpc",
+		`{"/app-health/a/readyz":{}}`: "want exactly one of httpGet, tcpSocket and grpc",
 		`{"/app-health/a/readyz":{"httpGet":{"port":"http"}}}`:                `"http" is not a port`,
 		`{"/app-health/a/readyz":{"grpc":{"port":70000}}}`:                    `"70000" is not a port`,
 		`{"/app-health/../readyz":{"tcpSocket":{"port":1}}}`:                  "",
-		`{"/debug":{"tcpSocket":{"port":1}}}`:                                 "is not a path such as",
-		`{"/app-health/a/readyz":{"tcpSocket":{"port":1},"grpc":{"port":1}}}`: "want one of",
+		`{"/debug":{"tcpSocket":{"port":1}}}`:                                 "invalid path: want a path such as",
+		`{"/app-health/a/readyz":{"tcpSocket":{"port":1},"grpc":{"port":1}}}`: "want exactly one of",
 	} {
 		if _, err := ParseKubernetes(text); want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want …%s…", text, err, want)
@@ -179,15 +180,16 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestMonitor: each change of the workload's health is told once, after as many answers as it takes.
+// TestMonitor tests that each change of health is reported once, after the configured number of
+// results.
 func TestMonitor(t *testing.T) {
-	timed, err := FromReadiness(&networking.ReadinessProbe{
+	timed, err := ParseReadinessProbe(&networking.ReadinessProbe{
 		InitialDelaySeconds: 3, PeriodSeconds: 4, TimeoutSeconds: 5, HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{Port: 1}},
 	})
 	if err != nil || timed.Delay != 3*time.Second || timed.Period != 4*time.Second || timed.Probe.Timeout != 5*time.Second {
 		t.Errorf("initialDelaySeconds, periodSeconds, timeoutSeconds: %+v, %v", timed, err)
 	}
-	m, err := FromReadiness(&networking.ReadinessProbe{
+	m, err := ParseReadinessProbe(&networking.ReadinessProbe{
 		SuccessThreshold: 2, FailureThreshold: 3, HealthCheckMethod: &networking.ReadinessProbe_Exec{Exec: &networking.ExecHealthCheckConfig{Command: []string{"true"}}},
 	})
 	if err != nil {
@@ -199,8 +201,8 @@ func TestMonitor(t *testing.T) {
 	m.Period, m.Prober, m.Log = time.Millisecond, NewProber(loopback), slog.New(slog.DiscardHandler)
 	answers := make(chan error)
 	told := make(chan string, 16)
-	m.Tell = func(problem string) { told <- problem }
-	m.Proxy = func(ctx context.Context) error {
+	m.OnChange = func(problem string) { told <- problem }
+	m.CheckProxy = func(ctx context.Context) error {
 		select {
 		case err := <-answers:
 			return err
@@ -212,11 +214,12 @@ func TestMonitor(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
 	ill := errors.New("ill")
-	// One success does not make it well, two failures do not make it ill: with thresholds of 1 there would be more to tell.
+	// Neither one success nor two failures are enough: with thresholds of 1 there would be more
+	// reports.
 	for _, answer := range []error{nil, ill, ill, ill, nil, nil, ill, ill, nil, nil, ill, ill, ill, ill, nil, nil} {
 		answers <- answer
 	}
-	answers <- nil // the last one has been told
+	answers <- nil // the last change has been reported
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -231,7 +234,7 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestReadiness: the kinds of a WorkloadGroup's probe.
+// TestReadiness tests the kinds of WorkloadGroup probes.
 func TestReadiness(t *testing.T) {
 	app := startApplication(t, httptest.NewServer)
 	rpc := startGRPC(t)
@@ -242,7 +245,7 @@ func TestReadiness(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		probe *networking.ReadinessProbe
-		want  string // of the error, "" for well, or "!" and that of the configuration
+		want  string // of the error, "" for healthy, or "!" and that of the configuration
 	}{
 		"http":         {httpGet("ok"), ""},
 		"http, ill":    {httpGet("/ill"), "503"},
@@ -254,7 +257,7 @@ func TestReadiness(t *testing.T) {
 		"nothing":      {&networking.ReadinessProbe{}, "!want one of"},
 		"no port":      {&networking.ReadinessProbe{HealthCheckMethod: &networking.ReadinessProbe_TcpSocket{TcpSocket: &networking.TCPHealthCheckConfig{}}}, "!port: 0"},
 	} {
-		m, err := FromReadiness(test.probe)
+		m, err := ParseReadinessProbe(test.probe)
 		if want, bad := strings.CutPrefix(test.want, "!"); bad {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want …%s…", name, err, want)

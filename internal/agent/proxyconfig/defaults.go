@@ -6,6 +6,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Default gives the values that Istio documents for MeshConfig.defaultConfig, the same that the control plane goes by.
-// Paths are relative to the working directory, which is / in a container.
-func Default() *meshconfig.ProxyConfig { return mesh.DefaultProxyConfig() }
+// DefaultConfig returns Istio's documented defaults of MeshConfig.defaultConfig, which the control
+// plane also uses. Paths are relative to the working directory, which is / in a container.
+func DefaultConfig() *meshconfig.ProxyConfig { return mesh.DefaultProxyConfig() }

@@ -2,12 +2,14 @@ package proxyconfig
 
 import meshconfig "istio.io/api/mesh/v1alpha1"
 
-// modernise moves the values of deprecated fields to those that took their place, where these are not set. What is
-// logged, sent to the control plane and put into the bootstrap then has one spelling.
-func modernise(c *meshconfig.ProxyConfig) {
-	if address := c.GetZipkinAddress(); address != "" { //nolint:staticcheck // read here and nowhere else
+// migrateDeprecatedFields moves the values of deprecated fields to their replacements, unless those
+// are set, so that logs, node metadata and bootstrap use one spelling.
+func migrateDeprecatedFields(c *meshconfig.ProxyConfig) {
+	if address := c.GetZipkinAddress(); address != "" { //nolint:staticcheck // the only use of the deprecated field
 		if c.Tracing == nil {
-			c.Tracing = &meshconfig.Tracing{Tracer: &meshconfig.Tracing_Zipkin_{Zipkin: &meshconfig.Tracing_Zipkin{Address: address}}}
+			c.Tracing = &meshconfig.Tracing{Tracer: &meshconfig.Tracing_Zipkin_{
+				Zipkin: &meshconfig.Tracing_Zipkin{Address: address},
+			}}
 		}
 		c.ZipkinAddress = "" //nolint:staticcheck // as above
 	}

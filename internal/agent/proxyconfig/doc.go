@@ -1,8 +1,10 @@
-// Package proxyconfig finds the ProxyConfig that is in effect for one proxy.
+// Package proxyconfig computes the effective ProxyConfig of one proxy.
 //
-// In: YAML from the mesh configuration file, the PROXY_CONFIG variable and the proxy.istio.io/config annotation. Out: one
-// validated ProxyConfig of istio.io/api. Law: pure. A later layer's field replaces the whole field of an earlier one, except
-// that proxyMetadata is joined key by key. Every error names the layer and the field.
+// The inputs are YAML layers: the mesh configuration file, the variable PROXY_CONFIG and the
+// annotation proxy.istio.io/config. The output is a ProxyConfig of istio.io/api.
 //
-// Start with [Effective] in effective.go, then defaults.go and validate.go.
+// Invariants: the package is pure. A field of a later layer replaces the whole field of an earlier
+// one, except that proxyMetadata is merged key by key. Every error names the layer and the field.
+//
+// Start with [MergeLayers] in effective.go, then defaults.go and validate.go.
 package proxyconfig

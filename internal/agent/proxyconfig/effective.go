@@ -17,22 +17,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// Layer is one place that sets fields of ProxyConfig.
+// Layer is one source of ProxyConfig fields.
 type Layer struct {
-	// Name tells a user where the layer comes from: "PROXY_CONFIG", "annotation proxy.istio.io/config".
+	// Name identifies the source in errors: "PROXY_CONFIG", "annotation proxy.istio.io/config".
 	Name string
-	// YAML is a ProxyConfig, as YAML or JSON; empty sets nothing.
+	// YAML is a ProxyConfig in YAML or JSON. If empty, it sets nothing.
 	YAML string
 }
 
-// MeshDefault gives the layer of a MeshConfig's defaultConfig. Nothing else of the MeshConfig is looked at.
-func MeshDefault(name, meshYAML string) (Layer, error) {
+// MeshConfigLayer returns the layer of a MeshConfig's defaultConfig. All other fields of the
+// MeshConfig are ignored.
+func MeshConfigLayer(name, meshYAML string) (Layer, error) {
 	var mesh struct {
 		DefaultConfig      json.RawMessage `json:"defaultConfig"`
 		DefaultConfigSnake json.RawMessage `json:"default_config"`
 	}
 	if err := yaml.Unmarshal([]byte(meshYAML), &mesh); err != nil {
-		return Layer{}, fmt.Errorf("read %s: %w", name, err)
+		return Layer{}, fmt.Errorf("parse %s: %w", name, err)
 	}
 	if mesh.DefaultConfig == nil {
 		mesh.DefaultConfig = mesh.DefaultConfigSnake
@@ -40,21 +41,22 @@ func MeshDefault(name, meshYAML string) (Layer, error) {
 	return Layer{Name: name + " (defaultConfig)", YAML: string(mesh.DefaultConfig)}, nil
 }
 
-// Effective lays the layers over Default, the last one on top. Deprecated fields move to those that took their place.
-func Effective(layers ...Layer) (*meshconfig.ProxyConfig, error) {
-	config := Default()
+// MergeLayers merges the layers over DefaultConfig; later layers override earlier ones. Deprecated
+// fields are replaced by their successors. The result is not validated, see Validate.
+func MergeLayers(layers ...Layer) (*meshconfig.ProxyConfig, error) {
+	config := DefaultConfig()
 	for _, layer := range layers {
-		if err := layer.over(config); err != nil {
+		if err := layer.applyTo(config); err != nil {
 			return nil, fmt.Errorf("proxy configuration from %s: %w", layer.Name, err)
 		}
 	}
-	modernise(config)
+	migrateDeprecatedFields(config)
 	return config, nil
 }
 
-// over sets the fields that the layer has, also those that it sets to a zero value. Fields are decoded one at a time,
-// because protojson does not always say which field a bad value belongs to.
-func (l Layer) over(config *meshconfig.ProxyConfig) error {
+// applyTo sets the fields of the layer, including those with a zero value. Fields are decoded one
+// at a time, because protojson errors do not always name the field.
+func (l Layer) applyTo(config *meshconfig.ProxyConfig) error {
 	var values map[string]json.RawMessage
 	if err := yaml.UnmarshalStrict([]byte(l.YAML), &values); err != nil {
 		return fmt.Errorf("want a mapping of ProxyConfig fields: %w", err)
@@ -73,9 +75,9 @@ func (l Layer) over(config *meshconfig.ProxyConfig) error {
 	return errors.Join(errs...)
 }
 
-// RetiredFields returns a warning for each field of the layer that Istio has retired. Such fields
-// are left out, because a proxy must start with the annotations of an older version. It returns
-// nothing for a layer that cannot be read.
+// RetiredFields returns a warning for each field of the layer that Istio has retired. MergeLayers
+// skips such fields, because a proxy must start with annotations written for an older version. It
+// returns nil for a layer that cannot be parsed.
 func (l Layer) RetiredFields() []string {
 	var values map[string]json.RawMessage
 	if err := yaml.Unmarshal([]byte(l.YAML), &values); err != nil {
@@ -84,13 +86,15 @@ func (l Layer) RetiredFields() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if f, ok := retired.FieldOf("ProxyConfig", name); ok {
-			list = append(list, fmt.Sprintf("proxy configuration from %s: field %q is retired and has no effect: %s", l.Name, name, f.Successor))
+			list = append(list, fmt.Sprintf(
+				"proxy configuration from %s: field %q is retired and has no effect: %s", l.Name, name, f.Successor))
 		}
 	}
 	return list
 }
 
-// setField sets the one field of that name, in the API's JSON or protobuf spelling.
+// setField sets the field name, in JSON or protobuf spelling, to a JSON value. null leaves the
+// field unchanged. Retired fields are skipped; unknown ones are an error.
 func setField(config *meshconfig.ProxyConfig, name string, value json.RawMessage) error {
 	fields := config.ProtoReflect().Descriptor().Fields()
 	field := fields.ByJSONName(name)
@@ -101,7 +105,7 @@ func setField(config *meshconfig.ProxyConfig, name string, value json.RawMessage
 		if _, ok := retired.FieldOf("ProxyConfig", name); ok {
 			return nil // reported by RetiredFields
 		}
-		return fmt.Errorf("field %q: ProxyConfig has no such field", name)
+		return fmt.Errorf("field %q: unknown field of ProxyConfig", name)
 	}
 	one, err := json.Marshal(map[string]json.RawMessage{name: value})
 	if err != nil {
@@ -109,7 +113,7 @@ func setField(config *meshconfig.ProxyConfig, name string, value json.RawMessage
 	}
 	parsed := &meshconfig.ProxyConfig{}
 	if err := protojson.Unmarshal(one, parsed); err != nil {
-		return fmt.Errorf("field %q: value %s: %s", name, value, reason(err))
+		return fmt.Errorf("field %q: value %s: %s", name, value, trimProtojsonError(err))
 	}
 	from, to := parsed.ProtoReflect(), config.ProtoReflect()
 	switch {
@@ -124,8 +128,9 @@ func setField(config *meshconfig.ProxyConfig, name string, value json.RawMessage
 	return nil
 }
 
-// reason is a protojson error without its "proto: (line 1:23): ", which counts in JSON that the user has not seen.
-func reason(err error) string {
+// trimProtojsonError returns a protojson error without its "proto: (line 1:23): ", because that
+// position refers to JSON that the user has not written.
+func trimProtojsonError(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	if _, rest, ok := strings.Cut(text, "): "); ok {
 		return rest
@@ -133,8 +138,8 @@ func reason(err error) string {
 	return strings.TrimPrefix(text, "proto: ")
 }
 
-// YAML writes the configuration as a user would, for the log.
-func YAML(config *meshconfig.ProxyConfig) (string, error) {
+// EncodeYAML returns the configuration as YAML, for the log.
+func EncodeYAML(config *meshconfig.ProxyConfig) (string, error) {
 	js, err := protojson.Marshal(config)
 	if err != nil {
 		return "", fmt.Errorf("encode proxy configuration: %w", err)

@@ -69,11 +69,11 @@ func TestEffective(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := Effective(test.layers...)
+			got, err := MergeLayers(test.layers...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := Default()
+			want := DefaultConfig()
 			test.want(want)
 			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -87,17 +87,17 @@ func TestEffective(t *testing.T) {
 
 func TestEffectiveNamesLayerAndField(t *testing.T) {
 	tests := []struct{ yaml, want string }{
-		{"discoveryAdress: x", `proxy configuration from PROXY_CONFIG: field "discoveryAdress": ProxyConfig has no such field`},
+		{"discoveryAdress: x", `proxy configuration from PROXY_CONFIG: field "discoveryAdress": unknown field of ProxyConfig`},
 		{"drainDuration: soon", `field "drainDuration": value "soon": `},
 		{"concurrency: many", `field "concurrency": value "many": `},
 		{"controlPlaneAuthPolicy: MAYBE", `field "controlPlaneAuthPolicy": value "MAYBE": `},
 		{"tracing: {zipkin: {host: x}}", `field "tracing": value {"zipkin":{"host":"x"}}: unknown field "host"`},
 		{"- a\n- b\n", "want a mapping of ProxyConfig fields"},
 		{"statusPort: 1\nstatusPort: 2\n", `"statusPort" already set`},
-		{"a: 1\nb: 2\n", `field "b": ProxyConfig has no such field`},
+		{"a: 1\nb: 2\n", `field "b": unknown field of ProxyConfig`},
 	}
 	for _, test := range tests {
-		_, err := Effective(Layer{Name: "PROXY_CONFIG", YAML: test.yaml})
+		_, err := MergeLayers(Layer{Name: "PROXY_CONFIG", YAML: test.yaml})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s:\n got %v\nwant …%s…", test.yaml, err, test.want)
 		}
@@ -105,18 +105,18 @@ func TestEffectiveNamesLayerAndField(t *testing.T) {
 }
 
 func TestMeshDefault(t *testing.T) {
-	layer, err := MeshDefault("mesh.yaml", "accessLogFile: /dev/stdout\nsomethingNew: 1\ndefaultConfig:\n  meshId: m\n")
+	layer, err := MeshConfigLayer("mesh.yaml", "accessLogFile: /dev/stdout\nsomethingNew: 1\ndefaultConfig:\n  meshId: m\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Effective(layer)
+	got, err := MergeLayers(layer)
 	if err != nil || got.GetMeshId() != "m" {
 		t.Errorf("meshId %q, error %v; want m", got.GetMeshId(), err)
 	}
-	if layer, err = MeshDefault("mesh.yaml", "trustDomain: td"); err != nil || layer.YAML != "" {
+	if layer, err = MeshConfigLayer("mesh.yaml", "trustDomain: td"); err != nil || layer.YAML != "" {
 		t.Errorf("no defaultConfig: layer %q, error %v; want an empty layer", layer.YAML, err)
 	}
-	if _, err := MeshDefault("mesh.yaml", "a: [b"); err == nil || !strings.Contains(err.Error(), "read mesh.yaml") {
+	if _, err := MeshConfigLayer("mesh.yaml", "a: [b"); err == nil || !strings.Contains(err.Error(), "parse mesh.yaml") {
 		t.Errorf("broken YAML: error %v, want one that names the file", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestValidate(t *testing.T) {
 		{"tracing: {zipkin: {address: zipkin}}", []string{`field "tracing.zipkin.address": "zipkin" is not host:port`}},
 	}
 	for _, test := range tests {
-		config, err := Effective(Layer{Name: "t", YAML: test.yaml})
+		config, err := MergeLayers(Layer{Name: "t", YAML: test.yaml})
 		if err != nil {
 			t.Fatalf("%s: %v", test.yaml, err)
 		}
@@ -152,7 +152,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	config, err := Effective(Layer{Name: "t", YAML: "privateKeyProvider: {qat: {pollDelay: 1s}}\navailabilityZone: z\nmeshId: m\n"})
+	config, err := MergeLayers(Layer{Name: "t", YAML: "privateKeyProvider: {qat: {pollDelay: 1s}}\navailabilityZone: z\nmeshId: m\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,23 +163,22 @@ func TestWarnings(t *testing.T) {
 	if diff := cmp.Diff(want, Warnings(config)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := Warnings(Default()); got != nil {
+	if got := Warnings(DefaultConfig()); got != nil {
 		t.Errorf("the defaults give warnings: %v", got)
 	}
 }
 
 func TestYAML(t *testing.T) {
-	got, err := YAML(&meshconfig.ProxyConfig{StatusPort: 15020, DrainDuration: durationpb.New(time.Second)})
+	got, err := EncodeYAML(&meshconfig.ProxyConfig{StatusPort: 15020, DrainDuration: durationpb.New(time.Second)})
 	if want := "drainDuration: 1s\nstatusPort: 15020\n"; err != nil || got != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
 
-// TestRetiredFields: a field that Istio has retired is left out and reported, whatever layer has
-// it.
+// TestRetiredFields tests that retired fields of any layer are skipped and reported.
 func TestRetiredFields(t *testing.T) {
 	layer := Layer{Name: "PROXY_CONFIG", YAML: "parentShutdownDuration: 60s\nconnect_timeout: 1s\nstatusPort: 1\n"}
-	config, err := Effective(layer)
+	config, err := MergeLayers(layer)
 	if err != nil || config.GetStatusPort() != 1 {
 		t.Fatalf("%v, %v", config, err)
 	}

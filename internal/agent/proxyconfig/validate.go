@@ -13,7 +13,8 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// Validate says what would keep an agent from working with the configuration, all of it at once.
+// Validate returns all errors that would prevent the agent from running with the configuration,
+// joined.
 func Validate(c *meshconfig.ProxyConfig) error {
 	var errs []error
 	check := func(field string, err error) {
@@ -21,21 +22,21 @@ func Validate(c *meshconfig.ProxyConfig) error {
 			errs = append(errs, fmt.Errorf("proxy configuration field %q: %w", field, err))
 		}
 	}
-	check("configPath", notEmpty(c.GetConfigPath()))
-	check("binaryPath", notEmpty(c.GetBinaryPath()))
-	check("proxyAdminPort", port(c.GetProxyAdminPort()))
-	check("statusPort", port(c.GetStatusPort()))
-	for address := range strings.SplitSeq(c.GetDiscoveryAddress(), ",") { // several are ours
-		check("discoveryAddress", HostPort(strings.TrimSpace(address)))
+	check("configPath", requireNonEmpty(c.GetConfigPath()))
+	check("binaryPath", requireNonEmpty(c.GetBinaryPath()))
+	check("proxyAdminPort", validatePort(c.GetProxyAdminPort()))
+	check("statusPort", validatePort(c.GetStatusPort()))
+	for address := range strings.SplitSeq(c.GetDiscoveryAddress(), ",") { // a list is an extension of meshpilot
+		check("discoveryAddress", ValidateHostPort(strings.TrimSpace(address)))
 	}
-	check("drainDuration", atLeast(c.GetDrainDuration(), time.Second))
-	check("terminationDrainDuration", atLeast(c.GetTerminationDrainDuration(), 0))
-	check("fileFlushInterval", atLeast(c.GetFileFlushInterval(), time.Millisecond))
+	check("drainDuration", validateMinimum(c.GetDrainDuration(), time.Second))
+	check("terminationDrainDuration", validateMinimum(c.GetTerminationDrainDuration(), 0))
+	check("fileFlushInterval", validateMinimum(c.GetFileFlushInterval(), time.Millisecond))
 	if c.GetConcurrency().GetValue() < 0 {
 		check("concurrency", fmt.Errorf("%d is negative", c.GetConcurrency().GetValue()))
 	}
 	if name, ok := c.GetClusterName().(*meshconfig.ProxyConfig_ServiceCluster); ok {
-		check("serviceCluster", notEmpty(name.ServiceCluster))
+		check("serviceCluster", requireNonEmpty(name.ServiceCluster))
 	}
 	for _, optional := range []struct{ field, address string }{
 		{"statsdUdpAddress", c.GetStatsdUdpAddress()},
@@ -45,14 +46,14 @@ func Validate(c *meshconfig.ProxyConfig) error {
 		{"tracing.datadog.address", c.GetTracing().GetDatadog().GetAddress()},
 	} {
 		if optional.address != "" {
-			check(optional.field, HostPort(optional.address))
+			check(optional.field, ValidateHostPort(optional.address))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// HostPort says what is wrong with an address that must have the form host:port or [IPv6]:port.
-func HostPort(address string) error {
+// ValidateHostPort returns an error unless address has the form host:port or [IPv6]:port.
+func ValidateHostPort(address string) error {
 	host, number, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("%q is not host:port: %w", address, err)
@@ -66,21 +67,21 @@ func HostPort(address string) error {
 	return nil
 }
 
-func notEmpty(text string) error {
+func requireNonEmpty(text string) error {
 	if text == "" {
 		return errors.New("must not be empty")
 	}
 	return nil
 }
 
-func port(number int32) error {
+func validatePort(number int32) error {
 	if number < 1 || number > math.MaxUint16 {
 		return fmt.Errorf("%d is not a port", number)
 	}
 	return nil
 }
 
-func atLeast(d *durationpb.Duration, least time.Duration) error {
+func validateMinimum(d *durationpb.Duration, least time.Duration) error {
 	if err := d.CheckValid(); err != nil {
 		return err
 	}

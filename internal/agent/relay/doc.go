@@ -1,12 +1,16 @@
-// Package relay stands between Envoy and the control plane: it takes Envoy's ADS stream over a Unix socket, and carries it to a
-// control plane over TLS.
+// Package relay is the agent's xDS proxy: it accepts Envoy's ADS streams on a Unix socket and
+// forwards them to the control plane over TLS.
 //
-// In: streams, SotW and delta. Out: the same messages on a stream of their own to a control plane, byte for byte and in order;
-// but for what the agent answers or asks itself (names, the mesh's settings, the workload's health, debug pages) and Wasm
-// modules, which it fetches first.
-// Law: a stream of Envoy lives as long as its stream to the control plane, no longer and no shorter. Reading never waits for
-// writing: what Envoy asks for is kept, joined where it is much, so that both ends can block and neither does for ever.
+// Each stream of Envoy, SotW or delta, has its own stream to the control plane. Messages are
+// forwarded in order and byte for byte, with these exceptions: resources of Wasm extensions are
+// rewritten to local files, and the agent uses the stream for its own subscriptions (name table,
+// ProxyConfig), the workload's health and debug requests.
 //
-// Start with [Relay] in relay.go, then session.go (one stream), queue.go (what waits) and form.go (what the relay knows of
-// messages). own.go is what the agent asks for itself.
+// Invariants: a stream of Envoy ends exactly when its upstream stream ends. Reading never waits for
+// writing: requests are queued and, if there are many, merged, so that two ends that block on
+// writing never deadlock, and memory is bounded.
+//
+// Start with [Relay] in relay.go, then session.go (one stream), queue.go (pending requests) and
+// protocol.go (message formats). subscription.go has the agent's own subscriptions, debug_server.go
+// the local debug server.
 package relay

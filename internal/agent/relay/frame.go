@@ -9,38 +9,39 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// frame is a message as it is on the wire. Most pass through unread.
+// frame is an encoded message. Most are forwarded without being decoded.
 type frame []byte
 
-// frames is a codec that hands messages over as they are.
-type frames struct{}
+// frameCodec is a gRPC codec that passes encoded messages through.
+type frameCodec struct{}
 
-var _ encoding.CodecV2 = frames{}
+var _ encoding.CodecV2 = frameCodec{}
 
-// Marshal gives a frame's bytes.
-func (frames) Marshal(v any) (mem.BufferSlice, error) {
+// Marshal returns the bytes of a *frame. It fails for any other type.
+func (frameCodec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*frame)
 	if !ok {
-		return nil, fmt.Errorf("%T is no frame", v)
+		return nil, fmt.Errorf("cannot encode %T as frame", v)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(*f)}, nil
 }
 
-// Unmarshal fills a frame.
-func (frames) Unmarshal(data mem.BufferSlice, v any) error {
+// Unmarshal copies data into a *frame. It fails for any other type.
+func (frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, ok := v.(*frame)
 	if !ok {
-		return fmt.Errorf("%T is no frame", v)
+		return fmt.Errorf("cannot decode into %T, want *frame", v)
 	}
 	*f = data.Materialize()
 	return nil
 }
 
-// Name is what the messages are encoded as, which the other side knows.
-func (frames) Name() string { return "proto" }
+// Name returns the codec of the messages' encoding, for the content type.
+func (frameCodec) Name() string { return "proto" }
 
-// text gives a field of text of the message, "" if it has none. Of several the last counts, as in protobuf.
-func (f frame) text(field protowire.Number) (string, error) {
+// stringField returns a string field of the message, "" if it is not set. If it occurs repeatedly,
+// the last value wins, as in protobuf. It fails if the message is malformed.
+func (f frame) stringField(field protowire.Number) (string, error) {
 	value := ""
 	for b := []byte(f); len(b) > 0; {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -64,8 +65,8 @@ func (f frame) text(field protowire.Number) (string, error) {
 	return value, nil
 }
 
-// encoded is a message as a frame. Nothing that the relay makes can fail to encode but for text that is not UTF-8.
-func encoded(m proto.Message) (frame, error) {
+// encodeFrame encodes a message. It fails only if a string is not UTF-8.
+func encodeFrame(m proto.Message) (frame, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", m, err)

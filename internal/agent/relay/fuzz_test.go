@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FuzzFrame: what is read of a message without decoding it is what decoding it gives, and joining requests breaks on none.
+// FuzzFrame tests that stringField agrees with decoding the message, and that merging requests
+// never fails unexpectedly.
 func FuzzFrame(f *testing.F) {
 	for _, m := range []proto.Message{
 		&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "t", ResourceNamesSubscribe: []string{"a"}, ResponseNonce: "1"},
@@ -22,16 +23,16 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var m discoveryv3.DeltaDiscoveryRequest
 		decoded := proto.Unmarshal(a, &m)
-		got, err := delta{}.typeOfRequest(a)
+		got, err := delta{}.requestType(a)
 		if decoded == nil && (err != nil || got != m.GetTypeUrl()) {
 			t.Errorf("type %q, %v; decoded %q", got, err, m.GetTypeUrl())
 		}
-		joined, err := delta{}.join(a, b)
+		joined, err := delta{}.mergeRequests(a, b)
 		if err == nil {
 			if err := proto.Unmarshal(joined, &m); err != nil {
 				t.Errorf("what is joined cannot be read: %v", err)
 			}
 		}
-		_, _ = sotw{}.join(a, b)
+		_, _ = sotw{}.mergeRequests(a, b)
 	})
 }

@@ -5,10 +5,11 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// healthType is what Istio calls word of a workload's health (HealthInfoTypeURL).
+// healthType is Istio's resource type for reports of a workload's health (HealthInfoTypeURL).
 const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 
-// SetHealth tells the control plane, now and after each reconnect, whether the workload is well; "" is well.
+// SetHealth reports the workload's health to the control plane, now and after each reconnect. An
+// empty problem means healthy.
 func (r *Relay) SetHealth(problem string) {
 	h := &health{}
 	if problem != "" {
@@ -19,25 +20,26 @@ func (r *Relay) SetHealth(problem string) {
 	sessions := append([]*session(nil), r.sessions...)
 	r.mu.Unlock()
 	for _, s := range sessions {
-		if s.listeners.Load() { // before, nobody has said who is asking
-			if err := s.tellHealth(h); err != nil {
+		if s.listenersRequested.Load() { // the control plane does not know the node before
+			if err := s.sendHealth(h); err != nil {
 				s.end(err)
 			}
 		}
 	}
 }
 
-func (r *Relay) workloadHealth() *health {
+func (r *Relay) currentHealth() *health {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.health
 }
 
-func (s *session) tellHealth(h *health) error {
+// sendHealth queues a health report. It does nothing if h is nil.
+func (s *session) sendHealth(h *health) error {
 	if h == nil {
 		return nil
 	}
-	f, err := s.form.tell(healthType, h.problem)
+	f, err := s.protocol.newStatusRequest(healthType, h.problem)
 	if err != nil {
 		return err
 	}

@@ -2,14 +2,14 @@ package relay
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are those of the relay, under Istio's names.
+// Metrics are the metrics of the relay, under Istio's names.
 type Metrics struct {
-	requests, responses     prometheus.Counter
-	failures                prometheus.Counter
-	controlPlaneEnds, envoy *prometheus.CounterVec
+	requests, responses         prometheus.Counter
+	failures                    prometheus.Counter
+	controlPlaneEnds, envoyEnds *prometheus.CounterVec
 }
 
-// NewMetrics registers them, where there is somewhere to.
+// NewMetrics returns the metrics, and registers them unless to is nil.
 func NewMetrics(to prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -18,14 +18,14 @@ func NewMetrics(to prometheus.Registerer) *Metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"type"})
 	}
 	m := &Metrics{
-		requests:         counter("xds_proxy_requests", "Requests passed on to the control plane."),
-		responses:        counter("xds_proxy_responses", "Responses that came from the control plane."),
-		failures:         counter("istiod_connection_failures", "Attempts to reach the control plane that failed."),
-		controlPlaneEnds: ends("istiod_connection_terminations", "Streams that the control plane ended, by how."),
-		envoy:            ends("envoy_connection_terminations", "Streams that Envoy ended, by how."),
+		requests:         counter("xds_proxy_requests", "Requests forwarded to the control plane."),
+		responses:        counter("xds_proxy_responses", "Responses received from the control plane."),
+		failures:         counter("istiod_connection_failures", "Failed attempts to connect to the control plane."),
+		controlPlaneEnds: ends("istiod_connection_terminations", "Streams ended by the control plane, by reason."),
+		envoyEnds:        ends("envoy_connection_terminations", "Streams ended by Envoy, by reason."),
 	}
 	if to != nil {
-		to.MustRegister(m.requests, m.responses, m.failures, m.controlPlaneEnds, m.envoy)
+		to.MustRegister(m.requests, m.responses, m.failures, m.controlPlaneEnds, m.envoyEnds)
 	}
 	return m
 }

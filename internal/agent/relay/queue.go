@@ -7,45 +7,46 @@ import (
 )
 
 const (
-	// maxWaiting is how many requests of a type may wait before they are joined.
-	maxWaiting = 16
-	// maxTypes bounds the types of requests that wait. Envoy knows some ten.
+	// maxQueued is how many requests of a type are queued before further ones are merged.
+	maxQueued = 16
+	// maxTypes bounds the number of types in the queue. Envoy uses about ten.
 	maxTypes = 64
 )
 
-// request is a message for the control plane.
+// request is a message to the control plane.
 type request struct {
 	typeURL string
 	body    frame
 }
 
-// queue has the requests that wait for the control plane to read them, in their order. Where it is slow they are joined, type
-// by type, so that the queue does not grow with time.
+// queue holds requests to the control plane in their order. If the control plane is slow to read,
+// requests are merged by type, so that the queue stays bounded.
 type queue struct {
-	form form
+	protocol protocol
 
-	mu      sync.Mutex
-	list    []request
-	waiting map[string]int
-	ready   chan struct{} // holds something while the list does
+	mu     sync.Mutex
+	list   []request
+	counts map[string]int
+	ready  chan struct{} // has an element if the list is not empty
 }
 
-func newQueue(f form) *queue {
-	return &queue{form: f, waiting: map[string]int{}, ready: make(chan struct{}, 1)}
+func newQueue(f protocol) *queue {
+	return &queue{protocol: f, counts: map[string]int{}, ready: make(chan struct{}, 1)}
 }
 
-// push adds a request. It never waits.
+// push appends a request, or merges it into the last one of its type if maxQueued are queued. It
+// never blocks. It fails if the queue has maxTypes other types.
 func (q *queue) push(r request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting[r.typeURL] >= maxWaiting {
-		return q.join(r)
+	if q.counts[r.typeURL] >= maxQueued {
+		return q.mergeIntoLast(r)
 	}
-	if _, known := q.waiting[r.typeURL]; !known && len(q.waiting) >= maxTypes {
-		return fmt.Errorf("requests of more than %d types", maxTypes)
+	if _, known := q.counts[r.typeURL]; !known && len(q.counts) >= maxTypes {
+		return fmt.Errorf("requests of more than %d resource types pending", maxTypes)
 	}
 	q.list = append(q.list, r)
-	q.waiting[r.typeURL]++
+	q.counts[r.typeURL]++
 	select {
 	case q.ready <- struct{}{}:
 	default:
@@ -53,19 +54,19 @@ func (q *queue) push(r request) error {
 	return nil
 }
 
-// join makes one request of the last that waits and a newer one.
-func (q *queue) join(r request) error {
+// mergeIntoLast merges a request into the last queued one of its type.
+func (q *queue) mergeIntoLast(r request) error {
 	for i, waits := range slices.Backward(q.list) {
 		if waits.typeURL == r.typeURL {
-			both, err := q.form.join(waits.body, r.body)
+			both, err := q.protocol.mergeRequests(waits.body, r.body)
 			q.list[i].body = both
 			return err
 		}
 	}
-	panic("relay: the queue has lost count") // there were maxWaiting
+	panic("relay: queue counts are inconsistent") // cannot happen: there were maxQueued
 }
 
-// pop gives the first request, false if there is none.
+// pop removes and returns the first request. It returns false if there is none.
 func (q *queue) pop() (request, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -74,8 +75,8 @@ func (q *queue) pop() (request, bool) {
 	}
 	r := q.list[0]
 	q.list = slices.Delete(q.list, 0, 1)
-	if q.waiting[r.typeURL]--; q.waiting[r.typeURL] == 0 {
-		delete(q.waiting, r.typeURL)
+	if q.counts[r.typeURL]--; q.counts[r.typeURL] == 0 {
+		delete(q.counts, r.typeURL)
 	}
 	return r, true
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestBothEndsBlock: both ends write as fast as they can and read slowly, through small windows. Neither waits for ever, and
-// what waits stays small.
+// TestBothEndsBlock tests that there is no deadlock, and that the queue stays small, if both ends
+// write fast and read slowly through small windows.
 func TestBothEndsBlock(t *testing.T) {
-	eachForm(t, func(t *testing.T, f form) {
+	eachForm(t, func(t *testing.T, f protocol) {
 		p := startPlane(t, grpc.InitialWindowSize(1<<16), grpc.InitialConnWindowSize(1<<16))
 		w := startRelay(t, Options{}, p.address)
 		e := w.dial(t, f)
@@ -36,7 +36,7 @@ func TestBothEndsBlock(t *testing.T) {
 		var wrote [2]atomic.Int64
 		go func() {
 			for i := range messages { // Envoy writes and does not read
-				m, err := encoded(ask(f, []string{api.ClusterType, api.EndpointType}[i%2], fmt.Sprint(i), names...))
+				m, err := encodeFrame(ask(f, []string{api.ClusterType, api.EndpointType}[i%2], fmt.Sprint(i), names...))
 				if err != nil {
 					t.Error(err)
 					return
@@ -48,8 +48,8 @@ func TestBothEndsBlock(t *testing.T) {
 			}
 		}()
 		go func() {
-			for i := range messages { // neither does the control plane
-				m, err := encoded(say(f, api.ClusterType, fmt.Sprint(i), payload))
+			for i := range messages { // nor does the control plane
+				m, err := encodeFrame(say(f, api.ClusterType, fmt.Sprint(i), payload))
 				if err != nil {
 					t.Error(err)
 					return
@@ -68,7 +68,7 @@ func TestBothEndsBlock(t *testing.T) {
 		})
 		q := w.sessions[0].queue
 		q.mu.Lock()
-		if n := len(q.list); n > 3*maxWaiting {
+		if n := len(q.list); n > 3*maxQueued {
 			t.Errorf("%d requests wait", n)
 		}
 		q.mu.Unlock()
@@ -77,7 +77,7 @@ func TestBothEndsBlock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The control plane reads at last: the newest request comes through whole.
+		// When the control plane reads at last, the newest request arrives complete.
 		for {
 			var m discoveryv3.DeltaDiscoveryRequest
 			r := u.recv(t)
@@ -91,12 +91,12 @@ func TestBothEndsBlock(t *testing.T) {
 	})
 }
 
-// TestJoin: requests that are joined ask for what both ask for.
+// TestJoin tests that a merged request subscribes to everything that both requests subscribe to.
 func TestJoin(t *testing.T) {
 	node := &corev3.Node{Id: "n"}
 	tests := []struct {
 		name       string
-		form       form
+		form       protocol
 		a, b, want proto.Message
 		into       proto.Message
 	}{
@@ -111,12 +111,12 @@ func TestJoin(t *testing.T) {
 			&discoveryv3.DeltaDiscoveryRequest{}},
 		{"delta: the later nonce counts, the first versions stay", delta{},
 			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "1", InitialResourceVersions: map[string]string{"a": "1"}},
-			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "2", ErrorDetail: internal(io.EOF)},
-			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "2", ErrorDetail: internal(io.EOF), InitialResourceVersions: map[string]string{"a": "1"}},
+			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "2", ErrorDetail: internalStatus(io.EOF)},
+			&discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "2", ErrorDetail: internalStatus(io.EOF), InitialResourceVersions: map[string]string{"a": "1"}},
 			&discoveryv3.DeltaDiscoveryRequest{}},
 	}
 	for _, test := range tests {
-		got, err := test.form.join(wire(t, test.a), wire(t, test.b))
+		got, err := test.form.mergeRequests(wire(t, test.a), wire(t, test.b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestTooManyTypes: nobody fills the queue with types that nobody knows.
+// TestTooManyTypes tests that the number of types in the queue is bounded.
 func TestTooManyTypes(t *testing.T) {
 	q := newQueue(delta{})
 	var err error

@@ -25,25 +25,27 @@ import (
 )
 
 const (
-	// openTimeout bounds the way to an open stream to one address. The stream itself may live for ever.
+	// openTimeout bounds opening a stream to one address. The stream itself has no timeout.
 	openTimeout = 5 * time.Second
-	// maxMessage bounds one message.
+	// maxMessage bounds the size of one message.
 	maxMessage = 500 << 20
-	// window is what may be on its way to the agent before it is acknowledged.
-	window = 1 << 20
+	// flowWindow is the initial flow control window of streams and connections.
+	flowWindow = 1 << 20
 )
 
-// Options are what a Relay works with.
+// Options configure a Relay.
 type Options struct {
-	// Target is the control plane. Of its addresses the one that last worked is tried first, then the others in turn.
+	// Target is the control plane. The address that last worked is tried first, then the others in
+	// order.
 	Target controlplane.Target
-	// Streams is how many streams there may be at a time, 1 if 0. Another one ends the oldest: Envoy opens one when it has
-	// given up the last.
+	// Streams is the maximum number of concurrent streams (default 1). A further stream ends the
+	// oldest one, because Envoy opens a stream only when it has closed the last.
 	Streams int
-	// Own are the types that the agent asks for itself.
-	Own []*Own
-	// Convert replaces remote code of extensions by local files, in the resource itself; nil leaves extensions as they are.
-	// An error refuses the whole response.
+	// Subscriptions are the agent's own.
+	Subscriptions []*Subscription
+	// Convert replaces remote code in an extension's resource by local files, in place. If it
+	// returns an error, the whole response is rejected (NACK). If nil, extensions are forwarded
+	// unchanged.
 	Convert func(ctx context.Context, r *discoveryv3.Resource) error
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -51,24 +53,25 @@ type Options struct {
 	Recovery *recovery.Recorder
 }
 
-// Relay carries streams. It is for use by many goroutines.
+// Relay forwards streams. It is safe for concurrent use.
 type Relay struct {
 	o Options
 
 	mu sync.Mutex
-	// sessions are those under way, in the order in which Envoy began them; begun counts these.
-	sessions []*session
-	begun    uint64
-	// good is the index of the address that last worked.
-	good int
-	// health is what the control plane is told of the workload, nil before there is anything to tell.
+	// sessions are the open streams in the order in which Envoy opened them. streamCount is the
+	// number of all streams ever opened.
+	sessions    []*session
+	streamCount uint64
+	// lastGood is the index of the address that last worked.
+	lastGood int
+	// health is the health to report to the control plane, nil if it is not yet known.
 	health *health
 }
 
-// health is the state of the workload, and what is wrong with it if it is not well.
+// health is the health of the workload. problem is nil if it is healthy.
 type health struct{ problem *rpcstatus.Status }
 
-// New makes a Relay.
+// New returns a Relay.
 func New(o Options) *Relay {
 	o.Streams = max(o.Streams, 1)
 	if o.Metrics == nil {
@@ -77,15 +80,16 @@ func New(o Options) *Relay {
 	return &Relay{o: o}
 }
 
-// Serve serves on the listener, which it closes, until the context ends.
+// Serve accepts streams on the listener until ctx ends, and closes it. It returns nil when ctx has
+// ended.
 func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer(append(serve.Interceptors(r.o.Recovery),
-		grpc.ForceServerCodecV2(frames{}),
+		grpc.ForceServerCodecV2(frameCodec{}),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
-		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
+		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 	)...)
-	server.RegisterService(r.description(), nil)
+	server.RegisterService(r.serviceDesc(), nil)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
 	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -94,50 +98,54 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// description is the ADS service for messages that are not decoded.
-func (r *Relay) description() *grpc.ServiceDesc {
-	stream := func(f form) grpc.StreamDesc {
-		_, name, _ := strings.Cut(f.method()[1:], "/")
+// serviceDesc describes the ADS service for messages that are not decoded.
+func (r *Relay) serviceDesc() *grpc.ServiceDesc {
+	stream := func(f protocol) grpc.StreamDesc {
+		_, name, _ := strings.Cut(f.methodName()[1:], "/")
 		return grpc.StreamDesc{
 			StreamName: name, ServerStreams: true, ClientStreams: true,
-			Handler: func(_ any, s grpc.ServerStream) error { return r.serve(f, s) },
+			Handler: func(_ any, s grpc.ServerStream) error { return r.serveStream(f, s) },
 		}
 	}
-	return &grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{stream(sotw{}), stream(delta{})}}
+	return &grpc.ServiceDesc{
+		ServiceName: adsService, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{stream(sotw{}), stream(delta{})},
+	}
 }
 
-// serve carries one stream.
-func (r *Relay) serve(f form, down grpc.ServerStream) error {
-	number := r.begin()
+// serveStream forwards one stream until either side ends it. It returns Unavailable if the control
+// plane cannot be reached.
+func (r *Relay) serveStream(f protocol, down grpc.ServerStream) error {
+	number := r.nextStreamNumber()
 	ctx, end := context.WithCancelCause(down.Context())
 	defer end(nil)
-	connection, up, err := r.open(ctx, f)
+	connection, up, err := r.openUpstream(ctx, f)
 	if err != nil {
 		r.o.Metrics.failures.Inc()
-		r.o.Log.Warn("no connection to the control plane", "error", err)
+		r.o.Log.Warn("cannot connect to the control plane, envoy will retry", "error", err)
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	defer func() { _ = connection.Close() }()
 	s := newSession(r, f, down, up, end)
 	s.number = number
-	r.add(s)
-	defer r.remove(s)
+	r.addSession(s)
+	defer r.removeSession(s)
 	r.o.Log.Info("connected to the control plane", "address", connection.CanonicalTarget())
 	return s.run(ctx)
 }
 
-var errReplaced = errors.New("another stream took its place")
+var errReplaced = errors.New("replaced by a newer stream of envoy")
 
-// begin numbers a stream. The way to the control plane may be longer for an earlier one.
-func (r *Relay) begin() uint64 {
+// nextStreamNumber returns the number of a new stream. Streams are ordered by it, because an
+// earlier stream may take longer to connect to the control plane.
+func (r *Relay) nextStreamNumber() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun++
-	return r.begun
+	r.streamCount++
+	return r.streamCount
 }
 
-// add keeps as many streams as there may be, the newest.
-func (r *Relay) add(s *session) {
+// addSession adds a session and ends the oldest ones beyond Options.Streams.
+func (r *Relay) addSession(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sessions = append(r.sessions, s)
@@ -148,7 +156,8 @@ func (r *Relay) add(s *session) {
 	}
 }
 
-func (r *Relay) remove(s *session) {
+// removeSession removes a session if it is still there.
+func (r *Relay) removeSession(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, other := range r.sessions {
@@ -159,19 +168,20 @@ func (r *Relay) remove(s *session) {
 	}
 }
 
-// open opens a stream to the first address that takes one.
-func (r *Relay) open(ctx context.Context, f form) (*grpc.ClientConn, grpc.ClientStream, error) {
+// openUpstream opens a stream to the first address that accepts one, starting with the address that
+// last worked.
+func (r *Relay) openUpstream(ctx context.Context, f protocol) (*grpc.ClientConn, grpc.ClientStream, error) {
 	r.mu.Lock()
-	first := r.good
+	first := r.lastGood
 	r.mu.Unlock()
 	addresses := r.o.Target.Addresses
 	var errs []error
 	for i := range addresses {
 		which := (first + i) % len(addresses)
-		connection, up, err := r.openAt(ctx, f, addresses[which])
+		connection, up, err := r.openUpstreamAt(ctx, f, addresses[which])
 		if err == nil {
 			r.mu.Lock()
-			r.good = which
+			r.lastGood = which
 			r.mu.Unlock()
 			return connection, up, nil
 		}
@@ -185,15 +195,19 @@ func (r *Relay) open(ctx context.Context, f form) (*grpc.ClientConn, grpc.Client
 
 var errSlow = errors.New("no connection within " + openTimeout.String())
 
-func (r *Relay) openAt(ctx context.Context, f form, address string) (*grpc.ClientConn, grpc.ClientStream, error) {
-	connection, err := r.o.Target.Connect(address)
+// openUpstreamAt opens a stream to one address within openTimeout.
+func (r *Relay) openUpstreamAt(
+	ctx context.Context, f protocol, address string,
+) (*grpc.ClientConn, grpc.ClientStream, error) {
+	connection, err := r.o.Target.NewConnection(address)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	limit := time.AfterFunc(openTimeout, func() { cancel(errSlow) })
 	description := &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
-	up, err := connection.NewStream(r.o.Target.Context(ctx), description, f.method(), grpc.ForceCodecV2(frames{}))
+	up, err := connection.NewStream(
+		r.o.Target.WithMetadata(ctx), description, f.methodName(), grpc.ForceCodecV2(frameCodec{}))
 	limit.Stop()
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause

@@ -21,9 +21,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// TestPassesThrough: messages go both ways byte for byte and in order, big ones and such with fields that nobody knows too.
+// TestPassesThrough tests that messages pass in both directions in order and byte for byte,
+// including large ones and unknown fields.
 func TestPassesThrough(t *testing.T) {
-	eachForm(t, func(t *testing.T, f form) {
+	eachForm(t, func(t *testing.T, f protocol) {
 		p := startPlane(t)
 		o := Options{}
 		o.Target.Metadata = map[string]string{"clusterid": "c1"}
@@ -59,9 +60,9 @@ func TestPassesThrough(t *testing.T) {
 	})
 }
 
-// TestEndsTogether: either side's end is the other's, with what it was.
+// TestEndsTogether tests that the end of either stream ends the other one with its status.
 func TestEndsTogether(t *testing.T) {
-	eachForm(t, func(t *testing.T, f form) {
+	eachForm(t, func(t *testing.T, f protocol) {
 		p := startPlane(t)
 		w := startRelay(t, Options{}, p.address)
 		e := w.dial(t, f)
@@ -80,7 +81,8 @@ func TestEndsTogether(t *testing.T) {
 	})
 }
 
-// TestNewestStreamCounts: Envoy opens a stream when it has given up the last, also if that is not known here yet.
+// TestNewestStreamCounts tests that a new stream of Envoy replaces the previous one, even if the
+// relay has not noticed its end.
 func TestNewestStreamCounts(t *testing.T) {
 	p := startPlane(t)
 	for streams, survives := range map[int]bool{1: false, 2: true} {
@@ -107,7 +109,8 @@ func TestNewestStreamCounts(t *testing.T) {
 	}
 }
 
-// TestOtherAddress: where one address does not answer another is taken, and stays the one.
+// TestOtherAddress tests that the next address is used if one is unreachable, and that it stays in
+// use.
 func TestOtherAddress(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -127,18 +130,18 @@ func TestOtherAddress(t *testing.T) {
 			t.Error("the stream does not end")
 		}
 	}
-	if w.good != 1 {
-		t.Errorf("the address is number %d", w.good)
+	if w.lastGood != 1 {
+		t.Errorf("the address is number %d", w.lastGood)
 	}
-	// With nobody at all, Envoy learns why.
+	// If none is reachable, Envoy gets the error.
 	w = startRelay(t, Options{}, silent)
 	if _, err := w.dial(t, delta{}).recv(t); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), silent) {
 		t.Errorf("envoy is told %v", err)
 	}
 }
 
-// TestBlackHole: an address that takes connections and says nothing costs five seconds, no more, and a stream that is open
-// has no such limit.
+// TestBlackHole tests that an address that accepts connections but never responds costs five
+// seconds, and that an open stream has no such timeout.
 func TestBlackHole(t *testing.T) {
 	longtest.Test(t)
 	t.Parallel()
@@ -155,20 +158,21 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// TestOwnTypes: what the agent asks for itself goes out after Envoy's first request for listeners, and stays here. Bad ones
-// are refused, empty ones say nothing, and the control plane is told what the agent has when it comes back.
+// TestOwnTypes tests that the agent's requests follow Envoy's first request for listeners, and that
+// Envoy does not see their responses. Invalid ones are rejected, empty ones ignored, and the
+// applied versions are sent after a reconnect.
 func TestOwnTypes(t *testing.T) {
-	eachForm(t, func(t *testing.T, f form) {
+	eachForm(t, func(t *testing.T, f protocol) {
 		p := startPlane(t)
 		used := make(chan string, 16)
-		own := &Own{TypeURL: api.NameTableType, Use: func(body []byte) error {
+		own := &Subscription{TypeURL: api.NameTableType, Apply: func(body []byte) error {
 			if string(body) == "bad" {
 				return errors.New("is bad")
 			}
 			used <- string(body)
 			return nil
 		}}
-		w := startRelay(t, Options{Own: []*Own{own}}, p.address)
+		w := startRelay(t, Options{Subscriptions: []*Subscription{own}}, p.address)
 		w.SetHealth("it is ill")
 		e := w.dial(t, f)
 		e.send(t, ask(f, api.ClusterType, ""))
@@ -213,8 +217,8 @@ func TestOwnTypes(t *testing.T) {
 	})
 }
 
-// wantAnswer holds an acknowledgement against its nonce and what it refuses.
-func wantAnswer(t *testing.T, f form, got frame, nonce, problem string) {
+// wantAnswer checks the nonce and error of an ACK or NACK.
+func wantAnswer(t *testing.T, f protocol, got frame, nonce, problem string) {
 	t.Helper()
 	var gotNonce, gotProblem string
 	if f == (delta{}) {
@@ -238,10 +242,10 @@ func wantAnswer(t *testing.T, f form, got frame, nonce, problem string) {
 	}
 }
 
-// TestConvert: extensions wait for their code while other types go on; what cannot be had is refused, and Envoy keeps what it
-// has.
+// TestConvert tests that extensions await conversion while other types pass, and that a failed
+// conversion is rejected.
 func TestConvert(t *testing.T) {
-	eachForm(t, func(t *testing.T, f form) {
+	eachForm(t, func(t *testing.T, f protocol) {
 		p := startPlane(t)
 		release := make(chan struct{})
 		w := startRelay(t, Options{Convert: func(ctx context.Context, r *discoveryv3.Resource) error {

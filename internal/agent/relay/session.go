@@ -16,127 +16,138 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// maxConverting bounds the responses with extensions that wait for their code. One more holds up what comes after it.
+// maxConverting bounds the responses with extensions that await conversion. A further one blocks
+// all responses after it.
 const maxConverting = 16
 
-// session is one stream of Envoy and the one to the control plane that belongs to it.
+// session is a stream of Envoy with its stream to the control plane.
 type session struct {
 	relay *Relay
-	// number is its place in the order of Envoy's streams.
-	number uint64
-	form   form
-	down   grpc.ServerStream
-	up     grpc.ClientStream
-	end    context.CancelCauseFunc
-	queue  *queue
-	// converting are the responses whose extensions need code.
-	converting chan frame
-	// listeners is whether Envoy has asked for listeners: from then on the agent asks for its own.
-	listeners atomic.Bool
-	// sending is held while something is sent to Envoy.
-	sending sync.Mutex
-	// asked are the questions that wait for an answer, by type.
-	asking sync.Mutex
-	asked  map[string][]chan<- *response
+	// number is the position in the order of Envoy's streams.
+	number   uint64
+	protocol protocol
+	down     grpc.ServerStream
+	up       grpc.ClientStream
+	end      context.CancelCauseFunc
+	queue    *queue
+	// conversions holds the responses with extensions that await conversion.
+	conversions chan frame
+	// listenersRequested is set once Envoy has requested listeners. The agent sends its own
+	// requests only afterwards.
+	listenersRequested atomic.Bool
+	// sendMu is held while sending to Envoy.
+	sendMu sync.Mutex
+	// pendingDebug holds the response channels of pending debug requests by type, oldest first.
+	// debugMu guards it.
+	debugMu      sync.Mutex
+	pendingDebug map[string][]chan<- *response
 }
 
-func newSession(r *Relay, f form, down grpc.ServerStream, up grpc.ClientStream, end context.CancelCauseFunc) *session {
+func newSession(
+	r *Relay, f protocol, down grpc.ServerStream, up grpc.ClientStream, end context.CancelCauseFunc,
+) *session {
 	return &session{
-		relay: r, form: f, down: down, up: up, end: end, queue: newQueue(f),
-		converting: make(chan frame, maxConverting), asked: map[string][]chan<- *response{},
+		relay: r, protocol: f, down: down, up: up, end: end, queue: newQueue(f),
+		conversions: make(chan frame, maxConverting), pendingDebug: map[string][]chan<- *response{},
 	}
 }
 
-// The ends of a stream, for metrics and the log.
+// Which side ended a stream, for metrics and the log.
 var (
-	errEnvoyGone        = errors.New("envoy ended its stream")
-	errControlPlaneGone = errors.New("the control plane ended its stream")
+	errEnvoyClosed        = errors.New("envoy ended its stream")
+	errControlPlaneClosed = errors.New("the control plane ended its stream")
 )
 
-// run carries messages until one side ends.
+// run forwards messages until one side ends, and returns the status for Envoy's stream.
 func (s *session) run(ctx context.Context) error {
-	// All of them end with their streams, and these when serve has returned: Envoy may be about not to read.
-	go s.protect("read requests", s.readRequests)
-	go s.protect("send requests", func() error { return s.sendRequests(ctx) })
-	go s.protect("read responses", func() error { return s.readResponses(ctx) })
-	go s.protect("convert extensions", func() error { return s.convert(ctx) })
+	// The goroutines end with their streams, which end when serveStream has returned. They are not
+	// awaited, because a send blocks as long as Envoy does not read.
+	go s.runRecovered("read requests", s.readRequests)
+	go s.runRecovered("send requests", func() error { return s.sendRequests(ctx) })
+	go s.runRecovered("read responses", func() error { return s.readResponses(ctx) })
+	go s.runRecovered("convert extensions", func() error { return s.convertResponses(ctx) })
 	<-ctx.Done()
 	cause := context.Cause(ctx)
-	s.relay.ended(cause)
-	return outcome(cause)
+	s.relay.recordEnd(cause)
+	return streamStatus(cause)
 }
 
-// protect runs a part of the session, and ends the session with its error. A part that panics ends it with an error too: Envoy
-// opens another stream.
-func (s *session) protect(doing string, part func() error) {
+// runRecovered runs a part of the session, and ends the session with its error. A panic in it is
+// recovered and ends the session too; Envoy then opens a new stream.
+func (s *session) runRecovered(doing string, part func() error) {
 	s.end(s.relay.o.Recovery.Call("relay", part, "stream", s.number, "doing", doing))
 }
 
-// outcome is what Envoy is told.
-func outcome(cause error) error {
-	if errors.Is(cause, errEnvoyGone) || errors.Is(cause, context.Canceled) {
+// streamStatus returns the gRPC status with which Envoy's stream ends: nil if Envoy ended it,
+// otherwise Unavailable.
+func streamStatus(cause error) error {
+	if errors.Is(cause, errEnvoyClosed) || errors.Is(cause, context.Canceled) {
 		return nil
 	}
 	return status.Error(codes.Unavailable, cause.Error())
 }
 
-// ended notes how a stream ended.
-func (r *Relay) ended(cause error) {
+// recordEnd logs and counts the end of a stream by cause.
+func (r *Relay) recordEnd(cause error) {
 	how := "ended"
 	if code := status.Code(cause); code != codes.OK && code != codes.Unknown {
 		how = code.String()
 	}
 	switch {
-	case errors.Is(cause, errControlPlaneGone):
+	case errors.Is(cause, errControlPlaneClosed):
 		r.o.Metrics.controlPlaneEnds.WithLabelValues(how).Inc()
-		r.o.Log.Warn("the connection to the control plane ended", "how", cause)
-	case errors.Is(cause, errEnvoyGone), errors.Is(cause, context.Canceled):
-		r.o.Metrics.envoy.WithLabelValues(how).Inc()
-		r.o.Log.Debug("envoy's stream ended", "how", cause)
+		r.o.Log.Warn("control plane closed the stream, envoy will reconnect", "cause", cause)
+	case errors.Is(cause, errEnvoyClosed), errors.Is(cause, context.Canceled):
+		r.o.Metrics.envoyEnds.WithLabelValues(how).Inc()
+		r.o.Log.Debug("envoy closed its stream", "cause", cause)
 	default:
-		r.o.Log.Info("envoy's stream was ended", "why", cause)
+		r.o.Log.Info("agent closed envoy's stream", "cause", cause)
 	}
 }
 
-// readRequests takes what Envoy asks for.
+// readRequests reads Envoy's requests until its stream ends.
 func (s *session) readRequests() error {
 	for {
 		var f frame
 		if err := s.down.RecvMsg(&f); err != nil {
-			return gone(errEnvoyGone, err)
+			return endError(errEnvoyClosed, err)
 		}
-		if err := s.requested(f); err != nil {
+		if err := s.handleRequest(f); err != nil {
 			return err
 		}
 	}
 }
 
-// gone joins how a side ended to which side it was.
-func gone(which, how error) error {
+// endError returns the error that a side ended the stream: which alone for a regular end, otherwise
+// which wrapping the cause.
+func endError(which, how error) error {
 	if errors.Is(how, io.EOF) {
 		return which
 	}
 	return fmt.Errorf("%w: %w", which, how)
 }
 
-func (s *session) requested(f frame) error {
-	typeURL, err := s.form.typeOfRequest(f)
+// handleRequest queues a request of Envoy. After the first one for listeners it queues the agent's
+// own requests.
+func (s *session) handleRequest(f frame) error {
+	typeURL, err := s.protocol.requestType(f)
 	if err != nil {
-		return fmt.Errorf("a request of envoy: %w", err)
+		return fmt.Errorf("decode request of envoy: %w", err)
 	}
 	if err := s.queue.push(request{typeURL, f}); err != nil {
 		return err
 	}
-	if typeURL == api.ListenerType && s.listeners.CompareAndSwap(false, true) {
-		return s.askOwn()
+	if typeURL == api.ListenerType && s.listenersRequested.CompareAndSwap(false, true) {
+		return s.sendSubscriptions()
 	}
 	return nil
 }
 
-// askOwn asks for what the agent wants itself, after the first request, which says who is asking.
-func (s *session) askOwn() error {
-	for _, own := range s.relay.o.Own {
-		f, err := s.form.ask(own.TypeURL, nil, own.versions())
+// sendSubscriptions queues the agent's own requests and the workload's health. It must follow
+// Envoy's first request, which contains the node.
+func (s *session) sendSubscriptions() error {
+	for _, own := range s.relay.o.Subscriptions {
+		f, err := s.protocol.newRequest(own.TypeURL, nil, own.knownVersions())
 		if err != nil {
 			return err
 		}
@@ -144,10 +155,10 @@ func (s *session) askOwn() error {
 			return err
 		}
 	}
-	return s.tellHealth(s.relay.workloadHealth())
+	return s.sendHealth(s.relay.currentHealth())
 }
 
-// sendRequests passes requests on.
+// sendRequests sends queued requests to the control plane until ctx ends.
 func (s *session) sendRequests(ctx context.Context) error {
 	for {
 		r, ok := s.queue.pop()
@@ -161,65 +172,68 @@ func (s *session) sendRequests(ctx context.Context) error {
 		}
 		s.relay.o.Metrics.requests.Inc()
 		s.relay.o.Log.Debug("request", "type", api.ShortType(r.typeURL), "stream", s.number, "bytes", len(r.body))
-		if err := s.up.SendMsg(&r.body); err != nil && !errors.Is(err, io.EOF) { // why it ended, the reader learns
-			return gone(errControlPlaneGone, err)
+		if err := s.up.SendMsg(&r.body); err != nil && !errors.Is(err, io.EOF) { // for EOF, RecvMsg returns the cause
+			return endError(errControlPlaneClosed, err)
 		}
 	}
 }
 
-// readResponses takes what the control plane sends.
+// readResponses reads and handles responses until the control plane's stream ends.
 func (s *session) readResponses(ctx context.Context) error {
 	for {
 		var f frame
 		if err := s.up.RecvMsg(&f); err != nil {
-			return gone(errControlPlaneGone, err)
+			return endError(errControlPlaneClosed, err)
 		}
 		s.relay.o.Metrics.responses.Inc()
-		if err := s.responded(ctx, f); err != nil {
+		if err := s.handleResponse(ctx, f); err != nil {
 			return err
 		}
 	}
 }
 
-// responded does with a response what its type asks for.
-func (s *session) responded(ctx context.Context, f frame) error {
-	typeURL, err := f.text(responseType)
+// handleResponse forwards a response to Envoy. Responses to the agent's own subscriptions and debug
+// requests are handled here; extensions are converted first.
+func (s *session) handleResponse(ctx context.Context, f frame) error {
+	typeURL, err := f.stringField(responseType)
 	if err != nil {
-		return fmt.Errorf("%w: its message: %w", errControlPlaneGone, err)
+		return fmt.Errorf("%w: malformed response: %w", errControlPlaneClosed, err)
 	}
 	s.relay.o.Log.Debug("response", "type", api.ShortType(typeURL), "stream", s.number, "bytes", len(f))
-	for _, own := range s.relay.o.Own {
+	for _, own := range s.relay.o.Subscriptions {
 		if own.TypeURL == typeURL {
-			return s.useOwn(own, f)
+			return s.applySubscription(own, f)
 		}
 	}
 	switch {
-	case isDebug(typeURL):
-		return s.answered(typeURL, f)
+	case isDebugType(typeURL):
+		return s.deliverDebugResponse(typeURL, f)
 	case typeURL == api.ExtensionType && s.relay.o.Convert != nil:
 		select {
-		case s.converting <- f:
+		case s.conversions <- f:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	default:
-		return s.send(f)
+		return s.sendToEnvoy(f)
 	}
 }
 
-func (s *session) send(f frame) error {
-	s.sending.Lock()
-	defer s.sending.Unlock()
+// sendToEnvoy sends a response to Envoy.
+func (s *session) sendToEnvoy(f frame) error {
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
 	if err := s.down.SendMsg(&f); err != nil {
-		return gone(errEnvoyGone, err)
+		return endError(errEnvoyClosed, err)
 	}
 	return nil
 }
 
-// useOwn takes a response of the agent's own. An empty one says nothing.
-func (s *session) useOwn(own *Own, f frame) error {
-	r, err := s.form.open(f)
+// applySubscription applies a response to the agent's own subscription, and sends an ACK or NACK.
+// An empty response is ignored.
+func (s *session) applySubscription(own *Subscription, f frame) error {
+	r, err := s.protocol.parseResponse(f)
 	if err != nil {
 		return err
 	}
@@ -227,41 +241,45 @@ func (s *session) useOwn(own *Own, f frame) error {
 		return nil
 	}
 	var problem *rpcstatus.Status
-	if err := own.use(r.resources[0]); err != nil {
-		s.relay.o.Log.Warn("what the control plane sent to the agent is refused", "type", api.ShortType(r.typeURL), "error", err)
-		problem = internal(err)
+	if err := own.apply(r.resources[0]); err != nil {
+		s.relay.o.Log.Warn("resource for the agent rejected", "type", api.ShortType(r.typeURL), "error", err)
+		problem = internalStatus(err)
 	}
-	return s.acknowledge(r, problem)
+	return s.sendAck(r, problem)
 }
 
-func (s *session) acknowledge(r *response, problem *rpcstatus.Status) error {
-	f, err := s.form.acknowledge(r, problem)
+// sendAck queues the ACK of a response, or its NACK if problem is not nil.
+func (s *session) sendAck(r *response, problem *rpcstatus.Status) error {
+	f, err := s.protocol.newAck(r, problem)
 	if err != nil {
 		return err
 	}
 	return s.queue.push(request{r.typeURL, f})
 }
 
-func internal(err error) *rpcstatus.Status {
+func internalStatus(err error) *rpcstatus.Status {
 	return &rpcstatus.Status{Code: int32(codes.Internal), Message: err.Error()}
 }
 
-// convert passes extensions on once their code is here, one response after the other, while other types go on.
-func (s *session) convert(ctx context.Context) error {
+// convertResponses converts responses with extensions one by one until ctx ends, so that other
+// types are not blocked by downloads.
+func (s *session) convertResponses(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case f := <-s.converting:
-			if err := s.converted(ctx, f); err != nil {
+		case f := <-s.conversions:
+			if err := s.convertResponse(ctx, f); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (s *session) converted(ctx context.Context, f frame) error {
-	r, err := s.form.open(f)
+// convertResponse converts the extensions of a response and sends it to Envoy. If one fails, the
+// response is rejected (NACK) and Envoy keeps its current extensions.
+func (s *session) convertResponse(ctx context.Context, f frame) error {
+	r, err := s.protocol.parseResponse(f)
 	if err != nil {
 		return err
 	}
@@ -270,13 +288,13 @@ func (s *session) converted(ctx context.Context, f frame) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.relay.o.Log.Warn("an extension is refused", "error", err)
-			return s.acknowledge(r, internal(err))
+			s.relay.o.Log.Warn("extensions rejected, envoy keeps its current ones", "error", err)
+			return s.sendAck(r, internalStatus(err))
 		}
 	}
-	out, err := s.form.replaced(r)
+	out, err := s.protocol.encodeResponse(r)
 	if err != nil {
 		return err
 	}
-	return s.send(out)
+	return s.sendToEnvoy(out)
 }

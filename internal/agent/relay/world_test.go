@@ -19,10 +19,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// patience bounds every wait.
+// waitTimeout bounds every wait.
 const patience = 20 * time.Second
 
-// plane is a control plane that a test speaks for: each stream is handed to it.
+// plane is a control plane whose responses the test provides: it is handed each stream.
 type plane struct {
 	address string
 	streams chan *upstream
@@ -31,10 +31,10 @@ type plane struct {
 
 // upstream is a stream at the control plane.
 type upstream struct {
-	form   form
+	form   protocol
 	stream grpc.ServerStream
 	header metadata.MD
-	done   chan error // what ends it
+	done   chan error // ends it with an error
 }
 
 func startPlane(t *testing.T, options ...grpc.ServerOption) *plane {
@@ -44,8 +44,8 @@ func startPlane(t *testing.T, options ...grpc.ServerOption) *plane {
 		t.Fatal(err)
 	}
 	p := &plane{address: l.Addr().String(), streams: make(chan *upstream, 16)}
-	p.server = grpc.NewServer(append(options, grpc.ForceServerCodecV2(frames{}), grpc.MaxRecvMsgSize(maxMessage))...)
-	handler := func(f form) func(any, grpc.ServerStream) error {
+	p.server = grpc.NewServer(append(options, grpc.ForceServerCodecV2(frameCodec{}), grpc.MaxRecvMsgSize(maxMessage))...)
+	handler := func(f protocol) func(any, grpc.ServerStream) error {
 		return func(_ any, s grpc.ServerStream) error {
 			header, _ := metadata.FromIncomingContext(s.Context())
 			u := &upstream{form: f, stream: s, header: header, done: make(chan error, 1)}
@@ -58,7 +58,7 @@ func startPlane(t *testing.T, options ...grpc.ServerOption) *plane {
 			}
 		}
 	}
-	p.server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{
+	p.server.RegisterService(&grpc.ServiceDesc{ServiceName: adsService, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{
 		{StreamName: "StreamAggregatedResources", Handler: handler(sotw{}), ServerStreams: true, ClientStreams: true},
 		{StreamName: "DeltaAggregatedResources", Handler: handler(delta{}), ServerStreams: true, ClientStreams: true},
 	}}, nil)
@@ -73,7 +73,7 @@ func startPlane(t *testing.T, options ...grpc.ServerOption) *plane {
 	return p
 }
 
-// accept gives the next stream.
+// accept returns the next stream.
 func (p *plane) accept(t *testing.T) *upstream {
 	t.Helper()
 	return take(t, p.streams, "a stream at the control plane")
@@ -90,7 +90,7 @@ func take[T any](t *testing.T, from <-chan T, what string) T {
 	}
 }
 
-// recv gives the next request as it came.
+// recv returns the next request as it arrived.
 func (u *upstream) recv(t *testing.T) frame {
 	t.Helper()
 	var f frame
@@ -112,14 +112,14 @@ func (u *upstream) send(t *testing.T, m proto.Message) {
 
 func wire(t *testing.T, m proto.Message) frame {
 	t.Helper()
-	f, err := encoded(m)
+	f, err := encodeFrame(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-// world is a relay with Envoys that a test speaks for.
+// world is a relay with Envoys controlled by the test.
 type world struct {
 	*Relay
 	path string
@@ -131,7 +131,7 @@ func startRelay(t *testing.T, o Options, addresses ...string) *world {
 	w := &world{path: filepath.Join(t.TempDir(), "XDS"), log: new(serving.Log)}
 	o.Target.Addresses, o.Target.Plaintext, o.Log = addresses, true, slog.New(slog.NewTextHandler(w.log, nil))
 	w.Relay = New(o)
-	l, err := socket.Listen(w.path, socket.Ours)
+	l, err := socket.Listen(w.path, socket.OwnerAndGroup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,24 +150,24 @@ func startRelay(t *testing.T, o Options, addresses ...string) *world {
 	return w
 }
 
-// envoy is an Envoy's stream.
+// envoy is a stream of Envoy.
 type envoy struct {
 	stream grpc.ClientStream
 	cancel context.CancelFunc
 }
 
-// open opens a stream as Envoy does.
-func (w *world) dial(t *testing.T, f form) *envoy {
+// dial opens a stream as Envoy does.
+func (w *world) dial(t *testing.T, f protocol) *envoy {
 	t.Helper()
 	connection, err := grpc.NewClient("unix:"+w.path, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(frames{}), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(frameCodec{}), grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = connection.Close() })
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	stream, err := connection.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, f.method())
+	stream, err := connection.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, f.methodName())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,8 +199,8 @@ func (e *envoy) recv(t *testing.T) (frame, error) {
 	return r.f, r.err
 }
 
-// ask is a request in a form.
-func ask(f form, typeURL, nonce string, names ...string) proto.Message {
+// ask returns a request in a protocol.
+func ask(f protocol, typeURL, nonce string, names ...string) proto.Message {
 	node := &corev3.Node{Id: "sidecar~1.2.3.4~a.b~c"}
 	if _, ok := f.(delta); ok {
 		return &discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: typeURL, ResponseNonce: nonce, ResourceNamesSubscribe: names}
@@ -208,8 +208,8 @@ func ask(f form, typeURL, nonce string, names ...string) proto.Message {
 	return &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: typeURL, ResponseNonce: nonce, ResourceNames: names}
 }
 
-// say is a response in a form.
-func say(f form, typeURL, nonce string, resources ...*discoveryv3.Resource) proto.Message {
+// say returns a response in a protocol.
+func say(f protocol, typeURL, nonce string, resources ...*discoveryv3.Resource) proto.Message {
 	if _, ok := f.(delta); ok {
 		return &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: nonce, Resources: resources}
 	}
@@ -220,15 +220,15 @@ func say(f form, typeURL, nonce string, resources ...*discoveryv3.Resource) prot
 	return m
 }
 
-func eachForm(t *testing.T, test func(t *testing.T, f form)) {
+func eachForm(t *testing.T, test func(t *testing.T, f protocol)) {
 	t.Helper()
 	t.Run("sotw", func(t *testing.T) { test(t, sotw{}) })
 	t.Run("delta", func(t *testing.T) { test(t, delta{}) })
 }
 
-func typeOf(t *testing.T, f form, request frame) string {
+func typeOf(t *testing.T, f protocol, request frame) string {
 	t.Helper()
-	typeURL, err := f.typeOfRequest(request)
+	typeURL, err := f.requestType(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
-// Package sds serves Envoy its secrets (envoy.service.secret.v3), SotW and delta, over a Unix socket.
+// Package sds serves secrets to Envoy over a Unix socket (envoy.service.secret.v3, SotW and delta).
 //
-// In: a store of secrets, and streams of requests for names. Out: the secrets of those names, again whenever one changes.
-// Law: a name of which there is no secret is not answered. Envoy waits for it; an answer without it would have Envoy serve
-// without certificate.
+// It reads a secret.Store. A stream is sent each secret that it subscribes to, and again whenever
+// that secret changes.
 //
-// Start with [Server] and its serve in server.go; sotw.go and delta.go have what the two forms of a stream do differently, envoy.go what is
-// sent.
+// Invariant: a name without a secret gets no response. Envoy keeps waiting for it; a response
+// without the secret would have Envoy serve without a certificate.
+//
+// Start with [Server] and serveStream in server.go. sotw.go and delta.go hold what differs between
+// the two protocols, envoy.go builds the resources.
 package sds

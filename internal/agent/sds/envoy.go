@@ -14,30 +14,33 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 )
 
-// versionOf tells secrets apart. It is the same after a restart of the agent, when Envoy says what it still has.
-func versionOf(s secret.Secret) string {
+// versionHash returns the version of a secret: a hash of its content. It stays the same across
+// restarts of the agent, so that Envoy's initial resource versions match.
+func versionHash(s secret.Secret) string {
 	hash := sha256.New()
-	for _, part := range [][]byte{s.Chain, s.Key, s.Roots, s.Revoked} {
+	for _, part := range [][]byte{s.Chain, s.Key, s.Roots, s.CRLs} {
 		fmt.Fprintf(hash, "%d:", len(part))
 		hash.Write(part)
 	}
-	for _, d := range s.Domains {
+	for _, d := range s.TrustDomains {
 		fmt.Fprintf(hash, "%d:%s%d:%s", len(d.Name), d.Name, len(d.Roots), d.Roots)
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-func resourceOf(name, version string, s secret.Secret) (*discoveryv3.Resource, error) {
+func newResource(name, version string, s secret.Secret) (*discoveryv3.Resource, error) {
 	out := &tlsv3.Secret{Name: name}
 	if s.Chain != nil {
-		out.Type = &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{CertificateChain: inline(s.Chain), PrivateKey: inline(s.Key)}}
+		out.Type = &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+			CertificateChain: inlineBytes(s.Chain), PrivateKey: inlineBytes(s.Key),
+		}}
 	} else {
-		v := &tlsv3.CertificateValidationContext{TrustedCa: inline(s.Roots)}
-		if len(s.Revoked) > 0 {
-			v.Crl = inline(s.Revoked)
+		v := &tlsv3.CertificateValidationContext{TrustedCa: inlineBytes(s.Roots)}
+		if len(s.CRLs) > 0 {
+			v.Crl = inlineBytes(s.CRLs)
 		}
-		if len(s.Domains) > 0 {
-			v.CustomValidatorConfig = byDomain(s)
+		if len(s.TrustDomains) > 0 {
+			v.CustomValidatorConfig = spiffeValidator(s)
 		}
 		out.Type = &tlsv3.Secret_ValidationContext{ValidationContext: v}
 	}
@@ -48,22 +51,23 @@ func resourceOf(name, version string, s secret.Secret) (*discoveryv3.Resource, e
 	return &discoveryv3.Resource{Name: name, Version: version, Resource: packed}, nil
 }
 
-// byDomain has Envoy look for a peer's authority among those of its trust domain only. Lists of what was revoked are part of what it
-// looks at there; the usual ones it leaves aside then.
-func byDomain(s secret.Secret) *corev3.TypedExtensionConfig {
+// spiffeValidator returns the certificate validator that accepts a peer only if a root of its own
+// trust domain signed it. Each trust bundle includes the revocation lists, because Envoy ignores
+// the crl field with this validator.
+func spiffeValidator(s secret.Secret) *corev3.TypedExtensionConfig {
 	config := new(tlsv3.SPIFFECertValidatorConfig)
-	for _, d := range s.Domains {
+	for _, d := range s.TrustDomains {
 		config.TrustDomains = append(config.TrustDomains, &tlsv3.SPIFFECertValidatorConfig_TrustDomain{
-			Name: d.Name, TrustBundle: inline(slices.Concat(d.Roots, s.Revoked)),
+			Name: d.Name, TrustBundle: inlineBytes(slices.Concat(d.Roots, s.CRLs)),
 		})
 	}
 	packed, err := anypb.New(config)
 	if err != nil {
-		panic("sds: " + err.Error()) // a message of our own making always encodes
+		panic("sds: " + err.Error()) // cannot happen: our own message always encodes
 	}
 	return &corev3.TypedExtensionConfig{Name: "envoy.tls.cert_validator.spiffe", TypedConfig: packed}
 }
 
-func inline(b []byte) *corev3.DataSource {
+func inlineBytes(b []byte) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: b}}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestEnvoyTurnsTheRevokedAway has a real Envoy take its certificate and the mesh's roots from here, and a caller whose certificate
-// comes to be revoked while they run: by a file that was not there before.
+// TestEnvoyTurnsTheRevokedAway tests with a real Envoy that a client certificate is rejected after
+// it was revoked by a file that appears while both run.
 func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
 	root := pki.Authority("root")
 	p := newPeer(t, root)
@@ -38,7 +38,7 @@ func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
 	if err := os.WriteFile(p.lists, root.Revoke(bad.Certificate.SerialNumber), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(20 * time.Millisecond) {
 		err := call(bad)
 		if err != nil && strings.Contains(err.Error(), "revoked") {
 			break
@@ -52,7 +52,7 @@ func TestEnvoyTurnsTheRevokedAway(t *testing.T) {
 	}
 }
 
-// peer is a real Envoy that has its certificate and the mesh's roots from here.
+// peer is a real Envoy that gets its certificate and the mesh's roots from this server.
 type peer struct {
 	store   *secret.Store
 	lists   string // the file of lists of revoked certificates
@@ -60,16 +60,17 @@ type peer struct {
 	root    *pki.Pair
 }
 
-// newPeer starts one whose certificate is signed by a root, which is all that it trusts at first.
+// newPeer starts a peer with a certificate signed by root, which is the only root that it trusts at
+// first.
 func newPeer(t *testing.T, root *pki.Pair) *peer {
 	t.Helper()
 	envoy.Require(t)
 	dir := t.TempDir()
 	p := &peer{store: secret.NewStore(), lists: filepath.Join(dir, "ca-crl.pem"), address: serving.FreeAddress(t), root: root}
 	path := filepath.Join(dir, "socket")
-	files := &secret.Files{Store: p.store, Revoked: []string{p.lists}, Log: slog.New(slog.DiscardHandler), Failed: func() { t.Error("a list is not used") }}
-	s := New(Options{Store: p.store, Want: func(context.Context, string) bool { return false }, Log: slog.New(slog.DiscardHandler)})
-	l, err := socket.Listen(path, socket.Ours)
+	files := &secret.Files{Store: p.store, CRLPaths: []string{p.lists}, Log: slog.New(slog.DiscardHandler), OnFailure: func() { t.Error("a list is not used") }}
+	s := New(Options{Store: p.store, WatchIfFile: func(context.Context, string) bool { return false }, Log: slog.New(slog.DiscardHandler)})
+	l, err := socket.Listen(path, socket.OwnerAndGroup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,31 +87,31 @@ func newPeer(t *testing.T, root *pki.Pair) *peer {
 		}
 	})
 	own := root.Issue(&x509.Certificate{DNSNames: []string{"localhost"}})
-	chain, err := secret.Pair(own.CertificatePEM(), own.KeyPEM())
+	chain, err := secret.ParseKeyPair(own.CertificatePEM(), own.KeyPEM())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.store.Set(secret.Workload, chain)
+	p.store.Set(secret.WorkloadName, chain)
 	p.trust(t, root.CertificatePEM())
 	_, port, _ := strings.Cut(p.address, ":")
 	envoy.Start(t, envoy.Options{Bootstrap: []byte(strings.NewReplacer("$PORT", port, "$SOCKET", path).Replace(peerBootstrap)), Ready: envoy.Listening("tcp", p.address)})
 	return p
 }
 
-func (p *peer) trust(t *testing.T, roots []byte, domains ...secret.Domain) {
+func (p *peer) trust(t *testing.T, roots []byte, domains ...secret.TrustDomain) {
 	t.Helper()
-	trust, err := secret.Trust(roots)
+	trust, err := secret.ParseRoots(roots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust.Domains = domains
-	p.store.Set(secret.Roots, trust)
+	trust.TrustDomains = domains
+	p.store.Set(secret.RootsName, trust)
 }
 
-// call gives what becomes of a call with a certificate.
+// call returns the error of a request made with a client certificate.
 func (p *peer) call(as *pki.Pair) error {
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: p.root.Pool(), ServerName: "localhost", Certificates: []tls.Certificate{as.TLS()}}}
-	r, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + p.address)
+	r, err := (&http.Client{Transport: transport, Timeout: waitTimeout}).Get("https://" + p.address)
 	if err != nil {
 		return err
 	}
@@ -119,8 +120,8 @@ func (p *peer) call(as *pki.Pair) error {
 	return err
 }
 
-// TestEnvoyKnowsAuthoritiesByTrustDomain: an authority vouches for identities of its trust domains, and for no others'; what it revoked
-// is turned away there too.
+// TestEnvoyKnowsAuthoritiesByTrustDomain tests that a root is accepted only for identities of its
+// trust domains, and that revocation lists apply there too.
 func TestEnvoyKnowsAuthoritiesByTrustDomain(t *testing.T) {
 	own, partner := pki.Authority("own"), pki.Authority("partner")
 	p := newPeer(t, own)
@@ -130,7 +131,7 @@ func TestEnvoyKnowsAuthoritiesByTrustDomain(t *testing.T) {
 	fromPartner, bad := of(partner, "partner.example"), of(partner, "partner.example")
 	expect := func(when string, as *pki.Pair, want bool) {
 		t.Helper()
-		serving.Eventually(t, patience, when, func() error {
+		serving.Eventually(t, waitTimeout, when, func() error {
 			if err := p.call(as); (err == nil) != want {
 				return fmt.Errorf("answered %v: %w", err == nil, err)
 			}
@@ -140,7 +141,7 @@ func TestEnvoyKnowsAuthoritiesByTrustDomain(t *testing.T) {
 	both := slices.Concat(own.CertificatePEM(), partner.CertificatePEM())
 	p.trust(t, both)
 	expect("both authorities for all", of(partner, "own.example"), true)
-	p.trust(t, both, secret.Domain{Name: "own.example", Roots: own.CertificatePEM()}, secret.Domain{Name: "partner.example", Roots: partner.CertificatePEM()})
+	p.trust(t, both, secret.TrustDomain{Name: "own.example", Roots: own.CertificatePEM()}, secret.TrustDomain{Name: "partner.example", Roots: partner.CertificatePEM()})
 	expect("an authority for another's trust domain", of(partner, "own.example"), false)
 	expect("an authority for its own", fromPartner, true)
 	expect("the mesh's own", of(own, "own.example"), true)

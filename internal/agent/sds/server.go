@@ -22,22 +22,25 @@ import (
 	recoveryserve "github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 )
 
-// maxNames bounds the names of one stream. Envoy has a stream for each (SotW), or one for all.
+// maxNames bounds the names on one stream. Envoy opens a stream per name (SotW) or one for all
+// (delta).
 const maxNames = 1000
 
-// Options are what a Server serves.
+// Options configure a Server.
 type Options struct {
 	Store *secret.Store
-	// Want has the files of a name read, if it is a name of files.
-	Want func(ctx context.Context, name string) bool
-	// Pushed and Failed are told of secrets that were sent, and of those that Envoy refused; nil: nobody is told.
-	Pushed, Failed func(name string)
+	// WatchIfFile is called for each name that a stream subscribes to. It starts reading the files
+	// of the name if it is a file secret.
+	WatchIfFile func(ctx context.Context, name string) bool
+	// OnPush is called for each secret sent, OnNACK for each name subscribed by a stream that
+	// rejects a response. Either may be nil.
+	OnPush, OnNACK func(name string)
 	Log            *slog.Logger
 	// Recovery confines a panic to the stream that causes it. If nil, the panic passes.
 	Recovery *recovery.Recorder
 }
 
-// Server serves secrets.
+// Server is an SDS server for the secrets of a store.
 type Server struct {
 	secretv3.UnimplementedSecretDiscoveryServiceServer
 	o Options
@@ -45,12 +48,14 @@ type Server struct {
 
 var _ secretv3.SecretDiscoveryServiceServer = (*Server)(nil)
 
-// New makes a Server.
+// New returns a Server.
 func New(o Options) *Server { return &Server{o: o} }
 
-// Serve serves on the listener, which it closes, until the context ends.
+// Serve accepts connections on the listener until ctx ends, and closes it. It returns nil when ctx
+// has ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := grpc.NewServer(append(recoveryserve.Interceptors(s.o.Recovery), grpc.MaxConcurrentStreams(maxNames))...)
+	server := grpc.NewServer(
+		append(recoveryserve.Interceptors(s.o.Recovery), grpc.MaxConcurrentStreams(maxNames))...)
 	secretv3.RegisterSecretDiscoveryServiceServer(server, s)
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
@@ -60,61 +65,66 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// FetchSecrets is not served: nobody asks for secrets by polling.
+// FetchSecrets returns Unimplemented: Envoy does not poll for secrets.
 func (s *Server) FetchSecrets(context.Context, *discoveryv3.DiscoveryRequest) (*discoveryv3.DiscoveryResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "secrets are served as streams")
+	return nil, status.Error(codes.Unimplemented, "secrets are served on streams only")
 }
 
-// stream is what a gRPC stream of either form can do: Q are its requests, R its responses.
+// stream is a gRPC stream of either protocol with requests Q and responses R.
 type stream[Q, R any] interface {
 	Context() context.Context
 	Recv() (Q, error)
 	Send(R) error
 }
 
-// form is what the two forms of a stream do each in its own way.
-type form[Q, R any] struct {
-	// take notes what a request says; nonce is that of the latest response, "" before the first.
-	take func(ctx context.Context, have subscription, request Q, nonce string) error
-	// response makes a response of secrets.
-	response func(secrets []*discoveryv3.Resource, nonce string) R
+// protocol holds what differs between the SotW and the delta protocol.
+type protocol[Q, R any] struct {
+	// handleRequest updates the subscription by a request. nonce is that of the latest response, ""
+	// before the first.
+	handleRequest func(ctx context.Context, have subscription, request Q, nonce string) error
+	// newResponse builds a response with at least one secret.
+	newResponse func(secrets []*discoveryv3.Resource, nonce string) R
 }
 
-// serve answers a stream until its client is gone: with the secrets that it asks for, and with each of them that changes.
-func serve[Q, R any](s *Server, st stream[Q, R], f form[Q, R]) error {
+// serveStream serves a stream until its client closes it or ctx ends: it sends the subscribed
+// secrets, and each of them again when it changes.
+func serveStream[Q, R any](s *Server, st stream[Q, R], f protocol[Q, R]) error {
 	ctx := st.Context()
-	requests, failed := received(ctx, st.Recv, s.o.Recovery)
+	requests, failed := receiveRequests(ctx, st.Recv, s.o.Recovery)
 	have := subscription{}
 	nonce, number := "", 0
 	for {
-		changed := s.o.Store.Changed() // before what is due is looked up: a change in between is seen in the next round
-		secrets, err := s.due(have)
+		changed := s.o.Store.Changed() // before reading the secrets: a change in between ends the wait below
+		secrets, err := s.collectChanged(have)
 		if err != nil {
 			return err
 		}
 		if len(secrets) > 0 {
 			number++
 			nonce = strconv.Itoa(number)
-			if err := st.Send(f.response(secrets, nonce)); err != nil {
+			if err := st.Send(f.newResponse(secrets, nonce)); err != nil {
 				return err
 			}
 		}
 		select {
 		case r := <-requests:
-			if err := f.take(ctx, have, r, nonce); err != nil {
+			if err := f.handleRequest(ctx, have, r, nonce); err != nil {
 				return err
 			}
 		case <-changed:
 		case err := <-failed:
-			return ended(err)
+			return streamError(err)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// received turns a stream's Recv into a channel, for as long as the context lasts. The error is the last thing that comes.
-func received[R any](ctx context.Context, recv func() (R, error), recorder *recovery.Recorder) (<-chan R, <-chan error) {
+// receiveRequests calls recv in a goroutine until it fails or ctx ends, and sends the requests to
+// the first channel. The error of recv is sent to the second one.
+func receiveRequests[R any](
+	ctx context.Context, recv func() (R, error), recorder *recovery.Recorder,
+) (<-chan R, <-chan error) {
 	requests, failed := make(chan R), make(chan error, 1)
 	go func() {
 		for {
@@ -134,61 +144,66 @@ func received[R any](ctx context.Context, recv func() (R, error), recorder *reco
 	return requests, failed
 }
 
-// ended is how a stream ends whose client is gone.
-func ended(err error) error {
+// streamError returns the error that ends a stream, nil if the client has closed or cancelled it.
+func streamError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
 }
 
-// subscription is what a stream has asked for: the version sent of each name, "" if none was yet.
+// subscription maps the subscribed names of a stream to the version last sent, "" if none was sent
+// yet.
 type subscription map[string]string
 
-func (have subscription) names() []string { return slices.Sorted(maps.Keys(have)) }
+func (have subscription) sortedNames() []string { return slices.Sorted(maps.Keys(have)) }
 
-func (s *Server) add(ctx context.Context, have subscription, name string) error {
+// subscribe adds a name to the subscription, or marks it as not sent. It fails if that would exceed
+// maxNames.
+func (s *Server) subscribe(ctx context.Context, have subscription, name string) error {
 	if _, there := have[name]; !there && len(have) == maxNames {
 		return status.Errorf(codes.ResourceExhausted, "more than %d secrets on a stream", maxNames)
 	}
 	have[name] = ""
-	s.o.Want(ctx, name)
+	s.o.WatchIfFile(ctx, name)
 	return nil
 }
 
-// due gives the secrets of the subscription that are others than those sent, and notes them as sent.
-func (s *Server) due(have subscription) ([]*discoveryv3.Resource, error) {
+// collectChanged returns the subscribed secrets whose version differs from the one last sent, and
+// records them as sent. Names without a secret are skipped.
+func (s *Server) collectChanged(have subscription) ([]*discoveryv3.Resource, error) {
 	var list []*discoveryv3.Resource
-	for _, name := range have.names() {
+	for _, name := range have.sortedNames() {
 		v, ok := s.o.Store.Get(name)
 		if !ok {
 			continue
 		}
-		version := versionOf(v.Secret)
+		version := versionHash(v.Secret)
 		if have[name] == version {
 			continue
 		}
-		r, err := resourceOf(name, version, v.Secret)
+		r, err := newResource(name, version, v.Secret)
 		if err != nil {
 			return nil, err
 		}
 		have[name] = version
 		list = append(list, r)
-		if s.o.Pushed != nil {
-			s.o.Pushed(name)
+		if s.o.OnPush != nil {
+			s.o.OnPush(name)
 		}
 		s.o.Log.Debug("secret sent", "name", name)
 	}
 	return list, nil
 }
 
-// refused notes that Envoy would not take what it was sent.
-func (s *Server) refused(have subscription, message string) {
-	names := have.names()
-	if s.o.Failed != nil {
+// recordNACK logs that Envoy rejected a response and calls OnNACK for every name of the
+// subscription, because the request does not name the rejected secret.
+func (s *Server) recordNACK(have subscription, message string) {
+	names := have.sortedNames()
+	if s.o.OnNACK != nil {
 		for _, name := range names {
-			s.o.Failed(name)
+			s.o.OnNACK(name)
 		}
 	}
-	s.o.Log.Error("envoy refused a secret", "of", names, "error", message)
+	s.o.Log.Error("envoy rejected a secret", "subscribed", names, "error", message)
 }

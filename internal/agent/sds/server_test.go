@@ -24,18 +24,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// patience bounds every wait.
-const patience = 20 * time.Second
+// waitTimeout bounds every wait.
+const waitTimeout = 20 * time.Second
 
-// start serves a store, and gives a client. refused gets the names of what is refused.
-func start(t *testing.T) (store *secret.Store, client secretv3.SecretDiscoveryServiceClient, refused chan string) {
+// startServer serves a new store and returns it with a client. The names of rejected secrets are
+// sent to refused.
+func startServer(t *testing.T) (store *secret.Store, client secretv3.SecretDiscoveryServiceClient, refused chan string) {
 	t.Helper()
 	store, refused = secret.NewStore(), make(chan string, 16)
 	s := New(Options{
-		Store: store, Want: func(context.Context, string) bool { return false }, Failed: func(name string) { refused <- name }, Log: slog.New(slog.DiscardHandler),
+		Store: store, WatchIfFile: func(context.Context, string) bool { return false }, OnNACK: func(name string) { refused <- name }, Log: slog.New(slog.DiscardHandler),
 	})
 	path := filepath.Join(t.TempDir(), "socket")
-	l, err := socket.Listen(path, socket.Ours)
+	l, err := socket.Listen(path, socket.OwnerAndGroup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +57,14 @@ func start(t *testing.T) (store *secret.Store, client secretv3.SecretDiscoverySe
 	return store, secretv3.NewSecretDiscoveryServiceClient(connection), refused
 }
 
-// pair and trust are secrets with recognisable content.
+// pair and trust return secrets with recognizable content.
 func pair(text string) secret.Secret {
 	return secret.Secret{Chain: []byte("chain " + text), Key: []byte("key " + text)}
 }
 func trust(text string) secret.Secret { return secret.Secret{Roots: []byte("roots " + text)} }
 
-// text says what a secret is.
-func text(t *testing.T, packed *anypb.Any) string {
+// describeSecret returns the name and content of a secret.
+func describeSecret(t *testing.T, packed *anypb.Any) string {
 	t.Helper()
 	var s tlsv3.Secret
 	if err := packed.UnmarshalTo(&s); err != nil {
@@ -76,8 +77,8 @@ func text(t *testing.T, packed *anypb.Any) string {
 	return fmt.Sprintf("%s: %s", s.GetName(), s.GetValidationContext().GetTrustedCa().GetInlineBytes())
 }
 
-// answers has what a stream gets, one string for each response.
-func answers[R any](t *testing.T, recv func() (R, error), say func(R) string) func() string {
+// responseReader returns a function that returns the next response of a stream as a string.
+func responseReader[R any](t *testing.T, recv func() (R, error), say func(R) string) func() string {
 	t.Helper()
 	got := make(chan string, 64)
 	go func() {
@@ -94,7 +95,7 @@ func answers[R any](t *testing.T, recv func() (R, error), say func(R) string) fu
 		select {
 		case s := <-got:
 			return s
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatal("no answer")
 			return ""
 		}
@@ -109,7 +110,7 @@ func check(t *testing.T, what, got, want string) {
 }
 
 func TestStateOfTheWorld(t *testing.T) {
-	store, client, refused := start(t)
+	store, client, refused := startServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stream, err := client.StreamSecrets(ctx)
@@ -117,11 +118,11 @@ func TestStateOfTheWorld(t *testing.T) {
 		t.Fatal(err)
 	}
 	nonce := make(chan string, 64)
-	next := answers(t, stream.Recv, func(r *discoveryv3.DiscoveryResponse) string {
+	next := responseReader(t, stream.Recv, func(r *discoveryv3.DiscoveryResponse) string {
 		nonce <- r.GetNonce()
 		var all []string
 		for _, packed := range r.GetResources() {
-			all = append(all, text(t, packed))
+			all = append(all, describeSecret(t, packed))
 		}
 		return strings.Join(all, "; ")
 	})
@@ -135,7 +136,7 @@ func TestStateOfTheWorld(t *testing.T) {
 		}
 	}
 	ask("", "", "default")
-	store.Set("ROOTCA", trust("1")) // nobody asked for it
+	store.Set("ROOTCA", trust("1")) // not subscribed
 	store.Set("default", pair("1"))
 	check(t, "once there is one", next(), "default: chain 1, key 1")
 	ask(<-nonce, "", "default")
@@ -149,13 +150,13 @@ func TestStateOfTheWorld(t *testing.T) {
 	store.Set("default", pair("3"))
 	check(t, "after a refusal", next(), "default: chain 3, key 3")
 	last := <-nonce
-	ask("of old", "", "ROOTCA") // answers what is long gone
+	ask("of old", "", "ROOTCA") // a stale nonce
 	ask(last, "", "default", "ROOTCA")
 	check(t, "one more name", next(), "ROOTCA: roots 1")
 }
 
 func TestDelta(t *testing.T) {
-	store, client, _ := start(t)
+	store, client, _ := startServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stream, err := client.DeltaSecrets(ctx)
@@ -163,11 +164,11 @@ func TestDelta(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := ""
-	next := answers(t, stream.Recv, func(r *discoveryv3.DeltaDiscoveryResponse) string {
+	next := responseReader(t, stream.Recv, func(r *discoveryv3.DeltaDiscoveryResponse) string {
 		var all []string
 		for _, one := range r.GetResources() {
 			version = one.GetVersion()
-			all = append(all, text(t, one.GetResource()))
+			all = append(all, describeSecret(t, one.GetResource()))
 		}
 		return strings.Join(all, "; ")
 	})
@@ -191,7 +192,7 @@ func TestDelta(t *testing.T) {
 }
 
 func TestTooManyNames(t *testing.T) {
-	_, client, _ := start(t)
+	_, client, _ := startServer(t)
 	stream, err := client.StreamSecrets(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -11,92 +11,105 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// maxFiles bounds how many names of files are watched: more than any proxy has, and less than what hurts.
+// maxFiles bounds the number of watched file secrets. It is far above what any proxy requests and
+// low enough to bound the cost of a faulty client.
 const maxFiles = 1000
 
-// Files has secrets that are files: those of names that say so ("file-cert:CHAIN~KEY", "file-root:ROOTS"), once somebody
-// wants them, and those that are given names.
+// Files reads secrets from files and puts them into Store. It watches the secrets passed to Run,
+// and those with a file name ("file-cert:CHAIN~KEY", "file-root:ROOTS") once a client has requested
+// them.
 type Files struct {
 	Store *Store
-	// Revoked are the places where a file with lists of revoked certificates may be, or come to be, that goes with the mesh's roots.
-	Revoked []string
-	Watch   watch.Options
-	Log     *slog.Logger
-	// Failed is told of files that cannot be used.
-	Failed func()
+	// CRLPaths are the files that may hold certificate revocation lists for the mesh's roots. They
+	// need not exist yet.
+	CRLPaths []string
+	Watch    watch.Options
+	Log      *slog.Logger
+	// OnFailure is called each time a file cannot be used.
+	OnFailure func()
 
-	once   sync.Once
-	wanted chan string
+	once      sync.Once
+	requested chan string
 }
 
-func (f *Files) requests() chan string {
-	f.once.Do(func() { f.wanted = make(chan string) })
-	return f.wanted
+func (f *Files) requestChan() chan string {
+	f.once.Do(func() { f.requested = make(chan string) })
+	return f.requested
 }
 
-// Want has the files of a name watched, if it is one of files, and says whether it is. It returns when Run knows of it.
-func (f *Files) Want(ctx context.Context, name string) bool {
+// WatchIfFile reports whether name is that of a file secret, and starts watching its files if it
+// is. It blocks until Run has received the name or ctx has ended.
+func (f *Files) WatchIfFile(ctx context.Context, name string) bool {
 	_, _, certificate := mesh.ParseFileCertificate(name)
 	_, roots := mesh.ParseFileRoots(name)
 	if !certificate && !roots {
 		return false
 	}
 	select {
-	case f.requests() <- name:
+	case f.requestChan() <- name:
 	case <-ctx.Done():
 	}
 	return true
 }
 
-// Named is a secret of files with a name of its own: a certificate, or roots.
-type Named struct{ Name, Chain, Key, Roots string }
+// FileSecret names the files of one secret: either Chain and Key, or Roots.
+type FileSecret struct {
+	Name              string
+	Chain, Key, Roots string
+}
 
-// Run watches those files, and the ones that are wanted, until the context ends.
-func (f *Files) Run(ctx context.Context, always ...Named) error {
+// Run watches the secrets in always, the revocation lists and all secrets requested by WatchIfFile
+// until ctx ends. It watches at most maxFiles requested secrets. Further ones are reported as
+// failures and ignored. It always returns nil.
+func (f *Files) Run(ctx context.Context, always ...FileSecret) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, n := range always {
-		all.Go(func() { f.watch(ctx, n) })
+		all.Go(func() { f.watchSecret(ctx, n) })
 	}
 	quiet := f.Watch
-	quiet.Logger = nil // most meshes have no such file
-	for _, path := range f.Revoked {
-		all.Go(func() { watch.File(ctx, path, quiet, f.revoke) })
+	quiet.Logger = nil // most meshes have no revocation list: a missing file is not worth a log line
+	for _, path := range f.CRLPaths {
+		all.Go(func() { watch.File(ctx, path, quiet, f.updateCRLs) })
 	}
 	watched := map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case name := <-f.requests():
+		case name := <-f.requestChan():
 			if watched[name] {
 				continue
 			}
 			if len(watched) == maxFiles {
-				f.fail(name, fmt.Errorf("%d others are watched already", maxFiles))
+				f.reportFailure(name, fmt.Errorf("limit of %d watched file secrets reached", maxFiles))
 				continue
 			}
 			watched[name] = true
-			all.Go(func() { f.watch(ctx, named(name)) })
+			all.Go(func() { f.watchSecret(ctx, parseFileSecret(name)) })
 		}
 	}
 }
 
-// named reads a name that stands for files.
-func named(name string) Named {
+// parseFileSecret returns the files of a name that mesh.ParseFileCertificate or mesh.ParseFileRoots
+// accepts.
+func parseFileSecret(name string) FileSecret {
 	if chain, key, ok := mesh.ParseFileCertificate(name); ok {
-		return Named{Name: name, Chain: chain, Key: key}
+		return FileSecret{Name: name, Chain: chain, Key: key}
 	}
 	roots, _ := mesh.ParseFileRoots(name)
 	if roots == mesh.SystemRoots {
 		roots = SystemRoots()
 	}
-	return Named{Name: name, Roots: roots}
+	return FileSecret{Name: name, Roots: roots}
 }
 
-// SystemRoots returns the file of the operating system's authorities: the first of the usual places where one is, or else Debian's.
+// SystemRoots returns the path of the operating system's root certificates: the first of the usual
+// paths that exists, or Debian's if none does.
 func SystemRoots() string {
-	for _, path := range []string{mesh.DebianRoots, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"} {
+	for _, path := range []string{
+		mesh.DebianRoots, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+	} {
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
@@ -104,37 +117,42 @@ func SystemRoots() string {
 	return mesh.DebianRoots
 }
 
-func (f *Files) watch(ctx context.Context, n Named) {
+func (f *Files) watchSecret(ctx context.Context, n FileSecret) {
 	if n.Chain != "" {
-		f.pair(ctx, n)
+		f.watchKeyPair(ctx, n)
 		return
 	}
-	f.both(ctx, n.Name, n.Roots, "", func(roots, _ []byte) (Secret, error) { return Trust(roots) })
+	f.watchFiles(ctx, n.Name, n.Roots, "", func(roots, _ []byte) (Secret, error) { return ParseRoots(roots) })
 }
 
-// revoke takes lists of revoked certificates. Envoy would refuse the roots with wrong ones, and then know nobody.
-func (f *Files) revoke(lists []byte) {
-	if err := checkRevoked(lists); err != nil {
-		f.fail(Roots, fmt.Errorf("lists of revoked certificates: %w", err))
+// updateCRLs stores new revocation lists unless they are invalid: Envoy would reject the roots
+// along with them, and then trust no peer.
+func (f *Files) updateCRLs(lists []byte) {
+	if err := validateCRLs(lists); err != nil {
+		f.reportFailure(RootsName, fmt.Errorf("certificate revocation lists: %w", err))
 		return
 	}
-	f.Log.Info("lists of revoked certificates read")
-	f.Store.Revoke(lists)
+	f.Log.Info("certificate revocation lists read from file")
+	f.Store.SetCRLs(lists)
 }
 
-// pair watches a certificate and its key. They are written one after the other: until both are of one pair the last one stays.
-func (f *Files) pair(ctx context.Context, n Named) {
-	f.both(ctx, n.Name, n.Chain, n.Key, func(chain, key []byte) (Secret, error) {
+// watchKeyPair watches a certificate and its key. The two files are written one after the other, so
+// the last secret is kept until both match.
+func (f *Files) watchKeyPair(ctx context.Context, n FileSecret) {
+	f.watchFiles(ctx, n.Name, n.Chain, n.Key, func(chain, key []byte) (Secret, error) {
 		if key == nil {
 			return Secret{}, nil
 		}
-		return Pair(chain, key)
+		return ParseKeyPair(chain, key)
 	})
 }
 
-// both watches two files, of which the second may be "", and makes a secret of them whenever one changes. An empty secret
-// is none yet.
-func (f *Files) both(ctx context.Context, name, first, second string, secretOf func(first, second []byte) (Secret, error)) {
+// watchFiles watches two files and stores the secret that parse makes of them whenever one changes.
+// second may be "". Nothing is stored while the first file is missing, parse fails or parse returns
+// an empty Secret.
+func (f *Files) watchFiles(
+	ctx context.Context, name, first, second string, parse func(first, second []byte) (Secret, error),
+) {
 	var mu sync.Mutex
 	contents := [2][]byte{}
 	changed := func(i int, content []byte) {
@@ -144,10 +162,10 @@ func (f *Files) both(ctx context.Context, name, first, second string, secretOf f
 		if contents[0] == nil {
 			return
 		}
-		s, err := secretOf(contents[0], contents[1])
+		s, err := parse(contents[0], contents[1])
 		switch {
 		case err != nil:
-			f.fail(name, err)
+			f.reportFailure(name, err)
 		case s.Chain != nil || s.Roots != nil:
 			f.Log.Info("secret read from files", "name", name, "expires", s.Expires)
 			f.Store.Set(name, s)
@@ -162,7 +180,7 @@ func (f *Files) both(ctx context.Context, name, first, second string, secretOf f
 	all.Wait()
 }
 
-func (f *Files) fail(name string, err error) {
-	f.Failed()
-	f.Log.Warn("the files of a secret cannot be used; what was read before stays", "name", name, "error", err)
+func (f *Files) reportFailure(name string, err error) {
+	f.OnFailure()
+	f.Log.Warn("cannot use the files of a secret, keeping the last good version", "name", name, "error", err)
 }

@@ -18,29 +18,29 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// patience bounds every wait.
-const patience = 20 * time.Second
+// waitTimeout bounds every wait.
+const waitTimeout = 20 * time.Second
 
-type world struct {
+type fixture struct {
 	*Files
 	failures atomic.Int64
 }
 
-func start(t *testing.T, named ...Named) *world {
+func startFiles(t *testing.T, named ...FileSecret) *fixture {
 	t.Helper()
-	return startRevoking(t, "", named...)
+	return startWithCRLs(t, "", named...)
 }
 
-// startRevoking has lists of revoked certificates come in a file.
-func startRevoking(t *testing.T, revoked string, named ...Named) *world {
+// startWithCRLs starts Files with a file of revocation lists.
+func startWithCRLs(t *testing.T, revoked string, named ...FileSecret) *fixture {
 	t.Helper()
-	w := &world{}
+	w := &fixture{}
 	w.Files = &Files{
-		Store: NewStore(), Log: slog.New(slog.DiscardHandler), Failed: func() { w.failures.Add(1) },
+		Store: NewStore(), Log: slog.New(slog.DiscardHandler), OnFailure: func() { w.failures.Add(1) },
 		Watch: watch.Options{Settle: time.Millisecond, Poll: 50 * time.Millisecond},
 	}
 	if revoked != "" {
-		w.Revoked = []string{revoked}
+		w.CRLPaths = []string{revoked}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -54,10 +54,10 @@ func startRevoking(t *testing.T, revoked string, named ...Named) *world {
 	return w
 }
 
-// await waits until the secret is so.
-func (w *world) await(t *testing.T, name string, is func(Secret) bool) {
+// awaitSecret waits until the secret satisfies the condition.
+func (w *fixture) awaitSecret(t *testing.T, name string, is func(Secret) bool) {
 	t.Helper()
-	limit := time.After(patience)
+	limit := time.After(waitTimeout)
 	for {
 		changed := w.Store.Changed()
 		v, ok := w.Store.Get(name)
@@ -72,40 +72,41 @@ func (w *world) await(t *testing.T, name string, is func(Secret) bool) {
 	}
 }
 
-func put(t *testing.T, path string, content []byte) {
+func writeFile(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestRotations: each of a hundred pairs of files is seen, written in whichever order; none is ever mixed with another.
+// TestRotations tests that each of a hundred key pairs is read, whichever of its files is written
+// first, and that two pairs are never mixed.
 func TestRotations(t *testing.T) {
 	dir := t.TempDir()
 	chain, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	w := start(t)
+	w := startFiles(t)
 	name := mesh.FileCertificate(chain, key)
-	if !w.Want(t.Context(), name) || w.Want(t.Context(), "default") {
+	if !w.WatchIfFile(t.Context(), name) || w.WatchIfFile(t.Context(), "default") {
 		t.Fatal("the names of files are not told from others")
 	}
 	root := pki.Authority("root")
 	for i := range 100 {
 		pair := root.Issue(&x509.Certificate{})
 		if i%2 == 0 {
-			put(t, key, pair.KeyPEM())
-			put(t, chain, pair.CertificatePEM())
+			writeFile(t, key, pair.KeyPEM())
+			writeFile(t, chain, pair.CertificatePEM())
 		} else {
-			put(t, chain, pair.CertificatePEM())
-			put(t, key, pair.KeyPEM())
+			writeFile(t, chain, pair.CertificatePEM())
+			writeFile(t, key, pair.KeyPEM())
 		}
-		w.await(t, name, func(s Secret) bool {
+		w.awaitSecret(t, name, func(s Secret) bool {
 			return bytes.Equal(s.Chain, pair.CertificatePEM()) && bytes.Equal(s.Key, pair.KeyPEM())
 		})
 	}
-	w.Want(t.Context(), name) // once more is nothing new
+	w.WatchIfFile(t.Context(), name) // repeated requests have no effect
 }
 
-// TestMountedSecret: files as kubelet mounts them, switched over all at once.
+// TestMountedSecret tests the symlink switch by which kubelet updates a mounted Secret.
 func TestMountedSecret(t *testing.T) {
 	dir := t.TempDir()
 	root := pki.Authority("root")
@@ -115,8 +116,8 @@ func TestMountedSecret(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		put(t, filepath.Join(dir, version, "tls.crt"), pair.CertificatePEM())
-		put(t, filepath.Join(dir, version, "tls.key"), pair.KeyPEM())
+		writeFile(t, filepath.Join(dir, version, "tls.crt"), pair.CertificatePEM())
+		writeFile(t, filepath.Join(dir, version, "tls.key"), pair.KeyPEM())
 		if err := os.Symlink(version, filepath.Join(dir, "..tmp")); err != nil {
 			t.Fatal(err)
 		}
@@ -131,78 +132,79 @@ func TestMountedSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := start(t, Named{Name: Workload, Chain: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")})
+	w := startFiles(t, FileSecret{Name: WorkloadName, Chain: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")})
 	for i := range 20 {
 		pair := flip(i + 1)
-		w.await(t, Workload, func(s Secret) bool { return bytes.Equal(s.Chain, pair.CertificatePEM()) })
+		w.awaitSecret(t, WorkloadName, func(s Secret) bool { return bytes.Equal(s.Chain, pair.CertificatePEM()) })
 	}
 }
 
-// TestLastGood: what cannot be used, and a file that is gone, leave what there was.
+// TestLastGood tests that an invalid or deleted file does not replace the last good secret.
 func TestLastGood(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "roots")
 	root := pki.Authority("root")
-	put(t, path, root.CertificatePEM())
-	w := start(t)
+	writeFile(t, path, root.CertificatePEM())
+	w := startFiles(t)
 	name := mesh.FileRoots(path)
-	w.Want(t.Context(), name)
+	w.WatchIfFile(t.Context(), name)
 	good := func(s Secret) bool { return bytes.Equal(s.Roots, root.CertificatePEM()) }
-	w.await(t, name, good)
+	w.awaitSecret(t, name, good)
 	for i, bad := range []string{"no PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
-		put(t, path, []byte(bad))
-		for deadline := time.Now().Add(patience); w.failures.Load() < int64(i+1); time.Sleep(time.Millisecond) {
+		writeFile(t, path, []byte(bad))
+		for deadline := time.Now().Add(waitTimeout); w.failures.Load() < int64(i+1); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("nobody complains of", bad)
 			}
 		}
-		w.await(t, name, good)
+		w.awaitSecret(t, name, good)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, name, good)
+	w.awaitSecret(t, name, good)
 	next := pki.Authority("next")
-	put(t, path, next.CertificatePEM())
-	w.await(t, name, func(s Secret) bool { return bytes.Equal(s.Roots, next.CertificatePEM()) })
+	writeFile(t, path, next.CertificatePEM())
+	w.awaitSecret(t, name, func(s Secret) bool { return bytes.Equal(s.Roots, next.CertificatePEM()) })
 }
 
 func TestJoin(t *testing.T) {
 	a, b := pki.Authority("a").CertificatePEM(), pki.Authority("b").CertificatePEM()
-	got, err := Join(append([]byte("# a comment\n"), a...), append(b, a...), nil)
+	got, err := JoinCertificates(append([]byte("# a comment\n"), a...), append(b, a...), nil)
 	if want := string(a) + string(b); err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
 }
 
-// TestRevoked: lists of revoked certificates go with the mesh's roots, whoever brings these, and with nothing else; wrong ones leave
-// those that there were.
+// TestRevoked tests that revocation lists are attached to the mesh's roots only, whoever sets the
+// roots, and that invalid lists do not replace valid ones.
 func TestRevoked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ca-crl.pem")
 	root := pki.Authority("root")
-	trust, err := Trust(root.CertificatePEM())
+	trust, err := ParseRoots(root.CertificatePEM())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := startRevoking(t, path)
-	w.Store.Set(Roots, trust)
+	w := startWithCRLs(t, path)
+	w.Store.Set(RootsName, trust)
 	w.Store.Set("others", trust)
 	first, second := root.Revoke(), root.Revoke(root.Certificate.SerialNumber)
-	put(t, path, first)
-	w.await(t, Roots, func(s Secret) bool { return bytes.Equal(s.Revoked, first) })
-	put(t, path, append(slices.Clone(second), "no PEM"...))
-	for deadline := time.Now().Add(patience); w.failures.Load() == 0; time.Sleep(time.Millisecond) {
+	writeFile(t, path, first)
+	w.awaitSecret(t, RootsName, func(s Secret) bool { return bytes.Equal(s.CRLs, first) })
+	writeFile(t, path, append(slices.Clone(second), "no PEM"...))
+	for deadline := time.Now().Add(waitTimeout); w.failures.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody complains of a wrong list")
 		}
 	}
-	w.Store.Set(Roots, trust) // somebody brings the roots anew
-	w.await(t, Roots, func(s Secret) bool { return bytes.Equal(s.Revoked, first) })
-	put(t, path, second)
-	w.await(t, Roots, func(s Secret) bool { return bytes.Equal(s.Revoked, second) })
-	w.await(t, "others", func(s Secret) bool { return s.Revoked == nil })
+	w.Store.Set(RootsName, trust) // setting the roots again keeps the lists
+	w.awaitSecret(t, RootsName, func(s Secret) bool { return bytes.Equal(s.CRLs, first) })
+	writeFile(t, path, second)
+	w.awaitSecret(t, RootsName, func(s Secret) bool { return bytes.Equal(s.CRLs, second) })
+	w.awaitSecret(t, "others", func(s Secret) bool { return s.CRLs == nil })
 }
 
-// TestSystemRoots tests that the name file-root:system stands for the first file of the system's authorities that is there.
+// TestSystemRoots tests that file-root:system is the first existing file of the system's root
+// certificates.
 func TestSystemRoots(t *testing.T) {
 	bundle, err := os.ReadFile(SystemRoots())
 	if err != nil {
@@ -211,9 +213,9 @@ func TestSystemRoots(t *testing.T) {
 		}
 		t.Skip("no bundle of certificate authorities is installed: ", err)
 	}
-	w, name := start(t), mesh.FileRoots(mesh.SystemRoots)
-	if !w.Want(t.Context(), name) {
+	w, name := startFiles(t), mesh.FileRoots(mesh.SystemRoots)
+	if !w.WatchIfFile(t.Context(), name) {
 		t.Fatal("the name is not one of files")
 	}
-	w.await(t, name, func(s Secret) bool { return bytes.Equal(s.Roots, bundle) })
+	w.awaitSecret(t, name, func(s Secret) bool { return bytes.Equal(s.Roots, bundle) })
 }

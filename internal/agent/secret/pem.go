@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Pair makes a Secret of a certificate chain and the key of its first certificate, and refuses what does not fit.
-func Pair(chain, key []byte) (Secret, error) {
+// ParseKeyPair returns a Secret of a certificate chain and the private key of its first
+// certificate, both in PEM. It fails if they do not match.
+func ParseKeyPair(chain, key []byte) (Secret, error) {
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		return Secret{}, err
@@ -19,14 +20,15 @@ func Pair(chain, key []byte) (Secret, error) {
 	return Secret{Chain: chain, Key: key, Expires: pair.Leaf.NotAfter}, nil
 }
 
-// Trust makes a Secret of roots, of which there must be one at least.
-func Trust(roots []byte) (Secret, error) {
-	list, err := Certificates(roots)
+// ParseRoots returns a Secret of root certificates in PEM. It fails if there is none. The Secret
+// expires with the first root that does.
+func ParseRoots(roots []byte) (Secret, error) {
+	list, err := ParseCertificates(roots)
 	if err != nil {
 		return Secret{}, err
 	}
 	if len(list) == 0 {
-		return Secret{}, errors.New("no certificate in it")
+		return Secret{}, errors.New("no certificate in PEM data")
 	}
 	var first time.Time
 	for _, c := range list {
@@ -37,8 +39,9 @@ func Trust(roots []byte) (Secret, error) {
 	return Secret{Roots: roots, Expires: first}, nil
 }
 
-// Certificates reads certificates in PEM. What is between them is passed over, as everybody does who reads such files.
-func Certificates(text []byte) ([]*x509.Certificate, error) {
+// ParseCertificates returns the certificates in PEM data. Other blocks and the text between blocks
+// are skipped.
+func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	for {
 		block, rest := pem.Decode(text)
@@ -57,12 +60,13 @@ func Certificates(text []byte) ([]*x509.Certificate, error) {
 	}
 }
 
-// Join puts certificates in PEM together, each once, in the order in which they first come.
-func Join(texts ...[]byte) ([]byte, error) {
+// JoinCertificates concatenates certificates in PEM. Duplicates are dropped; the order is that of
+// first occurrence.
+func JoinCertificates(texts ...[]byte) ([]byte, error) {
 	var out bytes.Buffer
 	seen := map[string]bool{}
 	for _, text := range texts {
-		list, err := Certificates(text)
+		list, err := ParseCertificates(text)
 		if err != nil {
 			return nil, err
 		}
@@ -76,12 +80,13 @@ func Join(texts ...[]byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// checkRevoked looks at lists of revoked certificates in PEM. None at all is well too.
-func checkRevoked(text []byte) error {
+// validateCRLs checks that text consists of certificate revocation lists in PEM. Empty text is
+// valid.
+func validateCRLs(text []byte) error {
 	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil || block.Type != "X509 CRL" {
-			return errors.New("there is something else than lists in PEM")
+			return errors.New("not a certificate revocation list in PEM (X509 CRL)")
 		}
 		if _, err := x509.ParseRevocationList(block.Bytes); err != nil {
 			return err

@@ -7,78 +7,87 @@ import (
 	"time"
 )
 
-// Names that Envoy knows its own identity by, as Istio has them.
+// SDS names of the workload's own identity, as in Istio.
 const (
-	// Workload is the workload's certificate with its key.
-	Workload = "default"
-	// Roots are the mesh's.
-	Roots = "ROOTCA"
+	// WorkloadName is the name of the workload's certificate and key.
+	WorkloadName = "default"
+	// RootsName is the name of the mesh's roots.
+	RootsName = "ROOTCA"
 )
 
-// Secret is a certificate with its key, or roots, or roots with a list of what they revoked. All of it is PEM.
+// Secret is a certificate with its key, or roots to trust, optionally with their revocation lists.
+// All fields are PEM.
 type Secret struct {
 	Chain, Key []byte
 	Roots      []byte
-	Revoked    []byte
-	// Domains are which of the roots vouch for which trust domains, sorted by name; none: all for all. Of other trust domains nobody is
-	// believed then.
-	Domains []Domain
-	// Expires is when the first certificate of the chain, or of the roots, does; zero where there is none.
+	// CRLs are the revocation lists of Roots.
+	CRLs []byte
+	// TrustDomains maps trust domains to the roots that may sign their identities, sorted by name.
+	// If empty, every root may sign for every trust domain. Otherwise peers of any other trust
+	// domain are rejected.
+	TrustDomains []TrustDomain
+	// Expires is the earliest expiry of the first certificate of the chain, or of the roots. Zero
+	// means that the secret does not expire.
 	Expires time.Time
 }
 
-// Domain is the roots of a trust domain, in PEM.
-type Domain struct {
+// TrustDomain is the name of a trust domain with its roots in PEM.
+type TrustDomain struct {
 	Name  string
 	Roots []byte
 }
 
 func (s Secret) equal(o Secret) bool {
-	return bytes.Equal(s.Chain, o.Chain) && bytes.Equal(s.Key, o.Key) && bytes.Equal(s.Roots, o.Roots) && bytes.Equal(s.Revoked, o.Revoked) &&
-		slices.EqualFunc(s.Domains, o.Domains, func(a, b Domain) bool { return a.Name == b.Name && bytes.Equal(a.Roots, b.Roots) })
+	return bytes.Equal(s.Chain, o.Chain) && bytes.Equal(s.Key, o.Key) &&
+		bytes.Equal(s.Roots, o.Roots) && bytes.Equal(s.CRLs, o.CRLs) &&
+		slices.EqualFunc(s.TrustDomains, o.TrustDomains, func(a, b TrustDomain) bool {
+			return a.Name == b.Name && bytes.Equal(a.Roots, b.Roots)
+		})
 }
 
-// Versioned is a Secret and which one it is: a later one of the same name has a higher version.
+// Versioned is a Secret with its version in the store. Later secrets of the same name have higher
+// versions.
 type Versioned struct {
 	Secret
 	Version uint64
 }
 
-// Store has the secrets by name. It is for use by many goroutines.
+// Store holds secrets by name. It is safe for concurrent use.
 type Store struct {
 	mu      sync.Mutex
 	secrets map[string]Versioned
-	revoked []byte
+	crls    []byte
 	changed chan struct{}
 	version uint64
 }
 
-// NewStore makes one that has nothing yet.
+// NewStore returns an empty Store.
 func NewStore() *Store {
 	return &Store{secrets: map[string]Versioned{}, changed: make(chan struct{})}
 }
 
-// Set sets the secret of a name. One that is equal to what is there is no change. The mesh's roots, whoever brings them, come to have
-// the lists of Revoke.
+// Set stores the secret of a name, replacing the previous one. It does nothing if the two are
+// equal. The secret named RootsName always gets the revocation lists of SetCRLs.
 func (s *Store) Set(name string, secret Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.set(name, secret)
+	s.setLocked(name, secret)
 }
 
-// Revoke sets the lists of revoked certificates that go with the mesh's roots, in PEM.
-func (s *Store) Revoke(lists []byte) {
+// SetCRLs sets the revocation lists, in PEM, of the secret named RootsName, now and for later calls
+// of Set.
+func (s *Store) SetCRLs(lists []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.revoked = lists
-	if roots, ok := s.secrets[Roots]; ok {
-		s.set(Roots, roots.Secret)
+	s.crls = lists
+	if roots, ok := s.secrets[RootsName]; ok {
+		s.setLocked(RootsName, roots.Secret)
 	}
 }
 
-func (s *Store) set(name string, secret Secret) {
-	if name == Roots {
-		secret.Revoked = s.revoked
+func (s *Store) setLocked(name string, secret Secret) {
+	if name == RootsName {
+		secret.CRLs = s.crls
 	}
 	if old, ok := s.secrets[name]; ok && old.equal(secret) {
 		return
@@ -89,7 +98,7 @@ func (s *Store) set(name string, secret Secret) {
 	s.changed = make(chan struct{})
 }
 
-// Get gives the secret of a name, if there is one.
+// Get returns the secret of a name, and whether there is one.
 func (s *Store) Get(name string) (Versioned, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,14 +106,15 @@ func (s *Store) Get(name string) (Versioned, bool) {
 	return v, ok
 }
 
-// Changed gives a channel that is closed at the next change of any secret. Take it before looking: then nothing is missed.
+// Changed returns a channel that is closed at the next change of any secret. Call it before Get, so
+// that no change between the two is missed.
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Expiries gives when the secrets expire, by name. Those that do not are left out.
+// Expiries returns when each secret expires, by name. Secrets that do not expire are left out.
 func (s *Store) Expiries() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,6 @@
-// Package socket has the Unix sockets between Envoy and the agent.
+// Package socket creates the Unix sockets on which Envoy and the agent talk to each other.
 //
-// In: paths. Out: listeners, and whether somebody else serves a path already. Law: a socket that nobody serves is a leftover,
-// and is replaced; one that somebody serves is left alone.
-//
-// Start with [Listen].
+// [Listen] creates a listener for a path and [IsServed] reports whether a process already serves a
+// path. Invariant: a socket file without a server is stale and is replaced; one with a server is
+// never taken over.
 package socket

@@ -10,45 +10,49 @@ import (
 	"time"
 )
 
-// maxPath is what fits into sockaddr_un.sun_path with its final zero (unix(7)).
+// maxPath is the longest path that fits into sockaddr_un.sun_path with its trailing zero (unix(7)).
 const maxPath = 107
 
-// patience is what somebody who serves a socket has to accept a connection.
-const patience = time.Second
+// dialTimeout is how long IsServed waits for the server of a socket to accept a connection.
+const dialTimeout = time.Second
 
-// Who may connect: those of the agent's user and group, or everybody who reaches the directory.
+// File modes for [Listen]: which users may connect.
 const (
-	Ours     fs.FileMode = 0o660
+	// OwnerAndGroup lets the agent's user and group connect.
+	OwnerAndGroup fs.FileMode = 0o660
+	// Everyone lets every user connect who can reach the directory.
 	Everyone fs.FileMode = 0o666
 )
 
-// Listen makes a socket, and the directory that it is in. Closing the listener removes it.
-func Listen(path string, who fs.FileMode) (net.Listener, error) {
+// Listen listens on a Unix socket with the file mode given. It creates the directory if it is
+// missing and removes a stale socket file. It fails if another process serves the path or the path
+// is too long. Closing the listener removes the socket file.
+func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	if len(path) > maxPath {
-		return nil, fmt.Errorf("socket %q: the path has %d bytes, and may have %d", path, len(path), maxPath)
+		return nil, fmt.Errorf("socket %q: path has %d bytes, maximum is %d", path, len(path), maxPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("make socket: %w", err)
+		return nil, fmt.Errorf("create socket directory: %w", err)
 	}
-	if Live(path) {
-		return nil, fmt.Errorf("socket %q: another process serves it", path)
+	if IsServed(path) {
+		return nil, fmt.Errorf("socket %q: already served by another process", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove a socket that nobody serves: %w", err)
+		return nil, fmt.Errorf("remove stale socket: %w", err)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("make socket: %w", err)
+		return nil, fmt.Errorf("listen on socket: %w", err)
 	}
-	if err := os.Chmod(path, who); err != nil {
-		return nil, errors.Join(fmt.Errorf("make socket: %w", err), l.Close())
+	if err := os.Chmod(path, mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("set socket mode: %w", err), l.Close())
 	}
 	return l, nil
 }
 
-// Live says whether somebody serves the socket.
-func Live(path string) bool {
-	connection, err := net.DialTimeout("unix", path, patience)
+// IsServed reports whether a process accepts connections on the socket within dialTimeout.
+func IsServed(path string) bool {
+	connection, err := net.DialTimeout("unix", path, dialTimeout)
 	if err != nil {
 		return false
 	}

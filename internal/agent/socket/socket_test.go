@@ -8,28 +8,29 @@ import (
 	"testing"
 )
 
-// TestListen: a socket that a process left behind is not a server, and is replaced; one that somebody serves is left alone.
+// TestListen tests that a stale socket file is replaced and that a socket with a server is left
+// alone.
 func TestListen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run", "socket")
-	if Live(path) {
+	if IsServed(path) {
 		t.Error("a socket that is not there is served")
 	}
-	left, err := Listen(path, Ours)
+	left, err := Listen(path, OwnerAndGroup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !Live(path) {
+	if !IsServed(path) {
 		t.Error("it is not served")
 	}
-	if _, err := Listen(path, Ours); err == nil || !strings.Contains(err.Error(), "another process serves it") {
+	if _, err := Listen(path, OwnerAndGroup); err == nil || !strings.Contains(err.Error(), "already served by another process") {
 		t.Errorf("a second server: %v", err)
 	}
-	left.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // it is one
+	left.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // Listen returns a UnixListener
 	if err := left.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(path); err != nil || Live(path) {
-		t.Errorf("what a process left: %v, served %v", err, Live(path))
+	if _, err := os.Lstat(path); err != nil || IsServed(path) {
+		t.Errorf("what a process left: %v, served %v", err, IsServed(path))
 	}
 	l, err := Listen(path, Everyone)
 	if err != nil {
@@ -53,10 +54,10 @@ func TestListenErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, strings.Repeat("x", 108)): "and may have 107",
+		filepath.Join(dir, strings.Repeat("x", 108)): "maximum is 107",
 		filepath.Join(file, "socket"):                "not a directory",
 	} {
-		if _, err := Listen(path, Ours); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Listen(path, OwnerAndGroup); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want …%s…", path, err, want)
 		}
 	}

@@ -1,8 +1,12 @@
-// Package status is the agent's HTTP port: whether the proxy is ready, its metrics with the application's, and the two ways to
-// end it.
+// Package status serves the agent's HTTP port: readiness of the proxy, its metrics merged with the
+// application's, and two ways to end it.
 //
-// In: Envoy's admin interface, the application's scrape target. Out: the handlers of port 15020. Law: asks Envoy anew for
-// every probe, since a proxy that was ready may hang; logs readiness only when it changes.
+// The inputs are Envoy's admin interface and the application's metrics endpoint. The outputs are
+// the handlers of port 15020.
 //
-// Start with [New] in server.go; readiness.go is what "ready" means, merge.go what Prometheus gets.
+// Invariants: every probe queries Envoy, because a proxy that was ready may hang later. Readiness
+// is logged only when it changes.
+//
+// Start with [New] in server.go. readiness.go defines "ready", merge.go merges metrics, labels.go
+// expands Istio's labels.
 package status

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// fakeEnvoy is an Envoy whose answers a test sets. The zero value does not answer.
+// fakeEnvoy is an Envoy whose responses the test sets. The zero value does not respond.
 type fakeEnvoy struct {
 	mu      sync.Mutex
 	state   string
@@ -23,7 +23,7 @@ func (f *fakeEnvoy) set(state string, stats map[string]uint64) {
 	f.state, f.stats = state, stats
 }
 
-func (f *fakeEnvoy) State(context.Context) (string, error) {
+func (f *fakeEnvoy) ServerState(context.Context) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == "" {

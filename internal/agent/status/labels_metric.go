@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// The control plane has short names for metrics, since they are in the configuration of each of a proxy's filter chains. Other
-// names are the ones that users know.
+// Short names of metrics that the control plane configures, to keep the configuration of each
+// filter chain small.
 const (
-	shortDurations   = "istio_ms"  // of requests; how many there were is what it has counted
-	shortConnections = "istio_tcp" // one when a connection is made, one when it ends: "k" says which
+	shortDurations   = "istio_ms"  // of requests; its count becomes the number of requests
+	shortConnections = "istio_tcp" // one when a connection opens, one when it closes; field "k" tells which
 
 	durationsMetric = "istio_request_duration_milliseconds"
 	requestsMetric  = "istio_requests_total"
@@ -17,8 +17,8 @@ const (
 	closedMetric    = "istio_tcp_connections_closed_total"
 )
 
-// longName gives the name that users know.
-func longName(name string) string {
+// istioName returns Istio's name of a metric with a short name, and any other name unchanged.
+func istioName(name string) string {
 	switch name {
 	case shortDurations:
 		return durationsMetric
@@ -35,34 +35,34 @@ func longName(name string) string {
 	}
 }
 
-// declare takes "NAME TYPE", which stands before the lines of a metric.
-func (l *labeler) declare(text string) {
+// startMetric parses "NAME TYPE", the declaration that precedes the lines of a metric.
+func (l *labeler) startMetric(text string) {
 	l.declared, l.kind, _ = strings.Cut(text, " ")
 	l.current = nil
 	if l.declared != shortConnections {
-		l.current = l.family(longName(l.declared), l.kind)
+		l.current = l.familyNamed(istioName(l.declared), l.kind)
 	}
 }
 
-// add adds a line of Envoy's to the metrics that it is for.
-func (l *labeler) add(metric, labels, bucket, value []byte) {
-	x, known := l.expand(labels, bytes.HasPrefix(metric, []byte(shortConnections)))
+// addLine adds a line of Envoy's to the metrics to which it contributes.
+func (l *labeler) addLine(metric, labels, bucket, value []byte) {
+	x, known := l.expandLabels(labels, bytes.HasPrefix(metric, []byte(shortConnections)))
 	if string(metric) == shortConnections {
 		if x.opened {
-			l.family(openedMetric, l.kind).add(nil, known, nil, value)
+			l.familyNamed(openedMetric, l.kind).addLine(nil, known, nil, value)
 		}
 		if x.closed {
-			l.family(closedMetric, l.kind).add(nil, known, nil, value)
+			l.familyNamed(closedMetric, l.kind).addLine(nil, known, nil, value)
 		}
 		return
 	}
 	suffix, ok := bytes.CutPrefix(metric, []byte(l.declared))
 	if l.current == nil || !ok || len(suffix) > 0 && l.kind != "histogram" {
-		l.family(longName(string(metric)), "").add(nil, known, bucket, value)
+		l.familyNamed(istioName(string(metric)), "").addLine(nil, known, bucket, value)
 		return
 	}
-	l.current.add(suffix, known, bucket, value)
+	l.current.addLine(suffix, known, bucket, value)
 	if l.declared == shortDurations && string(suffix) == "_count" {
-		l.family(requestsMetric, "counter").add(nil, known, nil, value)
+		l.familyNamed(requestsMetric, "counter").addLine(nil, known, nil, value)
 	}
 }

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// label is a label with its value as it stands between the quotes, escapes and all.
+// label is a label with its value as written between the quotes, including escapes.
 type label struct{ name, value string }
 
-func indexOf(list []label, name string) int {
+// labelPosition returns the index of a label in the list, -1 if it is not there.
+func labelPosition(list []label, name string) int {
 	return slices.IndexFunc(list, func(l label) bool { return l.name == name })
 }
 
-// parse reads `a="b",c="d\"e"`, and adds it to the list.
-func parse(list []label, text string) []label {
+// parseLabels parses `a="b",c="d\"e"` and appends the labels to list.
+func parseLabels(list []label, text string) []label {
 	for text != "" {
 		name, rest, ok := strings.Cut(text, `="`)
 		if !ok {
@@ -34,13 +35,14 @@ func parse(list []label, text string) []label {
 	return list
 }
 
-// optional is a value, which may be empty, if there is one.
+// optional is a value that may be unset or empty.
 type optional struct {
-	text  string
-	there bool
+	text string
+	set  bool
 }
 
-// record is what the standard label says of a request or connection. Names of a newer control plane are not in it.
+// record is the parsed standard label of a request or connection. Unknown fields, of a newer
+// control plane, are ignored.
 type record struct {
 	server                      bool     // the proxy reports as the destination
 	kind                        string   // k
@@ -48,12 +50,13 @@ type record struct {
 	protocol                    string   // q
 	service, peer               string   // s p
 	ownPrincipal, peerPrincipal optional // o n
-	gone                        [labelCount]bool
+	removed                     [labelCount]bool
 }
 
-// readRecord reads "a=b|c=d". A label by its whole name is one that was removed. The last value is the name in the peer's
-// certificate, and has all that follows.
-func readRecord(text string) record {
+// parseRecord parses "a=b|c=d". A field with the full name of a label marks that label as removed.
+// The last field, n, is the name in the peer's certificate and extends to the end of the text,
+// because it may contain any character.
+func parseRecord(text string) record {
 	var r record
 	for more := true; more; {
 		name, rest, ok := strings.Cut(text, "=")
@@ -66,12 +69,13 @@ func readRecord(text string) record {
 		}
 		var value string
 		value, text, more = strings.Cut(rest, "|")
-		r.set(name, value)
+		r.setField(name, value)
 	}
 	return r
 }
 
-func (r *record) set(name, value string) {
+// setField sets a field by its short name. Unknown names are ignored.
+func (r *record) setField(name, value string) {
 	switch name {
 	case "r":
 		r.server = value == "d"
@@ -92,21 +96,23 @@ func (r *record) set(name, value string) {
 	case "o":
 		r.ownPrincipal = optional{value, true}
 	default:
-		if i := labelIndex(name); value == removed && i >= 0 {
-			r.gone[i] = true
+		if i := labelIndex(name); value == removedValue && i >= 0 {
+			r.removed[i] = true
 		}
 	}
 }
 
-// opens says whether the client opened a connection by this: it was led to the upstream one, or there was none to be had.
-func (r *record) opens() bool {
+// countsOpened reports whether the record counts as an opened connection: the upstream connected,
+// or the connection ended without an upstream.
+func (r *record) countsOpened() bool {
 	return r.kind == "TcpUpstreamConnected" && !r.neverConnected() || r.kind == "TcpConnectionEnd" && r.neverConnected()
 }
 
-func (r *record) closes() bool { return r.kind == "TcpConnectionEnd" }
+// countsClosed reports whether the record counts as a closed connection.
+func (r *record) countsClosed() bool { return r.kind == "TcpConnectionEnd" }
 
-// neverConnected says whether there was no upstream connection: UF failed, UH no healthy endpoint, UO too many, NC no cluster,
-// NR no route, URX all attempts failed.
+// neverConnected reports whether there was no upstream connection, by response flags: UF connection
+// failure, UH no healthy endpoint, UO overflow, NC no cluster, NR no route, URX retries exhausted.
 func (r *record) neverConnected() bool {
 	for flag := range strings.SplitSeq(r.flags.text, ",") {
 		switch flag {
@@ -117,7 +123,7 @@ func (r *record) neverConnected() bool {
 	return false
 }
 
-// orUnknown is Istio's word for what is not there.
+// orUnknown returns v, or Istio's "unknown" if v is empty or "-".
 func orUnknown(v string) string {
 	if v == "-" {
 		return unknown

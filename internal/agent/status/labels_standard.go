@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 )
 
-// The labels of one side, source or destination.
+// Offsets of the labels of one side, source or destination.
 const (
 	workload = iota
 	canonicalService
@@ -20,7 +20,7 @@ const (
 	sideLabels
 )
 
-// Istio's labels, in the order in which they are written.
+// Indexes of Istio's labels, in output order.
 const (
 	reporter           = 0
 	sourceSide         = 1
@@ -36,19 +36,22 @@ const (
 	labelCount         = destinationService + 8
 )
 
+// labelName returns the name of the label with an index.
 func labelName(i int) string {
 	return [labelCount]string{
 		"reporter",
-		"source_workload", "source_canonical_service", "source_canonical_revision", "source_workload_namespace", "source_principal",
-		"source_app", "source_version", "source_cluster",
-		"destination_workload", "destination_canonical_service", "destination_canonical_revision", "destination_workload_namespace",
-		"destination_principal", "destination_app", "destination_version", "destination_cluster",
+		"source_workload", "source_canonical_service", "source_canonical_revision", "source_workload_namespace",
+		"source_principal", "source_app", "source_version", "source_cluster",
+		"destination_workload", "destination_canonical_service", "destination_canonical_revision",
+		"destination_workload_namespace", "destination_principal", "destination_app", "destination_version",
+		"destination_cluster",
 		"destination_service", "destination_service_name", "destination_service_namespace",
-		"request_protocol", "response_code", "grpc_response_status", "response_flags", "connection_security_policy",
+		"request_protocol", "response_code", "grpc_response_status", "response_flags",
+		"connection_security_policy",
 	}[i]
 }
 
-// labelIndex gives the place of a label, -1 for others.
+// labelIndex returns the index of a label, -1 if it is not one of Istio's.
 func labelIndex(name string) int {
 	for i := range labelCount {
 		if labelName(i) == name {
@@ -58,64 +61,69 @@ func labelIndex(name string) int {
 	return -1
 }
 
-// ownLabels are those of the workload that the proxy is beside.
+// ownLabels are the labels of the proxy's own workload.
 type ownLabels [sideLabels]string
 
 func newOwnLabels(w node.Workload) ownLabels {
 	own := ownLabels{
-		workload: w.Name, canonicalService: w.CanonicalService, canonicalRevision: w.CanonicalRevision, workloadNamespace: w.Namespace,
+		workload: w.Name, workloadNamespace: w.Namespace,
+		canonicalService: w.CanonicalService, canonicalRevision: w.CanonicalRevision,
 		app: w.App, version: w.Version, cluster: w.Cluster,
 	}
 	for i, v := range own {
-		own[i] = escaped(orUnknown(v))
+		own[i] = escapeLabel(orUnknown(v))
 	}
 	return own
 }
 
-// values are those of Istio's labels. One that is not there was replaced by the user.
-type values [labelCount]optional
+// labelValues are the values of Istio's labels by index. Labels that the user has removed are not
+// set.
+type labelValues [labelCount]optional
 
-// set makes the values of what Envoy has recorded.
-func (v *values) set(r *record, own *ownLabels, connection bool) {
-	*v = values{}
-	mine, other, said := sourceSide, destinationSide, "source"
+// setAll sets all values from a record of Envoy.
+func (v *labelValues) setAll(r *record, own *ownLabels, connection bool) {
+	*v = labelValues{}
+	mine, other, name := sourceSide, destinationSide, "source"
 	if r.server {
-		mine, other, said = destinationSide, sourceSide, "destination"
+		mine, other, name = destinationSide, sourceSide, "destination"
 	}
-	v[reporter] = optional{said, true}
+	v[reporter] = optional{name, true}
 	for i, text := range own {
 		v[mine+i] = optional{text, true}
 	}
-	v.peer((*[sideLabels]optional)(v[other:]), r)
-	v[mine+principal], v[other+principal] = named(r.ownPrincipal), named(r.peerPrincipal)
-	v.parts(r.service, destinationService, serviceName, serviceNamespace)
+	v.setPeer((*[sideLabels]optional)(v[other:]), r)
+	v[mine+principal], v[other+principal] = principalOrUnknown(r.ownPrincipal), principalOrUnknown(r.peerPrincipal)
+	v.setParts(r.service, destinationService, serviceName, serviceNamespace)
 	v[responseCode], v[grpcStatus], v[responseFlags] = r.code, r.grpc, r.flags
-	v[requestProtocol] = optional{cmp.Or(r.protocol, protocol(r, connection)), true}
-	v[securityPolicy] = optional{security(r), true}
-	for i, gone := range r.gone {
-		if gone {
+	v[requestProtocol] = optional{cmp.Or(r.protocol, requestProtocolOf(r, connection)), true}
+	v[securityPolicy] = optional{securityPolicyOf(r), true}
+	for i, removed := range r.removed {
+		if removed {
 			v[i] = optional{}
 		}
 	}
 }
 
-// peer sets the labels of the workload at the other end: what its endpoint says, or else its certificate.
-func (v *values) peer(side *[sideLabels]optional, r *record) {
-	var w values
-	w.parts(r.peer, workload, workloadNamespace, canonicalService, canonicalRevision, cluster)
+// setPeer sets the labels of the peer's workload, from its endpoint's metadata. The namespace falls
+// back to that of its certificate.
+func (v *labelValues) setPeer(side *[sideLabels]optional, r *record) {
+	var w labelValues
+	w.setParts(r.peer, workload, workloadNamespace, canonicalService, canonicalRevision, cluster)
 	copy(side[:], w[:sideLabels])
-	// Endpoints say no more than this; Istio takes the canonical names from the same labels.
+	// Endpoints have no more metadata; Istio derives the canonical names from the same labels.
 	side[app], side[version] = side[canonicalService], side[canonicalRevision]
-	if side[canonicalService].text != unknown && side[canonicalRevision].text == unknown { // the endpoint leaves out what is usual
+	// Endpoints leave out the default revision.
+	if side[canonicalService].text != unknown && side[canonicalRevision].text == unknown {
 		side[canonicalRevision].text = "latest"
 	}
 	if side[workloadNamespace].text == unknown {
-		side[workloadNamespace].text = namespaceOf(r.peerPrincipal.text)
+		side[workloadNamespace].text = spiffeNamespace(r.peerPrincipal.text)
 	}
 }
 
-// parts sets labels to the parts of a text that semicolons divide, "unknown" where there is none.
-func (v *values) parts(text string, labels ...int) {
+// setParts sets labels to the parts of a text separated by semicolons, "unknown" if a part is
+// missing.
+func (v *labelValues) setParts(text string, labels ...int) {
 	for n, i := range labels {
 		part, rest, _ := strings.Cut(text, ";")
 		if n == len(labels)-1 {
@@ -125,12 +133,14 @@ func (v *values) parts(text string, labels ...int) {
 	}
 }
 
-func named(principal optional) optional {
-	return optional{orUnknown(principal.text), principal.there}
+// principalOrUnknown returns the principal with orUnknown applied to its text.
+func principalOrUnknown(principal optional) optional {
+	return optional{orUnknown(principal.text), principal.set}
 }
 
-// namespaceOf reads the namespace of a SPIFFE ID, "spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT".
-func namespaceOf(principal string) string {
+// spiffeNamespace returns the namespace in a SPIFFE ID, "spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT",
+// "unknown" for any other text.
+func spiffeNamespace(principal string) string {
 	path, ok := strings.CutPrefix(principal, "spiffe://")
 	_, path, _ = strings.Cut(path, "/")
 	path, namespaced := strings.CutPrefix(path, "ns/")
@@ -142,8 +152,9 @@ func namespaceOf(principal string) string {
 	return orUnknown(namespace)
 }
 
-// protocol of a request is gRPC's where there is a status of gRPC: Envoy gives one to each gRPC request, and to no other.
-func protocol(r *record, connection bool) string {
+// requestProtocolOf returns "tcp", "http" or "grpc". Envoy records a gRPC status for gRPC requests
+// only.
+func requestProtocolOf(r *record, connection bool) string {
 	switch {
 	case connection:
 		return "tcp"
@@ -154,10 +165,11 @@ func protocol(r *record, connection bool) string {
 	}
 }
 
-// security says whether the peer has shown a certificate. A client does not say how servers see it.
-func security(r *record) string {
+// securityPolicyOf returns "mutual_tls" or "none" by whether the client presented a certificate.
+// For records of clients it returns "unknown".
+func securityPolicyOf(r *record) string {
 	switch {
-	case !r.server || !r.peerPrincipal.there:
+	case !r.server || !r.peerPrincipal.set:
 		return unknown
 	case orUnknown(r.peerPrincipal.text) == unknown:
 		return "none"
@@ -166,7 +178,7 @@ func security(r *record) string {
 	}
 }
 
-// escaped writes a value as it stands between quotes.
-func escaped(v string) string {
+// escapeLabel escapes a label value for Prometheus's text format.
+func escapeLabel(v string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(v)
 }

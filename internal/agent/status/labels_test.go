@@ -16,7 +16,7 @@ func productpage() node.Workload {
 	}
 }
 
-// labelsOf reads the labels of a line that was rewritten.
+// labelsOf parses the labels of a rewritten line.
 func labelsOf(t *testing.T, line string) map[string]string {
 	t.Helper()
 	_, rest, _ := strings.Cut(line, "{")
@@ -25,7 +25,7 @@ func labelsOf(t *testing.T, line string) map[string]string {
 		t.Fatalf("%q has no labels", line)
 	}
 	values := map[string]string{}
-	for _, l := range parse(nil, text) {
+	for _, l := range parseLabels(nil, text) {
 		if _, twice := values[l.name]; twice {
 			t.Errorf("%s is there twice: %s", l.name, line)
 		}
@@ -34,7 +34,9 @@ func labelsOf(t *testing.T, line string) map[string]string {
 	return values
 }
 
-func rewritten(line string) string { return string(newLabeler(productpage()).rewrite([]byte(line))) }
+func rewritten(line string) string {
+	return string(newLabeler(productpage()).rewriteMetrics([]byte(line)))
+}
 
 func TestLabelsOfAClient(t *testing.T) {
 	got := rewritten(`envoy_istio_requests_total{standard="r=s|c=200|g=|f=-|` +
@@ -56,7 +58,7 @@ func TestLabelsOfAClient(t *testing.T) {
 	}
 }
 
-// TestLabelsOfAServer has a peer whose certificate tries to be somebody else.
+// TestLabelsOfAServer has a peer whose certificate name imitates other fields.
 func TestLabelsOfAServer(t *testing.T) {
 	tests := []struct{ name, text, label, want string }{
 		{"gRPC", "r=d|g=14|n=", "request_protocol", "grpc"},
@@ -117,7 +119,7 @@ envoy_cluster_upstream_cx_total{cluster_name="outbound|80||a"} 9
 	}
 }
 
-// valuesOf gives the value of each line of the rewritten text, by metric and some labels.
+// valuesOf returns the value of each line of the rewritten text, by metric and some labels.
 func valuesOf(t *testing.T, text string, labels ...string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -140,7 +142,8 @@ func valuesOf(t *testing.T, text string, labels ...string) map[string]string {
 	return got
 }
 
-// TestRequestsAreThoseWhoseDurationIsKnown has a counter of its own on one side, as where a user gives it other labels.
+// TestRequestsAreThoseWhoseDurationIsKnown has a separate counter on one side, as if a user had
+// changed its labels.
 func TestRequestsAreThoseWhoseDurationIsKnown(t *testing.T) {
 	got := valuesOf(t, `# TYPE envoy_istio_requests_total counter
 envoy_istio_requests_total{standard="r=d|c=200",path="x"} 7
@@ -185,7 +188,7 @@ envoy_istio_tcp_tx{standard="r=s|f=-"} 90
 	}
 }
 
-// FuzzRewrite has a text end in any way; what is not Istio's must come out as it is.
+// FuzzRewrite truncates a text anywhere, and tests that metrics other than Istio's are unchanged.
 func FuzzRewrite(f *testing.F) {
 	f.Add("envoy_istio_x{standard=\"r=s|a=b\",le=\"1\"} 2\n")
 	f.Add("# TYPE envoy_istio_ms histogram\nenvoy_istio_ms_count{standard=\"r=s\"} 2")
@@ -203,7 +206,7 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// BenchmarkRewrite is the scrape of 100 series with the 22 lines of a histogram each.
+// BenchmarkRewrite rewrites a scrape of 100 series with the 22 lines of a histogram each.
 func BenchmarkRewrite(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("# TYPE envoy_istio_rx histogram\n")
@@ -217,6 +220,6 @@ func BenchmarkRewrite(b *testing.B) {
 	b.SetBytes(int64(len(in)))
 	b.ReportAllocs()
 	for b.Loop() {
-		newLabeler(productpage()).rewrite(in)
+		newLabeler(productpage()).rewriteMetrics(in)
 	}
 }

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// scrapeTimeout bounds each source of the merged metrics. Prometheus's own default is 10 s for all.
+	// scrapeTimeout bounds reading each source. Prometheus's default is 10 s for the whole scrape.
 	scrapeTimeout = 5 * time.Second
-	// maxScrape bounds what is read of the application's metrics, in bytes.
+	// maxScrape bounds the size of the application's metrics, in bytes.
 	maxScrape = 64 << 20
 )
 
-// merger makes one answer of the metrics of Envoy, the agent and the application.
+// merger serves the merged metrics of Envoy, the agent and the application.
 type merger struct {
 	Options
 	client *http.Client
@@ -30,44 +30,46 @@ type merger struct {
 	limit int64
 
 	mu sync.Mutex
-	// missing are the sources that the last answer was without.
+	// missing are the sources that failed in the last scrape.
 	missing map[string]bool
 }
 
 func newMerger(o Options) *merger {
-	// The environment's HTTP_PROXY must not come between the agent and the application beside it.
-	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{Proxy: nil, MaxIdleConns: 1, IdleConnTimeout: time.Minute}}
+	client := &http.Client{Timeout: scrapeTimeout, Transport: &http.Transport{
+		Proxy:        nil, // the environment's HTTP_PROXY must not apply to the application beside the agent
+		MaxIdleConns: 1, IdleConnTimeout: time.Minute,
+	}}
 	return &merger{Options: o, client: client, limit: maxScrape, missing: map[string]bool{}}
 }
 
-// source is one part of the merged metrics.
+// source is one source of the merged metrics.
 type source struct {
 	name string
 	read func(context.Context, *http.Request) ([]byte, error)
 }
 
-// sources are in the order of the answer.
-func (m *merger) sources() []source {
-	list := []source{{"agent", m.own}}
+// listSources returns the sources in output order.
+func (m *merger) listSources() []source {
+	list := []source{{"agent", m.readAgent}}
 	if m.Envoy != nil {
-		list = append(list, source{"envoy", m.envoy})
+		list = append(list, source{"envoy", m.readEnvoy})
 	}
 	if m.Application != nil {
-		list = append(list, source{"application", m.application})
+		list = append(list, source{"application", m.readApplication})
 	}
 	return list
 }
 
-// ServeHTTP answers with all sources. One that fails is left out as a whole and counted: the others are still worth having,
-// and half a line would spoil them.
+// ServeHTTP serves the metrics of all sources. A source that fails is left out as a whole and
+// counted, because a truncated line would invalidate the others.
 func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.Metrics.scrapes.Inc()
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	for _, s := range m.sources() {
+	for _, s := range m.listSources() {
 		ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
 		text, err := s.read(ctx, r)
 		cancel()
-		m.tell(s.name, err)
+		m.logChange(s.name, err)
 		if err != nil {
 			m.Metrics.failures.WithLabelValues(s.name).Inc()
 			continue
@@ -76,27 +78,27 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			text = append(text, '\n')
 		}
 		if _, err := w.Write(text); err != nil {
-			return // the client went away
+			return // the client has disconnected
 		}
 	}
 }
 
-// tell logs that a source is missing, and that it is back: once, and not with every scrape.
-func (m *merger) tell(source string, err error) {
+// logChange logs when a source begins to fail and when it recovers, instead of at every scrape.
+func (m *merger) logChange(source string, err error) {
 	m.mu.Lock()
 	was := m.missing[source]
 	m.missing[source] = err != nil
 	m.mu.Unlock()
 	switch {
 	case err != nil && !was:
-		m.Log.Warn("metrics are merged without those of one source", "source", source, "error", err)
+		m.Log.Warn("metrics source failed, merging without it", "source", source, "error", err)
 	case err == nil && was:
-		m.Log.Info("metrics are merged with those of all sources again", "source", source)
+		m.Log.Info("metrics source recovered", "source", source)
 	}
 }
 
-// own is the agent's part.
-func (m *merger) own(context.Context, *http.Request) ([]byte, error) {
+// readAgent returns the agent's metrics.
+func (m *merger) readAgent(context.Context, *http.Request) ([]byte, error) {
 	families, err := m.Metrics.registry.Gather()
 	if err != nil {
 		return nil, fmt.Errorf("gather: %w", err)
@@ -111,35 +113,37 @@ func (m *merger) own(context.Context, *http.Request) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// envoy is the proxy's part.
-func (m *merger) envoy(ctx context.Context, _ *http.Request) ([]byte, error) {
+// readEnvoy returns the proxy's metrics with Istio's labels expanded.
+func (m *merger) readEnvoy(ctx context.Context, _ *http.Request) ([]byte, error) {
 	text, err := m.Envoy.Prometheus(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return newLabeler(m.Workload).rewrite(text), nil
+	return newLabeler(m.Workload).rewriteMetrics(text), nil
 }
 
-// serveEnvoy answers with the proxy's part alone: what the proxy serves at its own port.
+// serveEnvoy serves the proxy's metrics alone. Envoy's own Prometheus port is routed here.
 func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 	if m.Envoy == nil {
-		http.Error(w, "there is no proxy", http.StatusNotFound)
+		http.Error(w, "no envoy is running", http.StatusNotFound)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
 	defer cancel()
-	text, err := m.envoy(ctx, r)
+	text, err := m.readEnvoy(ctx, r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	_, _ = w.Write(text) // the client went away
+	_, _ = w.Write(text) // fails if the client has disconnected
 }
 
-// application is the application's part, asked for in the format that the whole has.
-func (m *merger) application(ctx context.Context, asked *http.Request) ([]byte, error) {
-	url := "http://" + net.JoinHostPort("localhost", strconv.FormatUint(uint64(m.Application.Port), 10)) + m.Application.Path
+// readApplication returns the application's metrics, which must be in the text format of the merged
+// output.
+func (m *merger) readApplication(ctx context.Context, asked *http.Request) ([]byte, error) {
+	port := strconv.FormatUint(uint64(m.Application.Port), 10)
+	url := "http://" + net.JoinHostPort("localhost", port) + m.Application.Path
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -156,19 +160,20 @@ func (m *merger) application(ctx context.Context, asked *http.Request) ([]byte, 
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", url, answer.Status)
+		return nil, fmt.Errorf("%s responded %s", url, answer.Status)
 	}
-	// What is no plain text makes Prometheus drop everything. Some plain text says of itself that it is something else, or nothing at all.
+	// Prometheus would reject the whole output. Other content types are accepted, because some
+	// applications set a wrong one or none for the text format.
 	switch kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind {
 	case expfmt.OpenMetricsType, "text/html", "application/json":
-		return nil, fmt.Errorf("%s answers in %s only, which cannot be merged", url, kind)
+		return nil, fmt.Errorf("%s responded with content type %s, which cannot be merged", url, kind)
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, m.limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", url, err)
 	}
 	if int64(len(text)) > m.limit {
-		return nil, fmt.Errorf("%s answers with more than %d bytes", url, m.limit)
+		return nil, fmt.Errorf("response of %s exceeds %d bytes", url, m.limit)
 	}
 	return text, nil
 }

@@ -21,7 +21,7 @@ import (
 
 const envoyMetrics = "# TYPE envoy_cluster_upstream_rq counter\nenvoy_cluster_upstream_rq{response_code=\"200\"} 3\n"
 
-// application is a program that serves metrics.
+// application starts a server of metrics.
 func application(t *testing.T, h http.HandlerFunc) *environment.Application {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -37,7 +37,7 @@ func application(t *testing.T, h http.HandlerFunc) *environment.Application {
 	return &environment.Application{Port: uint32(port), Path: "/app/metrics"}
 }
 
-// merge scrapes once, and gives the answer after Prometheus's parser has read it.
+// merge scrapes once, and returns the output after parsing it with Prometheus's parser.
 func merge(t *testing.T, o Options, change func(*merger)) (string, map[string]bool) {
 	t.Helper()
 	m := newMerger(o)
@@ -66,7 +66,7 @@ func merge(t *testing.T, o Options, change func(*merger)) (string, map[string]bo
 	return text, names
 }
 
-// failures reads the counter by source.
+// failures returns the counter's values by source.
 func failures(t *testing.T, m *Metrics) map[string]int {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -90,11 +90,12 @@ func TestMerge(t *testing.T) {
 	o := options(&fakeEnvoy{metrics: envoyMetrics}, func(o *Options) {
 		o.Application = application(t, func(w http.ResponseWriter, r *http.Request) {
 			asked <- r
-			// A Go program's own metrics are called as the agent's would be; the last line has no end.
+			// A Go program's own metrics have the same names as the agent's; the last line is not
+			// terminated.
 			_, _ = io.WriteString(w, "# TYPE go_goroutines gauge\ngo_goroutines 7\n# TYPE app_total counter\napp_total 1")
 		})
 	})
-	o.Metrics.Started(2 * time.Second)
+	o.Metrics.RecordStartup(2 * time.Second)
 	text, names := merge(t, o, nil)
 	for _, want := range []string{"envoy_cluster_upstream_rq", "app_total", "go_goroutines", "istio_agent_go_goroutines", "istio_agent_process_open_fds", "istio_agent_scrapes_total"} {
 		if !names[want] {
@@ -116,7 +117,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeLeavesOutWhatFails: whole sources, and the others stay readable.
+// TestMergeLeavesOutWhatFails tests that a failing source is left out as a whole and the others
+// remain valid.
 func TestMergeLeavesOutWhatFails(t *testing.T) {
 	closed := application(t, nil)
 	closed.Port = closedPort(t)
@@ -143,7 +145,7 @@ func TestMergeLeavesOutWhatFails(t *testing.T) {
 			_, _ = io.WriteString(w, "app_total 1 # {trace_id=\"a\"} 1\n# EOF\n")
 		}), nil, map[string]int{"application": 1}},
 		{"an application that answers with a page", envoyMetrics, application(t, func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "<html>please log in</html>") // net/http says what it is
+			_, _ = io.WriteString(w, "<html>please log in</html>") // net/http detects the content type
 		}), nil, map[string]int{"application": 1}},
 		{"no Envoy", "", nil, nil, map[string]int{"envoy": 1}},
 	}
@@ -161,7 +163,7 @@ func TestMergeLeavesOutWhatFails(t *testing.T) {
 	}
 }
 
-// TestMergeWithoutEnvoy: an agent that runs none (nil) has nothing to leave out.
+// TestMergeWithoutEnvoy tests that a nil Envoy is not a failing source.
 func TestMergeWithoutEnvoy(t *testing.T) {
 	o := options(&fakeEnvoy{}, func(o *Options) { o.Envoy = nil })
 	if _, names := merge(t, o, nil); !names["istio_agent_scrapes_total"] || len(failures(t, o.Metrics)) > 0 {
@@ -169,7 +171,7 @@ func TestMergeWithoutEnvoy(t *testing.T) {
 	}
 }
 
-// closedPort is one that nobody listens on.
+// closedPort returns an unused port.
 func closedPort(t *testing.T) uint32 {
 	t.Helper()
 	l := listen(t)
@@ -181,7 +183,7 @@ func closedPort(t *testing.T) uint32 {
 	return uint32(port)
 }
 
-// TestASourceThatIsMissingIsLoggedOnce: scrapes come every few seconds, and mostly nobody looks.
+// TestASourceThatIsMissingIsLoggedOnce tests that a failing source is not logged at every scrape.
 func TestASourceThatIsMissingIsLoggedOnce(t *testing.T) {
 	var well atomic.Bool
 	app := application(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -205,7 +207,7 @@ func TestASourceThatIsMissingIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil))
 	}
-	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "again") {
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "recovered") {
 		t.Errorf("three scrapes with it log\n%s", got)
 	}
 }

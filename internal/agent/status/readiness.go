@@ -9,86 +9,89 @@ import (
 	"time"
 )
 
-// probeTimeout bounds what a readiness probe waits for Envoy.
+// probeTimeout bounds a readiness check.
 const probeTimeout = 5 * time.Second
 
-// Envoy is what readiness and metrics ask of Envoy's admin interface.
+// Envoy is the part of Envoy's admin interface that readiness and metrics use.
 type Envoy interface {
-	// State gives Envoy's own word for how far it is: LIVE, DRAINING, PRE_INITIALIZING, INITIALIZING.
-	State(ctx context.Context) (string, error)
-	// Stats gives counters and gauges whose names match the regular expression and that were ever set.
+	// ServerState returns Envoy's state: LIVE, DRAINING, PRE_INITIALIZING or INITIALIZING.
+	ServerState(ctx context.Context) (string, error)
+	// Stats returns the counters and gauges whose names match the regular expression and that were
+	// ever updated.
 	Stats(ctx context.Context, filter string) (map[string]uint64, error)
-	// Prometheus gives all statistics in Prometheus's text format.
+	// Prometheus returns all statistics in Prometheus's text format.
 	Prometheus(ctx context.Context) ([]byte, error)
 }
 
-// The statistics that say how far Envoy is. There is a gauge for its state too, but it is only set when statistics are
-// flushed, up to five seconds late.
+// Statistics of Envoy's initialization. The gauge of its state is not used: it is set only when
+// statistics are flushed, up to five seconds late.
 const (
 	cdsUpdates     = "cluster_manager.cds.update_success"
 	ldsUpdates     = "listener_manager.lds.update_success"
 	cdsRejects     = "cluster_manager.cds.update_rejected"
 	ldsRejects     = "listener_manager.lds.update_rejected"
 	workersStarted = "listener_manager.workers_started"
-	statsFilter    = `^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)$|^listener_manager\.workers_started$`
+	statsFilter    = `^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)$|` +
+		`^listener_manager\.workers_started$`
 )
 
 const live = "LIVE"
 
-// Readiness is whether the proxy may be sent traffic: it has had its first clusters and listeners, has started its
-// workers and is live, and the agent is not ending it. It may be used by several goroutines.
+// Readiness determines whether the proxy is ready for traffic: it has received its first clusters
+// and listeners, has started its workers and is live, and is not draining. It is safe for
+// concurrent use.
 type Readiness struct {
-	envoy Envoy
-	agent func() error // what else must be ready
-	log   *slog.Logger
+	envoy      Envoy
+	checkAgent func() error // checks the agent's own parts
+	log        *slog.Logger
 
-	mu       sync.Mutex
-	draining bool
-	handover bool
-	first    bool // clusters and listeners have come once
-	last     string
+	mu        sync.Mutex
+	draining  bool
+	handover  bool
+	hasConfig bool   // the first clusters and listeners were received
+	last      string // the last reason for not being ready, "" if ready
 }
 
-// NewReadiness makes a Readiness that has not seen Envoy yet. Without an Envoy (nil) there is only the agent to wait for, whose
-// own parts say what is not ready.
+// NewReadiness returns a Readiness. checkAgent returns an error while a part of the agent is not
+// ready. If envoy is nil, only checkAgent decides.
 func NewReadiness(envoy Envoy, agent func() error, log *slog.Logger) *Readiness {
-	return &Readiness{envoy: envoy, agent: agent, log: log, last: "not asked yet"}
+	return &Readiness{envoy: envoy, checkAgent: agent, log: log, last: "not checked yet"}
 }
 
-// Drain makes the proxy not ready for good.
-func (r *Readiness) Drain() {
+// StartDraining makes the proxy not ready permanently.
+func (r *Readiness) StartDraining() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.draining = true
 }
 
-// Handover says that one Envoy is being replaced by another: until it is done nobody can be asked, and the proxy is as ready
-// as it was.
-func (r *Readiness) Handover(underWay bool) {
+// SetHandover sets whether one Envoy is being replaced by another. During that time Envoy cannot be
+// queried, and the proxy stays ready if it was.
+func (r *Readiness) SetHandover(active bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.handover = underWay
+	r.handover = active
 }
 
-// asBefore says whether Envoy is not to be asked, because another one was ready that serves still.
-func (r *Readiness) asBefore() bool {
+// skipEnvoy reports whether a handover is under way and the proxy was ready before.
+func (r *Readiness) skipEnvoy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.handover && r.last == ""
 }
 
-// Check gives nil if the proxy is ready, or else why it is not. It logs the answer if it is another than last time.
+// Check returns nil if the proxy is ready, otherwise the reason. It logs changes of the result.
 func (r *Readiness) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	err := r.check(ctx)
+	err := r.checkNow(ctx)
 	reason := ""
 	if err != nil {
 		reason = err.Error()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if reason == r.last || errors.Is(ctx.Err(), context.Canceled) { // whoever asked went away: that says nothing of Envoy
+	if reason == r.last || errors.Is(ctx.Err(), context.Canceled) { // a client that gave up is not a result
 		return err
 	}
 	r.last = reason
@@ -100,26 +103,27 @@ func (r *Readiness) Check(ctx context.Context) error {
 	return err
 }
 
-func (r *Readiness) check(ctx context.Context) error {
+// checkNow returns nil if the proxy is ready, otherwise the reason.
+func (r *Readiness) checkNow(ctx context.Context) error {
 	if r.isDraining() {
 		return errors.New("draining")
 	}
-	if err := r.agent(); err != nil {
+	if err := r.checkAgent(); err != nil {
 		return err
 	}
-	if r.envoy == nil || r.asBefore() {
+	if r.envoy == nil || r.skipEnvoy() {
 		return nil
 	}
 	stats, err := r.envoy.Stats(ctx, statsFilter)
 	if err != nil {
-		return fmt.Errorf("envoy does not answer: %w", err)
+		return fmt.Errorf("envoy does not respond: %w", err)
 	}
-	if err := r.configured(stats); err != nil {
+	if err := r.checkConfigured(stats); err != nil {
 		return err
 	}
-	state, err := r.envoy.State(ctx)
+	state, err := r.envoy.ServerState(ctx)
 	if err != nil {
-		return fmt.Errorf("envoy does not answer: %w", err)
+		return fmt.Errorf("envoy does not respond: %w", err)
 	}
 	if state != live {
 		return fmt.Errorf("envoy is not live: its state is %s", state)
@@ -136,14 +140,16 @@ func (r *Readiness) isDraining() bool {
 	return r.draining
 }
 
-// configured remembers that the first clusters and listeners came: a later rejection leaves what is there in use.
-func (r *Readiness) configured(stats map[string]uint64) error {
+// checkConfigured returns an error until the first clusters and listeners were received. It records
+// when they were, because the configuration stays in use if a later update is rejected.
+func (r *Readiness) checkConfigured(stats map[string]uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.first || stats[cdsUpdates] > 0 && stats[ldsUpdates] > 0 {
-		r.first = true
+	if r.hasConfig || stats[cdsUpdates] > 0 && stats[ldsUpdates] > 0 {
+		r.hasConfig = true
 		return nil
 	}
-	return fmt.Errorf("config not received from the control plane: cds updates: %d successful, %d rejected; lds updates: %d successful, %d rejected",
+	return fmt.Errorf("config not received from the control plane: "+
+		"cds updates: %d successful, %d rejected; lds updates: %d successful, %d rejected",
 		stats[cdsUpdates], stats[cdsRejects], stats[ldsUpdates], stats[ldsRejects])
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// logTo is a logger that writes "level message" lines.
+// logTo returns a logger that writes "level message" lines.
 func logTo(out *bytes.Buffer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -18,7 +18,7 @@ func logTo(out *bytes.Buffer) *slog.Logger {
 	}}))
 }
 
-// TestReadinessOverALife goes through the life of a proxy; the log has one line for each change.
+// TestReadinessOverALife follows the life of a proxy; the log has one line per change.
 func TestReadinessOverALife(t *testing.T) {
 	var log bytes.Buffer
 	envoy := &fakeEnvoy{}
@@ -29,7 +29,7 @@ func TestReadinessOverALife(t *testing.T) {
 		stats map[string]uint64
 		want  string // part of the reason, "" for ready
 	}{
-		{"not started", "", nil, "envoy does not answer: connection refused"},
+		{"not started", "", nil, "envoy does not respond: connection refused"},
 		{"nothing received", "PRE_INITIALIZING", nil, "cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected"},
 		{"rejected only", "PRE_INITIALIZING", map[string]uint64{cdsRejects: 2, ldsRejects: 1}, "cds updates: 0 successful, 2 rejected; lds updates: 0 successful, 1 rejected"},
 		{"clusters only", "INITIALIZING", map[string]uint64{cdsUpdates: 1}, "cds updates: 1 successful, 0 rejected; lds updates: 0 successful"},
@@ -43,18 +43,18 @@ func TestReadinessOverALife(t *testing.T) {
 	}
 	for _, step := range steps {
 		envoy.set(step.state, step.stats)
-		for range 3 { // probes come again and again
+		for range 3 { // probes are periodic
 			err := r.Check(t.Context())
 			if step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
 				t.Errorf("%s: %v, want %q", step.name, err, step.want)
 			}
 		}
 	}
-	r.Drain()
+	r.StartDraining()
 	if err := r.Check(t.Context()); err == nil || err.Error() != "draining" {
 		t.Errorf("while draining: %v", err)
 	}
-	want := `level=WARN msg="the proxy is not ready: envoy does not answer: connection refused"
+	want := `level=WARN msg="the proxy is not ready: envoy does not respond: connection refused"
 level=WARN msg="the proxy is not ready: config not received from the control plane: cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected"
 level=WARN msg="the proxy is not ready: config not received from the control plane: cds updates: 0 successful, 2 rejected; lds updates: 0 successful, 1 rejected"
 level=WARN msg="the proxy is not ready: config not received from the control plane: cds updates: 1 successful, 0 rejected; lds updates: 0 successful, 0 rejected"
@@ -75,13 +75,13 @@ func TestReadinessWithoutEnvoy(t *testing.T) {
 	if err := r.Check(t.Context()); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
-	r.Drain()
+	r.StartDraining()
 	if r.Check(t.Context()) == nil {
 		t.Error("ready while it drains")
 	}
 }
 
-// TestProbeThatIsGivenUpIsNotLogged: a kubelet's time-out is no news of Envoy.
+// TestProbeThatIsGivenUpIsNotLogged tests that a timeout of the kubelet is not logged as a change.
 func TestProbeThatIsGivenUpIsNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
@@ -94,5 +94,5 @@ func TestProbeThatIsGivenUpIsNotLogged(t *testing.T) {
 	}
 }
 
-// noParts are those of an agent that has none to wait for.
+// noParts reports the agent's parts as ready.
 func noParts() error { return nil }

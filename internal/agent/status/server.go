@@ -16,38 +16,39 @@ import (
 )
 
 const (
-	// readHeaderTimeout and readTimeout bound how long the headers and the body of a request may take.
+	// Timeouts of a request's headers and body, and of active requests at shutdown.
 	readHeaderTimeout, readTimeout = 10 * time.Second, 30 * time.Second
 	closeTimeout                   = time.Second
 )
 
-// Options are what the port serves.
+// Options configure the handler.
 type Options struct {
-	// Envoy is nil where the agent runs none.
+	// Envoy is nil if the agent runs no Envoy.
 	Envoy     Envoy
 	Readiness *Readiness
 	Metrics   *Metrics
-	// Workload is what the proxy's metrics say of the workload beside it.
+	// Workload holds the proxy's own labels in its metrics.
 	Workload node.Workload
-	// Application is where the application serves metrics; nil: nowhere, or they are not to be merged.
+	// Application is the application's metrics endpoint, nil if there is none or it is not to be
+	// merged.
 	Application *environment.Application
-	// ForLocalhost has metrics told to nobody but this host.
-	ForLocalhost bool
-	// Quit ends the agent without draining: for jobs, whose pods would else never end. Drain begins to drain, and the
-	// agent goes on. Both return at once.
+	// MetricsLocalhostOnly refuses requests for metrics from other hosts.
+	MetricsLocalhostOnly bool
+	// Quit ends the agent without draining, for jobs, whose pods would never complete otherwise.
+	// Drain starts draining while the agent continues. Both return at once.
 	Quit, Drain func()
-	// Names gives what the DNS proxy answers from; nil if there is nothing.
+	// Names returns the name table of the DNS proxy. It may be nil, and may return nil.
 	Names func() any
-	// Probes answers kubelet's probes and hooks of the application.
+	// Probes serves the kubelet's probes and hooks of the application. It may be nil.
 	Probes http.Handler
 	Log    *slog.Logger
 }
 
-// EnvoyPath is where the proxy's metrics are without those of the agent and the application. The proxy itself serves them at
-// its Prometheus port from here, with the names that Istio's users know.
+// EnvoyPath serves the proxy's metrics alone, with Istio's labels expanded. Envoy's Prometheus port
+// is routed to it.
 const EnvoyPath = "/stats/envoy"
 
-// New makes the handler of the port.
+// New returns the handler of the port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz/ready", func(w http.ResponseWriter, r *http.Request) {
@@ -58,12 +59,12 @@ func New(o Options) http.Handler {
 		w.WriteHeader(http.StatusOK)
 	})
 	merger := newMerger(o)
-	mux.Handle("GET /stats/prometheus", o.metrics(merger))
-	mux.Handle("GET "+EnvoyPath, o.metrics(http.HandlerFunc(merger.serveEnvoy)))
-	mux.Handle("GET /metrics", o.metrics(o.Metrics.handler()))
+	mux.Handle("GET /stats/prometheus", o.guardMetrics(merger))
+	mux.Handle("GET "+EnvoyPath, o.guardMetrics(http.HandlerFunc(merger.serveEnvoy)))
+	mux.Handle("GET /metrics", o.guardMetrics(o.Metrics.newHandler()))
 	mux.HandleFunc("GET /debug/ndsz", o.serveNames)
-	mux.HandleFunc("/quitquitquit", fromHere(o.Log, o.Quit))
-	mux.HandleFunc("/drain", fromHere(o.Log, o.Drain))
+	mux.HandleFunc("/quitquitquit", localPost(o.Log, o.Quit))
+	mux.HandleFunc("/drain", localPost(o.Log, o.Drain))
 	if o.Probes != nil {
 		mux.Handle("/app-health/", o.Probes)
 		mux.Handle("/app-lifecycle/", o.Probes)
@@ -71,21 +72,22 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// metrics guards a handler of metrics.
-func (o Options) metrics(h http.Handler) http.Handler {
-	if !o.ForLocalhost {
+// guardMetrics wraps a handler of metrics to refuse other hosts if MetricsLocalhostOnly is set.
+func (o Options) guardMetrics(h http.Handler) http.Handler {
+	if !o.MetricsLocalhostOnly {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isHere(w, r) {
+		if requireLocalhost(w, r) {
 			h.ServeHTTP(w, r)
 		}
 	})
 }
 
-// serveNames shows what the DNS proxy answers from. Which hosts there are is nobody's business but this one's.
+// serveNames serves the name table of the DNS proxy to local clients only, because it lists the
+// hosts of the mesh.
 func (o Options) serveNames(w http.ResponseWriter, r *http.Request) {
-	if !isHere(w, r) {
+	if !requireLocalhost(w, r) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -98,12 +100,13 @@ func (o Options) serveNames(w http.ResponseWriter, r *http.Request) {
 		names = struct{}{}
 	}
 	if err := json.NewEncoder(w).Encode(names); err != nil {
-		o.Log.Debug("showing names", "error", err) // the client went away
+		o.Log.Debug("cannot send the name table", "error", err) // the client has disconnected
 	}
 }
 
-// isHere says whether a request comes from this very host, and answers it if it does not.
-func isHere(w http.ResponseWriter, r *http.Request) bool {
+// requireLocalhost reports whether a request comes from a loopback address. If not, it responds
+// with 403.
+func requireLocalhost(w http.ResponseWriter, r *http.Request) bool {
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
 		http.Error(w, "only requests from localhost are allowed", http.StatusForbidden)
 		return false
@@ -111,10 +114,11 @@ func isHere(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// fromHere does something for a POST from this very host.
-func fromHere(log *slog.Logger, do func()) http.HandlerFunc {
+// localPost returns a handler that calls do for a POST from this host, and refuses all other
+// requests.
+func localPost(log *slog.Logger, do func()) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !isHere(w, r) {
+		if !requireLocalhost(w, r) {
 			return
 		}
 		if r.Method != http.MethodPost {
@@ -122,14 +126,15 @@ func fromHere(log *slog.Logger, do func()) http.HandlerFunc {
 			http.Error(w, "want POST", http.StatusMethodNotAllowed)
 			return
 		}
-		log.Info("asked by " + r.URL.Path)
+		log.Info("request to " + r.URL.Path)
 		w.WriteHeader(http.StatusOK)
-		_, _ = w.Write([]byte("OK")) // the client went away
+		_, _ = w.Write([]byte("OK")) // fails if the client has disconnected
 		do()
 	}
 }
 
-// Serve serves on the listener until the context ends.
+// Serve serves on the listener until ctx ends, and closes it. Active requests have closeTimeout to
+// finish.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	err := httpserver.Serve(ctx, l, httpserver.Options{
 		Handler: h, HeaderTimeout: readHeaderTimeout, BodyTimeout: readTimeout, Shutdown: closeTimeout,

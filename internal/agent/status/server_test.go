@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// options are those of a port that asks envoy; change may be nil.
+// options returns the options of a port with a fake Envoy; change may be nil.
 func options(envoy *fakeEnvoy, change func(*Options)) Options {
 	log := slog.New(slog.DiscardHandler)
 	o := Options{Envoy: envoy, Metrics: NewMetrics(), Readiness: NewReadiness(envoy, noParts, log), Log: log, Quit: func() {}, Drain: func() {}}
@@ -44,7 +44,7 @@ func TestPaths(t *testing.T) {
 		want         int
 		body         string
 	}{
-		{"GET", "/healthz/ready", 503, "envoy does not answer: connection refused"},
+		{"GET", "/healthz/ready", 503, "envoy does not respond: connection refused"},
 		{"GET", "/metrics", 200, "istio_agent_scrapes_total"},
 		{"POST", "/metrics", 405, ""},
 		{"GET", "/stats/prometheus", 200, "istio_agent_process_open_fds"},
@@ -65,11 +65,12 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestMetricsForLocalhost is METRICS_LOCALHOST_ACCESS_ONLY; kubelet asks for readiness all the same.
+// TestMetricsForLocalhost tests METRICS_LOCALHOST_ACCESS_ONLY; readiness is still served to the
+// kubelet.
 func TestMetricsForLocalhost(t *testing.T) {
 	envoy := &fakeEnvoy{}
 	envoy.set("LIVE", map[string]uint64{cdsUpdates: 1, ldsUpdates: 1, workersStarted: 1})
-	h := New(options(envoy, func(o *Options) { o.ForLocalhost = true }))
+	h := New(options(envoy, func(o *Options) { o.MetricsLocalhostOnly = true }))
 	for _, path := range []string{"/stats/prometheus", EnvoyPath, "/metrics"} {
 		if w := call(h, "GET", path, "10.0.0.9:4000"); w.Code != 403 {
 			t.Errorf("GET %s from elsewhere: %d, want 403", path, w.Code)
@@ -83,7 +84,7 @@ func TestMetricsForLocalhost(t *testing.T) {
 	}
 }
 
-// TestEndingIsForLocalhost: whoever can reach the pod must not be able to end its proxy.
+// TestEndingIsForLocalhost tests that other hosts cannot end the proxy.
 func TestEndingIsForLocalhost(t *testing.T) {
 	var quits, drains int
 	h := New(options(&fakeEnvoy{}, func(o *Options) { o.Quit, o.Drain = func() { quits++ }, func() { drains++ } }))
@@ -145,7 +146,7 @@ func TestServeUntilTheContextEnds(t *testing.T) {
 		got <- string(body)
 	}()
 	<-started
-	cancel() // a request under way is finished
+	cancel() // active requests are completed
 	close(release)
 	if body := <-got; body != "done" {
 		t.Errorf("the request under way got %q", body)

@@ -21,73 +21,79 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// maxDisk bounds the modules that are kept on disk, all together, in bytes.
+// maxDisk bounds the total size of all cached modules, in bytes.
 const maxDisk = 1 << 30
 
 const (
 	extension = ".wasm"
-	// unfinished begins the names of files that are being written.
-	unfinished = ".new-"
-	// leftover is the age from which on a file that nobody knows is of an agent that is gone.
-	leftover = time.Minute
+	// tempPrefix is the prefix of files that are being written.
+	tempPrefix = ".new-"
+	// staleAge is the age from which a file that is not in the cache is assumed to be left over by
+	// an earlier agent.
+	staleAge = time.Minute
 )
 
-// Module is what an extension asks for.
+// Module identifies a remote module and how to fetch it.
 type Module struct {
 	// URL is http, https or oci.
 	URL string
-	// Checksum is a SHA-256 in hexadecimal: of the module or, of an image, its digest. "" is any.
+	// Checksum is the expected SHA-256 in hexadecimal: of the module or, for oci, of the image's
+	// manifest. If empty, it is not checked.
 	Checksum string
-	// Fresh asks the server even if the module is here (imagePullPolicy Always), once for each Version of the plugin.
-	Fresh   bool
-	Version string
-	// PullSecret is a .dockerconfigjson; empty: none.
+	// AlwaysFetch fetches the module even if it is cached (imagePullPolicy Always), once per
+	// Version of the plugin.
+	AlwaysFetch bool
+	Version     string
+	// PullSecret is a .dockerconfigjson. If empty, the pull is anonymous.
 	PullSecret []byte
-	// Timeout bounds fetching it.
+	// Timeout bounds the fetch. If 0, Options.Timeout applies.
 	Timeout time.Duration
 }
 
-// Options are what a Cache works with.
+// Options configure a Cache.
 type Options struct {
-	// Dir is where modules are kept.
+	// Dir is the directory of the cached modules.
 	Dir string
-	// Expiry is how long a module stays that nobody asks for, Purge how often that is looked at.
-	Expiry, Purge time.Duration
-	// Retries is how often a web server that fails is asked again.
+	// Expiry is how long an unused module stays cached. PurgeInterval is how often expired ones are
+	// evicted.
+	Expiry, PurgeInterval time.Duration
+	// Retries is how often a failed HTTP request is retried.
 	Retries int
-	// Timeout bounds a module's fetching where the module does not say.
+	// Timeout is the default timeout of a fetch.
 	Timeout time.Duration
-	// Insecure are registries that are asked without TLS, or without looking at who they are.
-	Insecure []string
-	Dialer   *net.Dialer
-	Metrics  *Metrics
-	Log      *slog.Logger
+	// InsecureRegistries are the hosts of registries that are contacted without TLS or certificate
+	// verification.
+	InsecureRegistries []string
+	Dialer             *net.Dialer
+	Metrics            *Metrics
+	Log                *slog.Logger
 }
 
-// Cache has modules as files. It is for use by many goroutines.
+// Cache fetches modules and caches them as files. It is safe for concurrent use.
 type Cache struct {
 	o     Options
 	fetch fetcher
-	under singleflight.Group
+	group singleflight.Group
 
-	mu    sync.Mutex
-	files map[string]*entry // by key
-	last  map[string]used   // by extension
+	mu       sync.Mutex
+	files    map[string]*entry  // by cache key
+	lastUsed map[string]lastUse // by name of the extension
 }
 
-// used is which file an extension was last given, and for what.
-type used struct{ url, checksum, path string }
+// lastUse is the file that an extension was last configured with, and the module's URL and
+// checksum.
+type lastUse struct{ url, checksum, path string }
 
-// entry is a file of the cache.
+// entry is a cached module.
 type entry struct {
 	path string
 	size int64
 	used time.Time
-	// version is of the plugin that it was last fetched for.
+	// version is the version of the plugin for which it was last fetched.
 	version string
 }
 
-// fetcher gets modules from elsewhere.
+// fetcher downloads modules.
 type fetcher struct {
 	transport *http.Transport
 	retries   int
@@ -96,20 +102,24 @@ type fetcher struct {
 	limit int64
 }
 
-// NewCache makes one. What is in the directory from before is not used: it may be anybody's.
+// NewCache returns an empty Cache. Files that exist in the directory are not used, because any
+// process may have written them.
 func NewCache(o Options) *Cache {
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
 	}
-	c := &Cache{o: o, files: map[string]*entry{}, last: map[string]used{}, fetch: fetcher{transport: transport(o.Dialer), retries: o.Retries, insecure: map[string]bool{}, limit: maxModule}}
-	for _, host := range o.Insecure {
+	c := &Cache{o: o, files: map[string]*entry{}, lastUsed: map[string]lastUse{}, fetch: fetcher{
+		transport: newTransport(o.Dialer), retries: o.Retries, insecure: map[string]bool{}, limit: maxModule,
+	}}
+	for _, host := range o.InsecureRegistries {
 		c.fetch.insecure[host] = true
 	}
 	return c
 }
 
-// key is what a module is kept by. A pull secret is part of it: whoever has none must not get what another one's opened.
-func (m Module) key() string {
+// cacheKey returns the key under which a module is cached. It includes the pull secret, so that a
+// plugin cannot use a module that only another plugin's secret may pull.
+func (m Module) cacheKey() string {
 	h := sha256.New()
 	for _, part := range []string{m.URL, m.Checksum, string(m.PullSecret)} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
@@ -117,19 +127,20 @@ func (m Module) key() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// note remembers what an extension was given.
-func (c *Cache) note(extension string, m Module, path string) {
+// recordUse records the file that an extension is configured with.
+func (c *Cache) recordUse(extension string, m Module, path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last[extension] = used{m.URL, m.Checksum, path}
+	c.lastUsed[extension] = lastUse{m.URL, m.Checksum, path}
 }
 
-// before gives the file that an extension had for the same address and checksum, "" if there is none: when it cannot be fetched again, for
-// a pull secret that was changed or a policy that asks each time, what is there is as good as it was.
-func (c *Cache) before(extension string, m Module) string {
+// lastFile returns the file that an extension last had for the same URL and checksum, "" if there
+// is none or the file is gone. It is the fallback if the module cannot be fetched again, because of
+// a changed pull secret or AlwaysFetch.
+func (c *Cache) lastFile(extension string, m Module) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	u := c.last[extension]
+	u := c.lastUsed[extension]
 	if u.url != m.URL || u.checksum != m.Checksum {
 		return ""
 	}
@@ -139,43 +150,45 @@ func (c *Cache) before(extension string, m Module) string {
 	return u.path
 }
 
-// File gives the path of a module's file, and fetches it if need be. Several that ask for one at a time wait for one fetch.
-func (c *Cache) File(ctx context.Context, m Module) (string, error) {
-	key := m.key()
-	if path, ok := c.known(key, m); ok {
+// FilePath returns the path of a module's file. It fetches the module if it is not cached.
+// Concurrent calls for the same module share one fetch.
+func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
+	key := m.cacheKey()
+	if path, ok := c.lookup(key, m); ok {
 		c.o.Metrics.lookups.WithLabelValues("true").Inc()
 		return path, nil
 	}
 	c.o.Metrics.lookups.WithLabelValues("false").Inc()
-	result := c.under.DoChan(key, func() (any, error) {
+	result := c.group.DoChan(key, func() (any, error) {
 		timeout := m.Timeout
 		if timeout <= 0 {
 			timeout = c.o.Timeout
 		}
-		// Whoever began it may go away; the others wait all the same.
+		// The caller that started the fetch may give up while others still wait for it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
-		return c.fetched(ctx, key, m)
+		return c.fetchAndStore(ctx, key, m)
 	})
 	select {
 	case r := <-result:
 		if r.Err != nil {
 			return "", r.Err
 		}
-		return r.Val.(string), nil //nolint:forcetypeassert // of fetched
+		return r.Val.(string), nil //nolint:forcetypeassert // returned by fetchAndStore
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
 }
 
-func (c *Cache) known(key string, m Module) (string, bool) {
+// lookup returns the file of a cached module, and whether it may be used without a fetch.
+func (c *Cache) lookup(key string, m Module) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.files[key]
-	if !ok || m.Fresh && e.version != m.Version {
+	if !ok || m.AlwaysFetch && e.version != m.Version {
 		return "", false
 	}
-	if _, err := os.Stat(e.path); err != nil { // somebody cleaned up
+	if _, err := os.Stat(e.path); err != nil { // deleted by another process
 		delete(c.files, key)
 		return "", false
 	}
@@ -183,60 +196,63 @@ func (c *Cache) known(key string, m Module) (string, bool) {
 	return e.path, true
 }
 
-func (c *Cache) fetched(ctx context.Context, key string, m Module) (string, error) {
-	b, err := c.get(ctx, m)
+// fetchAndStore fetches a module, writes its file and adds it to the cache.
+func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string, error) {
+	b, err := c.fetchModule(ctx, m)
 	if err != nil {
 		c.o.Metrics.fetches.WithLabelValues("download_failure").Inc()
-		return "", fmt.Errorf("fetch Wasm module %s: %w", shown(m.URL), err)
+		return "", fmt.Errorf("fetch Wasm module %s: %w", redactURL(m.URL), err)
 	}
 	sum := sha256.Sum256(b)
 	path := filepath.Join(c.o.Dir, hex.EncodeToString(sum[:])+extension)
-	if err := write(path, b); err != nil {
-		return "", fmt.Errorf("keep Wasm module: %w", err)
+	if err := writeOnce(path, b); err != nil {
+		return "", fmt.Errorf("write Wasm module: %w", err)
 	}
 	c.o.Metrics.fetches.WithLabelValues("success").Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.files[key] = &entry{path: path, size: int64(len(b)), used: time.Now(), version: m.Version}
-	c.shrink()
-	c.o.Log.Info("Wasm module fetched", "from", shown(m.URL), "bytes", len(b))
+	c.enforceDiskLimit()
+	c.o.Log.Info("Wasm module fetched", "from", redactURL(m.URL), "bytes", len(b))
 	return path, nil
 }
 
-// shown is an address without what may be secret in it.
-func shown(text string) string {
+// redactURL returns a URL without user and query, which may contain secrets.
+func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "of an address that cannot be read"
+		return "(invalid URL)"
 	}
 	u.User, u.RawQuery = nil, ""
 	return u.String()
 }
 
-func (c *Cache) get(ctx context.Context, m Module) ([]byte, error) {
+// fetchModule fetches a module by the scheme of its URL.
+func (c *Cache) fetchModule(ctx context.Context, m Module) ([]byte, error) {
 	switch scheme, _, _ := strings.Cut(m.URL, "://"); scheme {
 	case "http", "https":
-		return c.fetch.byHTTP(ctx, m)
+		return c.fetch.fetchHTTP(ctx, m)
 	case "oci":
-		return c.fetch.byImage(ctx, m)
+		return c.fetch.fetchImage(ctx, m)
 	default:
-		return nil, errors.New("want an address of http, https or oci")
+		return nil, errors.New("unsupported URL scheme: want http, https or oci")
 	}
 }
 
-// write puts bytes at a path, unless they are there: the name is made of them.
-func write(path string, b []byte) error {
+// writeOnce atomically writes a file whose name contains the hash of its content. It does nothing
+// if the file exists.
+func writeOnce(path string, b []byte) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), tempPrefix+"*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone already if all went well
+	defer os.Remove(tmp.Name()) // fails if the file has been renamed
 	_, err = tmp.Write(b)
 	if closed := tmp.Close(); err == nil {
 		err = closed
@@ -247,8 +263,9 @@ func write(path string, b []byte) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// shrink drops those that nobody asked for longest, until the rest is not too much.
-func (c *Cache) shrink() {
+// enforceDiskLimit evicts the least recently used modules until the total size is at most maxDisk.
+// The most recent one always stays. c.mu must be held.
+func (c *Cache) enforceDiskLimit() {
 	byUse := make([]string, 0, len(c.files))
 	var sum int64
 	for key, e := range c.files {
@@ -261,13 +278,14 @@ func (c *Cache) shrink() {
 			break
 		}
 		sum -= c.files[key].size
-		c.drop(key)
+		c.evict(key)
 	}
 	c.o.Metrics.entries.Set(float64(len(c.files)))
 }
 
-// drop forgets a module, and removes its file if no other one is the same.
-func (c *Cache) drop(key string) {
+// evict removes a module from the cache, and its file unless another entry has the same. c.mu must
+// be held.
+func (c *Cache) evict(key string) {
 	path := c.files[key].path
 	delete(c.files, key)
 	for _, e := range c.files {
@@ -276,14 +294,15 @@ func (c *Cache) drop(key string) {
 		}
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.o.Log.Warn("a Wasm module stays on disk", "error", err)
+		c.o.Log.Warn("cannot remove Wasm module from disk", "error", err)
 	}
 }
 
-// Run drops modules that nobody asks for any more, until the context ends.
+// Run removes files of earlier agents once, and evicts expired modules until ctx ends. It always
+// returns nil.
 func (c *Cache) Run(ctx context.Context) error {
-	c.sweep(time.Now())
-	tick := time.NewTicker(c.o.Purge)
+	c.removeStaleFiles(time.Now())
+	tick := time.NewTicker(c.o.PurgeInterval)
 	defer tick.Stop()
 	defer c.fetch.transport.CloseIdleConnections()
 	for {
@@ -291,37 +310,38 @@ func (c *Cache) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			c.purge(now)
+			c.evictExpired(now)
 		}
 	}
 }
 
-// sweep removes what an agent before this one left.
-func (c *Cache) sweep(now time.Time) {
+// removeStaleFiles removes files that an earlier agent left in the directory.
+func (c *Cache) removeStaleFiles(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ours := map[string]bool{}
 	for _, e := range c.files {
 		ours[filepath.Base(e.path)] = true
 	}
-	found, _ := os.ReadDir(c.o.Dir) // there is none before the first module
+	found, _ := os.ReadDir(c.o.Dir) // fails before the first module is written
 	for _, f := range found {
 		info, err := f.Info()
-		if err != nil || ours[f.Name()] || now.Sub(info.ModTime()) < leftover {
+		if err != nil || ours[f.Name()] || now.Sub(info.ModTime()) < staleAge {
 			continue
 		}
-		if filepath.Ext(f.Name()) == extension || strings.HasPrefix(f.Name(), unfinished) {
-			_ = os.Remove(filepath.Join(c.o.Dir, f.Name())) // it is looked at again by the next agent
+		if filepath.Ext(f.Name()) == extension || strings.HasPrefix(f.Name(), tempPrefix) {
+			_ = os.Remove(filepath.Join(c.o.Dir, f.Name())) // retried by the next agent
 		}
 	}
 }
 
-func (c *Cache) purge(now time.Time) {
+// evictExpired evicts modules that were not used for Expiry.
+func (c *Cache) evictExpired(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, e := range c.files {
 		if now.Sub(e.used) > c.o.Expiry {
-			c.drop(key)
+			c.evict(key)
 		}
 	}
 	c.o.Metrics.entries.Set(float64(len(c.files)))

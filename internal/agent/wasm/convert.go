@@ -18,45 +18,48 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Variables of a plugin that are for the agent, as Istio's control plane names them.
+// Environment variables of a plugin that are for the agent, as Istio's control plane names them.
 const (
-	forAgent        = "ISTIO_META_"
+	agentPrefix     = "ISTIO_META_"
 	secretVariable  = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
 	policyVariable  = "ISTIO_META_WASM_IMAGE_PULL_POLICY"
 	versionVariable = "ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION"
 )
 
-// anyChecksum is what Istio's control plane sends where the user gave none: Envoy does not take an empty one.
+// anyChecksum is what Istio's control plane sends if the user set no checksum, because Envoy
+// rejects an empty one.
 const anyChecksum = "nil"
 
-// Statistics of the filters that stand in for modules that cannot be had, as Istio's users know them.
+// Stat prefixes of the RBAC filters that replace unavailable modules, as in Istio.
 const (
 	allowPrefix = "wasm-default-allow"
 	denyPrefix  = "wasm-default-deny"
 )
 
-// filter is a Wasm filter for HTTP or for connections.
+// filter is an HTTP or network Wasm filter.
 type filter interface {
 	proto.Message
 	GetConfig() *wasmv3.PluginConfig
 }
 
-// Convert replaces a remote Wasm module in an extension by a local file. What is no Wasm module, or a local one, stays as it
-// is. The error is of a resource that cannot be read.
+// Convert replaces the remote Wasm module in an extension, in place, by a local file. Other
+// extensions, and those with a local module, are unchanged. If the module cannot be fetched and no
+// earlier file of it exists, the filter is replaced by an RBAC filter that allows or denies all
+// traffic, by the plugin's failure policy. It fails if the resource cannot be decoded or ctx ends.
 func (c *Cache) Convert(ctx context.Context, r *discoveryv3.Resource) error {
 	var extension corev3.TypedExtensionConfig
 	if err := r.GetResource().UnmarshalTo(&extension); err != nil {
 		c.o.Metrics.conversions.WithLabelValues("unmarshal_failure").Inc()
-		return fmt.Errorf("read an extension: %w", err)
+		return fmt.Errorf("decode extension: %w", err)
 	}
-	f, stand := filterOf(extension.GetTypedConfig())
+	f, fallback := newFilter(extension.GetTypedConfig())
 	if f == nil {
 		c.o.Metrics.conversions.WithLabelValues("no_remote_load").Inc()
 		return nil
 	}
 	if err := extension.GetTypedConfig().UnmarshalTo(f); err != nil {
 		c.o.Metrics.conversions.WithLabelValues("unmarshal_failure").Inc()
-		return fmt.Errorf("read extension %q: %w", extension.GetName(), err)
+		return fmt.Errorf("decode extension %q: %w", extension.GetName(), err)
 	}
 	vm := f.GetConfig().GetVmConfig()
 	if vm.GetCode().GetRemote() == nil {
@@ -64,21 +67,23 @@ func (c *Cache) Convert(ctx context.Context, r *discoveryv3.Resource) error {
 		return nil
 	}
 	var out proto.Message = f
-	if err := c.localise(ctx, extension.GetName(), vm); err != nil {
+	if err := c.makeLocal(ctx, extension.GetName(), vm); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		open := failsOpen(f.GetConfig())
 		c.o.Metrics.conversions.WithLabelValues("fetch_failure").Inc()
-		c.o.Log.Error("a Wasm plugin is not there", "plugin", extension.GetName(), "error", err, "all_requests_pass", open)
-		out = stand(open)
+		c.o.Log.Error("cannot fetch Wasm module, replacing the plugin by its failure policy",
+			"plugin", extension.GetName(), "error", err, "fail_open", open)
+		out = fallback(open)
 	} else {
 		c.o.Metrics.conversions.WithLabelValues("success").Inc()
 	}
-	return replace(r, &extension, out)
+	return replaceConfig(r, &extension, out)
 }
 
-func replace(r *discoveryv3.Resource, extension *corev3.TypedExtensionConfig, by proto.Message) error {
+// replaceConfig sets the configuration of the extension and encodes it into the resource.
+func replaceConfig(r *discoveryv3.Resource, extension *corev3.TypedExtensionConfig, by proto.Message) error {
 	packed, err := anypb.New(by)
 	if err != nil {
 		return fmt.Errorf("encode extension %q: %w", extension.GetName(), err)
@@ -90,8 +95,9 @@ func replace(r *discoveryv3.Resource, extension *corev3.TypedExtensionConfig, by
 	return nil
 }
 
-// filterOf gives an empty filter of the configuration's kind, and what stands in for it; nil if it is no Wasm.
-func filterOf(config *anypb.Any) (filter, func(open bool) proto.Message) {
+// newFilter returns an empty filter of the configuration's type, and a function that returns its
+// replacement if the module is unavailable. It returns nil if it is not a Wasm filter.
+func newFilter(config *anypb.Any) (filter, func(open bool) proto.Message) {
 	switch {
 	case config.MessageIs((*httpwasmv3.Wasm)(nil)):
 		return &httpwasmv3.Wasm{}, func(open bool) proto.Message {
@@ -112,28 +118,35 @@ func filterOf(config *anypb.Any) (filter, func(open bool) proto.Message) {
 	}
 }
 
-// failsOpen is what the plugin's failure strategy says (WasmPlugin.failStrategy).
+// failsOpen reports whether the plugin's failure policy is FAIL_OPEN (WasmPlugin.failStrategy).
 func failsOpen(p *wasmv3.PluginConfig) bool {
 	if policy := p.GetFailurePolicy(); policy != wasmv3.FailurePolicy_UNSPECIFIED {
 		return policy == wasmv3.FailurePolicy_FAIL_OPEN
 	}
-	return p.GetFailOpen() //nolint:staticcheck // control planes still say it that way
+	return p.GetFailOpen() //nolint:staticcheck // still sent by some control planes
 }
 
-var errNoSecret = errors.New("the control plane gave no pull secret for it: there is none, or this proxy has not shown it who it is")
+var errNoSecret = errors.New(
+	"the control plane sent no pull secret: it does not exist, or this proxy is not authenticated")
 
-// localise fetches the module of an extension's virtual machine. What is in its environment for the agent is taken out of it.
-func (c *Cache) localise(ctx context.Context, name string, vm *wasmv3.VmConfig) error {
+// makeLocal fetches the module of an extension's VM and replaces it by the local file. It removes
+// the variables for the agent from the VM's environment. If the fetch fails, the extension's last
+// file for the same URL and checksum is used, or else the error is returned.
+func (c *Cache) makeLocal(ctx context.Context, name string, vm *wasmv3.VmConfig) error {
 	remote := vm.GetCode().GetRemote()
-	m := Module{URL: remote.GetHttpUri().GetUri(), Checksum: remote.GetSha256(), Timeout: remote.GetHttpUri().GetTimeout().AsDuration()}
+	m := Module{
+		URL: remote.GetHttpUri().GetUri(), Checksum: remote.GetSha256(),
+		Timeout: remote.GetHttpUri().GetTimeout().AsDuration(),
+	}
 	if m.Checksum == anyChecksum {
 		m.Checksum = ""
 	}
 	variables := vm.GetEnvironmentVariables().GetKeyValues()
 	secret, hasSecret := variables[secretVariable]
-	m.PullSecret, m.Fresh, m.Version = []byte(secret), variables[policyVariable] == "Always", variables[versionVariable]
+	m.PullSecret, m.AlwaysFetch = []byte(secret), variables[policyVariable] == "Always"
+	m.Version = variables[versionVariable]
 	for name := range variables {
-		if strings.HasPrefix(name, forAgent) {
+		if strings.HasPrefix(name, agentPrefix) {
 			delete(variables, name)
 		}
 	}
@@ -143,14 +156,14 @@ func (c *Cache) localise(ctx context.Context, name string, vm *wasmv3.VmConfig) 
 	var path string
 	err := errNoSecret
 	if !hasSecret || secret != "" {
-		path, err = c.File(ctx, m)
+		path, err = c.FilePath(ctx, m)
 	}
 	if err == nil {
-		c.note(name, m, path)
-	} else if path = c.before(name, m); path == "" || ctx.Err() != nil {
+		c.recordUse(name, m, path)
+	} else if path = c.lastFile(name, m); path == "" || ctx.Err() != nil {
 		return err
 	} else {
-		c.o.Log.Warn("a Wasm module could not be fetched anew, and stays as it is", "plugin", name, "error", err)
+		c.o.Log.Warn("cannot fetch Wasm module, keeping the current one", "plugin", name, "error", err)
 	}
 	vm.Code = &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Local{
 		Local: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}},

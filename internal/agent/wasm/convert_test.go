@@ -47,8 +47,8 @@ func plugin(url string, change func(*wasmv3.PluginConfig)) *wasmv3.PluginConfig 
 	return p
 }
 
-// TestConvert: extensions get files, and are told nothing that is the agent's; those whose module is not to be had let pass what
-// their strategy says.
+// TestConvert tests that extensions get local files and lose the agent's variables, and that an
+// unavailable module is replaced by its failure policy.
 func TestConvert(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/m" {
@@ -92,10 +92,10 @@ func TestConvert(t *testing.T) {
 		change func(*wasmv3.PluginConfig)
 		open   bool
 	}{
-		"by default":   {nil, false},
-		"open, of old": {func(p *wasmv3.PluginConfig) { p.FailOpen = true }, true}, //nolint:staticcheck // as control planes say it
-		"open":         {func(p *wasmv3.PluginConfig) { p.FailurePolicy = wasmv3.FailurePolicy_FAIL_OPEN }, true},
-		"closed":       {func(p *wasmv3.PluginConfig) { p.FailurePolicy = wasmv3.FailurePolicy_FAIL_CLOSED }, false},
+		"by default":       {nil, false},
+		"open, deprecated": {func(p *wasmv3.PluginConfig) { p.FailOpen = true }, true}, //nolint:staticcheck // still sent by some control planes
+		"open":             {func(p *wasmv3.PluginConfig) { p.FailurePolicy = wasmv3.FailurePolicy_FAIL_OPEN }, true},
+		"closed":           {func(p *wasmv3.PluginConfig) { p.FailurePolicy = wasmv3.FailurePolicy_FAIL_CLOSED }, false},
 		"no pull secret": {func(p *wasmv3.PluginConfig) {
 			p.GetVmConfig().EnvironmentVariables.KeyValues[secretVariable] = ""
 		}, false},
@@ -122,8 +122,8 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestWhatIsThereStays: a module that an extension has is not taken from it because it cannot be fetched again. Another one is not put in
-// its place, and no other extension gets it.
+// TestWhatIsThereStays tests that an extension keeps its module if it cannot be fetched again. It
+// never gets another module, and other extensions do not get it.
 func TestWhatIsThereStays(t *testing.T) {
 	var away atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -164,7 +164,7 @@ func TestWhatIsThereStays(t *testing.T) {
 	if runs(func(p *wasmv3.PluginConfig) { p.GetVmConfig().GetCode().GetRemote().Sha256 = sumOf(nil) }) {
 		t.Error("another checksum: what is there stays")
 	}
-	c.last = map[string]used{"another": c.last["ns.plugin"]}
+	c.lastUsed = map[string]lastUse{"another": c.lastUsed["ns.plugin"]}
 	if runs(say(versionVariable, "9")) {
 		t.Error("an extension has what another was given")
 	}

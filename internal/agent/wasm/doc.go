@@ -1,11 +1,14 @@
-// Package wasm fetches the Wasm modules that extensions name, so that Envoy is given local files.
+// Package wasm fetches the Wasm modules of extensions, so that Envoy loads them from local files.
 //
-// In: extensions as the control plane sends them, with addresses (http, https, oci), checksums and pull secrets. Out: the same
-// extensions with the files of a cache on disk or, where a module cannot be had, a filter that does what the plugin's failure
-// strategy says: lets everything pass, or nothing.
-// Law: nothing is fetched from link-local addresses, where clouds keep credentials. What is fetched has a bound in size and
-// time, also after it is unpacked; of archives only the one file is read, and none is ever written under a name of theirs. A
-// pull secret goes to its registry and not to Envoy.
+// The inputs are extensions from the control plane with URLs (http, https, oci), checksums and pull
+// secrets. The outputs are the same extensions with files of a cache on disk. If a module is
+// unavailable, its filter is replaced by an RBAC filter that allows or denies all traffic, by the
+// plugin's failure policy.
+//
+// Invariants: nothing is fetched from link-local addresses, where clouds serve credentials. Fetches
+// are bounded in size and time, also after decompression. Of an archive a single file is read, and
+// no file is written under a name from it. A pull secret is sent to its registry and never to
+// Envoy.
 //
 // Start with [Cache.Convert] in convert.go, then cache.go, http.go, image.go and unpack.go.
 package wasm

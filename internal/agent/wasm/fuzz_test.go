@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// FuzzUnpack unpacks anything: what comes out is a module, and no longer than may be.
+// FuzzUnpack tests that extracted data is a module within the size limit.
 func FuzzUnpack(f *testing.F) {
 	packed := func(b []byte) []byte {
 		var out bytes.Buffer
 		w := gzip.NewWriter(&out)
-		_, _ = w.Write(b) // into memory
+		_, _ = w.Write(b) // to memory
 		_ = w.Close()
 		return out.Bytes()
 	}
@@ -28,13 +28,14 @@ func FuzzUnpack(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const limit = 64 << 10
-		if got, err := unpack(b, limit); err == nil && (!isModule(got) || len(got) > limit) {
+		if got, err := extractModule(b, limit); err == nil && (!isModule(got) || len(got) > limit) {
 			t.Errorf("%d bytes come out, a module: %v", len(got), isModule(got))
 		}
 	})
 }
 
-// FuzzKeychain: a pull secret is read or refused, and the refusal quotes nothing of it.
+// FuzzKeychain tests that a pull secret is parsed or rejected, and that the error does not quote
+// it.
 func FuzzKeychain(f *testing.F) {
 	for _, s := range []string{
 		`{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`, `{"auths":{"https://r/v1/":{"username":"u","password":"p"}}}`, `{"auths":null}`, `{`, ``,
@@ -44,12 +45,12 @@ func FuzzKeychain(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, secret []byte) {
 		if len(secret) > 0 && !json.Valid(secret) {
-			if _, err := keychain(secret); err == nil || len(secret) > 12 && strings.Contains(err.Error(), string(secret)) {
+			if _, err := parsePullSecret(secret); err == nil || len(secret) > 12 && strings.Contains(err.Error(), string(secret)) {
 				t.Errorf("%q: %v", secret, err)
 			}
 			return
 		}
-		if k, err := keychain(secret); (k == nil) != (err != nil) {
+		if k, err := parsePullSecret(secret); (k == nil) != (err != nil) {
 			t.Errorf("%q: %v, %v", secret, k, err)
 		}
 	})

@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// firstRetry is the time before the second attempt; each further one takes twice as long to come.
-const firstRetry = 250 * time.Millisecond
+// minBackoff is the delay before the first retry. It doubles with each further one.
+const minBackoff = 250 * time.Millisecond
 
-// byHTTP fetches a module from a web server. Answers that may get better are asked for again.
-func (f *fetcher) byHTTP(ctx context.Context, what Module) ([]byte, error) {
+// fetchHTTP fetches a module from a web server. Connection errors, 5xx and 429 are retried with
+// backoff.
+func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 	client := &http.Client{Transport: f.transport}
-	wait := firstRetry
+	wait := minBackoff
 	for attempt := 0; ; attempt++ {
-		b, again, err := f.get(ctx, client, what.URL)
+		b, retryable, err := f.fetchOnce(ctx, client, what.URL)
 		if err == nil {
-			return checked(b, what.Checksum)
+			return verifyChecksum(b, what.Checksum)
 		}
-		if !again || attempt >= f.retries || ctx.Err() != nil {
+		if !retryable || attempt >= f.retries || ctx.Err() != nil {
 			return nil, err
 		}
 		select {
@@ -34,8 +35,10 @@ func (f *fetcher) byHTTP(ctx context.Context, what Module) ([]byte, error) {
 	}
 }
 
-// get makes one attempt, and says whether another may do better.
-func (f *fetcher) get(ctx context.Context, client *http.Client, url string) (b []byte, again bool, err error) {
+// fetchOnce makes one attempt, and reports whether a failure is worth a retry.
+func (f *fetcher) fetchOnce(
+	ctx context.Context, client *http.Client, url string,
+) (b []byte, retryable bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, false, err
@@ -46,21 +49,23 @@ func (f *fetcher) get(ctx context.Context, client *http.Client, url string) (b [
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return nil, answer.StatusCode >= http.StatusInternalServerError || answer.StatusCode == http.StatusTooManyRequests,
-			fmt.Errorf("the server answers %s", answer.Status)
+		retryable = answer.StatusCode >= http.StatusInternalServerError ||
+			answer.StatusCode == http.StatusTooManyRequests
+		return nil, retryable, fmt.Errorf("server responded %s", answer.Status)
 	}
-	if b, err = bounded(answer.Body, f.limit); err != nil {
+	if b, err = readLimited(answer.Body, f.limit); err != nil {
 		return nil, !errors.Is(err, errTooBig), err
 	}
-	b, err = unpack(b, f.limit)
+	b, err = extractModule(b, f.limit)
 	return b, false, err
 }
 
-// checked holds a module against its checksum, in hexadecimal; "" is any.
-func checked(b []byte, checksum string) ([]byte, error) {
+// verifyChecksum returns b if its SHA-256 is checksum, in hexadecimal. An empty checksum is not
+// verified.
+func verifyChecksum(b []byte, checksum string) ([]byte, error) {
 	sum := sha256.Sum256(b)
 	if got := hex.EncodeToString(sum[:]); checksum != "" && got != checksum {
-		return nil, fmt.Errorf("its SHA-256 is %s, and should be %s", got, checksum)
+		return nil, fmt.Errorf("checksum mismatch: SHA-256 is %s, want %s", got, checksum)
 	}
 	return b, nil
 }

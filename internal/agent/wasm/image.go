@@ -14,22 +14,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// contentLayer is the media type of a layer that is a module, unpacked (OCI artifact of the Wasm specification for images).
+// contentLayer is the media type of a layer that is a plain module (OCI artifact of the Wasm image
+// specification).
 const contentLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
-// byImage fetches a module from a registry: an artifact that is the module, or an image with the file plugin.wasm in its last
-// layer. The checksum is the image's.
-func (f *fetcher) byImage(ctx context.Context, what Module) ([]byte, error) {
-	image, err := f.image(ctx, what)
+// fetchImage fetches a module from a registry: an artifact that is the module, or an image with the
+// file plugin.wasm in its last layer. The checksum is that of the image's manifest.
+func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
+	image, err := f.pullImage(ctx, what)
 	if err != nil {
 		return nil, err
 	}
 	layers, err := image.Layers()
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
+		return nil, fmt.Errorf("read image manifest: %w", err)
 	}
 	if len(layers) == 0 {
-		return nil, errors.New("the image has no layer")
+		return nil, errors.New("the image has no layers")
 	}
 	layer := layers[len(layers)-1]
 	for _, l := range layers {
@@ -40,19 +41,20 @@ func (f *fetcher) byImage(ctx context.Context, what Module) ([]byte, error) {
 	if size, err := layer.Size(); err != nil || size > f.limit {
 		return nil, errors.Join(errTooBig, err)
 	}
-	packed, err := layer.Compressed() // which checks the digest
+	packed, err := layer.Compressed() // verifies the digest
 	if err != nil {
-		return nil, fmt.Errorf("read a layer: %w", err)
+		return nil, fmt.Errorf("read image layer: %w", err)
 	}
 	defer func() { _ = packed.Close() }()
-	b, err := bounded(packed, f.limit)
+	b, err := readLimited(packed, f.limit)
 	if err != nil {
-		return nil, fmt.Errorf("read a layer: %w", err)
+		return nil, fmt.Errorf("read image layer: %w", err)
 	}
-	return unpack(b, f.limit)
+	return extractModule(b, f.limit)
 }
 
-func (f *fetcher) image(ctx context.Context, what Module) (v1.Image, error) {
+// pullImage returns the image with its manifest, and verifies the checksum.
+func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) {
 	var options []name.Option
 	text := strings.TrimPrefix(what.URL, "oci://")
 	host, _, _ := strings.Cut(text, "/")
@@ -63,31 +65,32 @@ func (f *fetcher) image(ctx context.Context, what Module) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := keychain(what.PullSecret)
+	keys, err := parsePullSecret(what.PullSecret)
 	if err != nil {
 		return nil, err
 	}
-	image, err := remote.Image(reference, remote.WithContext(ctx), remote.WithTransport(f.transport), remote.WithAuthFromKeychain(keys))
+	image, err := remote.Image(reference,
+		remote.WithContext(ctx), remote.WithTransport(f.transport), remote.WithAuthFromKeychain(keys))
 	if err != nil {
 		return nil, err
 	}
 	digest, err := image.Digest()
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
+		return nil, fmt.Errorf("read image manifest: %w", err)
 	}
 	if what.Checksum != "" && digest.Hex != what.Checksum {
-		return nil, fmt.Errorf("the image's digest is %s, and should be %s", digest.Hex, what.Checksum)
+		return nil, fmt.Errorf("checksum mismatch: image digest is %s, want %s", digest.Hex, what.Checksum)
 	}
 	return image, nil
 }
 
-// credentials are those of a Secret of type kubernetes.io/dockerconfigjson, by host.
+// credentials maps hosts to the credentials of a Secret of type kubernetes.io/dockerconfigjson.
 type credentials map[string]authn.AuthConfig
 
 var _ authn.Keychain = credentials{}
 
-// keychain reads a pull secret; an empty one has no credentials.
-func keychain(secret []byte) (authn.Keychain, error) {
+// parsePullSecret returns the credentials in a pull secret, none for an empty one.
+func parsePullSecret(secret []byte) (authn.Keychain, error) {
 	if len(secret) == 0 {
 		return authn.NewMultiKeychain(), nil
 	}
@@ -98,7 +101,7 @@ func keychain(secret []byte) (authn.Keychain, error) {
 		} `json:"auths"`
 	}
 	if err := json.Unmarshal(secret, &given); err != nil {
-		return nil, errors.New("the pull secret is no .dockerconfigjson") // the error may quote it
+		return nil, errors.New("pull secret is not a .dockerconfigjson") // without err, which may quote the secret
 	}
 	all := credentials{}
 	for host, a := range given.Auths {
@@ -107,7 +110,7 @@ func keychain(secret []byte) (authn.Keychain, error) {
 			text, err := base64.StdEncoding.DecodeString(a.Auth)
 			user, password, ok := strings.Cut(string(text), ":")
 			if err != nil || !ok {
-				return nil, fmt.Errorf("the pull secret's entry for %s is not that of a user", host)
+				return nil, fmt.Errorf("pull secret: auth of %s is not base64 of user:password", host)
 			}
 			c.Username, c.Password = user, password
 		}
@@ -116,14 +119,14 @@ func keychain(secret []byte) (authn.Keychain, error) {
 	return all, nil
 }
 
-// registryHost is the host that an entry is for: some are written as addresses.
+// registryHost returns the host of an entry's key, which may be written as a URL.
 func registryHost(text string) string {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "https://"), "http://")
 	host, _, _ := strings.Cut(text, "/")
 	return host
 }
 
-// Resolve gives the credentials for a registry, nobody's for one that has none.
+// Resolve returns the credentials for a registry, or Anonymous if there are none.
 func (c credentials) Resolve(where authn.Resource) (authn.Authenticator, error) {
 	if config, ok := c[where.RegistryStr()]; ok {
 		return authn.FromConfig(config), nil

@@ -23,7 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// TestRegistry: modules are artifacts or the last layers of images, behind a name and a password where there is one.
+// TestRegistry tests modules in artifacts and in the last layers of images, with and without
+// credentials.
 func TestRegistry(t *testing.T) {
 	var authorized atomic.Int64
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -81,9 +82,9 @@ func TestRegistry(t *testing.T) {
 	push("/open/image:v1", inTar)
 	push("/secret/image:v1", inTar)
 	http.DefaultClient.CloseIdleConnections()
-	remote.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // it is one
+	remote.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // of go-containerregistry
 
-	c := newCache(t, func(o *Options) { o.Insecure = []string{host} })
+	c := newCache(t, func(o *Options) { o.InsecureRegistries = []string{host} })
 	secret := []byte(fmt.Sprintf(`{"auths":{"http://%s/v2/":{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("u:p"))))
 	for _, test := range []struct {
 		m    Module
@@ -93,13 +94,13 @@ func TestRegistry(t *testing.T) {
 		{Module{URL: "oci://" + host + "/open/artifact@sha256:" + artifact}, ""},
 		{Module{URL: "oci://" + host + "/open/image:v1"}, ""},
 		{Module{URL: "oci://" + host + "/secret/image:v1", PullSecret: secret}, ""},
-		{Module{URL: "oci://" + host + "/open/artifact:v1", Checksum: sumOf(nil)}, "the image's digest is"},
+		{Module{URL: "oci://" + host + "/open/artifact:v1", Checksum: sumOf(nil)}, "image digest is"},
 		{Module{URL: "oci://" + host + "/secret/image:v1"}, "401"},
 		{Module{URL: "oci://" + host + "/open/none:v1"}, "NAME_UNKNOWN"},
-		{Module{URL: "oci://" + host + "/open/image:v1", PullSecret: []byte("user:password")}, "no .dockerconfigjson"},
+		{Module{URL: "oci://" + host + "/open/image:v1", PullSecret: []byte("user:password")}, "not a .dockerconfigjson"},
 		{Module{URL: "oci://"}, "could not parse reference"},
 	} {
-		path, err := c.File(t.Context(), test.m)
+		path, err := c.FilePath(t.Context(), test.m)
 		if test.want == "" {
 			if b, err2 := os.ReadFile(path); err != nil || err2 != nil || !bytes.Equal(b, module()) {
 				t.Errorf("%s: %q, %v", test.m.URL, b, err)

@@ -2,22 +2,26 @@ package wasm
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are those of modules, under Istio's names.
+// Metrics are the metrics of the module cache, under Istio's names.
 type Metrics struct {
 	entries                       prometheus.Gauge
 	lookups, fetches, conversions *prometheus.CounterVec
 }
 
-// NewMetrics registers them, where there is somewhere to.
+// NewMetrics returns the metrics, and registers them unless to is nil.
 func NewMetrics(to prometheus.Registerer) *Metrics {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
 	m := &Metrics{
-		entries:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "wasm_cache_entries", Help: "Wasm modules that are kept."}),
-		lookups:     counter("wasm_cache_lookup_count", "Wasm modules that were asked for, by whether they were there.", "hit"),
-		fetches:     counter("wasm_remote_fetch_count", "Wasm modules that were fetched, by how it went.", "result"),
-		conversions: counter("wasm_config_conversion_count", "Extensions that were looked at for Wasm modules, by what became of them.", "result"),
+		entries: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "wasm_cache_entries", Help: "Cached Wasm modules.",
+		}),
+		lookups: counter("wasm_cache_lookup_count",
+			"Lookups of Wasm modules in the cache, by whether they were found.", "hit"),
+		fetches: counter("wasm_remote_fetch_count", "Fetches of Wasm modules, by result.", "result"),
+		conversions: counter("wasm_config_conversion_count",
+			"Extensions searched for remote Wasm modules, by result.", "result"),
 	}
 	if to != nil {
 		to.MustRegister(m.entries, m.lookups, m.fetches, m.conversions)

@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// maxModule bounds a module, packed and unpacked. The biggest that are known have some tens of megabytes.
+	// maxModule bounds the size of a module, compressed and decompressed. The largest known ones
+	// have tens of megabytes.
 	maxModule = 256 << 20
-	// maxEntries bounds the files of an archive that are looked at.
+	// maxEntries bounds the number of archive entries that are searched.
 	maxEntries = 1000
-	// moduleFile is the one that counts in an archive.
+	// moduleFile is the name of the module in an archive.
 	moduleFile = "plugin.wasm"
 )
 
-var errTooBig = errors.New("the module has more bytes than modules may have")
+var errTooBig = errors.New("module exceeds the size limit")
 
-// bounded reads all of it, up to a bound.
-func bounded(r io.Reader, limit int64) ([]byte, error) {
+// readLimited reads everything from r. It returns errTooBig if that is more than limit bytes.
+func readLimited(r io.Reader, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, err
@@ -32,22 +33,23 @@ func bounded(r io.Reader, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// isModule says whether the bytes are a Wasm module, by how it begins.
+// isModule reports whether the bytes begin like a Wasm module.
 func isModule(b []byte) bool { return bytes.HasPrefix(b, []byte("\x00asm")) }
 
-// unpack gives the module in what was fetched: the bytes themselves, or compressed, or the file plugin.wasm of an archive.
-func unpack(b []byte, limit int64) ([]byte, error) {
+// extractModule returns the module in fetched data: the data itself, its gzip content, or the file
+// plugin.wasm of a tar archive.
+func extractModule(b []byte, limit int64) ([]byte, error) {
 	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(bytes.NewReader(b))
 		if err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)
 		}
-		if b, err = bounded(z, limit); err != nil {
+		if b, err = readLimited(z, limit); err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)
 		}
 	}
 	if !isModule(b) {
-		inside, err := fromArchive(bytes.NewReader(b), limit)
+		inside, err := extractFromTar(bytes.NewReader(b), limit)
 		if err != nil {
 			return nil, fmt.Errorf("neither a Wasm module nor an archive with one: %w", err)
 		}
@@ -59,20 +61,21 @@ func unpack(b []byte, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// fromArchive gives the file plugin.wasm of a tar archive. Nothing of the archive is written anywhere, and links lead nowhere.
-func fromArchive(r io.Reader, limit int64) ([]byte, error) {
+// extractFromTar returns the content of the regular file plugin.wasm in a tar archive. Nothing is
+// written to disk, and links are not followed.
+func extractFromTar(r io.Reader, limit int64) ([]byte, error) {
 	archive := tar.NewReader(r)
 	for range maxEntries {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("no file %s in it", moduleFile)
+			return nil, fmt.Errorf("archive has no file %s", moduleFile)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if header.Typeflag == tar.TypeReg && (header.Name == moduleFile || header.Name == "./"+moduleFile) {
-			return bounded(archive, limit)
+			return readLimited(archive, limit)
 		}
 	}
-	return nil, fmt.Errorf("no file %s among the first %d", moduleFile, maxEntries)
+	return nil, fmt.Errorf("no file %s among the first %d entries of the archive", moduleFile, maxEntries)
 }

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// module is the smallest there is: nothing but how modules begin.
+// module returns the smallest valid module: the magic number and version.
 func module(more ...byte) []byte { return append([]byte("\x00asm\x01\x00\x00\x00"), more...) }
 
 func sumOf(b []byte) string {
@@ -40,7 +40,7 @@ func gzipped(t *testing.T, b []byte) []byte {
 	return out.Bytes()
 }
 
-// archive makes a tar archive of headers, those of files with that content.
+// archive returns a tar archive with headers; regular files have that content.
 func archive(t *testing.T, content []byte, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -69,7 +69,7 @@ func file(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.
 
 func newCache(t *testing.T, change ...func(*Options)) *Cache {
 	t.Helper()
-	o := Options{Dir: t.TempDir(), Expiry: time.Hour, Purge: time.Hour, Timeout: 20 * time.Second, Dialer: &net.Dialer{}, Log: slog.New(slog.DiscardHandler)}
+	o := Options{Dir: t.TempDir(), Expiry: time.Hour, PurgeInterval: time.Hour, Timeout: 20 * time.Second, Dialer: &net.Dialer{}, Log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
 	}
@@ -78,7 +78,8 @@ func newCache(t *testing.T, change ...func(*Options)) *Cache {
 	return c
 }
 
-// TestUnpack: modules come as they are, compressed, or in archives; archives lead nowhere else.
+// TestUnpack tests plain, compressed and archived modules, and that links in archives are not
+// followed.
 func TestUnpack(t *testing.T) {
 	const limit = 1 << 20
 	for name, test := range map[string]struct {
@@ -96,24 +97,24 @@ func TestUnpack(t *testing.T) {
 		"absolute":             {archive(t, module(), file("/plugin.wasm")), "no file plugin.wasm"},
 		"a link":               {archive(t, nil, tar.Header{Name: "plugin.wasm", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}), "no file plugin.wasm"},
 		"not a module inside":  {archive(t, []byte("text"), file("plugin.wasm")), "not a Wasm module"},
-		"a bomb":               {gzipped(t, make([]byte, limit+1)), "more bytes than"},
+		"a bomb":               {gzipped(t, make([]byte, limit+1)), "exceeds the size limit"},
 		"many files":           {archive(t, nil, make([]tar.Header, maxEntries+1)...), "no file plugin.wasm among"},
 	} {
-		got, err := unpack(test.in, limit)
+		got, err := extractModule(test.in, limit)
 		if test.want == "" && (err != nil || !bytes.Equal(got, module())) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %.100q, %v; want …%s…", name, got, err, test.want)
 		}
 	}
 }
 
-// TestRefused: addresses at which credentials are kept are not asked, however they are named.
+// TestRefused tests that addresses of metadata servers are refused in any notation.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]bool{
 		"169.254.169.254": true, "::ffff:169.254.169.254": true, "fe80::1": true, "fd00:ec2::254": true, "0.0.0.0": true, "::": true, "224.0.0.1": true,
 		"100.100.100.200": true, "192.0.0.192": true, "fd20:ce::254": true, "64:ff9b::a9fe:a9fe": true, "2002:a9fe:a9fe::1": true,
 		"10.0.0.1": false, "127.0.0.1": false, "192.0.2.1": false, "fd00::1": false, "2001:db8::1": false,
 	} {
-		err := guarded(new(net.Dialer)).Control("tcp", netip.AddrPortFrom(netip.MustParseAddr(text), 80).String(), nil)
+		err := guardedDialer(new(net.Dialer)).Control("tcp", netip.AddrPortFrom(netip.MustParseAddr(text), 80).String(), nil)
 		if (err != nil) != want {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -122,14 +123,14 @@ func TestRefused(t *testing.T) {
 	defer server.Close()
 	c := newCache(t)
 	for _, address := range []string{"http://169.254.169.254/m", "http://[::ffff:a9fe:a9fe]/m", server.URL, "oci://169.254.169.254/a:b", "oci://[fe80::1]:5000/a:b"} {
-		_, err := c.File(t.Context(), Module{URL: address, Timeout: 20 * time.Second})
+		_, err := c.FilePath(t.Context(), Module{URL: address, Timeout: 20 * time.Second})
 		if err == nil || !strings.Contains(err.Error(), "nothing is fetched from there") && !strings.Contains(err.Error(), "could not parse reference") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 }
 
-// TestWebServer: modules are fetched once, checked, and asked for again as their policy says.
+// TestWebServer tests that modules are fetched once, verified, and fetched again by their policy.
 func TestWebServer(t *testing.T) {
 	var asked atomic.Int64
 	fails := atomic.Int64{}
@@ -150,7 +151,7 @@ func TestWebServer(t *testing.T) {
 	c := newCache(t, func(o *Options) { o.Retries = 2 })
 	get := func(m Module) (string, error) {
 		m.URL = server.URL + m.URL
-		return c.File(t.Context(), m)
+		return c.FilePath(t.Context(), m)
 	}
 	want := func(path string, err error, n int64) {
 		t.Helper()
@@ -171,9 +172,9 @@ func TestWebServer(t *testing.T) {
 	want(path, err, 0)
 	path, err = get(Module{URL: "/a", Checksum: sumOf(module([]byte("/a")...))})
 	want(path, err, 1)
-	path, err = get(Module{URL: "/a", Fresh: true, Version: "1"})
+	path, err = get(Module{URL: "/a", AlwaysFetch: true, Version: "1"})
 	want(path, err, 1)
-	path, err = get(Module{URL: "/a", Fresh: true, Version: "1"})
+	path, err = get(Module{URL: "/a", AlwaysFetch: true, Version: "1"})
 	want(path, err, 0)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -194,23 +195,23 @@ func TestWebServer(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 	for m, want := range map[difference]string{
-		{"/a", strings.Repeat("0", 64), 0}: "its SHA-256 is", {"/none", "", 0}: "404", {"/slow", "", 10 * time.Millisecond}: "deadline exceeded",
+		{"/a", strings.Repeat("0", 64), 0}: "SHA-256 is", {"/none", "", 0}: "404", {"/slow", "", 10 * time.Millisecond}: "deadline exceeded",
 	} {
 		if _, err := get(Module{URL: m.url, Checksum: m.checksum, Timeout: m.timeout}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want …%s…", m, err, want)
 		}
 	}
-	if _, err := c.File(t.Context(), Module{URL: "file:///etc/passwd"}); err == nil {
+	if _, err := c.FilePath(t.Context(), Module{URL: "file:///etc/passwd"}); err == nil {
 		t.Error("a file is fetched")
 	}
-	// What nobody asks for goes, the file with the last that has it.
-	c.purge(time.Now().Add(2 * time.Hour))
+	// An unused module is evicted; its file is removed with the last entry that has it.
+	c.evictExpired(time.Now().Add(2 * time.Hour))
 	if left, err := os.ReadDir(c.o.Dir); err != nil || len(left) > 0 || len(c.files) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
-// difference is what differs between modules of a table.
+// difference is how a module of the table differs.
 type difference struct {
 	url, checksum string
 	timeout       time.Duration

@@ -77,7 +77,7 @@ var certificates = sync.OnceValue(func() map[string][]byte {
 
 func prepared(ctx context.Context, environ, args []string) (started envoy.Command, err error) {
 	var out bytes.Buffer
-	cmd := command.NewWith(command.Options{Environ: environ, Args: args, Stdout: &out, Stderr: &out},
+	cmd := command.NewWithRunner(command.Options{Environ: environ, Args: args, Stdout: &out, Stderr: &out},
 		func(ctx context.Context, o agent.Options) (err error) {
 			started, err = agent.Prepare(ctx, o)
 			return err

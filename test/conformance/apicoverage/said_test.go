@@ -89,7 +89,7 @@ func bySource(m *meshconfig.MeshConfig) []config.Problem {
 func byAgent(t *testing.T, m *meshconfig.ProxyConfig) []config.Problem {
 	t.Helper()
 	said := agentconfig.Warnings(m)
-	whole := agentconfig.Default()
+	whole := agentconfig.DefaultConfig()
 	proto.Merge(whole, m)
 	if m.GetDiscoveryAddress() == "" { // what needs an identity is said where a case asks for it
 		whole.DiscoveryAddress, whole.ControlPlaneAuthPolicy = "istiod.istio-system.svc:15010", meshconfig.AuthenticationPolicy_NONE

@@ -124,10 +124,10 @@ func (w *world) complaints(t *testing.T) int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(text, []byte("the workload certificate has expired")) {
+		if bytes.Contains(text, []byte("workload certificate has expired")) {
 			t.Fatalf("the certificate of %s has lapsed", workload.Pod.Name)
 		}
-		n += bytes.Count(text, []byte("the workload certificate cannot be renewed yet"))
+		n += bytes.Count(text, []byte("cannot renew workload certificate"))
 	}
 	return n
 }

@@ -211,7 +211,7 @@ func (s scenario) simulate(t *testing.T) result {
 	p := newPlane(t, s, sim, &r)
 	store := secret.NewStore()
 	renewer := identity.NewRenewer(identity.Options{
-		Name: identity.Name("cluster.local", "shop", "web"), Lifetime: lifetime, GraceRatio: 0.5, GraceJitter: 0.01, Sign: p.sign, Store: store,
+		ID: identity.SPIFFEID("cluster.local", "shop", "web"), Lifetime: lifetime, GraceRatio: 0.5, GraceJitter: 0.01, Sign: p.sign, Store: store,
 		Clock: clock{sim, s.agent}, Random: mathrand.New(mathrand.NewPCG(1, 1)).Float64, Log: slog.New(slog.DiscardHandler), Keys: identity.KeyOptions{Curve: "P256"},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -220,7 +220,7 @@ func (s scenario) simulate(t *testing.T) result {
 	var last uint64
 	var observed time.Time
 	sim.run(t, p.began.Add(simulated), step, func(now time.Time) {
-		own, ok := store.Get(secret.Workload)
+		own, ok := store.Get(secret.WorkloadName)
 		if !ok {
 			return // the first certificate has not come yet
 		}
@@ -250,7 +250,7 @@ func (s scenario) simulate(t *testing.T) result {
 // pool returns the roots that the agent has.
 func pool(store *secret.Store) *x509.CertPool {
 	roots := x509.NewCertPool()
-	if trust, ok := store.Get(secret.Roots); ok {
+	if trust, ok := store.Get(secret.RootsName); ok {
 		roots.AppendCertsFromPEM(trust.Roots)
 	}
 	return roots
@@ -258,7 +258,7 @@ func pool(store *secret.Store) *x509.CertPool {
 
 // verify holds the certificate against the verifier's clock.
 func (s scenario) verify(store *secret.Store, own secret.Secret, now time.Time) error {
-	list, err := secret.Certificates(own.Chain)
+	list, err := secret.ParseCertificates(own.Chain)
 	if err != nil {
 		return err
 	}

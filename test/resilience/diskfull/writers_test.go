@@ -69,7 +69,7 @@ func writers(t *testing.T) []writer {
 		{
 			"workload certificates",
 			func(_ context.Context, dir string, n int) error {
-				return identity.Output(filepath.Join(dir, "certs"), identity.Owner, time.Unix(int64(n), 0), content(n), content(n), content(n))
+				return identity.WriteFiles(filepath.Join(dir, "certs"), identity.OwnerReads, time.Unix(int64(n), 0), content(n), content(n), content(n))
 			},
 			func(dir string) (string, error) {
 				var all string
@@ -86,7 +86,7 @@ func writers(t *testing.T) []writer {
 		{
 			"bootstrap",
 			func(_ context.Context, dir string, n int) error {
-				return bootstrap.WriteFile(filepath.Join(dir, "proxy", "envoy-rev.json"), content(n), bootstrap.Owner)
+				return bootstrap.WriteFile(filepath.Join(dir, "proxy", "envoy-rev.json"), content(n), bootstrap.OwnerOnly)
 			},
 			func(dir string) (string, error) { return readFile(filepath.Join(dir, "proxy", "envoy-rev.json")) }, whole,
 		},
@@ -203,7 +203,7 @@ func TestModulesOnAFullDisk(t *testing.T) {
 	defer server.Close()
 	cache := wasm.NewCache(wasm.Options{Dir: filepath.Join(d.path, "modules"), Timeout: 10 * time.Second, Dialer: new(net.Dialer), Log: slog.New(slog.DiscardHandler), Metrics: wasm.NewMetrics(prometheus.NewRegistry())})
 	fetch := func(name string) error {
-		path, err := cache.File(t.Context(), wasm.Module{URL: server.URL + "/" + name})
+		path, err := cache.FilePath(t.Context(), wasm.Module{URL: server.URL + "/" + name})
 		if err != nil {
 			return err
 		}

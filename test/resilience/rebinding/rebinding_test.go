@@ -82,7 +82,7 @@ func TestNamesThatChangeReachNothing(t *testing.T) {
 	before, good := w.dns.answered(), w.reachedAt(allowed4, allowed6)
 	cache := wasm.NewCache(wasm.Options{Dir: t.TempDir(), Timeout: 5 * time.Second, Dialer: new(net.Dialer), Log: slog.New(slog.DiscardHandler), Metrics: wasm.NewMetrics(prometheus.NewRegistry())})
 	hammer(n, func(url string) {
-		_, _ = cache.File(t.Context(), wasm.Module{URL: url}) // there is none
+		_, _ = cache.FilePath(t.Context(), wasm.Module{URL: url}) // there is none
 	})
 	w.report(t, check, "modules", before, good)
 	if got := w.reachedAt(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")); got != loopback {

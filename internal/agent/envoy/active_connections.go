@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// ActiveConnections counts the connections that clients have open to listeners other than Envoy's own for
-// administration: the admin interface, and the given ports (readiness and metrics), whose clients never go away. Only
-// listeners whose connections Envoy counts at all can be told; an error if it counts those of none.
+// ActiveConnections returns the number of open client connections, except those to the admin
+// interface and to listeners on the given ports (readiness and metrics), whose clients never
+// disconnect. Listeners whose statistics Envoy does not keep are not included. It fails if there
+// are none with statistics.
 func (a *Admin) ActiveConnections(ctx context.Context, except ...uint32) (uint64, error) {
-	// Not only what was ever set: nobody may have connected yet.
-	stats, err := a.stats(ctx, url.Values{"filter": {`^listener\..*\.downstream_cx_active$`}})
+	// Not only updated statistics: there may not have been a connection yet.
+	stats, err := a.queryStats(ctx, url.Values{"filter": {`^listener\..*\.downstream_cx_active$`}})
 	if err != nil {
 		return 0, err
 	}
 	count, counted := activeConnections(stats, except)
 	if !counted {
-		return 0, errors.New("envoy was not set up to count connections")
+		return 0, errors.New("envoy keeps no connection statistics of listeners")
 	}
 	return count, nil
 }

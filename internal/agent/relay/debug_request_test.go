@@ -21,12 +21,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestAsk: questions go out on Envoy's stream, and the answers come back to whoever asked, in turn.
+// TestAsk tests that debug requests are sent on Envoy's stream and each caller gets its own
+// response.
 func TestAsk(t *testing.T) {
-	eachForm(t, func(t *testing.T, f form) {
+	eachForm(t, func(t *testing.T, f protocol) {
 		p := startPlane(t)
 		w := startRelay(t, Options{}, p.address)
-		if _, err := w.Ask(t.Context(), debugType, "syncz"); !errors.Is(err, errNotConnected) {
+		if _, err := w.QueryDebug(t.Context(), debugType, "syncz"); !errors.Is(err, errNotConnected) {
 			t.Errorf("without a stream: %v", err)
 		}
 		e := w.dial(t, f)
@@ -36,14 +37,14 @@ func TestAsk(t *testing.T) {
 		late, cancel := context.WithCancel(t.Context())
 		cancel()
 		serving.Eventually(t, patience, "a question that is given up", func() error {
-			if _, err := w.Ask(late, debugType, "never"); !errors.Is(err, context.Canceled) {
+			if _, err := w.QueryDebug(late, debugType, "never"); !errors.Is(err, context.Canceled) {
 				return err
 			}
 			return nil
 		})
 		got := make(chan string, 1)
 		go func() {
-			list, err := w.Ask(t.Context(), debugType, "syncz")
+			list, err := w.QueryDebug(t.Context(), debugType, "syncz")
 			text := ""
 			for _, r := range list {
 				text += string(r.GetResource().GetValue())
@@ -64,7 +65,7 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// TestQuestions: people ask over HTTP, and Istio's command line over ADS.
+// TestQuestions tests debug requests over HTTP and, as Istio's command line sends them, over ADS.
 func TestQuestions(t *testing.T) {
 	p := startPlane(t)
 	w := startRelay(t, Options{}, p.address)
@@ -74,7 +75,7 @@ func TestQuestions(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- w.ServeQuestions(ctx, l) }()
+	go func() { served <- w.ServeDebug(ctx, l) }()
 	page := func(path string) (int, string) {
 		answer, err := http.Get("http://" + l.Addr().String() + path)
 		if err != nil {
@@ -109,7 +110,7 @@ func TestQuestions(t *testing.T) {
 				}
 				m.Resources = []*discoveryv3.Resource{{Resource: &anypb.Any{Value: []byte(body)}}}
 			}
-			if f, err := encoded(m); err != nil || u.stream.SendMsg(&f) != nil {
+			if f, err := encodeFrame(m); err != nil || u.stream.SendMsg(&f) != nil {
 				return
 			}
 		}

@@ -20,19 +20,20 @@ import (
 )
 
 const (
-	// askTimeout bounds a question to the control plane.
-	askTimeout = 30 * time.Second
-	// headerTimeout bounds how long a client may take to say what it wants.
+	// debugTimeout bounds a debug request to the control plane.
+	debugTimeout = 30 * time.Second
+	// headerTimeout bounds how long a client may take to send its request headers.
 	headerTimeout = 10 * time.Second
-	// pagePath begins the paths of pages.
+	// pagePath is the path prefix of debug pages.
 	pagePath = "/debug/"
 )
 
-// ServeQuestions passes questions of people beside the proxy on to the control plane, over HTTP (GET /debug/syncz) and over
-// ADS, as Istio's command line asks them (istio.io/debug), until the context ends. It closes the listener.
-func (r *Relay) ServeQuestions(ctx context.Context, l net.Listener) error {
+// ServeDebug forwards debug requests of local clients to the control plane until ctx ends, and
+// closes the listener. Clients use HTTP (GET /debug/syncz), or ADS (istio.io/debug) as Istio's
+// command line does.
+func (r *Relay) ServeDebug(ctx context.Context, l net.Listener) error {
 	rpc := grpc.NewServer(serve.Interceptors(r.o.Recovery)...)
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, &questions{relay: r})
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, &debugService{relay: r})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pagePath, r.servePage)
 	protocols := new(http.Protocols)
@@ -45,7 +46,7 @@ func (r *Relay) ServeQuestions(ctx context.Context, l net.Listener) error {
 		}
 		mux.ServeHTTP(w, q)
 	}))
-	// A stream of questions lasts as long as the client likes, so bodies have no limit of time.
+	// Debug streams may last as long as the client wants, so bodies have no timeout.
 	err := httpserver.Serve(ctx, l, httpserver.Options{
 		Handler: handler, Protocols: protocols, HeaderTimeout: headerTimeout, BodyTimeout: httpserver.NoTimeout,
 	})
@@ -56,19 +57,20 @@ func (r *Relay) ServeQuestions(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// servePage answers with a page of the control plane.
+// servePage serves a debug page of the control plane. It rejects cross-site requests of browsers.
 func (r *Relay) servePage(w http.ResponseWriter, q *http.Request) {
-	if site := q.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" || q.Header.Get("Origin") != "" {
-		http.Error(w, "debug pages are not for pages of other sites", http.StatusForbidden) // some change something
+	site := q.Header.Get("Sec-Fetch-Site")
+	if site != "" && site != "same-origin" && site != "none" || q.Header.Get("Origin") != "" {
+		http.Error(w, "cross-site requests of debug pages are forbidden", http.StatusForbidden) // some change state
 		return
 	}
 	name := strings.TrimPrefix(q.URL.Path, pagePath)
 	if q.URL.RawQuery != "" {
 		name += "?" + q.URL.RawQuery
 	}
-	ctx, cancel := context.WithTimeout(q.Context(), askTimeout)
+	ctx, cancel := context.WithTimeout(q.Context(), debugTimeout)
 	defer cancel()
-	resources, err := r.Ask(ctx, debugType, name)
+	resources, err := r.QueryDebug(ctx, debugType, name)
 	switch {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -76,18 +78,21 @@ func (r *Relay) servePage(w http.ResponseWriter, q *http.Request) {
 		http.Error(w, "the control plane has no such page, or not for this workload", http.StatusNotFound)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(resources[0].GetResource().GetValue()) // the client went away
+		_, _ = w.Write(resources[0].GetResource().GetValue()) // fails if the client has disconnected
 	}
 }
 
-// questions is ADS for nothing but questions.
-type questions struct {
+// debugService is an ADS server for debug requests only.
+type debugService struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	relay *Relay
 }
 
-// StreamAggregatedResources answers one question after the other.
-func (q *questions) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+// StreamAggregatedResources answers debug requests one by one. Other types are refused with
+// InvalidArgument.
+func (q *debugService) StreamAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+) error {
 	for {
 		in, err := s.Recv()
 		if errors.Is(err, io.EOF) {
@@ -96,13 +101,14 @@ func (q *questions) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryS
 		if err != nil {
 			return err
 		}
-		if !isDebug(in.GetTypeUrl()) {
-			return status.Errorf(codes.InvalidArgument, "%s is not a question about the control plane: want %s", in.GetTypeUrl(), debugType)
+		if !isDebugType(in.GetTypeUrl()) {
+			return status.Errorf(codes.InvalidArgument,
+				"%s is not a debug request: want type %s", in.GetTypeUrl(), debugType)
 		}
 		if in.GetResponseNonce() != "" {
-			continue // acknowledges an answer
+			continue // an ACK
 		}
-		out, err := q.answer(s.Context(), in)
+		out, err := q.handleRequest(s.Context(), in)
 		if err != nil {
 			return status.Error(codes.Unavailable, err.Error())
 		}
@@ -112,10 +118,12 @@ func (q *questions) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryS
 	}
 }
 
-func (q *questions) answer(ctx context.Context, in *discoveryv3.DiscoveryRequest) (*discoveryv3.DiscoveryResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (q *debugService) handleRequest(
+	ctx context.Context, in *discoveryv3.DiscoveryRequest,
+) (*discoveryv3.DiscoveryResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, debugTimeout)
 	defer cancel()
-	resources, err := q.relay.Ask(ctx, in.GetTypeUrl(), in.GetResourceNames()...)
+	resources, err := q.relay.QueryDebug(ctx, in.GetTypeUrl(), in.GetResourceNames()...)
 	if err != nil {
 		return nil, err
 	}

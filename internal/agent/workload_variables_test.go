@@ -33,8 +33,8 @@ func TestWithIdentity(t *testing.T) {
 		{"others", []string{"PATH=/bin"}, "PATH", "/bin"},
 	}
 	for _, test := range tests {
-		cmd := exec.Command("/usr/bin/env") // as Envoy sees it: of two variables of a name one counts
-		cmd.Env = withIdentity(test.environ, n)
+		cmd := exec.Command("/usr/bin/env") // as Envoy sees them: one of two equal names is used
+		cmd.Env = addWorkloadVariables(test.environ, n)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	"net/url"
 )
 
-// KeyOptions say which private keys are made, and how they are written.
+// KeyOptions select the type and encoding of private keys.
 type KeyOptions struct {
-	// RSABits is the size of RSA keys; 0: keys of the Curve.
+	// RSABits is the size of RSA keys. If 0, elliptic curve keys are generated.
 	RSABits int
 	// Curve is P256 or P384.
 	Curve string
-	// PKCS8 writes keys in that form, rather than in the older one of their kind.
+	// PKCS8 encodes keys in PKCS #8 instead of the older format of their type.
 	PKCS8 bool
 }
 
@@ -33,8 +33,8 @@ func (o KeyOptions) newKey() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(curve, rand.Reader)
 }
 
-// encode writes a key in PEM.
-func (o KeyOptions) encode(key crypto.Signer) ([]byte, error) {
+// encodePEM encodes a private key in PEM.
+func (o KeyOptions) encodePEM(key crypto.Signer) ([]byte, error) {
 	var kind string
 	var der []byte
 	var err error
@@ -55,17 +55,17 @@ func (o KeyOptions) encode(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), nil
 }
 
-// request makes a certificate signing request, in PEM, for the key. The name in it is what the workload takes itself for: the
-// authority goes by what the workload can prove.
-func request(key crypto.Signer, name *url.URL) ([]byte, error) {
+// newCSR returns a certificate signing request in PEM. Its SPIFFE ID is only a proposal: the
+// authority decides the identity by the workload's credentials.
+func newCSR(key crypto.Signer, name *url.URL) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{URIs: []*url.URL{name}}, key)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate signing request: %w", err)
+		return nil, fmt.Errorf("create certificate signing request: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// Name is the SPIFFE ID of a service account, as Istio has it.
-func Name(trustDomain, namespace, account string) *url.URL {
+// SPIFFEID returns the SPIFFE ID of a service account in Istio's form.
+func SPIFFEID(trustDomain, namespace, account string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/ns/" + namespace + "/sa/" + account}
 }

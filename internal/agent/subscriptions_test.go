@@ -18,8 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// TestSettings: the authorities of ProxyConfig go to whoever keeps the identity, from the start and as they change; what cannot
-// be read is refused.
+// TestSettings tests that the roots of ProxyConfig reach the renewer, at startup and when they
+// change, and that invalid ones are rejected.
 func TestSettings(t *testing.T) {
 	a := &agent{Options: Options{Log: slog.New(slog.DiscardHandler)}, metrics: status.NewMetrics()}
 	a.renewer = a.newRenewer(controlplane.Target{}, secret.NewStore())
@@ -32,7 +32,7 @@ func TestSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := proxyconfig.Effective(proxyconfig.Layer{Name: "test", YAML: string(text)})
+		config, err := proxyconfig.MergeLayers(proxyconfig.Layer{Name: "test", YAML: string(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,16 +40,16 @@ func TestSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.useSettings(body); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+		if err := a.applyProxyConfig(body); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%.20q: %v, want %q", test.pem, err, test.want)
 		}
 	}
-	if err := a.useSettings([]byte{0xff}); err == nil {
+	if err := a.applyProxyConfig([]byte{0xff}); err == nil {
 		t.Error("what is no ProxyConfig is taken")
 	}
 }
 
-// TestHasIdentity: who gets a certificate from whom. Tokens do not go to a control plane in plain text.
+// TestHasIdentity tests the sources of a workload's certificate. Tokens are not sent in plain text.
 func TestHasIdentity(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, test := range map[string]struct {
@@ -61,11 +61,11 @@ func TestHasIdentity(t *testing.T) {
 		"an authority by itself":       {"controlPlaneAuthPolicy: NONE", "CA_ADDR=ca:15012", true},
 		"a control plane in the clear": {"{controlPlaneAuthPolicy: NONE, discoveryAddress: 'istiod:15010'}", "", false},
 	} {
-		config, err := proxyconfig.Effective(proxyconfig.Layer{Name: "test", YAML: test.config})
+		config, err := proxyconfig.MergeLayers(proxyconfig.Layer{Name: "test", YAML: test.config})
 		if err != nil {
 			t.Fatal(err)
 		}
-		env, err := environment.Parse(environment.List([]string{test.env}))
+		env, err := environment.Parse(environment.ParseList([]string{test.env}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,10 +75,10 @@ func TestHasIdentity(t *testing.T) {
 	}
 }
 
-// TestByDomain: certificates are kept by the trust domains that are named with them.
+// TestByDomain tests that roots are grouped by the trust domains named with them.
 func TestByDomain(t *testing.T) {
-	got := byDomain([]mesh.TrustAnchor{{Domains: []string{"b", "a"}, PEM: "1"}, {PEM: "2"}, {Domains: []string{"a"}, PEM: "3"}})
-	want := []secret.Domain{{Name: "a", Roots: []byte("1\n3\n")}, {Name: "b", Roots: []byte("1\n")}}
+	got := rootsByDomain([]mesh.TrustAnchor{{Domains: []string{"b", "a"}, PEM: "1"}, {PEM: "2"}, {Domains: []string{"a"}, PEM: "3"}})
+	want := []secret.TrustDomain{{Name: "a", Roots: []byte("1\n3\n")}, {Name: "b", Roots: []byte("1\n")}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

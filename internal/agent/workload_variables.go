@@ -6,9 +6,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 )
 
-// withIdentity adds to Envoy's environment what it says of its workload in spans. Listeners are shared by many workloads, so
-// they name variables only. What is set already stays.
-func withIdentity(environ []string, n node.Node) []string {
+// addWorkloadVariables adds to Envoy's environment the variables that span tags refer to. Listeners
+// are shared by many workloads, so their configuration names variables instead of values. Variables
+// that are set are kept.
+func addWorkloadVariables(environ []string, n node.Node) []string {
 	w := n.Workload()
 	all := environ[:len(environ):len(environ)]
 	set := map[string]string{}
@@ -22,19 +23,21 @@ func withIdentity(environ []string, n node.Node) []string {
 		{"ISTIO_NAMESPACE", w.Namespace},
 		{"ISTIO_CLUSTER_ID", w.Cluster},
 		{"ISTIO_MESH_ID", w.MeshID},
-		{"DD_SERVICE", n.Cluster}, // Datadog's tracer reads it
+		{"DD_SERVICE", n.Cluster}, // for Datadog's tracer
 	} {
 		if _, there := set[v[0]]; !there && v[1] != "" {
 			all = append(all, v[0]+"="+v[1])
 		}
 	}
-	if with := resourceAttributes(set["OTEL_RESOURCE_ATTRIBUTES"], n); with != "" { // of two, the later counts (exec.Cmd)
+	// exec.Cmd uses the last of two equal names.
+	if with := resourceAttributes(set["OTEL_RESOURCE_ATTRIBUTES"], n); with != "" {
 		all = append(all, "OTEL_RESOURCE_ATTRIBUTES="+with)
 	}
 	return all
 }
 
-// resourceAttributes adds to OpenTelemetry's attributes those of the service that are not among them.
+// resourceAttributes returns given, the value of OTEL_RESOURCE_ATTRIBUTES, with the service's
+// attributes added that it does not contain.
 // https://opentelemetry.io/docs/specs/otel/resource/sdk/#specifying-resource-information-via-an-environment-variable
 func resourceAttributes(given string, n node.Node) string {
 	var list []string

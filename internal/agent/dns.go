@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/meshpilot/meshpilot/internal/agent/dns"
+	"github.com/meshpilot/meshpilot/internal/agent/outbound"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+const (
+	resolvConf = "/etc/resolv.conf"
+	// savedResolvConf is where Istio's scripts save the host's resolv.conf if the agent becomes its
+	// only resolver.
+	savedResolvConf = "/var/lib/istio/resolv.conf"
+	dnsPort         = "53"
+)
+
+// servesDNS reports whether the DNS proxy is enabled: on all proxies by Serve, on sidecars by
+// Capture.
+func (a *agent) servesDNS() bool {
+	d := a.Environment.DNS
+	return d.Serve || d.Capture && a.Node.Type == mesh.SidecarProxy
+}
+
+// openDNS opens the DNS proxy if it is enabled.
+func (a *agent) openDNS(p *parts) error {
+	if !a.servesDNS() {
+		return nil
+	}
+	d := a.Environment.DNS
+	host, port, err := net.SplitHostPort(d.Address)
+	if err != nil {
+		return fmt.Errorf("environment variable DNS_PROXY_ADDR: %w", err)
+	}
+	o := dns.Options{
+		Recovery:  a.recovery,
+		Addresses: []string{d.Address}, ResolvConf: resolvConf,
+		ShortNames:    dns.NewShortNames(a.Node.Metadata.Namespace, a.Node.Domain),
+		EarlyUpstream: port == dnsPort, Timeout: d.Timeout, Parallel: d.Parallel,
+		Dialer: outbound.NewDialer(a.Environment.SocketMark), Metrics: a.metrics.Registerer(),
+		Log: a.scopeLogger("dns"),
+	}
+	if host == "localhost" {
+		o.Addresses = loopbacks(port)
+	}
+	if port == dnsPort && existingFile(savedResolvConf) != "" {
+		o.ResolvConf = savedResolvConf
+	}
+	a.dnsServer, err = dns.Open(o)
+	if err != nil {
+		return fmt.Errorf("%w (DNS_PROXY_ADDR)", err)
+	}
+	p.close = append(p.close, a.dnsServer.Close)
+	p.run = append(p.run, a.dnsServer.Run)
+	a.scopeLogger("dns").Info("DNS proxy listening", "addresses", a.dnsServer.ListenAddresses())
+	return nil
+}
+
+// loopbacks returns the host's loopback addresses with a port. Applications may use either IP
+// version.
+func loopbacks(port string) []string {
+	list := []string{net.JoinHostPort("127.0.0.1", port)}
+	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		_ = l.Close() // only tests whether IPv6 is available
+		list = append(list, net.JoinHostPort("::1", port))
+	}
+	return list
+}
+
+// applyNameTable decodes and applies the control plane's name table.
+func (a *agent) applyNameTable(body []byte) error {
+	table, err := mesh.DecodeNameTable(body)
+	if err != nil {
+		return err
+	}
+	a.dnsServer.SetNameTable(table)
+	return nil
+}
+
+// checkParts returns an error while a part of the agent is not ready.
+func (a *agent) checkParts() error {
+	if a.dnsServer == nil {
+		return nil
+	}
+	return a.dnsServer.CheckReady()
+}
+
+// dumpNameTable returns the name table for the debug page, nil if there is none.
+func (a *agent) dumpNameTable() any {
+	if a.dnsServer == nil {
+		return nil
+	}
+	if d := a.dnsServer.Dump(); d != nil {
+		return d
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+package environment
+
+import "strings"
+
+// reportUnsupported warns about variables that are set but have no effect.
+func (r *reader) reportUnsupported(e *Environment) {
+	// Pod templates set these whether or not they are needed.
+	var unused []string
+	for _, name := range []string{
+		"XDS_AUTH_PROVIDER",
+	} {
+		if _, ok := r.lookupText(name); ok {
+			unused = append(unused, name)
+		}
+	}
+	if len(unused) > 0 {
+		e.Warnings = append(e.Warnings, "environment variables without effect: "+strings.Join(unused, ", "))
+	}
+}

@@ -1,0 +1,40 @@
+package relay
+
+import (
+	"sync"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+)
+
+// Subscription is a resource type to which the agent itself subscribes. Envoy does not see its
+// responses.
+type Subscription struct {
+	TypeURL string
+	// Apply applies the encoded resource. If it returns an error, the response is rejected (NACK).
+	Apply func(body []byte) error
+
+	mu sync.Mutex
+	// applied is the version of the applied resource by name. The control plane does not send it
+	// again after a reconnect.
+	applied map[string]string
+}
+
+func (o *Subscription) knownVersions() map[string]string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.applied
+}
+
+// apply applies a resource and records its version. Each of these types has only one resource.
+func (o *Subscription) apply(r *discoveryv3.Resource) error {
+	if err := o.Apply(r.GetResource().GetValue()); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.applied = nil
+	if r.GetName() != "" && r.GetVersion() != "" {
+		o.applied = map[string]string{r.GetName(): r.GetVersion()}
+	}
+	return nil
+}

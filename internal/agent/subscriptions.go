@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/agent/relay"
+	"github.com/meshpilot/meshpilot/internal/agent/secret"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// subscriptions returns the resource types to which the agent itself subscribes.
+func (a *agent) subscriptions() []*relay.Subscription {
+	var list []*relay.Subscription
+	if a.Environment.XDS.ProxyConfig {
+		list = append(list, &relay.Subscription{TypeURL: api.ProxyConfigType, Apply: a.applyProxyConfig})
+	}
+	if a.dnsServer != nil {
+		list = append(list, &relay.Subscription{TypeURL: api.NameTableType, Apply: a.applyNameTable})
+	}
+	return list
+}
+
+// applyProxyConfig applies the mesh's ProxyConfig for agents. Only its trusted roots can change
+// while Envoy runs.
+func (a *agent) applyProxyConfig(body []byte) error {
+	var config meshconfig.ProxyConfig
+	if err := proto.Unmarshal(body, &config); err != nil {
+		return fmt.Errorf("decode ProxyConfig: %w", err)
+	}
+	return a.applyTrustBundle(&config)
+}
+
+// applyTrustBundle applies the roots that the mesh trusts besides that of the certificate
+// authority.
+func (a *agent) applyTrustBundle(config *meshconfig.ProxyConfig) error {
+	anchors := make([]mesh.TrustAnchor, len(config.GetCaCertificatesPem()))
+	texts := make([][]byte, len(anchors))
+	for i, text := range config.GetCaCertificatesPem() {
+		anchors[i] = mesh.ParseTrustAnchor(text)
+		texts[i] = []byte(anchors[i].PEM)
+	}
+	all, err := secret.JoinCertificates(texts...)
+	if err != nil {
+		return fmt.Errorf("ProxyConfig.caCertificatesPem: %w", err)
+	}
+	if a.renewer != nil {
+		a.renewer.SetTrustBundle(all, rootsByDomain(anchors)...)
+	}
+	return nil
+}
+
+// rootsByDomain returns the roots per trust domain, sorted by name, empty if no anchor names a
+// trust domain.
+func rootsByDomain(anchors []mesh.TrustAnchor) []secret.TrustDomain {
+	texts := map[string][]byte{}
+	for _, a := range anchors {
+		for _, d := range a.Domains {
+			texts[d] = append(append(texts[d], a.PEM...), '\n')
+		}
+	}
+	list := make([]secret.TrustDomain, 0, len(texts))
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		list = append(list, secret.TrustDomain{Name: name, Roots: texts[name]})
+	}
+	return list
+}
