@@ -1,6 +1,6 @@
-// Package command is what the command lines of all binaries share: log flags, the version command,
-// unknown and retired flags that are accepted with a warning, and requests to a local port.
+// Package command holds the shared parts of all programs' command lines: log flags, the version
+// command, tolerance of unknown and retired flags with a warning, and requests to a local port.
 //
-// In: a cobra command tree. Out: the same with those parts. Law: imports nothing of ours but obs
-// and retired; reads no environment.
+// Its functions add these parts to a cobra command tree. Invariants: it imports only obs and
+// retired of this repository, and reads no environment variables.
 package command

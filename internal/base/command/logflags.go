@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// AddLogFlags adds Istio's log flags. Those of rotation and stack traces are accepted and have no effect: logs go to
-// the standard output, where a platform collects them.
+// AddLogFlags adds Istio's log flags. Those for rotation and stack traces are accepted but have no
+// effect: logs go to standard output, where a platform collects them.
 func AddLogFlags(fs *pflag.FlagSet, o *obs.LogOptions) {
 	fs.StringVar(&o.Levels, "log_output_level", "default:info",
 		"minimum level per scope, as scope:level,scope:level; levels are none, error, warn, info, debug")
@@ -19,6 +19,6 @@ func AddLogFlags(fs *pflag.FlagSet, o *obs.LogOptions) {
 		"log_rotate":           "file to rotate",
 	} {
 		fs.String(name, "", usage+" (accepted for compatibility, without effect)")
-		_ = fs.MarkHidden(name) // it was just added
+		_ = fs.MarkHidden(name) // fails only for unknown flags
 	}
 }

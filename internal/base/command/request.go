@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// requestTimeout bounds one request of the request command.
 const requestTimeout = 10 * time.Second
 
-// Request is the request command: it calls a port of the program that runs beside it, and prints the answer.
+// Request returns the request command, which calls a local HTTP port and prints the response. The
+// command fails if the status is 400 or higher.
 func Request(short, defaultAddress string) *cobra.Command {
 	var address string
 	c := &cobra.Command{
@@ -27,20 +29,20 @@ func Request(short, defaultAddress string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("request: %w", err)
 			}
-			answer, err := (&http.Client{Timeout: requestTimeout}).Do(r)
+			response, err := (&http.Client{Timeout: requestTimeout}).Do(r)
 			if err != nil {
 				return fmt.Errorf("request: %w", err)
 			}
-			defer answer.Body.Close()
-			if _, err := io.Copy(c.OutOrStdout(), answer.Body); err != nil {
-				return fmt.Errorf("read answer of %s: %w", url, err)
+			defer response.Body.Close()
+			if _, err := io.Copy(c.OutOrStdout(), response.Body); err != nil {
+				return fmt.Errorf("read response of %s: %w", url, err)
 			}
-			if answer.StatusCode >= http.StatusBadRequest {
-				return fmt.Errorf("%s answered %s", url, answer.Status)
+			if response.StatusCode >= http.StatusBadRequest {
+				return fmt.Errorf("%s responded %s", url, response.Status)
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&address, "address", defaultAddress, "where to ask")
+	c.Flags().StringVar(&address, "address", defaultAddress, "host:port to connect to")
 	return c
 }

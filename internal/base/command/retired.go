@@ -10,20 +10,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// AddRetiredFlags adds flags that Istio has removed to a command. They are hidden. One that
-// is set is reported on warnings with its successor when the command runs. An alias sets the flag
-// of its new name, which must be there already. The caller reads the values of flags with a Field;
-// the others have no effect.
+// AddRetiredFlags adds hidden flags that Istio has removed to a command. If one is set, a warning
+// that names its successor is written when the command runs. An alias sets the flag of its new
+// name, which must exist. The caller applies the values of flags with a Field; the others have no
+// effect.
 func AddRetiredFlags(c *cobra.Command, list []retired.Flag, warnings io.Writer) {
 	fs := c.Flags()
 	for _, f := range list {
-		addRetired(fs, f)
+		addRetiredFlag(fs, f)
 	}
 	before := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
 		for _, f := range list {
 			if c.Flags().Changed(f.Name) {
-				fmt.Fprintf(warnings, "warning: flag --%s %s: %s\n", f.Name, effect(f), f.Successor)
+				fmt.Fprintf(warnings, "warning: flag --%s %s: %s\n", f.Name, retiredEffect(f), f.Successor)
 			}
 		}
 		if before != nil {
@@ -33,8 +33,8 @@ func AddRetiredFlags(c *cobra.Command, list []retired.Flag, warnings io.Writer) 
 	}
 }
 
-// addRetired adds one flag to the set.
-func addRetired(fs *pflag.FlagSet, f retired.Flag) {
+// addRetiredFlag adds one flag to the set.
+func addRetiredFlag(fs *pflag.FlagSet, f retired.Flag) {
 	switch {
 	case f.Alias != "":
 		fs.AddFlag(&pflag.Flag{Name: f.Name, Usage: f.Successor, Value: fs.Lookup(f.Alias).Value})
@@ -47,11 +47,11 @@ func addRetired(fs *pflag.FlagSet, f retired.Flag) {
 	default:
 		fs.String(f.Name, "", f.Successor)
 	}
-	_ = fs.MarkHidden(f.Name) // it was just added
+	_ = fs.MarkHidden(f.Name) // fails only for unknown flags
 }
 
-// effect returns the remaining effect of a retired flag, for the warning.
-func effect(f retired.Flag) string {
+// retiredEffect returns the effect of a retired flag, for the warning.
+func retiredEffect(f retired.Flag) string {
 	if f.Field != "" || f.Alias != "" {
 		return "is deprecated"
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TolerateUnknownFlags makes the command and all below it accept unknown flags, each with a
-// warning: a manifest of another version must not keep a control plane or a proxy from starting. A
-// command that only groups others refuses them, because the parser takes the word after an unknown
-// flag for its value: "--bogus version" would run nothing and succeed.
+// TolerateUnknownFlags makes the command and all its sub-commands accept unknown flags with a
+// warning, because a manifest of another version must not keep a control plane or a proxy from
+// starting. A command that only groups others still rejects them: the parser takes the word after
+// an unknown flag for its value, so "--bogus version" would run nothing and succeed.
 func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer) {
 	for _, c := range root.Commands() {
 		TolerateUnknownFlags(c, args, warnings)
@@ -23,7 +23,7 @@ func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer
 	root.FParseErrWhitelist.UnknownFlags = true
 	before := root.PreRunE
 	root.PreRunE = func(c *cobra.Command, rest []string) error {
-		for _, name := range unknown(c.Flags(), args) {
+		for _, name := range unknownFlags(c.Flags(), args) {
 			fmt.Fprintf(warnings, "warning: unknown flag %s is ignored\n", name)
 		}
 		if before != nil {
@@ -33,8 +33,8 @@ func TolerateUnknownFlags(root *cobra.Command, args []string, warnings io.Writer
 	}
 }
 
-// unknown gives the flags of a command line that the set does not have.
-func unknown(fs *pflag.FlagSet, args []string) []string {
+// unknownFlags returns the flags in args that the set does not have. It stops at "--".
+func unknownFlags(fs *pflag.FlagSet, args []string) []string {
 	var names []string
 	for _, a := range args {
 		if a == "--" {

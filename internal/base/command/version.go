@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// Version is the version command.
+// Version returns the version command.
 func Version() *cobra.Command {
 	var short bool
 	var output string
@@ -25,7 +25,7 @@ func Version() *cobra.Command {
 					text, err = yaml.JSONToYAML(text)
 				}
 				if err != nil {
-					return fmt.Errorf("write version: %w", err)
+					return fmt.Errorf("encode version: %w", err)
 				}
 				c.Println(string(text))
 			case output != "":

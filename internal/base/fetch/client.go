@@ -15,19 +15,21 @@ import (
 	"time"
 )
 
-// Options bound what is fetched. Zero values are defaults.
+// Options limit fetches.
 type Options struct {
-	// Timeout bounds all of it, from the name to the last byte; 0: five seconds.
+	// Timeout bounds the whole fetch, from name resolution to the last byte (default 5 s).
 	Timeout time.Duration
-	// MaxBytes bounds a body; 0: a megabyte.
+	// MaxBytes bounds the size of a response body (default 1 MiB).
 	MaxBytes int64
-	// Loopback lets this machine be reached: where an operator has written the address, and not a tenant.
+	// Loopback allows connections to this host (default false). Set it only for addresses written
+	// by an operator, not by a tenant.
 	Loopback bool
-	// Blocked are networks that an operator lets nobody reach, beside those that nobody may.
+	// Blocked are additional networks that must not be connected to, besides the forbidden
+	// networks.
 	Blocked []netip.Prefix
-	// Roots are the certificates to trust; nil: the system's.
+	// Roots are the trusted root certificates. If nil, the system's are used.
 	Roots *x509.CertPool
-	// Unverified takes any certificate: who asks for it has been told.
+	// Unverified disables certificate verification (default false).
 	Unverified bool
 }
 
@@ -37,9 +39,11 @@ const (
 	maxRedirects    = 3
 )
 
-var errTooLong = errors.New("the document is too long")
+var errTooLarge = errors.New("response body exceeds the size limit")
 
-// NewClient makes a client. It uses no proxy: what stands between would decide what is reached.
+// NewClient returns an HTTP client with those limits. It uses no proxy, because the proxy would
+// decide which addresses are reached. Redirects are followed three times at most, and never from
+// https to http.
 func NewClient(o Options) *http.Client {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -47,60 +51,65 @@ func NewClient(o Options) *http.Client {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
-	dialer := &net.Dialer{Timeout: o.Timeout, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-		return o.Check(address)
-	}}
+	dialer := &net.Dialer{
+		Timeout: o.Timeout,
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			return o.Check(address)
+		},
+	}
 	return &http.Client{
 		Timeout: o.Timeout,
-		Transport: bounded{&http.Transport{
+		Transport: limitedTransport{&http.Transport{
 			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{
-				MinVersion: tls.VersionTLS12, RootCAs: o.Roots, InsecureSkipVerify: o.Unverified, //nolint:gosec // an operator's word
+				MinVersion: tls.VersionTLS12, RootCAs: o.Roots,
+				InsecureSkipVerify: o.Unverified, //nolint:gosec // an operator's explicit choice
 			},
 			TLSHandshakeTimeout: o.Timeout, ResponseHeaderTimeout: o.Timeout, MaxResponseHeaderBytes: 64 << 10,
 			MaxIdleConnsPerHost: 1, IdleConnTimeout: o.Timeout, ForceAttemptHTTP2: true,
-			DisableCompression: true, // a bound of what comes in is one of what comes out
+			DisableCompression: true, // so that MaxBytes bounds the memory too
 		}, o.MaxBytes},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			switch {
 			case len(via) > maxRedirects:
 				return errors.New("too many redirects")
 			case via[len(via)-1].URL.Scheme == "https" && r.URL.Scheme != "https":
-				return errors.New("a redirect from https to " + r.URL.Scheme)
+				return errors.New("redirect from https to " + r.URL.Scheme)
 			}
 			return nil
 		},
 	}
 }
 
-// Check returns an error if an address, an IP with a port, must not be connected to. It is for the Control function of a dialer, which
-// runs after names have been resolved.
+// Check returns an error if connecting to address, an IP with a port, is forbidden. It is for the
+// Control function of a dialer, which is called after name resolution.
 func (o Options) Check(address string) error {
 	p, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("dial %q: %w", address, err)
 	}
-	if a := p.Addr(); !reachable(a) && !(o.Loopback && a.Unmap().IsLoopback()) || o.blocks(a) {
-		return fmt.Errorf("dial %s: nothing is fetched from there", a)
+	if a := p.Addr(); !isReachable(a) && !(o.Loopback && a.Unmap().IsLoopback()) || o.isBlocked(a) {
+		return fmt.Errorf("dial %s: fetching from this address is forbidden", a)
 	}
 	return nil
 }
 
-func (o Options) blocks(a netip.Addr) bool {
+// isBlocked reports whether an operator blocks the address, or the IPv4 address embedded in it.
+func (o Options) isBlocked(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if embedded, ok := inside(a); ok && o.blocks(embedded) {
+	if embedded, ok := embeddedIPv4(a); ok && o.isBlocked(embedded) {
 		return true
 	}
 	return slices.ContainsFunc(o.Blocked, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// reachable says whether documents may be fetched from an address. Private networks are among those that may: that is where
-// issuers within a company are.
-func reachable(a netip.Addr) bool {
+// isReachable reports whether documents may be fetched from an address. Private networks are
+// allowed, because issuers within a company are there.
+func isReachable(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if embedded, ok := inside(a); ok {
-		return reachable(embedded)
+	if embedded, ok := embeddedIPv4(a); ok {
+		return isReachable(embedded)
 	}
-	for _, p := range forbidden() {
+	for _, p := range forbiddenNetworks() {
 		if p.Contains(a) {
 			return false
 		}
@@ -108,17 +117,21 @@ func reachable(a netip.Addr) bool {
 	return !a.IsLoopback() && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLinkLocalUnicast()
 }
 
-// forbidden are networks besides those that netip has names for: of this host, of nobody, and where clouds tell machines their secrets.
-func forbidden() []netip.Prefix {
+// forbiddenNetworks returns networks that are always forbidden, besides the classes of netip: this
+// host, reserved networks, and metadata servers of clouds.
+func forbiddenNetworks() []netip.Prefix {
 	return []netip.Prefix{
-		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("192.0.0.0/24"),
-		netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fe80::/10"),
+		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"),
+		netip.MustParsePrefix("192.0.0.0/24"),
+		netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("fd00:ec2::/32"),
+		netip.MustParsePrefix("fe80::/10"),
 		netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("fd20:ce::254/128"),
 	}
 }
 
-// inside gives the IPv4 address that an IPv6 one stands for: of NAT64 (RFC 6052), 6to4 (RFC 3056), or compatible (RFC 4291).
-func inside(a netip.Addr) (netip.Addr, bool) {
+// embeddedIPv4 returns the IPv4 address embedded in an IPv6 address, and whether there is one:
+// NAT64 (RFC 6052), 6to4 (RFC 3056) or IPv4-compatible (RFC 4291).
+func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	b := a.As16()
 	switch {
 	case a.Is4():
@@ -132,36 +145,38 @@ func inside(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// bounded gives bodies that end in an error when they are too long.
-type bounded struct {
+// limitedTransport limits the size of response bodies. Reading beyond the limit fails with
+// errTooLarge.
+type limitedTransport struct {
 	http.RoundTripper
-	most int64
+	maxBytes int64
 }
 
-// RoundTrip bounds the body of the response.
-func (t bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip limits the body of the response.
+func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.RoundTripper.RoundTrip(r)
 	if err == nil {
-		answer.Body = &body{answer.Body, t.most}
+		answer.Body = &limitedBody{answer.Body, t.maxBytes}
 	}
 	return answer, err
 }
 
-type body struct {
+// limitedBody fails with errTooLarge once more than left bytes were read.
+type limitedBody struct {
 	io.ReadCloser
 	left int64
 }
 
-func (b *body) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
-		return 0, errTooLong
+		return 0, errTooLarge
 	}
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return n, errTooLong
+		return n, errTooLarge
 	}
 	return n, err
 }

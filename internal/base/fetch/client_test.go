@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// TestForbiddenAddresses is the matrix of T-SSRF-JWKS.
+// TestForbiddenAddresses tests the matrix of T-SSRF-JWKS.
 func TestForbiddenAddresses(t *testing.T) {
 	scorecard.Check(t, 38)
 	for text, want := range map[string]bool{
@@ -30,13 +30,13 @@ func TestForbiddenAddresses(t *testing.T) {
 		"::ffff:127.0.0.1": false, "::ffff:169.254.169.254": false, "::127.0.0.1": false, "::169.254.169.254": false,
 		"64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false, "64:ff9b:1::a9fe:a9fe": false, "2002:a9fe:a9fe::1": false, "2002:7f00:1::": false,
 	} {
-		if got := reachable(netip.MustParseAddr(text)); got != want {
+		if got := isReachable(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s may be dialled: %v, want %v", text, got, want)
 		}
 	}
 }
 
-// counting is a server that counts connections.
+// counting starts a server that counts connections.
 func counting(t *testing.T, h http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	n := new(atomic.Int64)
@@ -67,7 +67,7 @@ func get(t *testing.T, c *http.Client, url string) (int, error) {
 	return len(text), err
 }
 
-// TestThisMachineIsNotReached by its address, by a name, or by a redirect.
+// TestThisMachineIsNotReached tests this host's address, a name for it, and a redirect to it.
 func TestThisMachineIsNotReached(t *testing.T) {
 	scorecard.Check(t, 38)
 	s, connections := counting(t, func(http.ResponseWriter, *http.Request) {})
@@ -88,7 +88,8 @@ func TestThisMachineIsNotReached(t *testing.T) {
 	}
 }
 
-// TestRedirects: each hop is judged, there are not many, and none leaves TLS.
+// TestRedirects tests that each redirect is checked, that they are limited, and that none leaves
+// TLS.
 func TestRedirects(t *testing.T) {
 	scorecard.Check(t, 38)
 	hops := 0
@@ -115,7 +116,7 @@ func TestRedirects(t *testing.T) {
 	}
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, s.URL, http.StatusFound) }))
 	defer secure.Close()
-	roots := secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // as httptest has it
+	roots := secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // as in httptest
 	if _, err := get(t, NewClient(Options{Loopback: true, Roots: roots}), secure.URL); err == nil || !strings.Contains(err.Error(), "from https to http") {
 		t.Errorf("a redirect out of TLS: %v", err)
 	}
@@ -124,7 +125,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestBounds: a body that does not end, and one that does not begin.
+// TestBounds tests a body that does not end and one that does not begin.
 func TestBounds(t *testing.T) {
 	scorecard.Check(t, 38)
 	s, _ := counting(t, func(w http.ResponseWriter, r *http.Request) {
@@ -138,11 +139,11 @@ func TestBounds(t *testing.T) {
 		case "/slow":
 			<-r.Context().Done()
 		case "/exact":
-			_, _ = fmt.Fprint(w, strings.Repeat("a", 1000)) // the test sees what came
+			_, _ = fmt.Fprint(w, strings.Repeat("a", 1000)) // the client closes the connection
 		}
 	})
 	o := Options{Loopback: true, Timeout: 500 * time.Millisecond, MaxBytes: 1000}
-	if n, err := get(t, NewClient(o), s.URL+"/endless"); !errors.Is(err, errTooLong) || n > 1001 {
+	if n, err := get(t, NewClient(o), s.URL+"/endless"); !errors.Is(err, errTooLarge) || n > 1001 {
 		t.Errorf("an endless body: %d bytes, %v", n, err)
 	}
 	if n, err := get(t, NewClient(o), s.URL+"/exact"); err != nil || n != 1000 {
@@ -154,7 +155,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestBlockedNetworks: what an operator blocks is blocked by any way of writing it.
+// TestBlockedNetworks tests that blocked networks are blocked in any notation.
 func TestBlockedNetworks(t *testing.T) {
 	o := Options{Blocked: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}
 	for address, blocked := range map[string]bool{
@@ -167,13 +168,14 @@ func TestBlockedNetworks(t *testing.T) {
 	}
 }
 
-// TestFailuresLeaveNothingOpen: a server that fails in every way costs no file, however often it is asked. T-FD.
+// TestFailuresLeaveNothingOpen tests that a server that fails in every way leaks no file descriptor
+// (T-FD).
 func TestFailuresLeaveNothingOpen(t *testing.T) {
 	s, _ := counting(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/ill":
 			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = io.WriteString(w, "ill") // the test looks at files alone
+			_, _ = io.WriteString(w, "ill") // only descriptors are checked
 		case "/cut":
 			w.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(w, "half")
@@ -210,7 +212,8 @@ func TestFailuresLeaveNothingOpen(t *testing.T) {
 	ask(40)
 	before := files()
 	ask(2000)
-	for end := time.Now().Add(5 * time.Second); files() > before+5 && time.Now().Before(end); { // the server closes its side when it learns of it
+	// The server closes its side when it learns of the client's.
+	for end := time.Now().Add(5 * time.Second); files() > before+5 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if after := files(); after > before+5 {

@@ -1,8 +1,11 @@
-// Package fetch gets small documents over HTTP from addresses that users write: keys of token issuers, and the like.
+// Package fetch fetches small documents over HTTP from URLs that users write, such as the keys of
+// token issuers.
 //
-// In: what may be reached and how much may come. Out: an http.Client. Law: an address is judged when it is dialled, after its
-// name was resolved, so neither a redirect nor a name that changes its mind leads to where nobody may go: this machine, and
-// what only answers to machines of a cloud or a link. Nothing is read without a bound.
+// [NewClient] returns an http.Client with limits on addresses, size and time.
+//
+// Invariants: an address is checked when it is dialed, after name resolution, so neither a redirect
+// nor DNS rebinding reaches forbidden addresses: this host, link-local addresses and metadata
+// servers of clouds. Nothing is read without a limit.
 //
 // Start with [NewClient] in client.go.
 package fetch

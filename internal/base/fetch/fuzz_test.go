@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzAddresses: an IPv4 address that nothing is fetched from is not reached in any IPv6 form of it either (CVE-2022-31045 and
-// others of its kind: a form that a filter does not know).
+// FuzzAddresses tests that a forbidden IPv4 address is not reachable in any IPv6 form either
+// (CVE-2022-31045 and similar).
 func FuzzAddresses(f *testing.F) {
 	for _, s := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "0.0.0.0", "255.255.255.255", "100.100.100.200", "192.0.2.1", "224.0.0.1"} {
 		a := netip.MustParseAddr(s).As4()

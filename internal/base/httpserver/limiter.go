@@ -10,14 +10,16 @@ import (
 	"time"
 )
 
-// Limits bound the connections of one port. When a limit is exceeded, the oldest connection is closed of the first of these kinds that
-// the source with the most connections has: fresh for longer than a second, idle, fresh, busy. A fresh connection has had no complete
-// request header yet, an idle one has no request at the moment.
+// Limits bound the connections of one port. When a limit is exceeded, one connection of the source
+// with the most connections is closed. It is the oldest of the first of these phases that has any:
+// fresh for longer than a second, idle, fresh, busy. A fresh connection has not yet received a
+// complete request header, an idle one has no active request.
 type Limits struct {
-	// Connections bounds those of all sources. Default: 2048.
+	// Connections bounds the total (default 2048).
 	Connections int
-	// PerSource bounds those of one IPv4 address or IPv6 /64. Default: three quarters of Connections. Callers that share an address
-	// with an attacker, behind a proxy, are safe as long as the attacker opens fewer connections a second than this.
+	// PerSource bounds the connections of one IPv4 address or IPv6 /64 (default three quarters of
+	// Connections). Clients that share an address with an attacker, behind a proxy, are safe as
+	// long as the attacker opens fewer connections a second than this.
 	PerSource int
 }
 
@@ -31,11 +33,11 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// freshGrace is how long a fresh connection is closed last: time enough for a handshake and headers of a client that wants
-// something.
+// freshGrace is how long a fresh connection is protected from eviction: enough for the handshake
+// and headers of a normal client.
 const freshGrace = time.Second
 
-// phase is what a connection does.
+// phase is the state of a connection.
 type phase int
 
 const (
@@ -56,7 +58,8 @@ type limiter struct {
 	evicted int
 }
 
-// source is the connections of one address, by phase, the longest in it first.
+// source holds the connections of one address by phase, ordered by the time at which they entered
+// it.
 type source struct {
 	prefix  netip.Prefix
 	total   int
@@ -74,28 +77,29 @@ type conn struct {
 	source   *source
 	phase    phase
 	since    time.Time
-	place    *list.Element // nil: closed
+	element  *list.Element // in source.byPhase; nil if the connection is closed
 	requests int
 }
 
-// limitedListener hands out tracked connections.
+// limitedListener returns connections that its limiter tracks.
 type limitedListener struct {
 	net.Listener
 	l *limiter
 }
 
-// Accept waits for the next connection. It closes another one if there are too many, and never waits for one to end.
+// Accept waits for the next connection. If there are too many, it closes another one without
+// waiting for it.
 func (l limitedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return l.l.add(c), nil
+	return l.l.addConn(c), nil
 }
 
-// add tracks a connection, and closes one that is in excess.
-func (l *limiter) add(inner net.Conn) *conn {
-	prefix := sourceOf(inner.RemoteAddr())
+// addConn tracks a connection, and closes another one if a limit is exceeded.
+func (l *limiter) addConn(inner net.Conn) *conn {
+	prefix := sourcePrefix(inner.RemoteAddr())
 	l.mu.Lock()
 	s := l.sources[prefix]
 	if s == nil {
@@ -105,27 +109,27 @@ func (l *limiter) add(inner net.Conn) *conn {
 	c := &conn{Conn: inner, l: l, source: s}
 	s.total++
 	l.total++
-	l.enter(c, fresh)
+	l.setPhase(c, fresh)
 	var victim *conn
 	switch {
 	case s.total > l.limits.PerSource:
-		victim = l.victim(s, c)
+		victim = l.evictionCandidate(s, c)
 	case l.total > l.limits.Connections:
-		victim = l.victim(l.heaviest(), c)
+		victim = l.evictionCandidate(l.largestSource(), c)
 	}
 	if victim != nil {
 		l.evicted++
-		l.remove(victim)
+		l.removeConn(victim)
 	}
 	l.mu.Unlock()
 	if victim != nil {
-		_ = victim.Conn.Close() // its client is not told anything: it may be slow on purpose
+		_ = victim.Conn.Close() // without a response: the client may be slow on purpose
 	}
 	return c
 }
 
-// heaviest returns the source with the most connections.
-func (l *limiter) heaviest() (most *source) {
+// largestSource returns the source with the most connections.
+func (l *limiter) largestSource() (most *source) {
 	for _, s := range l.sources {
 		if most == nil || s.total > most.total {
 			most = s
@@ -134,8 +138,9 @@ func (l *limiter) heaviest() (most *source) {
 	return most
 }
 
-// victim returns the connection of a source that is to be closed for c; nil if c is its only one.
-func (l *limiter) victim(s *source, c *conn) *conn {
+// evictionCandidate returns the connection of a source to close in favor of c, nil if c is its only
+// one.
+func (l *limiter) evictionCandidate(s *source, c *conn) *conn {
 	oldest := func(p phase) *conn {
 		if e := s.byPhase[p].Front(); e != nil && e.Value != c {
 			return e.Value.(*conn) //nolint:forcetypeassert // the lists hold nothing else
@@ -154,22 +159,22 @@ func (l *limiter) victim(s *source, c *conn) *conn {
 	return nil
 }
 
-// enter moves a connection into a phase. l.mu is held.
-func (l *limiter) enter(c *conn, p phase) {
-	if c.place != nil {
-		c.source.byPhase[c.phase].Remove(c.place)
+// setPhase moves a connection to a phase. l.mu must be held.
+func (l *limiter) setPhase(c *conn, p phase) {
+	if c.element != nil {
+		c.source.byPhase[c.phase].Remove(c.element)
 	}
 	c.phase, c.since = p, l.now()
-	c.place = c.source.byPhase[p].PushBack(c)
+	c.element = c.source.byPhase[p].PushBack(c)
 }
 
-// remove forgets a connection. It does nothing if that has been done. l.mu is held.
-func (l *limiter) remove(c *conn) {
-	if c.place == nil {
+// removeConn stops tracking a connection. It does nothing if it is not tracked. l.mu must be held.
+func (l *limiter) removeConn(c *conn) {
+	if c.element == nil {
 		return
 	}
-	c.source.byPhase[c.phase].Remove(c.place)
-	c.place = nil
+	c.source.byPhase[c.phase].Remove(c.element)
+	c.element = nil
 	c.source.total--
 	l.total--
 	if c.source.total == 0 {
@@ -177,31 +182,31 @@ func (l *limiter) remove(c *conn) {
 	}
 }
 
-// Close closes the connection.
+// Close closes the connection and stops tracking it.
 func (c *conn) Close() error {
 	c.l.mu.Lock()
-	c.l.remove(c)
+	c.l.removeConn(c)
 	c.l.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// count adds a request to the connection, or takes one off, and moves the connection into the phase that follows.
-func (c *conn) count(delta int) {
+// addRequests adds delta to the connection's active requests, and updates its phase.
+func (c *conn) addRequests(delta int) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	c.requests += delta
 	switch {
-	case c.place == nil:
+	case c.element == nil:
 	case c.requests == 0:
-		c.l.enter(c, idle)
+		c.l.setPhase(c, idle)
 	case c.phase != busy:
-		c.l.enter(c, busy)
+		c.l.setPhase(c, busy)
 	}
 }
 
 type connKey struct{}
 
-// connContext notes the connection in the context of its requests.
+// connContext returns a context with the tracked connection, for the context of its requests.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = t.NetConn()
@@ -212,19 +217,20 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// counted has the requests of each connection counted.
-func counted(next http.Handler) http.Handler {
+// trackRequests wraps a handler to track the active requests of each connection.
+func trackRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-			c.count(1)
-			defer c.count(-1)
+			c.addRequests(1)
+			defer c.addRequests(-1)
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// sourceOf returns the IPv4 address or the IPv6 /64 of a peer. Peers that have no IP, of Unix sockets, are one source.
-func sourceOf(a net.Addr) netip.Prefix {
+// sourcePrefix returns the IPv4 address or the IPv6 /64 of a peer. All peers without an IP, such as
+// clients of Unix sockets, are one source.
+func sourcePrefix(a net.Addr) netip.Prefix {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}

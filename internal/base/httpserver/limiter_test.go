@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pipe is a connection from an address that notes whether it was closed.
+// pipe is a connection from an address that records whether it was closed.
 type pipe struct {
 	net.Conn
 	from   netip.Addr
@@ -19,7 +19,7 @@ func (p *pipe) RemoteAddr() net.Addr {
 }
 func (p *pipe) Close() error { p.closed = true; return nil }
 
-// port is a limiter with a clock of the test's.
+// port is a limiter with a clock controlled by the test.
 type port struct {
 	*limiter
 	time time.Time
@@ -34,14 +34,14 @@ func newPort(l Limits) *port {
 func (p *port) open(from string) (*conn, *pipe) {
 	x := &pipe{from: netip.MustParseAddr(from)}
 	p.time = p.time.Add(time.Millisecond)
-	return p.add(x), x
+	return p.addConn(x), x
 }
 
-// TestVictims: which connection of a source is closed for the next one.
+// TestVictims tests which connection of a source is closed for the next one.
 func TestVictims(t *testing.T) {
 	const from = "10.0.0.1"
 	for name, c := range map[string]struct {
-		prepare func(p *port) *pipe // returns the victim
+		prepare func(p *port) *pipe // returns the connection that is closed
 	}{
 		"the oldest fresh one": {func(p *port) *pipe {
 			_, a := p.open(from)
@@ -52,16 +52,16 @@ func TestVictims(t *testing.T) {
 		"an idle one before one that is fresh": {func(p *port) *pipe {
 			p.open(from)
 			b, victim := p.open(from)
-			b.count(1)
-			b.count(-1)
+			b.addRequests(1)
+			b.addRequests(-1)
 			p.open(from)
 			return victim
 		}},
 		"a stale one before one that is idle": {func(p *port) *pipe {
 			_, victim := p.open(from)
 			b, _ := p.open(from)
-			b.count(1)
-			b.count(-1)
+			b.addRequests(1)
+			b.addRequests(-1)
 			p.open(from)
 			p.time = p.time.Add(2 * time.Second)
 			return victim
@@ -71,17 +71,17 @@ func TestVictims(t *testing.T) {
 			b, victim := p.open(from)
 			c, _ := p.open(from)
 			for _, x := range []*conn{a, b, c, a} { // a again
-				x.count(1)
+				x.addRequests(1)
 				p.time = p.time.Add(time.Millisecond)
-				x.count(-1)
+				x.addRequests(-1)
 			}
 			return victim
 		}},
 		"a fresh one before one that is busy": {func(p *port) *pipe {
 			a, _ := p.open(from)
 			b, _ := p.open(from)
-			a.count(1)
-			b.count(1)
+			a.addRequests(1)
+			b.addRequests(1)
 			_, victim := p.open(from)
 			return victim
 		}},
@@ -89,9 +89,9 @@ func TestVictims(t *testing.T) {
 			var victim *pipe
 			for i := range 3 {
 				c, x := p.open(from)
-				c.count(1)
-				c.count(1) // HTTP/2
-				c.count(-1)
+				c.addRequests(1)
+				c.addRequests(1) // HTTP/2
+				c.addRequests(-1)
 				if i == 0 {
 					victim = x
 				}
@@ -112,18 +112,19 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// TestSourcesAreApart: a source that exceeds its limit, or fills the port, closes connections of its own and no others'.
+// TestSourcesAreApart tests that a source that exceeds its limit, or fills the port, closes only
+// connections of its own.
 func TestSourcesAreApart(t *testing.T) {
 	p := newPort(Limits{Connections: 50, PerSource: 30})
 	_, honest := p.open("10.0.0.9")
-	p.time = p.time.Add(time.Minute) // it is the oldest, and has been silent for long
+	p.time = p.time.Add(time.Minute) // the oldest, and silent for long
 	for i := range 500 {
 		p.open([]string{"10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"}[i%4])
 	}
 	if honest.closed {
 		t.Error("the connection of another source was closed")
 	}
-	if p.total != 50 || len(p.sources) != 4 { // the two of one /64 are one
+	if p.total != 50 || len(p.sources) != 4 { // the two of one /64 are one source
 		t.Errorf("%d connections of %d sources", p.total, len(p.sources))
 	}
 	for i := range 500 {
@@ -136,7 +137,8 @@ func TestSourcesAreApart(t *testing.T) {
 	}
 }
 
-// TestClosedOnesAreForgotten: however often a connection is closed or evicted, it is counted once.
+// TestClosedOnesAreForgotten tests that a connection that is closed or evicted repeatedly is
+// counted once.
 func TestClosedOnesAreForgotten(t *testing.T) {
 	p := newPort(Limits{Connections: 2})
 	a, _ := p.open("10.0.0.1")
@@ -144,8 +146,8 @@ func TestClosedOnesAreForgotten(t *testing.T) {
 	for range 2 {
 		_ = a.Close()
 		_ = b.Close()
-		a.count(1)
-		a.count(-1)
+		a.addRequests(1)
+		a.addRequests(-1)
 	}
 	if p.total != 0 || len(p.sources) != 0 {
 		t.Errorf("%d connections of %d sources are left", p.total, len(p.sources))

@@ -6,32 +6,39 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// AuthorityMetrics is what the certificate authority counts.
+// AuthorityMetrics are the metrics of the certificate authority.
 type AuthorityMetrics struct {
-	// Requests are those for certificates, Unauthenticated those of nobody known, Issued the good ones.
+	// Requests counts requests for certificates, Unauthenticated the requests of unauthenticated
+	// callers, Issued the signed certificates.
 	Requests, Unauthenticated, Issued prometheus.Counter
-	// BadRequests are those whose signing request could not be used, NoIdentity those of callers that are no service account, Refused all
-	// others that came to nothing, by why.
+	// BadRequests counts requests with an invalid CSR, NoIdentity requests of callers without a
+	// service account, Refused all other failed requests by reason.
 	BadRequests, NoIdentity prometheus.Counter
 	Refused                 *prometheus.CounterVec
-	// BadMaterial counts certificates and keys of the authority that were brought and could not be used.
+	// BadMaterial counts the authority's own certificates and keys from outside that were invalid.
 	BadMaterial prometheus.Counter
 
 	expiry func() (root, chain time.Time)
 }
 
-// Expiry has the ends of the root and of the signing chain asked for when somebody scrapes; a zero time counts as 0.
+// Expiry sets the function that returns the expiry of the first root and of the signing chain. It
+// is called at each scrape; a zero time is exported as 0.
 func (a *AuthorityMetrics) Expiry(of func() (root, chain time.Time)) { a.expiry = of }
 
-func (a *AuthorityMetrics) register(t *metricTable) {
+func (a *AuthorityMetrics) registerIn(t *metricTable) {
 	a.expiry = func() (root, chain time.Time) { return root, chain }
-	a.Requests = t.counter("citadel_server_csr_count", "Requests for certificates.")
-	a.Unauthenticated = t.counter("citadel_server_authentication_failure_count", "Requests for certificates of callers who did not prove who they are.")
-	a.BadRequests = t.counter("citadel_server_csr_parsing_err_count", "Requests for certificates that could not be read, or are for keys that are not signed for.")
-	a.NoIdentity = t.counter("citadel_server_id_extraction_err_count", "Requests for certificates of callers that are no service account.")
-	a.Refused = t.counters("citadel_server_csr_sign_err_count", "Requests for certificates that came to nothing, by why.", "error")
-	a.Issued = t.counter("citadel_server_success_cert_issuance_count", "Certificates signed.")
-	a.BadMaterial = t.counter("meshpilot_ca_bad_files_total", "Certificates and keys of the authority that were brought and could not be used.")
+	a.Requests = t.newCounter("citadel_server_csr_count", "Requests for certificates.")
+	a.Unauthenticated = t.newCounter("citadel_server_authentication_failure_count",
+		"Requests for certificates of unauthenticated callers.")
+	a.BadRequests = t.newCounter("citadel_server_csr_parsing_err_count",
+		"Requests for certificates with an invalid signing request or an unsupported key.")
+	a.NoIdentity = t.newCounter("citadel_server_id_extraction_err_count",
+		"Requests for certificates of callers without a service account.")
+	a.Refused = t.newCounterVec("citadel_server_csr_sign_err_count",
+		"Requests for certificates that failed for other reasons, by reason.", "error")
+	a.Issued = t.newCounter("citadel_server_success_cert_issuance_count", "Certificates signed.")
+	a.BadMaterial = t.newCounter("meshpilot_ca_bad_files_total",
+		"Invalid certificates and keys that were provided for the authority.")
 	unix := func(at time.Time) float64 {
 		if at.IsZero() {
 			return 0
@@ -46,8 +53,12 @@ func (a *AuthorityMetrics) register(t *metricTable) {
 	}
 	root := func() time.Time { r, _ := a.expiry(); return r }
 	chain := func() time.Time { _, c := a.expiry(); return c }
-	t.gaugeFunc("citadel_server_root_cert_expiry_timestamp", "When the first of the roots ends, in seconds since 1970.", func() float64 { return unix(root()) })
-	t.gaugeFunc("citadel_server_root_cert_expiry_seconds", "Seconds until the first of the roots ends.", func() float64 { return left(root()) })
-	t.gaugeFunc("citadel_server_cert_chain_expiry_timestamp", "When the chain that certificates are signed with ends, in seconds since 1970.", func() float64 { return unix(chain()) })
-	t.gaugeFunc("citadel_server_cert_chain_expiry_seconds", "Seconds until the chain that certificates are signed with ends.", func() float64 { return left(chain()) })
+	t.newGaugeFunc("citadel_server_root_cert_expiry_timestamp",
+		"Expiry of the first root, in seconds since 1970.", func() float64 { return unix(root()) })
+	t.newGaugeFunc("citadel_server_root_cert_expiry_seconds",
+		"Seconds until the expiry of the first root.", func() float64 { return left(root()) })
+	t.newGaugeFunc("citadel_server_cert_chain_expiry_timestamp",
+		"Expiry of the signing chain, in seconds since 1970.", func() float64 { return unix(chain()) })
+	t.newGaugeFunc("citadel_server_cert_chain_expiry_seconds",
+		"Seconds until the expiry of the signing chain.", func() float64 { return left(chain()) })
 }

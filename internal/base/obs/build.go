@@ -5,14 +5,16 @@ import (
 	"runtime/debug"
 )
 
-// Version is the release that this source is of: the charts' version. Proxies and operators see it as the control plane's.
+// Version is the release of this source, equal to the version of the charts. Proxies and operators
+// see it as the control plane's version.
 const Version = "0.6.0"
 
-// IstioLevel is the release of Istio whose API and protocol meshpilot implements. The agent reports it as ISTIO_VERSION:
-// proxyVersion of EnvoyFilters is matched against it, and other control planes generate configuration for that release.
+// IstioLevel is the release of Istio whose API and protocol meshpilot implements. The agent reports
+// it as ISTIO_VERSION: proxyVersion of EnvoyFilters is matched against it, and other control planes
+// generate configuration for that release.
 const IstioLevel = "1.31.0"
 
-// Build is what a binary knows about how it was made.
+// Build is the build information of a binary.
 type Build struct {
 	Version       string `json:"version"`
 	GitRevision   string `json:"revision"`
@@ -21,12 +23,17 @@ type Build struct {
 	GitTag        string `json:"tag"`
 }
 
-// String is what /version says, in Istio's form, which istioctl reads: version, revision and status.
+// String returns the build in Istio's form for /version, which istioctl parses: version, revision
+// and status.
 func (b Build) String() string { return b.Version + "-" + b.GitRevision + "-" + b.BuildStatus }
 
-// ReadBuild reads the build information that the Go tool chain put into the binary.
+// ReadBuild returns the build information that the Go toolchain embeds into the binary. Without it,
+// GitRevision is "unknown".
 func ReadBuild() Build {
-	b := Build{Version: Version, GitRevision: "unknown", GolangVersion: runtime.Version(), BuildStatus: "Clean", GitTag: "v" + Version}
+	b := Build{
+		Version: Version, GitRevision: "unknown", GolangVersion: runtime.Version(),
+		BuildStatus: "Clean", GitTag: "v" + Version,
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestScopesAreDescribed: whoever asks a control plane for its scopes learns what each is about.
+// TestScopesAreDescribed tests that every scope has a description.
 func TestScopesAreDescribed(t *testing.T) {
 	files, err := filepath.Glob("../../discovery/*.go")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestScopesAreDescribed(t *testing.T) {
 		}
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 			found++
-			if describe(m[1]) == "" {
+			if describeScope(m[1]) == "" {
 				t.Errorf("%s: nothing says what the scope %q logs", f, m[1])
 			}
 		}

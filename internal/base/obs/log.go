@@ -8,39 +8,40 @@ import (
 	"sync"
 )
 
-// DefaultScope is the scope of everything that has no scope of its own, and the name that sets all levels.
+// DefaultScope is the scope of all log records without a scope of their own. Its level is the
+// default of all scopes.
 const DefaultScope = "default"
 
-// levelNone is above every level: nothing is logged.
+// levelNone is above every level, so that nothing is logged.
 const levelNone = slog.Level(100)
 
-// LogOptions say what is logged, where and how.
+// LogOptions configure levels, output and format of the log.
 type LogOptions struct {
-	// Levels is "scope:level,scope:level" or just "level"; levels are none, error, warn, info, debug.
-	// --log_output_level.
+	// Levels is "scope:level,scope:level" or just "level", with the levels none, error, warn, info,
+	// debug (--log_output_level).
 	Levels string
-	// JSON writes one JSON object a line. --log_as_json.
+	// JSON writes one JSON object per line (--log_as_json, default false).
 	JSON bool
 	Out  io.Writer
 }
 
-// Logs makes loggers. Each scope has a level of its own that may be changed at run time.
+// Logs creates loggers. Each scope has its own level, which can be changed at run time.
 type Logs struct {
 	options LogOptions
 	handler slog.Handler
 
-	mu     sync.Mutex
-	levels map[string]*slog.LevelVar
-	given  map[string]slog.Level // levels for scopes that do not exist yet
+	mu         sync.Mutex
+	levels     map[string]*slog.LevelVar
+	configured map[string]slog.Level // levels by scope, also of scopes without a logger yet
 }
 
-// NewLogs checks the options. It writes nothing.
+// NewLogs returns Logs. It fails if the levels are invalid, and writes nothing.
 func NewLogs(o LogOptions) (*Logs, error) {
-	given, err := parseLevels(o.Levels)
+	given, err := parseScopeLevels(o.Levels)
 	if err != nil {
 		return nil, err
 	}
-	l := &Logs{options: o, levels: map[string]*slog.LevelVar{}, given: given}
+	l := &Logs{options: o, levels: map[string]*slog.LevelVar{}, configured: given}
 	if o.JSON {
 		l.handler = newJSONHandler(o.Out)
 	} else {
@@ -49,7 +50,7 @@ func NewLogs(o LogOptions) (*Logs, error) {
 	return l, nil
 }
 
-func parseLevels(text string) (map[string]slog.Level, error) {
+func parseScopeLevels(text string) (map[string]slog.Level, error) {
 	levels := map[string]slog.Level{DefaultScope: slog.LevelInfo}
 	if text == "" {
 		return levels, nil
@@ -88,20 +89,20 @@ func parseLevel(name string) (slog.Level, error) {
 	}
 }
 
-// Scope gives the logger of a scope, "ads" say.
+// Scope returns the logger of a scope, for example "ads".
 func (l *Logs) Scope(name string) *slog.Logger {
-	return slog.New(&scopeHandler{Handler: l.handler, level: l.level(name)}).With(scopeAttr, name)
+	return slog.New(&scopeHandler{Handler: l.handler, level: l.levelOf(name)}).With(scopeAttr, name)
 }
 
-func (l *Logs) level(scope string) *slog.LevelVar {
+func (l *Logs) levelOf(scope string) *slog.LevelVar {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.levels[scope]
 	if v == nil {
 		v = new(slog.LevelVar)
-		level, ok := l.given[scope]
+		level, ok := l.configured[scope]
 		if !ok {
-			level = l.given[DefaultScope]
+			level = l.configured[DefaultScope]
 		}
 		v.Set(level)
 		l.levels[scope] = v
@@ -109,7 +110,7 @@ func (l *Logs) level(scope string) *slog.LevelVar {
 	return v
 }
 
-// SetLevel changes the level of a scope, or with DefaultScope of all, while the program runs.
+// SetLevel changes the level of a scope at run time, or of all scopes if scope is DefaultScope.
 func (l *Logs) SetLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {
@@ -117,7 +118,7 @@ func (l *Logs) SetLevel(scope, level string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.given[scope] = parsed
+	l.configured[scope] = parsed
 	for name, v := range l.levels {
 		if name == scope || scope == DefaultScope {
 			v.Set(parsed)

@@ -12,7 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// forged are texts of clients that would write a line of their own, change what a terminal shows, or be taken for other values.
+// forged returns texts that try to forge a log line, change what a terminal shows, or imitate other
+// values.
 func forged() map[string]string {
 	const line = "2026-11-22T02:00:00.000000Z\tinfo\tca\tcertificate signed\tid=spiffe://x"
 	return map[string]string{
@@ -30,8 +31,9 @@ type stringer string
 
 func (s stringer) String() string { return string(s) }
 
-// TestOneRecordIsOneLine logs each text in each place where one may be, in both forms. The result must be one line of
-// printable characters with a bound, and the value must be readable again, unless it is too long.
+// TestOneRecordIsOneLine logs each text in each place of a record, in both formats. The result must
+// be one line of printable characters of bounded length, from which the value can be read back
+// unless it is too long.
 func TestOneRecordIsOneLine(t *testing.T) {
 	const key = "node"
 	places := map[string]func(l *slog.Logger, s string){
@@ -74,7 +76,7 @@ func checkLine(t *testing.T, what, place string, asJSON bool, line string) {
 	if !ended {
 		t.Fatalf("%s: the line does not end: %.200q", what, line)
 	}
-	if !asJSON { // the tabs between the fields, and none besides
+	if !asJSON { // only the tabs between the fields
 		if n := strings.Count(text, "\t"); n != 3 && n != 4 {
 			t.Errorf("%s: %d tabs: %.300q", what, n, text)
 		}
@@ -88,7 +90,7 @@ func checkLine(t *testing.T, what, place string, asJSON bool, line string) {
 			t.Fatalf("%s: character %U at %d: %.300q", what, r, i, text)
 		}
 	}
-	// Keys and groups are the program's, of which JSON cuts none.
+	// Keys and groups are constants of the program, which JSON does not truncate.
 	if most := 10 * maxLogText; len(line) > most && place != "key" && place != "group" {
 		t.Errorf("%s: a line of %d bytes", what, len(line))
 	}
@@ -115,7 +117,7 @@ func checkJSON(t *testing.T, what, place, s string, line []byte) {
 	}
 }
 
-// TestValuesCannotBeTakenForOthers: in text form a value ends where it ends.
+// TestValuesCannotBeTakenForOthers tests that the end of a value is unambiguous in the text format.
 func TestValuesCannotBeTakenForOthers(t *testing.T) {
 	var out bytes.Buffer
 	logs, err := NewLogs(LogOptions{Out: &out})

@@ -12,7 +12,7 @@ import (
 
 const scopeAttr = "scope"
 
-// scopeHandler lets through what its scope's level does.
+// scopeHandler drops records below its scope's level.
 type scopeHandler struct {
 	slog.Handler
 	level *slog.LevelVar
@@ -31,14 +31,14 @@ func (h *scopeHandler) WithGroup(name string) slog.Handler {
 // timeLayout is RFC 3339 in microseconds, in UTC.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// textHandler writes Istio's layout: time, level, scope (unless default), message and attributes as key=value, separated by
-// tabs, the attributes by spaces.
+// textHandler writes Istio's text layout: time, level, scope (unless default), message, and
+// attributes as key=value, separated by tabs, the attributes by spaces.
 type textHandler struct {
 	out    io.Writer
 	mu     *sync.Mutex
 	scope  string
-	attrs  string // already written
-	prefix string // of groups
+	attrs  string // already formatted
+	prefix string // names of the groups
 }
 
 func (h *textHandler) Enabled(context.Context, slog.Level) bool { return true }
@@ -82,7 +82,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	if b.Len() > before {
-		b.Bytes()[before] = '\t' // each attribute brings a space
+		b.Bytes()[before] = '\t' // each attribute begins with a space
 	}
 	b.WriteByte('\n')
 	h.mu.Lock()

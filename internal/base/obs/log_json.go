@@ -13,13 +13,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/truncate"
 )
 
-// newJSONHandler returns a handler that writes one JSON object a line, with Istio's field names. No line has a character that is not
-// printable, and no message or value is longer than maxLogText.
+// newJSONHandler returns a handler that writes one JSON object per line, with Istio's field names.
+// Lines contain only printable characters, and no message or value is longer than maxLogText.
 func newJSONHandler(out io.Writer) slog.Handler {
 	return slog.NewJSONHandler(escaper{out}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: replaceJSON})
 }
 
-// replaceJSON renames the level and time, and truncates texts.
+// replaceJSON formats level and time, and truncates texts.
 func replaceJSON(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 {
 		switch a.Key {
@@ -35,7 +35,8 @@ func replaceJSON(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// truncateJSON returns v if its JSON form has at most maxLogText bytes, else a string with the beginning of that form.
+// truncateJSON returns v if its JSON encoding has at most maxLogText bytes, else a string with the
+// beginning of that encoding.
 func truncateJSON(v slog.Value) slog.Value {
 	switch v.Kind() {
 	case slog.KindString:
@@ -57,8 +58,8 @@ func truncateJSON(v slog.Value) slog.Value {
 	return v
 }
 
-// escaper replaces characters of JSON that are not printable by their escapes. slog writes a whole line at a time, in which such
-// characters can only be inside of strings, apart from the line feed at the end.
+// escaper replaces non-printable characters in JSON by escapes. slog writes whole lines, in which
+// such characters occur only inside of strings, apart from the line feed at the end.
 type escaper struct{ out io.Writer }
 
 // Write writes one line.
@@ -67,7 +68,7 @@ func (e escaper) Write(line []byte) (int, error) {
 	if n := len(body); n > 0 && body[n-1] == '\n' {
 		body = body[:n-1]
 	}
-	if printable(string(body)) {
+	if isPrintable(string(body)) {
 		return e.out.Write(line)
 	}
 	out := make([]byte, 0, len(line)+64)

@@ -10,21 +10,24 @@ import (
 )
 
 const (
-	// limitedPerSecond and limitedBurst are how many records of one message a limited Logger lets pass.
+	// limitedPerSecond and limitedBurst limit how many records of one message a limited Logger
+	// passes.
 	limitedPerSecond = 5
 	limitedBurst     = 20
-	// maxLimited bounds the number of messages with a limit of their own. All others share one limit.
+	// maxLimited bounds the number of messages with their own limit. All others share one.
 	maxLimited = 256
 )
 
-// Limited returns a Logger that drops records of a message that comes more than five times a second, beyond a burst of twenty.
-// The next record of the message that passes has the number of dropped ones as "suppressed". It is for what clients can cause: a
-// flood of refused requests must not fill the disk. Debug records all pass. Messages must be constant; what differs belongs into attributes.
+// Limited returns a Logger that rate-limits records by message: five a second with a burst of
+// twenty. The next record that passes has the number of dropped ones as attribute "suppressed". It
+// is for events that clients can cause: a flood of refused requests must not fill the disk. Debug
+// records are not limited. Messages must be constant; variable parts belong into attributes.
 func Limited(log *slog.Logger) *slog.Logger {
-	return slog.New(limitHandler{log.Handler(), &messageLimits{now: time.Now, limits: map[string]*messageLimit{}}})
+	limits := &messageLimits{now: time.Now, limits: map[string]*messageLimit{}}
+	return slog.New(limitHandler{log.Handler(), limits})
 }
 
-// limitHandler applies messageLimits, which it shares with the handlers that are derived from it.
+// limitHandler applies messageLimits. Derived handlers share them.
 type limitHandler struct {
 	slog.Handler
 	limits *messageLimits
@@ -53,7 +56,7 @@ func (h limitHandler) WithGroup(name string) slog.Handler {
 	return limitHandler{h.Handler.WithGroup(name), h.limits}
 }
 
-// messageLimits are the limits of each message.
+// messageLimits holds the rate limit of each message.
 type messageLimits struct {
 	now func() time.Time
 
@@ -66,7 +69,8 @@ type messageLimit struct {
 	suppressed int
 }
 
-// allow reports whether a record of the message may pass, and how many were dropped since the last one that did.
+// allow reports whether a record of the message may pass, and how many were dropped since a record
+// last passed.
 func (l *messageLimits) allow(message string) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLimited floods a limited Logger: of one message few records pass, with the number of dropped ones; another message is
-// not affected, and the number of messages that are told apart is bounded.
+// TestLimited floods a limited Logger: few records of one message pass, with the number of dropped
+// ones. Other messages are not affected, and the number of separate limits is bounded.
 func TestLimited(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(1000, 0)

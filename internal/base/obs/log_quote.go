@@ -9,29 +9,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/truncate"
 )
 
-// maxLogText bounds, in bytes, a message or a value of one log line before it is quoted. Stacks of panics fit.
+// maxLogText bounds the size in bytes of a message or value before it is quoted. Stacks of panics
+// fit.
 const maxLogText = 16 << 10
 
-// printable reports whether s has only printable characters: no control characters, line or paragraph separators, direction
-// marks, or bytes that are not UTF-8. A line with others may look like several lines, or change what a terminal shows.
-func printable(s string) bool {
+// isPrintable reports whether s is valid UTF-8 of printable characters only: no control characters,
+// line or paragraph separators, or direction marks. Others can imitate several lines, or change a
+// terminal's display.
+func isPrintable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// quoteMessage returns a message as it is written: quoted if it is not printable, and truncated to maxLogText.
+// quoteMessage returns a message for the log: truncated to maxLogText, and quoted if it is not
+// printable.
 func quoteMessage(s string) string {
 	s = truncate.Text(s, maxLogText)
-	if printable(s) {
+	if isPrintable(s) {
 		return s
 	}
 	return strconv.Quote(s)
 }
 
-// quoteValue returns a key or value as it is written: quoted if it is empty, not printable or could be taken for two, and
-// truncated to maxLogText.
+// quoteValue returns a key or value for the log: truncated to maxLogText, and quoted if it is
+// empty, not printable or ambiguous.
 func quoteValue(s string) string {
 	s = truncate.Text(s, maxLogText)
-	if s != "" && printable(s) && !strings.ContainsAny(s, " \"=") {
+	if s != "" && isPrintable(s) && !strings.ContainsAny(s, " \"=") {
 		return s
 	}
 	return strconv.Quote(s)

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric is one line of the table of metrics: docs/METRICS.md has the same.
+// Metric is one row of the table of metrics in docs/METRICS.md.
 type Metric struct {
 	Name string
 	// Type is counter, gauge or histogram.
@@ -16,88 +16,92 @@ type Metric struct {
 	Help   string
 }
 
-// metricTable registers metrics, and remembers which.
+// metricTable registers metrics and records them in a list.
+//
+// The new methods create and register a metric.
 type metricTable struct {
 	registry *prometheus.Registry
 	list     []Metric
 }
 
-func (t *metricTable) add(kind, name, help string, labels []string, c prometheus.Collector) {
+func (t *metricTable) addMetric(kind, name, help string, labels []string, c prometheus.Collector) {
 	t.registry.MustRegister(c)
 	t.list = append(t.list, Metric{Name: name, Type: kind, Labels: labels, Help: help})
 }
 
-func (t *metricTable) counters(name, help string, labels ...string) *prometheus.CounterVec {
+func (t *metricTable) newCounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	t.add("counter", name, help, labels, c)
+	t.addMetric("counter", name, help, labels, c)
 	return c
 }
 
-func (t *metricTable) counter(name, help string) prometheus.Counter {
+func (t *metricTable) newCounter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	t.add("counter", name, help, nil, c)
+	t.addMetric("counter", name, help, nil, c)
 	return c
 }
 
-func (t *metricTable) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+func (t *metricTable) newGaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	t.add("gauge", name, help, labels, g)
+	t.addMetric("gauge", name, help, labels, g)
 	return g
 }
 
-func (t *metricTable) gauge(name, help string) prometheus.Gauge {
+func (t *metricTable) newGauge(name, help string) prometheus.Gauge {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-	t.add("gauge", name, help, nil, g)
+	t.addMetric("gauge", name, help, nil, g)
 	return g
 }
 
-func (t *metricTable) gaugeFunc(name, help string, value func() float64) {
-	t.add("gauge", name, help, nil, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+func (t *metricTable) newGaugeFunc(name, help string, value func() float64) {
+	t.addMetric("gauge", name, help, nil, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
-func (t *metricTable) histogram(name, help string, buckets []float64) prometheus.Histogram {
+func (t *metricTable) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
-	t.add("histogram", name, help, nil, h)
+	t.addMetric("histogram", name, help, nil, h)
 	return h
 }
 
-func (t *metricTable) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+func (t *metricTable) newHistogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-	t.add("histogram", name, help, labels, h)
+	t.addMetric("histogram", name, help, labels, h)
 	return h
 }
 
-// totals registers counters that somebody else counts, read when they are scraped.
-func (t *metricTable) totals(name, help, label string) *totals {
+// newTotals registers counters whose values are read at each scrape.
+func (t *metricTable) newTotals(name, help, label string) *totals {
 	x := &totals{desc: prometheus.NewDesc(name, help, []string{label}, nil)}
-	t.add("counter", name, help, []string{label}, x)
+	t.addMetric("counter", name, help, []string{label}, x)
 	return x
 }
 
-// totals is counters by one label, whose values are asked for at each scrape.
+// totals are counters with one label, whose values are read at each scrape.
 type totals struct {
-	desc *prometheus.Desc
-	of   []total
+	desc    *prometheus.Desc
+	sources []totalSource
 }
 
-type total struct {
+type totalSource struct {
 	label string
 	value func() uint64
 }
 
-// with adds a counter. It must not be called once the registry is scraped.
-func (x *totals) with(label string, value func() uint64) { x.of = append(x.of, total{label, value}) }
+// addSource adds a counter. It must not be called after the first scrape of the registry.
+func (x *totals) addSource(label string, value func() uint64) {
+	x.sources = append(x.sources, totalSource{label, value})
+}
 
-// Describe and Collect are for the registry.
+// Describe implements prometheus.Collector.
 func (x *totals) Describe(out chan<- *prometheus.Desc) { out <- x.desc }
 
 func (x *totals) Collect(out chan<- prometheus.Metric) {
-	for _, c := range x.of {
+	for _, c := range x.sources {
 		out <- prometheus.MustNewConstMetric(x.desc, prometheus.CounterValue, float64(c.value()), c.label)
 	}
 }
 
-// Table gives all metrics sorted by name, but for those of the Go runtime and the process.
+// Table returns all metrics sorted by name, except the metrics of the Go runtime and the process.
 func (m *Metrics) Table() []Metric {
 	list := slices.Clone(m.table.list)
 	slices.SortFunc(list, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })

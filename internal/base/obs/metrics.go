@@ -9,64 +9,71 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Metrics is the control plane's metrics. Names and labels are those of Istio, which dashboards and alerts know; names that
-// begin with meshpilot_ are ours. docs/METRICS.md explains each.
+// Metrics are the control plane's metrics. Names and labels are Istio's, for which dashboards and
+// alerts exist; names that begin with meshpilot_ are additions. docs/METRICS.md explains each.
 type Metrics struct {
 	Registry *prometheus.Registry
 	table    metricTable
 
-	// Clients is the connected proxies by version; Pushes the responses sent by type, SentBytes their bytes.
+	// Clients is the number of connected proxies by version. Pushes counts responses by type,
+	// SentBytes their bytes.
 	Clients   *prometheus.GaugeVec
 	Pushes    *prometheus.CounterVec
 	SentBytes *prometheus.CounterVec
-	// Rejects counts NACKs by type; Rejected is 1 for each proxy whose last response of the type was refused.
+	// Rejects counts NACKs by type. Rejected is 1 for each proxy whose last response of the type
+	// was rejected.
 	Rejects  *prometheus.CounterVec
 	Rejected map[string]*prometheus.GaugeVec // by short type: cds, eds, lds, rds
 	// ExpiredNonces counts requests with the nonce of an older response, by type.
 	ExpiredNonces *prometheus.CounterVec
-	// Late counts resources that were sent although the proxy had not shown that it has their clusters, by type.
+	// Late counts resources sent although the proxy had not acknowledged their clusters in time, by
+	// type.
 	Late           *prometheus.CounterVec
 	InternalErrors prometheus.Counter
 	WriteTimeouts  prometheus.Counter
-	// GRPC counts unary calls of gRPC, which are requests for certificates.
+	// GRPC holds the metrics of unary calls, which are requests for certificates.
 	GRPC *grpcprom.ServerMetrics
 	// Panics counts recovered panics by component. InternalErrors counts them too.
 	Panics *prometheus.CounterVec
 
-	// Convergence is the time from a change to the acknowledgement by a proxy, QueueTime that from a change to the moment
-	// a proxy's turn came, PushTime that of making one class's resources by type, SendTime that of writing one response,
-	// SnapshotTime that of taking a change into the snapshot. All in seconds.
+	// Durations in seconds. Convergence is the time from a change to its acknowledgement by a
+	// proxy. QueueTime is the time from a change until a proxy's update is sent. PushTime is the
+	// time to generate a class's resources, by type. SendTime is the time to write one response.
+	// SnapshotTime is the time to apply a change to the snapshot.
 	Convergence  prometheus.Histogram
 	QueueTime    prometheus.Histogram
 	PushTime     *prometheus.HistogramVec
 	SendTime     prometheus.Histogram
 	SnapshotTime prometheus.Histogram
-	// Debounce is how long changes were gathered, in seconds.
+	// Debounce is how long changes were collected into one push, in seconds.
 	Debounce prometheus.Histogram
 	// ConfigSize is the size of responses by type, in bytes.
 	ConfigSize *prometheus.HistogramVec
 
-	// Triggers counts pushes by what caused them, InboundUpdates events that came in, ConfigEvents config objects by kind.
+	// Triggers counts pushes by cause, InboundUpdates received events, ConfigEvents config objects
+	// by kind.
 	Triggers       *prometheus.CounterVec
 	InboundUpdates *prometheus.CounterVec
 	ConfigEvents   *prometheus.CounterVec
-	// RejectedConfigs counts by kind and name how often an object went out of use because something is wrong with it.
+	// RejectedConfigs counts by kind and name how often an object stopped being used because of an
+	// error in it.
 	RejectedConfigs *prometheus.CounterVec
 
 	Services, VirtServices prometheus.Gauge
-	// The health of the model, counted anew from time to time.
+	// The health of the model, recomputed periodically.
 	NoIP, EndpointsNotReady, NoInstances, DNSWithoutEndpoints    prometheus.Gauge
 	DuplicateDomains, DuplicateSubsets, OutboundConflicts        prometheus.Gauge
 	PendingEndpoints                                             prometheus.Gauge
 	StandingRejects, Quarantined, ProblemErrors, ProblemWarnings prometheus.Gauge
 
-	// Classes is how many different classes of proxies are connected.
+	// Classes is the number of different classes of connected proxies.
 	Classes prometheus.Gauge
-	// ConfigBytes is the bytes of what proxies have: unique, and in total. CacheSize is the number of different resources.
+	// ConfigBytes is the size of the proxies' configuration in bytes: unique, and in total.
+	// CacheSize is the number of different resources.
 	ConfigBytes *prometheus.GaugeVec
 	CacheSize   prometheus.Gauge
 
-	// KeyFetches and KeyFetchFailures count attempts to get the keys of token issuers.
+	// KeyFetches and KeyFetchFailures count attempts to fetch the keys of token issuers.
 	KeyFetches, KeyFetchFailures prometheus.Counter
 
 	Clusters ClusterMetrics
@@ -75,7 +82,7 @@ type Metrics struct {
 
 	Authority AuthorityMetrics
 
-	// Webhooks are those of injection and validation.
+	// Webhooks are the metrics of injection and validation.
 	Webhooks *WebhookMetrics
 
 	translated, generated, cacheReads *totals
@@ -83,7 +90,7 @@ type Metrics struct {
 	received atomic.Int64
 }
 
-// Received notes the size of a request in bytes; the largest is shown.
+// Received records the size of a request in bytes. The largest so far is exported.
 func (m *Metrics) Received(bytes int) {
 	for {
 		old := m.received.Load()
@@ -93,114 +100,155 @@ func (m *Metrics) Received(bytes int) {
 	}
 }
 
-// Computed shows counters that somebody else counts: resources of a type that were really translated, of those that were
-// asked for. Ten alike proxies cost as many as one.
+// Computed exports two counters of a type: resources actually translated, and resources requested.
+// Ten equal proxies cost as many translations as one.
 func (m *Metrics) Computed(shortType string, translated, asked func() uint64) {
-	m.translated.with(shortType, translated)
-	m.generated.with(shortType, asked)
+	m.translated.addSource(shortType, translated)
+	m.generated.addSource(shortType, asked)
 }
 
-// CacheReads shows how many of the resources that were asked for were there already, and how many had to be made.
+// CacheReads exports how many of the requested resources were cached, and how many were not.
 func (m *Metrics) CacheReads(hits, misses func() uint64) {
-	m.cacheReads.with("hit", hits)
-	m.cacheReads.with("miss", misses)
+	m.cacheReads.addSource("hit", hits)
+	m.cacheReads.addSource("miss", misses)
 }
 
-// NewMetrics makes the metrics with a registry of their own, in which those of the Go runtime and the process are too.
+// NewMetrics returns the metrics with a registry of their own, which includes metrics of the Go
+// runtime and the process.
 func NewMetrics() *Metrics {
 	r := prometheus.NewRegistry()
 	m := &Metrics{Registry: r, table: metricTable{registry: r}, Rejected: map[string]*prometheus.GaugeVec{}}
-	m.pushes(&m.table)
-	m.times(&m.table)
-	m.inputs(&m.table)
-	m.model(&m.table)
-	m.cost(&m.table)
-	m.KeyFetches = m.table.counter("pilot_jwks_resolver_network_fetch_success_total", "Times the keys of a token issuer were fetched.")
-	m.KeyFetchFailures = m.table.counter("pilot_jwks_resolver_network_fetch_fail_total", "Times the keys of a token issuer could not be fetched.")
-	m.Clusters.register(&m.table)
-	m.Sources.register(&m.table)
-	m.Writes.register(&m.table)
-	m.Authority.register(&m.table)
-	m.webhooks(&m.table)
-	m.GRPC = m.table.grpcServer()
-	m.about(&m.table)
+	m.registerPushes(&m.table)
+	m.registerTimes(&m.table)
+	m.registerInputs(&m.table)
+	m.registerModel(&m.table)
+	m.registerCost(&m.table)
+	m.KeyFetches = m.table.newCounter("pilot_jwks_resolver_network_fetch_success_total",
+		"Successful fetches of the keys of a token issuer.")
+	m.KeyFetchFailures = m.table.newCounter("pilot_jwks_resolver_network_fetch_fail_total",
+		"Failed fetches of the keys of a token issuer.")
+	m.Clusters.registerIn(&m.table)
+	m.Sources.registerIn(&m.table)
+	m.Writes.registerIn(&m.table)
+	m.Authority.registerIn(&m.table)
+	m.registerWebhooks(&m.table)
+	m.GRPC = m.table.registerGRPC()
+	m.registerBuild(&m.table)
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// pushes are what was sent to proxies, and what they made of it.
-func (m *Metrics) pushes(t *metricTable) {
-	m.Clients = t.gauges("pilot_xds", "Proxies connected, by the version that they say they have.", "version")
-	m.Pushes = t.counters("pilot_xds_pushes", "Responses sent to proxies, by type.", "type")
-	m.SentBytes = t.counters("meshpilot_xds_sent_bytes_total", "Bytes of responses sent to proxies, by type.", "type")
-	m.ConfigSize = t.histograms("pilot_xds_config_size_bytes", "Size of responses, by type URL.",
+// registerPushes registers metrics of responses to proxies and their acknowledgements.
+func (m *Metrics) registerPushes(t *metricTable) {
+	m.Clients = t.newGaugeVec("pilot_xds", "Proxies connected, by the version that they say they have.", "version")
+	m.Pushes = t.newCounterVec("pilot_xds_pushes", "Responses sent to proxies, by type.", "type")
+	m.SentBytes = t.newCounterVec("meshpilot_xds_sent_bytes_total",
+		"Bytes of responses sent to proxies, by type.", "type")
+	m.ConfigSize = t.newHistogramVec("pilot_xds_config_size_bytes", "Size of responses, by type URL.",
 		[]float64{1, 10_000, 1_000_000, 4_000_000, 10_000_000, 40_000_000}, "type")
-	m.Rejects = t.counters("pilot_total_xds_rejects", "Responses that proxies refused, by type.", "type")
+	m.Rejects = t.newCounterVec("pilot_total_xds_rejects", "Responses that proxies refused, by type.", "type")
 	for _, x := range []string{"cds", "eds", "lds", "rds"} {
-		m.Rejected[x] = t.gauges("pilot_xds_"+x+"_reject", "1 for each proxy whose last response of the type was refused.", "node", "err")
+		m.Rejected[x] = t.newGaugeVec("pilot_xds_"+x+"_reject",
+			"1 for each proxy whose last response of the type was rejected.", "node", "err")
 	}
-	m.StandingRejects = t.gauge("meshpilot_rejects_standing", "Refusals since which the proxy has taken no later response of the type.")
-	m.Quarantined = t.gauge("meshpilot_quarantined_resources", "Resources withheld from proxies, and EnvoyFilters left out of them, because proxies refused them and none accepted them.")
-	m.Late = t.counters("meshpilot_xds_late", "Responses sent although the proxy had not shown in time that it has the clusters they lead to, by type.", "type")
-	m.ExpiredNonces = t.counters("pilot_xds_expired_nonce", "Requests with the nonce of an older response, by type.", "type")
-	m.InternalErrors = t.counter("pilot_total_xds_internal_errors", "Recovered panics, and resources that broke a rule of ours.")
-	m.Panics = t.counters("meshpilot_panics_total", "Recovered panics, by component: ingest, converter, snapshot, source, xds, generator, grpc, http, webhook, task.", "component")
-	m.WriteTimeouts = t.counter("pilot_xds_write_timeout", "Streams ended because a response could not be written in time.")
-	t.gaugeFunc("pilot_xds_recv_max", "Size of the largest request so far, in bytes.", func() float64 { return float64(m.received.Load()) })
+	m.StandingRejects = t.newGauge("meshpilot_rejects_standing",
+		"Rejections after which the proxy has accepted no later response of the type.")
+	m.Quarantined = t.newGauge("meshpilot_quarantined_resources",
+		"Resources withheld from proxies, and EnvoyFilters left out of them, "+
+			"because proxies rejected them and none accepted them.")
+	m.Late = t.newCounterVec("meshpilot_xds_late",
+		"Responses sent although the proxy had not acknowledged in time the clusters that they refer to, by type.",
+		"type")
+	m.ExpiredNonces = t.newCounterVec("pilot_xds_expired_nonce",
+		"Requests with the nonce of an older response, by type.", "type")
+	m.InternalErrors = t.newCounter("pilot_total_xds_internal_errors",
+		"Recovered panics, and resources that violate an invariant.")
+	m.Panics = t.newCounterVec("meshpilot_panics_total", "Recovered panics, by component: "+
+		"ingest, converter, snapshot, source, xds, generator, grpc, http, webhook, task.", "component")
+	m.WriteTimeouts = t.newCounter("pilot_xds_write_timeout",
+		"Streams ended because a response could not be written in time.")
+	t.newGaugeFunc("pilot_xds_recv_max", "Size of the largest request so far, in bytes.",
+		func() float64 { return float64(m.received.Load()) })
 }
 
-// times are how long things take, in seconds.
-func (m *Metrics) times(t *metricTable) {
+// registerTimes registers durations, in seconds.
+func (m *Metrics) registerTimes(t *metricTable) {
 	proxy := []float64{.005, .01, .05, .1, .5, 1, 3, 5, 10, 20, 30}
-	m.Convergence = t.histogram("pilot_proxy_convergence_time", "Time from a change to its acknowledgement by a proxy.", proxy)
-	m.QueueTime = t.histogram("pilot_proxy_queue_time", "Time that a proxy's update was ready before the proxy could take it.", proxy)
-	m.Debounce = t.histogram("pilot_debounce_time", "Time for which changes were gathered into one push.", []float64{.001, .01, .1, 1, 3, 5, 10, 20, 30})
-	m.SnapshotTime = t.histogram("pilot_pushcontext_init_seconds", "Time to take a change into the snapshot of the mesh.", []float64{.0001, .001, .01, .1, .5, 1, 3, 5})
-	m.PushTime = t.histograms("pilot_xds_push_time", "Time to make the resources of a type for one class of proxies.",
+	m.Convergence = t.newHistogram("pilot_proxy_convergence_time",
+		"Time from a change to its acknowledgement by a proxy.", proxy)
+	m.QueueTime = t.newHistogram("pilot_proxy_queue_time",
+		"Time for which a proxy's update was queued before the proxy could receive it.", proxy)
+	m.Debounce = t.newHistogram("pilot_debounce_time", "Time for which changes were collected into one push.",
+		[]float64{.001, .01, .1, 1, 3, 5, 10, 20, 30})
+	m.SnapshotTime = t.newHistogram("pilot_pushcontext_init_seconds",
+		"Time to apply a change to the snapshot of the mesh.",
+		[]float64{.0001, .001, .01, .1, .5, 1, 3, 5})
+	m.PushTime = t.newHistogramVec("pilot_xds_push_time", "Time to generate the resources of a type for one class of proxies.",
 		[]float64{.0001, .001, .01, .1, 1, 3, 5, 10, 20, 30}, "type")
-	m.SendTime = t.histogram("pilot_xds_send_time", "Time to write a response.", []float64{.001, .01, .1, 1, 3, 5, 10, 20, 30})
+	m.SendTime = t.newHistogram("pilot_xds_send_time", "Time to write a response.",
+		[]float64{.001, .01, .1, 1, 3, 5, 10, 20, 30})
 }
 
-// inputs are what came in, and what it led to.
-func (m *Metrics) inputs(t *metricTable) {
-	m.InboundUpdates = t.counters("pilot_inbound_updates", "Events taken in: config, svc, svcdelete, eds.", "type")
-	m.ConfigEvents = t.counters("pilot_k8s_cfg_events", "Events about config objects, by kind and event (add, update, delete).", "type", "event")
-	m.Triggers = t.counters("pilot_push_triggers", "Pushes, by what caused them: global, service, config, endpoint, proxy.", "type")
-	m.RejectedConfigs = t.counters("pilot_total_rejected_configs", "How often an object, or a part of it, went out of use because something is wrong with it.", "type", "name")
+// registerInputs registers metrics of events and the pushes that they cause.
+func (m *Metrics) registerInputs(t *metricTable) {
+	m.InboundUpdates = t.newCounterVec("pilot_inbound_updates",
+		"Events received: config, svc, svcdelete, eds.", "type")
+	m.ConfigEvents = t.newCounterVec("pilot_k8s_cfg_events",
+		"Events of config objects, by kind and event (add, update, delete).", "type", "event")
+	m.Triggers = t.newCounterVec("pilot_push_triggers",
+		"Pushes, by cause: global, service, config, endpoint, proxy.", "type")
+	m.RejectedConfigs = t.newCounterVec("pilot_total_rejected_configs",
+		"How often an object, or a part of it, stopped being used because of an error in it.", "type", "name")
 }
 
-// model is how healthy the mesh is that proxies are told of.
-func (m *Metrics) model(t *metricTable) {
-	m.Services = t.gauge("pilot_services", "Services known.")
-	m.VirtServices = t.gauge("pilot_virt_services", "VirtualServices known.")
-	m.NoIP = t.gauge("pilot_no_ip", "Connected proxies at whose addresses no workload and no endpoint is known.")
-	m.EndpointsNotReady = t.gauge("pilot_endpoint_not_ready", "Endpoints that are known and not healthy.")
-	m.NoInstances = t.gauge("pilot_eds_no_instances", "Services without any endpoint, of those whose endpoints proxies are told.")
-	m.DNSWithoutEndpoints = t.gauge("pilot_dns_cluster_without_endpoints", "Services without any endpoint, of those that proxies resolve by DNS.")
-	m.DuplicateDomains = t.gauge("pilot_vservice_dup_domain", "Hosts that more than one VirtualService of one visibility claims for sidecars.")
-	m.DuplicateSubsets = t.gauge("pilot_destrule_subsets", "Hosts for which a subset is defined more than once in one namespace.")
-	m.OutboundConflicts = t.gauge("pilot_conflict_outbound_listener_tcp_over_current_tcp",
-		"Services and rules that do not get what they ask for at a connected proxy because others have the place.")
-	m.ProblemErrors = t.gauge("meshpilot_problem_errors", "Objects, or parts of them, that are not in use because something is wrong with them.")
-	m.PendingEndpoints = t.gauge("pilot_k8s_endpoints_pending_pod", "Addresses in EndpointSlices that are held back because their pods are not known yet.")
-	m.ProblemWarnings = t.gauge("meshpilot_problem_warnings", "Objects of which not everything is honoured.")
+// registerModel registers metrics of the health of the model.
+func (m *Metrics) registerModel(t *metricTable) {
+	m.Services = t.newGauge("pilot_services", "Services known.")
+	m.VirtServices = t.newGauge("pilot_virt_services", "VirtualServices known.")
+	m.NoIP = t.newGauge("pilot_no_ip", "Connected proxies at whose addresses no workload and no endpoint is known.")
+	m.EndpointsNotReady = t.newGauge("pilot_endpoint_not_ready", "Endpoints that are known and not healthy.")
+	m.NoInstances = t.newGauge("pilot_eds_no_instances",
+		"Services without endpoints, of those whose endpoints proxies get by EDS.")
+	m.DNSWithoutEndpoints = t.newGauge("pilot_dns_cluster_without_endpoints",
+		"Services without endpoints, of those that proxies resolve by DNS.")
+	m.DuplicateDomains = t.newGauge("pilot_vservice_dup_domain",
+		"Hosts of more than one VirtualService of the same visibility for sidecars.")
+	m.DuplicateSubsets = t.newGauge("pilot_destrule_subsets",
+		"Hosts for which a subset is defined more than once in one namespace.")
+	m.OutboundConflicts = t.newGauge("pilot_conflict_outbound_listener_tcp_over_current_tcp",
+		"Services and rules that conflict with others at a connected proxy and are not applied there.")
+	m.ProblemErrors = t.newGauge("meshpilot_problem_errors",
+		"Objects, or parts of them, that are not used because of an error in them.")
+	m.PendingEndpoints = t.newGauge("pilot_k8s_endpoints_pending_pod",
+		"Addresses in EndpointSlices that are held back because their pods are not known yet.")
+	m.ProblemWarnings = t.newGauge("meshpilot_problem_warnings", "Objects of which not everything is honored.")
 }
 
-// cost is what the work of translation comes to: it should follow what changed, and not how many proxies there are.
-func (m *Metrics) cost(t *metricTable) {
-	m.Classes = t.gauge("meshpilot_proxy_classes", "Different classes of proxies connected: all proxies of one class are sent the same.")
-	m.ConfigBytes = t.gauges("meshpilot_config_bytes", "Bytes of what connected proxies have: each resource once (unique), and for each proxy (total).", "kind")
-	m.CacheSize = t.gauge("xds_cache_size", "Different resources that connected proxies have.")
-	m.generated = t.totals("meshpilot_generated_resources_total", "Resources that were asked for, once for each class of proxies, by type.", "type")
-	m.translated = t.totals("meshpilot_translated_resources_total", "Resources that were really translated, by type; the others were there already.", "type")
-	m.cacheReads = t.totals("xds_cache_reads", "Resources asked for that were there already (hit), and that had to be made (miss).", "type")
+// registerCost registers the cost of translation, which should depend on what changed and not on
+// the number of proxies.
+func (m *Metrics) registerCost(t *metricTable) {
+	m.Classes = t.newGauge("meshpilot_proxy_classes",
+		"Different classes of connected proxies: all proxies of one class receive the same configuration.")
+	m.ConfigBytes = t.newGaugeVec("meshpilot_config_bytes",
+		"Size of connected proxies' configuration in bytes: each resource once (unique), and for each proxy (total).",
+		"kind")
+	m.CacheSize = t.newGauge("xds_cache_size", "Different resources that connected proxies have.")
+	m.generated = t.newTotals("meshpilot_generated_resources_total",
+		"Resources requested, once for each class of proxies, by type.", "type")
+	m.translated = t.newTotals("meshpilot_translated_resources_total",
+		"Resources actually translated, by type; the others were cached.", "type")
+	m.cacheReads = t.newTotals("xds_cache_reads",
+		"Requested resources that were cached (hit), and that had to be generated (miss).", "type")
 }
 
-// about is which program this is.
-func (m *Metrics) about(t *metricTable) {
+// registerBuild registers version and build information.
+func (m *Metrics) registerBuild(t *metricTable) {
 	b := ReadBuild()
 	start := time.Now()
-	t.gauges("pilot_info", "Version and build of the control plane.", "version").WithLabelValues(b.Version + "-" + b.GitRevision + "-" + b.BuildStatus).Set(1)
-	t.gauges("istio_build", "How the component was built.", "component", "tag").WithLabelValues("pilot", b.Version).Set(1)
-	t.gaugeFunc("istiod_uptime_seconds", "Seconds since the start.", func() float64 { return time.Since(start).Seconds() })
+	version := b.Version + "-" + b.GitRevision + "-" + b.BuildStatus
+	t.newGaugeVec("pilot_info", "Version and build of the control plane.", "version").WithLabelValues(version).Set(1)
+	t.newGaugeVec("istio_build", "How the component was built.", "component", "tag").
+		WithLabelValues("pilot", b.Version).Set(1)
+	t.newGaugeFunc("istiod_uptime_seconds", "Seconds since the start.",
+		func() float64 { return time.Since(start).Seconds() })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestDocumentListsAllMetrics holds docs/METRICS.md and the registry to each other: names, types and labels.
+// TestDocumentListsAllMetrics compares docs/METRICS.md with the registry: names, types and labels.
 func TestDocumentListsAllMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/METRICS.md")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestDocumentListsAllMetrics(t *testing.T) {
 	}
 }
 
-// TestTableIsAllThatIsRegistered asks the registry itself what it has.
+// TestTableIsAllThatIsRegistered compares the table with the registry's content.
 func TestTableIsAllThatIsRegistered(t *testing.T) {
 	m := NewMetrics()
 	inTable := map[string]bool{}
@@ -63,7 +63,7 @@ func TestTableIsAllThatIsRegistered(t *testing.T) {
 	}
 }
 
-// TestNamesAreAsIstioHasThem: every metric that is not ours begins as Istio's do.
+// TestNamesAreAsIstioHasThem tests that every metric without our prefix has a prefix of Istio's.
 func TestNamesAreAsIstioHasThem(t *testing.T) {
 	for _, x := range NewMetrics().Table() {
 		prefix, _, _ := strings.Cut(x.Name, "_")

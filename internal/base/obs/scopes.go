@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Scope is a log scope as ControlZ and the debug pages show it.
+// Scope is a log scope in the form of ControlZ and the debug pages.
 type Scope struct {
 	Name            string `json:"name"`
 	Description     string `json:"description"`
@@ -19,32 +19,32 @@ type Scope struct {
 	LogCallers      bool   `json:"log_callers"`
 }
 
-// describe says what a scope logs.
-func describe(scope string) string {
+// describeScope returns the description of a scope, "" for an unknown scope.
+func describeScope(scope string) string {
 	switch scope {
 	case DefaultScope:
 		return "Start, stop and whatever has no scope of its own."
 	case "ads":
-		return "Connections of proxies, what they ask for and what they are sent."
+		return "Connections of proxies, their requests and responses."
 	case "model":
 		return "Sources and the snapshot of the mesh made of them, and what is wrong with objects."
 	case "analysis":
-		return "What the configuration asks for and does not get."
+		return "Configuration that has no effect."
 	case "file":
 		return "Configuration from files."
 	default:
-		return described()[scope]
+		return otherScopes()[scope]
 	}
 }
 
-// described has the scopes of the parts that only some control planes have.
-func described() map[string]string {
+// otherScopes describes the scopes of parts that only some control planes have.
+func otherScopes() map[string]string {
 	return map[string]string{
 		"adsc":          "Configuration over xDS from another server.",
 		"autoregister":  "WorkloadEntries of machines that register, and their health.",
-		"ca":            "The mesh's authority: roots, certificates that are signed, and callers who prove nothing.",
+		"ca":            "The mesh's certificate authority: roots, issued certificates, and unauthenticated callers.",
 		"feed":          "Configuration over xDS for other control planes.",
-		"injection":     "Sidecars that are put into pods.",
+		"injection":     "Injection of sidecars into pods.",
 		"kube":          "What is read from API servers.",
 		"leader":        "Which replica leads which task.",
 		"multicluster":  "Remote clusters and their Secrets.",
@@ -52,7 +52,7 @@ func described() map[string]string {
 		"security":      "Keys of token issuers.",
 		"serviceexport": "Exports of services to other clusters.",
 		"status":        "Conditions that are written to objects.",
-		"validation":    "Objects that are refused before they are stored.",
+		"validation":    "Objects that are rejected before they are stored.",
 		"webhooks":      "The webhooks' server, and their configurations in the API server.",
 	}
 }
@@ -66,24 +66,28 @@ func levelName(l slog.Level) string {
 	return "none"
 }
 
-// Scopes gives the scopes that exist with their levels, sorted by name.
+// Scopes returns the existing scopes with their levels, sorted by name.
 func (l *Logs) Scopes() []Scope {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list := make([]Scope, 0, len(l.levels))
 	for name, level := range l.levels {
-		list = append(list, Scope{Name: name, Description: describe(name), OutputLevel: levelName(level.Level()), StackTraceLevel: "none"})
+		list = append(list, Scope{
+			Name: name, Description: describeScope(name), OutputLevel: levelName(level.Level()),
+			StackTraceLevel: "none",
+		})
 	}
 	slices.SortFunc(list, func(a, b Scope) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 
-// maxLevelRequest bounds the body of a request that sets a level.
+// maxLevelRequest bounds the body of a request that sets a level, in bytes.
 const maxLevelRequest = 4 << 10
 
-// ControlZ is the part of Istio's introspection port that istioctl admin log uses: GET /scopej/ lists the scopes, GET
-// /scopej/NAME gives one, and PUT /scopej/NAME with {"output_level": "debug"} sets its level. It is to be served on the
-// loopback interface only; a browser there that was led to it under a foreign name is refused.
+// ControlZ returns the part of Istio's introspection port that istioctl admin log uses: GET
+// /scopej/ lists the scopes, GET /scopej/NAME returns one, and PUT /scopej/NAME with
+// {"output_level": "debug"} sets its level. It must be served on loopback only. Requests with
+// another Host header are refused, to prevent DNS rebinding.
 func (l *Logs) ControlZ() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /scopej/{$}", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, l.Scopes()) })
@@ -99,8 +103,8 @@ func (l *Logs) ControlZ() http.Handler {
 	})
 	mux.HandleFunc("PUT /scopej/{scope}", l.putScope)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !localHost(r.Host) {
-			http.Error(w, "only for the machine itself", http.StatusForbidden)
+		if !isLoopbackHost(r.Host) {
+			http.Error(w, "only requests from localhost are allowed", http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -118,15 +122,16 @@ func (l *Logs) putScope(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown scope name: "+name, http.StatusBadRequest)
 		return
 	}
-	if err := l.setOne(name, want.OutputLevel); err != nil {
+	if err := l.setScopeLevel(name, want.OutputLevel); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// setOne sets the level of one scope, DefaultScope being one like the others here.
-func (l *Logs) setOne(scope, level string) error {
+// setScopeLevel sets the level of one scope. DefaultScope is a scope like any other here. It does
+// nothing for an unknown scope.
+func (l *Logs) setScopeLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {
 		return err
@@ -139,7 +144,7 @@ func (l *Logs) setOne(scope, level string) error {
 	return nil
 }
 
-func localHost(host string) bool {
+func isLoopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -149,5 +154,5 @@ func localHost(host string) bool {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client went away
+	_ = json.NewEncoder(w).Encode(v) // fails if the client has disconnected
 }

@@ -15,7 +15,7 @@ func ask(h http.Handler, method, host, path, body string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestControlZ is the dialogue of istioctl admin log.
+// TestControlZ tests the requests of istioctl admin log.
 func TestControlZ(t *testing.T) {
 	logs, err := NewLogs(LogOptions{Levels: "model:none", Out: io.Discard})
 	if err != nil {

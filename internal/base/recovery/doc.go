@@ -1,11 +1,13 @@
-// Package recovery turns a panic into an error, a log line and a count, so that it costs one object, request or task and
-// not the process.
+// Package recovery converts a panic to an error, a log entry and a count, so that it affects one
+// object, request or task instead of the process.
 //
-// In: functions that may panic, and the object, proxy or request that they work on. Out: a [*Error] for the caller, a log
-// entry with the stack, and one call of the counter behind the metrics pilot_total_xds_internal_errors and
-// meshpilot_panics_total. Invariant: a panic is recovered only where the caller can show that its state is consistent
-// afterwards; ADR 33 lists these places and how each of them keeps its state. Without a [Recorder] nothing is recovered, so
-// a unit test that panics fails.
+// A [Recorder] runs functions that may panic and knows the object, proxy or request that they work
+// on. It returns an [*Error], logs the stack, and counts the panic for the metrics
+// pilot_total_xds_internal_errors and meshpilot_panics_total.
+//
+// Invariant: a panic is recovered only where the caller can show that its state is consistent
+// afterwards; ADR 33 lists these places. Without a [Recorder] nothing is recovered, so a unit test
+// that panics fails.
 //
 // Three forms, from the innermost to the outermost:
 //

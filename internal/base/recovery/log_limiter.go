@@ -7,14 +7,16 @@ import (
 )
 
 const (
-	// logPeriod is the time in which a place in the code may log one stack and maxLogged panics.
+	// logPeriod is the period in which one place in the code may log one stack and maxLogged
+	// panics.
 	logPeriod = time.Minute
 	maxLogged = 10
-	// maxSites bounds the places that are tracked. Beyond it, all others share one entry.
+	// maxSites bounds the number of tracked places. Beyond it, all others share one entry.
 	maxSites = 256
 )
 
-// logLimiter bounds what panics write to the log: a client that can cause one may cause thousands a second.
+// logLimiter limits what panics write to the log, because a client that can cause one may cause
+// thousands a second.
 type logLimiter struct {
 	now func() time.Time
 
@@ -22,7 +24,7 @@ type logLimiter struct {
 	sites map[string]*siteLog
 }
 
-// siteLog is what one place in the code has logged in its current period.
+// siteLog counts what one place in the code has logged in its current period.
 type siteLog struct {
 	began              time.Time
 	logged, suppressed int
@@ -35,8 +37,8 @@ func newLogLimiter(now func() time.Time) *logLimiter {
 	return &logLimiter{now: now, sites: map[string]*siteLog{}}
 }
 
-// allow reports whether a panic at a site may be logged, and whether with its stack. suppressed is how many were not logged
-// in the site's period before.
+// allow reports whether a panic at a site may be logged, and whether with its stack. suppressed is
+// how many were not logged in the site's previous period.
 func (l *logLimiter) allow(site string) (stack bool, suppressed int, allowed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,9 +64,9 @@ func (l *logLimiter) allow(site string) (stack bool, suppressed int, allowed boo
 	return false, 0, true
 }
 
-// site returns the source line that panicked: the first one below the call of panic, or below the runtime's own frames where
-// the runtime panicked.
-func site(stack []byte) string {
+// panicSite returns the source line that panicked: the first frame below the call of panic that is
+// not the runtime's. It returns "unknown" if there is none.
+func panicSite(stack []byte) string {
 	lines := bytes.Split(stack, []byte("\n"))
 	at := -1
 	for i, line := range lines {

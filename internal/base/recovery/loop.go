@@ -7,18 +7,20 @@ import (
 )
 
 const (
-	// minBackoff is how long Loop waits after the first panic. Each further one doubles the time, up to maxBackoff; a run
-	// that lasted longer than resetAfter starts from minBackoff again.
+	// minBackoff is the delay after the first panic. It doubles with each further one up to
+	// maxBackoff. After a run that lasted longer than resetAfter it starts again from minBackoff.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 	resetAfter = 10 * time.Minute
 )
 
-// Loop runs a task until it returns, and returns its error. A run that panics is started again after a backoff, unless the
-// context has ended: then Loop returns nil. The context of a run ends with it, and with that the goroutines that it started.
+// Loop runs a task until it returns, and returns its error. A run that panics is restarted after a
+// backoff, unless ctx has ended: then Loop returns nil. The context of a run ends with the run, and
+// with it the goroutines that the run started.
 //
-// run must be able to start again after any panic: it makes its state in the call, or keeps it behind locks that are
-// released by defer. name is the task in the log. Without a Recorder in the context a panic is not recovered.
+// run must be able to restart after any panic: it creates its state in the call, or keeps it behind
+// locks that are released by defer. name is the task in the log. Without a Recorder in the context
+// a panic is not recovered.
 func Loop(ctx context.Context, name string, run func(ctx context.Context) error) error {
 	backoff := minBackoff
 	for {

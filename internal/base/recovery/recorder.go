@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// Options are what a Recorder reports to.
+// Options configure a Recorder.
 type Options struct {
-	// Log takes an entry for each panic, within the limits of logLimiter. If nil, nothing is logged.
+	// Log receives an entry for each panic, within the limits of logLimiter. If nil, nothing is
+	// logged.
 	Log *slog.Logger
-	// Count is called for each panic with the component that it happened in. If nil, nothing is counted.
+	// Count is called for each panic with its component. If nil, nothing is counted.
 	Count func(component string)
-	// Now is the time, for the limits of the log. If nil, it is the system's.
+	// Now returns the time, for the limits of the log. If nil, it is time.Now.
 	Now func() time.Time
 }
 
-// Recorder logs and counts recovered panics. A nil Recorder recovers nothing: its methods let a panic pass. It may be used by
-// many goroutines at once.
+// Recorder logs and counts recovered panics. A nil Recorder recovers nothing: its methods let a
+// panic pass. It is safe for concurrent use.
 type Recorder struct {
 	log     *slog.Logger
 	count   func(component string)
@@ -40,9 +41,10 @@ func New(o Options) *Recorder {
 
 // Error is a recovered panic.
 type Error struct {
-	// Component is the part of the program that panicked: "converter", "snapshot", "xds", "grpc", "http", "task", …
+	// Component is the part of the program that panicked: "converter", "snapshot", "xds", "grpc",
+	// "http", "task", …
 	Component string
-	// Value is what panic was called with.
+	// Value is the argument of panic.
 	Value any
 	// Stack is the stack of the goroutine when it panicked.
 	Stack []byte
@@ -51,9 +53,9 @@ type Error struct {
 // Error returns the component and the value of the panic, without the stack.
 func (e *Error) Error() string { return fmt.Sprintf("panic in %s: %v", e.Component, e.Value) }
 
-// Record logs and counts a panic and returns it as an error. value is the result of recover, which the caller's deferred
-// function must call itself; about are pairs for the log that name the object, proxy or request. On a nil Recorder it panics
-// with value again.
+// Record logs and counts a panic and returns it as an error. value is the result of recover, which
+// the caller's deferred function must call itself. about are key-value pairs for the log that name
+// the object, proxy or request. On a nil Recorder it panics with value again.
 //
 //	defer func() {
 //		if v := recover(); v != nil {
@@ -66,7 +68,7 @@ func (r *Recorder) Record(value any, component string, about ...any) *Error {
 	}
 	e := &Error{Component: component, Value: value, Stack: debug.Stack()}
 	r.count(component)
-	stack, suppressed, allowed := r.limiter.allow(component + " " + site(e.Stack))
+	stack, suppressed, allowed := r.limiter.allow(component + " " + panicSite(e.Stack))
 	if !allowed {
 		return e
 	}
@@ -107,7 +109,7 @@ func FromContext(ctx context.Context) *Recorder {
 	return r
 }
 
-// Call is Recorder.Call with the Recorder of the context.
+// Call calls Recorder.Call with the Recorder of the context.
 func Call(ctx context.Context, component string, f func() error, about ...any) error {
 	return FromContext(ctx).Call(component, f, about...)
 }

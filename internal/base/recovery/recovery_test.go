@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder returns a Recorder, its log and how often it counted each component.
+// recorder returns a Recorder, its log and its counts by component.
 func recorder(now func() time.Time) (*Recorder, *bytes.Buffer, map[string]int) {
 	var log bytes.Buffer
 	counted := map[string]int{}
@@ -46,7 +46,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestNoRecorder shows that without a Recorder a panic passes: unit tests of others see it.
+// TestNoRecorder tests that without a Recorder a panic passes.
 func TestNoRecorder(t *testing.T) {
 	for name, f := range map[string]func(){
 		"call":    func() { _ = (*Recorder)(nil).Call("x", func() error { panic("own") }) },
@@ -71,7 +71,8 @@ func TestNoRecorder(t *testing.T) {
 	}
 }
 
-// TestLogIsLimited shows that one place in the code logs one stack and ten lines a minute, and that others still log.
+// TestLogIsLimited tests that one place in the code logs one stack and ten lines a minute, and that
+// others still log.
 func TestLogIsLimited(t *testing.T) {
 	now := time.Unix(0, 0)
 	r, log, counted := recorder(func() time.Time { return now })
@@ -133,7 +134,7 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestLoopEndsWithContext shows that a task is not started again once its context has ended.
+// TestLoopEndsWithContext tests that a task is not restarted after its context has ended.
 func TestLoopEndsWithContext(t *testing.T) {
 	r, _, _ := recorder(nil)
 	ctx, cancel := context.WithCancel(NewContext(t.Context(), r))

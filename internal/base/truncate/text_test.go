@@ -24,7 +24,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestCutsBetweenSequences: no cut leaves half a character, at any offset, and no result exceeds the limit.
+// TestCutsBetweenSequences tests that no UTF-8 sequence is cut at any offset, and that no result
+// exceeds the limit.
 func TestCutsBetweenSequences(t *testing.T) {
 	for shift := range 8 {
 		in := strings.Repeat("x", shift) + strings.Repeat("€😀é", 5000)
@@ -40,7 +41,7 @@ func TestCutsBetweenSequences(t *testing.T) {
 	}
 }
 
-// TestOriginalIsFreed keeps 100 cut texts of 4 MiB each. Substrings would keep 400 MiB.
+// TestOriginalIsFreed holds 100 truncated texts of 4 MiB each. Substrings would retain 400 MiB.
 func TestOriginalIsFreed(t *testing.T) {
 	var kept []string
 	for range 100 {

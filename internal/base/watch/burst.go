@@ -2,18 +2,18 @@ package watch
 
 import "time"
 
-// Burst says when a burst of changes is over, so that a file is read after its last write and not in between. The zero
-// Burst is over and waits for nothing.
+// Burst debounces changes: a file is read after the last write of a burst of changes, not during
+// it. The zero Burst has no pending changes.
 type Burst struct {
-	// Settle is how long it must be quiet after the last change.
+	// Settle is how long there must be no change before the burst is over.
 	Settle time.Duration
-	// Bound is how long after the first change the burst counts as over, quiet or not.
+	// Bound is how long after the first change the burst is over in any case.
 	Bound time.Duration
 
 	first, last time.Time
 }
 
-// Note notes a change.
+// Note records a change.
 func (b *Burst) Note(now time.Time) {
 	if b.first.IsZero() {
 		b.first = now
@@ -21,7 +21,7 @@ func (b *Burst) Note(now time.Time) {
 	b.last = now
 }
 
-// Due gives the time when the burst is over; false if there was no change since End.
+// Due returns when the burst is over. It returns false if no change was recorded since End.
 func (b *Burst) Due() (time.Time, bool) {
 	if b.first.IsZero() {
 		return time.Time{}, false
@@ -33,5 +33,5 @@ func (b *Burst) Due() (time.Time, bool) {
 	return quiet, true
 }
 
-// End forgets the changes noted so far.
+// End discards the recorded changes.
 func (b *Burst) End() { b.first, b.last = time.Time{}, time.Time{} }

@@ -2,20 +2,20 @@ package watch
 
 import "time"
 
-// Clock is the time.
+// Clock provides the time and timers.
 type Clock interface {
 	Now() time.Time
-	// After gives a channel that gets the time once, when d has passed.
+	// After returns a channel that receives the time once, after d.
 	After(d time.Duration) <-chan time.Time
 }
 
-// SystemClock is the real Clock.
+// SystemClock is the Clock of the system.
 type SystemClock struct{}
 
 var _ Clock = SystemClock{}
 
-// Now is time.Now.
+// Now returns time.Now().
 func (SystemClock) Now() time.Time { return time.Now() }
 
-// After is time.After.
+// After returns time.After(d).
 func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

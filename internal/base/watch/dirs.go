@@ -8,20 +8,21 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// eventQueue is how many events may wait for the reader before the kernel's own queue fills. An overflow there is
-// reported as an error and costs a look at everything.
+// eventQueue is the size of the event buffer before the kernel's queue fills. An overflow of that
+// is reported as an error, after which everything must be checked.
 const eventQueue = 1024
 
-// Dirs watches a set of directories, not what is below them. It is used by one goroutine.
+// Dirs watches a set of directories without their subdirectories. It is not safe for concurrent
+// use.
 //
-// A nil *Dirs is usable and never has an event.
+// All methods of a nil *Dirs work; it never has events.
 type Dirs struct {
 	notifier *fsnotify.Watcher
 	watched  map[string]Info
 }
 
-// OpenDirs begins to watch, no directory at first. It fails where the system has no more watches to give; whoever
-// looks at everything from time to time can then go on with a nil *Dirs.
+// OpenDirs returns a Dirs without directories. It fails if the system's limit of watches is
+// reached. A caller that also polls can then continue with a nil *Dirs.
 func OpenDirs() (*Dirs, error) {
 	notifier, err := fsnotify.NewBufferedWatcher(eventQueue)
 	if err != nil {
@@ -30,14 +31,15 @@ func OpenDirs() (*Dirs, error) {
 	return &Dirs{notifier: notifier, watched: map[string]Info{}}, nil
 }
 
-// Close ends the watching.
+// Close stops watching.
 func (d *Dirs) Close() {
 	if d != nil {
-		_ = d.notifier.Close() // nothing was written
+		_ = d.notifier.Close() // only closes descriptors
 	}
 }
 
-// Events gives the events of all watched directories. Every one must be shown to Saw.
+// Events returns the channel of events in all watched directories. Each event must be passed to
+// Saw.
 func (d *Dirs) Events() <-chan fsnotify.Event {
 	if d == nil {
 		return nil
@@ -45,7 +47,8 @@ func (d *Dirs) Events() <-chan fsnotify.Event {
 	return d.notifier.Events
 }
 
-// Errors gives what went wrong since the last Set: events were lost, so everything may have changed.
+// Errors returns the channel of errors. After an error events may have been lost, so everything may
+// have changed.
 func (d *Dirs) Errors() <-chan error {
 	if d == nil {
 		return nil
@@ -53,15 +56,16 @@ func (d *Dirs) Errors() <-chan error {
 	return d.notifier.Errors
 }
 
-// Saw keeps account of directories that are gone: a watch does not come back with a new directory of the same name.
+// Saw processes an event: it removes directories that were deleted or renamed, because a watch does
+// not follow a new directory of the same name.
 func (d *Dirs) Saw(event fsnotify.Event) {
 	if d == nil || !event.Has(fsnotify.Remove) && !event.Has(fsnotify.Rename) {
 		return
 	}
-	d.drop(event.Name)
+	d.unwatch(event.Name)
 }
 
-// Has says whether a directory is watched.
+// Has reports whether a directory is watched.
 func (d *Dirs) Has(path string) bool {
 	if d == nil {
 		return false
@@ -70,8 +74,9 @@ func (d *Dirs) Has(path string) bool {
 	return watched
 }
 
-// Set makes these the watched directories. Whoever reads a directory must do so after it was set, or a change in
-// between goes unseen. The error joins those of all directories that could not be watched; a missing one is none.
+// Set replaces the watched directories. Read a directory only after Set, or a change in between is
+// missed. The error joins the errors of all directories that could not be watched; a missing
+// directory is not an error.
 func (d *Dirs) Set(paths []string) error {
 	d.Keep(paths)
 	var errs []error
@@ -81,7 +86,7 @@ func (d *Dirs) Set(paths []string) error {
 	return errors.Join(errs...)
 }
 
-// Keep ends the watching of all other directories.
+// Keep stops watching all directories except those in paths.
 func (d *Dirs) Keep(paths []string) {
 	if d == nil {
 		return
@@ -92,25 +97,26 @@ func (d *Dirs) Keep(paths []string) {
 	}
 	for path := range d.watched {
 		if !wanted[path] {
-			d.drop(path)
+			d.unwatch(path)
 		}
 	}
 }
 
-// Add watches one more directory, or again if another one has taken its place.
+// Add starts watching a directory, also if a new directory has replaced one of the same name. A
+// missing directory is not an error.
 func (d *Dirs) Add(path string) error {
 	if d == nil {
 		return nil
 	}
 	info, err := Stat(path)
 	if err != nil || !info.IsDir() {
-		d.drop(path)
-		return nil //nolint:nilerr // a directory that is gone is not watched, which is no error
+		d.unwatch(path)
+		return nil //nolint:nilerr // a missing directory is not watched, which is no error
 	}
 	if before, watched := d.watched[path]; watched && before.SameFile(info) {
 		return nil
 	}
-	d.drop(path)
+	d.unwatch(path)
 	if err := d.notifier.Add(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("watch directory %q: %w", path, err)
 	}
@@ -118,9 +124,10 @@ func (d *Dirs) Add(path string) error {
 	return nil
 }
 
-func (d *Dirs) drop(path string) {
+// unwatch stops watching a directory. It does nothing if it is not watched.
+func (d *Dirs) unwatch(path string) {
 	if _, watched := d.watched[path]; watched {
 		delete(d.watched, path)
-		_ = d.notifier.Remove(path) // fails if the kernel dropped it with the directory
+		_ = d.notifier.Remove(path) // fails if the kernel has removed it with the directory
 	}
 }

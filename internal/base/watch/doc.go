@@ -1,10 +1,13 @@
-// Package watch tells when files change, on file systems as they are: files replaced by rename, written in place a piece
-// at a time, or reached through symbolic links that are switched over (as kubelet does with mounted ConfigMaps and Secrets).
+// Package watch reports changes of files: files replaced by rename, written in place in several
+// steps, or reached through symbolic links that are switched, as the kubelet does with mounted
+// ConfigMaps and Secrets.
 //
-// In: paths. Out: the content of a file whenever it is another ([File]); or, for those who watch whole trees, events of a
-// set of directories ([Dirs]), when a burst of them is over ([Burst]), and which names decide where a path leads ([Names]).
-// Law: directories are watched, never files, for a watch on a file stays with what was replaced. Nothing relies on events
-// alone: everything is looked at again from time to time.
+// [File] calls a function with the content of a file whenever it changes. For directory trees there
+// are events of a set of directories ([Dirs]), debouncing ([Burst]), and the names that determine
+// to which file a path resolves ([Names]).
+//
+// Invariants: directories are watched, never files, because a watch on a file stays with the
+// replaced one. Nothing relies on events alone: everything is also polled.
 //
 // Start with [File] in file.go.
 package watch

@@ -9,28 +9,30 @@ import (
 	"time"
 )
 
-// Options say how a file is watched. The zero value has the defaults.
+// Options configure how a file is watched.
 type Options struct {
-	// Settle is how long a file must be quiet before it is read; 25 ms if zero.
+	// Settle is how long a file must be unchanged before it is read (default 25 ms).
 	Settle time.Duration
-	// Poll is how often the file is looked at although no event came; 10 s if zero.
+	// Poll is how often the file is checked without an event (default 10 s).
 	Poll time.Duration
-	// Hold is how long a file that was truncated to nothing may stay so before it counts as empty: whoever writes
-	// it with "command > file" leaves it empty until the command has something to say. 5 s if zero.
-	Hold   time.Duration
-	Clock  Clock        // the system's if nil
-	Logger *slog.Logger // none if nil
+	// Hold is how long a file that was truncated may stay empty before it is reported as empty
+	// (default 5 s): with "command > file" it is empty until the command writes output.
+	Hold time.Duration
+	// Clock is the clock. If nil, it is the system's.
+	Clock Clock
+	// Logger receives warnings. If nil, they are dropped.
+	Logger *slog.Logger
 }
 
 func (o Options) withDefaults() Options {
-	def := func(d *time.Duration, value time.Duration) {
+	setDefault := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
 			*d = value
 		}
 	}
-	def(&o.Settle, 25*time.Millisecond)
-	def(&o.Poll, 10*time.Second)
-	def(&o.Hold, 5*time.Second)
+	setDefault(&o.Settle, 25*time.Millisecond)
+	setDefault(&o.Poll, 10*time.Second)
+	setDefault(&o.Hold, 5*time.Second)
 	if o.Clock == nil {
 		o.Clock = SystemClock{}
 	}
@@ -40,21 +42,24 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// File calls f with the content of a file: at once if it can be read, and then each time the content is another, until
-// the context ends. A file that is missing or cannot be read leaves things as they are. All calls of f come from File,
-// one after the other; the bytes are the callee's to keep.
+// File calls f with the content of a file: at once if it can be read, and then each time the
+// content changes, until ctx ends. While the file is missing or unreadable, f is not called. All
+// calls come from the calling goroutine, one after the other. f may keep the content.
 func File(ctx context.Context, path string, o Options, f func(content []byte)) {
 	o = o.withDefaults()
 	dirs, err := OpenDirs()
 	if err != nil {
-		o.Logger.Warn("a file is only looked at from time to time", "file", path, "every", o.Poll, "error", err)
+		o.Logger.Warn("cannot watch a file for events, polling it", "file", path, "interval", o.Poll, "error", err)
 	}
 	defer dirs.Close()
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
-	w := &fileWatch{Options: o, path: path, dirs: dirs, call: f, burst: Burst{Settle: o.Settle, Bound: 10 * o.Settle}}
-	w.look()
+	w := &fileWatch{
+		Options: o, path: path, dirs: dirs, onChange: f,
+		burst: Burst{Settle: o.Settle, Bound: 10 * o.Settle},
+	}
+	w.checkFile()
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,35 +70,35 @@ func File(ctx context.Context, path string, o Options, f func(content []byte)) {
 				w.burst.Note(o.Clock.Now())
 			}
 		case err := <-dirs.Errors():
-			o.Logger.Warn("events of a watched file may have been lost", "file", path, "error", err)
+			o.Logger.Warn("events of a watched file may have been lost, checking it", "file", path, "error", err)
 			w.burst.Note(o.Clock.Now())
-		case <-o.Clock.After(w.next().Sub(o.Clock.Now())):
+		case <-o.Clock.After(w.nextCheck().Sub(o.Clock.Now())):
 			w.burst.End()
-			w.look()
+			w.checkFile()
 		}
 	}
 }
 
-// fileWatch is one File at work.
+// fileWatch is the state of one call of File.
 type fileWatch struct {
 	Options
-	path   string
-	dirs   *Dirs
-	call   func([]byte)
-	burst  Burst
-	names  []string // decide where path leads
-	looked time.Time
-	// emptySince is when the file was first seen empty, zero if it is not.
+	path     string
+	dirs     *Dirs
+	onChange func([]byte)
+	burst    Burst
+	names    []string // see Names
+	checked  time.Time
+	// emptySince is when the file was first seen empty, zero if it is not empty.
 	emptySince time.Time
-	content    []byte // last given out
-	given      bool
-	// What was last logged: nothing is said twice in a row.
+	content    []byte // last passed to onChange
+	reported   bool
+	// The messages last logged, so that none is repeated.
 	unwatched, unread string
 }
 
-// next is when the file is to be looked at if nothing happens.
-func (w *fileWatch) next() time.Time {
-	next := w.looked.Add(w.Poll)
+// nextCheck returns when to check the file if no event arrives.
+func (w *fileWatch) nextCheck() time.Time {
+	next := w.checked.Add(w.Poll)
 	if due, burst := w.burst.Due(); burst && due.Before(next) {
 		next = due
 	}
@@ -103,34 +108,36 @@ func (w *fileWatch) next() time.Time {
 	return next
 }
 
-// look reads the file and gives its content out if it is another.
-func (w *fileWatch) look() {
-	w.looked = w.Clock.Now()
+// checkFile reads the file and calls onChange if its content has changed. It sets the watches of
+// the directories first. A file that is still being written, or that was truncated less than Hold
+// ago, is checked again later.
+func (w *fileWatch) checkFile() {
+	w.checked = w.Clock.Now()
 	w.names = Names(w.path)
 	parents := make([]string, len(w.names))
 	for i, name := range w.names {
 		parents[i] = filepath.Dir(name)
 	}
-	w.warn(&w.unwatched, "changes of a file are only seen from time to time", w.dirs.Set(parents))
+	w.logOnce(&w.unwatched, "cannot watch the directories of a file, polling it", w.dirs.Set(parents))
 	content, look, err := Read(w.path)
-	w.warn(&w.unread, "a watched file cannot be read, its last content stays", err)
+	w.logOnce(&w.unread, "cannot read a watched file, keeping its last content", err)
 	switch {
-	case err != nil || w.given && bytes.Equal(content, w.content):
+	case err != nil || w.reported && bytes.Equal(content, w.content):
 		w.emptySince = time.Time{}
 	case !look.Stable:
-		w.burst.Note(w.looked)
-	case w.given && len(content) == 0 && w.emptySince.IsZero():
-		w.emptySince = w.looked
-	case w.given && len(content) == 0 && w.looked.Before(w.emptySince.Add(w.Hold)):
+		w.burst.Note(w.checked)
+	case w.reported && len(content) == 0 && w.emptySince.IsZero():
+		w.emptySince = w.checked
+	case w.reported && len(content) == 0 && w.checked.Before(w.emptySince.Add(w.Hold)):
 	default:
 		w.emptySince = time.Time{}
-		w.content, w.given = content, true
-		w.call(bytes.Clone(content))
+		w.content, w.reported = content, true
+		w.onChange(bytes.Clone(content))
 	}
 }
 
-// warn logs an error unless it is the one that was last logged of its sort.
-func (w *fileWatch) warn(last *string, message string, err error) {
+// logOnce logs an error unless it equals the last one of its kind. A nil error resets that.
+func (w *fileWatch) logOnce(last *string, message string, err error) {
 	if err == nil {
 		*last = ""
 		return

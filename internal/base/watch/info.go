@@ -5,37 +5,38 @@ import (
 	"time"
 )
 
-// Info describes a file as it was at one moment.
+// Info describes a file at one point in time.
 type Info struct {
 	os.FileInfo
-	// born is the time when the file was made; zero where the file system does not say. It tells files apart that had one inode
-	// number one after the other: a file system may give the number of a removed file to the next one.
+	// born is the birth time of the file, zero if the file system does not record it. It
+	// distinguishes files that had the same inode number, because a file system may reuse the
+	// number of a removed file.
 	born time.Time
 }
 
-// Known reports whether i describes a file. The zero Info does not.
+// Known reports whether i describes a file. It is false for the zero Info.
 func (i Info) Known() bool { return i.FileInfo != nil }
 
-// SameFile reports whether i and other describe the same file. It returns false if the file was replaced, even by one with the same
-// inode number, and if either is not known.
+// SameFile reports whether i and other describe the same file. It returns false if the file was
+// replaced, even by one with the same inode number, and if either is not known.
 func (i Info) SameFile(other Info) bool {
 	return i.Known() && other.Known() && os.SameFile(i.FileInfo, other.FileInfo) && i.born.Equal(other.born)
 }
 
-// Stat describes the file that a path leads to.
+// Stat returns the Info of the file to which a path resolves.
 func Stat(path string) (Info, error) {
 	f, err := os.Stat(path)
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{FileInfo: f, born: bornAt(path)}, nil
+	return Info{FileInfo: f, born: birthTimeOfPath(path)}, nil
 }
 
-// statOpen describes an open file.
-func statOpen(f *os.File) (Info, error) {
+// statOpenFile returns the Info of an open file.
+func statOpenFile(f *os.File) (Info, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{FileInfo: info, born: bornOf(f)}, nil
+	return Info{FileInfo: info, born: birthTimeOfFile(f)}, nil
 }

@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// maxLinks is how many symbolic links are followed on the way to a file, as in the kernel.
+// maxLinks is how many symbolic links are followed when resolving a path, as in the kernel.
 const maxLinks = 40
 
-// Names gives the names that decide where an absolute path leads: every symbolic link on the way, and the end of it.
-// Where something on the way is missing, it is the last name, for the path leads somewhere when that appears.
-// What the path leads to can change only by a change of one of them, each of which is an event of its directory.
+// Names returns the names that determine to which file an absolute path resolves: every symbolic
+// link on the way, and the final file. If a component is missing, it is the last name, because the
+// path may resolve once it appears. The path resolves to another file only after an event of one of
+// these names in its directory.
 func Names(path string) []string {
 	var names []string
-	at, rest := "/", split(path)
+	at, rest := "/", splitPath(path)
 	for links := 0; len(rest) > 0; {
 		next := filepath.Join(at, rest[0])
 		rest = rest[1:]
@@ -31,7 +32,7 @@ func Names(path string) []string {
 			if filepath.IsAbs(target) {
 				at = "/"
 			}
-			rest = append(split(target), rest...)
+			rest = append(splitPath(target), rest...)
 		default:
 			at = next
 		}
@@ -39,7 +40,8 @@ func Names(path string) []string {
 	return append(names, at)
 }
 
-// split takes a path apart, without empty parts. ".." stays, because it may stand behind a link.
-func split(path string) []string {
+// splitPath returns the components of a path without empty ones. ".." is kept, because it may
+// follow a symbolic link.
+func splitPath(path string) []string {
 	return strings.FieldsFunc(path, func(c rune) bool { return c == filepath.Separator })
 }

@@ -7,25 +7,26 @@ import (
 	"syscall"
 )
 
-// MaxSize bounds what is read of one file, in bytes.
+// MaxSize bounds the size of a file that is read, in bytes.
 const MaxSize = 64 << 20
 
-// Look is what a file was like when it was read.
+// Look describes a file at the time it was read.
 type Look struct {
-	// Info is of the open file, so of what was read even if the path leads elsewhere by now.
+	// Info is that of the open file, even if the path resolves to another file by now.
 	Info Info
-	// Stable says that nothing was written to it meanwhile.
+	// Stable is set if the file was not written to while it was read.
 	Stable bool
 }
 
-// Read reads a regular file of at most MaxSize bytes.
+// Read reads a regular file of at most MaxSize bytes. It fails for other kinds of files and larger
+// ones.
 func Read(path string) ([]byte, Look, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not block
 	if err != nil {
 		return nil, Look{}, err
 	}
 	defer f.Close()
-	before, err := statOpen(f)
+	before, err := statOpenFile(f)
 	if err != nil {
 		return nil, Look{}, err
 	}
@@ -42,7 +43,7 @@ func Read(path string) ([]byte, Look, error) {
 	if err != nil {
 		return nil, Look{Info: before}, err
 	}
-	after, err := statOpen(f)
+	after, err := statOpenFile(f)
 	if err != nil {
 		return nil, Look{Info: before}, err
 	}

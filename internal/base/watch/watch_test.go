@@ -15,10 +15,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long anything may take on a busy machine.
+// waitTimeout bounds every wait, on a busy machine.
 const patience = 10 * time.Second
 
-// watched runs File until the test ends and gives its calls.
+// watched runs File until the test ends and returns the contents of its calls.
 func watched(t *testing.T, path string, o Options) <-chan string {
 	t.Helper()
 	if o.Settle == 0 {
@@ -35,8 +35,8 @@ func watched(t *testing.T, path string, o Options) <-chan string {
 	return calls
 }
 
-// expect waits for a call with that content. Calls with what was there in between are passed over: a file may be seen
-// in any state it was in.
+// expect waits for a call with a content. Calls with one of the contents in between are ignored,
+// because a file may be seen in any intermediate state.
 func expect(t *testing.T, calls <-chan string, want string, between ...string) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -86,7 +86,7 @@ func TestFile(t *testing.T) {
 	write(t, path, "four")
 	expect(t, calls, "four")
 
-	if err := os.Remove(path); err != nil { // nothing comes of that
+	if err := os.Remove(path); err != nil { // causes no call
 		t.Fatal(err)
 	}
 	write(t, path, "five")
@@ -102,7 +102,7 @@ func TestFileAppearsLate(t *testing.T) {
 	}
 	write(t, path, "one")
 	expect(t, calls, "one", "")
-	// The whole directory goes and comes back.
+	// The whole directory is deleted and created again.
 	if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestFileAppearsLate(t *testing.T) {
 	expect(t, calls, "two")
 }
 
-// mount makes a directory look like a mounted ConfigMap, and flip switches it over to other content.
+// flip switches a directory like a mounted ConfigMap to other content.
 func flip(t *testing.T, dir, version, content string) {
 	t.Helper()
 	real := filepath.Join(dir, "..version_"+version)
@@ -171,7 +171,7 @@ func TestFileTruncatedIsNotEmptyYet(t *testing.T) {
 	calls := watched(t, path, Options{Hold: time.Hour, Poll: 5 * time.Millisecond})
 	expect(t, calls, "one")
 	write(t, path, "")
-	write(t, path+".2", "") // give the watcher time to look: another file's events and some polls pass
+	write(t, path+".2", "") // let the watcher check: another file's events and some polls pass
 	other := watched(t, path+".2", Options{Poll: 5 * time.Millisecond})
 	expect(t, other, "")
 	write(t, path+".2", "x")
@@ -217,7 +217,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
-	if names := Names(filepath.Join(root, "x/self")); len(names) > maxLinks+1 { // a link to itself ends
+	if names := Names(filepath.Join(root, "x/self")); len(names) > maxLinks+1 { // a link to itself
 		t.Errorf("got %d names", len(names))
 	}
 }

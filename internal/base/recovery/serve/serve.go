@@ -1,8 +1,9 @@
-// Package serve recovers panics of gRPC and HTTP handlers: one costs its call and is answered with an internal error.
+// Package serve recovers panics of gRPC and HTTP handlers: a panic fails its call with an internal
+// error and leaves the server running.
 //
-// In: a [recovery.Recorder]. Out: interceptors for grpc.NewServer ([Interceptors]), and a middleware ([Handler]). Invariant:
-// the peer, the method or path, and nothing of the call's content are logged. A goroutine that a handler starts is not
-// covered: the handler recovers it itself.
+// A [recovery.Recorder] goes in; interceptors for grpc.NewServer ([Interceptors]) and a middleware
+// ([Handler]) come back. Invariant: the log contains the peer and the method or path, and no
+// content of the call. A goroutine that a handler starts is not covered: it must recover by itself.
 package serve
 
 import (
@@ -17,28 +18,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
 
-// errInternal is what a client is sent: the details are in the log.
+// errInternal is the error for clients: the details are in the log.
 var errInternal = status.Error(codes.Internal, "internal error: the call panicked; the server's log has the details")
 
-// Interceptors returns the options of a gRPC server whose handlers may panic: the call ends with codes.Internal. They come
-// before interceptors that are given later. If r is nil there are none.
+// Interceptors returns options for a gRPC server whose handlers may panic: the call then ends with
+// codes.Internal. They precede interceptors of later options. If r is nil, there are none.
 func Interceptors(r *recovery.Recorder) []grpc.ServerOption {
 	if r == nil {
 		return nil
 	}
-	unary := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	unary := func(
+		ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+	) (reply any, err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				_ = r.Record(v, "grpc", "method", info.FullMethod, "peer", peerOf(ctx)) // it is logged
+				_ = r.Record(v, "grpc", "method", info.FullMethod, "peer", peerAddress(ctx)) // also logged
 				reply, err = nil, errInternal
 			}
 		}()
 		return handler(ctx, request)
 	}
-	stream := func(service any, st grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	stream := func(
+		service any, st grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+	) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
-				_ = r.Record(v, "grpc", "method", info.FullMethod, "peer", peerOf(st.Context())) // it is logged
+				_ = r.Record(v, "grpc", "method", info.FullMethod, "peer", peerAddress(st.Context())) // also logged
 				err = errInternal
 			}
 		}()
@@ -47,21 +52,23 @@ func Interceptors(r *recovery.Recorder) []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream)}
 }
 
-func peerOf(ctx context.Context) string {
+// peerAddress returns the address of the call's peer, or "unknown".
+func peerAddress(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		return p.Addr.String()
 	}
 	return "unknown"
 }
 
-// Handler returns a handler that answers with status 500 if next panics before it has written anything, and else closes the
-// connection, so that the client sees a broken response. If r is nil it is next.
+// Handler returns a handler that responds with status 500 if next panics before it has written
+// anything. Otherwise it closes the connection, so that the client sees a broken response. If r is
+// nil, it returns next.
 func Handler(r *recovery.Recorder, next http.Handler) http.Handler {
 	if r == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		written := &writer{ResponseWriter: w}
+		written := &trackingWriter{ResponseWriter: w}
 		defer func() {
 			v := recover()
 			switch {
@@ -73,29 +80,30 @@ func Handler(r *recovery.Recorder, next http.Handler) http.Handler {
 			if written.begun || v == http.ErrAbortHandler { //nolint:errorlint // the same
 				panic(http.ErrAbortHandler)
 			}
-			http.Error(w, "internal error: the request panicked; the server's log has the details", http.StatusInternalServerError)
+			const message = "internal error: the request panicked; the server's log has the details"
+			http.Error(w, message, http.StatusInternalServerError)
 		}()
 		next.ServeHTTP(written, request)
 	})
 }
 
-// writer notes whether a response was begun.
-type writer struct {
+// trackingWriter records whether a response has begun.
+type trackingWriter struct {
 	http.ResponseWriter
 	begun bool
 }
 
-// WriteHeader is http.ResponseWriter's.
-func (w *writer) WriteHeader(code int) {
+// WriteHeader records the beginning of the response.
+func (w *trackingWriter) WriteHeader(code int) {
 	w.begun = true
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Write is http.ResponseWriter's.
-func (w *writer) Write(b []byte) (int, error) {
+// Write records the beginning of the response.
+func (w *trackingWriter) Write(b []byte) (int, error) {
 	w.begun = true
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap returns the wrapped writer, for http.ResponseController.
+func (w *trackingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -47,7 +47,7 @@ func recorder() (*recovery.Recorder, *log) {
 	return recovery.New(recovery.Options{Log: slog.New(slog.NewTextHandler(l, nil)), Count: func(string) { l.Lock(); l.counted++; l.Unlock() }}), l
 }
 
-// poisoned panics when it is asked for the service "poison".
+// poisoned panics for the service "poison".
 type poisoned struct {
 	grpc_health_v1.UnimplementedHealthServer
 }
