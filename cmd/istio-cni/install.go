@@ -23,10 +23,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// healthAddress is where kubelet asks whether the installer lives and is ready.
+// healthAddress is the default address of the installer's liveness and readiness probes.
 const healthAddress = ":8000"
 
-// installFlags are what the installer is asked for beside install.Options.
+// installFlags are the flags of the installer.
 type installFlags struct {
 	o          install.Options
 	chained    bool
@@ -36,20 +36,23 @@ type installFlags struct {
 	binDir     string
 	logOptions obs.LogOptions
 	repair     repair.Options
-	// repairs and repairPods are what Istio asks for beside repair.Options.
+	// repairs and repairPods are flags of Istio without a field in repair.Options.
 	repairs, repairPods bool
 }
 
-func newInstall(lookup func(string) (string, bool), self func() (string, error)) *cobra.Command {
-	f := installFlags{o: install.DefaultOptions(), chained: true, logOptions: obs.LogOptions{Out: os.Stdout}, repair: repair.DefaultOptions()}
+func newInstallCommand(lookup func(string) (string, bool), self func() (string, error)) *cobra.Command {
+	f := installFlags{
+		o: install.DefaultOptions(), chained: true,
+		logOptions: obs.LogOptions{Out: os.Stdout}, repair: repair.DefaultOptions(),
+	}
 	c := &cobra.Command{
 		Use: "install", Short: "Install the CNI plugin onto a node, and remove it at the end",
-		Long: "install copies this program into the node's directory of CNI plugins, writes a kubeconfig for it, and adds it to the node's\n" +
-			"network configuration. It puts back what is lost, and removes everything when it is told to end.",
+		Long: "install copies this program into the node's directory of CNI plugins, writes a kubeconfig for it, and adds\n" +
+			"it to the node's network configuration. It restores lost parts, and removes everything when it ends.",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 	}
 	fs := pflag.NewFlagSet(c.Use, pflag.ContinueOnError)
-	f.bind(fs)
+	f.bindFlags(fs)
 	c.Flags().AddFlagSet(fs)
 	command.AddLogFlags(c.Flags(), &f.logOptions)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -60,53 +63,64 @@ func newInstall(lookup func(string) (string, bool), self func() (string, error))
 		if err != nil {
 			return err
 		}
-		o, err := f.options(lookup, self)
+		o, err := f.installOptions(lookup, self)
 		if err != nil {
 			return err
 		}
-		return f.run(c.Context(), o, logs.Scope(obs.DefaultScope))
+		return f.runInstaller(c.Context(), o, logs.Scope(obs.DefaultScope))
 	}
 	return c
 }
 
-// bind declares the flags of Istio's install-cni that have a meaning here. Each can be set by the variable that has its name in
-// capitals.
-func (f *installFlags) bind(fs *pflag.FlagSet) {
+// bindFlags defines the flags of Istio's install-cni that are supported. Each can be set by the
+// environment variable with its name in capitals.
+func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 	o := &f.o
-	fs.StringVar(&o.NetDir, "mounted-cni-net-dir", o.NetDir, "directory of the node's network configurations, as it is mounted here")
-	fs.StringVar(&f.binDir, "cni-bin-target-dir", o.BinDirs[0], "directory of the node's CNI plugins, as it is mounted here")
-	fs.StringVar(&o.ConfName, "cni-conf-name", "", "network configuration to add the plugin to; empty: the first one")
-	fs.BoolVar(&f.chained, "chained-cni-plugin", true, "add the plugin to a configuration of others; false: write one of its own")
-	fs.StringVar(&o.RunDir, "cni-agent-run-dir", o.RunDir, "directory for the plugin's kubeconfig and log, at the same path here and on the node")
+	fs.StringVar(&o.NetDir, "mounted-cni-net-dir", o.NetDir,
+		"directory of the node's network configurations, as it is mounted here")
+	fs.StringVar(&f.binDir, "cni-bin-target-dir", o.BinDirs[0],
+		"directory of the node's CNI plugins, as it is mounted here")
+	fs.StringVar(&o.ConfName, "cni-conf-name", "",
+		"network configuration to add the plugin to (default: the first one)")
+	fs.BoolVar(&f.chained, "chained-cni-plugin", true,
+		"add the plugin to an existing configuration; false: write a separate one")
+	fs.StringVar(&o.RunDir, "cni-agent-run-dir", o.RunDir,
+		"directory of the plugin's kubeconfig and log, at the same path here and on the node")
 	fs.IntVar(&f.mode, "kubeconfig-mode", int(o.KubeconfigMode), "file mode of the kubeconfig, as a decimal number")
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "directory of this pod's service account")
-	fs.StringVar(&o.CAFile, "kube-ca-file", "", "CA of the API server for the kubeconfig; empty: that of the service account")
-	fs.BoolVar(&o.SkipTLSVerify, "skip-tls-verify", false, "have the plugin trust any API server")
-	fs.StringVar(&f.excluded, "exclude-namespaces", "", "namespaces whose pods are left alone, separated by commas")
+	fs.StringVar(&o.CAFile, "kube-ca-file", "",
+		"CA of the API server for the kubeconfig (default: that of the service account)")
+	fs.BoolVar(&o.SkipTLSVerify, "skip-tls-verify", false,
+		"disable verification of the API server's certificate in the plugin")
+	fs.StringVar(&f.excluded, "exclude-namespaces", "", "namespaces whose pods are not captured, comma-separated")
 	fs.StringVar(&o.Entry.PodNamespace, "pod-namespace", "", "namespace of this pod")
 	fs.StringVar(&o.Entry.PluginLogLevel, "log-level", "info", "log level of the plugin")
-	fs.BoolVar(&o.Entry.NativeNftables, "native-nftables", false, "have the plugin use nftables over netlink instead of the iptables programs")
-	fs.BoolVar(&o.Entry.AmbientEnabled, "ambient-enabled", false, "not supported: pods without sidecars")
+	fs.BoolVar(&o.Entry.NativeNftables, "native-nftables", false,
+		"use nftables over netlink in the plugin instead of the iptables programs")
+	fs.BoolVar(&o.Entry.AmbientEnabled, "ambient-enabled", false, "not supported: ambient mode")
 	f.bindRepair(fs)
-	fs.StringVar(&f.health, "health-address", healthAddress, "address for /healthz and /readyz; empty: none")
+	fs.StringVar(&f.health, "health-address", healthAddress, "address for /healthz and /readyz; empty disables them")
 }
 
 func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 	r := &f.repair
-	fs.BoolVar(&f.repairs, "repair-enabled", true, "look after pods that started before the plugin was on the node; the next flags say how")
+	fs.BoolVar(&f.repairs, "repair-enabled", true,
+		"repair pods that started before the plugin was installed, as the following flags select")
 	fs.BoolVar(&r.DeletePods, "repair-delete-pods", false, "delete such pods, if they have a controller")
 	fs.BoolVar(&r.LabelPods, "repair-label-pods", false, "label such pods, if they are not deleted")
 	fs.BoolVar(&f.repairPods, "repair-repair-pods", false, "not supported: change such pods' networks")
 	fs.StringVar(&r.LabelKey, "repair-broken-pod-label-key", r.LabelKey, "key of the label")
 	fs.StringVar(&r.LabelValue, "repair-broken-pod-label-value", r.LabelValue, "value of the label")
-	fs.StringVar(&r.Node, "repair-node-name", "", "node whose pods are looked after; empty: all nodes'")
-	fs.StringVar(&r.Annotation, "repair-sidecar-annotation", r.Annotation, "annotation without which a pod is not looked after")
-	fs.StringVar(&r.InitContainer, "repair-init-container-name", r.InitContainer, "init container that tells that a pod is not captured")
-	fs.IntVar(&r.ExitCode, "repair-init-container-exit-code", r.ExitCode, "exit code by which it tells")
-	fs.StringVar(&r.LabelSelector, "repair-label-selectors", "", "labels of the pods that are looked after")
+	fs.StringVar(&r.Node, "repair-node-name", "", "node whose pods are repaired (default: all nodes)")
+	fs.StringVar(&r.Annotation, "repair-sidecar-annotation", r.Annotation,
+		"annotation that pods to be repaired must have")
+	fs.StringVar(&r.InitContainer, "repair-init-container-name", r.InitContainer,
+		"init container that detects that a pod is not captured")
+	fs.IntVar(&r.ExitCode, "repair-init-container-exit-code", r.ExitCode, "exit code of that container in broken pods")
+	fs.StringVar(&r.LabelSelector, "repair-label-selectors", "", "label selector of pods to be repaired")
 }
 
-// fillFromEnvironment sets the flags that were not given on the command line.
+// fillFromEnvironment sets flags that are not on the command line from environment variables.
 func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var problems []error
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -120,10 +134,13 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return errors.Join(problems...)
 }
 
-// options adds what is no flag: the API server as Kubernetes tells its pods, and this program itself.
-func (f *installFlags) options(lookup func(string) (string, bool), self func() (string, error)) (install.Options, error) {
+// installOptions returns the options by flags, the API server in Kubernetes' environment variables,
+// and this program's path.
+func (f *installFlags) installOptions(
+	lookup func(string) (string, bool), self func() (string, error),
+) (install.Options, error) {
 	o := f.o
-	o.Alone, o.KubeconfigMode, o.BinDirs = !f.chained, os.FileMode(f.mode), strings.Split(f.binDir, ",")
+	o.Standalone, o.KubeconfigMode, o.BinDirs = !f.chained, os.FileMode(f.mode), strings.Split(f.binDir, ",")
 	for namespace := range strings.SplitSeq(f.excluded, ",") {
 		if namespace = strings.TrimSpace(namespace); namespace != "" {
 			o.Entry.ExcludeNamespaces = append(o.Entry.ExcludeNamespaces, namespace)
@@ -143,14 +160,15 @@ func (f *installFlags) options(lookup func(string) (string, bool), self func() (
 	}
 	var err error
 	if o.Program, err = self(); err != nil {
-		return o, fmt.Errorf("finding this program: %w", err)
+		return o, fmt.Errorf("find the path of this program: %w", err)
 	}
 	return o, nil
 }
 
-func (f *installFlags) run(ctx context.Context, o install.Options, log *slog.Logger) error {
+// runInstaller runs the installer and the repair of pods until ctx ends.
+func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log *slog.Logger) error {
 	if f.repairPods {
-		return errors.New("--repair-repair-pods: not supported; --repair-delete-pods is")
+		return errors.New("--repair-repair-pods: not supported; use --repair-delete-pods")
 	}
 	i, err := install.New(o, log)
 	if err != nil {
@@ -159,11 +177,12 @@ func (f *installFlags) run(ctx context.Context, o install.Options, log *slog.Log
 	if f.health != "" {
 		l, err := net.Listen("tcp", f.health)
 		if err != nil {
-			return fmt.Errorf("listening for health checks: %w", err)
+			return fmt.Errorf("listen for health checks: %w", err)
 		}
 		serving, stop := context.WithCancel(ctx)
 		defer stop()
-		go func() { _ = httpserver.Serve(serving, l, httpserver.Options{Handler: healthHandler(i.Ready)}) }() // probes fail then
+		// If serving fails, the kubelet's probes fail.
+		go func() { _ = httpserver.Serve(serving, l, httpserver.Options{Handler: healthHandler(i.Ready)}) }()
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return i.Run(ctx) })
@@ -182,7 +201,7 @@ func (f *installFlags) runRepair(ctx context.Context, i *install.Installer, log 
 	if err != nil {
 		return err
 	}
-	return repair.Run(kube.WithDebugLogging(ctx, log), f.repair, client.Kubernetes, i.Since, log)
+	return repair.Run(kube.WithDebugLogging(ctx, log), f.repair, client.Kubernetes, i.InstalledSince, log)
 }
 
 func healthHandler(ready func() bool) http.Handler {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/cni"
 )
 
-// TestInstallCommand runs the installer as its pod does, told by variables, and ends it.
+// TestInstallCommand runs the installer as its pod does, with environment variables, and ends it.
 func TestInstallCommand(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func TestInstallCommand(t *testing.T) {
 		value, ok := variables[name]
 		return value, ok
 	}
-	c := newInstall(lookup, func() (string, error) { return filepath.Join(dir, "program"), nil })
+	c := newInstallCommand(lookup, func() (string, error) { return filepath.Join(dir, "program"), nil })
 	c.SetArgs([]string{"--service-account", dir})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -94,7 +94,7 @@ func TestInstallRefuses(t *testing.T) {
 		"repairing":      {in, []string{"--repair-repair-pods"}, "--repair-repair-pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd := newInstall(func(name string) (string, bool) {
+			cmd := newInstallCommand(func(name string) (string, bool) {
 				value, ok := c.variables[name]
 				return value, ok
 			}, os.Executable)

@@ -1,7 +1,8 @@
-// istio-cni is the CNI plugin that captures the traffic of pods for their sidecars, and what installs it onto nodes.
+// istio-cni is the CNI plugin that captures the traffic of pods for their sidecars, and its
+// installer.
 //
-// A container runtime calls it with CNI_COMMAND set; then it is the plugin. Otherwise it is a command line: istio-cni install, which
-// is also what it does under the name install-cni.
+// If a container runtime calls it with CNI_COMMAND set, it is the plugin. Otherwise it is a command
+// line: istio-cni install, which is also the default under the name install-cni.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/command"
 )
 
-// installerName is the name of Istio's program for what is `istio-cni install` here.
+// installerName is the name of Istio's program that corresponds to `istio-cni install`.
 const installerName = "install-cni"
 
 func main() {
@@ -40,16 +41,16 @@ func run(ctx context.Context) int {
 
 func newRoot() *cobra.Command {
 	if filepath.Base(os.Args[0]) == installerName {
-		install := newInstall(os.LookupEnv, os.Executable)
+		install := newInstallCommand(os.LookupEnv, os.Executable)
 		install.Use = installerName
 		install.AddCommand(command.Version())
 		return install
 	}
 	root := &cobra.Command{
 		Use: "istio-cni", Short: "CNI plugin that captures the traffic of pods for their sidecars",
-		Long:         "istio-cni is called by container runtimes, with CNI_COMMAND set and a network configuration as its input.",
+		Long:         "istio-cni is called by container runtimes, with CNI_COMMAND set and a configuration as input.",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 	}
-	root.AddCommand(newInstall(os.LookupEnv, os.Executable), command.Version())
+	root.AddCommand(newInstallCommand(os.LookupEnv, os.Executable), command.Version())
 	return root
 }

@@ -17,10 +17,10 @@ import (
 
 var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
 
-// initContainerVariable makes the test binary the init container's program.
+// initContainerVariable makes the test binary run istio-iptables, as the init container does.
 const initContainerVariable = "MESHPILOT_TEST_INIT_CONTAINER"
 
-// TestMain is the plugin itself where a runtime of the tests calls it, so that nothing must be built.
+// TestMain runs the plugin itself if a runtime of the tests calls the test binary.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv("CNI_COMMAND") != "":
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(shared.Around(m))
 }
 
-// initContainer is istio-iptables.
+// initContainer runs istio-iptables.
 func initContainer() int {
 	cmd := capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
 		logs, err := obs.NewLogs(obs.LogOptions{Out: os.Stderr})

@@ -18,13 +18,15 @@ import (
 )
 
 const (
-	// logName is the plugin's log in its directory: what it writes to the standard error nobody sees unless a call fails.
+	// logName is the file name of the plugin's log: its standard error is visible only if a call
+	// fails.
 	logName = "istio-cni.log"
-	// maxLog bounds the log; a longer one is kept once, under another name.
+	// maxLog bounds the size of the log. A larger one is renamed, replacing the previous one.
 	maxLog = 10 << 20
 )
 
-// runPlugin answers one call. The standard output is the protocol's.
+// runPlugin performs one call of the plugin and returns the exit status. Standard output belongs to
+// the protocol.
 func runPlugin(ctx context.Context) int {
 	call := func(do func(*cni.Plugin, context.Context, *skel.CmdArgs) error) func(*skel.CmdArgs) error {
 		return func(args *skel.CmdArgs) error {
@@ -33,7 +35,8 @@ func runPlugin(ctx context.Context) int {
 			p := &cni.Plugin{Log: log, Out: os.Stdout, Environment: iptables.System(log, io.Discard)}
 			err := do(p, ctx, args)
 			if err != nil {
-				log.Error("the call failed", "command", os.Getenv("CNI_COMMAND"), "container", args.ContainerID, "error", err)
+				log.Error("CNI call failed",
+					"command", os.Getenv("CNI_COMMAND"), "container", args.ContainerID, "error", err)
 			}
 			return err
 		}
@@ -51,18 +54,18 @@ func runPlugin(ctx context.Context) int {
 	return 1
 }
 
-// openLog returns a log as the configuration of a call has it, to the standard error and, where there is such a directory, to a
-// file. end closes it.
+// openLog returns a log with the level of a call's configuration. It writes to standard error and,
+// if its directory exists, to a file. end closes it.
 func openLog(configuration []byte) (log *slog.Logger, end func()) {
 	out, end, level := io.Writer(os.Stderr), func() {}, ""
 	if c, err := cni.ParseConfig(configuration); err == nil {
-		level = c.Level()
+		level = c.LogLevelName()
 		if f, err := openLogFile(filepath.Join(c.RunDir, logName)); err == nil {
 			out, end = io.MultiWriter(os.Stderr, f), func() { _ = f.Close() }
 		}
 	}
 	logs, err := obs.NewLogs(obs.LogOptions{Levels: level, JSON: true, Out: out})
-	if err != nil { // an unknown level is no reason to start no pod
+	if err != nil { // an unknown level must not keep pods from starting
 		logs, _ = obs.NewLogs(obs.LogOptions{JSON: true, Out: out})
 	}
 	return logs.Scope(obs.DefaultScope), end

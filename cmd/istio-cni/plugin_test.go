@@ -22,7 +22,7 @@ import (
 
 const previous = `{"cniVersion": "1.0.0", "interfaces": [{"name": "eth0"}], "ips": [{"interface": 0, "address": "172.18.0.11/24"}]}`
 
-// node is what a runtime of the tests knows: an API server, and the plugin's directory.
+// node is a node with an API server and the plugin's directory.
 type node struct {
 	t         *testing.T
 	c         *cluster.Cluster
@@ -30,7 +30,7 @@ type node struct {
 	dir       string
 }
 
-// newNode has credentials that may do what the plugin's chart allows, and no more.
+// newNode returns a node with credentials that have exactly the permissions of the plugin's chart.
 func newNode(t *testing.T) *node {
 	t.Helper()
 	c := shared.Start(t)
@@ -47,7 +47,7 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// configuration is the plugin's, with more keys.
+// configuration returns the plugin's configuration with additional keys.
 func (n *node) configuration(more map[string]any) string {
 	c := map[string]any{
 		"cniVersion": "1.0.0", "name": "mynet", "type": cni.Name, "cni_agent_run_dir": n.dir, "plugin_log_level": "debug",
@@ -63,7 +63,7 @@ func (n *node) configuration(more map[string]any) string {
 	return string(text)
 }
 
-// create makes an injected Pod and returns the arguments that a runtime has of it.
+// create creates an injected Pod and returns the CNI_ARGS of a runtime for it.
 func (n *node) create(name string, annotations map[string]string) string {
 	n.t.Helper()
 	all := map[string]string{"sidecar.istio.io/status": "{}"}
@@ -87,7 +87,7 @@ func (n *node) arguments(name, uid string) string {
 	return fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=%s", n.namespace, name, uid)
 }
 
-// TestAdd has a runtime add a pod, sends packets, checks, breaks and removes.
+// TestAdd has a runtime add a pod, sends packets, checks, breaks and removes the rules.
 func TestAdd(t *testing.T) {
 	for name, more := range map[string]map[string]any{"iptables": nil, "nftables": {"native_nftables": true}} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAdd(t *testing.T) {
 			if err := json.Unmarshal([]byte(result), &got); err != nil {
 				t.Fatal(err)
 			}
-			delete(got, "dns") // which is written though it is empty
+			delete(got, "dns") // encoded even if it is empty
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("the result is not that of the plugin before (-want +got):\n%s", diff)
 			}
@@ -170,7 +170,8 @@ func clean(t *testing.T, s sandbox) {
 	}
 }
 
-// TestPodsThatAreLeftAlone has no rules in the end, and the result passed on.
+// TestPodsThatAreLeftAlone tests that pods not to be captured have no rules, and that the result is
+// passed on.
 func TestPodsThatAreLeftAlone(t *testing.T) {
 	s := newSandbox(t)
 	n := newNode(t)
@@ -200,7 +201,7 @@ func TestPodsThatAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestFailures are errors of the specification, whose codes runtimes know.
+// TestFailures tests that errors have codes of the specification.
 func TestFailures(t *testing.T) {
 	s := newSandbox(t)
 	n := newNode(t)
@@ -240,13 +241,14 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestPodThatIsNotThereYet is read until it is: the first is of an earlier pod of that name, whose rules would be others.
+// TestPodThatIsNotThereYet tests that reading a Pod is retried while an earlier pod has its name,
+// whose rules would differ.
 func TestPodThatIsNotThereYet(t *testing.T) {
-	newSandbox(t) // for its requirement
+	newSandbox(t) // skips the test without the required privileges
 	n := newNode(t)
 	n.create("web", nil)
 	args := skelArgs(n.arguments("web", "another-uid"), n.configuration(nil))
-	p := &cni.Plugin{Log: discard(), Out: os.Stdout, Patience: 200 * time.Millisecond}
+	p := &cni.Plugin{Log: discard(), Out: os.Stdout, ReadTimeout: 200 * time.Millisecond}
 	err := p.Add(t.Context(), args)
 	if err == nil || !strings.Contains(err.Error(), "another-uid") {
 		t.Errorf("got error %v, want one that names the UID", err)
@@ -257,7 +259,7 @@ func TestPodThatIsNotThereYet(t *testing.T) {
 	}
 }
 
-// TestLogIsKept is about where a node's owner looks.
+// TestLogIsKept tests the log file for operators.
 func TestLogIsKept(t *testing.T) {
 	s := newSandbox(t)
 	n := newNode(t)

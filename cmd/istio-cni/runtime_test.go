@@ -24,13 +24,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/osthread"
 )
 
-// The pod's network of the tests.
+// The pod network of the tests.
 const (
 	podAddress4, hostAddress4 = "172.18.0.11", "172.18.0.1"
 	podAddress6, hostAddress6 = "fd00:18::11", "fd00:18::1"
 )
 
-// sandbox is a pod's network as a runtime makes it, joined to one that is its host's.
+// sandbox is a pod's network namespace, connected to that of its host.
 type sandbox struct{ pod, host *os.File }
 
 func newSandbox(t *testing.T) sandbox {
@@ -58,7 +58,7 @@ func newSandbox(t *testing.T) sandbox {
 	return s
 }
 
-// configure brings loopback up, and eth0 with its addresses.
+// configure brings up loopback, and eth0 with its addresses.
 func configure(addresses ...string) error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -85,7 +85,7 @@ func configure(addresses ...string) error {
 
 func path(network *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), network.Fd()) }
 
-// answerAt has a network answer connections to a port with a label.
+// answerAt answers connections to a port of a network with a label.
 func answerAt(t *testing.T, network *os.File, port uint16, label string) {
 	t.Helper()
 	for _, family := range []string{"tcp4", "tcp6"} {
@@ -110,7 +110,7 @@ func answerAt(t *testing.T, network *os.File, port uint16, label string) {
 	}
 }
 
-// ask connects from a network, as a user, and returns what answers.
+// ask connects from a network, as a user, and returns the answer.
 func ask(network *os.File, uid int, address string, port uint16) (string, error) {
 	var answer []byte
 	err := osthread.Inside(network, func() error {
@@ -133,13 +133,13 @@ func ask(network *os.File, uid int, address string, port uint16) (string, error)
 	return string(answer), err
 }
 
-// failure is what a plugin prints if it fails.
+// failure is a plugin's error output.
 type failure struct {
 	Code         uint
 	Msg, Details string
 }
 
-// call calls the plugin as a container runtime does, and returns what it prints.
+// call calls the plugin as a container runtime does, and returns its output.
 func call(t *testing.T, command, network, pod, configuration string) (string, *failure) {
 	t.Helper()
 	self, err := os.Executable()
@@ -167,10 +167,10 @@ func call(t *testing.T, command, network, pod, configuration string) (string, *f
 	return "", f
 }
 
-// validate runs the container that checks the capture: as the proxy's user and without any capability.
+// validate runs the validation container: as the proxy's user and without capabilities.
 func validate(t *testing.T, network *os.File, args []string) int {
 	t.Helper()
-	// By this name everybody may execute it; the directory that go test builds in is of its own user.
+	// Everybody may execute it by this name; the directory of go test is private.
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), initContainerVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1337, Gid: 1337}}
@@ -188,7 +188,7 @@ func validate(t *testing.T, network *os.File, args []string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// skelArgs are a call's where the plugin is called in this process.
+// skelArgs returns the arguments of a call within this process.
 func skelArgs(pod, configuration string) *skel.CmdArgs {
 	return &skel.CmdArgs{ContainerID: "c1", Netns: "/nowhere", IfName: "eth0", Args: pod, StdinData: []byte(configuration)}
 }

@@ -1,4 +1,4 @@
-// istio-iptables makes the kernel send the TCP traffic of a pod to its sidecar proxy.
+// istio-iptables redirects the TCP traffic of a pod to its sidecar proxy.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// The log goes to the standard error, for a dry run prints rules on the standard output.
+	// The log is written to standard error, because a dry run prints rules to standard output.
 	logOptions := obs.LogOptions{Out: os.Stderr}
 	cmd := capture.New(os.LookupEnv, capture.SystemUsers(), func() (iptables.Environment, error) {
 		logs, err := obs.NewLogs(logOptions)

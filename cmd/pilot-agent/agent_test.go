@@ -22,10 +22,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// patience bounds every wait. Nothing takes a tenth of it on an idle machine.
+// patience bounds every wait. On an idle machine nothing takes a tenth of it.
 const patience = 20 * time.Second
 
-// agent is a pilot-agent that runs as a process of its own.
+// agent is a pilot-agent that runs as a separate process.
 type agent struct {
 	process *envoy.Process
 	log     string // file
@@ -34,7 +34,8 @@ type agent struct {
 	status, admin, ready, metrics int
 }
 
-// settings of a test's agent, over those of a sidecar with a plaintext control plane that nobody runs.
+// settings are those of a test's agent, merged over a sidecar with an unreachable plaintext control
+// plane.
 type settings struct {
 	// binary is Envoy, by default the real one.
 	binary string
@@ -42,11 +43,11 @@ type settings struct {
 	config map[string]any
 	env    []string
 	args   []string
-	// dir is the working directory, by default a fresh one.
+	// dir is the working directory, by default a new one.
 	dir string
 }
 
-// useRealEnvoy sets the binary where none is set.
+// useRealEnvoy sets the binary if none is set.
 func (s *settings) useRealEnvoy(t *testing.T) {
 	t.Helper()
 	if s.binary == "" {
@@ -73,7 +74,7 @@ func environ(t *testing.T, s settings, a *agent) []string {
 		"binaryPath": s.binary, "configPath": "etc/istio/proxy", "concurrency": 1,
 		"discoveryAddress": "127.0.0.1:1", "controlPlaneAuthPolicy": "NONE",
 		"proxyAdminPort": a.admin, "statusPort": a.status,
-		// Whoever waits for it has failed.
+		// The test's waits fail earlier.
 		"terminationDrainDuration": "600s",
 	}
 	maps.Copy(config, s.config)
@@ -87,7 +88,7 @@ func environ(t *testing.T, s settings, a *agent) []string {
 	}, s.env...)
 }
 
-// start starts the process. Its log is a file, so that nobody waits for whoever holds the other end of a pipe.
+// start starts the process with a file as log, so that nothing waits for the end of a pipe.
 func (a *agent) start(t *testing.T, env, args []string) {
 	t.Helper()
 	log, err := os.Create(a.log)
@@ -127,7 +128,7 @@ func (a *agent) awaitLog(t *testing.T, text string) {
 	})
 }
 
-// awaitReady waits until the agent says that the proxy is ready.
+// awaitReady waits until the agent reports the proxy as ready.
 func (a *agent) awaitReady(t *testing.T) {
 	t.Helper()
 	serving.Eventually(t, patience, "readiness", func() error { return want(get(a.status, "/healthz/ready"), 200, "") })
@@ -140,7 +141,7 @@ func (a *agent) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// awaitExit waits for the end and gives the status.
+// awaitExit waits for the end and returns the exit status.
 func (a *agent) awaitExit(t *testing.T) int {
 	t.Helper()
 	select {
@@ -151,7 +152,7 @@ func (a *agent) awaitExit(t *testing.T) int {
 	return a.process.Exit().Status()
 }
 
-// running says that the agent has not ended.
+// running reports whether the agent has not exited.
 func (a *agent) running() bool {
 	select {
 	case <-a.process.Exited():
@@ -161,7 +162,7 @@ func (a *agent) running() bool {
 	}
 }
 
-// envoyPID is of the Envoy that the log says was started.
+// envoyPID returns the PID of the Envoy in the log.
 func (a *agent) envoyPID(t *testing.T) int {
 	t.Helper()
 	a.awaitLog(t, "envoy started\tpid=")
@@ -173,7 +174,7 @@ func (a *agent) envoyPID(t *testing.T) int {
 	return pid
 }
 
-// standInPath makes a path by which the test binary is a stand-in for Envoy.
+// standInPath returns a path at which the test binary acts as a stand-in for Envoy.
 func standInPath(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -187,10 +188,10 @@ func standInPath(t *testing.T) string {
 	return path
 }
 
-// nextPort is below the range that the system takes ports from by itself.
+// nextPort is below the ephemeral port range.
 var nextPort atomic.Int32
 
-// ports gives loopback ports that nobody listens on.
+// ports returns unused loopback ports.
 func ports(t *testing.T, n int) []int {
 	t.Helper()
 	var list []int
@@ -204,12 +205,12 @@ func ports(t *testing.T, n int) []int {
 	return list
 }
 
-// answer is of an HTTP request; status 0 if there was none.
+// answer is the response to an HTTP request; status 0 if there was none.
 type answer struct {
 	status int
 	body   string
 	header http.Header
-	// closes is whether the answer says connection: close.
+	// closes is whether the response has connection: close.
 	closes bool
 	err    error
 }
@@ -241,7 +242,7 @@ func callHost(method, host string, port int, path string, header http.Header) an
 	return answer{status: response.StatusCode, body: string(body), header: response.Header, closes: response.Close, err: err}
 }
 
-// want holds an answer against a status and a part of the body.
+// want compares an answer with a status and a part of the body.
 func want(got answer, status int, body string) error {
 	if got.err != nil {
 		return got.err

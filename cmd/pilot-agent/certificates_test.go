@@ -24,12 +24,12 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// leaf is the template of a workload's certificate: Envoy does not take one without a name.
+// leaf returns the template of a workload's certificate: Envoy rejects one without a name.
 func leaf() *x509.Certificate {
 	return &x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "another.example", Path: "/workload"}}}
 }
 
-// serves waits until Envoy shows that certificate to a client.
+// serves waits until Envoy presents that certificate to a client.
 func serves(t *testing.T, port int, client *pki.Pair, roots, want *pki.Pair) {
 	t.Helper()
 	serial := want.Certificate.SerialNumber
@@ -42,8 +42,9 @@ func serves(t *testing.T, port int, client *pki.Pair, roots, want *pki.Pair) {
 	})
 }
 
-// TestServerOfAnother: where another server, as SPIRE's agent is one, has the workload's socket, Envoy gets its identity there and
-// nobody is asked for a certificate. What is in files comes from the agent all the same.
+// TestServerOfAnother tests that Envoy uses the SDS server at the workload's socket if another one,
+// such as SPIRE's agent, serves it, and that no certificate is requested. Secrets from files still
+// come from the agent.
 func TestServerOfAnother(t *testing.T) {
 	t.Parallel()
 	app := newService(t).port
@@ -103,8 +104,8 @@ func serveSecrets(t *testing.T, dir string, store *secret.Store) {
 	})
 }
 
-// TestMountedCertificates: the workload's certificate is in files that somebody else mounts, and changes as kubelet changes what it
-// mounts, again and again.
+// TestMountedCertificates tests a workload certificate in mounted files that change repeatedly, as
+// the kubelet changes a volume.
 func TestMountedCertificates(t *testing.T) {
 	t.Parallel()
 	app := newService(t).port
@@ -121,7 +122,7 @@ func TestMountedCertificates(t *testing.T) {
 		t.Helper()
 		generation++
 		version := fmt.Sprintf("..%d", generation)
-		// The mesh's control plane is checked by the same roots, which therefore are both.
+		// The mesh's control plane is verified by the same roots, which therefore include both.
 		m.write(t, filepath.Join("etc/certs", version, "root-cert.pem"), append(root.CertificatePEM(), m.root.CertificatePEM()...))
 		m.write(t, filepath.Join("etc/certs", version, "cert-chain.pem"), p.CertificatePEM())
 		m.write(t, filepath.Join("etc/certs", version, "key.pem"), p.KeyPEM())
@@ -149,8 +150,9 @@ func TestMountedCertificates(t *testing.T) {
 	}
 }
 
-// TestOutputCertificates: others find the certificate in files, which always belong together and are for their owner only, and an
-// agent whose token is gone has its next certificate signed by showing the last one.
+// TestOutputCertificates tests that other programs find the certificate in consistent files that
+// only their owner can read, and that an agent without a token renews by presenting the last
+// certificate.
 func TestOutputCertificates(t *testing.T) {
 	t.Parallel()
 	m := newSecureMesh(t)
@@ -175,7 +177,7 @@ func TestOutputCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	serving.Eventually(t, patience, "the next certificate", func() error {
-		next, err := read() // a pair that does not fit would be an error
+		next, err := read() // a mismatched pair would be an error
 		if err == nil && next.Leaf.SerialNumber.Cmp(first.Leaf.SerialNumber) == 0 {
 			err = errors.New("it is still the first")
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
-// pilotAgent runs a command line to its end. It gives the exit status and both outputs.
+// pilotAgent runs a command line to its end and returns the exit status and both outputs.
 func pilotAgent(t *testing.T, env []string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -50,7 +50,7 @@ func TestCommandLine(t *testing.T) {
 		{"completion", "completion bash", nil, 0, "__start_pilot-agent", ""},
 		{"completion of roles", "__complete proxy r", nil, 0, "router\n", ""},
 		{"capture with a bad value", "istio-iptables --dry-run -m MAGIC", nil, 1, "", "pilot-agent: "},
-		{"capture undone, dry", "istio-clean-iptables --dry-run", nil, 0, "", "nothing is removed"},
+		{"capture undone, dry", "istio-clean-iptables --dry-run", nil, 0, "", "not removing rules"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestRequestAndWait ask an agent and the Envoy that run, as scripts and hooks in the container do.
+// TestRequestAndWait queries a running agent and Envoy, as scripts and hooks in the container do.
 func TestRequestAndWait(t *testing.T) {
 	t.Parallel()
 	address := localControlPlane(t)
@@ -81,7 +81,7 @@ func TestRequestAndWait(t *testing.T) {
 		}
 	}
 	a.awaitLog(t, "request to /drain")
-	// The admin interface can end Envoy, too: as its own wish, with its own status.
+	// The admin interface can end Envoy too: the agent exits with Envoy's own status.
 	if status, _, errs := pilotAgent(t, env, "request", "POST", "quitquitquit"); status != 0 {
 		t.Errorf("status %d, errors %q", status, errs)
 	}
@@ -91,11 +91,12 @@ func TestRequestAndWait(t *testing.T) {
 	a.awaitLog(t, "error\tenvoy exited with status 0\n")
 }
 
-// TestCapture: the agent is istio-iptables as well, with the flags of the injected init container.
+// TestCapture tests that the agent includes istio-iptables, with the flags of the injected init
+// container.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	netns.Require(t)
-	pod := node(t, newNetwork(t), "pod", "10.66.1.1") // it has an address, which says what IP versions there are
+	pod := node(t, newNetwork(t), "pod", "10.66.1.1") // has an address, which determines the IP versions
 	args := []string{
 		"istio-iptables", "--dry-run", "--log_output_level=error", "--bogus", "value",
 		"-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*", "-d", "15090,15021,15020",
@@ -108,7 +109,7 @@ func TestCapture(t *testing.T) {
 	if status != 0 {
 		t.Errorf("status %d", status)
 	}
-	// The rules themselves are the business of internal/capture/iptables; here it is about arguments.
+	// Package internal/capture/iptables tests the rules themselves.
 	for _, want := range []string{"warning: unknown flag --bogus is ignored\n", "ISTIO_OUTPUT", "15001", "15006", "1337", "15090", "15021", "15020"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -19,7 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// controlPlane is a very small one: delta ADS that sends each stream all that it has of a type, once after each change.
+// controlPlane is a minimal delta ADS server: it sends each stream all resources of a type, once
+// after each change.
 type controlPlane struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	t *testing.T
@@ -32,7 +33,8 @@ type controlPlane struct {
 	rejects   []string
 }
 
-// newControlPlane serves those resources on the listener until the test ends. Without any, its answers are empty.
+// newControlPlane serves those resources on the listener until the test ends. Without resources,
+// its responses are empty.
 func newControlPlane(t *testing.T, l net.Listener, resources ...proto.Message) *controlPlane {
 	t.Helper()
 	c := &controlPlane{t: t, changed: make(chan struct{})}
@@ -50,7 +52,7 @@ func newControlPlane(t *testing.T, l net.Listener, resources ...proto.Message) *
 	return c
 }
 
-// localControlPlane is one on loopback. It gives the address.
+// localControlPlane starts one on loopback and returns its address.
 func localControlPlane(t *testing.T, resources ...proto.Message) string {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports(t, 1)[0]))
@@ -91,7 +93,7 @@ func (c *controlPlane) set(messages ...proto.Message) {
 	c.changed = make(chan struct{})
 }
 
-// setNames replaces the name table, and leaves the rest as it is.
+// setNames replaces only the name table.
 func (c *controlPlane) setNames(table mesh.NameTable) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +105,7 @@ func (c *controlPlane) setNames(table mesh.NameTable) {
 	c.changed = make(chan struct{})
 }
 
-// awaitRejects waits until Envoy has refused so many answers.
+// awaitRejects waits until Envoy has rejected n responses.
 func (c *controlPlane) awaitRejects(n int) {
 	c.t.Helper()
 	serving.Eventually(c.t, patience, fmt.Sprintf("%d refusals", n), func() error {
@@ -116,7 +118,7 @@ func (c *controlPlane) awaitRejects(n int) {
 	})
 }
 
-// connected gives the node ids of the streams so far.
+// connected returns the node IDs of the streams so far.
 func (c *controlPlane) connected() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +143,7 @@ func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscover
 			}
 		}
 	}()
-	sent := map[string]int{} // version by type that was asked for
+	sent := map[string]int{} // version by requested type
 	for {
 		changed, err := c.push(s, sent)
 		if err != nil {
@@ -171,7 +173,7 @@ func (c *controlPlane) note(r *discoveryv3.DeltaDiscoveryRequest) {
 	}
 }
 
-// push sends what the stream has not had, clusters first.
+// push sends the resources that the stream has not received, clusters first.
 func (c *controlPlane) push(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, sent map[string]int) (<-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

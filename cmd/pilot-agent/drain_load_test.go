@@ -26,7 +26,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// protocols are what the load speaks: how one call is made to an address, which takes a moment.
+// protocols returns how to make one call to an address in each protocol. A call takes a moment.
 func protocols(t *testing.T) map[string]func(ctx context.Context, address string) error {
 	t.Helper()
 	kept, fresh, two := &http.Transport{}, &http.Transport{DisableKeepAlives: true}, &http.Transport{Protocols: new(http.Protocols)}
@@ -47,7 +47,7 @@ func protocols(t *testing.T) map[string]func(ctx context.Context, address string
 	}
 }
 
-// messages of a stream, and the pause between them.
+// The number of messages in a stream, and the pause between them.
 const (
 	messages = 5
 	pause    = 30 * time.Millisecond
@@ -100,7 +100,7 @@ func callTCP(_ context.Context, address string) error {
 	return nil
 }
 
-// echo answers streams.
+// echo echoes the messages of streams.
 type echo struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 }
@@ -118,7 +118,7 @@ func (echo) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_S
 	}
 }
 
-// startWeb serves HTTP/1.1, HTTP/2 and gRPC on a port, startEcho TCP.
+// startWeb serves HTTP/1.1, HTTP/2 and gRPC on a port, startEcho serves TCP.
 func startWeb(t *testing.T) int {
 	t.Helper()
 	rpc := grpc.NewServer()
@@ -139,7 +139,7 @@ func startWeb(t *testing.T) int {
 	server.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
-	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
+	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // a TCP listener
 }
 
 func startEcho(t *testing.T) int {
@@ -161,10 +161,10 @@ func startEcho(t *testing.T) int {
 			}()
 		}
 	}()
-	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
+	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // a TCP listener
 }
 
-// asClients has a cluster speak to the application what its client speaks.
+// asClients makes a cluster use its client's protocol to the application.
 func asClients(t *testing.T, c *clusterv3.Cluster) *clusterv3.Cluster {
 	t.Helper()
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(t, &httpv3.HttpProtocolOptions{
@@ -175,8 +175,9 @@ func asClients(t *testing.T, c *clusterv3.Cluster) *clusterv3.Cluster {
 	return c
 }
 
-// TestNothingIsLostOnSIGTERM: a workload that ends while it is called, in whatever protocol, loses none of the calls: those under
-// way finish, new ones are served until callers have learnt to go elsewhere. It ends within its time.
+// TestNothingIsLostOnSIGTERM tests that no call in any protocol is lost when a workload ends under
+// load: active ones finish, and new ones are served until callers have moved elsewhere. It ends in
+// time.
 func TestNothingIsLostOnSIGTERM(t *testing.T) {
 	rounds := scorecard.BySize(1, 20, 1000)
 	check := scorecard.Check(t, 13, scorecard.Size("terminations in each of two ways", rounds), scorecard.Size("protocols", len(protocols(t))))

@@ -12,11 +12,11 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// busy is a ready sidecar with a request under way to the application behind it.
+// busy is a ready sidecar with an active request to the application behind it.
 type busy struct {
 	*agent
 	service *service
-	// inbound and outbound are ports of listeners that lead to the application.
+	// inbound and outbound are ports of listeners that route to the application.
 	inbound, outbound int
 	underWay          <-chan answer
 }
@@ -26,7 +26,7 @@ func startBusy(t *testing.T, s settings) *busy {
 	p := ports(t, 2)
 	out := &busy{service: newService(t), inbound: p[0], outbound: p[1]}
 	captured := listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", out.inbound, "in", "inbound|9080||")
-	captured.StatPrefix = "captured_15006" // it counts as the port that connections are captured to
+	captured.StatPrefix = "captured_15006" // counts as the port of captured connections
 	address := localControlPlane(t,
 		cluster("inbound|9080||", "127.0.0.1", out.service.port),
 		captured,
@@ -45,14 +45,15 @@ func startBusy(t *testing.T, s settings) *busy {
 	return out
 }
 
-// finish lets the request under way finish, and checks that it was not cut off.
+// finish lets the active request finish, and checks that it was not cut off.
 func (s *busy) finish(t *testing.T) {
 	t.Helper()
 	close(s.service.release)
 	check(t, want(<-s.underWay, 200, "finished"))
 }
 
-// awaitDraining waits until inbound clients are told to go elsewhere, and checks that the others are not.
+// awaitDraining waits until inbound clients are asked to reconnect, and checks that outbound ones
+// are not.
 func (s *busy) awaitDraining(t *testing.T) {
 	t.Helper()
 	serving.Eventually(t, patience, "connection: close", func() error {
@@ -71,7 +72,8 @@ func (s *busy) awaitDraining(t *testing.T) {
 	check(t, want(get(s.status, "/healthz/ready"), 503, "draining"))
 }
 
-// TestSIGTERMDrains: new clients are told to go elsewhere, requests under way finish, readiness is gone, Envoy ends.
+// TestSIGTERMDrains tests that new clients are asked to reconnect, active requests finish,
+// readiness fails and Envoy ends.
 func TestSIGTERMDrains(t *testing.T) {
 	t.Parallel()
 	s := startBusy(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
@@ -85,8 +87,8 @@ func TestSIGTERMDrains(t *testing.T) {
 	s.awaitLog(t, "envoy exited with status 0 after SIGTERM")
 }
 
-// TestInterruptedTwice: Ctrl-C goes to the whole process group, and drains all the same. The second time it hurries: the
-// wait is 600 s here.
+// TestInterruptedTwice tests that Ctrl-C, which signals the whole process group, drains
+// nevertheless, and that a second one ends the wait of 600 s.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
 	s := startBusy(t, settings{})
@@ -104,7 +106,7 @@ func TestInterruptedTwice(t *testing.T) {
 	}
 }
 
-// TestExitOnZeroActiveConnections: as long as it takes, and no longer.
+// TestExitOnZeroActiveConnections tests that draining ends with the last connection.
 func TestExitOnZeroActiveConnections(t *testing.T) {
 	t.Parallel()
 	s := startBusy(t, settings{env: []string{"EXIT_ON_ZERO_ACTIVE_CONNECTIONS=true", "MINIMUM_DRAIN_DURATION=50ms"}})
@@ -121,8 +123,8 @@ func TestExitOnZeroActiveConnections(t *testing.T) {
 	s.awaitLog(t, "drained: all connections are closed")
 }
 
-// TestDrainByRequest: POST /drain drains and does nothing else; the SIGTERM that follows waits for those who are connected,
-// and for nobody else.
+// TestDrainByRequest tests that POST /drain only drains, and that a following SIGTERM waits only
+// while clients are connected.
 func TestDrainByRequest(t *testing.T) {
 	t.Parallel()
 	s := startBusy(t, settings{})
@@ -140,13 +142,14 @@ func TestDrainByRequest(t *testing.T) {
 	s.awaitLog(t, "drained: all connections are closed")
 }
 
-// TestDrainWasLongEnough: what /drain began counts, whoever is connected.
+// TestDrainWasLongEnough tests that the time since POST /drain counts, whether or not clients are
+// connected.
 func TestDrainWasLongEnough(t *testing.T) {
 	t.Parallel()
 	s := startBusy(t, settings{config: map[string]any{"terminationDrainDuration": "1s"}})
 	check(t, want(call(http.MethodPost, s.status, "/drain", nil), 200, "OK"))
 	s.awaitLog(t, "draining\n")
-	time.Sleep(time.Second) // the time that is asked for
+	time.Sleep(time.Second) // the configured duration
 	began := time.Now()
 	s.signal(t, syscall.SIGTERM)
 	if status := s.awaitExit(t); status != 0 {
@@ -157,7 +160,7 @@ func TestDrainWasLongEnough(t *testing.T) {
 	}
 }
 
-// TestQuitByRequest: POST /quitquitquit ends at once: the job that the proxy was for is done.
+// TestQuitByRequest tests that POST /quitquitquit ends the agent at once, as a finished job needs.
 func TestQuitByRequest(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{})
@@ -171,7 +174,7 @@ func TestQuitByRequest(t *testing.T) {
 	a.awaitLog(t, "envoy exited with status 0 after SIGTERM")
 }
 
-// TestEnvoyDiesWhileItDrains: requests under way were lost, so the status is Envoy's.
+// TestEnvoyDiesWhileItDrains tests that the status is Envoy's, because active requests were lost.
 func TestEnvoyDiesWhileItDrains(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{})

@@ -29,13 +29,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// secureMesh is a control plane with its authority, behind TLS.
+// secureMesh is a control plane with its certificate authority, behind TLS.
 type secureMesh struct {
 	root      *pki.Pair
 	address   string
 	authority *authority.Authority
 	plane     *controlPlane
-	// dir is the working directory of an agent, with the mesh's roots and a token in it.
+	// dir is the working directory of an agent, with the mesh's roots and a token.
 	dir string
 }
 
@@ -78,7 +78,8 @@ func (m *secureMesh) start(t *testing.T, env ...string) *agent {
 	})
 }
 
-// secured has a listener show the secret of that name to its clients, and ask for certificates of the roots of the other.
+// secured makes a listener present a certificate and require client certificates, by names of
+// secrets.
 func secured(t *testing.T, l *listenerv3.Listener, certificate, roots string) *listenerv3.Listener {
 	t.Helper()
 	socket, err := anypb.New(&tlsv3.DownstreamTlsContext{
@@ -97,7 +98,8 @@ func secured(t *testing.T, l *listenerv3.Listener, certificate, roots string) *l
 	return l
 }
 
-// fromAgent asks for a secret as istiod has Envoy ask. Those of files have a server of their own beside another one's.
+// fromAgent returns the SDS configuration that istiod sends for a secret. Those from files have a
+// separate server if another one has the identity.
 func fromAgent(name string) *tlsv3.SdsSecretConfig {
 	cluster := "sds-grpc"
 	if strings.HasPrefix(name, "file-") {
@@ -114,7 +116,7 @@ func fromAgent(name string) *tlsv3.SdsSecretConfig {
 	}}
 }
 
-// callSecured makes a request with a certificate, and gives the one that the server showed.
+// callSecured makes a request with a certificate, and returns the one that the server presented.
 func callSecured(port int, client *pki.Pair, roots *x509.CertPool) (*x509.Certificate, error) {
 	var shown *x509.Certificate
 	config := &tls.Config{
@@ -143,8 +145,8 @@ func callSecured(port int, client *pki.Pair, roots *x509.CertPool) (*x509.Certif
 	return shown, nil
 }
 
-// TestIdentity: an agent gets a certificate for its workload with its token, Envoy serves with it, and goes on when it is
-// renewed; the authority may be away in between, and authorities may be added, all without another Envoy.
+// TestIdentity tests that an agent gets a certificate by its token, that Envoy serves with it, and
+// that renewal, an outage of the authority and added roots need no new Envoy.
 func TestIdentity(t *testing.T) {
 	app := newService(t).port
 	port := ports(t, 1)[0]
@@ -176,7 +178,7 @@ func TestIdentity(t *testing.T) {
 		t.Error("a client with a certificate of nobody's is served")
 	}
 
-	// The authority is away when it is time to renew, and the token is another when it is back.
+	// The authority is down at the renewal, and the token has changed when it is back.
 	m.write(t, "var/run/secrets/tokens/istio-token", []byte("token-2"))
 	m.authority.Set(authority.Answer{Error: status.Error(codes.Unavailable, "away")})
 	m.authority.Await(t, 3)
@@ -203,7 +205,7 @@ func TestIdentity(t *testing.T) {
 	})
 }
 
-// TestControlPlaneIsChecked: nobody but the mesh's control plane is believed.
+// TestControlPlaneIsChecked tests that only the mesh's control plane is accepted.
 func TestControlPlaneIsChecked(t *testing.T) {
 	m := newSecureMesh(t)
 	m.write(t, "var/run/secrets/istio/root-cert.pem", pki.Authority("another").CertificatePEM())
@@ -212,7 +214,7 @@ func TestControlPlaneIsChecked(t *testing.T) {
 	if calls := m.authority.Await(t, 0); len(calls) > 0 || len(m.plane.connected()) > 0 {
 		t.Errorf("it was asked for %d certificates, and by %v", len(calls), m.plane.connected())
 	}
-	// The file is read again each time.
+	// The file is read for each connection.
 	m.write(t, "var/run/secrets/istio/root-cert.pem", m.root.CertificatePEM())
 	m.authority.Await(t, 1)
 	a.awaitReady(t)

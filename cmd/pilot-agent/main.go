@@ -1,4 +1,5 @@
-// pilot-agent starts the Envoy beside an application, says whether it is ready, and ends it gracefully.
+// pilot-agent starts the Envoy beside an application, reports its readiness, and drains and stops
+// it.
 package main
 
 import (
@@ -44,15 +45,16 @@ func run() int {
 	case err == nil:
 		return 0
 	case errors.As(err, &ended):
-		return ended.Exit.Status() // it is in the log
+		return ended.Exit.Status() // already logged
 	default:
 		fmt.Fprintln(os.Stderr, "pilot-agent:", err)
 		return capture.ExitCode(err)
 	}
 }
 
-// captureCommands are istio-iptables, which images without that program call by way of the agent, and its undoing. Their log
-// goes to the standard error, for a dry run prints rules on the standard output.
+// captureCommands returns istio-iptables, which images without that program call through the agent,
+// and istio-clean-iptables. Their log is written to standard error, because a dry run prints rules
+// to standard output.
 func captureCommands(logs *obs.LogOptions) []*cobra.Command {
 	open := func() (iptables.Environment, error) {
 		options := *logs

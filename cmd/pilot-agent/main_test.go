@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/netns"
 )
 
-// The test binary is three programs: the tests; pilot-agent, when the variable is set; and a small stand-in for Envoy,
-// when it is called by that name.
+// The test binary is three programs: the tests; pilot-agent, if the variable is set; and a stand-in
+// for Envoy, if called by that name.
 const (
 	agentVar  = "MESHPILOT_TEST_AGENT"
 	fakeEnvoy = "envoy-stand-in"
@@ -27,12 +27,13 @@ func TestMain(m *testing.M) {
 	case os.Getenv(agentVar) != "":
 		os.Exit(run())
 	default:
-		// A world of their own where there can be one: its loopback ports are nobody else's.
+		// A network namespace of its own if possible, with its own loopback ports.
 		os.Exit(netns.TestMain(m))
 	}
 }
 
-// standIn does what the variable STAND_IN says: exits with a number, or waits for SIGTERM or for longer than that.
+// standIn does what the variable STAND_IN selects: it exits with a number, or waits for SIGTERM or
+// longer.
 func standIn() int {
 	fmt.Println("stand-in called with", strings.Join(os.Args[1:], " "))
 	what := os.Getenv("STAND_IN")

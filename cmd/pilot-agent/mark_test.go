@@ -21,8 +21,8 @@ import (
 
 const mark = 1337
 
-// TestSocketMark: on a host that lets out marked connections only, a marked Envoy reaches its control plane, and the
-// service that a cluster of the control plane leads to. An unmarked one reaches nothing.
+// TestSocketMark tests on a host that only permits marked connections that a marked Envoy reaches
+// its control plane and the service of a cluster. An unmarked one reaches nothing.
 func TestSocketMark(t *testing.T) {
 	t.Parallel()
 	netns.Require(t)
@@ -49,7 +49,7 @@ func TestSocketMark(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if !test.reaches {
-			// Refused, and not just slow.
+			// Refused, not just slow.
 			check(t, process.AwaitLine(ctx, "cannot connect to the control plane"))
 			continue
 		}
@@ -93,7 +93,7 @@ func listenOn(t *testing.T, n *netns.Node, port int) net.Listener {
 	return l
 }
 
-// startIn starts an agent with the usual ports in a node. It ends with the network.
+// startIn starts an agent with the default ports in a node. It ends with the network.
 func startIn(t *testing.T, n *netns.Node, dir string, env []string) *netns.Process {
 	t.Helper()
 	a := &agent{status: 15020, admin: 15000, ready: 15021, metrics: 15090}
@@ -106,7 +106,7 @@ func startIn(t *testing.T, n *netns.Node, dir string, env []string) *netns.Proce
 	return process
 }
 
-// onlyMarked makes the host refuse to connect to others, except for sockets with the mark.
+// onlyMarked makes the host refuse outgoing connections except for sockets with the mark.
 func onlyMarked() error {
 	c, err := nftables.New()
 	if err != nil {

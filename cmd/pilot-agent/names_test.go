@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestNames: with DNS capture the proxy is ready once it knows the mesh's names, and answers for them as they change; kubelet's
-// probes reach the application by way of the agent.
+// TestNames tests that with DNS capture the proxy is ready once it has the name table, and resolves
+// its names as they change. Probes of the kubelet reach the application through the agent.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	app := newService(t)
@@ -37,7 +37,7 @@ func TestNames(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != ip { //nolint:forcetypeassert // asked for A
+			if len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != ip { //nolint:forcetypeassert // type A requested
 				return fmt.Errorf("answer %v", reply)
 			}
 			return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestReadyWithTheFirstConfiguration: not ready without a control plane, nor with one whose configuration Envoy refuses;
-// ready with an empty CDS answer and one listener.
+// TestReadyWithTheFirstConfiguration tests that the proxy is not ready without a control plane or
+// with rejected configuration, and ready with an empty CDS response and one listener.
 func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	t.Parallel()
 	controlPort := ports(t, 1)[0]
@@ -37,7 +37,7 @@ func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	a.awaitReady(t)
 	check(t, want(get(a.ready, "/healthz/ready"), 200, ""))
 
-	// What came once stays in use.
+	// The first configuration stays in use.
 	control.set(badCluster())
 	control.awaitRejects(3)
 	check(t, want(get(a.status, "/healthz/ready"), 200, ""))
@@ -49,7 +49,8 @@ func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	}
 }
 
-// TestStaticListeners: readiness and metrics are for kubelet and Prometheus, the admin interface behind them is not.
+// TestStaticListeners tests that readiness and metrics are served for kubelet and Prometheus, and
+// the admin interface is not.
 func TestStaticListeners(t *testing.T) {
 	t.Parallel()
 	address := localControlPlane(t)
@@ -76,7 +77,7 @@ func TestStaticListeners(t *testing.T) {
 		{"POST", a.metrics, "/quitquitquit", 404, ""},
 		{"GET", a.metrics, "/stats/prometheus/../../config_dump", 404, ""},
 		{"GET", a.metrics, "/stats/prometheus%2f..%2f..%2fconfig_dump", 404, ""},
-		// The agent's own port has the application's and its own metrics as well.
+		// The agent's own port adds the application's and its own metrics.
 		{"GET", a.status, "/stats/prometheus", 200, "app_total 1\n"},
 		{"GET", a.status, "/stats/prometheus", 200, "envoy_server_live"},
 		{"GET", a.status, "/stats/prometheus", 200, "istio_agent_startup_duration_seconds"},
@@ -96,7 +97,7 @@ func TestStaticListeners(t *testing.T) {
 	}
 }
 
-// TestBothIPVersions: an agent on a host with IPv6 first listens, asks and is asked on both.
+// TestBothIPVersions tests that an agent on an IPv6-first host uses both IP versions.
 func TestBothIPVersions(t *testing.T) {
 	t.Parallel()
 	for _, addresses := range []string{"::1,127.0.0.1", "127.0.0.1,::1", "::1"} {

@@ -29,7 +29,7 @@ func address(host string, port int) *corev3.Address {
 	}}}
 }
 
-// cluster is a static cluster of one endpoint.
+// cluster returns a static cluster with one endpoint.
 func cluster(name, host string, port int) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name: name, ConnectTimeout: durationpb.New(5 * time.Second),
@@ -42,17 +42,17 @@ func cluster(name, host string, port int) *clusterv3.Cluster {
 	}
 }
 
-// badCluster is one that Envoy refuses.
+// badCluster returns a cluster that Envoy rejects.
 func badCluster() *clusterv3.Cluster {
 	return &clusterv3.Cluster{Name: "bad", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}}
 }
 
-// badListener is one that Envoy refuses.
+// badListener returns a listener that Envoy rejects.
 func badListener() *listenerv3.Listener {
 	return &listenerv3.Listener{Name: "bad", Address: address("no address", 1)}
 }
 
-// listener is an HTTP listener that sends everything to one cluster.
+// listener returns an HTTP listener that routes everything to one cluster.
 func listener(t *testing.T, direction corev3.TrafficDirection, host string, port int, statPrefix, to string) *listenerv3.Listener {
 	t.Helper()
 	name := host + "_" + strconv.Itoa(port)
@@ -73,7 +73,8 @@ func listener(t *testing.T, direction corev3.TrafficDirection, host string, port
 	return oneFilter(t, name, address(host, port), direction, "envoy.filters.network.http_connection_manager", manager)
 }
 
-// tcpListener sends all connections to one cluster, and is called as the cluster in statistics.
+// tcpListener returns a listener that proxies all connections to one cluster, whose name it has in
+// statistics.
 func tcpListener(t *testing.T, port int, to string) *listenerv3.Listener {
 	t.Helper()
 	proxy := &tcpv3.TcpProxy{StatPrefix: to, ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: to}}
@@ -99,7 +100,7 @@ func pack(t *testing.T, m proto.Message) *anypb.Any {
 	return a
 }
 
-// service is an application beside the proxy. /slow answers when it is released.
+// service is an application beside the proxy. /slow responds when it is released.
 type service struct {
 	port    int
 	begun   chan struct{} // one for each request to /slow

@@ -19,7 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// load makes requests without pause, on connections that are kept and on new ones, until it is ended.
+// load makes requests continuously, on kept and new connections, until it is stopped.
 type load struct {
 	made, failed atomic.Int64
 	first        atomic.Pointer[string] // failure
@@ -67,7 +67,7 @@ func request(client *http.Client, url string) error {
 	return nil
 }
 
-// stop ends the load, and says how it went.
+// stop ends the load and checks its results.
 func (l *load) stop(t *testing.T) {
 	t.Helper()
 	l.end()
@@ -81,8 +81,8 @@ func (l *load) stop(t *testing.T) {
 	t.Logf("%d requests", l.made.Load())
 }
 
-// TestHotRestart: Envoy is replaced again and again under load, and no request is lost. One that dies before it takes over costs
-// nothing either.
+// TestHotRestart tests that no request is lost while Envoy is replaced repeatedly under load, also
+// if a new one exits before it takes over.
 func TestHotRestart(t *testing.T) {
 	rounds := scorecard.BySize(longtest.Rounds(3, 20), 60, 1000)
 	record := scorecard.Check(t, 14, scorecard.Size("hot restarts", rounds))
@@ -111,7 +111,7 @@ func TestHotRestart(t *testing.T) {
 		}
 	}
 	a.awaitLog(t, fmt.Sprintf("hot restart: previous envoy has exited\tepoch=%d\n", rounds-2))
-	write("static_resources: {clusters: [{name: bad, type: EDS}]}\n") // which Envoy refuses
+	write("static_resources: {clusters: [{name: bad, type: EDS}]}\n") // which Envoy rejects
 	a.awaitLog(t, "cannot start a new envoy, keeping the current one\terror=\"envoy rejects its configuration")
 	check(t, want(get(a.status, "/healthz/ready"), 200, ""))
 	write("{}\n")

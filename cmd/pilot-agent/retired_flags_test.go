@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestRetiredDiscoveryAddress: with the command line of Istio 1.0, the agent calls the control
-// plane that it names, and the proxy gets ready. Nothing listens at the address of PROXY_CONFIG.
+// TestRetiredDiscoveryAddress tests that with the command line of Istio 1.0 the agent connects to
+// the control plane in its flag, and the proxy becomes ready. Nothing listens at the address of
+// PROXY_CONFIG.
 func TestRetiredDiscoveryAddress(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{args: []string{

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// TestLabelsOfStatistics: names of clusters, listeners and their parts are labels, as Istio's dashboards expect them, with
-// the very names that the control plane gives them.
+// TestLabelsOfStatistics tests that names of clusters, listeners and their parts become labels, as
+// Istio's dashboards expect, with the names that the control plane uses.
 func TestLabelsOfStatistics(t *testing.T) {
 	t.Parallel()
 	const reviews = "outbound|9080|v1|reviews.default.svc.cluster.local"
@@ -65,7 +65,8 @@ func TestLabelsOfStatistics(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	// Whatever else there is: no name of a thing is left in the name of a metric. Those of virtual hosts are, as with Istio.
+	// No name of an object remains in the name of a metric, except those of virtual hosts, as with
+	// Istio.
 	left := regexp.MustCompile(`^envoy_(cluster|http|listener|tcp)_.*(outbound__|svc|9080|xds|0_0|Passthrough)`)
 	for s := range got {
 		if left.MatchString(strings.SplitN(s, "{", 2)[0]) {
@@ -74,7 +75,8 @@ func TestLabelsOfStatistics(t *testing.T) {
 	}
 }
 
-// TestDefaultStatistics: what operators need is there without asking, and nothing for each of the mesh's clusters.
+// TestDefaultStatistics tests that statistics for operators are included by default, and none per
+// cluster of the mesh.
 func TestDefaultStatistics(t *testing.T) {
 	t.Parallel()
 	app := newService(t)
@@ -87,7 +89,7 @@ func TestDefaultStatistics(t *testing.T) {
 	for _, want := range []string{
 		`envoy_cluster_upstream_cx_total{cluster_name="xds-grpc"}`, "envoy_server_live", "envoy_control_plane_connected_state",
 		"envoy_cluster_manager_active_clusters", "envoy_listener_manager_lds_update_success",
-		// Only of routes with a stat_prefix, which somebody set in order to have it.
+		// Only of routes with a stat_prefix, which is set for this purpose.
 		`envoy_vhost_reviews_default_svc_cluster_local_9080_route_all_upstream_rq{response_code="200"} 1`,
 	} {
 		if !strings.Contains(text, want) {
@@ -101,7 +103,7 @@ func TestDefaultStatistics(t *testing.T) {
 	}
 }
 
-// series reads Prometheus's text into "name{label="value",…} number", labels in the order of their names.
+// series parses Prometheus's text into "name{label="value",…} number", labels sorted by name.
 func series(t *testing.T, text string) map[string]bool {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)

@@ -14,7 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestEnvoyIsKilled: the agent ends with Envoy's status and says why; whoever started the agent decides what comes next.
+// TestEnvoyIsKilled tests that the agent exits with Envoy's status and logs the reason.
 func TestEnvoyIsKilled(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{})
@@ -27,7 +27,7 @@ func TestEnvoyIsKilled(t *testing.T) {
 	a.awaitLog(t, "error\tenvoy was killed by signal 9 (SIGKILL): by a user, or by the kernel's OOM killer")
 }
 
-// TestAgentIsKilled: an Envoy that nobody watches or drains must not stay.
+// TestAgentIsKilled tests that Envoy does not outlive the agent.
 func TestAgentIsKilled(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{})
@@ -44,7 +44,7 @@ func TestAgentIsKilled(t *testing.T) {
 	})
 }
 
-// TestEnvoyExitStatus has the ends that Envoy chooses itself.
+// TestEnvoyExitStatus tests the exits that Envoy chooses itself.
 func TestEnvoyExitStatus(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{0, 1, 42} {
@@ -56,7 +56,7 @@ func TestEnvoyExitStatus(t *testing.T) {
 	}
 }
 
-// TestEnvoyRefusesItsBootstrap: Envoy's own words are in the log, and its status is passed on.
+// TestEnvoyRefusesItsBootstrap tests that Envoy's own error is logged, and its status passed on.
 func TestEnvoyRefusesItsBootstrap(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "own.json")
@@ -89,7 +89,8 @@ func TestEnvoyCannotBeStarted(t *testing.T) {
 	}
 }
 
-// TestStatusPortIsTaken: an Envoy whose agent cannot be asked would never become ready, so it is not even started.
+// TestStatusPortIsTaken tests that Envoy is not started if the status port is in use, because it
+// would never become ready.
 func TestStatusPortIsTaken(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", fmt.Sprintf(":%d", ports(t, 1)[0]))
@@ -108,7 +109,8 @@ func TestStatusPortIsTaken(t *testing.T) {
 	}
 }
 
-// TestEnvoyThatDoesNotEnd is killed after a while, and the agent has done what it was asked to.
+// TestEnvoyThatDoesNotEnd tests that such an Envoy is killed after a timeout, and that this is not
+// an error of the agent.
 func TestEnvoyThatDoesNotEnd(t *testing.T) {
 	longtest.Test(t)
 	t.Parallel()
@@ -121,7 +123,8 @@ func TestEnvoyThatDoesNotEnd(t *testing.T) {
 	a.awaitLog(t, "envoy did not exit within 5s of SIGTERM and was killed")
 }
 
-// TestWithoutEnvoy: DISABLE_ENVOY leaves the status port, and an agent that is always ready.
+// TestWithoutEnvoy tests that DISABLE_ENVOY leaves the status port, and an agent that is always
+// ready.
 func TestWithoutEnvoy(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{binary: "/nowhere", env: []string{"DISABLE_ENVOY=true"}})

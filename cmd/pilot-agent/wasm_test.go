@@ -58,7 +58,7 @@ func (p plugin) extension(t *testing.T) *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{Name: p.name, TypedConfig: pack(t, &httpwasmv3.Wasm{Config: config})}
 }
 
-// withPlugins has a listener ask for the plugins' extensions, in their order, before its router.
+// withPlugins adds the plugins' extensions to a listener, in their order, before its router.
 func withPlugins(t *testing.T, l *listenerv3.Listener, plugins ...plugin) *listenerv3.Listener {
 	t.Helper()
 	manager := new(hcmv3.HttpConnectionManager)
@@ -82,8 +82,8 @@ func withPlugins(t *testing.T, l *listenerv3.Listener, plugins ...plugin) *liste
 	return l
 }
 
-// moduleServer serves modules as files, /NAME adds the header x-wasm with the value NAME, and as images of a registry, with a name and
-// a password for those below /secret.
+// moduleServer serves modules as files and as images of a registry: /NAME adds the header x-wasm
+// with the value NAME. Those below /secret require credentials.
 func moduleServer(t *testing.T) (host string) {
 	t.Helper()
 	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -121,8 +121,8 @@ func moduleServer(t *testing.T) (host string) {
 	return host
 }
 
-// TestWasm: plugins run in Envoy, in their order, wherever their modules are. Where one cannot be had, requests pass or not as its
-// failure strategy says; other listeners do not mind.
+// TestWasm tests that plugins run in Envoy in their order, wherever their modules are. If one is
+// unavailable, requests pass or not by its failure policy; other listeners are not affected.
 func TestWasm(t *testing.T) {
 	t.Parallel()
 	app, host := newService(t), moduleServer(t)
@@ -139,7 +139,7 @@ func TestWasm(t *testing.T) {
 		{"a file with its checksum", []plugin{{name: "checked", url: "http://" + host + "/checked", checksum: right}}, 200, []string{"checked"}},
 		{"an image", []plugin{{name: "image", url: "oci://" + host + "/open/plugin:v1"}}, 200, []string{"image"}},
 		{"an image behind a password", []plugin{{name: "secret", url: "oci://" + host + "/secret/plugin:v1", secret: secret}}, 200, []string{"secret"}},
-		// Responses go through filters from the last to the first.
+		// Filters process responses in reverse order.
 		{"three in their order", []plugin{
 			{name: "a", url: "http://" + host + "/first"}, {name: "b", url: "http://" + host + "/second"}, {name: "c", url: "oci://" + host + "/open/plugin:v1"},
 		}, 200, []string{"image", "second", "first"}},

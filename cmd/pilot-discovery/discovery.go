@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
-// discoveryCommand is the discovery sub-command. Settings come from flags, and from the environment variables that
-// operators of Istio know.
+// discoveryCommand is the discovery sub-command. Settings come from flags, and from the environment
+// variables that operators of Istio know.
 func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	o := discovery.Defaults()
 	o.Logs.Out = os.Stdout
@@ -166,8 +166,9 @@ func (e *environment) limits(o *discovery.Options) {
 	o.Workloads.Plaintext = e.boolean("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 
-// cluster finds the API server that is meant where no flag names one: in a pod its own, or that of KUBECONFIG. A control plane that
-// reads files elsewhere reads only those. A KUBECONFIG that is not there means nothing: Istio's chart sets it in every pod.
+// cluster finds the API server that is meant where no flag names one: in a pod its own, or that of
+// KUBECONFIG. A control plane that reads files elsewhere reads only those. A KUBECONFIG that is not
+// there means nothing: Istio's chart sets it in every pod.
 func (e *environment) cluster(o *discovery.Options) {
 	host, _ := e.lookup("KUBERNETES_SERVICE_HOST")
 	o.Kubernetes.InCluster = host != ""
@@ -180,7 +181,8 @@ func (e *environment) cluster(o *discovery.Options) {
 	}
 }
 
-// plaintextPort opens the port in plain text to other machines in a pod, where a Service leads to it, unless a flag has set it.
+// plaintextPort opens the port in plain text to other machines in a pod, where a Service leads to
+// it, unless a flag has set it.
 func plaintextPort(o *discovery.Options, set bool) {
 	if o.Kubernetes.InCluster && !set {
 		o.GRPCAddr = discovery.PodGRPCAddr

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/document"
 )
 
-// TestEnvironmentIsDocumented holds docs/ENVIRONMENT.md against the names in this folder: all that are read are there, and of the
-// others none.
+// TestEnvironmentIsDocumented holds docs/ENVIRONMENT.md against the names in this folder: all that
+// are read are there, and of the others none.
 func TestEnvironmentIsDocumented(t *testing.T) {
 	read := document.Names(document.Sources(t), regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|REVISION|KUBECONFIG|PLATFORM)"`))
 	text, others, found := strings.Cut(document.Content(t, "../../docs/ENVIRONMENT.md"), "## Not read")

@@ -37,7 +37,8 @@ func TestClusterOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestPlaintextPort: xDS in plain text is for this machine alone, unless the control plane runs in a pod or is told otherwise.
+// TestPlaintextPort: xDS in plain text is for this machine alone, unless the control plane runs in
+// a pod or is told otherwise.
 func TestPlaintextPort(t *testing.T) {
 	for _, test := range []struct {
 		about     string

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestRegistryEnvironment: Istio's variables for how services are made of objects, and their defaults.
+// TestRegistryEnvironment: Istio's variables for how services are made of objects, and their
+// defaults.
 func TestRegistryEnvironment(t *testing.T) {
 	read := func(variables map[string]string) (o discovery.Registry) {
 		e := environment{lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}

@@ -18,7 +18,8 @@ func (e *environment) webhooks(o *discovery.WebhookOptions) {
 	}
 }
 
-// named says whether a variable names something; without it there is a name by default, and an empty one is none.
+// named says whether a variable names something; without it there is a name by default, and an
+// empty one is none.
 func (e *environment) named(variable string) bool {
 	v, ok := e.lookup(variable)
 	return !ok || v != ""

@@ -1,4 +1,4 @@
-// pilotctl asks a control plane what it does.
+// pilotctl queries a control plane.
 package main
 
 import (

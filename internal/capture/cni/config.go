@@ -18,90 +18,94 @@ import (
 )
 
 const (
-	// Name is the plugin's, as in configurations and as a file.
+	// Name is the plugin's name, in configurations and as file name.
 	Name = "istio-cni"
-	// KubeconfigName is the file in Config.RunDir by which the plugin speaks to the API server.
+	// KubeconfigName is the file in Config.RunDir with which the plugin connects to the API server.
 	KubeconfigName = "istio-cni-kubeconfig"
-	// DefaultRunDir is where the installer leaves files for the plugin.
+	// DefaultRunDir is the default directory for files that the installer writes for the plugin.
 	DefaultRunDir = "/var/run/istio-cni"
-	// agentPrefix is what the names of the installer's own pods start with.
+	// agentPrefix is the name prefix of the installer's own pods.
 	agentPrefix = "istio-cni-node-"
 )
 
-// Config is the plugin's entry in a network configuration. The keys are Istio's; those in Kubernetes and LogLevel are of its
-// earlier releases.
+// Config is the plugin's entry in a network configuration. The keys are Istio's. Kubernetes and
+// LogLevel are keys of its earlier releases.
 type Config struct {
 	types.PluginConf
 
 	// PluginLogLevel is debug, info, warn or error.
 	PluginLogLevel string `json:"plugin_log_level,omitempty"`
 	LogLevel       string `json:"log_level,omitempty"`
-	// RunDir has the kubeconfig and the log.
+	// RunDir is the directory of the kubeconfig and the log.
 	RunDir string `json:"cni_agent_run_dir,omitempty"`
-	// ExcludeNamespaces are those of pods that are left alone.
+	// ExcludeNamespaces are namespaces whose pods are not captured.
 	ExcludeNamespaces []string `json:"exclude_namespaces,omitempty"`
-	// PodNamespace is that of the installer. Its own pods must start without the plugin, which waits for them.
+	// PodNamespace is the installer's namespace. Its own pods must start without the plugin, which
+	// depends on them.
 	PodNamespace string `json:"pod_namespace,omitempty"`
-	// NativeNftables applies rules over netlink.
+	// NativeNftables applies rules as nftables over netlink instead of by iptables.
 	NativeNftables bool `json:"native_nftables,omitempty"`
-	// AmbientEnabled is not supported.
+	// AmbientEnabled is not supported: ParseConfig rejects it.
 	AmbientEnabled bool        `json:"ambient_enabled,omitempty"`
 	Kubernetes     *Kubernetes `json:"kubernetes,omitempty"`
 }
 
-// Kubernetes is where earlier releases of Istio's plugin have keys.
+// Kubernetes holds keys in the layout of earlier releases of Istio's plugin.
 type Kubernetes struct {
 	Kubeconfig        string   `json:"kubeconfig,omitempty"`
 	ExcludeNamespaces []string `json:"exclude_namespaces,omitempty"`
 }
 
-// ParseConfig reads a network configuration, with the result of the plugin before this one.
+// ParseConfig parses a network configuration, including the result of the previous plugin.
 func ParseConfig(text []byte) (*Config, error) {
 	c := new(Config)
 	if err := json.Unmarshal(text, c); err != nil {
-		return nil, types.NewError(types.ErrDecodingFailure, "reading the network configuration", err.Error())
+		return nil, types.NewError(types.ErrDecodingFailure, "parsing the network configuration", err.Error())
 	}
 	if err := version.ParsePrevResult(&c.PluginConf); err != nil {
-		return nil, types.NewError(types.ErrDecodingFailure, "reading prevResult", err.Error())
+		return nil, types.NewError(types.ErrDecodingFailure, "parsing prevResult", err.Error())
 	}
 	if c.AmbientEnabled {
-		return nil, types.NewError(types.ErrUnsupportedField, "ambient_enabled", "pods without sidecars are not supported")
+		return nil, types.NewError(types.ErrUnsupportedField, "ambient_enabled", "ambient mode is not supported")
 	}
 	c.RunDir = cmp.Or(c.RunDir, DefaultRunDir)
 	return c, nil
 }
 
-// kubeconfig is the path of the file.
-func (c *Config) kubeconfig() string {
+// kubeconfigPath returns the path of the kubeconfig.
+func (c *Config) kubeconfigPath() string {
 	if c.Kubernetes != nil && c.Kubernetes.Kubeconfig != "" {
 		return c.Kubernetes.Kubeconfig
 	}
 	return filepath.Join(c.RunDir, KubeconfigName)
 }
 
-func (c *Config) excludes(namespace string) bool {
+// excludesNamespace reports whether pods of a namespace are not captured.
+func (c *Config) excludesNamespace(namespace string) bool {
 	return slices.Contains(c.ExcludeNamespaces, namespace) ||
 		c.Kubernetes != nil && slices.Contains(c.Kubernetes.ExcludeNamespaces, namespace)
 }
 
-// arguments are what container runtimes of Kubernetes say of a pod (CNI_ARGS). The field names are the runtimes'.
-type arguments struct {
+// cniArgs holds the pod's identity that Kubernetes container runtimes pass in CNI_ARGS. The field
+// names are theirs.
+type cniArgs struct {
 	types.CommonArgs
 	K8S_POD_NAME      types.UnmarshallableString //nolint:revive // read by reflection
 	K8S_POD_NAMESPACE types.UnmarshallableString //nolint:revive // read by reflection
 	K8S_POD_UID       types.UnmarshallableString //nolint:revive // read by reflection
 }
 
-// podName is who a call is about; the zero value if it is about no pod of Kubernetes.
+// podName identifies the pod of a call. It is zero if the call is not for a Kubernetes pod.
 type podName struct{ Namespace, Name, UID string }
 
 func (n podName) String() string { return n.Namespace + "/" + n.Name }
 
-func podOf(args *skel.CmdArgs) (podName, error) {
-	// Runtimes add arguments as they like, whether or not they say IgnoreUnknown.
-	a := arguments{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
+// parsePodName returns the pod in CNI_ARGS, the zero podName if there is none.
+func parsePodName(args *skel.CmdArgs) (podName, error) {
+	// Runtimes add unknown arguments even without IgnoreUnknown.
+	a := cniArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
 	if err := types.LoadArgs(args.Args, &a); err != nil {
-		return podName{}, types.NewError(types.ErrInvalidEnvironmentVariables, "reading CNI_ARGS", err.Error())
+		return podName{}, types.NewError(types.ErrInvalidEnvironmentVariables, "parsing CNI_ARGS", err.Error())
 	}
 	n := podName{Namespace: string(a.K8S_POD_NAMESPACE), Name: string(a.K8S_POD_NAME), UID: string(a.K8S_POD_UID)}
 	if n.Namespace == "" || n.Name == "" {
@@ -110,10 +114,11 @@ func podOf(args *skel.CmdArgs) (podName, error) {
 	return n, nil
 }
 
-// Level is the log level that the configuration asks for, "" for none.
-func (c *Config) Level() string { return cmp.Or(c.PluginLogLevel, c.LogLevel) }
+// LogLevelName returns the configured log level, "" if there is none.
+func (c *Config) LogLevelName() string { return cmp.Or(c.PluginLogLevel, c.LogLevel) }
 
-// notServed says why a call cannot be answered now: a code of the specification's, what was being done, and why it failed.
-func notServed(code uint, doing string, err error) error {
+// newError returns an error of the CNI specification: a code, the operation that failed, and the
+// cause.
+func newError(code uint, doing string, err error) error {
 	return types.NewError(code, doing, fmt.Sprint(err))
 }

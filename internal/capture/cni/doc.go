@@ -1,15 +1,18 @@
-// Package cni is the CNI plugin istio-cni: it captures the traffic of a pod when the pod's network is made, so that the pod needs
-// no init container with the right to do so.
+// Package cni implements the CNI plugin istio-cni. It captures the traffic of a pod when the pod's
+// network is set up, so that the pod needs no privileged init container.
 //
-// In -> out: what the container runtime calls the plugin with ([skel.CmdArgs]: the network configuration, the pod's name, a
-// network namespace) -> the Pod, read from the API server -> [iptables.Options] -> the rules of internal/capture/iptables in that
-// namespace, and the result of the plugin before it, unchanged. It is a chained plugin by the CNI specification 1.1.
+// The container runtime calls the plugin with [skel.CmdArgs]: the network configuration, the pod's
+// name and a network namespace. The plugin reads the Pod from the API server, derives
+// [iptables.Options], applies the rules of internal/capture/iptables in that namespace, and returns
+// the previous plugin's result unchanged. It is a chained plugin of the CNI specification 1.1.
 //
-// Law: the rules are those that the init container would have made of the same annotations and variables. A pod that is to be
-// captured and cannot be is an error, and so does not start; whom the plugin does not concern it lets pass. Nothing is printed
-// but results: the standard output belongs to the protocol.
+// Invariants: the rules are the same as the init container's for equal annotations and variables.
+// If capturing a pod fails, the call fails, so that the pod does not start. Pods that are not to be
+// captured are not affected. Only results are written to standard output, which belongs to the
+// protocol.
 //
-// Of the sub-rooms, install puts the plugin onto a node and takes it away again, and repair deals with pods that were faster.
+// Of the sub-packages, install puts the plugin onto a node and removes it, and repair handles pods
+// that started before the plugin was installed.
 //
-// Start reading at plugin.go, then pod.go and options.go.
+// Start with plugin.go, then pod.go and options.go.
 package cni

@@ -15,18 +15,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/iptables/command"
 )
 
-// agentPorts are those at which the agent and Envoy answer probes and scrapes themselves.
+// agentPorts are the ports at which agent and Envoy serve probes and scrapes. They are excluded
+// from capture.
 const agentPorts = "15020,15021,15090"
 
-// defaultProxyID is the proxy's user and group where the pod gives it none, or root: with TPROXY the proxy is root, and known by
-// its group.
+// defaultProxyID is the proxy's user and group if the pod does not set them or sets root. With
+// TPROXY the proxy runs as root and is identified by its group.
 const defaultProxyID = 1337
 
-// setting is an annotation, the flag of istio-iptables that it is the value of, and the value without the annotation.
-type setting struct{ annotation, flag, without string }
+// annotationFlag maps an annotation to the flag of istio-iptables with the same value. fallback is
+// the value without the annotation; if empty, the flag is left out.
+type annotationFlag struct{ annotation, flag, fallback string }
 
-func settings() []setting {
-	return []setting{
+func annotationFlags() []annotationFlag {
+	return []annotationFlag{
 		{annotation.SidecarInterceptionMode.Name, "istio-inbound-interception-mode", string(iptables.Redirect)},
 		{annotation.SidecarTrafficIncludeInboundPorts.Name, "istio-inbound-ports", "*"},
 		{annotation.SidecarTrafficExcludeInboundPorts.Name, "istio-local-exclude-ports", ""},
@@ -36,49 +38,52 @@ func settings() []setting {
 		{annotation.SidecarTrafficExcludeOutboundPorts.Name, "istio-local-outbound-ports-exclude", ""},
 		{annotation.SidecarTrafficExcludeInterfaces.Name, "istio-exclude-interfaces", ""},
 		{annotation.SidecarTrafficKubevirtInterfaces.Name, "kube-virt-interfaces", ""},
-		{annotation.IoIstioRerouteVirtualInterfaces.Name, "kube-virt-interfaces", ""}, // the newer name, so it comes last
+		{annotation.IoIstioRerouteVirtualInterfaces.Name, "kube-virt-interfaces", ""}, // the newer name wins
 	}
 }
 
-// variables are those of the proxy that the init container, which has them too, would look at.
-func variables() []string {
+// captureVariables returns the variables of the proxy that affect capture. The init container has
+// them too.
+func captureVariables() []string {
 	return []string{
 		"ISTIO_META_DNS_CAPTURE", "ISTIO_DUAL_STACK", "INVALID_DROP",
 		"ISTIO_OUTBOUND_OWNER_GROUPS", "ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR",
 	}
 }
 
-// captureOptions are what the pod's annotations and its proxy ask for. The error names the annotation that cannot be honoured.
+// captureOptions returns the options for a pod by its annotations and proxy container. An error
+// names the invalid annotation.
 func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
-	proxy := container(pod, proxyContainer)
+	proxy := findContainer(pod, proxyContainer)
 	if proxy == nil {
 		return iptables.Options{}, errors.New("the pod has no container " + proxyContainer)
 	}
 	lookup := func(name string) (string, bool) {
-		value := variable(proxy, name)
-		return value, value != "" && slices.Contains(variables(), name)
+		value := envValue(proxy, name)
+		return value, value != "" && slices.Contains(captureVariables(), name)
 	}
-	uid, gid := owner(pod, proxy)
+	uid, gid := proxyUser(pod, proxy)
 	args := append([]string{"--proxy-uid", uid, "--proxy-gid", gid}, listenPorts(pod)...)
-	for _, s := range settings() {
+	for _, s := range annotationFlags() {
 		value, given := pod.Annotations[s.annotation]
 		if !given {
-			if s.without == "" {
+			if s.fallback == "" {
 				continue
 			}
-			value = s.without
+			value = s.fallback
 		}
 		arg := "--" + s.flag + "=" + value
-		if _, err := command.Options([]string{arg}, func(string) (string, bool) { return "", false }, nobody()); err != nil {
+		_, err := command.Options([]string{arg}, noVariables, noUsers())
+		if err != nil {
 			return iptables.Options{}, fmt.Errorf("annotation %s: %w", s.annotation, err)
 		}
 		args = append(args, arg)
 	}
-	o, err := command.Options(args, lookup, nobody())
+	o, err := command.Options(args, lookup, noUsers())
 	if err != nil {
 		return iptables.Options{}, err
 	}
-	ports, err := command.Options([]string{"--istio-local-exclude-ports", agentPorts}, func(string) (string, bool) { return "", false }, nobody())
+	ports, err := command.Options([]string{"--istio-local-exclude-ports", agentPorts}, noVariables, noUsers())
 	if err != nil {
 		return iptables.Options{}, err
 	}
@@ -87,15 +92,16 @@ func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 			o.ExcludeInbound = append(o.ExcludeInbound, port)
 		}
 	}
-	// Which name servers the pod is going to have nobody knows yet.
+	// The pod's name servers are not known yet, so DNS to all servers is captured.
 	o.CaptureAllDNS = o.RedirectDNS
 	return o, nil
 }
 
-// listenPorts are the flags for Envoy's ports, of which there is no annotation: the container that checks the capture is told them
-// (MeshConfig.proxyListenPort, proxyInboundListenPort).
+// listenPorts returns the flags for Envoy's listen ports, for which there is no annotation. They
+// are read from the arguments of the validation container (MeshConfig.proxyListenPort,
+// proxyInboundListenPort).
 func listenPorts(pod *corev1.Pod) []string {
-	validation := container(pod, validationContainer)
+	validation := findContainer(pod, validationContainer)
 	if validation == nil {
 		return nil
 	}
@@ -108,17 +114,23 @@ func listenPorts(pod *corev1.Pod) []string {
 	return args
 }
 
-// nobody is a user database without users: those of the node are not the pod's.
-func nobody() command.Users {
+// noVariables looks up no environment variable.
+func noVariables(string) (string, bool) { return "", false }
+
+// noUsers returns a user database without users, because the node's users are not the pod's.
+// Lookups fail.
+func noUsers() command.Users {
 	none := func(name string) (uint32, error) {
-		return 0, fmt.Errorf("looking up %q: the pod's users are not known", name)
+		return 0, fmt.Errorf("look up %q: users of the pod are not known", name)
 	}
 	return command.Users{UID: none, GID: none}
 }
 
-// owner is the proxy's user and group.
-func owner(pod *corev1.Pod, proxy *corev1.Container) (uid, gid string) {
-	own, ofPod := cmp.Or(proxy.SecurityContext, &corev1.SecurityContext{}), cmp.Or(pod.Spec.SecurityContext, &corev1.PodSecurityContext{})
+// proxyUser returns the proxy's user and group: the container's, else the pod's, else
+// defaultProxyID.
+func proxyUser(pod *corev1.Pod, proxy *corev1.Container) (uid, gid string) {
+	own := cmp.Or(proxy.SecurityContext, &corev1.SecurityContext{})
+	ofPod := cmp.Or(pod.Spec.SecurityContext, &corev1.PodSecurityContext{})
 	return proxyID(own.RunAsUser, ofPod.RunAsUser), proxyID(own.RunAsGroup, ofPod.RunAsGroup)
 }
 

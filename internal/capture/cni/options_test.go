@@ -19,8 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/manifests"
 )
 
-// TestPluginDoesWhatTheInitContainerDoes injects pods twice, with the plugin and without, and compares what the plugin makes of the
-// one with what the init container of the other is told.
+// TestPluginDoesWhatTheInitContainerDoes injects pods with and without the plugin, and compares the
+// plugin's options with those of the init container.
 func TestPluginDoesWhatTheInitContainerDoes(t *testing.T) {
 	const metadata = "proxy.istio.io/config"
 	for _, c := range []struct {
@@ -60,14 +60,14 @@ func TestPluginDoesWhatTheInitContainerDoes(t *testing.T) {
 			}
 			want := toldInit(t, injected(t, pod, c.mesh, false))
 			captured := injected(t, pod, c.mesh, true)
-			if reason := notCaptured(captured); reason != "" {
+			if reason := skipReason(captured); reason != "" {
 				t.Fatalf("not captured: %s", reason)
 			}
 			got, err := captureOptions(captured)
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The name servers of a pod are not known when its network is made.
+			// The name servers of a pod are not known when its network is set up.
 			want.CaptureAllDNS = want.RedirectDNS
 			opts := []cmp.Option{
 				cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.EquateEmpty(),
@@ -80,18 +80,19 @@ func TestPluginDoesWhatTheInitContainerDoes(t *testing.T) {
 	}
 }
 
-// toldInit are the options of the init container: its arguments, less those about logs, and its variables.
+// toldInit returns the options of the init container by its arguments, except those of logs, and
+// variables.
 func toldInit(t *testing.T, pod *corev1.Pod) iptables.Options {
 	t.Helper()
-	c := container(pod, initContainer)
+	c := findContainer(pod, initContainer)
 	if c == nil {
 		t.Fatal("there is no init container")
 	}
 	args := slices.DeleteFunc(slices.Clone(c.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "--log") })
 	o, err := command.Options(args, func(name string) (string, bool) {
-		value := variable(c, name)
+		value := envValue(c, name)
 		return value, value != ""
-	}, nobody())
+	}, noUsers())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestNotCaptured(t *testing.T) {
 		want   string
 	}{
 		{"as injected", func(*corev1.Pod) {}, ""},
-		{"the node's network", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "own network"},
+		{"the node's network", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "host network"},
 		{"with an init container", func(p *corev1.Pod) {
 			p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: initContainer})
 		}, "istio-init"},
@@ -156,7 +157,7 @@ func TestNotCaptured(t *testing.T) {
 		{"without Envoy", func(p *corev1.Pod) {
 			p.Spec.Containers[1].Env = append(p.Spec.Containers[1].Env, corev1.EnvVar{Name: "DISABLE_ENVOY", Value: "true"})
 		}, "DISABLE_ENVOY"},
-		{"off by annotation", func(p *corev1.Pod) { p.Annotations["sidecar.istio.io/inject"] = "false" }, "injection is off"},
+		{"off by annotation", func(p *corev1.Pod) { p.Annotations["sidecar.istio.io/inject"] = "false" }, "injection is disabled"},
 		{"off by annotation, on by label", func(p *corev1.Pod) {
 			p.Annotations["sidecar.istio.io/inject"] = "false"
 			p.Labels["sidecar.istio.io/inject"] = "true"
@@ -171,14 +172,15 @@ func TestNotCaptured(t *testing.T) {
 			}, "", true)
 			slices.SortFunc(pod.Spec.Containers, func(a, b corev1.Container) int { return -strings.Compare(a.Name, b.Name) }) // web first
 			c.change(pod)
-			if got := notCaptured(pod); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			if got := skipReason(pod); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// TestWrongAnnotations names what cannot be honoured, for the pod's owner reads it in the pod's events.
+// TestWrongAnnotations tests that errors name the annotation, because the pod's owner reads them in
+// the pod's events.
 func TestWrongAnnotations(t *testing.T) {
 	for name, value := range map[string]string{
 		"sidecar.istio.io/interceptionMode":                "MAGIC",

@@ -22,139 +22,148 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// How long the plugin tries to read a Pod, and how often. The container runtime waits meanwhile, and calls again after a failure.
+// Reading a Pod: the default total time, the interval between attempts and the timeout of each. The
+// container runtime waits for the plugin, and calls again after a failure.
 const (
-	readPatience = 30 * time.Second
-	readInterval = time.Second
-	readTimeout  = 5 * time.Second
+	defaultReadTimeout = 30 * time.Second
+	readInterval       = time.Second
+	requestTimeout     = 5 * time.Second
 )
 
-// Plugin answers the calls of a container runtime.
+// Plugin implements the calls of a container runtime.
 type Plugin struct {
-	// Log must not go to the standard output.
+	// Log must not write to standard output.
 	Log *slog.Logger
-	// Out is where results are printed: the standard output.
+	// Out is where results are written: standard output.
 	Out io.Writer
 	// Environment is what rules are applied to.
 	Environment iptables.Environment
-	// Patience bounds the attempts to read a Pod; 0: 30 seconds.
-	Patience time.Duration
+	// ReadTimeout bounds all attempts to read a Pod (default 30 s).
+	ReadTimeout time.Duration
 }
 
-// Add captures a pod's traffic if that is to be, and passes on the result of the plugin before.
+// Add captures a pod's traffic, unless the pod is not to be captured, and prints the previous
+// plugin's result.
 func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
 		return err
 	}
-	o, wanted, err := p.options(ctx, c, args)
+	o, wanted, err := p.podOptions(ctx, c, args)
 	if err != nil {
 		return err
 	}
 	if wanted {
 		if err := iptables.Run(ctx, o, p.Environment); err != nil {
-			return notServed(types.ErrInternal, "capturing the pod's traffic", err)
+			return newError(types.ErrInternal, "capturing the pod's traffic", err)
 		}
 	}
-	return p.passOn(c)
+	return p.printResult(c)
 }
 
-// Check sees that a pod's traffic is captured if it is to be.
+// Check returns an error if a pod must be captured and its rules are missing or differ.
 func (p *Plugin) Check(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
 		return err
 	}
 	if c.PrevResult == nil {
-		return types.NewError(types.ErrInvalidNetworkConfig, "prevResult is missing", "CHECK of a chained plugin needs it")
+		return types.NewError(types.ErrInvalidNetworkConfig,
+			"prevResult is missing", "CHECK of a chained plugin requires it")
 	}
-	o, wanted, err := p.options(ctx, c, args)
+	o, wanted, err := p.podOptions(ctx, c, args)
 	if err != nil || !wanted {
 		return err
 	}
 	if err := iptables.Check(ctx, o, p.Environment); err != nil {
-		return notServed(types.ErrInternal, "the pod's traffic is not captured as it should be", err)
+		return newError(types.ErrInternal, "the pod's traffic is not captured correctly", err)
 	}
 	return nil
 }
 
-// Delete has nothing to do: rules end with their network namespace.
+// Delete does nothing: rules are deleted with their network namespace.
 func (p *Plugin) Delete(context.Context, *skel.CmdArgs) error { return nil }
 
-// Collect has nothing to do: the plugin keeps nothing outside of network namespaces.
+// Collect does nothing: the plugin keeps no state outside of network namespaces.
 func (p *Plugin) Collect(context.Context, *skel.CmdArgs) error { return nil }
 
-// Status says whether Add could be answered: without an API server no Pod can be read.
+// Status returns an error if Add would fail because there are no credentials for the API server. It
+// does not connect to it.
 func (p *Plugin) Status(_ context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
 		return err
 	}
-	if _, err := p.client(c); err != nil {
-		return notServed(types.ErrPluginNotAvailable, "no API server can be asked", err)
+	if _, err := p.newClient(c); err != nil {
+		return newError(types.ErrPluginNotAvailable, "the API server cannot be accessed", err)
 	}
 	return nil
 }
 
-// options are how the pod of a call is captured, and whether it is.
-func (p *Plugin) options(ctx context.Context, c *Config, args *skel.CmdArgs) (o iptables.Options, wanted bool, err error) {
-	name, err := podOf(args)
+// podOptions returns the capture options for the pod of a call, and whether it must be captured.
+// It fails for the plugin's own network namespace.
+func (p *Plugin) podOptions(
+	ctx context.Context, c *Config, args *skel.CmdArgs,
+) (o iptables.Options, wanted bool, err error) {
+	name, err := parsePodName(args)
 	if err != nil {
 		return o, false, err
 	}
-	// skel looks at this too, but afterwards: it must not be the node itself that is captured.
+	// skel checks this only after the call, but the node itself must never be captured.
 	switch own, problem := ns.CheckNetNS(args.Netns); {
 	case problem != nil:
 		return o, false, problem
 	case own:
-		return o, false, types.NewError(types.ErrInvalidNetNS, "CNI_NETNS is the plugin's own network namespace", args.Netns)
+		return o, false, types.NewError(
+			types.ErrInvalidNetNS, "CNI_NETNS is the plugin's own network namespace", args.Netns)
 	}
 	log := p.Log.With("pod", name.String())
 	switch {
 	case name == podName{}:
-		p.Log.Debug("the call is about no pod of Kubernetes", "args", args.Args)
+		p.Log.Debug("not captured: not a Kubernetes pod", "args", args.Args)
 		return o, false, nil
-	case c.excludes(name.Namespace):
+	case c.excludesNamespace(name.Namespace):
 		log.Info("not captured", "reason", "its namespace is excluded")
 		return o, false, nil
 	case strings.HasPrefix(name.Name, agentPrefix) && name.Namespace == c.PodNamespace:
-		log.Info("not captured", "reason", "it is the installer of this plugin")
+		log.Info("not captured", "reason", "it is a pod of this plugin's installer")
 		return o, false, nil
 	}
-	pod, err := p.read(ctx, c, name)
+	pod, err := p.readPod(ctx, c, name)
 	if err != nil {
-		return o, false, notServed(types.ErrTryAgainLater, "reading the Pod "+name.String(), err)
+		return o, false, newError(types.ErrTryAgainLater, "reading the Pod "+name.String(), err)
 	}
-	if reason := notCaptured(pod); reason != "" {
+	if reason := skipReason(pod); reason != "" {
 		log.Info("not captured", "reason", reason)
 		return o, false, nil
 	}
 	if o, err = captureOptions(pod); err != nil {
-		return o, false, notServed(types.ErrInvalidNetworkConfig, "the Pod "+name.String()+" cannot be captured", err)
+		return o, false, newError(types.ErrInvalidNetworkConfig, "capturing the Pod "+name.String(), err)
 	}
-	// A call may be repeated after one that failed half way.
+	// The runtime may repeat a call that failed half-way.
 	o.NetworkNamespace, o.CNIMode, o.NativeNftables, o.Reconcile = args.Netns, true, c.NativeNftables, true
 	return o, true, nil
 }
 
-// read gets the Pod that a call is about, and waits for it: the API server may be behind, and it may be away.
-func (p *Plugin) read(ctx context.Context, c *Config, name podName) (*corev1.Pod, error) {
-	patience := p.Patience
+// readPod reads the Pod of a call. It retries until ReadTimeout, because the API server's cache may
+// be behind or the server unavailable.
+func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.Pod, error) {
+	patience := p.ReadTimeout
 	if patience == 0 {
-		patience = readPatience
+		patience = defaultReadTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var pod *corev1.Pod
 	var problem error
 	err := wait.PollUntilContextCancel(ctx, readInterval, true, func(ctx context.Context) (bool, error) {
-		// Anew each time: the installer may have written other credentials.
-		client, err := p.client(c)
+		// Read again each time: the installer may have written new credentials.
+		client, err := p.newClient(c)
 		if err == nil {
-			pod, err = get(ctx, client, name)
+			pod, err = getPod(ctx, client, name)
 		}
 		if problem = err; problem != nil {
-			p.Log.Warn("cannot read the Pod yet", "pod", name.String(), "error", problem)
+			p.Log.Warn("cannot read the Pod, retrying", "pod", name.String(), "error", problem)
 		}
 		return problem == nil, nil
 	})
@@ -164,26 +173,28 @@ func (p *Plugin) read(ctx context.Context, c *Config, name podName) (*corev1.Pod
 	return pod, err
 }
 
-func get(ctx context.Context, client *kube.Client, name podName) (*corev1.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+// getPod returns the Pod if its UID matches that of the call.
+func getPod(ctx context.Context, client *kube.Client, name podName) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	defer client.HTTP.CloseIdleConnections()
 	pod, err := client.Kubernetes.CoreV1().Pods(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	// Another pod may have had the name before, or have it by now. Of a static pod the API server has a copy, with a UID of its
-	// own.
-	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; name.UID != "" && string(pod.UID) != name.UID && !static {
-		return nil, fmt.Errorf("the API server has one with UID %s, not %s", pod.UID, name.UID)
+	// Another pod may have had the same name. Static pods have a mirror in the API server with its
+	// own UID.
+	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	if name.UID != "" && string(pod.UID) != name.UID && !static {
+		return nil, fmt.Errorf("UID mismatch: the API server has %s, want %s", pod.UID, name.UID)
 	}
 	return pod, nil
 }
 
-func (p *Plugin) client(c *Config) (*kube.Client, error) {
-	path := c.kubeconfig()
+func (p *Plugin) newClient(c *Config) (*kube.Client, error) {
+	path := c.kubeconfigPath()
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not there: is the installer of %s running?", path, Name)
+		return nil, fmt.Errorf("%s does not exist: is the installer of %s running?", path, Name)
 	}
 	config, err := kube.Options{Kubeconfig: path, UserAgent: Name}.RESTConfig()
 	if err != nil {
@@ -192,18 +203,19 @@ func (p *Plugin) client(c *Config) (*kube.Client, error) {
 	return kube.NewClient(config)
 }
 
-// passOn prints the result of the plugin before this one.
-func (p *Plugin) passOn(c *Config) error {
+// printResult prints the previous plugin's result in the configured version, or an empty result if
+// there is none.
+func (p *Plugin) printResult(c *Config) error {
 	var result types.Result = &types100.Result{CNIVersion: types100.ImplementedSpecVersion}
 	if c.PrevResult != nil {
 		result = c.PrevResult
 	}
 	result, err := result.GetAsVersion(c.CNIVersion)
 	if err != nil {
-		return notServed(types.ErrIncompatibleCNIVersion, "giving the result as version "+c.CNIVersion, err)
+		return newError(types.ErrIncompatibleCNIVersion, "converting the result to version "+c.CNIVersion, err)
 	}
 	if err := result.PrintTo(p.Out); err != nil {
-		return notServed(types.ErrIOFailure, "printing the result", err)
+		return newError(types.ErrIOFailure, "printing the result", err)
 	}
 	return nil
 }

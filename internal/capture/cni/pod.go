@@ -13,26 +13,26 @@ import (
 const (
 	proxyContainer = "istio-proxy"
 	initContainer  = "istio-init"
-	// validationContainer is there in initContainer's place, and sees that the plugin did what it should.
+	// validationContainer replaces initContainer with the plugin, and verifies the capture.
 	validationContainer = "istio-validation"
 )
 
-// notCaptured says why a pod's traffic is not to be captured here, "" if it is.
-func notCaptured(pod *corev1.Pod) string {
-	proxy := container(pod, proxyContainer)
+// skipReason returns why the plugin does not capture a pod's traffic, "" if it does.
+func skipReason(pod *corev1.Pod) string {
+	proxy := findContainer(pod, proxyContainer)
 	switch {
 	case pod.Spec.HostNetwork:
-		return "it is in the node's own network"
-	case container(pod, initContainer) != nil:
-		return "its init container " + initContainer + " captures"
+		return "it uses the host network"
+	case findContainer(pod, initContainer) != nil:
+		return "its init container " + initContainer + " captures the traffic"
 	case proxy == nil:
 		return "it has no container " + proxyContainer
 	case len(proxy.Args) >= 2 && proxy.Args[0] == "proxy" && proxy.Args[1] != "sidecar":
-		return "its proxy is no sidecar but of type " + proxy.Args[1]
-	case isTrue(variable(proxy, "DISABLE_ENVOY")):
+		return "its proxy is not a sidecar but of type " + proxy.Args[1]
+	case isTrue(envValue(proxy, "DISABLE_ENVOY")):
 		return "DISABLE_ENVOY is set on its proxy"
-	case isFalse(injection(pod)):
-		return "injection is off"
+	case isFalse(injectionSetting(pod)):
+		return "injection is disabled"
 	case pod.Annotations[annotation.SidecarStatus.Name] == "":
 		return "it was not injected: it has no annotation " + annotation.SidecarStatus.Name
 	case pod.Annotations[annotation.SidecarInterceptionMode.Name] == "NONE":
@@ -41,16 +41,18 @@ func notCaptured(pod *corev1.Pod) string {
 	return ""
 }
 
-// injection is what the pod says of its injection; the label counts before the annotation.
-func injection(pod *corev1.Pod) string {
+// injectionSetting returns the pod's own setting for injection, "" if there is none. The label
+// overrides the annotation.
+func injectionSetting(pod *corev1.Pod) string {
 	if value, ok := pod.Labels[label.SidecarInject.Name]; ok {
 		return value
 	}
 	return pod.Annotations[annotation.SidecarInject.Name]
 }
 
-// container finds one by name, among the init containers too, where native sidecars are; nil if there is none.
-func container(pod *corev1.Pod, name string) *corev1.Container {
+// findContainer returns a container or init container by name, nil if there is none. Native
+// sidecars are init containers.
+func findContainer(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 			return &list[i]
@@ -59,8 +61,8 @@ func container(pod *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// variable is the value of an environment variable that the pod itself gives, "" if it gives none.
-func variable(c *corev1.Container, name string) string {
+// envValue returns the literal value of a container's environment variable, "" if it has none.
+func envValue(c *corev1.Container, name string) string {
 	for _, e := range c.Env {
 		if e.Name == name {
 			return e.Value

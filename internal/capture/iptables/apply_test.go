@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// snapshot is everything that a run may change in a namespace, as text, without counters and comments.
+// snapshot returns everything that a run may change in a namespace as text, without counters and
+// comments.
 func (s space) snapshot(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder
@@ -24,7 +25,7 @@ func (s space) snapshot(t testing.TB) string {
 		name, args, _ := strings.Cut(command, " ")
 		for line := range strings.Lines(s.output(t, "", name, strings.Fields(args)...)) {
 			if !strings.HasPrefix(line, "#") {
-				// The kernel calls a new IPv6 address tentative for a moment.
+				// A new IPv6 address is tentative for a moment.
 				b.WriteString(strings.ReplaceAll(line, " tentative", ""))
 			}
 		}
@@ -32,7 +33,8 @@ func (s space) snapshot(t testing.TB) string {
 	return b.String()
 }
 
-// rules returns of the snapshot what is a rule, or is ours. iptables-nft leaves tables behind that have chains but no rules.
+// rules returns the rules, and our parts, of the snapshot. iptables-nft leaves empty tables and
+// chains behind.
 func (s space) rules(t testing.TB) []string {
 	t.Helper()
 	var rules []string
@@ -93,14 +95,14 @@ func TestCleanUpLeavesNothing(t *testing.T) {
 			options.ExcludeInterfaces, options.RerouteInterfaces = []string{"eth1"}, []string{"vm0"}
 			mustRun(t, pod, options)
 
-			// Whoever cleans up need not know which options there were, nor which backend.
+			// Cleanup works without the options and backend of the earlier run.
 			cleanup := iptables.DefaultOptions()
 			cleanup.CleanupOnly, cleanup.CNIMode = true, true
 			mustRun(t, pod, cleanup)
 			if rules := pod.rules(t); len(rules) > 0 {
 				t.Errorf("left behind:\n%s", strings.Join(rules, "\n"))
 			}
-			mustRun(t, pod, cleanup) // and there is no harm in doing it again
+			mustRun(t, pod, cleanup) // repeated cleanup has no effect
 		})
 	}
 }
@@ -120,7 +122,8 @@ func TestCleanUpKeepsRulesOfOthers(t *testing.T) {
 	options.CleanupOnly = true
 	mustRun(t, pod, options)
 	after := pod.output(t, "", "iptables-nft-save", "-t", "nat")
-	// The rule of others that stands right beside ours and looks like ours is taken for ours; see ownLines.
+	// A foreign rule that is adjacent to ours and looks like ours is assumed to be ours; see
+	// ownLines.
 	want := strings.Replace(before, "-A OUTPUT -o eth9 -j RETURN\n", "", 1)
 	if diff := cmp.Diff(withoutComments(want), withoutComments(after)); diff != "" {
 		t.Errorf("(-before, +after):\n%s", diff)
@@ -152,7 +155,7 @@ func TestReconcile(t *testing.T) {
 			mustRun(t, pod, old)
 			before := pod.snapshot(t)
 
-			if !options.NativeNftables { // whose tables are ours alone, so there it is no question
+			if !options.NativeNftables { // which always replaces its own tables
 				if err := run(t, pod, options); !errors.Is(err, iptables.ErrDrift) {
 					t.Errorf("without --reconcile: got error %v, want ErrDrift", err)
 				}
@@ -224,7 +227,7 @@ func TestNetlinkTakesOverWithoutPrograms(t *testing.T) {
 	}
 }
 
-// noTools is a machine without iptables.
+// noTools is a host without iptables.
 type noTools struct{}
 
 func (noTools) Find(name string) (string, error) {
@@ -235,7 +238,7 @@ func (noTools) Run(context.Context, iptables.Call) (string, error) {
 	return "", errors.New("there are no programs")
 }
 
-// brokenTools fails what is asked of the programs of IPv6, after those of IPv4 have succeeded.
+// brokenTools fails calls of the IPv6 programs, after those of IPv4 have succeeded.
 type brokenTools struct{ iptables.Tools }
 
 func (b brokenTools) Run(ctx context.Context, call iptables.Call) (string, error) {
@@ -245,7 +248,7 @@ func (b brokenTools) Run(ctx context.Context, call iptables.Call) (string, error
 	return b.Tools.Run(ctx, call)
 }
 
-// TestFailureAppliesNothing breaks the last of the transactions.
+// TestFailureAppliesNothing makes the last transaction fail.
 func TestFailureAppliesNothing(t *testing.T) {
 	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", 2))
 	for _, variant := range []iptables.Variant{iptables.NftVariant, iptables.LegacyVariant} {
@@ -267,7 +270,7 @@ func TestFailureAppliesNothing(t *testing.T) {
 	}
 }
 
-// TestUnmappedOwner is about user namespaces in which nobody can have the proxy's uid.
+// TestUnmappedOwner tests user namespaces that do not map the proxy's uid.
 func TestUnmappedOwner(t *testing.T) {
 	pod, _ := newPod(t)
 	env := system(t)
@@ -307,7 +310,8 @@ func TestBadNamespace(t *testing.T) {
 	}
 }
 
-// TestRulesCount is about how people see which rule took a packet: here that of a port that is left alone.
+// TestRulesCount tests that counters show which rule matched a packet, here that of an excluded
+// port.
 func TestRulesCount(t *testing.T) {
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {

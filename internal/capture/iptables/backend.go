@@ -6,17 +6,19 @@ import (
 	"fmt"
 )
 
-// backend is a way to put rules into the kernel.
+// backend applies rules to the kernel.
 type backend interface {
-	// name is for people.
+	// name returns the backend's name for logs and errors.
 	name() string
-	// present reports whether rules of ours are there. It changes nothing.
+	// present reports whether the kernel has rules of ours. It changes nothing.
 	present(ctx context.Context) (bool, error)
-	// check returns ErrDrift if want is not there as it should be. It changes nothing.
+	// check returns ErrDrift if the rules differ from want. It changes nothing.
 	check(ctx context.Context, want Ruleset) error
-	// replace makes want the rules of ours that are there. Rules that differ are ErrDrift unless o allows to replace them.
+	// replace replaces our rules by want. It returns ErrDrift if different rules exist and o does
+	// not allow replacing them.
 	replace(ctx context.Context, want Ruleset, o Options) error
-	// remove leaves no rule of ours. Those of known are ours even where nothing else tells.
+	// remove removes all our rules. Rules in known are recognized as ours even outside of our
+	// chains.
 	remove(ctx context.Context, known Ruleset) error
 }
 
@@ -25,36 +27,37 @@ var (
 	_ backend = (*native)(nil)
 )
 
-// selectBackends returns the backend to use for rules, and the others that may hold rules of an earlier run. A backend that the
-// options force is used or is an error. Otherwise it is the iptables programs, and nftables over netlink where there are
-// none that work.
+// selectBackends returns the backend to use for want, and the others, which may hold rules of an
+// earlier run. If the options force a backend, it is used or an error is returned. Otherwise the
+// iptables programs are used, or nftables over netlink if no program works.
 func selectBackends(ctx context.Context, want Ruleset, o Options, env Environment) (backend, []backend, error) {
 	netlink := &native{open: env.Netlink, log: env.Log}
 	found, err := findXtables(ctx, o, env)
 	if o.NativeNftables {
-		return netlink, backendsOf(found, nil), nil
+		return netlink, backendsExcept(found, nil), nil
 	}
 	var chosen *xtables
 	if err == nil {
 		chosen, err = selectXtables(ctx, found, want)
 	}
 	if err == nil {
-		return chosen, append(backendsOf(found, chosen), netlink), nil
+		return chosen, append(backendsExcept(found, chosen), netlink), nil
 	}
 	if o.Variant != AnyVariant {
 		return nil, nil, err
 	}
 	switch _, netlinkErr := netlink.present(ctx); {
 	case errors.Is(netlinkErr, ErrNotPermitted):
-		return nil, nil, netlinkErr // nothing else is known of the programs, whatever they said
+		return nil, nil, netlinkErr // without privileges the programs' errors are meaningless
 	case netlinkErr != nil:
-		return nil, nil, fmt.Errorf("no backend can be used: %w; and %s: %w", err, netlink.name(), netlinkErr)
+		return nil, nil, fmt.Errorf("no usable backend: %w; and %s: %w", err, netlink.name(), netlinkErr)
 	}
-	env.Log.Info("no iptables programs can be used, so nftables over netlink is", "reason", err)
-	return netlink, backendsOf(found, nil), nil
+	env.Log.Info("no usable iptables programs, using nftables over netlink", "reason", err)
+	return netlink, backendsExcept(found, nil), nil
 }
 
-func backendsOf(all []*xtables, but *xtables) []backend {
+// backendsExcept returns all backends except one.
+func backendsExcept(all []*xtables, but *xtables) []backend {
 	var list []backend
 	for _, x := range all {
 		if x != but {

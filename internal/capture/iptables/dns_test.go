@@ -11,14 +11,14 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// question is a row of the truth table of DNS: who asks whom over what, and who answers. SERVER is in resolv.conf, OTHER is not.
+// question is a row of the truth table of DNS. SERVER is in resolv.conf, OTHER is not.
 type question struct {
 	id      string
 	network string
 	from    string
 	to      string
-	want    string // answer to --redirect-dns
-	wantAll string // and with --capture-all-dns too, if it differs
+	want    string // answer with --redirect-dns
+	wantAll string // with --capture-all-dns too, if it differs
 }
 
 var dnsTable = []question{
@@ -38,13 +38,13 @@ var dnsTable = []question{
 	{"D8", "udp", "outside", "POD:53", "pod", ""},
 }
 
-// The servers of the table. LOCAL is one on the pod's own machine, as systemd-resolved is.
+// The servers of the table. LOCAL is on the pod's own host, like systemd-resolved.
 const (
 	otherAddr4, otherAddr6 = "10.1.2.4", "fd00:10::4"
 	localAddr4, localAddr6 = "127.0.0.53", "::1"
 )
 
-// dnsAddresses are the table's in a family.
+// dnsAddresses returns the table's addresses in a family.
 func dnsAddresses(family string) func(string) netip.AddrPort {
 	byName := map[string]string{"SERVER": remoteAddr4, "OTHER": otherAddr4, "LOCAL": localAddr4, "POD": podAddr4}
 	if family == "IPv6" {
@@ -91,7 +91,7 @@ func TestDNSTable(t *testing.T) {
 	}
 }
 
-// applyDNS runs with the name servers of the table.
+// applyDNS applies the rules with the name servers of the table.
 func applyDNS(t *testing.T, pod space, options iptables.Options) {
 	t.Helper()
 	env := system(t)
@@ -140,7 +140,8 @@ func cut(want string) (label, dst string, found bool) {
 	return want, "", false
 }
 
-// checkSamePort is what the zones are for: the agent sends its own question from the port that the application used.
+// checkSamePort tests the purpose of the zones: the agent sends its query from the port that the
+// application used.
 func checkSamePort(t *testing.T, pod space, known map[string]caller, server netip.AddrPort) {
 	t.Helper()
 	app, proxy := known["app"], known["proxy"]
@@ -156,7 +157,7 @@ func checkSamePort(t *testing.T, pod space, known map[string]caller, server neti
 	}
 }
 
-// TestZonesAreNeeded shows that checkSamePort sees what is wrong without them: nothing else in the rules would be missed.
+// TestZonesAreNeeded tests that checkSamePort fails without zones.
 func TestZonesAreNeeded(t *testing.T) {
 	pod, _ := resolvingPod(t)
 	options := sidecarOptions()
@@ -178,7 +179,7 @@ func TestZonesAreNeeded(t *testing.T) {
 	}
 }
 
-// resolvingPod has an agent that answers DNS in the pod, and a server there and two outside.
+// resolvingPod has an agent that serves DNS in the pod, and a server there and two outside.
 func resolvingPod(t testing.TB) (pod, outside space) {
 	t.Helper()
 	pod, outside = newPod(t)
@@ -209,8 +210,8 @@ func resolvingPod(t testing.TB) (pod, outside space) {
 	return pod, outside
 }
 
-// answerUDP answers every packet to an address of the namespace. What is sent from the agent's port is sent by the agent, as far
-// as rules can see.
+// answerUDP answers every packet to an address of the namespace. What is sent from the agent's port
+// is the agent's, as far as rules can see.
 func (s space) answerUDP(t testing.TB, at netip.AddrPort, label string) {
 	t.Helper()
 	var conn *net.UDPConn

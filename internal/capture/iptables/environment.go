@@ -15,7 +15,7 @@ import (
 	"github.com/mdlayher/netlink"
 )
 
-// Environment is everything outside of Options that Run reaches for. System returns the real one.
+// Environment is all access to the system that Run needs. System returns the real one.
 type Environment struct {
 	Log *slog.Logger
 	// Out is where a dry run prints the rules.
@@ -24,15 +24,17 @@ type Environment struct {
 	Tools Tools
 	// Netlink opens a connection to nf_tables in the network namespace of the calling thread.
 	Netlink func() (Netlink, error)
-	// Loopback changes the addresses of lo.
+	// Loopback changes the addresses of lo in the network namespace of the calling thread.
 	Loopback LoopbackAddresses
-	// Routing changes how marked packets are routed.
+	// Routing changes the routing of marked packets in the network namespace of the calling thread.
 	Routing Routing
-	// Nameservers lists those that the machine's resolver asks.
+	// Nameservers returns the name servers of the host's resolver.
 	Nameservers func() ([]netip.Addr, error)
-	// Addresses lists the addresses of the interfaces in the network namespace of the calling thread, IPv4 first.
+	// Addresses returns the interface addresses in the network namespace of the calling thread,
+	// IPv4 first.
 	Addresses func() ([]netip.Addr, error)
-	// UIDMapped and GIDMapped report whether a process of this user namespace can have the id.
+	// UIDMapped and GIDMapped report whether this user namespace maps the ID, so that a process can
+	// have it.
 	UIDMapped, GIDMapped func(id uint32) bool
 }
 
@@ -40,7 +42,7 @@ type Environment struct {
 type Tools interface {
 	// Find returns the path of a program, or an error that names it.
 	Find(name string) (string, error)
-	// Run returns what the program wrote to its standard output. The error has what it wrote to its standard error.
+	// Run returns the program's standard output. The error contains its standard error.
 	Run(ctx context.Context, call Call) (string, error)
 }
 
@@ -52,7 +54,8 @@ type Call struct {
 	Stdin string
 }
 
-// Netlink is the part of *nftables.Conn that is used. Changes collect until Flush, which applies all of them or none.
+// Netlink is the used part of *nftables.Conn. Changes are queued until Flush, which applies all of
+// them or none.
 type Netlink interface {
 	ListTables() ([]*nftables.Table, error)
 	AddTable(*nftables.Table) *nftables.Table
@@ -64,7 +67,7 @@ type Netlink interface {
 
 var _ Netlink = (*nftables.Conn)(nil)
 
-// System is the real environment, with the given places for log and dry run.
+// System returns the real environment. out receives the output of a dry run.
 func System(log *slog.Logger, out io.Writer) Environment {
 	return Environment{
 		Log:      log,
@@ -77,12 +80,12 @@ func System(log *slog.Logger, out io.Writer) Environment {
 			return readNameservers("/etc/resolv.conf")
 		},
 		Addresses: interfaceAddresses,
-		UIDMapped: func(id uint32) bool { return mapped("/proc/self/uid_map", id) },
-		GIDMapped: func(id uint32) bool { return mapped("/proc/self/gid_map", id) },
+		UIDMapped: func(id uint32) bool { return isIDMapped("/proc/self/uid_map", id) },
+		GIDMapped: func(id uint32) bool { return isIDMapped("/proc/self/gid_map", id) },
 	}
 }
 
-// netlinkDeadline bounds the wait for the kernel's answers to one transaction.
+// netlinkDeadline bounds the wait for the kernel's replies to one transaction.
 const netlinkDeadline = 10 * time.Second
 
 func openNetlink() (Netlink, error) {
@@ -94,7 +97,7 @@ func openNetlink() (Netlink, error) {
 func interfaceAddresses() ([]netip.Addr, error) {
 	nets, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil, fmt.Errorf("listing the addresses of the network namespace: %w", err)
+		return nil, fmt.Errorf("list addresses of the network namespace: %w", err)
 	}
 	var addrs []netip.Addr
 	for _, n := range nets {
@@ -107,16 +110,17 @@ func interfaceAddresses() ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// mapped looks an id up in a file as user_namespaces(7) describes it. Where there is no such file nothing is known to be
-// amiss, so the id counts as mapped.
-func mapped(file string, id uint32) bool {
+// isIDMapped reports whether a map file contains an ID (user_namespaces(7)). If the file cannot be
+// read, it returns true.
+func isIDMapped(file string, id uint32) bool {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return true
 	}
 	for line := range strings.Lines(string(text)) {
 		var inside, outside, count uint64
-		if _, err := fmt.Sscan(line, &inside, &outside, &count); err == nil && uint64(id) >= inside && uint64(id)-inside < count {
+		_, err := fmt.Sscan(line, &inside, &outside, &count)
+		if err == nil && uint64(id) >= inside && uint64(id)-inside < count {
 			return true
 		}
 	}

@@ -3,5 +3,5 @@ package iptables
 // For the tests of package iptables_test.
 var (
 	OriginalDestination = originalDestination
-	Mapped              = mapped
+	Mapped              = isIDMapped
 )

@@ -18,8 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestGolden shows what a dry run prints for the flags, variables and addresses of a case, and that real kernels and
-// programs have exactly those rules after a real run.
+// TestGolden shows the output of a dry run for the flags, variables and addresses of a case, and
+// tests that real kernels and programs have exactly those rules after a real run.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
 		in := readCase(c)
@@ -120,7 +120,8 @@ func (in goldenCase) checkApplied(t *testing.T, rules, nft string) {
 	}
 }
 
-// rulesOf returns the rules of iptables-save or -restore text by family, table and chain, in the order in which packets meet them.
+// rulesOf returns the rules of iptables-save or -restore text by family, table and chain, in the
+// order in which packets meet them.
 func rulesOf(text string) map[string][]string {
 	insert := regexp.MustCompile(`^-I (\S+) \d+ `)
 	rules := map[string][]string{}
@@ -133,7 +134,7 @@ func rulesOf(text string) map[string][]string {
 		if name, ok := strings.CutPrefix(line, "*"); ok {
 			table = name
 		}
-		// A chain's insertions are in ascending order, and come before what is appended.
+		// A chain's insertions are in ascending order, before the appended rules.
 		line = insert.ReplaceAllString(line, "-A $1 ")
 		if rest, ok := strings.CutPrefix(line, "-A "); ok {
 			chain, rule, _ := strings.Cut(rest, " ")
@@ -144,7 +145,8 @@ func rulesOf(text string) map[string][]string {
 	return rules
 }
 
-// TestCommands has a shell run what a dry run prints as commands, and finds the rules that it prints for iptables-restore.
+// TestCommands runs the commands of a dry run in a shell, and compares the resulting rules with
+// those for iptables-restore.
 func TestCommands(t *testing.T) {
 	requireRoot(t)
 	program(t, "iptables-nft")
@@ -154,7 +156,7 @@ func TestCommands(t *testing.T) {
 }
 
 func checkCommands(t *testing.T, c *golden.Case) {
-	for _, section := range []string{"error", "iptables-restore", "nft"} { // TestGolden looks at these
+	for _, section := range []string{"error", "iptables-restore", "nft"} { // checked by TestGolden
 		_ = c.Input(section)
 	}
 	in := readCase(c)

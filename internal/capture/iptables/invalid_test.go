@@ -17,8 +17,8 @@ const (
 	tcpRST = 1 << 2
 )
 
-// TestDropInvalid sends a segment that belongs to no connection to a port where nobody listens: the kernel answers that there is
-// no such connection, unless the segment is dropped.
+// TestDropInvalid sends a segment that belongs to no connection to a closed port: the kernel resets
+// it unless the segment is dropped.
 func TestDropInvalid(t *testing.T) {
 	for manner, options := range manners() {
 		for _, drop := range []bool{false, true} {
@@ -40,8 +40,8 @@ func TestDropInvalid(t *testing.T) {
 	}
 }
 
-// refused sends a segment with some flags to each of several ports of the pod, the last one last, and returns which were answered
-// by a reset until the last was.
+// refused sends a segment with some flags to each of several ports of the pod, and returns which
+// were reset until the last one was.
 func (s space) refused(flags map[uint16]byte, last uint16) (map[uint16]bool, error) {
 	answered := map[uint16]bool{}
 	err := s.do(func() error {

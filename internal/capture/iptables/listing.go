@@ -7,24 +7,30 @@ import (
 	"strings"
 )
 
-// listing is what is ours in a table, as text, sorted by the names of the chains. An empty listing is a clean table.
+// listing is our part of a table as text, sorted by chain name. It is empty if there are no rules
+// of ours.
 type listing []chainListing
 
-// chainListing is the part of a chain that is ours. Its lines are rules as iptables-save prints them, without the chain.
+// chainListing is our part of a chain. Its lines are rules as iptables-save prints them, without
+// the chain.
 type chainListing struct {
 	name    string
 	builtin bool
-	first   []string // to be inserted ahead of other rules; empty in a listing read from iptables-save
+	first   []string // inserted before other rules; empty in a listing parsed from iptables-save
 	lines   []string
 }
 
 // rules returns all lines, in order.
 func (c chainListing) rules() []string { return slices.Concat(c.first, c.lines) }
 
-func listingOf(t Table) listing {
+// newListing returns the listing of a planned table.
+func newListing(t Table) listing {
 	var l listing
 	for _, c := range t.Chains {
-		entry := chainListing{name: c.Name, builtin: c.builtin(), first: texts(c.First, t.Family), lines: texts(c.Rules, t.Family)}
+		entry := chainListing{
+			name: c.Name, builtin: c.isBuiltin(),
+			first: renderRules(c.First, t.Family), lines: renderRules(c.Rules, t.Family),
+		}
 		if entry.builtin && len(entry.rules()) == 0 {
 			continue
 		}
@@ -33,7 +39,7 @@ func listingOf(t Table) listing {
 	return l
 }
 
-func texts(rules []Rule, f Family) []string {
+func renderRules(rules []Rule, f Family) []string {
 	lines := make([]string, len(rules))
 	for i, r := range rules {
 		lines[i] = r.iptables(f)
@@ -41,7 +47,7 @@ func texts(rules []Rule, f Family) []string {
 	return lines
 }
 
-// chain returns the entry of that name, which is empty if there is none.
+// chain returns the entry of a chain, or an empty one and false if there is none.
 func (l listing) chain(name string) (chainListing, bool) {
 	i := slices.IndexFunc(l, func(c chainListing) bool { return c.name == name })
 	if i < 0 {
@@ -50,13 +56,14 @@ func (l listing) chain(name string) (chainListing, bool) {
 	return l[i], true
 }
 
-// transition returns the input for iptables-restore --noflush that turns have into want in a table, as one transaction: at no
-// time is a packet met by part of the rules. With nothing to do it returns "".
-func transition(table string, have, want listing) string {
+// restoreInput returns input for iptables-restore --noflush that changes a table from have to want
+// in one transaction, so that no packet sees a part of the rules. It returns "" if there is nothing
+// to do.
+func restoreInput(table string, have, want listing) string {
 	var declare, remove, add, drop []string
 	for _, c := range want {
 		if !c.builtin {
-			// With --noflush this line creates the chain, or empties it if it is there.
+			// With --noflush this line creates the chain or flushes an existing one.
 			declare = append(declare, fmt.Sprintf(":%s - [0:0]", c.name))
 		}
 		for i, line := range c.first {
@@ -83,9 +90,10 @@ func transition(table string, have, want listing) string {
 	return "*" + table + "\n" + strings.Join(body, "\n") + "\nCOMMIT\n"
 }
 
-// difference says how have differs from want, a line for each rule or chain that is only in one of them (- for have, + for
-// want), or that rules are the same in another order. It is empty if, and only if, the two are alike.
-func difference(have, want listing) []string {
+// diffListings returns a line for each rule or chain that is only in have (-) or only in want (+),
+// or that states that the same rules are in another order. It returns nothing if, and only if, both
+// are equal.
+func diffListings(have, want listing) []string {
 	names := map[string]bool{}
 	for _, c := range slices.Concat(have, want) {
 		names[c.name] = true
@@ -98,12 +106,12 @@ func difference(have, want listing) []string {
 			continue
 		}
 		before := len(diff)
-		diff = append(diff, only("-A "+name+" ", "-", h.rules(), w.rules())...)
-		diff = append(diff, only("-A "+name+" ", "+", w.rules(), h.rules())...)
+		diff = append(diff, diffLines("-A "+name+" ", "-", h.rules(), w.rules())...)
+		diff = append(diff, diffLines("-A "+name+" ", "+", w.rules(), h.rules())...)
 		switch {
 		case len(diff) > before:
 		case present && wanted:
-			diff = append(diff, "~ "+name+": other order or number of the same rules")
+			diff = append(diff, "~ "+name+": the same rules in another order or number")
 		case present:
 			diff = append(diff, "-N "+name)
 		default:
@@ -113,8 +121,8 @@ func difference(have, want listing) []string {
 	return diff
 }
 
-// only lists the lines of a that are not in b.
-func only(prefix, sign string, a, b []string) []string {
+// diffLines returns the lines of a that are not in b, with sign and prefix.
+func diffLines(prefix, sign string, a, b []string) []string {
 	var lines []string
 	for _, line := range a {
 		if !slices.Contains(b, line) {

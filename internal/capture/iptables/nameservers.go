@@ -7,12 +7,12 @@ import (
 	"github.com/miekg/dns"
 )
 
-// readNameservers returns the name servers of a resolv.conf (resolv.conf(5)). A scope, as of fe80::1%eth0, is left out: rules
-// know none.
+// readNameservers returns the name servers in a resolv.conf (resolv.conf(5)). Scopes, as in
+// fe80::1%eth0, are dropped, because rules cannot match them.
 func readNameservers(file string) ([]netip.Addr, error) {
 	config, err := dns.ClientConfigFromFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the name servers: %w", err)
+		return nil, fmt.Errorf("read name servers: %w", err)
 	}
 	var servers []netip.Addr
 	for _, text := range config.Servers {
@@ -23,7 +23,8 @@ func readNameservers(file string) ([]netip.Addr, error) {
 	return servers, nil
 }
 
-// findNameservers adds to o what capture of DNS needs to know. Where there are no name servers there is nothing to capture.
+// findNameservers sets o.Nameservers if the capture of DNS needs them. Without name servers DNS is
+// not captured, which is logged.
 func findNameservers(o *Options, env Environment) error {
 	if !o.RedirectDNS || o.CaptureAllDNS {
 		return nil
@@ -33,7 +34,7 @@ func findNameservers(o *Options, env Environment) error {
 		return err
 	}
 	if len(o.Nameservers) == 0 {
-		env.Log.Warn("there are no name servers, so DNS is not captured (--redirect-dns without --capture-all-dns)")
+		env.Log.Warn("no name servers found, DNS is not captured (--redirect-dns without --capture-all-dns)")
 	}
 	return nil
 }

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// native is the backend that speaks to nf_tables over netlink and needs no program. Our tables are ours alone, so they are
-// replaced as a whole, in one transaction, and rules of an earlier run are never in the way.
+// native is the backend that uses nf_tables over netlink and needs no programs. It has tables of
+// its own, which it replaces as a whole in one transaction, so rules of an earlier run are never in
+// conflict.
 type native struct {
 	open func() (Netlink, error)
 	log  *slog.Logger
@@ -21,23 +22,23 @@ type native struct {
 func (n *native) name() string { return "nftables over netlink" }
 
 func (n *native) present(context.Context) (bool, error) {
-	_, tables, err := n.connect()
+	_, tables, err := n.openTables()
 	return len(tables) > 0, err
 }
 
 func (n *native) check(_ context.Context, want Ruleset) error {
-	_, tables, err := n.connect()
+	_, tables, err := n.openTables()
 	if err != nil {
 		return err
 	}
 	if len(tables) != len(want.Tables) {
-		return fmt.Errorf("%s has %d tables of ours, not %d: %w", n.name(), len(tables), len(want.Tables), ErrDrift)
+		return fmt.Errorf("%s has %d tables of ours, want %d: %w", n.name(), len(tables), len(want.Tables), ErrDrift)
 	}
 	return nil
 }
 
 func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
-	conn, tables, err := n.connect()
+	conn, tables, err := n.openTables()
 	if err != nil {
 		return err
 	}
@@ -47,37 +48,37 @@ func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
 	for _, t := range want.Tables {
 		addTable(conn, t)
 	}
-	if err := n.commit(conn); err != nil {
+	if err := n.flush(conn); err != nil {
 		return err
 	}
-	n.log.Info("applied the rules", "backend", n.name())
+	n.log.Info("rules applied", "backend", n.name())
 	return nil
 }
 
 func (n *native) remove(_ context.Context, _ Ruleset) error {
-	conn, tables, err := n.connect()
+	conn, tables, err := n.openTables()
 	if err != nil {
 		return err
 	}
 	for _, t := range tables {
 		conn.DelTable(t)
 	}
-	if err := n.commit(conn); err != nil {
+	if err := n.flush(conn); err != nil {
 		return err
 	}
-	n.log.Info("removed the rules", "backend", n.name())
+	n.log.Info("rules removed", "backend", n.name())
 	return nil
 }
 
-// connect returns a connection and the tables of ours that there are, Istio's tables of the family inet among them.
-func (n *native) connect() (Netlink, []*nftables.Table, error) {
+// openTables returns a connection and our existing tables, including Istio's tables of family inet.
+func (n *native) openTables() (Netlink, []*nftables.Table, error) {
 	conn, err := n.open()
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening a netlink connection: %w", permission(err))
+		return nil, nil, fmt.Errorf("open netlink connection: %w", wrapPermission(err))
 	}
 	all, err := conn.ListTables()
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing the tables of nftables: %w", permission(err))
+		return nil, nil, fmt.Errorf("list nftables tables: %w", wrapPermission(err))
 	}
 	var own []*nftables.Table
 	for _, t := range all {
@@ -88,22 +89,24 @@ func (n *native) connect() (Netlink, []*nftables.Table, error) {
 	return conn, own, nil
 }
 
-func (n *native) commit(conn Netlink) error {
+// flush commits the transaction.
+func (n *native) flush(conn Netlink) error {
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("committing the transaction of nftables: %w", permission(err))
+		return fmt.Errorf("commit nftables transaction: %w", wrapPermission(err))
 	}
 	return nil
 }
 
-// permission adds ErrNotPermitted to the kernel's error for a lack of privilege.
-func permission(err error) error {
+// wrapPermission wraps EPERM in ErrNotPermitted and returns other errors unchanged.
+func wrapPermission(err error) error {
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%w: %w", ErrNotPermitted, err)
 	}
 	return err
 }
 
-// addTable adds a table with its chains and rules to the transaction. Chains come first, for rules jump to them.
+// addTable adds a table with its chains and rules to the transaction. Chains are first, because
+// rules jump to them.
 func addTable(conn Netlink, t Table) {
 	family := nftables.TableFamilyIPv4
 	if t.Family == IPv6 {
@@ -113,14 +116,14 @@ func addTable(conn Netlink, t Table) {
 	chains := make([]*nftables.Chain, len(t.Chains))
 	for i, c := range t.Chains {
 		chain := &nftables.Chain{Name: nftChain(c.Name), Table: table}
-		if c.builtin() {
-			h, accept := hookOf(t.Name, c.Name), nftables.ChainPolicyAccept
+		if c.isBuiltin() {
+			h, accept := newHook(t.Name, c.Name), nftables.ChainPolicyAccept
 			chain.Type, chain.Priority, chain.Hooknum, chain.Policy = h.kind, &h.priority, &h.number, &accept
 		}
 		chains[i] = conn.AddChain(chain)
 	}
 	for i, c := range t.Chains {
-		for _, r := range c.all() {
+		for _, r := range c.allRules() {
 			conn.AddRule(&nftables.Rule{Table: table, Chain: chains[i], Exprs: r.expressions(t.Family)})
 		}
 	}

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// register is the one register that our rules need.
+// register is the register that all expressions use.
 const register = 1
 
-// Where the fields of the headers are, in bytes (RFC 791, RFC 8200, RFC 9293; UDP has its ports where TCP has them).
+// Offsets of header fields in bytes (RFC 791, RFC 8200, RFC 9293). UDP has its ports at the same
+// offsets as TCP.
 const (
 	ipv4SourceOffset = 12
 	ipv4DestOffset   = 16
@@ -22,11 +23,11 @@ const (
 	portLength       = 2
 )
 
-// redirToPort is NF_NAT_RANGE_PROTO_SPECIFIED: the register holds a port.
+// redirToPort is NF_NAT_RANGE_PROTO_SPECIFIED: the register contains a port.
 const redirToPort = 2
 
-// expressions is the rule as nf_tables evaluates it: loads into a register and comparisons, in turn, then the verdict. It is
-// what nft makes of the text from nft().
+// expressions returns the rule in nf_tables expressions: loads into the register and comparisons,
+// then the verdict. nft compiles the text of Rule.nft to the same expressions.
 func (r Rule) expressions(f Family) []expr.Any {
 	var e expressions
 	e.meta(expr.MetaKeyIIFNAME, false, interfaceName(r.In))
@@ -54,7 +55,7 @@ func (r Rule) expressions(f Family) []expr.Any {
 		}
 		e.meta(key, o.Not, binaryutil.NativeEndian.PutUint32(o.ID))
 	}
-	// Every rule counts, so that it can be seen which one took a packet.
+	// Every rule has a counter, to show which one matched a packet.
 	e.add(&expr.Counter{})
 	e.verdict(r.Then, f)
 	return e
@@ -64,7 +65,7 @@ type expressions []expr.Any
 
 func (e *expressions) add(more ...expr.Any) { *e = append(*e, more...) }
 
-// compare is about what the register holds.
+// compare adds a comparison of the register with value.
 func (e *expressions) compare(not bool, value []byte) {
 	op := expr.CmpOpEq
 	if not {
@@ -73,7 +74,7 @@ func (e *expressions) compare(not bool, value []byte) {
 	e.add(&expr.Cmp{Op: op, Register: register, Data: value})
 }
 
-// meta asks for a property of the packet that is not in its bytes; with no value it asks nothing.
+// meta adds a condition on packet metadata. It does nothing if value is nil.
 func (e *expressions) meta(key expr.MetaKey, not bool, value []byte) {
 	if value == nil {
 		return
@@ -82,7 +83,9 @@ func (e *expressions) meta(key expr.MetaKey, not bool, value []byte) {
 	e.compare(not, value)
 }
 
-// address does as nft does: it loads the bytes of a prefix that ends with a byte, or else the whole address and masks it.
+// address adds a condition on an address in the same way as nft: it compares the leading bytes of a
+// prefix that ends at a byte boundary, otherwise the masked address. It does nothing if n matches
+// all addresses.
 func (e *expressions) address(offset uint32, n Net) {
 	bits := n.Prefix.Bits()
 	if !n.Prefix.IsValid() || bits == 0 {
@@ -92,14 +95,19 @@ func (e *expressions) address(offset uint32, n Net) {
 	if bits%8 != 0 {
 		length = n.Prefix.Addr().BitLen() / 8
 	}
-	e.add(&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(length)})
+	e.add(&expr.Payload{
+		DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(length),
+	})
 	if bits%8 != 0 {
-		e.add(&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: uint32(length), Mask: mask(bits, length), Xor: make([]byte, length)})
+		e.add(&expr.Bitwise{
+			SourceRegister: register, DestRegister: register, Len: uint32(length),
+			Mask: mask(bits, length), Xor: make([]byte, length),
+		})
 	}
 	e.compare(n.Not, n.Prefix.Addr().AsSlice()[:length])
 }
 
-// mask has the first bits set.
+// mask returns length bytes with the first bits set.
 func mask(bits, length int) []byte {
 	m := make([]byte, length)
 	for i := range bits {
@@ -124,11 +132,14 @@ func (e *expressions) transport(r Rule) {
 }
 
 func (e *expressions) port(offset uint32, not bool, number uint16) {
-	e.add(&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLength})
+	e.add(&expr.Payload{
+		DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLength,
+	})
 	e.compare(not, binaryutil.BigEndian.PutUint16(number))
 }
 
-// states asks whether the packet's state is among some.
+// states adds a condition that the packet's conntrack state is one of states. It does nothing if
+// there are none.
 func (e *expressions) states(states []ConnState) {
 	if len(states) == 0 {
 		return
@@ -147,7 +158,10 @@ func (e *expressions) states(states []ConnState) {
 	zero := make([]byte, 4)
 	e.add(
 		&expr.Ct{Key: expr.CtKeySTATE, Register: register},
-		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: zero})
+		&expr.Bitwise{
+			SourceRegister: register, DestRegister: register, Len: 4,
+			Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: zero,
+		})
 	e.compare(true, zero)
 }
 
@@ -189,7 +203,7 @@ func (e *expressions) verdict(v Verdict, f Family) {
 	}
 }
 
-// load puts a value into the register.
+// load adds a load of a value into the register.
 func (e *expressions) load(value []byte) { e.add(&expr.Immediate{Register: register, Data: value}) }
 
 func (e *expressions) setMark(mark uint32) {
@@ -197,8 +211,9 @@ func (e *expressions) setMark(mark uint32) {
 	e.add(&expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true})
 }
 
-// interfaceName is the value to compare with an interface's name: the name filled up with NUL, or, for a name with a final
-// +, only what comes before it, for a shorter value is compared with as many bytes. No name gives nil.
+// interfaceName returns the value to compare with an interface name: the name padded with NUL. For
+// a name that ends in + it returns only the part before it, because nf_tables compares as many
+// bytes as the value has. It returns nil for an empty name.
 func interfaceName(name string) []byte {
 	if name == "" {
 		return nil

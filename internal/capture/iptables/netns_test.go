@@ -22,7 +22,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/iptables"
 )
 
-// The network of the tests: a pod, and a machine outside that is its gateway and has one more address behind it.
+// The network of the tests: a pod, and a host outside that is its gateway and has one more address
+// behind it.
 const (
 	podAddr4     = "172.18.0.11"
 	gatewayAddr4 = "172.18.0.1"
@@ -32,7 +33,7 @@ const (
 	remoteAddr6  = "fd00:10::3"
 )
 
-// skipOrFail skips the test for want of something on this machine. In CI, where everything is to run, it fails instead.
+// skipOrFail skips the test if this host lacks something. In CI it fails instead.
 func skipOrFail(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -78,7 +79,7 @@ func upLoopback() error {
 	return netlink.LinkSetUp(lo)
 }
 
-// path is what --network-namespace can be given, by this process and its children.
+// path returns a value for --network-namespace, for this process and its children.
 func (s space) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.handle) }
 
 // do runs f on a thread in the namespace.
@@ -118,7 +119,7 @@ func (s space) output(t testing.TB, stdin, name string, args ...string) string {
 	return string(out)
 }
 
-// program finds a program that a test cannot do without.
+// program returns the path of a program that a test requires.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	for _, path := range []string{name, "/usr/sbin/" + name} {
@@ -130,7 +131,7 @@ func program(t testing.TB, name string) string {
 	return ""
 }
 
-// newPod makes a pod with a gateway outside.
+// newPod creates a pod with a gateway outside.
 func newPod(t testing.TB) (pod, outside space) {
 	t.Helper()
 	requireRoot(t)
@@ -186,8 +187,8 @@ func configure(eth0, lo, gateways []string) error {
 	return nil
 }
 
-// listen answers every connection to a port of the namespace, at all its addresses, with a label and with the destination
-// that the connection had before it was redirected, or "-".
+// listen answers every connection to a port of the namespace, at all its addresses, with a label
+// and the original destination of the connection, or "-".
 func (s space) listen(t testing.TB, port uint16, label string) {
 	t.Helper()
 	s.serve(t, port, false, func(conn *net.TCPConn) string { return label + " " + destination(conn, port) })
@@ -230,13 +231,14 @@ func (s space) serve(t testing.TB, port uint16, transparent bool, answer func(*n
 	}
 }
 
-// destination is where a connection that was accepted at a port was going, or "-" if it was not captured.
+// destination returns the original destination of a connection accepted at a port, or "-" if it was
+// not captured.
 func destination(conn *net.TCPConn, port uint16) string {
 	local := conn.LocalAddr().(*net.TCPAddr).AddrPort()
 	if dst, err := iptables.OriginalDestination(conn); err == nil && dst != local {
 		return dst.String()
 	}
-	if local.Port() != port { // TPROXY changes nothing
+	if local.Port() != port { // TPROXY does not change it
 		return local.String()
 	}
 	return "-"
@@ -250,7 +252,7 @@ func control(raw syscall.RawConn, f func(fd int) error) error {
 	return err
 }
 
-// setTransparent lets a socket have addresses that are not this machine's.
+// setTransparent lets a socket use foreign addresses.
 func setTransparent(fd int, network string, on bool) error {
 	switch {
 	case !on:
@@ -262,17 +264,17 @@ func setTransparent(fd int, network string, on bool) error {
 	}
 }
 
-// callTimeout bounds one call, of which no row expects that it fails.
+// callTimeout bounds a call that is expected to succeed.
 const callTimeout = 3 * time.Second
 
-// caller is who makes a connection.
+// caller identifies who opens a connection.
 type caller struct {
 	uid, gid   int
 	mark       int
 	source     string // to bind to, if not empty
 	sourcePort int
 	foreign    bool // the source is not an address of the namespace
-	// patience bounds a call that is to fail; 0 is callTimeout.
+	// patience bounds a call that is expected to fail; 0 is callTimeout.
 	patience time.Duration
 }
 
@@ -288,11 +290,12 @@ func (s space) call(c caller, to netip.AddrPort) (string, error) {
 	return s.ask(c, "tcp", to)
 }
 
-// resendInterval is how long a question over UDP waits for its answer before it is asked again, as resolvers do: in a network that
-// was just made the kernel may lose a packet of IPv6 for want of a neighbour.
+// resendInterval is how long a query over UDP waits for its reply before it is sent again, as
+// resolvers do. In a new network the kernel may lose an IPv6 packet because a neighbor is unknown.
 const resendInterval = 250 * time.Millisecond
 
-// ask is call over TCP, or over UDP, where a question is sent. A socket of UDP takes answers from where it sends to only.
+// ask is call over TCP, or a query over UDP. A UDP socket only accepts replies from the address it
+// sends to.
 func (s space) ask(c caller, network string, to netip.AddrPort) (string, error) {
 	var reply string
 	err := s.do(func() error {
@@ -337,7 +340,7 @@ func (c caller) become() {
 	}
 }
 
-// control sets what a caller wants of its sockets.
+// control sets the caller's socket options.
 func (c caller) control(network, _ string, raw syscall.RawConn) error {
 	return control(raw, func(fd int) error {
 		if err := setTransparent(fd, network, c.foreign); err != nil || c.mark == 0 {

@@ -6,84 +6,85 @@ import (
 	"time"
 )
 
-// InterceptionMode is how inbound connections reach Envoy.
+// InterceptionMode is how inbound connections are redirected to Envoy.
 type InterceptionMode string
 
 const (
-	// Redirect rewrites the destination; Envoy reads the first one from SO_ORIGINAL_DST.
+	// Redirect rewrites the destination. Envoy reads the original one from SO_ORIGINAL_DST.
 	Redirect InterceptionMode = "REDIRECT"
-	// TPROXY keeps both addresses, so that the application sees who its client is: Envoy connects to it in the client's name.
-	// Envoy needs CAP_NET_ADMIN for that.
+	// TPROXY keeps both addresses, so that the application sees its client's address: Envoy
+	// connects to it with that source address. Envoy needs CAP_NET_ADMIN.
 	TPROXY InterceptionMode = "TPROXY"
 )
 
-// Variant names a set of iptables programs.
+// Variant is a variant of the iptables programs.
 type Variant string
 
 const (
-	// AnyVariant lets Run choose: see selectXtables.
+	// AnyVariant lets Run choose, see selectXtables.
 	AnyVariant Variant = ""
-	// LegacyVariant is iptables-legacy, which speaks to ip_tables.
+	// LegacyVariant is iptables-legacy, which uses ip_tables.
 	LegacyVariant Variant = "legacy"
-	// NftVariant is iptables-nft, which speaks to nf_tables.
+	// NftVariant is iptables-nft, which uses nf_tables.
 	NftVariant Variant = "nft"
 )
 
-// Selection is a list that may also say "everything". The zero value selects nothing.
+// Selection is a list or everything. The zero value selects nothing.
 type Selection[T any] struct {
 	All  bool
-	Only []T // not read when All is set
+	Only []T // ignored if All is set
 }
 
-// Options is all that can be asked of istio-iptables. The flag that sets a field stands behind it; the names, defaults and
-// meanings are those of Istio's program. DefaultOptions has the defaults.
+// Options are the options of istio-iptables. Each field is followed by its flag; names, defaults
+// and meanings are Istio's. DefaultOptions returns the defaults.
 type Options struct {
-	ProxyPort          uint16 // -p: where Envoy's outbound listener is
-	InboundCapturePort uint16 // -z: where Envoy's inbound listener is
-	InboundTunnelPort  uint16 // -e: HBONE; never captured, Envoy listens there itself
+	ProxyPort          uint16 // -p: port of Envoy's outbound listener
+	InboundCapturePort uint16 // -z: port of Envoy's inbound listener
+	InboundTunnelPort  uint16 // -e: HBONE; never captured, because Envoy listens there
 
-	ProxyUIDs []uint32 // -u: whose traffic is Envoy's
+	ProxyUIDs []uint32 // -u: users whose traffic is Envoy's
 	ProxyGIDs []uint32 // -g
-	// ProxyMark, if not 0, is the packet mark by which Envoy's traffic is known instead of by uid and gid, which are
-	// then not looked at. --proxy-mark is ours, not Istio's: see the package comment.
+	// ProxyMark, if not 0, is the packet mark that identifies Envoy's traffic instead of uid and
+	// gid, which are then ignored. --proxy-mark is an extension of Istio: see the package comment.
 	ProxyMark uint32
 
 	InboundMode        InterceptionMode        // -m
-	TProxyMark         uint32                  // -t: for TPROXY only; Envoy must mark with it too (original_src), and 1 more is ours as well
-	TProxyRouteTable   uint32                  // -r: for TPROXY only; the routing table of packets that have the mark
+	TProxyMark         uint32                  // -t: TPROXY only; set by Envoy too; the next number is also used
+	TProxyRouteTable   uint32                  // -r: TPROXY only; routing table of packets with the mark
 	InboundPorts       Selection[uint16]       // -b: inbound ports to capture
-	ExcludeInbound     []uint16                // -d: inbound ports to leave alone, where -b is *
-	ExcludeInterfaces  []string                // -c: interfaces to leave alone, in and out
-	RerouteInterfaces  []string                // -k: interfaces of virtual machines, what comes in there is outbound traffic
+	ExcludeInbound     []uint16                // -d: inbound ports to exclude if -b is *
+	ExcludeInterfaces  []string                // -c: interfaces to exclude, in and out
+	RerouteInterfaces  []string                // -k: interfaces of virtual machines, whose incoming traffic is outbound
 	OutboundRanges     Selection[netip.Prefix] // -i: destinations to capture
-	ExcludeRanges      []netip.Prefix          // -x: destinations to leave alone
-	OutboundPorts      []uint16                // -q: destination ports to capture whatever -i says
-	ExcludeOutbound    []uint16                // -o: destination ports to leave alone, TCP and UDP
-	OwnerGroups        Selection[uint32]       // ISTIO_OUTBOUND_OWNER_GROUPS: whose outbound traffic is captured, by gid
-	ExcludeOwnerGroups []uint32                // ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE: where the former is *
-	LoopbackCIDR       netip.Prefix            // ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR: the application's own IPv4 addresses
+	ExcludeRanges      []netip.Prefix          // -x: destinations to exclude
+	OutboundPorts      []uint16                // -q: destination ports to capture regardless of -i
+	ExcludeOutbound    []uint16                // -o: destination ports to exclude, TCP and UDP
+	OwnerGroups        Selection[uint32]       // ISTIO_OUTBOUND_OWNER_GROUPS: gids whose outbound traffic is captured
+	ExcludeOwnerGroups []uint32                // ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE: gids to exclude for *
+	LoopbackCIDR       netip.Prefix            // ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR: the application's own IPv4s
 
-	RedirectDNS   bool // --redirect-dns: DNS to the machine's name servers goes to pilot-agent (15053)
-	CaptureAllDNS bool // --capture-all-dns: with RedirectDNS, DNS to whomever does
-	// Nameservers are those of the pod. They have no flag: Run sets them, from resolv.conf, where RedirectDNS needs them.
+	RedirectDNS   bool // --redirect-dns: redirect DNS to the host's name servers to pilot-agent (15053)
+	CaptureAllDNS bool // --capture-all-dns: with RedirectDNS, redirect DNS to any server
+	// Nameservers are the pod's name servers. They have no flag: Run sets them from resolv.conf if
+	// RedirectDNS needs them.
 	Nameservers []netip.Addr
-	DropInvalid bool // --drop-invalid: drop inbound packets that belong to no connection, instead of passing them on
+	DropInvalid bool // --drop-invalid: drop inbound packets that belong to no connection
 
-	// DualStack (--dual-stack) asks for IPv6 rules in a pod that has IPv4 addresses too.
+	// DualStack (--dual-stack) adds IPv6 rules also in a pod with IPv4 addresses.
 	DualStack bool
-	// IPv6 says that IPv6 rules are wanted as well. It has no flag: Run sets it, from DualStack and the addresses of the
-	// network namespace. IPv4 rules are always wanted.
+	// IPv6 adds IPv6 rules. It has no flag: Run sets it from DualStack and the addresses of the
+	// network namespace. IPv4 rules are always added.
 	IPv6 bool
 
 	DryRun           bool   // -n: print the rules, change nothing
 	AsCommands       bool   // --restore-format=false: print them as commands
 	SkipRuleApply    bool   // --skip-rule-apply: change nothing; for a container that only validates
-	RunValidation    bool   // --run-validation: see that a connection is captured
+	RunValidation    bool   // --run-validation: verify that a connection is captured
 	CleanupOnly      bool   // --cleanup-only: remove the rules
-	Reconcile        bool   // --reconcile: replace rules of an earlier run that differ
-	ForceApply       bool   // --force-apply: write the rules even if they are there already
-	CNIMode          bool   // --cni-mode: lock per NetworkNamespace, not per machine
-	NetworkNamespace string // --network-namespace: a path, or a name below /run/netns; empty: the caller's
+	Reconcile        bool   // --reconcile: replace different rules of an earlier run
+	ForceApply       bool   // --force-apply: write the rules even if they exist already
+	CNIMode          bool   // --cni-mode: lock per NetworkNamespace instead of per host
+	NetworkNamespace string // --network-namespace: path, or name below /run/netns; if empty, the caller's
 
 	NativeNftables bool    // --native-nftables: nftables over netlink, no programs
 	Variant        Variant // --force-iptables-binary
@@ -92,8 +93,8 @@ type Options struct {
 	ProbeTimeout time.Duration // --probe-timeout
 }
 
-// DefaultOptions returns what the program does without any flag: the chains are there, but nothing is sent to them, for
-// neither inbound ports (-b) nor outbound ranges (-i) are selected.
+// DefaultOptions returns the options without any flag: the chains exist but nothing is sent to
+// them, because neither inbound ports (-b) nor outbound ranges (-i) are selected.
 func DefaultOptions() Options {
 	return Options{
 		ProxyPort:          15001,
@@ -111,7 +112,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// LogValue shows the options under the names of their flags.
+// LogValue returns the options under the names of their flags.
 func (o Options) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Any("envoy-port", o.ProxyPort),
@@ -154,7 +155,7 @@ func (o Options) LogValue() slog.Value {
 	)
 }
 
-// String is "*" or the list, as the flags have it.
+// String returns "*" or the comma-separated list, as in flags.
 func (s Selection[T]) String() string {
 	if s.All {
 		return "*"

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// originalDestination returns where a redirected connection was going. For one that was not redirected it returns an error,
-// or in some kernels the address that it was accepted at.
+// originalDestination returns the destination of a connection before it was redirected. For a
+// connection that was not redirected it returns an error or, on some kernels, the local address.
 func originalDestination(conn *net.TCPConn) (netip.AddrPort, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("reading the original destination: %w", err)
+		return netip.AddrPort{}, fmt.Errorf("read original destination: %w", err)
 	}
 	local, _ := conn.LocalAddr().(*net.TCPAddr)
 	read := originalDestination4
@@ -25,16 +25,16 @@ func originalDestination(conn *net.TCPConn) (netip.AddrPort, error) {
 	var dst netip.AddrPort
 	var sockErr error
 	if err := raw.Control(func(fd uintptr) { dst, sockErr = read(int(fd)) }); err != nil {
-		return netip.AddrPort{}, fmt.Errorf("reading the original destination: %w", err)
+		return netip.AddrPort{}, fmt.Errorf("read original destination: %w", err)
 	}
 	if sockErr != nil {
-		return netip.AddrPort{}, fmt.Errorf("reading the original destination: %w", sockErr)
+		return netip.AddrPort{}, fmt.Errorf("read original destination: %w", sockErr)
 	}
 	return dst, nil
 }
 
-// originalDestination4 reads a sockaddr_in. x/sys has no getsockopt of that type, but one of another that is large enough:
-// two bytes of family, two of port in network order, four of address.
+// originalDestination4 reads a sockaddr_in. x/sys has no getsockopt for that type, so a larger type
+// is used: two bytes of family, two of port in network order, four of address.
 func originalDestination4(fd int) (netip.AddrPort, error) {
 	value, err := unix.GetsockoptIPv6Mreq(fd, unix.SOL_IP, unix.SO_ORIGINAL_DST)
 	if err != nil {

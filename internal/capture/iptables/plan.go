@@ -4,7 +4,7 @@ import (
 	"net/netip"
 )
 
-// Plan returns the rules that o asks for. It is a pure function; the error is that of o.Validate.
+// Plan returns the rules for the options. It is pure. It fails if o.Validate does.
 func Plan(o Options) (Ruleset, error) {
 	if err := o.Validate(); err != nil {
 		return Ruleset{}, err
@@ -20,7 +20,7 @@ func Plan(o Options) (Ruleset, error) {
 				rs.Tables = append(rs.Tables, t)
 			}
 		}
-		if o.tproxy() {
+		if o.usesTProxy() {
 			rs.Diverts = append(rs.Diverts, Divert{Family: f, Mark: o.TProxyMark, Table: o.TProxyRouteTable})
 		}
 	}
@@ -30,50 +30,52 @@ func Plan(o Options) (Ruleset, error) {
 func planNAT(o Options, f Family) Table {
 	t := Table{Family: f, Name: tableNAT}
 	add := func(c Chain) { t.Chains = append(t.Chains, c) }
-	add(Chain{Name: chainPrerouting, First: rerouted(o, f), Rules: prerouting(o)})
-	add(Chain{Name: chainOutput, Rules: output(o)})
-	if !o.tproxy() {
-		add(Chain{Name: chainIstioInbound, Rules: inbound(o)})
+	add(Chain{Name: chainPrerouting, First: rerouteRules(o, f), Rules: preroutingRules(o)})
+	add(Chain{Name: chainOutput, Rules: outputRules(o)})
+	if !o.usesTProxy() {
+		add(Chain{Name: chainIstioInbound, Rules: inboundRules(o)})
 	}
 	add(Chain{Name: chainIstioInRedirect, Rules: []Rule{{Proto: TCP, Then: redirect(o.InboundCapturePort)}}})
-	add(Chain{Name: chainIstioOutput, Rules: outbound(o, f)})
+	add(Chain{Name: chainIstioOutput, Rules: outboundRules(o, f)})
 	if o.capturesDNS(f) {
-		add(Chain{Name: chainIstioOutputDNS, Rules: redirectedDNS(o, f)})
+		add(Chain{Name: chainIstioOutputDNS, Rules: redirectDNSRules(o, f)})
 	}
 	add(Chain{Name: chainIstioRedirect, Rules: []Rule{{Proto: TCP, Then: redirect(o.ProxyPort)}}})
 	return t
 }
 
-func prerouting(o Options) []Rule {
+func preroutingRules(o Options) []Rule {
 	var rules []Rule
 	for _, name := range o.ExcludeInterfaces {
 		rules = append(rules, Rule{In: name})
 	}
-	if o.capturesInbound() && !o.tproxy() {
+	if o.capturesInbound() && !o.usesTProxy() {
 		rules = append(rules, Rule{Proto: TCP, Then: jump(chainIstioInbound)})
 	}
 	return rules
 }
 
-func output(o Options) []Rule {
+func outputRules(o Options) []Rule {
 	var rules []Rule
 	for _, name := range o.ExcludeInterfaces {
 		rules = append(rules, Rule{Out: name})
 	}
-	// All protocols, not only TCP: capture of DNS has rules for UDP in ISTIO_OUTPUT, and -o excludes ports from it.
+	// All protocols, not only TCP: capture of DNS has rules for UDP in ISTIO_OUTPUT, and -o
+	// excludes ports from it.
 	return append(rules, Rule{Then: jump(chainIstioOutput)})
 }
 
-// rerouted is about the interfaces of virtual machines in the pod: what comes in there is the machine's outbound traffic,
-// so what -i selects goes to the outbound listener, and nothing goes to the inbound one. These rules must come before
-// those by which KubeVirt masquerades the machine. The last one given comes first, as in Istio.
-func rerouted(o Options, f Family) []Rule {
+// rerouteRules returns the rules for interfaces of virtual machines in the pod, whose incoming
+// packets are the machine's outbound traffic: destinations selected by -i are redirected to the
+// outbound listener, and nothing to the inbound one. They must precede KubeVirt's masquerading
+// rules. The last interface in the option is first, as in Istio.
+func rerouteRules(o Options, f Family) []Rule {
 	var rules []Rule
 	first := func(r Rule) { rules = append([]Rule{r}, rules...) }
 	for _, name := range o.RerouteInterfaces {
 		first(Rule{In: name})
 	}
-	for _, dst := range destinations(o.OutboundRanges, f) {
+	for _, dst := range destinationNets(o.OutboundRanges, f) {
 		for _, name := range o.RerouteInterfaces {
 			first(Rule{In: name, Dst: dst, Then: jump(chainIstioRedirect)})
 		}
@@ -81,16 +83,16 @@ func rerouted(o Options, f Family) []Rule {
 	return rules
 }
 
-// inbound is ISTIO_INBOUND of REDIRECT.
-func inbound(o Options) []Rule {
-	return selectInbound(o, func(ports Ports) []Rule {
+// inboundRules returns the rules of ISTIO_INBOUND in mode REDIRECT.
+func inboundRules(o Options) []Rule {
+	return selectInboundPorts(o, func(ports Ports) []Rule {
 		return []Rule{{Proto: TCP, DPort: ports, Then: jump(chainIstioInRedirect)}}
 	})
 }
 
-// selectInbound has the rules of a chain that all inbound TCP comes to: which ports are left alone, and what is done with the
-// others.
-func selectInbound(o Options, capture func(Ports) []Rule) []Rule {
+// selectInboundPorts returns the rules of a chain for all inbound TCP: it excludes ports, and adds
+// the rules of capture for the others.
+func selectInboundPorts(o Options, capture func(Ports) []Rule) []Rule {
 	rules := []Rule{{Proto: TCP, DPort: port(o.InboundTunnelPort)}}
 	if !o.InboundPorts.All {
 		for _, number := range o.InboundPorts.Only {
@@ -104,14 +106,16 @@ func selectInbound(o Options, capture func(Ports) []Rule) []Rule {
 	return append(rules, capture(Ports{})...)
 }
 
-// destinations returns the conditions of a family that a selection amounts to: one that always holds for "*".
-func destinations(ranges Selection[netip.Prefix], f Family) []Net {
+// destinationNets returns the conditions of a family for a selection, or a single condition that
+// matches everything for "*".
+func destinationNets(ranges Selection[netip.Prefix], f Family) []Net {
 	if ranges.All {
 		return []Net{{}}
 	}
 	return inFamily(ranges.Only, f)
 }
 
+// inFamily returns the prefixes of one address family.
 func inFamily(prefixes []netip.Prefix, f Family) []Net {
 	var nets []Net
 	for _, p := range prefixes {

@@ -7,23 +7,27 @@ import (
 
 const (
 	dnsPort = 53
-	// agentDNSPort is where pilot-agent answers DNS, over UDP and TCP, at loopback addresses. Istio has no option for it.
+	// agentDNSPort is where pilot-agent serves DNS, over UDP and TCP, on loopback. Istio has no
+	// option for it.
 	agentDNSPort = 15053
 
-	// upstreamZone has the agent's own questions to name servers and their answers, clientZone those of the application to
-	// the agent. Otherwise an application's question, sent from the port that the agent sends on its own from, would be the
-	// same connection to the kernel, and the agent would be answered by itself.
+	// upstreamZone is the conntrack zone of the agent's own queries to name servers, clientZone
+	// that of the application's queries to the agent. Otherwise a query of the application from the
+	// agent's source port would be the same connection for the kernel, and the agent would receive
+	// its own reply.
 	upstreamZone = 1
 	clientZone   = 2
 )
 
-// capturesDNS reports whether a family's DNS is captured: all of it, or what goes to the name servers of that family.
+// capturesDNS reports whether a family's DNS is captured, either all of it or that to name servers
+// of the family.
 func (o Options) capturesDNS(f Family) bool {
-	return o.RedirectDNS && (o.CaptureAllDNS || len(o.nameservers(f)) > 0)
+	return o.RedirectDNS && (o.CaptureAllDNS || len(o.nameserverNets(f)) > 0)
 }
 
-// nameservers are conditions on addresses: the name servers of a family, or anybody.
-func (o Options) nameservers(f Family) []Net {
+// nameserverNets returns conditions that match the name servers of a family, or all addresses with
+// CaptureAllDNS.
+func (o Options) nameserverNets(f Family) []Net {
 	if o.CaptureAllDNS {
 		return []Net{{}}
 	}
@@ -36,32 +40,34 @@ func (o Options) nameservers(f Family) []Net {
 	return nets
 }
 
-// redirectedDNS is ISTIO_OUTPUT_DNS of nat. What gets there does not come from the proxy.
-func redirectedDNS(o Options, f Family) []Rule {
+// redirectDNSRules returns the rules of ISTIO_OUTPUT_DNS in nat. The proxy's own queries do not
+// reach that chain.
+func redirectDNSRules(o Options, f Family) []Rule {
 	var rules []Rule
 	for _, proto := range []Proto{TCP, UDP} {
-		for _, server := range o.nameservers(f) {
+		for _, server := range o.nameserverNets(f) {
 			rules = append(rules, Rule{Dst: server, Proto: proto, DPort: port(dnsPort), Then: redirect(agentDNSPort)})
 		}
 	}
 	return rules
 }
 
-// planRaw puts DNS over UDP into zones. TCP needs none: the kernel gives no two connections the same ports at a time.
+// planRaw assigns DNS over UDP to conntrack zones. TCP needs none: the kernel never has two
+// connections with the same addresses and ports.
 func planRaw(o Options, f Family) Table {
 	t := Table{Family: f, Name: tableRaw}
 	if !o.capturesDNS(f) {
 		return t
 	}
 	zone := func(number uint16) Verdict { return Verdict{Action: SetZone, Zone: number} }
-	// Of several rules that give a zone the first one counts.
+	// If several rules set a zone, the first one applies.
 	var sent, received []Rule
 	for _, is := range proxyConditions(o) {
 		sent = append(sent,
 			is(Rule{Proto: UDP, DPort: port(dnsPort), Then: zone(upstreamZone)}, false),
 			is(Rule{Proto: UDP, SPort: agentDNSPort, Then: zone(clientZone)}, false))
 	}
-	for _, server := range o.nameservers(f) {
+	for _, server := range o.nameserverNets(f) {
 		sent = append(sent, Rule{Dst: server, Proto: UDP, DPort: port(dnsPort), Then: zone(clientZone)})
 		received = append(received, Rule{Src: server, Proto: UDP, SPort: dnsPort, Then: zone(upstreamZone)})
 	}

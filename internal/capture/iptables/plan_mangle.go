@@ -1,22 +1,24 @@
 package iptables
 
-// tproxy reports whether inbound connections are captured by TPROXY.
-func (o Options) tproxy() bool { return o.InboundMode == TPROXY && o.capturesInbound() }
+// usesTProxy reports whether inbound connections are captured by TPROXY.
+func (o Options) usesTProxy() bool { return o.InboundMode == TPROXY && o.capturesInbound() }
 
 // capturesInbound reports whether any inbound port is captured.
 func (o Options) capturesInbound() bool { return o.InboundPorts.All || len(o.InboundPorts.Only) > 0 }
 
-// selfCallMark tells the proxy's calls to its own pod from everything else on the loopback interface. It is Istio's 1338
-// beside the 1337 of TProxyMark.
+// selfCallMark returns the mark of the proxy's calls to its own pod, which distinguishes them from
+// other loopback traffic. It is Istio's 1338 beside the 1337 of TProxyMark.
 func (o Options) selfCallMark() uint32 { return o.TProxyMark + 1 }
 
-// planMangle has the capture of TPROXY, and what --drop-invalid asks for.
+// planMangle returns the rules of TPROXY and of --drop-invalid. It returns an empty table if both
+// are disabled.
 //
-// Istio has some of these rules right in the kernel's chains. Here all of them are in chains of our own, so that they are known
-// for ours whatever options another run has; a packet meets the same decisions.
+// Istio has some of these rules directly in the kernel's chains. Here all are in chains of our own,
+// so that another run recognizes them whatever its options. The decisions for a packet are the
+// same.
 func planMangle(o Options, f Family) Table {
 	t := Table{Family: f, Name: tableMangle}
-	if !o.tproxy() && !o.DropInvalid {
+	if !o.usesTProxy() && !o.DropInvalid {
 		return t
 	}
 	add := func(c Chain) { t.Chains = append(t.Chains, c) }
@@ -24,11 +26,11 @@ func planMangle(o Options, f Family) Table {
 	if o.DropInvalid {
 		prerouting = append(prerouting, Rule{States: []ConnState{Invalid}, Then: jump(chainIstioDrop)})
 	}
-	if o.tproxy() {
+	if o.usesTProxy() {
 		prerouting = append(prerouting, Rule{Proto: TCP, Then: jump(chainIstioInbound)})
 	}
 	add(Chain{Name: chainPrerouting, Rules: prerouting})
-	if o.tproxy() {
+	if o.usesTProxy() {
 		add(Chain{Name: chainOutput, Rules: []Rule{{Proto: TCP, Then: jump(chainIstioOutput)}}})
 		add(Chain{Name: chainIstioDivert, Rules: []Rule{
 			{Then: Verdict{Action: SetMark, Mark: o.TProxyMark}},
@@ -36,57 +38,60 @@ func planMangle(o Options, f Family) Table {
 		}})
 	}
 	if o.DropInvalid {
-		add(Chain{Name: chainIstioDrop, Rules: append(excludedIn(o), Rule{Then: Verdict{Action: Drop}})})
+		add(Chain{Name: chainIstioDrop, Rules: append(excludedInterfaceRules(o), Rule{Then: Verdict{Action: Drop}})})
 	}
-	if o.tproxy() {
-		add(Chain{Name: chainIstioInbound, Rules: inboundTProxy(o, f)})
-		add(Chain{Name: chainIstioOutput, Rules: outputTProxy(o, f)})
-		add(Chain{Name: chainIstioTProxy, Rules: toProxy(o, f)})
+	if o.usesTProxy() {
+		add(Chain{Name: chainIstioInbound, Rules: inboundTProxyRules(o, f)})
+		add(Chain{Name: chainIstioOutput, Rules: outputTProxyRules(o, f)})
+		add(Chain{Name: chainIstioTProxy, Rules: tproxyRules(o, f)})
 	}
 	return t
 }
 
-// inboundTProxy is ISTIO_INBOUND of mangle. The order of its first rules is what keeps the hop from Envoy to the application,
-// which has the client's address as its source and goes over lo, from being captured again.
-func inboundTProxy(o Options, f Family) []Rule {
+// inboundTProxyRules returns the rules of ISTIO_INBOUND in mangle. The order of the first rules
+// prevents that Envoy's connection to the application, which has the client's address as source and
+// uses lo, is captured again.
+func inboundTProxyRules(o Options, f Family) []Rule {
 	rules := []Rule{
-		// Envoy's connection to the application in the client's name: the application's answers must find back to Envoy,
-		// so the connection keeps the mark.
+		// Envoy's connection to the application with the client's address: the connection keeps the
+		// mark, so that the application's replies return to Envoy.
 		{Mark: Mark{Value: o.TProxyMark}, Then: Verdict{Action: SaveMark}},
 		{Mark: Mark{Value: o.TProxyMark}},
 		{In: loopbackInterface, Src: Net{Prefix: passthroughSource(f)}},
 		{In: loopbackInterface, Mark: Mark{Not: true, Value: o.selfCallMark()}},
 	}
-	rules = append(rules, excludedIn(o)...)
+	rules = append(rules, excludedInterfaceRules(o)...)
 	for _, name := range o.RerouteInterfaces {
-		rules = append(rules, Rule{In: name}) // outbound traffic of a virtual machine: see rerouted
+		rules = append(rules, Rule{In: name}) // outbound traffic of a virtual machine: see rerouteRules
 	}
-	return append(rules, selectInbound(o, func(ports Ports) []Rule {
+	return append(rules, selectInboundPorts(o, func(ports Ports) []Rule {
 		return []Rule{
-			// A packet of a connection that has a socket already goes to that socket.
+			// Packets of a connection that has a socket are delivered to that socket.
 			{Proto: TCP, DPort: ports, States: []ConnState{Related, Established}, Then: jump(chainIstioDivert)},
 			{Proto: TCP, DPort: ports, Then: jump(chainIstioTProxy)},
 		}
 	})...)
 }
 
-// toProxy is ISTIO_TPROXY. What REDIRECT sent to the proxy already has a loopback address by now.
-func toProxy(o Options, f Family) []Rule {
+// tproxyRules returns the rules of ISTIO_TPROXY. Packets that REDIRECT sent to the proxy already
+// have a loopback address here.
+func tproxyRules(o Options, f Family) []Rule {
 	verdict := func(v Verdict) Rule {
-		return Rule{Dst: Net{Not: true, Prefix: loopback(o, f)}, Proto: TCP, Then: v}
+		return Rule{Dst: Net{Not: true, Prefix: loopbackPrefix(o, f)}, Proto: TCP, Then: v}
 	}
 	return []Rule{
 		verdict(Verdict{Action: TProxyTo, Port: o.InboundCapturePort, Mark: o.TProxyMark}),
-		// While nobody listens there iptables drops a packet, but nftables goes on with the next rule: without this one, packets
-		// would reach the application past a proxy that is not up yet.
+		// Without a listening socket iptables drops the packet, but nftables continues with the
+		// next rule: without this rule, packets would reach the application while the proxy is not
+		// yet listening.
 		verdict(Verdict{Action: Drop}),
 	}
 }
 
-// outputTProxy is ISTIO_OUTPUT of mangle.
-func outputTProxy(o Options, f Family) []Rule {
+// outputTProxyRules returns the rules of ISTIO_OUTPUT in mangle.
+func outputTProxyRules(o Options, f Family) []Rule {
 	rules := []Rule{
-		// The application's answers to a connection that Envoy made in the client's name.
+		// The application's replies on a connection that Envoy made with the client's address.
 		{ConnMark: Mark{Value: o.TProxyMark}, Then: Verdict{Action: RestoreMark}},
 		{Out: loopbackInterface, Mark: Mark{Value: o.TProxyMark}},
 	}
@@ -98,14 +103,15 @@ func outputTProxy(o Options, f Family) []Rule {
 	}
 	for _, is := range proxyConditions(o) {
 		rules = append(rules, is(Rule{
-			Out: loopbackInterface, Dst: Net{Not: true, Prefix: loopback(o, f)}, Proto: TCP,
+			Out: loopbackInterface, Dst: Net{Not: true, Prefix: loopbackPrefix(o, f)}, Proto: TCP,
 			Then: Verdict{Action: SetMark, Mark: o.selfCallMark()},
 		}, false))
 	}
 	return rules
 }
 
-func excludedIn(o Options) []Rule {
+// excludedInterfaceRules returns rules that return packets from excluded interfaces.
+func excludedInterfaceRules(o Options) []Rule {
 	var rules []Rule
 	for _, name := range o.ExcludeInterfaces {
 		rules = append(rules, Rule{In: name})

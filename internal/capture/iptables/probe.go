@@ -16,12 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probeInterval is the time between two attempts: rules that another program applies may come a little later.
+// probeInterval is the time between two attempts: another program may apply the rules a little
+// later.
 const probeInterval = 100 * time.Millisecond
 
-// validateCapture sees that connections are captured, by making one as the proxy would, from the pod to itself. The rules
-// send it to the inbound listener, whatever ports and ranges are selected; a stand-in for that listener, on the ports of
-// both, waits for it. So Envoy must not run yet.
+// validateCapture verifies that connections are captured by connecting, as the proxy, from the pod
+// to itself. The rules redirect that connection to the inbound listener whatever ports and ranges
+// are selected. A temporary listener on the ports of both Envoy listeners accepts it, so Envoy must
+// not run yet. It fails if no connection arrives within ProbeTimeout.
 func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Environment) error {
 	ctx, cancel := context.WithTimeout(ctx, o.ProbeTimeout)
 	defer cancel()
@@ -30,7 +32,7 @@ func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Envir
 		if own < 0 || (f == IPv6 && !o.IPv6) {
 			continue
 		}
-		if err := probe(ctx, o, pod[own]); err != nil {
+		if err := probeCapture(ctx, o, pod[own]); err != nil {
 			return fmt.Errorf("%w (%s): %w", ErrValidation, f, err)
 		}
 		env.Log.Info("validation passed: connections are captured", "family", f.String())
@@ -38,22 +40,23 @@ func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Envir
 	return nil
 }
 
-// probe returns nil when a connection to the probe port of address has come in at a port of Envoy's.
-func probe(ctx context.Context, o Options, address netip.Addr) error {
+// probeCapture returns nil once a connection to the probe port of address has arrived at a port of
+// Envoy.
+func probeCapture(ctx context.Context, o Options, address netip.Addr) error {
 	want := netip.AddrPortFrom(address, o.ProbePort)
-	listeners, err := standIns(ctx, o, address)
+	listeners, err := listenForProbe(ctx, o, address)
 	if err != nil {
 		return err
 	}
 	arrived := make(chan netip.AddrPort, 1)
 	for _, l := range listeners {
 		defer l.Close()
-		go accept(l, arrived)
+		go reportDestinations(l, arrived)
 	}
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
 	for {
-		// On this goroutine, for its thread is in the right network namespace.
+		// On this goroutine, whose thread is in the right network namespace.
 		dialErr := dialAsProxy(ctx, o, want)
 		if errors.Is(dialErr, unix.EPERM) {
 			return dialErr
@@ -67,14 +70,16 @@ func probe(ctx context.Context, o Options, address netip.Addr) error {
 			if dialErr == nil {
 				dialErr = ctx.Err()
 			}
-			return fmt.Errorf("no connection to %v came in at port %d or %d within %v: %w", want, o.InboundCapturePort, o.ProxyPort, o.ProbeTimeout, dialErr)
+			return fmt.Errorf("no connection to %v arrived at port %d or %d within %v: %w",
+				want, o.InboundCapturePort, o.ProxyPort, o.ProbeTimeout, dialErr)
 		case <-tick.C:
 		}
 	}
 }
 
-// standIns listens on Envoy's ports, at the loopback address to which REDIRECT sends local connections.
-func standIns(ctx context.Context, o Options, address netip.Addr) ([]net.Listener, error) {
+// listenForProbe listens on Envoy's ports at the loopback address to which REDIRECT sends local
+// connections.
+func listenForProbe(ctx context.Context, o Options, address netip.Addr) ([]net.Listener, error) {
 	ip := "127.0.0.1"
 	if address.Is6() {
 		ip = "::1"
@@ -87,15 +92,16 @@ func standIns(ctx context.Context, o Options, address netip.Addr) ([]net.Listene
 			for _, l := range listeners {
 				l.Close()
 			}
-			return nil, fmt.Errorf("listening for the probe: %w", err)
+			return nil, fmt.Errorf("listen for the probe: %w", err)
 		}
 		listeners = append(listeners, l)
 	}
 	return listeners, nil
 }
 
-// accept sends the original destinations of connections until the listener is closed.
-func accept(l net.Listener, arrived chan<- netip.AddrPort) {
+// reportDestinations sends the original destinations of accepted connections until the listener is
+// closed.
+func reportDestinations(l net.Listener, arrived chan<- netip.AddrPort) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -111,7 +117,7 @@ func accept(l net.Listener, arrived chan<- netip.AddrPort) {
 	}
 }
 
-// dialAsProxy makes a connection that the rules take for the proxy's, and closes it.
+// dialAsProxy opens a connection that the rules identify as the proxy's, and closes it.
 func dialAsProxy(ctx context.Context, o Options, to netip.AddrPort) error {
 	dialer := net.Dialer{Timeout: time.Second}
 	if o.ProxyMark != 0 {
@@ -122,21 +128,22 @@ func dialAsProxy(ctx context.Context, o Options, to netip.AddrPort) error {
 			}); ctlErr != nil {
 				return ctlErr
 			}
-			return os.NewSyscallError("setting the mark of the probe's socket", err)
+			return os.NewSyscallError("set the mark of the probe's socket", err)
 		}
 	} else if len(o.ProxyUIDs) > 0 && !slices.Contains(o.ProxyUIDs, uint32(os.Geteuid())) {
-		// The owner of a socket is the file system uid of the thread that opens it. Root may set that, and only that.
+		// A socket's owner is the file system uid of the thread that opens it. Only root may set
+		// that.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		previous, err := unix.SetfsuidRetUid(int(o.ProxyUIDs[0]))
 		if err != nil {
-			return fmt.Errorf("becoming the proxy's uid for the probe: %w", err)
+			return fmt.Errorf("set the proxy's uid for the probe: %w", err)
 		}
 		defer func() { _, _ = unix.SetfsuidRetUid(previous) }()
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", to.String())
 	if err != nil {
-		return fmt.Errorf("connecting to the probe's address: %w", err)
+		return fmt.Errorf("connect to the probe's address: %w", err)
 	}
 	return conn.Close()
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/iptables"
 )
 
-// TestValidationAfterwards is the case of a CNI plugin: the rules are there already, and so is ::6, which is no address of the pod.
+// TestValidationAfterwards is the case of a CNI plugin: the rules are applied already, and so is
+// ::6, which is no address of the pod.
 func TestValidationAfterwards(t *testing.T) {
 	for _, mode := range []iptables.InterceptionMode{iptables.Redirect, iptables.TPROXY} {
 		t.Run(string(mode), func(t *testing.T) {

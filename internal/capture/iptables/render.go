@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// Render returns rs as input for iptables-restore --noflush and ip6tables-restore --noflush: one transaction for each table,
-// under a comment that says which program it is for. It is what a clean network namespace is given.
+// Render returns rs as input for iptables-restore --noflush and ip6tables-restore --noflush: one
+// transaction per table, with a comment that names the program. It applies to a network namespace
+// without our rules.
 //
-// Rules are written in the very form in which iptables-save prints them, so that wanted and present rules can be compared
-// line by line.
+// Rules have exactly the form in which iptables-save prints them, so that planned and existing
+// rules can be compared line by line.
 func Render(rs Ruleset) string {
 	var b strings.Builder
-	b.WriteString(rs.routing())
+	b.WriteString(rs.routingComment())
 	for i, t := range rs.Tables {
 		if i == 0 || rs.Tables[i-1].Family != t.Family {
-			fmt.Fprintf(&b, "# %s-restore --noflush\n", program(t.Family))
+			fmt.Fprintf(&b, "# %s-restore --noflush\n", iptablesProgram(t.Family))
 		}
-		b.WriteString(transition(t.Name, listing{}, listingOf(t)))
+		b.WriteString(restoreInput(t.Name, listing{}, newListing(t)))
 	}
 	return b.String()
 }
 
-// RenderCommands returns rs as commands for a shell, one for each chain and rule.
+// RenderCommands returns rs as shell commands, one per chain and rule.
 func RenderCommands(rs Ruleset) string {
 	var b strings.Builder
 	for _, d := range rs.Diverts {
@@ -32,9 +33,9 @@ func RenderCommands(rs Ruleset) string {
 		}
 	}
 	for _, t := range rs.Tables {
-		command := program(t.Family) + " -t " + t.Name
+		command := iptablesProgram(t.Family) + " -t " + t.Name
 		for _, c := range t.Chains {
-			if !c.builtin() {
+			if !c.isBuiltin() {
 				fmt.Fprintf(&b, "%s -N %s\n", command, c.Name)
 			}
 		}
@@ -50,16 +51,16 @@ func RenderCommands(rs Ruleset) string {
 	return b.String()
 }
 
-// program is the name of a family's iptables program.
-func program(f Family) string {
+// iptablesProgram returns the name of a family's iptables program.
+func iptablesProgram(f Family) string {
 	if f == IPv6 {
 		return "ip6tables"
 	}
 	return "iptables"
 }
 
-// routing is a comment that says which routing goes with the rules.
-func (rs Ruleset) routing() string {
+// routingComment returns the routing that the rules need, as comments.
+func (rs Ruleset) routingComment() string {
 	var b strings.Builder
 	for _, d := range rs.Diverts {
 		for _, c := range d.commands() {
@@ -69,7 +70,7 @@ func (rs Ruleset) routing() string {
 	return b.String()
 }
 
-// commands are what ip(8) would be told.
+// commands returns the equivalent commands of ip(8).
 func (d Divert) commands() []string {
 	ip := fmt.Sprintf("ip -%d", d.Family)
 	return []string{
@@ -78,9 +79,9 @@ func (d Divert) commands() []string {
 	}
 }
 
-// iptables is the rule as iptables-save prints it, without the chain.
+// iptables returns the rule as iptables-save prints it, without the chain.
 func (r Rule) iptables(f Family) string {
-	var w words
+	var w ruleWriter
 	w.address("-s", r.Src)
 	w.address("-d", r.Dst)
 	w.option("-i", r.In)
@@ -102,18 +103,18 @@ func (r Rule) iptables(f Family) string {
 	return strings.Join(w, " ")
 }
 
-// words are the parts of a rule's text.
-type words []string
+// ruleWriter collects the words of a rule's text.
+type ruleWriter []string
 
-// option adds a name and its value, or nothing if there is no value.
-func (w *words) option(name, value string) {
+// option adds a name and its value. It adds nothing if the value is empty.
+func (w *ruleWriter) option(name, value string) {
 	if value != "" {
 		*w = append(*w, name, value)
 	}
 }
 
-// ports names the protocol again, for the conditions on ports belong to it.
-func (w *words) ports(r Rule) {
+// ports adds the port conditions. They repeat the protocol, as iptables-save does.
+func (w *ruleWriter) ports(r Rule) {
 	if r.SPort != 0 {
 		w.option("-m", string(r.Proto))
 		w.option("--sport", strconv.Itoa(int(r.SPort)))
@@ -131,7 +132,7 @@ func (w *words) ports(r Rule) {
 	}
 }
 
-func (w *words) mark(match string, m Mark) {
+func (w *ruleWriter) mark(match string, m Mark) {
 	if m.Value != 0 {
 		w.option("-m", match)
 		w.not(m.Not)
@@ -139,8 +140,8 @@ func (w *words) mark(match string, m Mark) {
 	}
 }
 
-// verdict fills in what iptables-save does not leave out.
-func (w *words) verdict(v Verdict, f Family) {
+// verdict adds the verdict with all parameters that iptables-save prints.
+func (w *ruleWriter) verdict(v Verdict, f Family) {
 	const allBits = " --nfmask 0xffffffff --ctmask 0xffffffff"
 	text := "RETURN"
 	switch v.Action {
@@ -154,7 +155,8 @@ func (w *words) verdict(v Verdict, f Family) {
 		if f == IPv6 {
 			unspecified = "::"
 		}
-		text = fmt.Sprintf("TPROXY --on-port %d --on-ip %s --tproxy-mark %#x/0xffffffff", v.Port, unspecified, v.Mark)
+		text = fmt.Sprintf("TPROXY --on-port %d --on-ip %s --tproxy-mark %#x/0xffffffff",
+			v.Port, unspecified, v.Mark)
 	case Accept:
 		text = "ACCEPT"
 	case Drop:
@@ -171,21 +173,21 @@ func (w *words) verdict(v Verdict, f Family) {
 	w.option("-j", text)
 }
 
-func (w *words) not(negated bool) {
+func (w *ruleWriter) not(negated bool) {
 	if negated {
 		*w = append(*w, "!")
 	}
 }
 
-// address leaves out the range of all addresses, as iptables-save does.
-func (w *words) address(name string, n Net) {
+// address adds an address condition. Like iptables-save, it leaves out the range of all addresses.
+func (w *ruleWriter) address(name string, n Net) {
 	if n.Prefix.IsValid() && n.Prefix.Bits() > 0 {
 		w.not(n.Not)
 		w.option(name, n.Prefix.String())
 	}
 }
 
-// joinComma is the text of a list as flags have it.
+// joinComma returns a list as in flags.
 func joinComma[T any](list []T) string {
 	text := make([]string, len(list))
 	for i, v := range list {

@@ -8,31 +8,32 @@ import (
 	"github.com/google/nftables"
 )
 
-// nftTablePrefix is what the names of our tables start with, in each family, before the name of the iptables table that they stand
-// for. Istio calls its own so.
+// nftTablePrefix is the name prefix of our tables in each family, before the name of the
+// corresponding iptables table. Istio uses the same.
 const nftTablePrefix = "istio-proxy-"
 
 func nftTable(name string) string { return nftTablePrefix + name }
 
-// RenderNft returns rs as input for nft -f. It is one transaction, which replaces our tables if they are there. The backend
-// sends the same over netlink, and the tests hold the two to each other.
+// RenderNft returns rs as input for nft -f. It is one transaction, which replaces our tables if
+// they exist. The native backend sends the same over netlink, which the tests verify.
 //
-// Istio has tables of the family inet. Tables of each family are used here, so that IPv6 is left alone where only IPv4 is
-// captured, as it is with the iptables backend.
+// Istio uses tables of family inet. Here each family has its own tables, so that IPv6 is not
+// touched if only IPv4 is captured, as with the iptables backend.
 func RenderNft(rs Ruleset) string {
 	var b strings.Builder
-	b.WriteString(rs.routing())
+	b.WriteString(rs.routingComment())
 	for _, t := range rs.Tables {
-		// Adding first lets the deletion succeed where the table does not exist.
+		// Adding the table first makes the deletion succeed if it does not exist.
 		name := nftFamily(t.Family) + " " + nftTable(t.Name)
 		fmt.Fprintf(&b, "add table %s\ndelete table %s\ntable %s {\n", name, name, name)
 		for _, c := range t.Chains {
 			fmt.Fprintf(&b, "\tchain %s {\n", nftChain(c.Name))
-			if c.builtin() {
-				h := hookOf(t.Name, c.Name)
-				fmt.Fprintf(&b, "\t\ttype %s hook %s priority %d; policy accept;\n", h.kind, nftChain(c.Name), h.priority)
+			if c.isBuiltin() {
+				h := newHook(t.Name, c.Name)
+				fmt.Fprintf(&b, "\t\ttype %s hook %s priority %d; policy accept;\n",
+					h.kind, nftChain(c.Name), h.priority)
 			}
-			for _, r := range c.all() {
+			for _, r := range c.allRules() {
 				fmt.Fprintf(&b, "\t\t%s\n", r.nft(t.Family))
 			}
 			b.WriteString("\t}\n")
@@ -42,14 +43,14 @@ func RenderNft(rs Ruleset) string {
 	return b.String()
 }
 
-// hook is how nftables is told what iptables has in the names of a table and a chain.
+// hook is the nftables equivalent of a built-in chain of iptables.
 type hook struct {
 	kind     nftables.ChainType
 	priority nftables.ChainPriority
 	number   nftables.ChainHook
 }
 
-func hookOf(table, chain string) hook {
+func newHook(table, chain string) hook {
 	h := hook{kind: nftables.ChainTypeFilter, number: *nftables.ChainHookPrerouting}
 	if chain == chainOutput {
 		h.number = *nftables.ChainHookOutput
@@ -60,7 +61,7 @@ func hookOf(table, chain string) hook {
 	case tableMangle:
 		h.priority = *nftables.ChainPriorityMangle
 		if chain == chainOutput {
-			h.kind = nftables.ChainTypeRoute // a packet that gets another mark here is routed anew
+			h.kind = nftables.ChainTypeRoute // packets whose mark changes here are rerouted
 		}
 	default:
 		h.kind, h.priority = nftables.ChainTypeNAT, *nftables.ChainPriorityNATDest
@@ -75,12 +76,13 @@ func nftFamily(f Family) string {
 	return "ip"
 }
 
-// nftChain is the nft name of a chain, as in Istio: ISTIO_IN_REDIRECT is istio-in-redirect, PREROUTING is prerouting.
+// nftChain returns the nft name of a chain, as in Istio: ISTIO_IN_REDIRECT is istio-in-redirect,
+// PREROUTING is prerouting.
 func nftChain(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// nft is the rule in the language of nft.
+// nft returns the rule in the syntax of nft.
 func (r Rule) nft(f Family) string {
 	var parts []string
 	match := func(key string, not bool, value string) {
@@ -106,7 +108,7 @@ func (r Rule) nft(f Family) string {
 	if r.SPort != 0 {
 		match(string(r.Proto)+" sport", false, fmt.Sprint(r.SPort))
 	}
-	for _, number := range r.DPort.Numbers { // each of them: a set would say the same
+	for _, number := range r.DPort.Numbers { // one condition each, equivalent to a set
 		match(string(r.Proto)+" dport", r.DPort.Not, fmt.Sprint(number))
 	}
 	if r.Proto != "" && r.SPort == 0 && len(r.DPort.Numbers) == 0 {
@@ -129,7 +131,7 @@ func (r Rule) nft(f Family) string {
 	return strings.Join(append(parts, "counter", r.Then.nft()), " ")
 }
 
-// nft is the verdict in the language of nft.
+// nft returns the verdict in the syntax of nft.
 func (v Verdict) nft() string {
 	switch v.Action {
 	case Return:
@@ -162,7 +164,7 @@ func nftStates(states []ConnState) string {
 	return strings.ToLower(joinComma(states))
 }
 
-// nftInterface quotes an interface name; nft's wildcard is * where iptables has +.
+// nftInterface returns a quoted interface name with iptables' wildcard + replaced by nft's *.
 func nftInterface(name string) string {
 	if stem, wild := strings.CutSuffix(name, "+"); wild {
 		name = stem + "*"
@@ -170,7 +172,7 @@ func nftInterface(name string) string {
 	return `"` + name + `"`
 }
 
-// nftPrefix leaves out the length of a prefix that is one address, as nft does.
+// nftPrefix returns a prefix without the length if it is a single address, as nft prints it.
 func nftPrefix(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()

@@ -11,19 +11,21 @@ import (
 
 // Routing changes the policy routing in the network namespace of the calling thread.
 type Routing interface {
-	// Add reports whether any of it was not there before.
+	// Add adds rule and route. It reports whether one of them was not there before.
 	Add(Divert) (bool, error)
-	// Remove does nothing if it is not there.
+	// Remove removes rule and route. It does nothing if they are not there.
 	Remove(Divert) error
 }
 
-// addDiverts makes what TPROXY needs beside its rules. It returns how to undo it.
+// addDiverts adds the routing that TPROXY needs. It returns a function that undoes the change. If
+// it fails, nothing is changed.
 func addDiverts(diverts []Divert, env Environment) (undo func(), err error) {
 	var added []Divert
 	undo = func() {
 		for _, d := range added {
 			if err := env.Routing.Remove(d); err != nil {
-				env.Log.Warn("cannot undo a change", "routing table", d.Table, "family", d.Family.String(), "error", err)
+				env.Log.Warn("cannot undo a change, continuing",
+					"routing table", d.Table, "family", d.Family.String(), "error", err)
 			}
 		}
 	}
@@ -34,13 +36,14 @@ func addDiverts(diverts []Divert, env Environment) (undo func(), err error) {
 		}
 		if err != nil {
 			undo()
-			return nil, fmt.Errorf("routing marked packets of %s by table %d: %w", d.Family, d.Table, err)
+			return nil, fmt.Errorf("route marked packets of %s by table %d: %w", d.Family, d.Table, err)
 		}
 	}
 	return undo, nil
 }
 
-// removeDiverts removes those that a run with the same mark and table has made, and are not to be.
+// removeDiverts removes the routing that a run with the same mark and table has added, except for
+// the families in wanted.
 func removeDiverts(o Options, wanted []Divert, env Environment) error {
 	if len(wanted) == 2 {
 		return nil
@@ -51,13 +54,13 @@ func removeDiverts(o Options, wanted []Divert, env Environment) error {
 			continue
 		}
 		if err := env.Routing.Remove(d); err != nil {
-			return fmt.Errorf("removing the routing of marked packets of %s: %w", f, err)
+			return fmt.Errorf("remove the routing of marked packets of %s: %w", f, err)
 		}
 	}
 	return nil
 }
 
-// systemRouting speaks rtnetlink.
+// systemRouting uses rtnetlink.
 type systemRouting struct{}
 
 var _ Routing = systemRouting{}
@@ -67,11 +70,11 @@ func (systemRouting) Add(d Divert) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	routeNew, err := isNew(netlink.RouteAdd(route))
+	routeNew, err := wasAdded(netlink.RouteAdd(route))
 	if err != nil {
-		return false, fmt.Errorf("adding a route: %w", permission(err))
+		return false, fmt.Errorf("add route: %w", wrapPermission(err))
 	}
-	// The kernel takes the same rule twice.
+	// The kernel would accept a duplicate rule.
 	switch rules, err := d.rules(); {
 	case err != nil:
 		return routeNew, err
@@ -79,7 +82,7 @@ func (systemRouting) Add(d Divert) (bool, error) {
 		return routeNew, nil
 	}
 	if err := netlink.RuleAdd(d.rule()); err != nil {
-		return routeNew, fmt.Errorf("adding a routing rule: %w", permission(err))
+		return routeNew, fmt.Errorf("add routing rule: %w", wrapPermission(err))
 	}
 	return true, nil
 }
@@ -94,36 +97,38 @@ func (systemRouting) Remove(d Divert) error {
 		return err
 	}
 	for range rules {
-		if err := unlessGone(netlink.RuleDel(d.rule())); err != nil {
-			return fmt.Errorf("removing a routing rule: %w", permission(err))
+		if err := ignoreMissing(netlink.RuleDel(d.rule())); err != nil {
+			return fmt.Errorf("remove routing rule: %w", wrapPermission(err))
 		}
 	}
-	if err := unlessGone(netlink.RouteDel(route)); err != nil {
-		return fmt.Errorf("removing a route: %w", permission(err))
+	if err := ignoreMissing(netlink.RouteDel(route)); err != nil {
+		return fmt.Errorf("remove route: %w", wrapPermission(err))
 	}
 	return nil
 }
 
-// rules lists the routing rules that are there for the mark and table, of whatever priority.
+// rules returns the existing routing rules for the mark and table, of any priority.
 func (d Divert) rules() ([]netlink.Rule, error) {
 	rules, err := netlink.RuleListFiltered(d.netlinkFamily(), d.rule(), netlink.RT_FILTER_TABLE|netlink.RT_FILTER_MARK)
-	if err = unlessGone(err); err != nil {
-		return nil, fmt.Errorf("listing the routing rules: %w", permission(err))
+	if err = ignoreMissing(err); err != nil {
+		return nil, fmt.Errorf("list routing rules: %w", wrapPermission(err))
 	}
 	return rules, nil
 }
 
-func isNew(err error) (bool, error) {
+// wasAdded reports whether an operation added something. EEXIST means that it existed, and is not
+// an error.
+func wasAdded(err error) (bool, error) {
 	if errors.Is(err, unix.EEXIST) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// unlessGone takes it for success that something, or all of IPv6, is not there.
-func unlessGone(err error) error {
-	for _, gone := range []error{unix.ENOENT, unix.ESRCH, unix.EAFNOSUPPORT, unix.EOPNOTSUPP} {
-		if errors.Is(err, gone) {
+// ignoreMissing returns nil for errors that mean that the object, or IPv6, does not exist.
+func ignoreMissing(err error) error {
+	for _, missing := range []error{unix.ENOENT, unix.ESRCH, unix.EAFNOSUPPORT, unix.EOPNOTSUPP} {
+		if errors.Is(err, missing) {
 			return nil
 		}
 	}
@@ -143,11 +148,11 @@ func (d Divert) rule() *netlink.Rule {
 	return r
 }
 
-// route delivers everything locally.
+// route returns the route that delivers all packets locally.
 func (d Divert) route() (*netlink.Route, error) {
 	lo, err := netlink.LinkByName(loopbackInterface)
 	if err != nil {
-		return nil, fmt.Errorf("finding %s: %w", loopbackInterface, err)
+		return nil, fmt.Errorf("find interface %s: %w", loopbackInterface, err)
 	}
 	everything := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 8*net.IPv4len)}
 	if d.Family == IPv6 {

@@ -9,13 +9,13 @@ import (
 // Family is an IP version.
 type Family int
 
-// The two families.
+// The IP versions.
 const (
 	IPv4 Family = 4
 	IPv6 Family = 6
 )
 
-// String is "IPv4" or "IPv6".
+// String returns "IPv4" or "IPv6".
 func (f Family) String() string {
 	if f == IPv6 {
 		return "IPv6"
@@ -23,7 +23,8 @@ func (f Family) String() string {
 	return "IPv4"
 }
 
-// The chains of the kernel that we have rules in, and ours. A name may stand in several tables, with rules of its own in each.
+// The kernel's chains in which we have rules, and our own. The same name may exist in several
+// tables.
 const (
 	chainPrerouting = "PREROUTING"
 	chainOutput     = "OUTPUT"
@@ -37,30 +38,31 @@ const (
 	chainIstioRedirect   = "ISTIO_REDIRECT"
 	chainIstioTProxy     = "ISTIO_TPROXY"
 
-	// ownPrefix is what the names of all our chains, also those of later and earlier versions, start with.
-	ownPrefix = "ISTIO_"
+	// chainPrefix is the name prefix of all our chains, in earlier and later versions too.
+	chainPrefix = "ISTIO_"
 )
 
-// The tables that capture may have rules in.
+// The tables in which capture has rules.
 const (
 	tableRaw    = "raw"
 	tableMangle = "mangle"
 	tableNAT    = "nat"
 )
 
-// tableNames are in the order in which rules come into force: nat is what sends connections to the proxy, and must find the
-// rest in place. Rules are removed in the opposite order.
+// tableNames returns the tables in the order in which rules are applied: nat redirects connections
+// to the proxy, and requires the others. Rules are removed in the opposite order.
 func tableNames() []string { return []string{tableRaw, tableMangle, tableNAT} }
 
-// Ruleset is everything that capture adds to a network namespace, the tables of IPv4 first, and those of a family in the order in
-// which they come into force. It is plain data, and the same Options give an equal Ruleset.
+// Ruleset is everything that capture adds to a network namespace. IPv4 tables come first, and
+// within a family in the order of tableNames. It is plain data; equal Options result in an equal
+// Ruleset.
 type Ruleset struct {
 	Tables []Table
-	// Diverts are the routing that goes with TPROXY, one for each family.
+	// Diverts are the routing for TPROXY, one per family.
 	Diverts []Divert
 }
 
-// Table returns one table of a family, which is empty if capture has no rules for it.
+// Table returns a table of a family, an empty one if capture has no rules in it.
 func (rs Ruleset) Table(f Family, name string) Table {
 	for _, t := range rs.Tables {
 		if t.Family == f && t.Name == name {
@@ -70,15 +72,16 @@ func (rs Ruleset) Table(f Family, name string) Table {
 	return Table{Family: f, Name: name}
 }
 
-// Divert routes packets with a mark to this machine itself, whatever their destination: a socket that TPROXY found for them, or
-// that is bound to somebody else's address, gets them only so.
+// Divert routes packets with a mark to this host whatever their destination. Sockets found by
+// TPROXY, or bound to a foreign address, receive packets only this way.
 type Divert struct {
 	Family Family
 	Mark   uint32 // ip rule add fwmark MARK lookup TABLE
 	Table  uint32 // ip route add local default dev lo table TABLE
 }
 
-// Table is what capture adds to one table. Chains stand in the order of iptables-save: the kernel's first, ours by name.
+// Table is what capture adds to one table. Chains are in the order of iptables-save: the kernel's
+// first, ours sorted by name.
 type Table struct {
 	Family Family
 	Name   string
@@ -88,28 +91,29 @@ type Table struct {
 // Chain is what capture adds to one chain.
 type Chain struct {
 	Name string
-	// First goes before the rules that others have in the chain; only chains of the kernel have such.
+	// First are inserted before existing rules. Only the kernel's chains have such rules.
 	First []Rule
-	// Rules goes behind them.
+	// Rules are appended after existing rules.
 	Rules []Rule
 }
 
-// builtin reports whether the chain is one of the kernel's rather than ours.
-func (c Chain) builtin() bool { return !strings.HasPrefix(c.Name, ownPrefix) }
+// isBuiltin reports whether the chain is one of the kernel's.
+func (c Chain) isBuiltin() bool { return !strings.HasPrefix(c.Name, chainPrefix) }
 
-// all returns the rules in the order in which a packet meets them.
-func (c Chain) all() []Rule { return slices.Concat(c.First, c.Rules) }
+// allRules returns the rules in the order of evaluation.
+func (c Chain) allRules() []Rule { return slices.Concat(c.First, c.Rules) }
 
-// Rule is a list of conditions, all of which must hold, and a verdict. A condition with its zero value is not asked.
+// Rule is a conjunction of conditions and a verdict. A zero condition matches
+// everything.
 type Rule struct {
-	In, Out  string // interface names; a final + stands for any ending
+	In, Out  string // interface names; a final + matches any suffix
 	Src, Dst Net
 	Proto    Proto
-	SPort    uint16      // needs Proto
-	DPort    Ports       // needs Proto
-	States   []ConnState // one of them
+	SPort    uint16      // requires Proto
+	DPort    Ports       // requires Proto
+	States   []ConnState // matches one of them
 	Mark     Mark
-	ConnMark Mark // the mark of the connection, see SaveMark
+	ConnMark Mark // mark of the connection, see SaveMark
 	Owners   []Owner
 	Then     Verdict
 }
@@ -117,38 +121,38 @@ type Rule struct {
 // Proto is a transport protocol.
 type Proto string
 
-// The protocols that rules ask for.
+// The protocols that rules match.
 const (
 	TCP Proto = "tcp"
 	UDP Proto = "udp"
 )
 
-// Net asks for an address to be in (or, with Not, outside) a range.
+// Net matches addresses in a range, or outside of it with Not.
 type Net struct {
 	Not    bool
 	Prefix netip.Prefix
 }
 
-// Ports asks for a destination port to be one (or, with Not, none) of some numbers.
+// Ports matches destination ports in a list, or not in it with Not.
 type Ports struct {
 	Not     bool
 	Numbers []uint16
 }
 
-// port asks for one number.
+// port returns a condition for a single port.
 func port(number uint16) Ports { return Ports{Numbers: []uint16{number}} }
 
-// ConnState is what connection tracking says of a packet.
+// ConnState is a conntrack state.
 type ConnState string
 
-// The states that rules ask for, as iptables names them.
+// The states that rules match, as in iptables.
 const (
 	Invalid     ConnState = "INVALID"
 	Related     ConnState = "RELATED"
 	Established ConnState = "ESTABLISHED"
 )
 
-// OwnerKind says which id of the process that opened the socket is meant: its fsuid or fsgid.
+// OwnerKind selects the fsuid or fsgid of the process that opened a socket.
 type OwnerKind string
 
 // The kinds of owner.
@@ -157,15 +161,15 @@ const (
 	GID OwnerKind = "gid"
 )
 
-// Owner asks for the owner of the socket that sends the packet. A packet without a local socket has no owner; no condition
-// on owners holds for it, not even a negated one.
+// Owner matches the owner of the socket that sends the packet. A packet without a local socket has
+// no owner and matches no condition on owners, not even a negated one.
 type Owner struct {
 	Not bool
 	By  OwnerKind
 	ID  uint32
 }
 
-// Mark asks for the packet mark (SO_MARK, fwmark), all 32 bits of it. 0 is not asked.
+// Mark matches all 32 bits of the packet mark (SO_MARK, fwmark). A zero Value matches everything.
 type Mark struct {
 	Not   bool
 	Value uint32

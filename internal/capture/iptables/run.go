@@ -9,16 +9,20 @@ import (
 )
 
 var (
-	// ErrNotPermitted is wrapped by the error for a lack of privilege.
-	ErrNotPermitted = errors.New("not permitted: changing the rules of a network namespace needs CAP_NET_ADMIN in it (be root, or be root of an own user namespace: unshare -Urn)")
-	// ErrDrift is wrapped by the error for rules of an earlier run that differ from the wanted ones.
-	ErrDrift = errors.New("rules of an earlier run differ from the wanted ones (--reconcile replaces them, --cleanup-only removes them)")
+	// ErrNotPermitted is wrapped by errors caused by missing privileges.
+	ErrNotPermitted = errors.New("not permitted: changing the rules of a network namespace " +
+		"requires CAP_NET_ADMIN in it (be root, or root of your own user namespace: unshare -Urn)")
+	// ErrDrift is wrapped by errors about rules of an earlier run that differ from the planned
+	// ones.
+	ErrDrift = errors.New("rules of an earlier run differ (--reconcile replaces them, --cleanup-only removes them)")
 	// ErrValidation is wrapped by the error of --run-validation if connections are not captured.
-	ErrValidation = errors.New("validation failed: connections are not captured, the workload is not ready for the mesh")
+	ErrValidation = errors.New("validation failed: " +
+		"connections are not captured, the workload is not ready for the mesh")
 )
 
-// Run does what o asks for. The rules of each backend's transaction are all applied or none; after an error the network
-// namespace has the rules that it had before.
+// Run validates the options and then applies, prints, validates or removes rules as they request.
+// Each backend's transaction applies all its rules or none. After an error the network namespace
+// has its previous rules.
 func Run(ctx context.Context, o Options, env Environment) error {
 	env.Log.Info("istio-iptables: effective configuration", "options", o)
 	if err := o.Validate(); err != nil {
@@ -28,18 +32,18 @@ func Run(ctx context.Context, o Options, env Environment) error {
 		if o.CleanupOnly {
 			return cleanUp(ctx, o, env)
 		}
-		return capture(ctx, o, env)
+		return applyOrPrint(ctx, o, env)
 	})
 }
 
-// Check returns nil if the rules that o asks for are in force, and an error that wraps ErrDrift if they are not. It changes
-// nothing. Of rules that were applied over netlink it only sees that there are any.
+// Check returns nil if the planned rules are applied, and an error that wraps ErrDrift if they are
+// not. It changes nothing. For rules applied over netlink it only checks the number of tables.
 func Check(ctx context.Context, o Options, env Environment) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
 	return inNamespace(o.NetworkNamespace, func() error {
-		o, _, err := complete(o, env)
+		o, _, err := resolveOptions(o, env)
 		if err != nil {
 			return err
 		}
@@ -51,20 +55,21 @@ func Check(ctx context.Context, o Options, env Environment) error {
 		if err != nil {
 			return err
 		}
-		if stale := withRules(ctx, others, env); len(stale) > 0 {
-			return fmt.Errorf("there are rules of %s beside those of %s: %w", stale[0].name(), chosen.name(), ErrDrift)
+		if stale := holdingRules(ctx, others, env); len(stale) > 0 {
+			return fmt.Errorf("found rules of %s beside those of %s: %w", stale[0].name(), chosen.name(), ErrDrift)
 		}
 		return chosen.check(ctx, want)
 	})
 }
 
-// complete adds to o what the network namespace says, and returns the pod's addresses too.
-func complete(o Options, env Environment) (Options, []netip.Addr, error) {
+// resolveOptions sets the options that depend on the network namespace, and returns them with the
+// pod's addresses.
+func resolveOptions(o Options, env Environment) (Options, []netip.Addr, error) {
 	addrs, err := env.Addresses()
 	if err != nil {
 		return o, nil, err
 	}
-	addrs = podAddresses(addrs)
+	addrs = filterPodAddresses(addrs)
 	if o.IPv6, err = wantIPv6(addrs, o.DualStack); err != nil {
 		return o, nil, err
 	}
@@ -72,8 +77,10 @@ func complete(o Options, env Environment) (Options, []netip.Addr, error) {
 	return o, addrs, err
 }
 
-func capture(ctx context.Context, o Options, env Environment) error {
-	o, addrs, err := complete(o, env)
+// applyOrPrint applies the rules, or prints them in a dry run, and validates the capture if
+// requested.
+func applyOrPrint(ctx context.Context, o Options, env Environment) error {
+	o, addrs, err := resolveOptions(o, env)
 	if err != nil {
 		return err
 	}
@@ -82,11 +89,11 @@ func capture(ctx context.Context, o Options, env Environment) error {
 		return err
 	}
 	if o.DryRun {
-		return dryRun(want, o, env)
+		return printRules(want, o, env)
 	}
 	if o.SkipRuleApply {
-		env.Log.Info("no rules are applied (--skip-rule-apply)")
-	} else if err := apply(ctx, want, o, env); err != nil {
+		env.Log.Info("not applying rules (--skip-rule-apply)")
+	} else if err := applyRules(ctx, want, o, env); err != nil {
 		return err
 	}
 	if o.RunValidation {
@@ -95,7 +102,8 @@ func capture(ctx context.Context, o Options, env Environment) error {
 	return nil
 }
 
-func dryRun(want Ruleset, o Options, env Environment) error {
+// printRules writes the rules to env.Out in the requested format.
+func printRules(want Ruleset, o Options, env Environment) error {
 	render := Render
 	switch {
 	case o.NativeNftables:
@@ -105,12 +113,14 @@ func dryRun(want Ruleset, o Options, env Environment) error {
 	}
 	text := render(want)
 	if _, err := io.WriteString(env.Out, text); err != nil {
-		return fmt.Errorf("printing the rules: %w", err)
+		return fmt.Errorf("print rules: %w", err)
 	}
 	return nil
 }
 
-func apply(ctx context.Context, want Ruleset, o Options, env Environment) error {
+// applyRules applies the rules by the selected backend, and removes the rules of other backends. It
+// fails if there are different rules and neither Reconcile nor ForceApply is set.
+func applyRules(ctx context.Context, want Ruleset, o Options, env Environment) error {
 	if err := checkMapped(o, env); err != nil {
 		return err
 	}
@@ -118,21 +128,21 @@ func apply(ctx context.Context, want Ruleset, o Options, env Environment) error 
 	if err != nil {
 		return err
 	}
-	stale := withRules(ctx, others, env)
+	stale := holdingRules(ctx, others, env)
 	if len(stale) > 0 && !o.Reconcile && !o.ForceApply {
-		return fmt.Errorf("applying the rules with %s: there are rules of %s: %w", chosen.name(), stale[0].name(), ErrDrift)
+		return fmt.Errorf("apply rules with %s: found rules of %s: %w", chosen.name(), stale[0].name(), ErrDrift)
 	}
-	undo, err := prepare(want, o, env)
+	undo, err := prepareSystem(want, o, env)
 	if err != nil {
 		return err
 	}
 	if err := chosen.replace(ctx, want, o); err != nil {
 		undo()
-		return fmt.Errorf("applying the rules with %s: %w", chosen.name(), err)
+		return fmt.Errorf("apply rules with %s: %w", chosen.name(), err)
 	}
 	for _, other := range stale {
 		if err := other.remove(ctx, want); err != nil {
-			return fmt.Errorf("removing the rules that an earlier run applied with %s: %w", other.name(), err)
+			return fmt.Errorf("remove rules that an earlier run applied with %s: %w", other.name(), err)
 		}
 	}
 	if o.Reconcile || o.ForceApply {
@@ -141,8 +151,9 @@ func apply(ctx context.Context, want Ruleset, o Options, env Environment) error 
 	return nil
 }
 
-// prepare makes what the rules rely on and is no rule. It returns how to undo it.
-func prepare(want Ruleset, o Options, env Environment) (undo func(), err error) {
+// prepareSystem adds the addresses and routing that the rules require. It returns a function that
+// undoes the change.
+func prepareSystem(want Ruleset, o Options, env Environment) (undo func(), err error) {
 	forget := func() {}
 	if o.IPv6 {
 		if forget, err = addPassthroughSource(env); err != nil {
@@ -157,13 +168,14 @@ func prepare(want Ruleset, o Options, env Environment) (undo func(), err error) 
 	return func() { undivert(); forget() }, nil
 }
 
-// withRules returns the backends that hold rules of ours. One that cannot be read cannot have been written either.
-func withRules(ctx context.Context, backends []backend, env Environment) []backend {
+// holdingRules returns the backends that hold rules of ours. A backend that cannot be read is
+// assumed to hold none.
+func holdingRules(ctx context.Context, backends []backend, env Environment) []backend {
 	var with []backend
 	for _, b := range backends {
 		present, err := b.present(ctx)
 		if err != nil {
-			env.Log.Debug("cannot look for rules of an earlier run", "backend", b.name(), "error", err)
+			env.Log.Debug("cannot read rules, assuming none", "backend", b.name(), "error", err)
 		}
 		if present {
 			with = append(with, b)
@@ -172,10 +184,10 @@ func withRules(ctx context.Context, backends []backend, env Environment) []backe
 	return with
 }
 
-// cleanUp removes our rules from every backend that there is, whichever applied them.
+// cleanUp removes our rules from every backend, whichever applied them.
 func cleanUp(ctx context.Context, o Options, env Environment) error {
 	if o.DryRun || o.SkipRuleApply {
-		env.Log.Info("nothing is removed (--dry-run or --skip-rule-apply)")
+		env.Log.Info("not removing rules (--dry-run or --skip-rule-apply)")
 		return nil
 	}
 	o.IPv6 = true
@@ -186,7 +198,8 @@ func cleanUp(ctx context.Context, o Options, env Environment) error {
 	if err != nil {
 		return err
 	}
-	// Which families the pod has does not matter for what is removed, so neither does a lack of ip6tables.
+	// Removal does not depend on the pod's families, so missing ip6tables programs are not an
+	// error.
 	o.IPv6 = false
 	least := Ruleset{Tables: []Table{{Family: IPv4, Name: tableNAT}}}
 	chosen, others, err := selectBackends(ctx, least, o, env)
@@ -194,11 +207,11 @@ func cleanUp(ctx context.Context, o Options, env Environment) error {
 		return err
 	}
 	if err := chosen.remove(ctx, known); err != nil {
-		return fmt.Errorf("removing the rules of %s: %w", chosen.name(), err)
+		return fmt.Errorf("remove rules of %s: %w", chosen.name(), err)
 	}
-	for _, other := range withRules(ctx, others, env) {
+	for _, other := range holdingRules(ctx, others, env) {
 		if err := other.remove(ctx, known); err != nil {
-			return fmt.Errorf("removing the rules of %s: %w", other.name(), err)
+			return fmt.Errorf("remove rules of %s: %w", other.name(), err)
 		}
 	}
 	if err := removeDiverts(o, nil, env); err != nil {
@@ -207,20 +220,23 @@ func cleanUp(ctx context.Context, o Options, env Environment) error {
 	return removePassthroughSource(env)
 }
 
-// checkMapped refuses ids that nobody can have. In a user namespace that maps few ids the iptables backend is refused by
-// the kernel with EINVAL, and the nftables backend would load rules that send the proxy's traffic back to it.
+// checkMapped returns an error if this user namespace does not map an ID of the proxy. The kernel
+// would reject the iptables rules with EINVAL, and the nftables rules would send the proxy's
+// traffic back to it.
 func checkMapped(o Options, env Environment) error {
 	if o.ProxyMark != 0 {
 		return nil
 	}
 	for _, id := range o.ProxyUIDs {
 		if !env.UIDMapped(id) {
-			return fmt.Errorf("--proxy-uid %d: this user namespace does not map that uid, so the proxy cannot be known by it; use --proxy-mark", id)
+			return fmt.Errorf("--proxy-uid %d: this user namespace does not map the uid, "+
+				"so it cannot identify the proxy; use --proxy-mark", id)
 		}
 	}
 	for _, id := range o.ProxyGIDs {
 		if !env.GIDMapped(id) {
-			return fmt.Errorf("--proxy-gid %d: this user namespace does not map that gid, so the proxy cannot be known by it; use --proxy-mark", id)
+			return fmt.Errorf("--proxy-gid %d: this user namespace does not map the gid, "+
+				"so it cannot identify the proxy; use --proxy-mark", id)
 		}
 	}
 	return nil

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// parseSave reads the output of iptables-save and returns what is ours in one of its tables: all chains called ISTIO_*, and of
-// the kernel's chains the rules that are in wanted, that jump to such a chain, or that belong to such a jump (see ownLines).
+// parseSave parses the output of iptables-save and returns our part of one table: all chains named
+// ISTIO_*, and of the kernel's chains the rules that are in wanted, jump to such a chain, or belong
+// to such a jump (see ownLines).
 func parseSave(text, from string, wanted listing) listing {
 	chains := map[string][]string{}
 	table := ""
@@ -26,7 +27,7 @@ func parseSave(text, from string, wanted listing) listing {
 	}
 	var l listing
 	for name, lines := range chains {
-		entry := chainListing{name: name, lines: lines, builtin: !strings.HasPrefix(name, ownPrefix)}
+		entry := chainListing{name: name, lines: lines, builtin: !strings.HasPrefix(name, chainPrefix)}
 		if entry.builtin {
 			w, _ := wanted.chain(name)
 			entry.lines = ownLines(lines, w.rules())
@@ -40,7 +41,7 @@ func parseSave(text, from string, wanted listing) listing {
 	return l
 }
 
-// compareChains sorts the kernel's chains first.
+// compareChains orders the kernel's chains first, then by name.
 func compareChains(a, b chainListing) int {
 	if a.builtin != b.builtin {
 		if a.builtin {
@@ -51,13 +52,15 @@ func compareChains(a, b chainListing) int {
 	return strings.Compare(a.name, b.name)
 }
 
-// ownLines picks our rules from a chain of the kernel. The rules of an earlier run with other options for -c or -k are not
-// all jumps of ours: an excluded interface is a plain "-i eth1 -j RETURN". If such a line stands next to a rule of ours
-// it was written with it. Left there, it would go on to exempt its interface.
+// ownLines returns our rules in a chain of the kernel. An earlier run with other options for -c or
+// -k may have written more than jumps: an excluded interface is a plain "-i eth1 -j RETURN". Such a
+// line is assumed to be ours if it is adjacent to a rule of ours, because it would otherwise
+// continue to exempt its interface.
 func ownLines(lines, wanted []string) []string {
 	own := make([]bool, len(lines))
 	for i, line := range lines {
-		own[i] = slices.Contains(wanted, line) || strings.Contains(line, "-j "+ownPrefix) || strings.Contains(line, "-g "+ownPrefix)
+		own[i] = slices.Contains(wanted, line) ||
+			strings.Contains(line, "-j "+chainPrefix) || strings.Contains(line, "-g "+chainPrefix)
 	}
 	spread := func(i, from int) {
 		if from >= 0 && from < len(own) && own[from] && returnsInterface(lines[i]) {
@@ -79,7 +82,7 @@ func ownLines(lines, wanted []string) []string {
 	return picked
 }
 
-// returnsInterface reports whether a rule is "-i NAME -j RETURN" or "-o NAME -j RETURN" and no more.
+// returnsInterface reports whether a rule is exactly "-i NAME -j RETURN" or "-o NAME -j RETURN".
 func returnsInterface(line string) bool {
 	f := strings.Fields(line)
 	return len(f) == 4 && (f[0] == "-i" || f[0] == "-o") && f[2] == "-j" && f[3] == "RETURN"

@@ -8,10 +8,12 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
-// selections are what options leave alone, and what they do not. The listener at 9999 is the application's second.
+// selections are what options exclude and include. The listener at 9999 is the application's
+// second.
 var selections = []struct {
 	name string
-	// tproxy has rules of its own for this; what goes out is captured by the same rules in either mode.
+	// TPROXY has its own rules for this; outbound traffic is captured by the same rules in either
+	// mode.
 	tproxy bool
 	set    func(*iptables.Options)
 	rows   []truth
@@ -74,11 +76,12 @@ func ports(numbers ...uint16) iptables.Selection[uint16] {
 	return iptables.Selection[uint16]{Only: numbers}
 }
 
-// TestSelections reconciles one pod with each selection in turn, so that it also shows that nothing is left of the one before.
+// TestSelections reconciles one pod with each selection in turn, which also tests that nothing is
+// left of the previous one.
 func TestSelections(t *testing.T) {
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {
-			if manner != "nftables" { // that all manners do the same is what the truth table shows
+			if manner != "nftables" { // TestTruthTable compares all manners
 				longtest.Test(t)
 			}
 			pod, outside := transparentPod(t)

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// systemTools runs programs of the machine. They inherit the network namespace of the calling thread.
+// systemTools runs programs of the host. They inherit the network namespace of the calling thread.
 type systemTools struct{}
 
 var _ Tools = systemTools{}
 
-// Find looks into the directories of administrators too. PATH often lacks them for a user who is root only in a user
-// namespace.
+// Find also searches the directories of administrators, because PATH often lacks them for root in a
+// user namespace.
 func (systemTools) Find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -27,9 +27,11 @@ func (systemTools) Find(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("finding %s: %w", name, exec.ErrNotFound)
+	return "", fmt.Errorf("find %s: %w", name, exec.ErrNotFound)
 }
 
+// Run runs the program with call.Env added to the environment. An error that indicates missing
+// privileges wraps ErrNotPermitted.
 func (systemTools) Run(ctx context.Context, call Call) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, call.Path, call.Args...)
@@ -40,15 +42,17 @@ func (systemTools) Run(ctx context.Context, call Call) (string, error) {
 	if err == nil {
 		return stdout.String(), nil
 	}
-	said := strings.ReplaceAll(strings.TrimSpace(stderr.String()), "\n", "; ") // an error is one line
-	if isPermission(said) {
+	output := strings.ReplaceAll(strings.TrimSpace(stderr.String()), "\n", "; ") // errors are one line
+	if isPermission(output) {
 		err = fmt.Errorf("%w: %w", ErrNotPermitted, err)
 	}
-	return "", fmt.Errorf("running %s: %w: %s", strings.Join(append([]string{filepath.Base(call.Path)}, call.Args...), " "), err, said)
+	command := strings.Join(append([]string{filepath.Base(call.Path)}, call.Args...), " ")
+	return "", fmt.Errorf("run %s: %w: %s", command, err, output)
 }
 
-// isPermission reads the words of the iptables programs, whose exit status for a lack of privilege is that of many
-// other things.
+// isPermission reports whether the output of an iptables program indicates missing privileges. The
+// exit status does not distinguish them from other errors.
 func isPermission(stderr string) bool {
-	return strings.Contains(stderr, "Permission denied") || strings.Contains(stderr, "you must be root") || strings.Contains(stderr, "Operation not permitted")
+	return strings.Contains(stderr, "Permission denied") || strings.Contains(stderr, "you must be root") ||
+		strings.Contains(stderr, "Operation not permitted")
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-// tproxyMark is what Envoy marks connections with that it makes in a client's name (its filter original_src).
+// tproxyMark is the mark of connections that Envoy makes with a client's address (filter
+// original_src).
 const tproxyMark = 1337
 
-// tproxyTable is the truth table of TPROXY. Envoy is root there, known by its group; "original source" is its connection to the
-// application in the name of a client outside.
+// tproxyTable is the truth table of TPROXY. Envoy is root there, identified by its group; "original
+// source" is its connection to the application with the address of an outside client.
 var tproxyTable = []truth{
 	{"T1", "app", "REMOTE:8080", "15001 REMOTE:8080"},
 	{"T2", "root", "REMOTE:8080", "15001 REMOTE:8080"},
@@ -38,7 +39,7 @@ var tproxyTable = []truth{
 	{"S1, user", "original source of user", "POD:8081", "from GATEWAY"},
 }
 
-// tproxyCallers are the callers of the table, in a mode.
+// tproxyCallers returns the callers of the table in a mode.
 func tproxyCallers(mode, gateway string) map[string]caller {
 	known := callers(mode)
 	known["original source"] = caller{gid: proxyID, mark: tproxyMark, source: gateway, foreign: true}
@@ -68,7 +69,7 @@ func TestTProxyTable(t *testing.T) {
 						if mode == "mark" {
 							known["proxy"] = caller{uid: known["proxy"].uid, mark: otherMark}
 							known["passthrough"] = known["proxy"]
-							delete(known, "original source") // which is of uid mode
+							delete(known, "original source") // of uid mode
 						}
 						for _, row := range tproxyTable {
 							checkTruth(t, pod, outside, known, row, addresses)
@@ -80,10 +81,11 @@ func TestTProxyTable(t *testing.T) {
 	}
 }
 
-// otherMark is one that TPROXY does not use itself.
+// otherMark is a mark that TPROXY does not use itself.
 const otherMark = 0x700
 
-// TestOriginalSourceNeedsTheRules shows that it is the rules and routes that let the application see who its client is.
+// TestOriginalSourceNeedsTheRules tests that the application sees its client's address only because
+// of rules and routes.
 func TestOriginalSourceNeedsTheRules(t *testing.T) {
 	pod, _ := transparentPod(t)
 	from := tproxyCallers("uid", gatewayAddr4)["original source"]
@@ -93,7 +95,8 @@ func TestOriginalSourceNeedsTheRules(t *testing.T) {
 	}
 }
 
-// TestTProxyIsRemoved leaves neither rules nor routes behind, and REDIRECT takes over from it.
+// TestTProxyIsRemoved tests that neither rules nor routes remain, and that REDIRECT can replace
+// TPROXY.
 func TestTProxyIsRemoved(t *testing.T) {
 	scorecard.Check(t, 40, scorecard.Size("ways to apply rules", len(manners())))
 	for manner, options := range manners() {
@@ -105,7 +108,7 @@ func TestTProxyIsRemoved(t *testing.T) {
 			tproxy.InboundMode, tproxy.RedirectDNS, tproxy.CaptureAllDNS, tproxy.DropInvalid = iptables.TPROXY, true, true, true
 			tproxy.ProxyMark = 0
 			mustRun(t, pod, tproxy)
-			mustRun(t, pod, tproxy) // again: the routes are there already
+			mustRun(t, pod, tproxy) // again: the routes exist already
 			if got := strings.Count(pod.output(t, "", "ip", "rule"), "fwmark 0x539 lookup 133"); got != 1 {
 				t.Errorf("%d routing rules, want 1", got)
 			}
@@ -134,7 +137,8 @@ func TestTProxyIsRemoved(t *testing.T) {
 	}
 }
 
-// TestTProxyWithoutProxy holds that while the proxy does not listen, nobody reaches the application past it.
+// TestTProxyWithoutProxy tests that the application cannot be reached while the proxy does not
+// listen.
 func TestTProxyWithoutProxy(t *testing.T) {
 	for manner, options := range manners() {
 		t.Run(manner, func(t *testing.T) {
@@ -152,7 +156,8 @@ func TestTProxyWithoutProxy(t *testing.T) {
 	}
 }
 
-// transparentPod is listeningPod where Envoy listens transparently, and where the application tells its callers who they are.
+// transparentPod is listeningPod with a transparent listener of Envoy and an application that
+// returns its client's address.
 func transparentPod(t testing.TB) (pod, outside space) {
 	t.Helper()
 	pod, outside = fillPod(t, space.listenTransparently)

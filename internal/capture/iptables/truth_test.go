@@ -19,16 +19,17 @@ const (
 	proxyMark = 0x539
 )
 
-// manners are the ways to apply rules; each must give the same truth.
+// manners are the ways to apply rules; each must have the same result.
 func manners() map[string]iptables.Options {
 	legacy, nft, native := sidecarOptions(), sidecarOptions(), sidecarOptions()
 	legacy.Variant, nft.Variant, native.NativeNftables = iptables.LegacyVariant, iptables.NftVariant, true
-	// Without a lock of its own iptables-legacy wants to write to /run, which not every root may.
+	// iptables-legacy needs its own lock, because not every root may write to /run.
 	legacy.CNIMode = true
 	return map[string]iptables.Options{"iptables-legacy": legacy, "iptables-nft": nft, "nftables": native}
 }
 
-// sidecarOptions are those that Istio's injector gives, with the mark where nobody can have the proxy's uid.
+// sidecarOptions returns the options of Istio's injector, with the mark if no process can have the
+// proxy's uid.
 func sidecarOptions() iptables.Options {
 	o := iptables.DefaultOptions()
 	o.InboundPorts.All, o.OutboundRanges.All = true, true
@@ -52,7 +53,7 @@ func system(t testing.TB) iptables.Environment {
 	return iptables.System(slog.New(slog.NewTextHandler(t.Output(), nil)), io.Discard)
 }
 
-// run is Run in a namespace.
+// run calls Run for a namespace.
 func run(t testing.TB, s space, o iptables.Options) error {
 	t.Helper()
 	o.NetworkNamespace = s.path()
@@ -66,7 +67,7 @@ func mustRun(t testing.TB, s space, o iptables.Options) {
 	}
 }
 
-// truth is a row of the table that capture is measured by.
+// truth is a row of the truth table of capture.
 type truth struct {
 	id   string
 	from string // app, root, proxy, proxy's gid, passthrough, outside
@@ -74,7 +75,8 @@ type truth struct {
 	want string // label of the listener, and original destination
 }
 
-// table has POD, LOOPBACK and REMOTE for addresses. A want without a destination was not redirected.
+// table has POD, LOOPBACK and REMOTE for addresses. A want without a destination was not
+// redirected.
 var table = []truth{
 	{"T1", "app", "REMOTE:8080", "15001 REMOTE:8080"},
 	{"T2", "root", "REMOTE:8080", "15001 REMOTE:8080"},
@@ -96,7 +98,8 @@ var table = []truth{
 	{"T11, ssh is captured now", "outside", "POD:22", "15006 POD:22"},
 }
 
-// callers tells how the table's callers look in a mode. A caller that the mode does not know is left out.
+// callers returns the table's callers in a mode. Callers that do not exist in the mode are left
+// out.
 func callers(mode string) map[string]caller {
 	if mode == "mark" {
 		root := os.Geteuid()
@@ -117,7 +120,7 @@ var families = map[string]*strings.Replacer{
 	"IPv6": strings.NewReplacer("POD", "["+podAddr6+"]", "REMOTE", "["+remoteAddr6+"]", "LOOPBACK", "[::1]", "PASSTHROUGH", "::6", "GATEWAY", gatewayAddr6),
 }
 
-// modes are the ways to know the proxy that this user namespace allows.
+// modes returns the ways to identify the proxy that this user namespace allows.
 func modes() []string {
 	if iptables.Mapped("/proc/self/uid_map", proxyID) {
 		return []string{"uid", "mark"}
@@ -149,7 +152,7 @@ func TestTruthTable(t *testing.T) {
 	}
 }
 
-// TestNothingIsCapturedWithoutRules shows that it is the rules that make the truth table.
+// TestNothingIsCapturedWithoutRules tests that the truth table holds only because of the rules.
 func TestNothingIsCapturedWithoutRules(t *testing.T) {
 	pod, outside := listeningPod(t)
 	for _, row := range []truth{
@@ -167,7 +170,7 @@ func listeningPod(t testing.TB) (pod, outside space) {
 	return fillPod(t, space.listen)
 }
 
-// fillPod is listeningPod with the way in which Envoy listens.
+// fillPod is listeningPod with a function that starts Envoy's listeners.
 func fillPod(t testing.TB, envoy func(space, testing.TB, uint16, string)) (pod, outside space) {
 	t.Helper()
 	pod, outside = newPod(t)

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// nobody is an id without privileges.
+	// nobody is an unprivileged ID.
 	nobody = "65534"
-	// stageVariable tells the test binary that it runs again, and as what.
+	// stageVariable tells the test binary which stage to run when it runs itself.
 	stageVariable = "MESHPILOT_IPTABLES_TEST_STAGE"
 	// rerunTimeout bounds a second run of the test binary.
 	rerunTimeout = 30 * time.Second
 )
 
-// TestInUserNamespace runs tests again as an ordinary user who is root in a user namespace of his own, where only one uid
-// is mapped: capture by mark is for that.
+// TestInUserNamespace runs tests again as an unprivileged user who is root in a user namespace with
+// a single mapped uid, the case of capture by mark.
 func TestInUserNamespace(t *testing.T) {
 	if os.Getenv(stageVariable) != "" {
 		return
@@ -57,10 +57,11 @@ func TestInUserNamespace(t *testing.T) {
 	}
 }
 
-// TestBornWithUserNamespace is the case of `unshare -Urn`: a network namespace that was made together with its user namespace.
+// TestBornWithUserNamespace is the case of `unshare -Urn`: a network namespace created together
+// with its user namespace.
 func TestBornWithUserNamespace(t *testing.T) {
 	if os.Getenv(stageVariable) == "" {
-		return // TestInUserNamespace runs it
+		return // run by TestInUserNamespace
 	}
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth1"}); err != nil {
 		t.Fatal(err)
@@ -75,7 +76,7 @@ func TestBornWithUserNamespace(t *testing.T) {
 	}
 }
 
-// TestWithoutPrivilege runs again as nobody, in a namespace made for the purpose.
+// TestWithoutPrivilege runs again as nobody, in a namespace created for it.
 func TestWithoutPrivilege(t *testing.T) {
 	if os.Getenv(stageVariable) != "" {
 		cases := manners()
@@ -107,7 +108,8 @@ func asNobody(t *testing.T) []string {
 	return []string{program(t, "setpriv"), "--reuid=" + nobody, "--regid=" + nobody, "--clear-groups"}
 }
 
-// rerun runs tests of the test binary below a program that changes who and where they are, and returns what they print.
+// rerun runs tests of the test binary under a program that changes user and namespaces, and returns
+// their output.
 func rerun(t *testing.T, prefix []string, binary, tests string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), rerunTimeout)
@@ -123,8 +125,8 @@ func rerun(t *testing.T, prefix []string, binary, tests string) string {
 	return string(out)
 }
 
-// readableCopy copies the test binary to where every user may read and execute it; go test builds in a directory of its
-// own user.
+// readableCopy copies the test binary to where every user may read and execute it; go test builds
+// in a private directory.
 func readableCopy(t *testing.T) string {
 	t.Helper()
 	binary, err := os.Executable()

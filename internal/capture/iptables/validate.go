@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// maxOwnerGroups bounds the selected groups because they all become matches of one rule, and the kernel bounds those.
-// The number is Istio's.
+// maxOwnerGroups bounds the selected groups, because all become matches of one rule, whose number
+// the kernel limits. The value is Istio's.
 const maxOwnerGroups = 64
 
-// maxInterfaceName is IFNAMSIZ less the final NUL.
+// maxInterfaceName is IFNAMSIZ minus the trailing NUL.
 const maxInterfaceName = 15
 
-// Validate returns the first thing that is wrong with o, naming the flag or variable that set it.
+// Validate returns the first error in the options, naming its flag or variable.
 func (o Options) Validate() error {
 	for _, check := range []func() error{
-		o.checkMode, o.checkPorts, o.checkProxy, o.checkOwnerGroups, o.checkInterfaces, o.checkOutbound, o.checkManner,
+		o.checkMode, o.checkPorts, o.checkProxy, o.checkOwnerGroups, o.checkInterfaces,
+		o.checkOutbound, o.checkApplyOptions,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -36,11 +37,14 @@ func (o Options) checkMode() error {
 	}
 	switch {
 	case o.TProxyMark == 0 || o.selfCallMark() == 0:
-		return fmt.Errorf("--istio-inbound-tproxy-mark (-t) %d: must be 1 to %d", o.TProxyMark, uint32(math.MaxUint32-1))
+		return fmt.Errorf("--istio-inbound-tproxy-mark (-t) %d: must be 1 to %d",
+			o.TProxyMark, uint32(math.MaxUint32-1))
 	case o.ProxyMark != 0 && (o.ProxyMark == o.TProxyMark || o.ProxyMark == o.selfCallMark()):
-		return fmt.Errorf("--proxy-mark %d: TPROXY uses this mark and the one after --istio-inbound-tproxy-mark (-t) itself", o.ProxyMark)
+		return fmt.Errorf("--proxy-mark %d: conflicts with the marks of TPROXY, "+
+			"--istio-inbound-tproxy-mark (-t) and the next number", o.ProxyMark)
 	case o.TProxyRouteTable == 0 || o.TProxyRouteTable >= firstReservedTable && o.TProxyRouteTable <= lastReservedTable:
-		return fmt.Errorf("--istio-inbound-tproxy-route-table (-r) %d: is a table of the system", o.TProxyRouteTable)
+		return fmt.Errorf("--istio-inbound-tproxy-route-table (-r) %d: is a routing table of the system",
+			o.TProxyRouteTable)
 	}
 	return nil
 }
@@ -85,7 +89,8 @@ func (o Options) checkPorts() error {
 
 func (o Options) checkProxy() error {
 	if o.ProxyMark == 0 && len(o.ProxyUIDs) == 0 && len(o.ProxyGIDs) == 0 {
-		return errors.New("--proxy-uid (-u): empty, and so are --proxy-gid and --proxy-mark: the proxy's own traffic would be sent back to it")
+		return errors.New("--proxy-uid (-u): empty, as are --proxy-gid and --proxy-mark: " +
+			"the proxy's own traffic would be captured in a loop")
 	}
 	return nil
 }
@@ -111,12 +116,17 @@ func (o Options) checkInterfaces() error {
 				return fmt.Errorf("%s: %q is not an interface", f.flag, name)
 			case len(name) > maxInterfaceName:
 				return fmt.Errorf("%s: %q has more than %d characters", f.flag, name, maxInterfaceName)
-			case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/!"'\*,`, r) }):
-				return fmt.Errorf("%s: %q has a character that no interface may have", f.flag, name)
+			case strings.ContainsFunc(name, isInvalidInterfaceRune):
+				return fmt.Errorf("%s: %q has a character that is invalid in interface names", f.flag, name)
 			}
 		}
 	}
 	return nil
+}
+
+// isInvalidInterfaceRune reports whether an interface name must not contain r.
+func isInvalidInterfaceRune(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/!"'\*,`, r)
 }
 
 func (o Options) checkOutbound() error {
@@ -137,8 +147,8 @@ func (o Options) checkOutbound() error {
 	return nil
 }
 
-// checkManner looks at the options that say how to apply the rules, rather than which.
-func (o Options) checkManner() error {
+// checkApplyOptions validates the options about how rules are applied.
+func (o Options) checkApplyOptions() error {
 	switch o.Variant {
 	case AnyVariant, LegacyVariant, NftVariant:
 	default:
@@ -146,13 +156,13 @@ func (o Options) checkManner() error {
 	}
 	switch {
 	case o.NativeNftables && o.Variant != AnyVariant:
-		return errors.New("--native-nftables: uses no iptables binary, so --force-iptables-binary cannot be given too")
+		return errors.New("--native-nftables: conflicts with --force-iptables-binary")
 	case o.CNIMode && o.NetworkNamespace == "":
-		return errors.New("--cni-mode: needs --network-namespace")
+		return errors.New("--cni-mode: requires --network-namespace")
 	case o.RunValidation && o.CleanupOnly:
-		return errors.New("--run-validation: cannot pass after --cleanup-only")
+		return errors.New("--run-validation: conflicts with --cleanup-only")
 	case o.RunValidation && o.ProbeTimeout <= 0:
-		return fmt.Errorf("--probe-timeout %v: must be more than 0", o.ProbeTimeout)
+		return fmt.Errorf("--probe-timeout %v: must be positive", o.ProbeTimeout)
 	}
 	return nil
 }

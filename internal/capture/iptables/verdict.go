@@ -4,30 +4,33 @@ package iptables
 type Action int
 
 const (
-	// Return goes on with the calling chain, and at the end of that, uncaptured.
+	// Return returns to the calling chain. At the end of the outermost chain the packet passes
+	// uncaptured.
 	Return Action = iota
-	// Jump goes on with another chain of the same table.
+	// Jump continues with another chain of the same table.
 	Jump
-	// RedirectTo sends the connection to a port of the machine itself, and sends its answers back under the first destination.
+	// RedirectTo redirects the connection to a local port. Replies are sent from the original
+	// destination.
 	RedirectTo
-	// TProxyTo gives the packet to the socket that listens at a port, with both of its addresses as they are, and marks it.
+	// TProxyTo delivers the packet to the socket that listens at a port, with its addresses
+	// unchanged, and marks it.
 	TProxyTo
-	// Accept ends the table.
+	// Accept accepts the packet in this table.
 	Accept
-	// Drop ends the packet.
+	// Drop drops the packet.
 	Drop
-	// SetMark marks the packet and goes on.
+	// SetMark sets the packet's mark and continues.
 	SetMark
-	// SaveMark gives the packet's mark to its connection and goes on.
+	// SaveMark copies the packet's mark to its connection and continues.
 	SaveMark
-	// RestoreMark gives the connection's mark to the packet and goes on.
+	// RestoreMark copies the connection's mark to the packet and continues.
 	RestoreMark
-	// SetZone has the packet's connection looked for among those of a zone only, and goes on. What is in two zones cannot be
-	// mistaken for one connection, though all addresses and ports are alike.
+	// SetZone assigns the packet to a conntrack zone and continues. Packets in different zones
+	// never belong to the same connection, even if all addresses and ports are equal.
 	SetZone
 )
 
-// Verdict is what happens to a packet for which a rule holds. The zero value is Return.
+// Verdict is what happens to a packet that matches a rule. The zero value is Return.
 type Verdict struct {
 	Action Action
 	Chain  string // of Jump

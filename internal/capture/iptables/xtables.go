@@ -8,82 +8,82 @@ import (
 	"strings"
 )
 
-// lockWait bounds the wait for the lock that iptables-legacy takes; iptables-nft has none.
+// lockWait bounds the wait for the lock of iptables-legacy. iptables-nft has no lock.
 const lockWait = "--wait=30"
 
 // xtables is the backend of one variant of the iptables programs.
 type xtables struct {
 	variant  Variant
-	legacy   bool // speaks to ip_tables, also if it is called just iptables
-	four     programs
-	six      programs // paths are empty if ip6tables is not installed, which is no fault where IPv6 is not captured
-	hasRules bool     // some rule of any table is there, of whomever
+	legacy   bool // uses ip_tables, also if the program is just called iptables
+	ipv4     programs
+	ipv6     programs // empty if ip6tables is not installed, which is an error only if IPv6 is captured
+	hasRules bool     // whether there is any rule in any table, ours or not
 	env      []string
 
-	run Tools
-	log *slog.Logger
+	tools Tools
+	log   *slog.Logger
 }
 
-// programs are the paths of one family's programs.
+// programs holds the paths of one family's programs.
 type programs struct{ save, restore string }
 
 func (x *xtables) name() string { return toolName(IPv4, x.variant) }
 
-// toolName is for example ip6tables-legacy.
+// toolName returns the name of a variant's program, such as ip6tables-legacy.
 func toolName(f Family, v Variant) string {
 	if v == AnyVariant {
-		return program(f)
+		return iptablesProgram(f)
 	}
-	return program(f) + "-" + string(v)
+	return iptablesProgram(f) + "-" + string(v)
 }
 
-// programs returns the paths for a family, and whether there are any.
+// programs returns a family's programs, and whether they are installed.
 func (x *xtables) programs(f Family) (programs, bool) {
-	p := x.four
+	p := x.ipv4
 	if f == IPv6 {
-		p = x.six
+		p = x.ipv6
 	}
 	return p, p.save != "" && p.restore != ""
 }
 
-// read returns what is ours in the tables of a family, in the order of tableNames. Without -t, iptables-save looks only at
-// tables that are there and so loads no kernel module.
-func (x *xtables) read(ctx context.Context, f Family, want Ruleset) ([]change, error) {
+// readTables returns our part of a family's tables, in the order of tableNames, with the planned
+// one. Without -t, iptables-save reads only existing tables and thus loads no kernel module.
+func (x *xtables) readTables(ctx context.Context, f Family, want Ruleset) ([]change, error) {
 	text := ""
 	if p, ok := x.programs(f); ok {
 		var err error
-		if text, err = x.run.Run(ctx, Call{Path: p.save, Env: x.env}); err != nil {
+		if text, err = x.tools.Run(ctx, Call{Path: p.save, Env: x.env}); err != nil {
 			return nil, err
 		}
 	}
 	var tables []change
 	for _, name := range tableNames() {
-		wanted := listingOf(want.Table(f, name))
+		wanted := newListing(want.Table(f, name))
 		tables = append(tables, change{family: f, table: name, have: parseSave(text, name, wanted), want: wanted})
 	}
 	return tables, nil
 }
 
-// write runs one transaction. An empty one is left out.
-func (x *xtables) write(ctx context.Context, f Family, transaction string, flags ...string) error {
+// runTransaction runs one transaction. It does nothing if the transaction is empty.
+func (x *xtables) runTransaction(ctx context.Context, f Family, transaction string, flags ...string) error {
 	if transaction == "" {
 		return nil
 	}
 	p, ok := x.programs(f)
 	if !ok {
-		return fmt.Errorf("%s-restore is not installed, and %s is to be captured", toolName(f, x.variant), f)
+		return fmt.Errorf("%s-restore is not installed, but %s is to be captured", toolName(f, x.variant), f)
 	}
 	args := append([]string{"--noflush"}, flags...)
 	if x.legacy {
 		args = append(args, lockWait)
 	}
-	x.log.Debug("running a transaction", "program", p.restore, "args", args, "input", transaction)
-	_, err := x.run.Run(ctx, Call{Path: p.restore, Args: args, Env: x.env, Stdin: transaction})
+	x.log.Debug("running iptables transaction", "program", p.restore, "args", args, "input", transaction)
+	_, err := x.tools.Run(ctx, Call{Path: p.restore, Args: args, Env: x.env, Stdin: transaction})
 	return err
 }
 
 func (x *xtables) present(ctx context.Context) (bool, error) {
-	changes, err := x.changes(ctx, Ruleset{})
+	changes, err := x.readChanges(ctx, Ruleset{})
 	if err != nil {
 		return false, err
 	}
@@ -91,12 +91,12 @@ func (x *xtables) present(ctx context.Context) (bool, error) {
 }
 
 func (x *xtables) check(ctx context.Context, want Ruleset) error {
-	changes, err := x.changes(ctx, want)
+	changes, err := x.readChanges(ctx, want)
 	if err != nil {
 		return err
 	}
 	for _, c := range changes {
-		if diff := difference(c.have, c.want); len(diff) > 0 {
+		if diff := diffListings(c.have, c.want); len(diff) > 0 {
 			return fmt.Errorf("%s: table %s: %s: %w", toolName(c.family, x.variant), c.table, diff[0], ErrDrift)
 		}
 	}
@@ -104,35 +104,36 @@ func (x *xtables) check(ctx context.Context, want Ruleset) error {
 }
 
 func (x *xtables) replace(ctx context.Context, want Ruleset, o Options) error {
-	changes, err := x.changes(ctx, want)
+	changes, err := x.readChanges(ctx, want)
 	if err != nil {
 		return err
 	}
 	var differ, residue bool
 	for _, c := range changes {
-		diff := difference(c.have, c.want)
+		diff := diffListings(c.have, c.want)
 		differ = differ || len(diff) > 0
 		if len(diff) > 0 && len(c.have) > 0 {
 			residue = true
-			x.log.Info("rules of an earlier run differ", "program", toolName(c.family, x.variant), "table", c.table, "difference", diff)
+			x.log.Info("rules of an earlier run differ",
+				"program", toolName(c.family, x.variant), "table", c.table, "diff", diff)
 		}
 	}
 	switch {
 	case !differ && !o.ForceApply:
-		x.log.Info("the rules are in place already", "backend", x.name())
+		x.log.Info("rules are already applied", "backend", x.name())
 		return nil
 	case residue && !o.Reconcile && !o.ForceApply:
 		return ErrDrift
 	}
-	if err := x.writeAll(ctx, changes); err != nil {
+	if err := x.applyChanges(ctx, changes); err != nil {
 		return err
 	}
-	x.log.Info("applied the rules", "backend", x.name())
+	x.log.Info("rules applied", "backend", x.name())
 	return nil
 }
 
 func (x *xtables) remove(ctx context.Context, known Ruleset) error {
-	changes, err := x.changes(ctx, known)
+	changes, err := x.readChanges(ctx, known)
 	if err != nil {
 		return err
 	}
@@ -140,26 +141,26 @@ func (x *xtables) remove(ctx context.Context, known Ruleset) error {
 		changes[i].want = nil
 	}
 	slices.Reverse(changes)
-	if err := x.writeAll(ctx, changes); err != nil {
+	if err := x.applyChanges(ctx, changes); err != nil {
 		return err
 	}
-	x.log.Info("removed the rules", "backend", x.name())
+	x.log.Info("rules removed", "backend", x.name())
 	return nil
 }
 
-// change is what happens to one table of a family.
+// change holds the existing and the wanted rules of a table.
 type change struct {
 	family     Family
 	table      string
 	have, want listing
 }
 
-// changes reads both families: one that is not wanted may have rules of an earlier run. They are in the order in which new
-// rules come into force.
-func (x *xtables) changes(ctx context.Context, want Ruleset) ([]change, error) {
+// readChanges returns the changes of both families' tables in the order in which rules are applied.
+// A family without wanted rules is included, because it may have rules of an earlier run.
+func (x *xtables) readChanges(ctx context.Context, want Ruleset) ([]change, error) {
 	var all []change
 	for _, f := range []Family{IPv4, IPv6} {
-		tables, err := x.read(ctx, f, want)
+		tables, err := x.readTables(ctx, f, want)
 		if err != nil {
 			return nil, err
 		}
@@ -168,17 +169,19 @@ func (x *xtables) changes(ctx context.Context, want Ruleset) ([]change, error) {
 	return all, nil
 }
 
-// writeAll makes the changes. Each table has a transaction of its own, so if one fails those before it are undone.
-func (x *xtables) writeAll(ctx context.Context, changes []change) error {
+// applyChanges applies the changes. Each table is a separate transaction. If one fails, the
+// previous ones are undone.
+func (x *xtables) applyChanges(ctx context.Context, changes []change) error {
 	for i, c := range changes {
-		err := x.write(ctx, c.family, transition(c.table, c.have, c.want))
+		err := x.runTransaction(ctx, c.family, restoreInput(c.table, c.have, c.want))
 		if err == nil {
 			continue
 		}
 		for _, done := range changes[:i] {
-			// Also when ctx has ended: half of the rules are worse than a late return.
-			if undo := x.write(context.WithoutCancel(ctx), done.family, transition(done.table, done.want, done.have)); undo != nil {
-				err = fmt.Errorf("%w; and undoing the change of table %s of %s: %w", err, done.table, done.family, undo)
+			// Also if ctx has ended: a part of the rules would be worse than a delay.
+			undo := restoreInput(done.table, done.want, done.have)
+			if failed := x.runTransaction(context.WithoutCancel(ctx), done.family, undo); failed != nil {
+				err = fmt.Errorf("%w; and undo the change of table %s of %s: %w", err, done.table, done.family, failed)
 			}
 		}
 		return err
@@ -186,8 +189,9 @@ func (x *xtables) writeAll(ctx context.Context, changes []change) error {
 	return nil
 }
 
-// works tries empty transactions without committing them, to see that the kernel has what the programs need.
-func (x *xtables) works(ctx context.Context, want Ruleset) error {
+// checkUsable tests empty transactions without committing them, and returns an error if the kernel
+// lacks support for the programs.
+func (x *xtables) checkUsable(ctx context.Context, want Ruleset) error {
 	for _, f := range []Family{IPv4, IPv6} {
 		var text strings.Builder
 		for _, t := range want.Tables {
@@ -195,7 +199,7 @@ func (x *xtables) works(ctx context.Context, want Ruleset) error {
 				fmt.Fprintf(&text, "*%s\nCOMMIT\n", t.Name)
 			}
 		}
-		if err := x.write(ctx, f, text.String(), "--test"); err != nil {
+		if err := x.runTransaction(ctx, f, text.String(), "--test"); err != nil {
 			return err
 		}
 	}

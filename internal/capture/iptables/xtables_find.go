@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// findXtables returns the variants that are installed and can be read, of those that the options allow. If there are none the
-// error says why.
+// findXtables returns the installed variants that can read rules, limited to the options' choice.
+// If there are none, it returns an error with the reasons.
 func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, error) {
 	variants := []Variant{LegacyVariant, NftVariant}
 	if o.Variant != AnyVariant {
@@ -15,9 +15,9 @@ func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, e
 	}
 	found, problem := openVariants(ctx, variants, o, env)
 	if len(found) == 0 && o.Variant == AnyVariant {
-		// Where there is one variant only, it may have no name but the plain one.
+		// A distribution with a single variant may install it under the plain name only.
 		plain, plainProblem := openVariants(ctx, []Variant{AnyVariant}, o, env)
-		found, problem = plain, both(problem, plainProblem)
+		found, problem = plain, joinErrors(problem, plainProblem)
 	}
 	if len(found) == 0 {
 		return nil, problem
@@ -25,14 +25,18 @@ func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, e
 	return found, nil
 }
 
-func openVariants(ctx context.Context, variants []Variant, o Options, env Environment) (found []*xtables, problem error) {
+// openVariants returns the usable variants, and the joined errors of the others.
+func openVariants(
+	ctx context.Context, variants []Variant, o Options, env Environment,
+) (found []*xtables, problem error) {
 	for _, v := range variants {
 		x, err := openVariant(ctx, v, o, env)
 		if err != nil {
-			// Not even for a lack of privilege is this the end. In a network namespace that was made together with its
-			// user namespace, the kernel lets nobody read which tables iptables-legacy has; iptables-nft works there.
+			// Missing privileges are not fatal either: in a network namespace created together with
+			// its user namespace, the kernel does not allow listing the tables of iptables-legacy,
+			// but iptables-nft works.
 			env.Log.Debug("cannot use a variant of iptables", "variant", toolName(IPv4, v), "error", err)
-			problem = both(problem, err)
+			problem = joinErrors(problem, err)
 			continue
 		}
 		found = append(found, x)
@@ -40,8 +44,8 @@ func openVariants(ctx context.Context, variants []Variant, o Options, env Enviro
 	return found, problem
 }
 
-// both is an error of one line for two problems, of which the first may be nil.
-func both(first, second error) error {
+// joinErrors joins two errors in one line. The first may be nil.
+func joinErrors(first, second error) error {
 	if first == nil {
 		return second
 	}
@@ -49,23 +53,23 @@ func both(first, second error) error {
 }
 
 func openVariant(ctx context.Context, v Variant, o Options, env Environment) (*xtables, error) {
-	x := &xtables{variant: v, run: env.Tools, log: env.Log}
+	x := &xtables{variant: v, tools: env.Tools, log: env.Log}
 	var err error
-	if x.four, err = findPrograms(IPv4, v, env.Tools); err != nil {
+	if x.ipv4, err = findPrograms(IPv4, v, env.Tools); err != nil {
 		return nil, err
 	}
-	if x.six, err = findPrograms(IPv6, v, env.Tools); err != nil && o.IPv6 {
+	if x.ipv6, err = findPrograms(IPv6, v, env.Tools); err != nil && o.IPv6 {
 		return nil, err
 	}
-	version, err := x.run.Run(ctx, Call{Path: x.four.save, Args: []string{"--version"}})
+	version, err := x.tools.Run(ctx, Call{Path: x.ipv4.save, Args: []string{"--version"}})
 	if err != nil {
 		return nil, err
 	}
-	// The legacy programs did not say so of themselves before there was anything else.
+	// Old legacy programs do not print their variant.
 	x.legacy = !strings.Contains(version, "nf_tables")
 	if o.CNIMode {
-		// The lock of iptables-legacy is a file of the machine, on which the node's own programs wait too. A pod's
-		// namespace needs no more than a lock of its own.
+		// The lock file of iptables-legacy is shared with the node's own programs. A pod's
+		// namespace only needs a lock of its own.
 		x.env = []string{"XTABLES_LOCKFILE=" + namespacePath(o.NetworkNamespace)}
 	}
 	for _, f := range []Family{IPv4, IPv6} {
@@ -73,7 +77,7 @@ func openVariant(ctx context.Context, v Variant, o Options, env Environment) (*x
 		if !ok {
 			continue
 		}
-		text, err := x.run.Run(ctx, Call{Path: p.save})
+		text, err := x.tools.Run(ctx, Call{Path: p.save})
 		if err != nil {
 			return nil, err
 		}
@@ -94,8 +98,9 @@ func findPrograms(f Family, v Variant, run Tools) (programs, error) {
 	return programs{save: save, restore: restore}, nil
 }
 
-// selectXtables returns the variant to use: legacy if it has rules of anyone, for rules that the kernel keeps in two places
-// are hard to follow; else nft; else what there is and works. The error says why none does.
+// selectXtables returns the variant to use. legacy is preferred if it has any rules, because rules
+// in both kernel subsystems are hard to debug; else nft; else any that works. If none works, it
+// returns an error with the reasons.
 func selectXtables(ctx context.Context, found []*xtables, want Ruleset) (*xtables, error) {
 	var order []*xtables
 	for _, prefer := range []func(*xtables) bool{
@@ -111,11 +116,11 @@ func selectXtables(ctx context.Context, found []*xtables, want Ruleset) (*xtable
 	}
 	var problem error
 	for _, x := range order {
-		err := x.works(ctx, want)
+		err := x.checkUsable(ctx, want)
 		if err == nil {
 			return x, nil
 		}
-		problem = both(problem, fmt.Errorf("%s does not work here: %w", x.name(), err))
+		problem = joinErrors(problem, fmt.Errorf("%s is not usable: %w", x.name(), err))
 	}
 	return nil, problem
 }

@@ -10,15 +10,16 @@ import (
 	"testing"
 )
 
-// machine is a fake Tools: what each program prints when it lists rules, and which ones do not work.
+// machine is a fake Tools with the output of each save program, and the programs that fail.
 type machine struct {
-	// saves has the installed variants by the name of their IPv4 program, with what its save program prints.
+	// saves maps installed variants, by the name of their IPv4 program, to the output of their save
+	// program.
 	saves map[string]string
-	// legacy has those that speak to ip_tables.
+	// legacy are the variants that use ip_tables.
 	legacy map[string]bool
-	// unreadable has those that may not list rules, broken those that the kernel does not support.
+	// unreadable are those that may not list rules, broken those that the kernel does not support.
 	unreadable, broken map[string]bool
-	// noIPv6 has those whose IPv6 programs are not installed.
+	// noIPv6 are those without IPv6 programs.
 	noIPv6 map[string]bool
 }
 
@@ -85,7 +86,7 @@ func TestSelection(t *testing.T) {
 		{"forced and not there", machine{saves: map[string]string{nft: ""}}, Options{Variant: LegacyVariant}, "no iptables-legacy-save"},
 		{"no ip6tables, not needed", machine{saves: all, legacy: set(legacy), noIPv6: set(nft)}, Options{}, nft},
 		{"no ip6tables", machine{saves: all, legacy: set(legacy), noIPv6: set(nft)}, Options{IPv6: true}, legacy},
-		{"nothing works", machine{saves: all, legacy: set(legacy), broken: set(nft, legacy)}, Options{}, "iptables-nft does not work here: the kernel has no such tables; iptables-legacy does not"},
+		{"nothing works", machine{saves: all, legacy: set(legacy), broken: set(nft, legacy)}, Options{}, "iptables-nft is not usable: the kernel has no such tables; iptables-legacy is not"},
 		{"nothing installed", machine{}, Options{}, "no iptables-legacy-save; no iptables-nft-save; no iptables-save"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ var define = regexp.MustCompile(`^(String|StringSlice|StringArray|StringToString
 
 // binder is the function of internal/capture/iptables/command that defines its flags. The name is its fifth
 // argument.
-const binder = "bind"
+const binder = "bindValue"
 
 // read parses every Go file of the repository.
 func read(t *testing.T) sources {

@@ -15,43 +15,45 @@ import (
 
 const (
 	listExtension = ".conflist"
-	// aloneName is the file of a plugin that is not chained.
-	aloneName = "YYY-istio-cni.conf"
-	// entryVersion is what a configuration that is made here is written in.
+	// standaloneName is the default file name if the plugin is not chained.
+	standaloneName = "YYY-istio-cni.conf"
+	// entryVersion is the CNI version of configurations that are created here.
 	entryVersion = "0.3.1"
-	// listName is the name of a list that is made of a single plugin.
+	// listName is the name of a list that is created from a single plugin.
 	listName = "k8s-pod-network"
 )
 
-// errNoNetwork says that the node has no network configuration yet.
+// errNoNetwork is returned until a network provider has written its configuration.
 var errNoNetwork = errors.New("the node has no network configuration yet")
 
-// configuration is a CNI configuration file as it was read: its fields belong to other plugins too, and those unknown here must stay.
+// configuration is a parsed CNI configuration file. Its other fields belong to other plugins and
+// are preserved, including unknown ones.
 type configuration map[string]any
 
-// plugins gives the entries of a configuration list.
-func (c configuration) plugins() ([]any, error) {
+// pluginList returns the entries of a configuration list.
+func (c configuration) pluginList() ([]any, error) {
 	list, ok := c["plugins"].([]any)
 	if !ok {
-		return nil, errors.New(`"plugins" is no list`)
+		return nil, errors.New(`"plugins" is not a list`)
 	}
 	return list, nil
 }
 
-func parse(text []byte) (configuration, error) {
+// parseConfiguration parses a configuration file. Numbers keep their spelling.
+func parseConfiguration(text []byte) (configuration, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // numbers stay as they are written
+	d.UseNumber() // preserves the spelling of numbers
 	var c configuration
 	if err := d.Decode(&c); err != nil {
 		return nil, err
 	}
 	if c == nil {
-		return nil, errors.New("it is empty")
+		return nil, errors.New("the configuration is empty")
 	}
 	return c, nil
 }
 
-// asList makes a list of a configuration of a single plugin.
+// asList converts the configuration of a single plugin to a list. Lists are returned unchanged.
 func (c configuration) asList() configuration {
 	if _, single := c["type"]; !single {
 		return c
@@ -60,8 +62,8 @@ func (c configuration) asList() configuration {
 	return configuration{"name": listName, "cniVersion": entryVersion, "plugins": []any{map[string]any(c)}}
 }
 
-// without returns the list without our entry, and whether it was there.
-func without(plugins []any) ([]any, bool) {
+// removeEntry returns the list without the plugin's own entry, and whether it had one.
+func removeEntry(plugins []any) ([]any, bool) {
 	rest := slices.DeleteFunc(slices.Clone(plugins), func(p any) bool {
 		m, ok := p.(map[string]any)
 		return ok && m["type"] == cni.Name
@@ -69,80 +71,81 @@ func without(plugins []any) ([]any, bool) {
 	return rest, len(rest) < len(plugins)
 }
 
-// withEntry returns a configuration with our entry as the last of its plugins.
+// withEntry returns a configuration with the plugin's entry as the last one.
 func withEntry(text []byte, entry configuration) ([]byte, error) {
-	c, err := parse(text)
+	c, err := parseConfiguration(text)
 	if err != nil {
 		return nil, err
 	}
 	c = c.asList()
-	plugins, err := c.plugins()
+	plugins, err := c.pluginList()
 	if err != nil {
 		return nil, err
 	}
-	plugins, _ = without(plugins)
+	plugins, _ = removeEntry(plugins)
 	c["plugins"] = append(plugins, map[string]any(entry))
-	return c.text()
+	return c.encode()
 }
 
-// withoutEntry returns a configuration without our entry, and whether it was there.
+// withoutEntry returns a configuration without the plugin's entry, and whether it had one.
 func withoutEntry(text []byte) ([]byte, bool, error) {
-	c, err := parse(text)
+	c, err := parseConfiguration(text)
 	if err != nil {
 		return nil, false, err
 	}
 	if _, single := c["type"]; single {
 		return text, false, nil
 	}
-	plugins, err := c.plugins()
+	plugins, err := c.pluginList()
 	if err != nil {
 		return nil, false, err
 	}
-	plugins, was := without(plugins)
+	plugins, was := removeEntry(plugins)
 	if !was {
 		return text, false, nil
 	}
 	c["plugins"] = plugins
-	text, err = c.text()
+	text, err = c.encode()
 	return text, true, err
 }
 
-func (c configuration) text() ([]byte, error) {
+func (c configuration) encode() ([]byte, error) {
 	text, err := json.MarshalIndent(c, "", "  ")
 	return append(text, '\n'), err
 }
 
-// entry is ours, as it stands in a list.
-func (o Options) entry() (configuration, error) {
+// pluginEntry returns the plugin's entry for a list.
+func (o Options) pluginEntry() (configuration, error) {
 	e := o.Entry
 	e.Name, e.Type, e.RunDir = cni.Name, cni.Name, o.RunDir
 	text, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
-	c, err := parse(text)
+	c, err := parseConfiguration(text)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range []string{"ipam", "dns"} { // which are written though they are empty
+	for _, key := range []string{"ipam", "dns"} { // encoded even if they are empty
 		delete(c, key)
 	}
 	return c, nil
 }
 
-// configPath is the file that has, or is to have, our entry.
+// configPath returns the path of the configuration for the plugin's entry: the one named by
+// ConfName, or the first one in NetDir. It returns errNoNetwork if there is none.
 func (o Options) configPath() (string, error) {
 	switch {
-	case o.Alone && o.ConfName == "":
-		return filepath.Join(o.NetDir, aloneName), nil
-	case o.Alone:
+	case o.Standalone && o.ConfName == "":
+		return filepath.Join(o.NetDir, standaloneName), nil
+	case o.Standalone:
 		return filepath.Join(o.NetDir, o.ConfName), nil
 	case o.ConfName != "":
-		return existing(filepath.Join(o.NetDir, o.ConfName))
+		return existingConfig(filepath.Join(o.NetDir, o.ConfName))
 	}
-	files, err := os.ReadDir(o.NetDir) // sorted: the runtime takes the first that is a configuration
+	files, err := os.ReadDir(o.NetDir) // sorted: runtimes use the first configuration
 	if err != nil {
-		return "", fmt.Errorf("listing the network configurations: %w", err)
+		return "", fmt.Errorf("list network configurations: %w", err)
 	}
 	for _, f := range files {
 		path := filepath.Join(o.NetDir, f.Name())
@@ -153,8 +156,9 @@ func (o Options) configPath() (string, error) {
 	return "", errNoNetwork
 }
 
-// existing finds a configuration file under its name or, since asList renames one of a single plugin, with the other extension.
-func existing(path string) (string, error) {
+// existingConfig returns the path of a configuration file under its name or with the other
+// extension, because asList changes it.
+func existingConfig(path string) (string, error) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(path, listExtension), ".conf")
 	for _, p := range []string{path, stem + listExtension, stem + ".conf"} {
 		if _, err := os.Stat(p); err == nil {
@@ -164,17 +168,18 @@ func existing(path string) (string, error) {
 	return "", errNoNetwork
 }
 
-// isNetwork reports whether a file is a configuration that a runtime would take.
+// isNetwork reports whether a file is a configuration that a runtime would use, apart from the
+// plugin's entry.
 func isNetwork(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return false
 	}
-	c, err := parse(text)
+	c, err := parseConfiguration(text)
 	if err != nil {
 		return false
 	}
-	plugins, err := c.asList().plugins()
-	rest, _ := without(plugins)
+	plugins, err := c.asList().pluginList()
+	rest, _ := removeEntry(plugins)
 	return err == nil && len(rest) > 0
 }

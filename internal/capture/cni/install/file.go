@@ -9,17 +9,18 @@ import (
 	"path/filepath"
 )
 
-// put writes a file, whole or not at all, and reports whether it was another before.
-func put(path string, text []byte, mode os.FileMode) (bool, error) {
+// writeIfChanged atomically writes a file unless it has that content, and reports whether it wrote.
+func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return false, nil
 	}
-	return true, replace(path, bytes.NewReader(text), mode)
+	return true, replaceFile(path, bytes.NewReader(text), mode)
 }
 
-// putProgram copies a program, unless the same is there.
-func putProgram(from, to string) (bool, error) {
-	same, err := alike(from, to)
+// copyProgram atomically copies a program unless the destination has the same content, and reports
+// whether it copied.
+func copyProgram(from, to string) (bool, error) {
+	same, err := sameContent(from, to)
 	if err != nil || same {
 		return false, err
 	}
@@ -28,11 +29,12 @@ func putProgram(from, to string) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	return true, replace(to, f, 0o755)
+	return true, replaceFile(to, f, 0o755)
 }
 
-// alike compares two files; one that is not there is like none.
-func alike(a, b string) (bool, error) {
+// sameContent reports whether an executable b has the same content as a. It returns false if b does
+// not exist or is not executable.
+func sameContent(a, b string) (bool, error) {
 	infoA, err := os.Stat(a)
 	if err != nil {
 		return false, err
@@ -52,12 +54,12 @@ func alike(a, b string) (bool, error) {
 	return bytes.Equal(textA, textB), err
 }
 
-// replace writes beside the file and renames.
-func replace(path string, text io.Reader, mode os.FileMode) (err error) {
+// replaceFile writes a temporary file in the same directory and renames it.
+func replaceFile(path string, text io.Reader, mode os.FileMode) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	// The name begins with a dot: runtimes and the installer look at names with other endings only.
+	// The extension makes runtimes and the installer ignore the temporary file.
 	f, err := os.CreateTemp(filepath.Dir(path), ".istio-cni-*.tmp")
 	if err != nil {
 		return err
@@ -70,13 +72,13 @@ func replace(path string, text io.Reader, mode os.FileMode) (err error) {
 	_, err = io.Copy(f, text)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)
 }
 
-// remove deletes a file if it is there.
-func remove(path string) error {
+// removeFile deletes a file. A missing file is not an error.
+func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -16,21 +16,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/cni"
 )
 
-// recheck is how often everything is looked at without a sign of change: not all file systems give signs.
-const recheck = time.Minute
+// recheckInterval is how often everything is checked without an event, because not all file systems
+// have events.
+const recheckInterval = time.Minute
 
-// settle is how long the installer waits after a sign of change for more of them.
-const settle = 50 * time.Millisecond
+// settleDelay is how long the installer waits for further events before it checks.
+const settleDelay = 50 * time.Millisecond
 
-// Installer puts the plugin onto a node.
+// Installer keeps the plugin installed on a node.
 type Installer struct {
-	options Options
-	log     *slog.Logger
-	since   atomic.Pointer[time.Time] // nil: not everything is in place
-	config  string                    // the file that our entry was put into
+	options        Options
+	log            *slog.Logger
+	installedSince atomic.Pointer[time.Time] // nil if not everything is installed
+	configFile     string                    // the file with the plugin's entry, "" if there is none
 }
 
-// New makes an Installer. Nothing is touched before Run.
+// New returns an Installer. It fails if the options are invalid.
 func New(o Options, log *slog.Logger) (*Installer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -38,44 +39,48 @@ func New(o Options, log *slog.Logger) (*Installer, error) {
 	return &Installer{options: o, log: log}, nil
 }
 
-// Ready reports whether everything is in place.
-func (i *Installer) Ready() bool { return i.since.Load() != nil }
+// Ready reports whether everything is installed.
+func (i *Installer) Ready() bool { return i.installedSince.Load() != nil }
 
-// Since reports since when everything has been in place, and whether it is.
-func (i *Installer) Since() (time.Time, bool) {
-	if since := i.since.Load(); since != nil {
+// InstalledSince returns since when everything has been installed without interruption, and whether
+// it is.
+func (i *Installer) InstalledSince() (time.Time, bool) {
+	if since := i.installedSince.Load(); since != nil {
 		return *since, true
 	}
 	return time.Time{}, false
 }
 
-// Run keeps the plugin on the node until ctx ends, and then takes it away. It waits for a node that has no network configuration yet.
+// Run keeps the plugin installed until ctx ends, and then removes it. Failed steps are logged and
+// retried, also while the node has no network configuration.
 func (i *Installer) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("watching the node's files: %w", err)
+		return fmt.Errorf("watch the node's files: %w", err)
 	}
 	defer watcher.Close()
-	for _, dir := range append([]string{i.options.NetDir, i.options.ServiceAccount, i.options.RunDir}, i.options.BinDirs...) {
+	dirs := append([]string{i.options.NetDir, i.options.ServiceAccount, i.options.RunDir}, i.options.BinDirs...)
+	for _, dir := range dirs {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("watching the node's files: %w", err)
+			return fmt.Errorf("watch the node's files: %w", err)
 		}
 		if err := watcher.Add(dir); err != nil {
-			return fmt.Errorf("watching the node's files in %s: %w", dir, err)
+			return fmt.Errorf("watch the node's files in %s: %w", dir, err)
 		}
 	}
 	for {
-		i.install()
-		if !i.changed(ctx, watcher) {
-			i.since.Store(nil)
-			return i.remove()
+		i.installAll()
+		if !i.waitForChange(ctx, watcher) {
+			i.installedSince.Store(nil)
+			return i.uninstall()
 		}
 	}
 }
 
-// changed waits until it is time to look again; false: ctx has ended.
-func (i *Installer) changed(ctx context.Context, w *fsnotify.Watcher) bool {
-	timer := time.NewTimer(recheck)
+// waitForChange waits for file events to settle or recheckInterval. It returns false if ctx has
+// ended.
+func (i *Installer) waitForChange(ctx context.Context, w *fsnotify.Watcher) bool {
+	timer := time.NewTimer(recheckInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -84,83 +89,89 @@ func (i *Installer) changed(ctx context.Context, w *fsnotify.Watcher) bool {
 		case <-timer.C:
 			return true
 		case err := <-w.Errors:
-			i.log.Warn("signs of change were lost", "error", err)
+			i.log.Warn("file events may have been lost, checking all files", "error", err)
 			return true
 		case e := <-w.Events:
-			// What a file that is being written is called is nothing to look at.
+			// Temporary files of a replacement are ignored.
 			if !strings.HasSuffix(e.Name, ".tmp") && e.Op != fsnotify.Chmod {
-				timer.Reset(settle)
+				timer.Reset(settleDelay)
 			}
 		}
 	}
 }
 
-// install puts in place what is not. The entry comes last: from then on the runtime calls the plugin.
-func (i *Installer) install() {
+// installAll installs all missing parts. The configuration entry is last, because the runtime calls
+// the plugin from then on.
+func (i *Installer) installAll() {
 	for _, step := range []struct {
 		what string
 		do   func() error
 	}{
-		{"the program", i.putPrograms}, {"the kubeconfig", i.putKubeconfig}, {"the network configuration", i.putEntry},
+		{"the program", i.installPrograms},
+		{"the kubeconfig", i.writeKubeconfig},
+		{"the network configuration", i.addEntry},
 	} {
 		if err := step.do(); err != nil {
-			i.since.Store(nil)
-			i.log.Error("cannot install "+step.what+", will try again", "error", err)
+			i.installedSince.Store(nil)
+			i.log.Error("cannot install "+step.what+", retrying", "error", err)
 			return
 		}
 	}
 	now := time.Now()
-	i.since.CompareAndSwap(nil, &now)
+	i.installedSince.CompareAndSwap(nil, &now)
 }
 
-func (i *Installer) putPrograms() error {
+func (i *Installer) installPrograms() error {
 	for _, dir := range i.options.BinDirs {
 		path := filepath.Join(dir, cni.Name)
-		wrote, err := putProgram(i.options.Program, path)
+		wrote, err := copyProgram(i.options.Program, path)
 		if err != nil {
 			return err
 		}
 		if wrote {
-			i.log.Info("installed the program", "path", path)
+			i.log.Info("installed program", "path", path)
 		}
 	}
 	return nil
 }
 
-func (i *Installer) putKubeconfig() error {
+func (i *Installer) writeKubeconfig() error {
 	text, err := i.options.kubeconfig()
 	if err != nil {
 		return err
 	}
-	wrote, err := put(i.options.kubeconfigPath(), text, i.options.KubeconfigMode)
+	wrote, err := writeIfChanged(i.options.kubeconfigPath(), text, i.options.KubeconfigMode)
 	if wrote && err == nil {
-		i.log.Info("wrote the kubeconfig", "path", i.options.kubeconfigPath())
+		i.log.Info("wrote kubeconfig", "path", i.options.kubeconfigPath())
 	}
 	return err
 }
 
-func (i *Installer) putEntry() error {
+// addEntry adds the plugin's entry to the network configuration. If another configuration has
+// become the first, it moves the entry there.
+func (i *Installer) addEntry() error {
 	path, err := i.options.configPath()
 	if err != nil {
 		return err
 	}
-	entry, err := i.options.entry()
+	entry, err := i.options.pluginEntry()
 	if err != nil {
 		return err
 	}
-	if i.config != "" && i.config != path {
-		i.log.Warn("another network configuration comes first now", "path", path, "before", i.config)
-		if err := i.takeEntry(); err != nil {
+	if i.configFile != "" && i.configFile != path {
+		i.log.Warn("another network configuration is the first now, moving the plugin to it",
+			"path", path, "previous", i.configFile)
+		if err := i.dropEntry(); err != nil {
 			return err
 		}
 	}
-	if i.options.Alone {
+	if i.options.Standalone {
 		entry["cniVersion"] = entryVersion
-		text, err := entry.text()
+		text, err := entry.encode()
 		if err != nil {
 			return err
 		}
-		return i.putConfig(path, path, text, 0o600)
+		return i.writeConfig(path, path, text, 0o600)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -172,53 +183,57 @@ func (i *Installer) putEntry() error {
 	}
 	text, err := withEntry(old, entry)
 	if err != nil {
-		return fmt.Errorf("adding the plugin to %s: %w", path, err)
+		return fmt.Errorf("add the plugin to %s: %w", path, err)
 	}
 	to := path
-	if !strings.HasSuffix(path, listExtension) { // it is a list from now on, and runtimes go by the name
+	if !strings.HasSuffix(path, listExtension) { // runtimes require the extension of a list
 		to = strings.TrimSuffix(path, filepath.Ext(path)) + listExtension
 	}
-	return i.putConfig(path, to, text, info.Mode().Perm())
+	return i.writeConfig(path, to, text, info.Mode().Perm())
 }
 
-func (i *Installer) putConfig(from, to string, text []byte, mode os.FileMode) error {
-	i.config = to
-	wrote, err := put(to, text, mode)
+// writeConfig writes a configuration to a path, and removes the file it replaces if that has
+// another name.
+func (i *Installer) writeConfig(from, to string, text []byte, mode os.FileMode) error {
+	i.configFile = to
+	wrote, err := writeIfChanged(to, text, mode)
 	if err != nil {
 		return err
 	}
 	if wrote {
-		i.log.Info("added the plugin to the network configuration", "path", to)
+		i.log.Info("added plugin to network configuration", "path", to)
 	}
 	if from != to {
-		return remove(from)
+		return removeFile(from)
 	}
 	return nil
 }
 
-// remove takes away all that was installed. The entry goes first: a runtime that calls a plugin which is not there starts no pod.
-func (i *Installer) remove() error {
-	err := i.takeEntry()
-	err = errors.Join(err, remove(i.options.kubeconfigPath()))
+// uninstall removes everything that was installed. The configuration entry is first: a runtime that
+// calls a missing plugin starts no pod.
+func (i *Installer) uninstall() error {
+	err := i.dropEntry()
+	err = errors.Join(err, removeFile(i.options.kubeconfigPath()))
 	for _, dir := range i.options.BinDirs {
-		err = errors.Join(err, remove(filepath.Join(dir, cni.Name)))
+		err = errors.Join(err, removeFile(filepath.Join(dir, cni.Name)))
 	}
 	if err != nil {
-		return fmt.Errorf("removing the plugin from the node: %w", err)
+		return fmt.Errorf("remove the plugin from the node: %w", err)
 	}
-	i.log.Info("removed the plugin from the node")
+	i.log.Info("removed plugin from the node")
 	return nil
 }
 
-// takeEntry removes our entry from where it was put.
-func (i *Installer) takeEntry() error {
-	if i.config == "" {
+// dropEntry removes the plugin's entry from the configuration. It does nothing if it has not added
+// one.
+func (i *Installer) dropEntry() error {
+	if i.configFile == "" {
 		return nil
 	}
-	path := i.config
-	i.config = ""
-	if i.options.Alone {
-		return remove(path)
+	path := i.configFile
+	i.configFile = ""
+	if i.options.Standalone {
+		return removeFile(path)
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -235,6 +250,6 @@ func (i *Installer) takeEntry() error {
 	if err != nil || !was {
 		return err
 	}
-	_, err = put(path, text, info.Mode().Perm())
+	_, err = writeIfChanged(path, text, info.Mode().Perm())
 	return err
 }

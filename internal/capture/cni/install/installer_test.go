@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// others is a configuration as a network provider writes it, with keys and numbers that must stay.
+// others is a configuration of a network provider, with keys and numbers that must be preserved.
 const others = `{
   "cniVersion": "1.0.0",
   "name": "mynet",
@@ -32,7 +32,7 @@ const others = `{
   "vendor": {"a": [1, 2.50]}
 }`
 
-// host is a node's directories.
+// host holds a node's directories.
 type host struct {
 	Options
 	t *testing.T
@@ -67,7 +67,7 @@ func (h *host) write(path, text string, mode os.FileMode) {
 
 func (h *host) config(name string) string { return filepath.Join(h.NetDir, name) }
 
-// run installs until the test ends, or until the function that it returns is called.
+// run installs until the test ends or stop is called.
 func (h *host) run() (stop func()) {
 	h.t.Helper()
 	i, err := New(h.Options, slog.New(slog.NewTextHandler(h.t.Output(), nil)))
@@ -100,7 +100,7 @@ func (h *host) eventually(what string, check func() error) {
 	serving.Eventually(h.t, 10*time.Second, what, check)
 }
 
-// chained holds if a file is a list that ends with our entry.
+// chained checks that a file is a list that ends with the plugin's entry.
 func chained(path string) func() error {
 	return func() error {
 		text, err := os.ReadFile(path)
@@ -128,10 +128,10 @@ func content(path, want string) func() error {
 	}
 }
 
-// tree is a configuration without regard to the order of keys.
+// tree returns a configuration for comparison regardless of the order of keys.
 func tree(t *testing.T, text []byte) configuration {
 	t.Helper()
-	c, err := parse(text)
+	c, err := parseConfiguration(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestInstallAndRemove(t *testing.T) {
 	}
 }
 
-// TestWhatIsLostIsPutBack has others write the files of the node.
+// TestWhatIsLostIsPutBack tests that changes of the node's files by others are reverted.
 func TestWhatIsLostIsPutBack(t *testing.T) {
 	h := newHost(t)
 	path, program := h.config("10-mynet.conflist"), filepath.Join(h.BinDirs[0], cni.Name)
@@ -225,7 +225,7 @@ func TestInstallWaitsForANetwork(t *testing.T) {
 	h.write(h.config("01-none.conflist"), `{"name": "x", "plugins": []}`, 0o600)
 	h.run()
 	h.eventually("the program", content(filepath.Join(h.BinDirs[0], cni.Name), "program"))
-	// A single plugin becomes a list, under a list's name.
+	// A single plugin becomes a list, with the name of a list.
 	h.write(h.config("10-single.conf"), `{"cniVersion": "0.3.1", "name": "single", "type": "bridge"}`, 0o600)
 	h.eventually("the entry", chained(h.config("10-single.conflist")))
 	h.eventually("the old name gone", func() error {
@@ -237,7 +237,8 @@ func TestInstallWaitsForANetwork(t *testing.T) {
 	h.eventually("the plugin that was there", content(h.config("10-single.conflist"), `"bridge"`))
 }
 
-// TestNothingIsWrittenTwice holds that a configuration as it should be is left alone: others watch it.
+// TestNothingIsWrittenTwice tests that a correct configuration is not written, because others watch
+// it.
 func TestNothingIsWrittenTwice(t *testing.T) {
 	h := newHost(t)
 	path := h.config("10-mynet.conflist")
@@ -249,12 +250,12 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	if err := os.MkdirAll(h.BinDirs[0], 0o755); err != nil {
 		t.Fatal(err)
 	}
-	i.install()
+	i.installAll()
 	before, err := os.Stat(path)
 	if err != nil || !i.Ready() {
 		t.Fatal(err, i.Ready())
 	}
-	i.install()
+	i.installAll()
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("it was written again (error %v)", err)
 	}
@@ -262,12 +263,12 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 
 func TestAlone(t *testing.T) {
 	h := newHost(t)
-	h.Alone = true
+	h.Standalone = true
 	h.write(h.config("10-mynet.conflist"), others, 0o600)
 	stop := h.run()
-	h.eventually("a configuration of its own", content(h.config(aloneName), `"type": "istio-cni"`))
+	h.eventually("a configuration of its own", content(h.config(standaloneName), `"type": "istio-cni"`))
 	stop()
-	if _, err := os.Stat(h.config(aloneName)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(h.config(standaloneName)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it was left behind (error %v)", err)
 	}
 	if text, err := os.ReadFile(h.config("10-mynet.conflist")); err != nil || string(text) != others {
@@ -275,7 +276,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestConfigurationThatCannotBeRead is left as it is, and the installer says so and is not ready.
+// TestConfigurationThatCannotBeRead tests that an invalid configuration is not changed, and that
+// the installer reports it and is not ready.
 func TestConfigurationThatCannotBeRead(t *testing.T) {
 	for _, text := range []string{`{"plugins": 3}`, `null`, `[]`, `{"plugins": `} {
 		if _, err := withEntry([]byte(text), configuration{"type": cni.Name}); err == nil {

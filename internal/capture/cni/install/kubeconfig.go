@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/cni"
 )
 
-// kubeconfig is that of the installer's own service account, with its present token: it is written anew when the token is. The
-// path of the token's file would not do, for the plugin runs outside of the pod.
+// kubeconfig returns a kubeconfig of the installer's own service account with its current token. It
+// cannot refer to the token's file, because the plugin runs outside of the pod.
 func (o Options) kubeconfig() ([]byte, error) {
 	cluster := &clientcmdapi.Cluster{Server: o.Server, InsecureSkipTLSVerify: o.SkipTLSVerify}
 	if !o.SkipTLSVerify {
@@ -22,12 +22,12 @@ func (o Options) kubeconfig() ([]byte, error) {
 		}
 		var err error
 		if cluster.CertificateAuthorityData, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("reading the API server's CA: %w", err)
+			return nil, fmt.Errorf("read the API server's CA: %w", err)
 		}
 	}
 	token, err := os.ReadFile(filepath.Join(o.ServiceAccount, "token"))
 	if err != nil {
-		return nil, fmt.Errorf("reading the service account's token: %w", err)
+		return nil, fmt.Errorf("read the service account's token: %w", err)
 	}
 	const context, name = "istio-cni-context", "local"
 	return clientcmd.Write(clientcmdapi.Config{

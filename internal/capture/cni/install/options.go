@@ -7,52 +7,60 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/cni"
 )
 
-// Options say where things are on the node, as the installer's pod has it mounted. The names of the flags are Istio's.
+// Options configure an Installer. Paths are as mounted in the installer's pod. The names of flags
+// are Istio's.
 type Options struct {
-	// Program is what is put onto the node as the plugin.
+	// Program is the file to install as the plugin.
 	Program string
-	// BinDirs are the node's directories of plugins (CNI_BIN_TARGET_DIR): /host/opt/cni/bin.
+	// BinDirs are the node's plugin directories (CNI_BIN_TARGET_DIR, default /host/opt/cni/bin).
 	BinDirs []string
-	// NetDir has the node's network configurations (--mounted-cni-net-dir).
+	// NetDir is the directory of the node's network configurations (--mounted-cni-net-dir).
 	NetDir string
-	// ConfName is the file in NetDir to add the plugin to (--cni-conf-name); empty: the first one, which is the one in use.
+	// ConfName is the file in NetDir to which the plugin is added (--cni-conf-name). If empty, it
+	// is the first one, which runtimes use.
 	ConfName string
-	// Alone writes a configuration of the plugin's own (--chained-cni-plugin=false), for Multus.
-	Alone bool
-	// RunDir is where the kubeconfig goes (--cni-agent-run-dir); it is the same path on the node.
+	// Standalone writes a separate configuration for the plugin (--chained-cni-plugin=false), for
+	// Multus.
+	Standalone bool
+	// RunDir is the directory of the kubeconfig (--cni-agent-run-dir). It has the same path on the
+	// node.
 	RunDir string
-	// KubeconfigMode is the kubeconfig's (--kubeconfig-mode).
+	// KubeconfigMode is the file mode of the kubeconfig (--kubeconfig-mode).
 	KubeconfigMode os.FileMode
-	// Server is the API server's URL, ServiceAccount the directory with the pod's token and ca.crt.
+	// Server is the API server's URL. ServiceAccount is the directory with the pod's token and
+	// ca.crt.
 	Server         string
 	ServiceAccount string
-	// CAFile is the API server's CA (--kube-ca-file); empty: that of the service account.
+	// CAFile is the API server's CA (--kube-ca-file). If empty, it is that of the service account.
 	CAFile string
-	// SkipTLSVerify trusts any API server (--skip-tls-verify).
+	// SkipTLSVerify disables verification of the API server's certificate (--skip-tls-verify,
+	// default false).
 	SkipTLSVerify bool
-	// Entry is what the plugin is told.
+	// Entry is the plugin's configuration.
 	Entry cni.Config
 }
 
 // DefaultOptions returns Istio's defaults.
 func DefaultOptions() Options {
 	return Options{
-		BinDirs: []string{"/host/opt/cni/bin"}, NetDir: "/host/etc/cni/net.d", RunDir: cni.DefaultRunDir, KubeconfigMode: 0o600,
+		BinDirs: []string{"/host/opt/cni/bin"}, NetDir: "/host/etc/cni/net.d", RunDir: cni.DefaultRunDir,
+		KubeconfigMode: 0o600,
 		ServiceAccount: "/var/run/secrets/kubernetes.io/serviceaccount",
 	}
 }
 
-// Validate names what is missing.
+// Validate returns an error that names a missing or unsupported option.
 func (o Options) Validate() error {
 	switch {
 	case o.Program == "":
-		return errors.New("it is not known which program to install")
+		return errors.New("the program to install is not set")
 	case o.Server == "":
-		return errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is not a pod of Kubernetes")
+		return errors.New("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: " +
+			"not running in a Kubernetes pod")
 	case o.NetDir == "" || len(o.BinDirs) == 0 || o.RunDir == "":
 		return errors.New("--mounted-cni-net-dir, CNI_BIN_TARGET_DIR and --cni-agent-run-dir must be set")
 	case o.Entry.AmbientEnabled:
-		return errors.New("--ambient-enabled: pods without sidecars are not supported")
+		return errors.New("--ambient-enabled: ambient mode is not supported")
 	}
 	return nil
 }

@@ -1,11 +1,12 @@
-// Package repair deals with pods that started on a node before the CNI plugin was there. Their traffic is not captured, which their
-// init container istio-validation finds, so they do not come up, and would not for as long as they are.
+// Package repair handles pods that started on a node before the CNI plugin was installed. Their
+// traffic is not captured, so their init container istio-validation fails and they never become
+// ready.
 //
-// In -> out: the Pods of a node, and since when the plugin is there -> the deletion of those that are broken, for their
-// controllers to make new ones, or a label on them.
+// The inputs are the Pods of a node and since when the plugin is installed. Broken pods are
+// deleted, so that their controllers replace them, or labeled.
 //
-// Law: only pods that are older than the plugin on their node are touched, so that whatever else is wrong with a pod it is
-// deleted once at most and not for ever. A pod that nobody would make anew is not deleted.
+// Invariants: only pods older than the plugin's installation are touched, so that a pod that is
+// broken for another reason is not deleted repeatedly. A pod without a controller is not deleted.
 //
-// Start reading at repair.go.
+// Start with repair.go.
 package repair

@@ -23,7 +23,7 @@ var shared = cluster.NewShared(cluster.Options{NoIstioKinds: true})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
-// bench is a namespace with pods, and a repairer that may do what the chart allows.
+// bench is a namespace with pods, and a repairer with the permissions of the chart.
 type bench struct {
 	t         *testing.T
 	c         *cluster.Cluster
@@ -36,7 +36,8 @@ func newBench(t *testing.T) *bench {
 	return &bench{t: t, c: c, client: c.Client(t), namespace: c.Namespace(t, "repair", nil)}
 }
 
-// pod makes a pod whose check of the capture has ended with a status; owned ones have a controller.
+// pod creates a pod whose validation container has exited with a status; owned ones have a
+// controller.
 func (b *bench) pod(name string, exitCode int32, owned, injected bool) {
 	b.t.Helper()
 	p := &corev1.Pod{
@@ -108,7 +109,7 @@ func (b *bench) gone(name string) func() error {
 	}
 }
 
-// later is a time before which all pods of a test are made.
+// later returns a time after the creation of all pods of a test.
 func later() (time.Time, bool) { return time.Now().Add(time.Hour), true }
 
 func TestBrokenPodsAreDeleted(t *testing.T) {
@@ -130,7 +131,8 @@ func TestBrokenPodsAreDeleted(t *testing.T) {
 	}
 }
 
-// TestPodsThatThePluginHasSeen are broken for another reason: a new one would be no better. So are those of a node without plugin.
+// TestPodsThatThePluginHasSeen tests that pods younger than the installation, and those of a node
+// without plugin, are not touched: a new pod would be no better.
 func TestPodsThatThePluginHasSeen(t *testing.T) {
 	for name, since := range map[string]func() (time.Time, bool){
 		"younger than the plugin": func() (time.Time, bool) { return time.Now().Add(-time.Hour), true },
@@ -150,7 +152,7 @@ func TestPodsThatThePluginHasSeen(t *testing.T) {
 				return since()
 			})
 			<-looked
-			b.pod("another", 126, true, true) // when that was looked at, the first one was done with
+			b.pod("another", 126, true, true) // when this was handled, the first one was too
 			<-looked
 			if b.gone("broken")() == nil {
 				t.Error("it was deleted")

@@ -10,15 +10,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/iptables"
 )
 
-// validationExitCode is what Istio's program, and with it the repair controller of Istio's CNI plugin, has for a failed
-// --run-validation.
+// validationExitCode is the exit status of a failed --run-validation, as in Istio's program. The
+// repair controller of the CNI plugin checks it.
 const validationExitCode = 126
 
-// New returns the command. lookup reads the environment (os.LookupEnv), users resolves names (SystemUsers). open returns what
-// the rules are applied to (iptables.System); it is called when the command runs, for the flags of a parent command may
-// say how to log.
+// New returns the command. lookup reads environment variables (os.LookupEnv), users resolves names
+// (SystemUsers). open returns the environment in which rules are applied (iptables.System); it is
+// called when the command runs, because flags of a parent command may configure the log.
 //
-// The error of the command is one sentence for the user; ExitCode has the status to exit with.
+// ExitCode returns the exit status for an error of the command.
 func New(lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error)) *cobra.Command {
 	return newCommand(&cobra.Command{
 		Use:   "istio-iptables",
@@ -28,28 +28,33 @@ func New(lookup func(string) (string, bool), users Users, open func() (iptables.
 	}, iptables.DefaultOptions(), lookup, users, open)
 }
 
-// NewClean returns the command that removes what New's has done: it is that with --cleanup-only. Istio has no other name for
-// it any more, but people and scripts do.
-func NewClean(lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error)) *cobra.Command {
+// NewClean returns the command that removes the rules, equal to New's with --cleanup-only. Istio no
+// longer has it, but users and scripts still call it.
+func NewClean(
+	lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error),
+) *cobra.Command {
 	options := iptables.DefaultOptions()
 	options.CleanupOnly = true
 	return newCommand(&cobra.Command{
 		Use:   "istio-clean-iptables",
 		Short: "Remove the rules that send a pod's traffic to its sidecar",
-		Long:  "istio-clean-iptables removes the rules of istio-iptables, whichever options and programs they were made with.",
+		Long:  "istio-clean-iptables removes the rules of istio-iptables, whatever options and programs applied them.",
 	}, options, lookup, users, open)
 }
 
-func newCommand(cmd *cobra.Command, options iptables.Options, lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error)) *cobra.Command {
+func newCommand(
+	cmd *cobra.Command, options iptables.Options,
+	lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error),
+) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	// A set of their own, for cmd.Flags() has those of a parent command too.
+	// A separate flag set, because cmd.Flags() includes a parent command's flags.
 	fs := pflag.NewFlagSet(cmd.Use, pflag.ContinueOnError)
 	bindFlags(fs, &options, users)
 	cmd.Flags().SortFlags = false
 	cmd.Flags().AddFlagSet(fs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := fill(fs, &options, lookup, users); err != nil {
+		if err := setFromEnvironment(fs, &options, lookup, users); err != nil {
 			return err
 		}
 		env, err := open()
@@ -61,8 +66,11 @@ func newCommand(cmd *cobra.Command, options iptables.Options, lookup func(string
 	return cmd
 }
 
-// Options returns what New's command would run with: for who has arguments and variables from elsewhere than a command line.
-func Options(args []string, lookup func(string) (string, bool), users Users) (iptables.Options, error) {
+// Options returns the options of the command with those arguments and variables. It is for callers
+// without a command line.
+func Options(
+	args []string, lookup func(string) (string, bool), users Users,
+) (iptables.Options, error) {
 	options := iptables.DefaultOptions()
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	bindFlags(fs, &options, users)
@@ -72,14 +80,14 @@ func Options(args []string, lookup func(string) (string, bool), users Users) (ip
 	if fs.NArg() > 0 {
 		return iptables.Options{}, fmt.Errorf("unknown argument %q", fs.Arg(0))
 	}
-	if err := fill(fs, &options, lookup, users); err != nil {
+	if err := setFromEnvironment(fs, &options, lookup, users); err != nil {
 		return iptables.Options{}, err
 	}
 	return options, nil
 }
 
-// fill sets what the command line did not.
-func fill(fs *pflag.FlagSet, o *iptables.Options, lookup func(string) (string, bool), users Users) error {
+// setFromEnvironment sets the options that are not on the command line.
+func setFromEnvironment(fs *pflag.FlagSet, o *iptables.Options, lookup func(string) (string, bool), users Users) error {
 	if err := fillFromEnvironment(fs, lookup); err != nil {
 		return err
 	}
@@ -89,7 +97,8 @@ func fill(fs *pflag.FlagSet, o *iptables.Options, lookup func(string) (string, b
 	return fillOwner(fs, o, users, lookup)
 }
 
-// ExitCode is the exit status for an error of the command: 0 for none, 126 for a failed validation, else 1.
+// ExitCode returns the exit status for an error of the command: 0 for nil, 126 for a failed
+// validation, else 1.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
@@ -101,7 +110,8 @@ func ExitCode(err error) int {
 	}
 }
 
-// variableError names the variable, where the flag's own error would only name the value.
+// variableError returns an error that names the variable, because the flag's own error only names
+// the value.
 func variableError(name string, err error) error {
 	return fmt.Errorf("environment variable %s: %w", name, err)
 }

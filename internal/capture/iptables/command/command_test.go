@@ -24,7 +24,7 @@ var istioFlags = [][3]string{
 	{"inbound-tunnel-port", "e", "15008"},
 	{"proxy-uid", "u", ""},
 	{"proxy-gid", "g", ""},
-	{"istio-inbound-interception-mode", "m", "REDIRECT"}, // Istio's is empty, which is the same
+	{"istio-inbound-interception-mode", "m", "REDIRECT"}, // Istio's empty default is equivalent
 	{"istio-inbound-tproxy-mark", "t", "1337"},
 	{"istio-inbound-tproxy-route-table", "r", "133"},
 	{"istio-inbound-ports", "b", ""},
@@ -59,7 +59,7 @@ func TestFlagsAreIstios(t *testing.T) {
 	bindFlags(fs, &o, Users{})
 	got := map[[3]string]bool{}
 	fs.VisitAll(func(f *pflag.Flag) { got[[3]string{f.Name, f.Shorthand, f.DefValue}] = true })
-	// One is ours, two are those of earlier releases of Istio.
+	// One is an extension, two are those of earlier releases of Istio.
 	want := map[[3]string]bool{{"proxy-mark", "", "0"}: true, {"restore-format", "f", "true"}: true, {"iptables-version", "", ""}: true}
 	for _, f := range istioFlags {
 		want[f] = true
@@ -69,7 +69,7 @@ func TestFlagsAreIstios(t *testing.T) {
 	}
 }
 
-// fakeUsers knows two users, as a machine with Istio's image does, and one group.
+// fakeUsers has two users, like a host with Istio's image, and one group.
 func fakeUsers() Users {
 	find := func(known map[string]uint32) func(string) (uint32, error) {
 		return func(name string) (uint32, error) {
@@ -82,7 +82,7 @@ func fakeUsers() Users {
 	return Users{UID: find(map[string]uint32{"istio-proxy": 1500, "envoy": 1600}), GID: find(map[string]uint32{"mesh": 1700})}
 }
 
-// execute runs the command as a dry run, and returns what it prints and logs.
+// execute runs the command as a dry run, and returns its output and log.
 func execute(users Users, variables map[string]string, args ...string) (out, log string, err error) {
 	var printed, logged bytes.Buffer
 	env := iptables.Environment{
@@ -145,11 +145,11 @@ func TestErrorsNameTheirCause(t *testing.T) {
 		{nil, []string{"-b", "80,*"}, `"-b, --istio-inbound-ports" flag: "*" is not a port`},
 		{nil, []string{"-c", "eth0 -j ACCEPT"}, "--istio-exclude-interfaces (-c)"},
 		{nil, []string{"-k", "interface-with-a-long-name"}, "--kube-virt-interfaces (-k)"},
-		{nil, []string{"-u", "stranger"}, `"-u, --proxy-uid" flag: "stranger" is not an id`},
+		{nil, []string{"-u", "stranger"}, `"-u, --proxy-uid" flag: "stranger" is not an ID`},
 		{nil, []string{"--proxy-mark", "-1"}, `"--proxy-mark" flag: "-1" is not a number`},
 		{nil, []string{"--force-iptables-binary", "new"}, `"--force-iptables-binary" flag: "new" is not legacy or nft`},
-		{nil, []string{"--native-nftables", "--force-iptables-binary", "nft"}, "--native-nftables: uses no iptables binary"},
-		{nil, []string{"--cni-mode"}, "--cni-mode: needs --network-namespace"},
+		{nil, []string{"--native-nftables", "--force-iptables-binary", "nft"}, "--native-nftables: conflicts with --force-iptables-binary"},
+		{nil, []string{"--cni-mode"}, "--cni-mode: requires --network-namespace"},
 		{nil, []string{"--run-validation", "--probe-timeout", "-1s"}, "--probe-timeout -1s"},
 		{nil, []string{"--no-such-flag"}, "unknown flag: --no-such-flag"},
 		{nil, []string{"word"}, `unknown command "word"`},
@@ -188,7 +188,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestParentFlagsHaveNoVariables is about pilot-agent, whose own flags the command line of the subcommand may have too.
+// TestParentFlagsHaveNoVariables tests that variables do not set the flags of a parent command such
+// as pilot-agent.
 func TestParentFlagsHaveNoVariables(t *testing.T) {
 	env := iptables.Environment{
 		Log: slog.New(slog.DiscardHandler), Out: io.Discard,
@@ -207,7 +208,7 @@ func TestParentFlagsHaveNoVariables(t *testing.T) {
 	}
 }
 
-// TestClean is about the command only: what is removed is shown where rules are.
+// TestClean tests the command only; package iptables tests the removal.
 func TestClean(t *testing.T) {
 	var logged bytes.Buffer
 	env := iptables.Environment{Log: slog.New(slog.NewTextHandler(&logged, nil)), Out: io.Discard}
@@ -216,14 +217,14 @@ func TestClean(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"options.cleanup-only=true", "nothing is removed"} {
+	for _, want := range []string{"options.cleanup-only=true", "not removing rules"} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("the log has no %q:\n%s", want, logged.String())
 		}
 	}
 }
 
-// TestOptions is about who has arguments from elsewhere.
+// TestOptions tests callers without a command line.
 func TestOptions(t *testing.T) {
 	lookup := func(name string) (string, bool) { return "true", name == "INVALID_DROP" }
 	o, err := Options([]string{"-b", "80", "--iptables-version", "v1.8.9 (nf_tables)"}, lookup, fakeUsers())

@@ -1,12 +1,13 @@
-// Package command is the istio-iptables command: flags and environment variables -> [iptables.Options] -> [iptables.Run].
+// Package command implements the istio-iptables command: it parses flags and environment variables
+// to [iptables.Options] and calls [iptables.Run].
 //
-// Law: the flags are those of Istio's istio-iptables, with its names, defaults and meanings, two of its earlier releases, and one
-// of ours, --proxy-mark.
-// A value that cannot be honoured is one error that names its flag or variable, and nothing is changed. The environment is
-// read only through the function that New is given.
+// The flags are the same as in Istio's istio-iptables, with its names, defaults and meanings, plus
+// two flags of earlier releases and an extension, --proxy-mark. Every flag except --envoy-port can
+// be set by the environment variable with its name in capitals (--proxy-uid: PROXY_UID); the
+// command line takes precedence. An empty variable counts as not set.
 //
-// Every flag but --envoy-port can be set by the environment variable that has its name in capitals (--proxy-uid: PROXY_UID);
-// the command line wins. A variable that is set but empty counts as not set.
+// Invariants: an invalid value is an error that names its flag or variable, and nothing is changed.
+// The environment is read only through the function passed to New.
 //
-// Start reading at New.
+// Start with New.
 package command

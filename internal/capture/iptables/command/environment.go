@@ -9,14 +9,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/iptables"
 )
 
-// withoutVariable is the one flag that Istio does not bind to the environment.
+// withoutVariable is the only flag that Istio does not bind to an environment variable.
 const withoutVariable = "envoy-port"
 
-// defaultUser is whose uid the proxy has if ENVOY_USER does not name another, where such a user exists.
+// defaultUser is the proxy's user if ENVOY_USER is not set, provided that the user exists.
 const defaultUser = "istio-proxy"
 
-// variables returns the names that set a flag. The first is the flag's own; Istio has others for agreement with other parts.
-func variables(flag string) []string {
+// variableNames returns the variables that set a flag. The first is the flag's own; Istio has
+// further ones that other components share.
+func variableNames(flag string) []string {
 	names := []string{strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
 	switch flag {
 	case "redirect-dns":
@@ -29,14 +30,15 @@ func variables(flag string) []string {
 	return names
 }
 
-// fillFromEnvironment sets the flags that were not given on the command line. Of several variables the last wins.
+// fillFromEnvironment sets the flags that are not on the command line. If several variables are
+// set, the last one wins.
 func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var first error
 	fs.VisitAll(func(f *pflag.Flag) {
 		if first != nil || f.Changed || f.Name == withoutVariable {
 			return
 		}
-		for _, name := range variables(f.Name) {
+		for _, name := range variableNames(f.Name) {
 			text, ok := lookup(name)
 			if !ok || text == "" {
 				continue
@@ -50,7 +52,7 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return first
 }
 
-// fillEnvironmentOnly sets what has no flag.
+// fillEnvironmentOnly sets the options that have no flag.
 func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (string, bool)) error {
 	gid := func(s string) (uint32, error) { return parseID(s, users.GID) }
 	for _, v := range []struct {
@@ -79,8 +81,11 @@ func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (
 	return nil
 }
 
-// fillOwner sets the proxy's uid, if neither flag nor variable did, to that of its user, and its gid to its uid.
-func fillOwner(fs *pflag.FlagSet, o *iptables.Options, users Users, lookup func(string) (string, bool)) error {
+// fillOwner sets the proxy's uid to that of its user, unless a flag or variable has set it, and its
+// gid to its uid likewise. It fails if the user of ENVOY_USER does not exist.
+func fillOwner(
+	fs *pflag.FlagSet, o *iptables.Options, users Users, lookup func(string) (string, bool),
+) error {
 	if !fs.Changed("proxy-uid") || len(o.ProxyUIDs) == 0 {
 		o.ProxyUIDs = iptables.DefaultOptions().ProxyUIDs
 		name, asked := lookup("ENVOY_USER")

@@ -6,26 +6,26 @@ import (
 	"strconv"
 )
 
-// Users resolves the names of users and groups.
+// Users looks up users and groups by name.
 type Users struct {
 	UID func(name string) (uint32, error)
 	GID func(name string) (uint32, error)
 }
 
-// SystemUsers asks the user database of the machine.
+// SystemUsers returns a lookup in the host's user database.
 func SystemUsers() Users {
 	return Users{
 		UID: func(name string) (uint32, error) {
 			u, err := user.Lookup(name)
 			if err != nil {
-				return 0, fmt.Errorf("looking up user %q: %w", name, err)
+				return 0, fmt.Errorf("look up user %q: %w", name, err)
 			}
 			return numericID(u.Uid)
 		},
 		GID: func(name string) (uint32, error) {
 			g, err := user.LookupGroup(name)
 			if err != nil {
-				return 0, fmt.Errorf("looking up group %q: %w", name, err)
+				return 0, fmt.Errorf("look up group %q: %w", name, err)
 			}
 			return numericID(g.Gid)
 		},
@@ -36,14 +36,14 @@ func parseIDs(s string, resolve func(string) (uint32, error)) ([]uint32, error) 
 	return parseList(s, func(item string) (uint32, error) { return parseID(item, resolve) })
 }
 
-// parseID takes a number, or a name for resolve.
+// parseID parses a number, or a name that it passes to resolve.
 func parseID(s string, resolve func(string) (uint32, error)) (uint32, error) {
 	if id, err := numericID(s); err == nil {
 		return id, nil
 	}
 	id, err := resolve(s)
 	if err != nil {
-		return 0, badValue(s, "an id, nor a name that is known here")
+		return 0, valueError(s, "an ID or a known name")
 	}
 	return id, nil
 }

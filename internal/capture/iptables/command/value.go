@@ -10,18 +10,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/capture/iptables"
 )
 
-// value makes a pflag.Value of a variable and its parser.
-type value[T any] struct {
+// parsedValue implements pflag.Value by a variable and its parser.
+type parsedValue[T any] struct {
 	target *T
 	parse  func(string) (T, error)
 	kind   string
 }
 
-func bind[T any](fs *pflag.FlagSet, target *T, parse func(string) (T, error), kind, name, shorthand, usage string) {
-	fs.VarP(&value[T]{target: target, parse: parse, kind: kind}, name, shorthand, usage)
+// bindValue defines a flag that sets target by a parser.
+func bindValue[T any](
+	fs *pflag.FlagSet, target *T, parse func(string) (T, error), kind, name, shorthand, usage string,
+) {
+	fs.VarP(&parsedValue[T]{target: target, parse: parse, kind: kind}, name, shorthand, usage)
 }
 
-func (v *value[T]) Set(s string) error {
+func (v *parsedValue[T]) Set(s string) error {
 	parsed, err := v.parse(s)
 	if err != nil {
 		return err
@@ -30,24 +33,24 @@ func (v *value[T]) Set(s string) error {
 	return nil
 }
 
-func (v *value[T]) Type() string { return v.kind }
+func (v *parsedValue[T]) Type() string { return v.kind }
 
-// String is what help shows as the default.
-func (v *value[T]) String() string {
+// String returns the default that help shows.
+func (v *parsedValue[T]) String() string {
 	if v.target == nil {
 		return ""
 	}
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(*v.target), " ", ","), "[]")
 }
 
-func badValue(got, want string) error {
+func valueError(got, want string) error {
 	return fmt.Errorf("%q is not %s", got, want)
 }
 
 // wildcard selects everything.
 const wildcard = "*"
 
-// parseList splits at commas. Empty items are left out, so that trailing commas do no harm.
+// parseList parses a comma-separated list. Empty items are skipped.
 func parseList[T any](s string, parse func(string) (T, error)) ([]T, error) {
 	var list []T
 	for item := range strings.SplitSeq(s, ",") {
@@ -86,10 +89,10 @@ func parseRangeSelection(s string) (iptables.Selection[netip.Prefix], error) {
 func parseRange(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return netip.Prefix{}, badValue(s, "a CIDR such as 10.0.0.0/8")
+		return netip.Prefix{}, valueError(s, "a CIDR such as 10.0.0.0/8")
 	}
 	if p.Addr().Is4In6() {
-		return netip.Prefix{}, badValue(s, "a range of IPv4 or of IPv6: write it as IPv4")
+		return netip.Prefix{}, valueError(s, "an IPv4 or IPv6 range: IPv4-mapped ranges must be written as IPv4")
 	}
 	return p.Masked(), nil
 }
