@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -27,13 +28,14 @@ const (
 	rolloutTemplateLabel = "rollouts-pod-template-hash"
 )
 
-// selfDiscovery returns which endpoints are those of the proxy's own workload. Of several services it takes the oldest, as Istio
-// does, and the lowest of its ports.
+// selfDiscovery returns the service port that identifies the proxy's own workload. Of several
+// services it selects the oldest, as Istio does, and the lowest of its ports. Services that select a
+// WorkloadEntry with the proxy's address have precedence over the services of its pod.
 func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) SelfDiscovery {
 	if !p.Metadata.EnableSelfDiscovery {
 		return SelfDiscovery{}
 	}
-	refs := instances(s, p, labels)
+	refs := filterByWorkloadEntries(s, p, instances(s, p, labels))
 	if len(refs) == 0 {
 		return SelfDiscovery{}
 	}
@@ -45,6 +47,38 @@ func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string
 		Service: first.service, Port: first.port, Workload: p.Metadata.WorkloadName,
 		Template: labels[templateLabel], RolloutTemplate: labels[rolloutTemplateLabel],
 	}
+}
+
+// filterByWorkloadEntries returns the refs whose services select a WorkloadEntry with the proxy's
+// address and namespace. It returns all refs if there is no such service.
+func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []ref) []ref {
+	entries := workloadEntries(s, p)
+	var list []ref
+	for _, r := range refs {
+		selector := s.Service(r.service).Selector
+		if slices.ContainsFunc(entries, func(w *mesh.Workload) bool { return snapshot.Selects(selector, w.Labels) }) {
+			list = append(list, r)
+		}
+	}
+	if len(list) == 0 {
+		return refs
+	}
+	return list
+}
+
+// workloadEntries returns the WorkloadEntries of the proxy's namespace that have one of its addresses.
+func workloadEntries(s *snapshot.Snapshot, p *mesh.Proxy) []*mesh.Workload {
+	var list []*mesh.Workload
+	for _, a := range p.Addresses {
+		if at := s.At(a); at != nil {
+			for _, w := range at.Workloads {
+				if w.From.Kind == api.WorkloadEntry && w.Namespace == p.Namespace {
+					list = append(list, w)
+				}
+			}
+		}
+	}
+	return list
 }
 
 // Includes reports whether an endpoint of the service belongs to the proxy's workload.
