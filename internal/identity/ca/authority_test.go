@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"math"
 	"sync"
@@ -120,6 +122,10 @@ func TestMaterial(t *testing.T) {
 	early := pki.SelfSigned(&x509.Certificate{IsCA: true, NotBefore: time.Now().Add(time.Hour)})
 	crossed := root.IssueTo(other.Key, &x509.Certificate{Subject: other.Certificate.Subject, IsCA: true})
 	noSign := pki.SelfSigned(&x509.Certificate{IsCA: true, KeyUsage: x509.KeyUsageCRLSign})
+	lenient := pki.SelfSigned(&x509.Certificate{ // as the samples of Istio: key usage is not critical
+		Subject: pkix.Name{CommonName: "lenient"}, IsCA: true,
+		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 15}, Value: []byte{3, 2, 2, 4}}},
+	})
 	all := func(p ...*pki.Pair) []*pki.Pair { return p }
 	mixed := filesOfPairs(t, signing, all(between), root)
 	mixed.Key = other.KeyPEM()
@@ -145,6 +151,7 @@ func TestMaterial(t *testing.T) {
 		"a list, and more":             {revoking(list + "more"), -1},
 		"a certificate as list":        {revoking(string(leaf.CertificatePEM())), -1},
 		"a root":                       {filesOfPairs(t, root, nil, root), 0},
+		"key usage is not critical":    {filesOfPairs(t, lenient, nil, lenient), 0},
 		"a root, without its file":     {filesOfPairs(t, root, nil), 0},
 		"a root, and its chain":        {filesOfPairs(t, root, all(root), root), 0},
 		"in order":                     {filesOfPairs(t, signing, all(signing, between, root), root), 2},

@@ -46,18 +46,19 @@ func LeafID(c *x509.Certificate) (ID, error) {
 	return id, nil
 }
 
-// CheckSigner returns an error if the certificate may not sign SVIDs (X509-SVID, 3.2 and 4). An ID
-// is not required, because authorities of operators rarely have one.
+// CheckSigner returns an error if the certificate may not sign SVIDs (X509-SVID, 3.2 and 4). It
+// is more lenient than X509-SVID in two points: an ID is not required, and key usage may be
+// absent or not critical. Many authorities of operators, and the samples of Istio, would be
+// refused otherwise; Envoy and Go accept them.
 func CheckSigner(c *x509.Certificate) error {
-	_, critical := findExtension(c, oidKeyUsage)
+	usage, _ := findExtension(c, oidKeyUsage)
 	id, err := certificateID(c)
 	for _, rule := range [...]struct {
 		broken bool
 		reason string
 	}{
 		{!c.IsCA || !c.BasicConstraintsValid, "basic constraints lack CA"},
-		{c.KeyUsage&x509.KeyUsageCertSign == 0, "key usage lacks keyCertSign"},
-		{!critical, "key usage is not critical"},
+		{usage != nil && c.KeyUsage&x509.KeyUsageCertSign == 0, "key usage lacks keyCertSign"},
 		{err == nil && id.Path() != "", "the ID of an authority has no path"},
 		{errors.Is(err, errManyURIs), "it has more than one URI"},
 	} {

@@ -131,6 +131,12 @@ func TestSigner(t *testing.T) {
 			authority(c)
 			c.KeyUsage = 0
 			c.ExtraExtensions = []pkix.Extension{{Id: oidKeyUsage, Value: []byte{3, 2, 2, 4}}}
+		}, true},
+		"no key usage": {func(c *x509.Certificate) { authority(c); c.KeyUsage = 0 }, true},
+		"empty key usage": {func(c *x509.Certificate) {
+			authority(c)
+			c.KeyUsage = 0
+			c.ExtraExtensions = []pkix.Extension{{Id: oidKeyUsage, Value: []byte{3, 1, 0}}}
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
