@@ -182,7 +182,7 @@ func (p *peerAuthentications) open(list []*mesh.Endpoint) []*mesh.Endpoint {
 		}
 		if composedPeers(p.rows(e.Namespace, e.Labels)).At(e.Port) == security.PeerAuthentication_MutualTLS_DISABLE {
 			plain := *e
-			plain.TLS = false
+			plain.TLS, plain.TLSDisabled = false, true
 			list[i] = &plain
 		}
 	}

@@ -47,6 +47,9 @@ type Endpoint struct {
 	Confined bool
 	// TLS says that the endpoint takes mutual TLS from proxies (tlsMode "istio").
 	TLS bool
+	// TLSDisabled is true if the workload could take mutual TLS but a PeerAuthentication disables it at
+	// this port. TLS is false then.
+	TLSDisabled bool
 }
 
 // HostPort gives "address:port", for sorting and messages.

@@ -37,6 +37,9 @@ func (e *Endpoint) append(b []byte) []byte {
 	if e.Confined {
 		tls |= 2
 	}
+	if e.TLSDisabled {
+		tls |= 4
+	}
 	b = append(b, tls)
 	for _, a := range e.MoreAddresses {
 		text(a)

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"net"
+	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -23,6 +25,9 @@ func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	b = appendWrapped(b, lbEndpointWeight, e.weight)
 	b, target := open(b, lbEndpointEndpoint)
 	b = appendAddress(b, endpointAddress, e.Address, e.Port)
+	if e.TLSDisabled && !resolved && !strings.HasPrefix(e.Address, unixPrefix) {
+		b = appendText(b, endpointHostname, plainHostname(e.Endpoint))
+	}
 	if !resolved {
 		for _, a := range e.MoreAddresses {
 			var more int
@@ -31,6 +36,15 @@ func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 		}
 	}
 	return closed(closed(b, target), whole)
+}
+
+// plainHostname returns the hostname of an endpoint whose mutual TLS is disabled; all other endpoints
+// have none. When only metadata changes, Envoy keeps the host and goes on using its pooled connections.
+// When the hostname changes too (Envoy 1.39 and later), Envoy replaces the host: new requests open
+// connections of the new mode, and unused connections close. The text is what Envoy itself reports as
+// the name of a host without a hostname.
+func plainHostname(e *mesh.Endpoint) string {
+	return net.JoinHostPort(e.Address, strconv.FormatUint(uint64(e.Port), 10))
 }
 
 // appendMetadata appends how an endpoint is to be called (envoy.transport_socket_match.tlsMode, which clusters match), and what

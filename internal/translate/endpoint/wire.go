@@ -26,6 +26,7 @@ const (
 	lbEndpointWeight   protowire.Number = 4
 
 	endpointAddress        protowire.Number = 1 // Endpoint
+	endpointHostname       protowire.Number = 3
 	endpointMoreAddresses  protowire.Number = 4
 	additionalAddressValue protowire.Number = 1 // Endpoint.AdditionalAddress
 	addressSocket          protowire.Number = 1 // envoy.config.core.v3.Address

@@ -27,7 +27,7 @@ func TestWire(t *testing.T) {
 		for j := range random.IntN(40) {
 			e := &mesh.Endpoint{
 				Address: fmt.Sprintf("10.0.0.%d", j), Port: random.Uint32N(70000), ServicePort: "http", Health: health[random.IntN(2)],
-				Workload: text(), Namespace: text(), Cluster: mesh.ClusterID(text()), Weight: random.Uint32() >> random.IntN(32),
+				Workload: text(), Namespace: text(), Cluster: mesh.ClusterID(text()), Weight: random.Uint32() >> random.IntN(32), TLSDisabled: random.IntN(3) == 0,
 				Locality: mesh.Locality{Region: text(), Zone: text(), SubZone: text()},
 			}
 			switch random.IntN(5) {

@@ -84,7 +84,7 @@ func changeChecks() []Check {
 		{
 			Number: 10, Title: "Change the mode of mutual TLS",
 			Requirement: "PERMISSIVE, STRICT, DISABLE in every order, 200 times: no failed request",
-			Tests:       in(loss, "TestNoRequestIsLost"),
+			Tests:       in(loss, "TestNoRequestIsLost", "TestUnusedConnectionsAtModeChange"),
 			Limits:      "six changes of mode in each round",
 		},
 		{

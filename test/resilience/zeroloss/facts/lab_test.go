@@ -41,8 +41,11 @@ type config struct {
 
 	MaxConnections int
 	TLS, HTTP2     bool // to servers
-	DNS            bool // clusters resolve "localhost" instead of being given endpoints
-	ECDS           bool // the TCP proxy comes by ECDS
+	// ByEndpoint has each endpoint's metadata choose TLS, which EndpointTLS adds. Hostname is that of every endpoint.
+	ByEndpoint, EndpointTLS bool
+	Hostname                string
+	DNS                     bool // clusters resolve "localhost" instead of being given endpoints
+	ECDS                    bool // the TCP proxy comes by ECDS
 	// Numbers that tests count up: in routes, in the HTTP chains, in the TCP proxy, outside the chains.
 	Generation, ChainGeneration, TCPGeneration, ListenerGeneration int
 }
