@@ -1,7 +1,11 @@
 package server
 
 import (
+	"encoding/binary"
+	"math"
+
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -18,12 +22,67 @@ const (
 	maxElements = 32 << 10
 	// maxDepth bounds how deep messages are nested.
 	maxDepth = 100
-	// maxNodeBytes bounds an encoded node. That of a real proxy has 60 KB.
-	maxNodeBytes = 1 << 20
+	// maxFieldBytes bounds each field of a request, of which the node is the largest: that of a real
+	// proxy has 60 KB.
+	maxFieldBytes = 1 << 20
 )
 
 func errTooLong(size, limit int) error {
 	return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too long: at most %d are allowed here", size, limit)
+}
+
+func errFieldTooLong(number protowire.Number, size int) error {
+	return status.Errorf(codes.ResourceExhausted,
+		"field %d of a request has %d bytes: at most %d are allowed in each field, the node included", number, size, maxFieldBytes)
+}
+
+// checkFields refuses a request of more than most fields, or with a field of more than maxFieldBytes;
+// unbounded is the number of the field whose length is not checked. It reads only the lengths of the
+// fields, in the buffers that they arrived in: such a request is neither copied, nor does it wait
+// for a place. A message that is malformed is for the decoder to refuse. The error is a gRPC status.
+func checkFields(data mem.BufferSlice, most int, unbounded protowire.Number) error {
+	r := data.Reader()
+	defer r.Close()
+	for n := 0; r.Remaining() > 0; n++ {
+		if n == most {
+			return status.Errorf(codes.ResourceExhausted, "a request has more than %d fields", most)
+		}
+		tag, err := binary.ReadUvarint(r)
+		if err != nil {
+			return nil //nolint:nilerr // malformed
+		}
+		number, kind := protowire.DecodeTag(tag)
+		size, ok := sizeOfValue(r, kind)
+		switch {
+		case !ok:
+			return nil
+		case size > maxFieldBytes && number != unbounded:
+			return errFieldTooLong(number, size)
+		}
+		if skipped, _ := r.Discard(size); skipped < size {
+			return nil
+		}
+	}
+	return nil
+}
+
+// sizeOfValue returns how many bytes of a field's value are still to be read. It reports false for a
+// kind that requests do not have.
+func sizeOfValue(r *mem.Reader, kind protowire.Type) (size int, ok bool) {
+	switch kind {
+	case protowire.VarintType:
+		_, err := binary.ReadUvarint(r)
+		return 0, err == nil
+	case protowire.Fixed32Type:
+		return 4, true
+	case protowire.Fixed64Type:
+		return 8, true
+	case protowire.BytesType:
+		n, err := binary.ReadUvarint(r)
+		return int(min(n, math.MaxInt32)), err == nil
+	default:
+		return 0, false
+	}
 }
 
 var (

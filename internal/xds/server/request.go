@@ -47,6 +47,13 @@ const (
 	statusMessage protowire.Number = 2
 )
 
+// A request has at most nameLists lists of names, each within the limit of the stream, and otherFields
+// other fields, of which six are known.
+const (
+	nameLists   = 3
+	otherFields = 100
+)
+
 // next reads a request of an open stream.
 func (x *session) next() (*incoming, error) {
 	in, leave, err := x.receiveRequest(smallMessage)
@@ -109,6 +116,9 @@ func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	}
 	if most := x.maxRequest(); r.size > most {
 		return errTooLong(r.size, most)
+	}
+	if err := r.checkFields(data); err != nil {
+		return err
 	}
 	if r.free == 0 {
 		if r.err = x.admission().begin(x.ctx); r.err != nil {
@@ -252,10 +262,22 @@ func (r *request) sotw(number protowire.Number, value string, _ int) error {
 	}
 }
 
+// checkFields refuses a request that is too large in a way that shows without decoding it.
+func (r *request) checkFields(data mem.BufferSlice) error {
+	if data.Len() <= maxFieldBytes {
+		return nil
+	}
+	refusal := asksSotWError // Envoy's words, which are cut when they are stored
+	if r.mode == stream.Delta {
+		refusal = asksDeltaError
+	}
+	return checkFields(data, nameLists*r.session.s.pusher.NameLimits().Names+otherFields, refusal)
+}
+
 func (r *request) readNode(value string) error {
-	if len(value) > maxNodeBytes {
+	if len(value) > maxFieldBytes {
 		return status.Errorf(codes.ResourceExhausted,
-			"a node of %d bytes is too long: at most %d are allowed", len(value), maxNodeBytes)
+			"a node of %d bytes is too long: at most %d are allowed", len(value), maxFieldBytes)
 	}
 	raw := []byte(value)
 	r.node = new(corev3.Node)
