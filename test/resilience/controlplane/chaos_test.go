@@ -24,6 +24,10 @@ const (
 	editInterval, faultInterval = 50 * time.Millisecond, 700 * time.Millisecond
 	// pausedFor is how long a replica stands still, awayFor how long a killed one is away.
 	pausedFor, awayFor = 2 * time.Second, 500 * time.Millisecond
+	// inPiecesFor is how long half of a file is there: less than the 500 ms for which the control
+	// plane keeps objects that are missing from a file being rewritten, so it may remove nothing.
+	// withoutRuleFor is longer, so it must remove them.
+	inPiecesFor, withoutRuleFor = 200 * time.Millisecond, 1500 * time.Millisecond
 )
 
 // chaos is replicas of a control plane over one directory of config files, and what happens to
@@ -222,17 +226,24 @@ func (c *chaos) allFaults() []fault {
 		}},
 	}
 	if scorecard.Peer() == "" { // istiod drops what is in a file that it cannot read
-		list = append(list, fault{"file in pieces", awayFor, func(*replica) func() {
-			h := c.hosts[c.random.IntN(len(c.hosts))]
-			path := filepath.Join(c.config, fmt.Sprintf("host-%d.yaml", h.index))
-			text := h.text()
-			if err := os.WriteFile(path, []byte(text[:len(text)/2]), 0o644); err != nil {
-				c.t.Fatal(err)
-			}
-			return func() { c.edit(h, &h.rule, "rule") }
-		}})
+		half := func(text string) int { return len(text) / 2 }
+		service := func(text string) int { return strings.Index(text, "---") }
+		list = append(list,
+			fault{"file in pieces", inPiecesFor, func(*replica) func() { return c.cutFile(half) }},
+			fault{"rule missing", withoutRuleFor, func(*replica) func() { return c.cutFile(service) }})
 	}
 	return list
+}
+
+// cutFile writes only the beginning of a host's file, in place, and returns what completes it.
+func (c *chaos) cutFile(at func(text string) int) (complete func()) {
+	h := c.hosts[c.random.IntN(len(c.hosts))]
+	path := filepath.Join(c.config, fmt.Sprintf("host-%d.yaml", h.index))
+	text := h.text()
+	if err := os.WriteFile(path, []byte(text[:at(text)]), 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+	return func() { c.edit(h, &h.rule, "rule") }
 }
 
 // faultCounts returns how often each fault happened, "" for one that did not.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/test/resilience/controlplane/history"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/program"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -36,6 +37,11 @@ func TestNoUpdateIsLost(t *testing.T) {
 		scorecard.Size("objects", 2*hosts)}
 	order, lost := scorecard.Check(t, 16, size...), scorecard.Check(t, 43, size...)
 	longtest.Test(t)
+	if envoys > 0 { // built before the first operation, so that no operation waits for the build
+		if _, err := program.Build(t.Context(), "cmd/pilot-agent"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	log := &history.Log{}
 	run := newChaos(t, log, hosts)
 	for i := range proxies {
