@@ -43,7 +43,9 @@ func TestUnusedConnectionsAtModeChange(t *testing.T) {
 	s := startStage(t, w)
 	logs := newEvidence(w)
 	s.play(t, event{name: "preconnect", do: edit(func(*state) {}), seen: preconnectSeen})
-	list := slices.DeleteFunc(events(), func(e event) bool { return !strings.HasSuffix(e.name, "STRICT to DISABLE") && e.name != "DISABLE to STRICT" })
+	list := slices.DeleteFunc(events(), func(e event) bool {
+		return !strings.HasSuffix(e.name, "STRICT to DISABLE") && e.name != "DISABLE to STRICT"
+	})
 	list = append(list, event{name: "STRICT", do: func(context.Context, *stage) error { return nil }, seen: requestsSent(2 * time.Second)})
 	for range changes {
 		for _, e := range list {
