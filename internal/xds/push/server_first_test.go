@@ -78,3 +78,27 @@ func TestServersThatLeaveAreNotWaitedFor(t *testing.T) {
 		f.want(client.read(), "RDS +1 -0")
 	})
 }
+
+// TestEndpointsWaitForHeldClusters is TestEndpointsOfHeldClustersStay where clusters take longer to
+// generate than endpoints: no proxy is sent an empty assignment for a cluster that its routes still
+// use.
+func TestEndpointsWaitForHeldClusters(t *testing.T) {
+	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		f.gen.Before = func(typeURL string) {
+			if typeURL == api.ClusterType {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
+		f.mesh.RemoveService("s2")
+		time.Sleep(25 * time.Millisecond) // the endpoints are there, the clusters are not
+		f.want(client.read())
+		f.want(server.read())
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "EDS +1 -0") // of s1 alone
+		f.want(server.read(), "EDS +1 -0", "LDS +1 -0", "RDS +1 -0", "CDS +0 -1")
+		time.Sleep(100 * time.Millisecond)
+		f.want(client.read(), "RDS +1 -0", "CDS +0 -1")
+	})
+}

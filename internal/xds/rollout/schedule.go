@@ -153,7 +153,9 @@ func (r *Rollout) composeWorld(cl *class) {
 		}
 		shelves[i] = shelf
 	}
-	r.barrier.retainEndpoints(cl, shelves)
+	if !r.barrier.retainEndpoints(cl, shelves) {
+		return
+	}
 	if cl.has(shelves) || r.followClusters(cl, shelves) {
 		return
 	}

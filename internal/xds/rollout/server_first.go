@@ -165,20 +165,29 @@ func (b *serverFirstBarrier) shelf(pr *producer) (shelf *stream.Shelf, ready boo
 
 // retainEndpoints keeps the endpoints of clusters that are held back and will be removed. The
 // newest configuration has no such cluster, so its endpoints come out empty; but routes still refer
-// to it, and their requests would fail. shelves are in the order of the class's producers and are
-// changed in place.
-func (b *serverFirstBarrier) retainEndpoints(cl *class, shelves []*stream.Shelf) {
+// to it, and their requests would fail. While the clusters are still being generated, it is not
+// known which of them will be removed: until then all endpoints stay as they are, and it reports
+// false for a new class, which has none yet. shelves are in the order of the class's producers and
+// are changed in place.
+func (b *serverFirstBarrier) retainEndpoints(cl *class, shelves []*stream.Shelf) (ready bool) {
 	for _, clusters := range cl.producers {
 		held := b.held[clusters]
-		if clusters.gen.TypeURL != api.ClusterType || held == nil || held == clusters.shelf {
+		if clusters.gen.TypeURL != api.ClusterType || held == nil {
 			continue
 		}
 		for i, endpoints := range cl.producers {
-			if endpoints.gen.TypeURL == api.EndpointType && b.held[endpoints] == nil && b.passing[endpoints] != nil {
+			switch {
+			case endpoints.gen.TypeURL != api.EndpointType || b.held[endpoints] != nil || b.passing[endpoints] == nil:
+			case clusters.busy && cl.shelves == nil:
+				return false
+			case clusters.busy:
+				shelves[i] = cl.shelves[i]
+			case held != clusters.shelf:
 				shelves[i] = b.retain(clusters, endpoints)
 			}
 		}
 	}
+	return true
 }
 
 // retain returns the Shelf of a producer of endpoints with those of removed clusters as they were
