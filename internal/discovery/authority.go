@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/identity/membership"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
@@ -41,8 +42,8 @@ type authority struct {
 	// callers are the ways to prove who one is. They are complete when opened is closed.
 	callers authenticate.Chain
 	opened  chan struct{}
-	// membership knows whose workloads are there.
-	membership *membership
+	// membership decides whose certificates are renewed.
+	membership *membership.Registry
 }
 
 // newAuthority makes the parts that the options ask for. It opens nothing.
@@ -51,7 +52,9 @@ func (s *server) newAuthority() (*authority, error) {
 		o: s.options.Authority, log: obs.Limited(s.logs.Scope("ca")), opened: make(chan struct{}),
 		trustDomains: func() []string { return s.current.Load().Settings.TrustDomains() },
 	}
-	a.membership = s.newMembership()
+	a.membership = membership.New(membership.Options{
+		Snapshot: s.current.Load, SystemNamespace: s.options.Namespace, Grace: s.options.Authority.RenewalGrace, UnsyncedClusters: s.unsyncedClusters,
+	})
 	local, err := s.newIssuer(a)
 	if err != nil {
 		return nil, err
@@ -61,7 +64,7 @@ func (s *server) newAuthority() (*authority, error) {
 	if a.issuer != nil {
 		a.service = ca.NewService(ca.ServiceOptions{
 			Authenticators: authenticate.Chain{a}, Issuer: a.issuer, TrustDomain: func() string { return a.trustDomains()[0] },
-			CheckMember: a.membership.check, Impersonation: s.impersonation(a), Metrics: s.metrics.authority(), Log: a.log,
+			CheckMember: a.membership.Check, Impersonation: s.impersonation(a), Metrics: s.metrics.authority(), Log: a.log,
 		})
 	}
 	return a, nil
@@ -150,7 +153,7 @@ func (a *authority) run(ctx context.Context, s *server) error {
 	}
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	parts.Go(func() { a.membership.run(ctx, membershipInterval) })
+	parts.Go(func() { a.membership.Run(ctx) })
 	if external, ok := a.issuer.(*ca.Registration); ok {
 		parts.Go(func() { a.followExternalRoots(ctx, external) })
 	}
@@ -269,7 +272,7 @@ func (a *authority) admit(p *mesh.Proxy, h xds.Hello) error {
 		return nil
 	}
 	for _, text := range h.Identities {
-		account, ok := accountOf(text)
+		account, ok := spiffe.AccountOf(text)
 		if !ok || account.Namespace != p.Namespace || p.Metadata.ServiceAccount != "" && p.Metadata.ServiceAccount != account.Name {
 			continue
 		}
@@ -279,15 +282,6 @@ func (a *authority) admit(p *mesh.Proxy, h xds.Hello) error {
 	a.log.Warn("a client of xDS claims to be a proxy of another identity", "peer", h.Peer, "node", p.ID, "namespace", p.Namespace,
 		"serviceAccount", p.Metadata.ServiceAccount, "identities", h.Identities)
 	return status.Errorf(codes.PermissionDenied, "authorization failed: no identity of %q matches %s/%s", h.Identities, p.Namespace, p.Metadata.ServiceAccount)
-}
-
-// accountOf reads the ID of a service account.
-func accountOf(identity string) (spiffe.Account, bool) {
-	id, err := spiffe.Parse(identity)
-	if err != nil {
-		return spiffe.Account{}, false
-	}
-	return id.Account()
 }
 
 // reader gives the namespace of the service account that asks for a debug page.

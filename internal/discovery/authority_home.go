@@ -99,7 +99,7 @@ func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 		if err != nil {
 			return nil, err
 		}
-		tokens.HasWorkload = a.membership.has
+		tokens.HasWorkload = a.membership.HasWorkload
 		chain = append(chain, tokens)
 	}
 	if a.o.OIDC != nil {

@@ -126,3 +126,16 @@ func (s *server) remoteClusters() []debug.Cluster {
 	}
 	return list
 }
+
+// unsyncedClusters returns the names of the remote clusters that have never been in sync.
+func (s *server) unsyncedClusters() (list []string) {
+	if s.clusters == nil {
+		return nil
+	}
+	for _, c := range s.clusters.Status() {
+		if c.State != remote.Synced {
+			list = append(list, string(c.Cluster))
+		}
+	}
+	return list
+}

@@ -128,7 +128,7 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // debugPages are the pages under /debug.
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
-		Snapshot: s.current.Load, Analysis: s.problems.current, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
+		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
 		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.notInSync, Clusters: s.remoteClusters, ClusterSet: s.exchanged, Profile: s.options.Profile,
 		Now: time.Now,
 		Scopes: func() []debug.Scope {

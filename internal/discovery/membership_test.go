@@ -1,8 +1,6 @@
 package discovery
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,11 +9,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	security "istio.io/api/security/v1alpha1"
-
-	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
-	"github.com/meshpilot/meshpilot/internal/model/spiffe"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
-	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 // TestRemovedWorkloadsAreNotRenewed: a workload renews its certificate with the one that it has, until it is taken out of the files. Then it
@@ -60,77 +53,4 @@ func TestRemovedWorkloadsAreNotRenewed(t *testing.T) {
 		_, err := l.certificate(t.Context(), web, request())
 		return err
 	})
-}
-
-// TestGraceOfRenewal: for a while after the removal a certificate is renewed, from when the account has lost its last workload and not from when
-// somebody asks. What is unknown because a cluster is not in sync is no refusal.
-func TestGraceOfRenewal(t *testing.T) {
-	now := time.Unix(1000, 0)
-	in := func(accounts ...string) *snapshot.Snapshot {
-		return fixture.New(t, []byte(groups(accounts...)), nil).Snapshot()
-	}
-	newest := in("shop/web", "shop/api")
-	var unsynced []string
-	m := &membership{
-		current: func() *snapshot.Snapshot { return newest }, system: "istio-system", grace: time.Minute,
-		unsynced: func() []string { return unsynced }, now: func() time.Time { return now },
-	}
-	expect := func(what, name string, want error) {
-		t.Helper()
-		err := m.check(spiffe.Account{TrustDomain: "cluster.local", Namespace: "shop", Name: name})
-		switch {
-		case want == nil && err != nil, want != nil && err == nil, errors.Is(want, authenticate.ErrUnavailable) != errors.Is(err, authenticate.ErrUnavailable):
-			t.Errorf("%s: %s: %v, want %v", what, name, err, want)
-		}
-	}
-	refused := errors.New("refused")
-	expect("at first", "web", nil)
-	expect("at first", "nobody", refused)
-	newest = in("shop/api")
-	m.refresh()
-	now = now.Add(59 * time.Second)
-	expect("within the grace period", "web", nil)
-	now = now.Add(2 * time.Second)
-	expect("after it", "web", refused)
-	expect("after it", "api", nil)
-	if m.has(spiffe.Account{Namespace: "shop", Name: "web"}) {
-		t.Error("tokens have no grace period")
-	}
-	unsynced = []string{"east"}
-	expect("while a cluster is not in sync", "web", authenticate.ErrUnavailable)
-	expect("while a cluster is not in sync", "api", nil)
-	unsynced = nil
-	newest = in("shop/api", "shop/web")
-	expect("back", "web", nil)
-	newest = in()
-	m.refresh()
-	now = now.Add(30 * time.Second)
-	expect("removed once more", "web", nil)
-	m.grace = -1
-	now = now.Add(time.Hour)
-	expect("without the check", "web", nil)
-}
-
-// TestRemovalsAreRecorded without anybody asking.
-func TestRemovalsAreRecorded(t *testing.T) {
-	newest := fixture.New(t, []byte(groups("shop/web")), nil).Snapshot()
-	m := &membership{current: func() *snapshot.Snapshot { return newest }, now: time.Now, grace: time.Hour}
-	m.refresh()
-	newest = fixture.New(t, []byte(groups("shop/api")), nil).Snapshot()
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { m.run(ctx, time.Millisecond); close(done) }()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		m.mu.Lock()
-		_, recorded := m.removed[member{"shop", "web"}]
-		m.mu.Unlock()
-		if recorded {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the removal was not recorded")
-		}
-	}
-	stop()
-	<-done
 }

@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshpilot/meshpilot/internal/base/memory"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/ingress"
@@ -59,7 +61,7 @@ type server struct {
 	table    *translate.Table
 	pusher   *push.Pusher
 	feed     *feed.Feed
-	problems *problems
+	analysis *analysis.Background
 	pages    *debug.Pages
 	inputs   *inputs
 	health   *health
@@ -99,15 +101,16 @@ func newServer(o Options) (*server, error) {
 		builder: snapshot.NewBuilder(snapshot.Options{
 			Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features, Recovery: panics,
 		}),
-		table:    translate.NewTable(translate.Options{}),
-		problems: newProblems(logs.Scope("analysis")), clusterSets: newClusterSets(),
-		roots: newRoots(), settingsNews: newSettingsNews(),
+		table:       translate.NewTable(translate.Options{}),
+		clusterSets: newClusterSets(),
+		roots:       newRoots(), settingsNews: newSettingsNews(),
 	}
 	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, Moved: func() {
 		if s.status != nil {
 			s.status.book.Notify()
 		}
 	}})
+	s.analysis = s.newAnalysis()
 	s.current.Store(s.builder.Current())
 	for _, part := range []func() error{s.makeReaders, s.makeServers, s.makeWriters, s.openSources} { // each may use those before it
 		if err := part(); err != nil {
@@ -147,7 +150,6 @@ func (s *server) makeServers() (err error) {
 	}
 	s.roots.coming = s.authority != nil && s.authority.issuer != nil
 	s.webhooks = s.newWebhooks()
-	s.problems.injects = s.webhooks != nil && s.webhooks.injector != nil
 	s.pages = s.debugPages()
 	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
 	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}
@@ -241,8 +243,8 @@ func (s *server) run(ctx context.Context) error {
 
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
-	parts.Go(func() error { releaseMemory(ctx); return nil })
-	parts.Go(func() error { restarting("analysis", s.problems.run)(ctx); return nil })
+	parts.Go(func() error { memory.ReleaseAfterBursts(ctx); return nil })
+	parts.Go(func() error { restarting("analysis", s.analysis.Run)(ctx); return nil })
 	parts.Go(func() error {
 		if err := s.awaitSources(ctx); err != nil {
 			return err
@@ -310,7 +312,7 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.notify("count services", func() { s.inputs.published(next, delta) })
 	s.notify("pusher", func() { s.pusher.Publish(next, delta) })
 	s.notify("config feed", func() { s.feed.Publish(next) })
-	s.notify("analysis", func() { s.problems.take(next, delta) })
+	s.notify("analysis", func() { s.analysis.Publish(next, delta) })
 }
 
 // httpPorts opens the ports for people, probes and scrapers.

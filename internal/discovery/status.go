@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/ingress"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/kube"
@@ -69,7 +70,6 @@ func (s *server) newStatus() (*statusWriter, error) {
 		return nil, err
 	}
 	w := &statusWriter{s: s, book: status.NewAppliedObjects(s.options.clusterName(), nil)}
-	s.problems.changed = w.book.Notify
 	w.writer = status.New(status.Options{
 		Inputs: status.Inputs{
 			Applied: w.book, InUse: s.inUse, Problems: w.problems, Refusals: s.pages.Refusals, Distribution: s.distribution,
@@ -169,8 +169,8 @@ func (s *server) inUse(k config.Key) *config.Config { return s.current.Load().Co
 // problems gives everything that is known to be wrong with objects but for what proxies refuse, as of the snapshot that was looked
 // through last. Objects of other clusters are not written to, nor those that are named like them.
 func (w *statusWriter) problems() (snapshot uint64, list []config.Problem) {
-	snapshot = w.s.problems.seen.Load()
-	list = slices.Concat(w.s.problems.current(), w.s.current.Load().Problems(), w.inViews())
+	snapshot, list = w.s.analysis.Problems()
+	list = slices.Concat(list, w.s.current.Load().Problems(), w.inViews())
 	return snapshot, slices.DeleteFunc(list, remote.Elsewhere)
 }
 
@@ -185,7 +185,7 @@ func (w *statusWriter) inViews() []config.Problem {
 	}
 	list := w.s.pages.FoundInViews()
 	took := time.Since(now)
-	w.conflicts = viewProblems{snapshot: current, list: list, due: now.Add(max(pauseShare*took, minPause))}
+	w.conflicts = viewProblems{snapshot: current, list: list, due: now.Add(analysis.Pause(took))}
 	return list
 }
 

@@ -90,7 +90,7 @@ func (s *server) newWebhooks() *webhooks {
 		}
 	}
 	w.server = webhook.New(webhook.Options{
-		Injector: w.injector, Validator: &webhook.Validator{Warn: s.problems.unhonoured, Log: s.logs.Scope("validation")},
+		Injector: w.injector, Validator: &webhook.Validator{Warn: s.unhonoured, Log: s.logs.Scope("validation")},
 		GetCertificate: serving.GetCertificate, MinVersion: s.options.tlsVersion(), CipherSuites: s.options.cipherSuites(),
 		ModifyTLS: func(c *tls.Config) { comply(o.Compliance, c) },
 		Metrics:   s.metrics.m.Webhooks, Log: s.logs.Scope("webhooks"), Recovery: s.recovery,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
@@ -36,7 +37,7 @@ func (q questions) Identifier() string {
 // Namespace says whose proxies a client may see.
 func (q questions) Namespace(h xds.Hello) (string, error) {
 	for _, id := range h.Identities {
-		if account, ok := accountOf(id); ok {
+		if account, ok := spiffe.AccountOf(id); ok {
 			return q.s.pages.Access.Identity(account.Namespace).Namespace, nil
 		}
 	}

@@ -1,4 +1,5 @@
-package discovery
+// Package memory returns memory to the operating system after bursts.
+package memory
 
 import (
 	"context"
@@ -9,18 +10,20 @@ import (
 )
 
 const (
-	// memoryInterval is how often the footprint is compared.
-	memoryInterval = 10 * time.Second
-	// memorySlack is by how much the footprint may grow, besides half of it, before memory is released.
-	memorySlack = 32 << 20
+	// interval is how often the footprint is compared.
+	interval = 10 * time.Second
+	// slack is how much the footprint may grow, besides by half, before memory is released.
+	slack = 32 << 20
 )
 
-// releaseMemory returns memory to the operating system after a burst, until the context ends. An idle Go process collects garbage
-// only every two minutes, and keeps what pools hold until the second collection: after a flood of large messages the process would
-// stay large for minutes. A collection is forced only when the footprint has grown by half and 32 MiB since the last one.
-// So lasting growth costs a few collections, and a steady process is never collected by it.
-func releaseMemory(ctx context.Context) {
-	tick := time.NewTicker(memoryInterval)
+// ReleaseAfterBursts returns memory to the operating system after each burst, until the context ends.
+//
+// An idle Go process collects garbage only every two minutes, and sync.Pools keep their content until
+// the second collection: after a flood of large messages the process would stay large for minutes. A
+// collection is forced only when the footprint has grown by half and 32 MiB since the last one. So
+// lasting growth costs a few collections, and a process of constant size none.
+func ReleaseAfterBursts(ctx context.Context) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	baseline := footprint()
 	for {
@@ -29,7 +32,7 @@ func releaseMemory(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if now := footprint(); now < baseline+baseline/2+memorySlack {
+		if now := footprint(); now < baseline+baseline/2+slack {
 			baseline = min(baseline, now)
 			continue
 		}
@@ -39,7 +42,8 @@ func releaseMemory(ctx context.Context) {
 	}
 }
 
-// footprint returns the memory that the Go runtime has and has not returned to the operating system, in bytes.
+// footprint returns how many bytes the Go runtime has obtained from the operating system and not
+// returned.
 func footprint() uint64 {
 	samples := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	runtimemetrics.Read(samples)

@@ -1,4 +1,4 @@
-package discovery
+package memory
 
 import (
 	"context"
@@ -9,14 +9,15 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestMemoryIsReleased holds the process to its footprint of before, half a minute after a burst that left garbage behind.
+// TestMemoryIsReleased checks that half a minute after a burst, which left garbage behind, the process
+// has the footprint of before.
 func TestMemoryIsReleased(t *testing.T) {
 	longtest.Test(t)
 	runtime.GC()
 	before := footprint()
 	ctx, cancel := context.WithCancel(t.Context())
 	running := serving.NewGroup(t)
-	running.Go(func(testing.TB) { releaseMemory(ctx) })
+	running.Go(func(testing.TB) { ReleaseAfterBursts(ctx) })
 	defer running.Wait()
 	defer cancel()
 	burst := make([][]byte, 640)
@@ -30,5 +31,5 @@ func TestMemoryIsReleased(t *testing.T) {
 		t.Fatalf("the burst took only %d MiB: the test shows nothing", grown>>20)
 	}
 	clear(burst)
-	serving.Until(t, 3*memoryInterval, "the memory is released", func() bool { return footprint() < before+64<<20 })
+	serving.Until(t, 3*interval, "the memory is released", func() bool { return footprint() < before+64<<20 })
 }

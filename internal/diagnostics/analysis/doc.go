@@ -1,8 +1,9 @@
-// Package analysis finds what is wrong with config objects that are valid by themselves: references to hosts, subsets and
-// ports that nobody has, and fields and kinds that are not honoured.
+// Package analysis finds mistakes that no single config object shows: references to hosts, subsets and
+// ports that do not exist, and fields and kinds that have no effect.
 //
-// In: a snapshot. Out: Problems. Law: pure; nothing that proxies are sent depends on it.
+// Its input is a snapshot, its output is a list of Problems. [Analyzer.Analyze] is pure, and nothing
+// that proxies receive depends on it. [Background] runs it, and other checks, on the newest snapshot.
 //
-// Start with [Analyzer.Analyze]. references.go looks at destinations, virtual_services.go at what VirtualServices mean to one
-// another and to gateways, honour.go at what the translation leaves out.
+// Start with [Analyzer.Analyze]. references.go checks destinations, virtual_services.go what
+// VirtualServices mean to one another and to gateways, honour.go what the translation leaves out.
 package analysis

@@ -21,6 +21,16 @@ func (id ID) Account() (Account, bool) {
 	return Account{id.trustDomain, namespace, name}, true
 }
 
+// AccountOf returns the service account of an identity in text form. It returns false if the
+// text is not a valid SPIFFE ID, or not that of a service account.
+func AccountOf(identity string) (Account, bool) {
+	id, err := Parse(identity)
+	if err != nil {
+		return Account{}, false
+	}
+	return id.Account()
+}
+
 // ID returns the account's ID. It returns an error if a part is empty or contains characters that
 // are invalid in IDs.
 func (a Account) ID() (ID, error) {

@@ -1,0 +1,138 @@
+package analysis
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+const (
+	// recheckInterval is how often an unchanged snapshot is checked again: certificates expire.
+	recheckInterval = time.Hour
+	// endpointsDelay is how long a change of endpoints alone waits. Pods come and go all the time,
+	// and their Problems are few.
+	endpointsDelay = 10 * time.Second
+)
+
+// Check returns the Problems of a snapshot. It may keep results between calls, which one goroutine
+// makes.
+type Check func(s *snapshot.Snapshot, now time.Time) []config.Problem
+
+// BackgroundOptions configure a Background.
+type BackgroundOptions struct {
+	// NewChecks returns the checks. It is called again after one of them has panicked, so that no
+	// check continues with an inconsistent cache.
+	NewChecks func() []Check
+	// Report is called with the result of each run, sorted and without duplicates. changed is false
+	// if the previous run had the same result.
+	Report func(list []config.Problem, changed bool)
+}
+
+// Background checks the newest snapshot in a goroutine of its own, so that checks never delay pushes.
+// It skips snapshots that are superseded while a run is under way.
+type Background struct {
+	options BackgroundOptions
+	newest  chan pending // a queue of one: a newer snapshot replaces the one that waits
+	result  atomic.Pointer[result]
+}
+
+type result struct {
+	version uint64
+	list    []config.Problem
+}
+
+// pending is a snapshot that has not been checked. urgent is false if only endpoints differ from the
+// last one that was.
+type pending struct {
+	*snapshot.Snapshot
+	urgent bool
+}
+
+// NewBackground returns a Background that checks nothing until Run.
+func NewBackground(o BackgroundOptions) *Background {
+	b := &Background{options: o, newest: make(chan pending, 1)}
+	b.result.Store(new(result))
+	return b
+}
+
+// Publish enqueues a snapshot and its difference from the one before. It never blocks. Calls must not
+// overlap.
+func (b *Background) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
+	next := pending{s, !d.EndpointsOnly() || d.Empty()}
+	select {
+	case old := <-b.newest:
+		next.urgent = next.urgent || old.urgent
+	default:
+	}
+	b.newest <- next
+}
+
+// Problems returns the result of the last run and the version of the snapshot that it checked, 0 and
+// nil before the first run. The list must not be modified.
+func (b *Background) Problems() (version uint64, list []config.Problem) {
+	r := b.result.Load()
+	return r.version, r.list
+}
+
+// Run checks snapshots until the context ends. A check that panics loses its run: the result before
+// it stays.
+func (b *Background) Run(ctx context.Context) {
+	var (
+		checks  = b.options.NewChecks()
+		current *snapshot.Snapshot
+		delayed <-chan time.Time // set while a change of endpoints waits
+	)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case next := <-b.newest:
+			current = next.Snapshot
+			if !next.urgent {
+				if delayed == nil {
+					delayed = time.After(endpointsDelay)
+				}
+				continue
+			}
+		case <-delayed:
+		case <-time.After(recheckInterval):
+		}
+		if current == nil {
+			continue
+		}
+		delayed = nil
+		began := time.Now()
+		run := func() error { b.run(checks, current, began); return nil }
+		if err := recovery.Call(ctx, "task", run, "task", "analysis"); err != nil {
+			checks = b.options.NewChecks()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(Pause(time.Since(began))):
+		}
+	}
+}
+
+// run checks a snapshot, stores the result and reports it.
+func (b *Background) run(checks []Check, s *snapshot.Snapshot, now time.Time) {
+	var list []config.Problem
+	for _, check := range checks {
+		list = append(list, check(s, now)...)
+	}
+	slices.SortFunc(list, config.Problem.Compare)
+	list = slices.Compact(list)
+	last := b.result.Swap(&result{version: s.Version, list: list})
+	b.options.Report(list, last.version == 0 || !slices.Equal(last.list, list))
+}
+
+// Pause returns how long to wait after a run that took so long: twenty times as long, between 50 ms
+// and 2 s, so that a mesh that changes all the time costs at most a twentieth of one CPU.
+func Pause(took time.Duration) time.Duration {
+	return min(max(20*took, 50*time.Millisecond), 2*time.Second)
+}
