@@ -33,7 +33,7 @@ type Table struct {
 }
 
 // NewTable makes a Table that remembers nothing yet.
-func NewTable() *Table { return &Table{memo.New[input, Authentication]()} }
+func NewTable() *Table { return &Table{memo.New(build)} }
 
 // input is all that an Authentication depends on.
 type input struct {
@@ -54,7 +54,7 @@ type keys struct {
 // For gives how tokens of requests to the proxies of a View are checked.
 func (t *Table) For(v *view.View) *Authentication {
 	policies := policiesOf(v)
-	return t.made.Do(input{policies: memo.ListOf(policies), keys: memo.ListOf(keysOf(v, policies)), routes: v.Key.Type == mesh.RouterProxy}, build)
+	return t.made.Get(input{policies: memo.ListOf(policies), keys: memo.ListOf(keysOf(v, policies)), routes: v.Key.Type == mesh.RouterProxy})
 }
 
 // Touched says whether a change may alter what For gives for a View; s is the snapshot after it.

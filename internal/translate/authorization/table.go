@@ -37,7 +37,7 @@ type Table struct {
 }
 
 // NewTable makes a Table that remembers nothing yet.
-func NewTable() *Table { return &Table{memo.New[input, Authorization]()} }
+func NewTable() *Table { return &Table{memo.New(build)} }
 
 // input is all that an Authorization depends on.
 type input struct {
@@ -50,7 +50,7 @@ type input struct {
 // For gives who may call the proxies of a View.
 func (t *Table) For(v *view.View) *Authorization {
 	rows := policiesOf(v)
-	return t.made.Do(input{settings: v.Settings, policies: memo.ListOf(rows), providers: providersOf(v, rows)}, build)
+	return t.made.Get(input{settings: v.Settings, policies: memo.ListOf(rows), providers: providersOf(v, rows)})
 }
 
 // Touched says whether a change may alter what For gives for a View; s is the snapshot after it.

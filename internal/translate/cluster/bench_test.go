@@ -71,10 +71,10 @@ func BenchmarkAllFirst(b *testing.B) {
 			for _, svc := range v.Services {
 				in.Service, in.Rule = svc, v.DestinationRule(svc.Host)
 				in.Port = 80
-				g.outbound.Do(in, encodedOutbound)
+				g.outbound.Get(in)
 				for _, s := range in.rule().GetSubsets() {
 					in.Subset = s.Name
-					g.outbound.Do(in, encodedOutbound)
+					g.outbound.Get(in)
 				}
 				in.Subset = ""
 			}

@@ -25,7 +25,7 @@ func (g *Generator) HandedOn(v *view.View) []*resource.Resource {
 			for n := range s.SNIClusters(v) {
 				if !seen[n] {
 					seen[n] = true
-					list = append(list, g.handedOn.Do(g.handedOnInput(v, n), encodedHandedOn))
+					list = append(list, g.handedOn.Get(g.handedOnInput(v, n)))
 				}
 			}
 		}

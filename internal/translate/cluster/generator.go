@@ -32,10 +32,10 @@ type Generator struct {
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
 	return &Generator{
-		outbound: memo.New[OutboundInput, resource.Resource](),
-		inbound:  memo.New[InboundInput, resource.Resource](),
-		builtin:  memo.New[BuiltinInput, resource.Resource](),
-		handedOn: memo.New[handedOnInput, resource.Resource](),
+		outbound: memo.New(encodedOutbound),
+		inbound:  memo.New(encodedInbound),
+		builtin:  memo.New(encodedBuiltin),
+		handedOn: memo.New(encodedHandedOn),
 	}
 }
 
@@ -49,7 +49,7 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	list := make([]*resource.Resource, 0, 2*len(v.Services))
 	for _, name := range builtins(v) {
-		list = append(list, g.builtin.Do(BuiltinInput{Name: name, Settings: v.Settings, Proxy: ProxyOf(v)}, encodedBuiltin))
+		list = append(list, g.builtin.Get(BuiltinInput{Name: name, Settings: v.Settings, Proxy: ProxyOf(v)}))
 	}
 	for _, svc := range v.Services {
 		if !resolved(svc) {
@@ -74,7 +74,7 @@ func (g *Generator) Resolved(v *view.View) []*resource.Resource {
 func (g *Generator) Inbound(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, in := range inbounds(v) {
-		list = append(list, g.inbound.Do(in, encodedInbound))
+		list = append(list, g.inbound.Get(in))
 	}
 	return list
 }
@@ -198,7 +198,7 @@ func subsetNames(rule *networking.DestinationRule) []string {
 }
 
 func (g *Generator) do(v *view.View, in OutboundInput) *resource.Resource {
-	return g.outbound.Do(g.completed(v, in), encodedOutbound)
+	return g.outbound.Get(g.completed(v, in))
 }
 
 // completed gives an input with what it needs of endpoints.

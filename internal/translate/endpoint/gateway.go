@@ -36,7 +36,7 @@ func (g *Generator) handedOn(v *view.View, name string) *resource.Resource {
 	if _, found := f.find(cluster.String()); !found {
 		return nil
 	}
-	return g.handed.Do(handedKey{k, cluster}, g.makeHanded).resource
+	return g.handed.Get(handedKey{k, cluster}).resource
 }
 
 func (g *Generator) makeHanded(k handedKey) *handed {

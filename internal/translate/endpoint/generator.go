@@ -38,10 +38,11 @@ type assignments struct {
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{
-		families: memo.New[familyKey, family](), assignments: memo.New[assignmentsKey, assignments](),
-		handed: memo.New[handedKey, handed](), locals: memo.New[localKey, local](),
-	}
+	g := &Generator{families: memo.New(newFamily)}
+	g.assignments = memo.New(g.make)
+	g.handed = memo.New(g.makeHanded)
+	g.locals = memo.New(g.makeLocal)
+	return g
 }
 
 // NamedRemote returns what Named returns, but nil for mesh.LocalCluster, which Local makes.
@@ -99,7 +100,7 @@ func sortedKeys[V any](m map[string]V) []string {
 // of gives the assignments of a service.
 func (g *Generator) of(v *view.View, svc *mesh.Service) *assignments {
 	k, f := g.key(v, svc)
-	all := g.assignments.Do(k, g.make)
+	all := g.assignments.Get(k)
 	runtime.KeepAlive(f) // it need not be made again
 	return all
 }
@@ -113,7 +114,7 @@ func (g *Generator) key(v *view.View, svc *mesh.Service) (assignmentsKey, *famil
 }
 
 func (g *Generator) family(k assignmentsKey) *family {
-	return g.families.Do(familyKey{service: k.Service, rule: k.Rule, settings: k.Settings, proxy: k.proxy}, newFamily)
+	return g.families.Get(familyKey{service: k.Service, rule: k.Rule, settings: k.Settings, proxy: k.proxy})
 }
 
 func (g *Generator) make(k assignmentsKey) *assignments {

@@ -31,7 +31,7 @@ func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	if k.service = v.Snapshot.Service(k.self.Service); k.service != nil {
 		k.endpoints = v.Endpoints(k.service)
 	}
-	return g.locals.Do(k, g.makeLocal).resource
+	return g.locals.Get(k).resource
 }
 
 // makeLocal lists the healthy endpoints of one region. Zone-aware routing is among the zones of a region, by the number of healthy

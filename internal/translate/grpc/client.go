@@ -49,7 +49,7 @@ func (g *Generator) Clients(v *view.View) []*resource.Resource {
 				continue
 			}
 			for _, name := range names {
-				list = append(list, g.clients.Do(clientInput{host: name, port: p.Number, service: svc, leads: leads}, clientListener))
+				list = append(list, g.clients.Get(clientInput{host: name, port: p.Number, service: svc, leads: leads}))
 			}
 		}
 	}

@@ -49,9 +49,12 @@ func keep(of, made *resource.Resource) *reduced {
 func NewGenerator(e Envoy) *Generator {
 	return &Generator{
 		envoy: e, authorizations: authorization.NewTable(),
-		clusters: memo.New[*resource.Resource, reduced](), endpoints: memo.New[*resource.Resource, reduced](),
-		routes: memo.New[routeInput, reduced](), direct: memo.New[directInput, resource.Resource](),
-		clients: memo.New[clientInput, resource.Resource](), servers: memo.New[serverInput, resource.Resource](),
+		clusters:  memo.New(reduceCluster),
+		endpoints: memo.New(reduceAssignment),
+		routes:    memo.New(reduceRoute),
+		direct:    memo.New(directRoute),
+		clients:   memo.New(clientListener),
+		servers:   memo.New(serverListener),
 	}
 }
 
@@ -83,7 +86,7 @@ func (g *Generator) ClustersSince(old, v *view.View, d snapshot.Delta) (resource
 func (g *Generator) reduceClusters(list []*resource.Resource) []*resource.Resource {
 	made := make([]*resource.Resource, 0, len(list))
 	for _, r := range list {
-		if c := g.clusters.Do(r, reduceCluster); c.made != nil {
+		if c := g.clusters.Get(r); c.made != nil {
 			made = append(made, c.made)
 		}
 	}
@@ -92,7 +95,7 @@ func (g *Generator) reduceClusters(list []*resource.Resource) []*resource.Resour
 
 // Endpoints gives the assignment of a cluster.
 func (g *Generator) Endpoints(v *view.View, name string) *resource.Resource {
-	return g.endpoints.Do(g.envoy.Endpoints.Named(v, name), reduceAssignment).made
+	return g.endpoints.Get(g.envoy.Endpoints.Named(v, name)).made
 }
 
 // Route gives the RouteConfiguration of a service's port, nil if there is no such service.
@@ -102,7 +105,7 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 		return nil
 	}
 	if of := g.envoy.Routes.Named(v, envoysName(n)); of != nil {
-		return g.routes.Do(routeInput{of: of, name: n, idle: idle(v, of.From, n.Port)}, reduceRoute).made
+		return g.routes.Get(routeInput{of: of, name: n, idle: idle(v, of.From, n.Port)}).made
 	}
 	// gRPC can call ports, too, of which nobody says that requests are made there.
 	svc := v.Service(n.Host)
@@ -112,7 +115,7 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 	if p, ok := svc.Port(n.Port); !ok || !p.Protocol.Captured() || p.Protocol.IsHTTP() || p.Protocol == mesh.Auto {
 		return nil
 	}
-	return g.direct.Do(directInput{name: n, from: svc.From}, directRoute)
+	return g.direct.Get(directInput{name: n, from: svc.From})
 }
 
 // RoutesAffected gives those of the names whose RouteConfigurations a change may alter.

@@ -65,7 +65,7 @@ func (g *Generator) Servers(v *view.View) []*resource.Resource {
 			mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.CalledWithTLS}
 		s.from = memo.ListOf(append(port.from, modes.From...))
 		for _, s.address = range addresses {
-			list = append(list, g.servers.Do(s, serverListener))
+			list = append(list, g.servers.Get(s))
 		}
 	}
 	return list

@@ -13,12 +13,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// extension is all that the TCP proxy of a chain depends on, which comes by ECDS.
-type extension struct {
+// extensionInput is everything that the TCP proxy of a chain depends on when it is sent by ECDS.
+type extensionInput struct {
+	chain *Chain
+	from  []config.Key
+	around
+}
+
+// extensionKey identifies an extensionInput.
+type extensionKey struct {
 	name string
-	tcp  string // its text, which says all of it
+	tcp  string // the complete text of the chain's TCP proxy
 	from string // the text of the objects that shaped it
 	around
+}
+
+func (in extensionInput) key() extensionKey {
+	return extensionKey{
+		name:   in.chain.Name,
+		tcp:    string(in.chain.TCP.appendText(nil)),
+		from:   fmt.Sprint(in.from),
+		around: in.around,
+	}
 }
 
 // Extension gives the extension of that name that outbound listeners of a View wait for, nil if none does.
@@ -39,8 +55,7 @@ func (g *Generator) extensionsOf(specs []Spec, a around) map[string]*resource.Re
 		if out == nil {
 			out = map[string]*resource.Resource{}
 		}
-		in := extension{name: c.Name, tcp: string(c.TCP.appendText(nil)), from: fmt.Sprint(s.From), around: a}
-		out[c.Name] = g.extensions.Do(in, func(in extension) *resource.Resource { return g.encodeExtension(c, s.From, in.around) })
+		out[c.Name] = g.extensions.Get(extensionInput{c, s.From, a})
 	}
 	for i := range specs {
 		s := &specs[i]
@@ -52,8 +67,9 @@ func (g *Generator) extensionsOf(specs []Spec, a around) map[string]*resource.Re
 	return out
 }
 
-func (g *Generator) encodeExtension(c *Chain, from []config.Key, a around) *resource.Resource {
-	common := g.commons.Do(a, newCommon)
+func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {
+	c, from, a := in.chain, in.from, in.around
+	common := g.commons.Get(a)
 	b := builder{common: common}
 	r, err := resource.Encode(c.Name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: c.Name, TypedConfig: resource.Pack(b.tcpProxy(c.TCP))}, slices.Concat(from, a.telemetry.From)...)
 	if err != nil {

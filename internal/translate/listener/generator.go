@@ -22,13 +22,13 @@ import (
 
 // Generator makes the listeners of Views, each distinct one once. It is for use by many goroutines.
 type Generator struct {
-	built           *memo.Table[input, *resource.Resource]
-	extensions      *memo.Table[extension, *resource.Resource]
+	built           *memo.KeyedTable[listenerInput, listenerKey, *resource.Resource]
+	extensions      *memo.KeyedTable[extensionInput, extensionKey, *resource.Resource]
 	commons         *memo.Table[around, *common]
 	telemetry       *telemetry.Table
 	authentications *authentication.Table
 	authorizations  *authorization.Table
-	guards          *memo.Table[guardInput, *guard]
+	guards          *memo.KeyedTable[guardInput, guardKey, *guard]
 	// policyExtensions are the policies that come by ECDS.
 	policyExtensions *memo.Table[policyExtension, *resource.Resource]
 	// newest are the outbound listeners of classes as they are now: what a change of them is made from.
@@ -37,10 +37,21 @@ type Generator struct {
 	planned, replanned, places atomic.Uint64
 }
 
-// input is all that a finished listener depends on.
-type input struct {
-	spec string // Spec.String, which says all of it
+// listenerInput is everything that an encoded listener depends on.
+type listenerInput struct {
+	spec *Spec
 	around
+}
+
+// listenerKey identifies a listenerInput.
+type listenerKey struct {
+	spec string // its complete text
+	around
+}
+
+func (in listenerInput) key() listenerKey {
+	var buffer [4096]byte
+	return listenerKey{string(in.spec.appendText(buffer[:0], false)), in.around}
 }
 
 // around is what finished listeners depend on beside what is planned.
@@ -68,7 +79,18 @@ func (g *Generator) guarded(v *view.View) around {
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{built: memo.New[input, resource.Resource](), extensions: memo.New[extension, resource.Resource](), commons: memo.New[around, common](), telemetry: telemetry.NewTable(), authentications: authentication.NewTable(), authorizations: authorization.NewTable(), guards: memo.New[guardInput, guard](), policyExtensions: memo.New[policyExtension, resource.Resource](), newest: memo.NewLatest[class, outbound]()}
+	g := &Generator{
+		commons:          memo.New(newCommon),
+		telemetry:        telemetry.NewTable(),
+		authentications:  authentication.NewTable(),
+		authorizations:   authorization.NewTable(),
+		guards:           memo.NewKeyed(guardInput.key, newGuard),
+		policyExtensions: memo.New(encodePolicies),
+		newest:           memo.NewLatest[class, outbound](),
+	}
+	g.built = memo.NewKeyed(listenerInput.key, g.encode)
+	g.extensions = memo.NewKeyed(extensionInput.key, g.encodeExtension)
+	return g
 }
 
 // All gives the listeners of a View: those of its own, then those that all Views of its class have, or those of a gateway.
@@ -225,17 +247,15 @@ func (g *Generator) Places() uint64 { return g.places.Load() }
 // resources gives the finished listeners of Specs.
 func (g *Generator) resources(specs []Spec, a around) []*resource.Resource {
 	list := make([]*resource.Resource, len(specs))
-	var text []byte
 	for i := range specs {
-		s := &specs[i]
-		text = s.appendText(text[:0], false)
-		list[i] = g.built.Do(input{string(text), a}, func(in input) *resource.Resource { return g.encode(s, in.around) })
+		list[i] = g.built.Get(listenerInput{&specs[i], a})
 	}
 	return list
 }
 
-func (g *Generator) encode(s *Spec, a around) *resource.Resource {
-	c := g.commons.Do(a, newCommon)
+func (g *Generator) encode(in listenerInput) *resource.Resource {
+	s, a := in.spec, in.around
+	c := g.commons.Get(a)
 	from, clusters := slices.Concat(s.From, a.telemetry.From), slices.Concat(s.clusters(), a.telemetry.Clusters)
 	if a.guard != nil && (s.Inbound || s.Gateway) {
 		from, clusters = append(from, a.guard.from...), append(clusters, a.guard.clusters...)

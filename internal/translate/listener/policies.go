@@ -47,14 +47,31 @@ type guard struct {
 	from        []config.Key
 }
 
-// guardInput is all that a guard depends on: the policies where they are inside, or else only what the filters of connections say.
-// So most edits of policies leave it as it was.
+// guardInput is everything that a guard depends on.
 type guardInput struct {
+	// inside puts the policies into the listeners. Otherwise listeners have slots for extensions.
 	inside bool
-	// split says that there is something between authentication and authorization.
-	split             bool
-	policies          policySet
+	// split leaves room for plugins between authentication and authorization.
+	split    bool
+	policies policySet
+}
+
+// guardKey identifies a guardInput. Unless the policies are inside, it has only the text of their
+// filters of connections, so most edits of policies leave it unchanged.
+type guardKey struct {
+	guardInput
 	connections, from string
+}
+
+func (in guardInput) key() guardKey {
+	if in.inside {
+		return guardKey{guardInput: in}
+	}
+	k := guardKey{guardInput: guardInput{split: in.split}}
+	if list := in.policies.connections(); len(list) > 0 {
+		k.connections, k.from = textOf(list), fmt.Sprint(in.policies.from(), in.policies.clusters())
+	}
+	return k
 }
 
 // policySet is the policies that hold for some proxies, nil if there are none of a kind.
@@ -151,26 +168,32 @@ func (p policySet) clusters() (list []string) {
 func (g *Generator) guard(v *view.View, plugins plugin.Places) *guard {
 	p := g.policies(v)
 	if v.Key.PoliciesInside {
-		return g.guards.Do(guardInput{inside: true, policies: p}, func(guardInput) *guard {
-			who, what := p.halves()
-			return &guard{callers: who.filters(), requests: what.filters(), connections: p.connections(), clusters: p.clusters(), from: p.from()}
-		})
+		return g.guards.Get(guardInput{inside: true, policies: p})
 	}
-	in := guardInput{split: betweenPolicies(plugins)}
+	return g.guards.Get(guardInput{split: betweenPolicies(plugins), policies: p})
+}
+
+func newGuard(in guardInput) *guard {
+	p := in.policies
+	if in.inside {
+		who, what := p.halves()
+		return &guard{
+			callers:     who.filters(),
+			requests:    what.filters(),
+			connections: p.connections(),
+			clusters:    p.clusters(),
+			from:        p.from(),
+		}
+	}
+	out := &guard{requests: []*hcmv3.HttpFilter{discoveredPolicies(PoliciesExtension)}}
+	if in.split {
+		out.callers = []*hcmv3.HttpFilter{discoveredPolicies(authenticationExtension)}
+		out.requests = []*hcmv3.HttpFilter{discoveredPolicies(authorizationExtension)}
+	}
 	if list := p.connections(); len(list) > 0 {
-		in.connections, in.from = textOf(list), fmt.Sprint(p.from(), p.clusters())
+		out.connections, out.clusters, out.from = list, p.clusters(), p.from()
 	}
-	return g.guards.Do(in, func(in guardInput) *guard {
-		out := &guard{requests: []*hcmv3.HttpFilter{discoveredPolicies(PoliciesExtension)}}
-		if in.split {
-			out.callers = []*hcmv3.HttpFilter{discoveredPolicies(authenticationExtension)}
-			out.requests = []*hcmv3.HttpFilter{discoveredPolicies(authorizationExtension)}
-		}
-		if in.connections != "" {
-			out.connections, out.clusters, out.from = p.connections(), p.clusters(), p.from()
-		}
-		return out
-	})
+	return out
 }
 
 // textOf gives text that is the same for equal filters only.
@@ -223,7 +246,7 @@ func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
 	default:
 		return nil
 	}
-	return g.policyExtensions.Do(in, encodePolicies)
+	return g.policyExtensions.Get(in)
 }
 
 // PoliciesTouched says whether a change may alter what Policies gives; s is the snapshot after it.

@@ -1,11 +1,15 @@
-// Package memo remembers the outputs of pure functions by their whole input, for as long as somebody uses them.
+// Package memo caches the outputs of pure functions by their whole input.
 //
-// In: a comparable input and a function of nothing but it. Out: the function's output, computed once however many ask at once.
-// Law: the input is all that the function is given, so a key that leaves something out cannot be written.
+// A [Table] is created with the function whose outputs it caches. The function receives the key and
+// nothing else, so an output cannot depend on anything that the key leaves out. A [KeyedTable] is for
+// inputs that cannot be compared: a second function derives a comparable key from the input, usually
+// a canonical text of it. Concurrent calls with equal keys compute the output once.
 //
-// Outputs are held weakly: what no resource set of any proxy holds any more is forgotten with the next garbage collection,
-// and nothing that is in use ever is. So there is no size to tune, and a push that touches a few proxies costs the others
-// nothing. An output that others are assembled from must be held by them (resource.Resource.Parts) to be found again.
+// Outputs are held by weak pointers: an output that no resource set of any proxy references any more
+// is evicted by the next garbage collection, and an output in use never is. So there is no cache size
+// to configure, and a push to a few proxies costs the others nothing. A part from which outputs are
+// assembled is found again only if they reference it (resource.Resource.Parts).
 //
-// Start with [Table]; [Latest] is for what is made of the value before it.
+// [Latest] caches the newest value of a key, from which the next one is derived. [List] is a
+// comparable list, for use inside keys. Start with [Table].
 package memo

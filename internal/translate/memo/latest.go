@@ -6,37 +6,38 @@ import (
 	"weak"
 )
 
-// Latest remembers the newest value of each key for as long as somebody else holds it: what the next one may be made of with
-// less work than from nothing. Its methods may be called by many goroutines at once.
+// Latest caches the newest value of each key by a weak pointer, so that the next value can be derived
+// from it with less work. A value is evicted once nothing else references it. Its methods are safe
+// for concurrent use.
 type Latest[K comparable, T any] struct {
 	mu     sync.Mutex
 	values map[K]weak.Pointer[T]
 }
 
-// NewLatest makes a Latest that remembers nothing yet. A T of less than 16 bytes without a pointer inside may be remembered
-// for longer than it is in use.
+// NewLatest returns an empty Latest. A T of less than 16 bytes without pointers may stay cached longer
+// than it is in use.
 func NewLatest[K comparable, T any]() *Latest[K, T] {
 	return &Latest[K, T]{values: map[K]weak.Pointer[T]{}}
 }
 
-// Get gives the newest value of a key, nil if there is none that is still in use.
+// Get returns the newest value of k, or nil if k has none that is still in use.
 func (l *Latest[K, T]) Get(k K) *T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.values[k].Value()
 }
 
-// Set makes v, which must not be nil, the newest value of a key.
+// Set replaces the value of k by v, which must not be nil.
 func (l *Latest[K, T]) Set(k K, v *T) {
 	w := weak.Make(v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.values[k] = w
-	runtime.AddCleanup(v, func(k K) { l.forget(k, w) }, k)
+	runtime.AddCleanup(v, func(k K) { l.evict(k, w) }, k)
 }
 
-// forget drops a value that is gone, unless there is a newer one.
-func (l *Latest[K, T]) forget(k K, w weak.Pointer[T]) {
+// evict deletes the value of k unless it has been replaced since.
+func (l *Latest[K, T]) evict(k K, w weak.Pointer[T]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.values[k] == w {
@@ -44,7 +45,8 @@ func (l *Latest[K, T]) forget(k K, w weak.Pointer[T]) {
 	}
 }
 
-// Len is how many values are remembered.
+// Len returns how many keys have a value, including values that have been collected and not yet
+// evicted.
 func (l *Latest[K, T]) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

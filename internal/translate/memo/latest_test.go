@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func TestLatestIsHeldByOthers(t *testing.T) {
+func TestLatestHoldsWeakly(t *testing.T) {
 	l := NewLatest[string, [64]byte]()
 	if l.Get("a") != nil {
-		t.Error("a value out of nothing")
+		t.Error("an empty Latest has a value")
 	}
 	first, second := new([64]byte), new([64]byte)
 	l.Set("a", first)
@@ -27,7 +27,7 @@ func TestLatestIsHeldByOthers(t *testing.T) {
 	runtime.KeepAlive(second)
 	for deadline := time.Now().Add(10 * time.Second); l.Len() > 0; {
 		if time.Now().After(deadline) {
-			t.Fatal("a value that nobody holds is remembered")
+			t.Fatal("an unreferenced value is still cached")
 		}
 		runtime.GC()
 	}

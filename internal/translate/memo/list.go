@@ -2,8 +2,8 @@ package memo
 
 import "unique"
 
-// List is an immutable list that can be compared and be part of a memo key: two lists with equal elements in the same
-// order are ==. The zero list is empty.
+// List is an immutable, comparable list, for use in keys of a Table. Lists are equal (==) if they have
+// equal elements in the same order. The zero List is empty.
 type List[T comparable] struct{ first unique.Handle[cell[T]] }
 
 type cell[T comparable] struct {
@@ -11,7 +11,7 @@ type cell[T comparable] struct {
 	rest  List[T]
 }
 
-// ListOf makes the list of the values.
+// ListOf returns the list of values, in their order.
 func ListOf[T comparable](values []T) List[T] {
 	var l List[T]
 	for i := len(values) - 1; i >= 0; i-- {
@@ -20,7 +20,7 @@ func ListOf[T comparable](values []T) List[T] {
 	return l
 }
 
-// All gives the values in order.
+// All iterates over the values in order.
 func (l List[T]) All(yield func(T) bool) {
 	for l != (List[T]{}) {
 		c := l.first.Value()

@@ -18,7 +18,7 @@ type Generator struct {
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{lines: memo.New[input, lines]()}
+	return &Generator{lines: memo.New(linesOf)}
 }
 
 // Scope gives the part of a Key that a table depends on: what the proxies see, which addresses of it they can use, and for
@@ -47,7 +47,7 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 		if len(rest) > 0 && rest[0].in == in { // most are as they were, and this is quicker than to look them up
 			list = append(list, rest[0])
 		} else {
-			list = append(list, g.lines.Do(in, linesOf))
+			list = append(list, g.lines.Get(in))
 		}
 	}
 	return []*resource.Resource{g.tables.of(scope, list)}

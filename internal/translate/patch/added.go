@@ -60,7 +60,7 @@ func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell ve
 			err = fmt.Errorf("there is a cluster %q already", c.GetName())
 		} else {
 			taken[c.GetName()] = true
-			list = append(list, p.addition(x, c.GetName(), api.ClusterType))
+			list = append(list, p.added.Get(addition{x, c.GetName(), api.ClusterType}))
 		}
 		if tell != nil {
 			tell(x, err)
@@ -104,7 +104,7 @@ func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell v
 			err = fmt.Errorf("the listener %q has its address already", other)
 		default:
 			names[l.GetName()], places[at] = true, l.GetName()
-			list = append(list, p.addition(x, l.GetName(), api.ListenerType))
+			list = append(list, p.added.Get(addition{x, l.GetName(), api.ListenerType}))
 		}
 		if tell != nil {
 			tell(x, err)
@@ -126,13 +126,17 @@ func (s *set) additions(a applyTo) []*patch {
 	return list
 }
 
-// addition gives the resource that a patch adds.
-func (p *Pass) addition(x *patch, name, typeURL string) *resource.Resource {
-	return p.added.Do(x, func(x *patch) *resource.Resource {
-		r := resource.FromBytes(name, typeURL, x.encoded, x.from)
-		r.Parts = x
-		return r
-	})
+// addition is a patch that adds a resource, with the resource's name and type.
+type addition struct {
+	*patch
+	name, typeURL string
+}
+
+// newAddition returns the resource that a patch adds.
+func newAddition(a addition) *resource.Resource {
+	r := resource.FromBytes(a.name, a.typeURL, a.encoded, a.from)
+	r.Parts = a.patch
+	return r
 }
 
 // Extension gives what a filter of a View's proxies that names it in its config_discovery is configured with; nil: nothing.
@@ -151,7 +155,7 @@ func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *r
 	if found == nil {
 		return nil
 	}
-	return p.addition(found, name, api.ExtensionType)
+	return p.added.Get(addition{found, name, api.ExtensionType})
 }
 
 // extensions tells what became of each definition.

@@ -19,12 +19,12 @@ import (
 // lists of names that its methods are given are those of the View's proxies (snapshot.PatchNames); an empty one costs nothing.
 type Pass struct {
 	filters   *memo.Table[*config.Config, *filter]
-	lists     *memo.Table[string, *list]
+	lists     *memo.KeyedTable[[]*patch, string, *list]
 	clusters  *memo.Table[task, *outcome]
 	listeners *memo.Table[task, *outcome]
 	routes    *memo.Table[task, *outcome]
 	hosts     *memo.Table[hostTask, *hostOutcome]
-	added     *memo.Table[*patch, *resource.Resource]
+	added     *memo.Table[addition, *resource.Resource]
 	ids       atomic.Uint64
 }
 
@@ -36,11 +36,16 @@ type hostTask struct {
 
 // New makes a Pass that remembers nothing yet.
 func New() *Pass {
-	return &Pass{
-		filters: memo.New[*config.Config, filter](), lists: memo.New[string, list](),
-		clusters: memo.New[task, outcome](), listeners: memo.New[task, outcome](), routes: memo.New[task, outcome](),
-		hosts: memo.New[hostTask, hostOutcome](), added: memo.New[*patch, resource.Resource](),
+	p := &Pass{
+		lists:     memo.NewKeyed(patchIDs, newList),
+		clusters:  memo.New(patchCluster),
+		listeners: memo.New(patchListener),
+		hosts:     memo.New(patchEncodedHost),
+		added:     memo.New(newAddition),
 	}
+	p.filters = memo.New(p.readFilter)
+	p.routes = memo.New(p.patchRoutes)
+	return p
 }
 
 // Computed is how many resources, and virtual hosts, were really patched since the start, for tests and metrics.
@@ -111,7 +116,7 @@ func (p *Pass) cluster(s *set, v *view.View, r *resource.Resource) (*outcome, *l
 	if l == nil {
 		return nil, nil
 	}
-	return p.clusters.Do(task{resource: r, patches: l}, patchCluster), l
+	return p.clusters.Get(task{resource: r, patches: l}), l
 }
 
 func (p *Pass) listener(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
@@ -119,7 +124,7 @@ func (p *Pass) listener(s *set, v *view.View, r *resource.Resource) (*outcome, *
 	if l == nil {
 		return nil, nil
 	}
-	return p.listeners.Do(task{resource: r, patches: l, gateway: gateway(v)}, patchListener), l
+	return p.listeners.Get(task{resource: r, patches: l, gateway: gateway(v)}), l
 }
 
 func (p *Pass) routeConfiguration(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
@@ -127,14 +132,16 @@ func (p *Pass) routeConfiguration(s *set, v *view.View, r *resource.Resource) (*
 	if l == nil {
 		return nil, nil
 	}
-	return p.routes.Do(task{resource: r, patches: l, gateway: gateway(v)}, func(k task) *outcome {
-		return patchRoutes(k, func(body []byte) *hostOutcome {
-			return p.hosts.Do(hostTask{string(body), k.patches}, func(k hostTask) *hostOutcome {
-				return patchHost([]byte(k.body), k.patches, nil)
-			})
-		})
-	}), l
+	return p.routes.Get(task{resource: r, patches: l, gateway: gateway(v)}), l
 }
+
+// patchRoutes returns the outcome of a task for a RouteConfiguration. Its virtual hosts are cached one
+// by one.
+func (p *Pass) patchRoutes(k task) *outcome {
+	return patchRoutes(k, func(body []byte) *hostOutcome { return p.hosts.Get(hostTask{string(body), k.patches}) })
+}
+
+func patchEncodedHost(k hostTask) *hostOutcome { return patchHost([]byte(k.body), k.patches, nil) }
 
 func gateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
 
@@ -174,15 +181,7 @@ func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 	return snapshot.Derive(v.Snapshot.Derived, setKey{p, names}, func() *set {
 		s := &set{pass: p, lists: map[string]*list{}}
 		for _, e := range v.Snapshot.EnvoyPatches(names) {
-			f := p.filters.Do(e.Filter, func(c *config.Config) *filter {
-				f := readFilter(c.Key, config.Spec[*networking.EnvoyFilter](c))
-				for _, x := range f.patches {
-					if x != nil {
-						x.id = p.ids.Add(1)
-					}
-				}
-				return f
-			})
+			f := p.filters.Get(e.Filter)
 			if x := f.patches[e.Index]; x != nil {
 				s.patches = append(s.patches, x)
 			}
@@ -195,15 +194,36 @@ func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 	})
 }
 
+// readFilter parses an EnvoyFilter and assigns an ID to each of its patches. IDs are unique in p.
+func (p *Pass) readFilter(c *config.Config) *filter {
+	f := readFilter(c.Key, config.Spec[*networking.EnvoyFilter](c))
+	for _, x := range f.patches {
+		if x != nil {
+			x.id = p.ids.Add(1)
+		}
+	}
+	return f
+}
+
 // list gives the list of a set's patches at those places, each a varint.
 func (p *Pass) list(s *set, places []byte) *list {
 	var patches []*patch
-	var ids []byte
 	for len(places) > 0 {
 		i, n := binary.Uvarint(places)
 		places = places[n:]
 		patches = append(patches, s.patches[i])
-		ids = binary.AppendUvarint(ids, s.patches[i].id)
 	}
-	return p.lists.Do(string(ids), func(string) *list { return &list{patches: patches, brought: broughtBy(patches)} })
+	return p.lists.Get(patches)
 }
+
+// patchIDs returns the key of a list: the IDs of its patches, each as a varint.
+func patchIDs(patches []*patch) string {
+	var buffer [64]byte
+	ids := buffer[:0]
+	for _, x := range patches {
+		ids = binary.AppendUvarint(ids, x.id)
+	}
+	return string(ids)
+}
+
+func newList(patches []*patch) *list { return &list{patches: patches, brought: broughtBy(patches)} }

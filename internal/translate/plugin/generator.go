@@ -23,7 +23,7 @@ type Generator struct {
 type input struct{ object, secret *config.Config }
 
 // NewGenerator makes a Generator that remembers nothing yet.
-func NewGenerator() *Generator { return &Generator{memo.New[input, resource.Resource]()} }
+func NewGenerator() *Generator { return &Generator{memo.New(encode)} }
 
 // Named gives the extension of that name, nil if no plugin of the View has it: what others run is nobody else's business.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
@@ -32,7 +32,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	}
 	for _, c := range v.Snapshot.Plugins(v.Key.Plugins) {
 		if nameOf(c.Key) == name {
-			return g.made.Do(input{c, pullSecret(v, c)}, encode)
+			return g.made.Get(input{c, pullSecret(v, c)})
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ type Generator struct {
 
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
-	return &Generator{configs: memo.New[*snapshot.Settings, resource.Resource]()}
+	return &Generator{configs: memo.New(encoded)}
 }
 
 // Scope gives the part of a Key that the output depends on. That is nothing at all; what is left lets the View share its
@@ -41,7 +41,7 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 	if v.Settings.RootsComing || slices.ContainsFunc(Addresses(v.Settings.Mesh), func(a string) bool { _, known := v.Settings.Bundles[a]; return !known }) {
 		return nil
 	}
-	return []*resource.Resource{g.configs.Do(v.Settings, encoded)}
+	return []*resource.Resource{g.configs.Get(v.Settings)}
 }
 
 // Touched says whether a change may alter the ProxyConfig: only one of settings, which is a change of everything.

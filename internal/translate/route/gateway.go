@@ -36,7 +36,7 @@ func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.R
 	}
 	made := &gatewayParts{unused: p.unbound}
 	for _, in := range p.inputs() {
-		made.hosts = append(made.hosts, g.gatewayHosts.Do(in, encodeGatewayHost))
+		made.hosts = append(made.hosts, g.gatewayHosts.Get(in))
 	}
 	c := newConfiguration(r.Name, made.hosts)
 	if len(made.hosts) == 0 {
@@ -142,7 +142,7 @@ func (p *gatewayPlanner) server(s *view.GatewayServer) {
 			continue
 		}
 		in, from := p.input(vs, routesInput{port: s.Port(), gateway: s.Gateway, tls: s.TLS()})
-		r := p.g.bound.Do(in, boundRoutesOf)
+		r := p.g.bound.Get(in)
 		if r.empty() {
 			p.unbound = append(p.unbound, r)
 			continue

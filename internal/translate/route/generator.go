@@ -28,15 +28,15 @@ type Generator struct {
 // NewGenerator makes a Generator that remembers nothing yet.
 func NewGenerator() *Generator {
 	return &Generator{
-		uses:   memo.New[*snapshot.VirtualService, uses](),
-		names:  memo.New[namesInput, names](),
-		routes: memo.New[routesInput, routes](),
-		hosts:  memo.New[hostInput, virtualHost](),
+		uses:   memo.New(usesOf),
+		names:  memo.New(namesFor),
+		routes: memo.New(routesOf),
+		hosts:  memo.New(encodeHost),
 		scopes: memo.NewLatest[scopeName, scope](),
 		plans:  memo.NewLatest[configurationKey, plan](),
 
-		bound:        memo.New[routesInput, boundRoutes](),
-		gatewayHosts: memo.New[gatewayHostInput, virtualHost](),
+		bound:        memo.New(boundRoutesOf),
+		gatewayHosts: memo.New(encodeGatewayHost),
 	}
 }
 

@@ -148,7 +148,7 @@ func (p *planner) namesInput(host mesh.Hostname, port uint32) namesInput {
 }
 
 func (p *planner) made(h hostInput, in namesInput) *planned {
-	h.names = p.g.names.Do(in, namesFor)
+	h.names = p.g.names.Get(in)
 	h.attempts = sendsAttempts(p.v)
 	return &planned{hostInput: h, from: p.from, unused: p.unused}
 }
@@ -156,7 +156,7 @@ func (p *planner) made(h hostInput, in namesInput) *planned {
 // routes gives the routes of a VirtualService, nil if it has none for this View's proxies.
 func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
 	in, from := p.input(vs, routesInput{port: port})
-	r := p.g.routes.Do(in, routesOf)
+	r := p.g.routes.Get(in)
 	if len(r.encoded) == 0 {
 		p.unused = append(p.unused, r)
 		return nil
@@ -168,7 +168,7 @@ func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
 // input fills in what the routes of a VirtualService depend on besides where requests were caught, and gives the objects that
 // have a part in it.
 func (p *planner) input(vs *snapshot.VirtualService, in routesInput) (routesInput, []config.Key) {
-	in.uses, in.retry = p.g.uses.Do(vs, usesOf), p.v.Settings.Mesh.GetDefaultHttpRetryPolicy()
+	in.uses, in.retry = p.g.uses.Get(vs), p.v.Settings.Mesh.GetDefaultHttpRetryPolicy()
 	in.forwarded = proxyHeaders(p.v).GetXForwardedHost().GetEnabled().GetValue()
 	from := vs.From
 	if len(in.uses.sources) > 0 {

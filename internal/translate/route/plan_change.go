@@ -69,7 +69,7 @@ func (n *plan) encode(g *Generator) {
 		if kept[0].lost != h.lost {
 			n.hosts[i] = h.losing(kept[0].lost)
 		}
-		n.encoded[i] = g.hosts.Do(kept[0], encodeHost)
+		n.encoded[i] = g.hosts.Get(kept[0])
 		kept = kept[1:]
 	}
 	slices.SortFunc(from, config.Key.Compare)
@@ -112,7 +112,7 @@ func (n *plan) change(g *Generator, old *plan, changes []change) {
 		n.hosts[at] = c.now.losing(before.lost)
 		gone.from, come.from = append(gone.from, before.from...), append(come.from, c.now.from...)
 		if old.encoded[at] != nil {
-			n.encoded[at] = g.hosts.Do(n.hosts[at].hostInput, encodeHost)
+			n.encoded[at] = g.hosts.Get(n.hosts[at].hostInput)
 			left, led = append(left, old.encoded[at].clusters...), append(led, n.encoded[at].clusters...)
 		}
 	}

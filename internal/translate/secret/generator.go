@@ -24,7 +24,7 @@ type Generator struct {
 
 // NewGenerator makes a Generator that remembers nothing yet, and gives out what the policy allows.
 func NewGenerator(may Policy) *Generator {
-	return &Generator{may: may, secrets: memo.New[input, secret]()}
+	return &Generator{may: may, secrets: memo.New(newSecret)}
 }
 
 // Scope gives the part of a Key that policies go by: where the proxies are, whether that is known, and which Gateways they serve; and
@@ -40,7 +40,7 @@ func Scope(k view.Key) view.Key {
 // "ROOTCA") are none.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if fileSecret(name) != nil {
-		return g.secrets.Do(input{name: name}, newSecret).resource
+		return g.secrets.Get(input{name: name}).resource
 	}
 	n, err := parse(v, name)
 	if err != nil || !g.may(v, n) {
@@ -50,7 +50,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if object == nil {
 		return nil
 	}
-	return g.secrets.Do(input{name, object, n.Trust}, newSecret).resource
+	return g.secrets.Get(input{name, object, n.Trust}).resource
 }
 
 // Touched says whether a change may alter a Secret of the View's proxies.

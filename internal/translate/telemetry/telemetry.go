@@ -46,7 +46,7 @@ type Table struct {
 }
 
 // NewTable makes a Table that remembers nothing yet.
-func NewTable() *Table { return &Table{memo.New[input, Telemetry]()} }
+func NewTable() *Table { return &Table{memo.New(build)} }
 
 // input is all that a Telemetry depends on.
 type input struct {
@@ -66,7 +66,7 @@ func (t *Table) For(v *view.View) *Telemetry {
 		settings: v.Settings, rows: v.Snapshot.Telemetries(v.Key.Telemetry), services: servicesOf(v), logService: v.Key.LogService,
 		lacks: v.Key.Lacks & view.ListenerFeatures,
 	}
-	return t.made.Do(in, build)
+	return t.made.Get(in)
 }
 
 // Problems gives what of the objects about a View's proxies has no effect, sorted: the Problems of the Telemetry, and objects
