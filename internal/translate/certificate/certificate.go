@@ -16,33 +16,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// patience is how long a new cluster or listener waits for a secret. The control plane answers at once or, where there is no
-// such secret, not at all: then only what needs it fails, and what came with it need not wait.
-const patience = 5 * time.Second
+// fetchTimeout is how long a new cluster or listener waits for a secret. The control plane answers
+// immediately, or never if the secret does not exist. After the timeout only connections that need
+// the secret fail, and warming of other resources continues.
+const fetchTimeout = 5 * time.Second
 
-// Secret asks for a secret by its SDS name: the agent for the proxy's own identity, the control plane over ADS for all else.
+// Secret returns the SDS config of a secret. The proxy's own certificate and the mesh's roots come
+// from the agent, all other secrets over ADS.
 func Secret(name string) *tlsv3.SdsSecretConfig {
 	if name == mesh.OwnCertificate || name == mesh.MeshRoots {
-		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(mesh.AgentCluster, 0)} // a listener without them would turn everybody away
+		// No timeout: a listener without its roots would reject every client.
+		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(mesh.AgentCluster, 0)}
 	}
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
-		InitialFetchTimeout:   durationpb.New(patience),
+		InitialFetchTimeout:   durationpb.New(fetchTimeout),
 		ResourceApiVersion:    corev3.ApiVersion_V3,
 	}}
 }
 
-// FromAgent asks the proxy's agent for a secret that is a file, by a static cluster (mesh.NodeMetadata.FileServer).
+// FromAgent returns the SDS config of a secret that the proxy's agent reads from files. cluster is
+// the static cluster of the agent (mesh.NodeMetadata.FileServer).
 func FromAgent(cluster, name string) *tlsv3.SdsSecretConfig {
-	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(cluster, patience)}
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(cluster, fetchTimeout)}
 }
 
-// agentSource is an agent that is asked by a static cluster. A cluster or listener waits for its answer until the timeout; 0 is
-// without limit.
+// agentSource returns a config source that is served by an agent through a static cluster. A
+// cluster or listener waits until the timeout; 0 means without limit.
 func agentSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
-			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
+			ApiType:                   corev3.ApiConfigSource_GRPC,
+			TransportApiVersion:       corev3.ApiVersion_V3,
+			SetNodeOnFirstMessageOnly: true,
 			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: cluster},
 			}}},
@@ -52,13 +58,16 @@ func agentSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	}
 }
 
-// Validation says which certificates of the other side are taken, but for the authorities: those that have one of the names,
-// if there are any, and that are not in the list of revoked ones, a file on the proxy's disk or "".
+// Validation returns a validation context without trusted authorities. If names is not empty, a
+// peer's certificate must have one of them as subject alternative name. revoked is a file of
+// revocation lists on the proxy's disk, or "".
 func Validation(names []string, revoked string) *tlsv3.CertificateValidationContext {
 	v := new(tlsv3.CertificateValidationContext)
 	for _, name := range names {
 		v.MatchTypedSubjectAltNames = append(v.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
-			SanType: sanType(name), Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name}},
+			SanType: sanType(name), Matcher: &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_Exact{Exact: name},
+			},
 		})
 	}
 	if revoked != "" {
@@ -67,15 +76,18 @@ func Validation(names []string, revoked string) *tlsv3.CertificateValidationCont
 	return v
 }
 
-// OfDomain takes certificates with an identity of a trust domain.
+// OfDomain returns a matcher of certificates with a SPIFFE ID of a trust domain.
 func OfDomain(domain string) *tlsv3.SubjectAltNameMatcher {
 	return &tlsv3.SubjectAltNameMatcher{
 		SanType: tlsv3.SubjectAltNameMatcher_URI,
-		Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + domain + "/"}},
+		Matcher: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: "spiffe://" + domain + "/"},
+		},
 	}
 }
 
-// PeerParameters gives versions and curves of mutual TLS between proxies (MeshConfig.meshMTLS): TLS 1.2 at least.
+// PeerParameters returns the TLS versions, curves and cipher suites of mutual TLS between proxies
+// (MeshConfig.meshMTLS). The minimum is TLS 1.2.
 func PeerParameters(m *meshconfig.MeshConfig) *tlsv3.TlsParameters {
 	p := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
@@ -87,7 +99,8 @@ func PeerParameters(m *meshconfig.MeshConfig) *tlsv3.TlsParameters {
 	return p
 }
 
-// sanType says what kind of name a subjectAltName of the API is, which the API does not.
+// sanType returns the kind of a subject alternative name, derived from its form because the API
+// does not state it.
 func sanType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	switch _, err := netip.ParseAddr(name); {
 	case err == nil:
@@ -101,13 +114,17 @@ func sanType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	}
 }
 
-// Checked has certificates of the other side checked: against the authorities of the secret trust, an SDS name, and by v.
+// Checked returns a validation context that requires peer certificates to chain to the authorities
+// in the secret trust (an SDS name) and to satisfy v.
 func Checked(trust string, v *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext_CombinedValidationContext {
 	return CheckedBy(Secret(trust), v)
 }
 
-// CheckedBy is Checked with the source of the authorities given.
-func CheckedBy(trust *tlsv3.SdsSecretConfig, v *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext_CombinedValidationContext {
+// CheckedBy is Checked with an explicit SDS config for the authorities.
+func CheckedBy(
+	trust *tlsv3.SdsSecretConfig,
+	v *tlsv3.CertificateValidationContext,
+) *tlsv3.CommonTlsContext_CombinedValidationContext {
 	return &tlsv3.CommonTlsContext_CombinedValidationContext{
 		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
 			DefaultValidationContext: v, ValidationContextSdsSecretConfig: trust,

@@ -6,7 +6,8 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 )
 
-// TestNamesHaveKinds: Envoy compares a name with those of its kind alone, so a wrong kind would turn everybody away.
+// TestNamesHaveKinds: Envoy compares a name with those of its kind alone, so a wrong kind would
+// turn everybody away.
 func TestNamesHaveKinds(t *testing.T) {
 	for name, want := range map[string]tlsv3.SubjectAltNameMatcher_SanType{
 		"spiffe://cluster.local/ns/a/sa/b": tlsv3.SubjectAltNameMatcher_URI,

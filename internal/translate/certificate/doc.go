@@ -1,8 +1,9 @@
-// Package certificate says in Envoy's terms whose certificates are shown and believed: the part of TLS that clusters, which call,
-// and listeners, which are called, have in common.
+// Package certificate makes the parts of Envoy's TLS contexts that clusters and listeners share:
+// SDS configs and validation contexts.
 //
-// In: SDS names of secrets, subject alternative names as users write them, and revocation lists. Out: parts of TLS contexts.
-// Law: pure; everything that is a secret, and all trust, comes by SDS.
+// The inputs are SDS names of secrets, subject alternative names as users write them, and
+// revocation lists. The functions are pure. Every secret and every trusted authority is referenced
+// by SDS and never embedded.
 //
 // Start with [Secret] and [Checked] in certificate.go.
 package certificate

@@ -1,10 +1,11 @@
 package certificate
 
-// Envoy chooses what it offers by ALPN for a cluster, and not for a request. So a connection manager marks what it sends, and
-// clusters that carry both requests and raw connections choose by that mark how they call another proxy.
+// Envoy configures the ALPN names of a cluster, not of a request. So connection managers set a
+// filter state on the requests that they forward. Clusters that carry both requests and raw
+// connections select the transport socket to another proxy by it.
 const (
-	// RequestKey is the filter state that says so, shared with the upstream connection.
+	// RequestKey is the name of that filter state, which is shared with the upstream connection.
 	RequestKey = "meshpilot.request"
-	// IsRequest is its value.
+	// IsRequest is its value on requests.
 	IsRequest = "http"
 )

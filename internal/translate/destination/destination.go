@@ -8,16 +8,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// maxAliases bounds a chain of services that stand for one another; a longer one is a cycle.
+// maxAliases is the longest chain of aliases that Host follows; a longer one is taken for a cycle.
 const maxAliases = 10
 
-// Named gives the outbound cluster of a destination (VirtualService Destination), of which Host has given the host, for traffic that was
-// caught on listenerPort. A destination without a port keeps that port, even where the target has only another one.
+// Named returns the name of the outbound cluster of destination d for traffic that was captured on
+// listenerPort; host is the result of Host. A destination without a port keeps listenerPort, even
+// if the service has only one port and it differs.
 func Named(host mesh.Hostname, d *networking.Destination, listenerPort uint32) mesh.ClusterName {
 	return mesh.ClusterName{Direction: mesh.Outbound, Port: Port(d, listenerPort), Subset: d.GetSubset(), Host: host}
 }
 
-// Port gives the service port that a destination means for traffic caught on listenerPort.
+// Port returns the port of a destination, or listenerPort if it names none.
 func Port(d *networking.Destination, listenerPort uint32) uint32 {
 	if n := d.GetPort().GetNumber(); n != 0 {
 		return n
@@ -25,8 +26,8 @@ func Port(d *networking.Destination, listenerPort uint32) uint32 {
 	return listenerPort
 }
 
-// Host gives the service that a host stands for: itself, or for another name of a service (a Kubernetes ExternalName)
-// that service.
+// Host returns the service that host refers to. It follows aliases (a Kubernetes ExternalName of
+// another service in the mesh) and otherwise returns host.
 func Host(v *view.View, host mesh.Hostname) mesh.Hostname {
 	for range maxAliases {
 		svc := v.Service(host)
@@ -44,12 +45,18 @@ type Share struct {
 	Weight  uint32
 }
 
-// Shares gives the clusters of a TCP or TLS route (TCPRoute.route, TLSRoute.route). A single destination gets all traffic
-// whatever its weight says; of several, those of weight 0 get none and are left out.
+// Shares returns the clusters of a TCP or TLS route (TCPRoute.route, TLSRoute.route). A single
+// destination receives all traffic, whatever its weight. Of several, those with weight 0 are left
+// out.
 //
-// Unlike a request's, a connection's destination without a port means the only port of the service it names, and the
-// listener's where there are several.
-func Shares(v *view.View, vs *snapshot.VirtualService, route []*networking.RouteDestination, listenerPort uint32) []Share {
+// Unlike in an HTTP route, a destination without a port refers to the only port of its service, or
+// to listenerPort if the service has several.
+func Shares(
+	v *view.View,
+	vs *snapshot.VirtualService,
+	route []*networking.RouteDestination,
+	listenerPort uint32,
+) []Share {
 	var shares []Share
 	for _, r := range route {
 		weight := uint32(max(r.GetWeight(), 0))
@@ -63,7 +70,12 @@ func Shares(v *view.View, vs *snapshot.VirtualService, route []*networking.Route
 	return shares
 }
 
-func connectionCluster(v *view.View, vs *snapshot.VirtualService, d *networking.Destination, listenerPort uint32) mesh.ClusterName {
+func connectionCluster(
+	v *view.View,
+	vs *snapshot.VirtualService,
+	d *networking.Destination,
+	listenerPort uint32,
+) mesh.ClusterName {
 	host := Host(v, vs.Resolve(d.GetHost()))
 	if svc := v.Service(host); svc != nil && len(svc.Ports) == 1 {
 		listenerPort = svc.Ports[0].Number

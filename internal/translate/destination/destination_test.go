@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// world is a View with the services web:80, db:3306, two:80,81, "alias" for web, and two aliases for each other; and a
-// VirtualService of the namespace "default".
+// world is a View with the services web:80, db:3306, two:80,81, "alias" for web, and two aliases
+// for each other; and a VirtualService of the namespace "default".
 func world(t *testing.T) (*view.View, *snapshot.VirtualService) {
 	t.Helper()
 	service := func(name string, aliasOf mesh.Hostname, ports ...uint32) mesh.Event {
@@ -37,8 +37,14 @@ func world(t *testing.T) (*view.View, *snapshot.VirtualService) {
 		t.Fatal(err)
 	}
 	s, _ := snapshot.NewBuilder(snapshot.Options{}).Apply(
-		service("web", "", 80), service("db", "", 3306), service("two", "", 80, 81), service("alias", "web.default.svc.cluster.local"),
-		service("this", "that.default.svc.cluster.local"), service("that", "this.default.svc.cluster.local"), mesh.Event{Config: c},
+		service("web", "", 80), service("db", "", 3306), service("two", "", 80, 81), service(
+			"alias",
+			"web.default.svc.cluster.local",
+		),
+		service(
+			"this",
+			"that.default.svc.cluster.local",
+		), service("that", "this.default.svc.cluster.local"), mesh.Event{Config: c},
 	)
 	return view.Build(s, view.Key{Type: mesh.SidecarProxy, Namespace: "default"}), s.VirtualServices()[0]
 }
@@ -49,17 +55,34 @@ func TestNamed(t *testing.T) {
 		destination *networking.Destination
 		want        string
 	}{
-		"short name":                {&networking.Destination{Host: "web"}, "outbound|8080||web.default.svc.cluster.local"},
-		"port and subset":           {&networking.Destination{Host: "web", Subset: "v1", Port: &networking.PortSelector{Number: 81}}, "outbound|81|v1|web.default.svc.cluster.local"},
-		"only another port":         {&networking.Destination{Host: "db"}, "outbound|8080||db.default.svc.cluster.local"},
-		"unknown":                   {&networking.Destination{Host: "Example.com"}, "outbound|8080||example.com"},
-		"alias":                     {&networking.Destination{Host: "alias"}, "outbound|8080||web.default.svc.cluster.local"},
-		"no host":                   {nil, "outbound|8080||"},
-		"port 0 is as good as none": {&networking.Destination{Host: "web", Port: new(networking.PortSelector)}, "outbound|8080||web.default.svc.cluster.local"},
+		"short name": {
+			&networking.Destination{Host: "web"}, "outbound|8080||web.default.svc.cluster.local",
+		},
+		"port and subset": {
+			&networking.Destination{Host: "web", Subset: "v1", Port: &networking.PortSelector{Number: 81}},
+			"outbound|81|v1|web.default.svc.cluster.local",
+		},
+		"only another port": {
+			&networking.Destination{Host: "db"}, "outbound|8080||db.default.svc.cluster.local",
+		},
+		"unknown": {&networking.Destination{Host: "Example.com"}, "outbound|8080||example.com"},
+		"alias": {
+			&networking.Destination{Host: "alias"},
+			"outbound|8080||web.default.svc.cluster.local",
+		},
+		"no host": {nil, "outbound|8080||"},
+		"port 0 is as good as none": {
+			&networking.Destination{Host: "web", Port: new(networking.PortSelector)},
+			"outbound|8080||web.default.svc.cluster.local",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := Named(Host(v, vs.Resolve(tt.destination.GetHost())), tt.destination, 8080).String(); got != tt.want {
+			if got := Named(
+				Host(v, vs.Resolve(tt.destination.GetHost())),
+				tt.destination,
+				8080,
+			).String(); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -80,18 +103,31 @@ func TestShares(t *testing.T) {
 		return &networking.RouteDestination{Destination: &networking.Destination{Host: host}, Weight: weight}
 	}
 	share := func(port uint32, host string, weight uint32) Share {
-		return Share{mesh.ClusterName{Direction: mesh.Outbound, Port: port, Host: mesh.Hostname(host + ".default.svc.cluster.local")}, weight}
+		return Share{
+			mesh.ClusterName{
+				Direction: mesh.Outbound,
+				Port:      port,
+				Host:      mesh.Hostname(host + ".default.svc.cluster.local"),
+			},
+			weight,
+		}
 	}
 	tests := map[string]struct {
 		route []*networking.RouteDestination
 		want  []Share
 	}{
-		"single, without weight":      {[]*networking.RouteDestination{to("db", 0)}, []Share{share(3306, "db", 1)}},
-		"several, one of weight 0":    {[]*networking.RouteDestination{to("db", 10), to("web", 0), to("unknown", 30)}, []Share{share(3306, "db", 10), share(8080, "unknown", 30)}},
-		"several ports: the caught":   {[]*networking.RouteDestination{to("two", 1)}, []Share{share(8080, "two", 1)}},
-		"an alias's only port":        {[]*networking.RouteDestination{to("alias", 1)}, []Share{share(80, "web", 1)}},
-		"all of weight 0":             {[]*networking.RouteDestination{to("db", 0), to("web", 0)}, nil},
-		"a negative weight is nobody": {[]*networking.RouteDestination{to("db", -1), to("web", 1)}, []Share{share(80, "web", 1)}},
+		"single, without weight": {[]*networking.RouteDestination{to("db", 0)}, []Share{share(3306, "db", 1)}},
+		"several, one of weight 0": {
+			[]*networking.RouteDestination{to("db", 10), to("web", 0), to("unknown", 30)},
+			[]Share{share(3306, "db", 10), share(8080, "unknown", 30)},
+		},
+		"several ports: the caught": {[]*networking.RouteDestination{to("two", 1)}, []Share{share(8080, "two", 1)}},
+		"an alias's only port":      {[]*networking.RouteDestination{to("alias", 1)}, []Share{share(80, "web", 1)}},
+		"all of weight 0":           {[]*networking.RouteDestination{to("db", 0), to("web", 0)}, nil},
+		"a negative weight is nobody": {
+			[]*networking.RouteDestination{to("db", -1), to("web", 1)},
+			[]Share{share(80, "web", 1)},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

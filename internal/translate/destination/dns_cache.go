@@ -9,17 +9,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// DNSCache gives the cache in which dynamic forward proxies keep the addresses of names: of those that a wildcard host stands
-// for (resolution DYNAMIC_DNS), and of all that nobody knows (ALLOW_ANY_DYNAMIC_DNS). There is one for all of them, since a
-// connection manager serves many hosts, and its filter looks each name up in one cache. Clusters and filters say it alike:
-// of one name Envoy takes no two that differ, also in the midst of an update, so what may differ is in the name. ipv4 and
-// ipv6 say which families proxies have addresses of.
+// DNSCache returns the config of the DNS cache that dynamic forward proxies resolve names with:
+// names below a wildcard host of resolution DYNAMIC_DNS, and all unknown names under
+// ALLOW_ANY_DYNAMIC_DNS. ipv4 and ipv6 are the address families of the proxy.
+//
+// All dynamic forward proxies share one cache, because a connection manager serves many hosts and
+// its filter uses a single cache. Envoy refuses two configs that differ under one name, even during
+// an update, so the name contains everything that varies.
 func DNSCache(ipv4, ipv6 bool) *dfpv3.DnsCacheConfig {
 	family := LookupFamily(ipv4, ipv6)
 	return &dfpv3.DnsCacheConfig{Name: "dynamic_dns_" + strings.ToLower(family.String()), DnsLookupFamily: family}
 }
 
-// LookupFamily keeps proxies of one family from being given addresses that they cannot reach.
+// LookupFamily returns the DNS lookup family that yields no addresses of a family that the proxy
+// does not have. It prefers IPv4 if the proxy has both.
 func LookupFamily(ipv4, ipv6 bool) clusterv3.Cluster_DnsLookupFamily {
 	switch {
 	case ipv4 && ipv6:
@@ -31,6 +34,6 @@ func LookupFamily(ipv4, ipv6 bool) clusterv3.Cluster_DnsLookupFamily {
 	}
 }
 
-// ByName says whether proxies can tell from what they are sent which of the names of a wildcard host is meant: requests have
-// a host, and TLS a server name.
+// ByName reports whether a proxy can tell from the traffic which name below a wildcard host is
+// meant: HTTP requests have an authority, and TLS connections a server name.
 func ByName(p mesh.Protocol) bool { return p.IsHTTP() || p.IsTLS() }

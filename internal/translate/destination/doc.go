@@ -1,10 +1,12 @@
-// Package destination says which cluster a destination of a VirtualService means.
+// Package destination resolves the destinations of VirtualServices to names of clusters.
 //
-// In: a View, the VirtualService that names the destination, and the port on which the traffic was caught. Out:
-// [mesh.ClusterName] values, and the [Share]s of a weighted route.
-// Law: pure. A destination that nobody has (unknown host, subset or port) still gives a name: whether the cluster exists is
-// not asked here, so that a route can be sent before, and outlive, what it points to.
+// The inputs are a View, the VirtualService that contains the destination, and the port on which
+// the traffic was captured. The outputs are [mesh.ClusterName] values, and the [Share]s of a
+// weighted route. The functions are pure. They do not check whether a cluster exists: a destination
+// with an unknown host, subset or port has a name too, so a route can be sent before its cluster,
+// and outlive it.
 //
-// Start with [ClusterName]; [Shares] is for the TCP and TLS routes of listeners. unknown.go is about destinations that nobody
-// knows, and dns_cache.go about those that proxies look up themselves.
+// Start with [Named]; [Shares] is for the TCP and TLS routes of listeners. File unknown.go has the
+// clusters of unknown destinations, and dns_cache.go the cache for names that proxies resolve
+// themselves.
 package destination

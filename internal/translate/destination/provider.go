@@ -9,22 +9,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Provider is where the service of an extension provider is to a View.
+// Provider is the service of an extension provider, as one View sees it.
 type Provider struct {
 	Host string
 	Port uint32
-	// Fault says why there is no cluster of it, "" if there is one. Envoy refuses listeners with filters whose cluster it does not
-	// have.
+	// Fault is the reason why the provider has no cluster, or "" if it has one. Envoy refuses
+	// listeners with filters whose cluster does not exist.
 	Fault string
 }
 
-// NamedProvider is a provider under the name by which it is asked for. It is comparable, and so may be part of a memo's key.
+// NamedProvider is a provider with the name by which objects reference it. It is comparable, so
+// that keys of caches can contain it.
 type NamedProvider struct {
 	Name string
 	Provider
 }
 
-// ProvidersByName gives the providers by name; of several of one name the first counts.
+// ProvidersByName returns the providers by name. Of several with one name, the first is returned.
 func ProvidersByName(list iter.Seq[NamedProvider]) map[string]Provider {
 	byName := map[string]Provider{}
 	for p := range list {
@@ -35,7 +36,8 @@ func ProvidersByName(list iter.Seq[NamedProvider]) map[string]Provider {
 	return byName
 }
 
-// ProviderOf finds the service of a provider as the user names it, "[NAMESPACE/]HOST", and its port.
+// ProviderOf looks up the service of a provider by the name in MeshConfig, "[NAMESPACE/]HOST". If
+// the View has no such service or port, or the service is an alias, the result has a Fault.
 func ProviderOf(v *view.View, name string, port uint32) Provider {
 	namespace, host, found := strings.Cut(name, "/")
 	if !found {
@@ -56,7 +58,7 @@ func ProviderOf(v *view.View, name string, port uint32) Provider {
 	return p
 }
 
-// Cluster is the cluster by which the provider is called, "" if there is none.
+// Cluster returns the name of the provider's cluster, or "" if it has a Fault.
 func (p Provider) Cluster() string {
 	if p.Fault != "" {
 		return ""

@@ -5,7 +5,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Unknown gives the cluster of connections to destinations that nobody in the mesh knows (outboundTrafficPolicy).
+// Unknown returns the cluster of connections to destinations that are not in the mesh, by the
+// outboundTrafficPolicy: BlackHoleCluster, PassthroughCluster, or that of the egress proxy.
 func Unknown(v *view.View) string {
 	u := v.Unknown()
 	switch {
@@ -18,7 +19,8 @@ func Unknown(v *view.View) string {
 	}
 }
 
-// UnknownRequests gives the cluster of requests to hosts that nobody in the mesh knows; "" where they are refused.
+// UnknownRequests returns the cluster of requests to hosts that are not in the mesh, or "" if the
+// outboundTrafficPolicy refuses them.
 func UnknownRequests(v *view.View) string {
 	u := v.Unknown()
 	switch {

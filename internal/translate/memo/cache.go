@@ -11,8 +11,8 @@ import (
 type cache[K comparable, V any] struct {
 	mu      sync.RWMutex
 	entries map[K]*entry[V]
-	// weaken makes a weak reference to v. It returns a function that returns v while v is reachable,
-	// and arranges for evict to be called afterwards.
+	// weaken makes a weak reference to v. It returns a function that returns v while v is
+	// reachable, and arranges for evict to be called afterwards.
 	weaken func(v V, evict func()) (load func() (V, bool))
 
 	computed, hits atomic.Uint64
@@ -84,8 +84,8 @@ func compute[I any, K comparable, V any](c *cache[K, V], e *entry[V], k K, in I,
 	return v
 }
 
-// evict deletes e from the cache if its output has been collected. It does nothing if the output has
-// been recomputed or k has a newer entry.
+// evict deletes e from the cache if its output has been collected. It does nothing if the output
+// has been recomputed or k has a newer entry.
 func (c *cache[K, V]) evict(k K, e *entry[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"weak"
 )
 
-// Latest caches the newest value of each key by a weak pointer, so that the next value can be derived
-// from it with less work. A value is evicted once nothing else references it. Its methods are safe
-// for concurrent use.
+// Latest caches the newest value of each key by a weak pointer, so that the next value can be
+// derived from it with less work. A value is evicted once nothing else references it. Its methods
+// are safe for concurrent use.
 type Latest[K comparable, T any] struct {
 	mu     sync.Mutex
 	values map[K]weak.Pointer[T]
 }
 
-// NewLatest returns an empty Latest. A T of less than 16 bytes without pointers may stay cached longer
-// than it is in use.
+// NewLatest returns an empty Latest. A T of less than 16 bytes without pointers may stay cached
+// longer than it is in use.
 func NewLatest[K comparable, T any]() *Latest[K, T] {
 	return &Latest[K, T]{values: map[K]weak.Pointer[T]{}}
 }

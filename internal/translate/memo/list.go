@@ -2,8 +2,8 @@ package memo
 
 import "unique"
 
-// List is an immutable, comparable list, for use in keys of a Table. Lists are equal (==) if they have
-// equal elements in the same order. The zero List is empty.
+// List is an immutable, comparable list, for use in keys of a Table. Lists are equal (==) if they
+// have equal elements in the same order. The zero List is empty.
 type List[T comparable] struct{ first unique.Handle[cell[T]] }
 
 type cell[T comparable] struct {

@@ -7,9 +7,9 @@ type Table[K comparable, V any] struct {
 	build func(K) V
 }
 
-// New returns an empty Table of the outputs of build, which must depend on its argument alone. A T of
-// less than 16 bytes without pointers may stay cached longer than it is in use, because the runtime
-// packs such values into shared blocks.
+// New returns an empty Table of the outputs of build, which must depend on its argument alone. A T
+// of less than 16 bytes without pointers may stay cached longer than it is in use, because the
+// runtime packs such values into shared blocks.
 func New[K comparable, T any](build func(K) *T) *Table[K, *T] {
 	return &Table[K, *T]{cache: newCache[K, T](), build: build}
 }
@@ -33,8 +33,8 @@ type KeyedTable[I any, K comparable, V any] struct {
 	build func(I) V
 }
 
-// NewKeyed returns an empty KeyedTable of the outputs of build. Inputs with equal keys must have equal
-// outputs: key derives the key from the same input that build receives.
+// NewKeyed returns an empty KeyedTable of the outputs of build. Inputs with equal keys must have
+// equal outputs: key derives the key from the same input that build receives.
 func NewKeyed[I any, K comparable, T any](key func(I) K, build func(I) *T) *KeyedTable[I, K, *T] {
 	return &KeyedTable[I, K, *T]{cache: newCache[K, T](), key: key, build: build}
 }

@@ -1,10 +1,10 @@
-// Package policy says which traffic policy holds for one cluster: of all that a DestinationRule says of the host, its
-// ports and its subsets, and the mesh of everything, the part that counts.
+// Package policy selects the traffic policy of one cluster from a DestinationRule, with the mesh's
+// defaults.
 //
-// In: a DestinationRule, the name of a subset and the number of a port. Out: one TrafficPolicy, and from it the way in which
-// the cluster prefers near endpoints.
-// Law: pure. What it gives shares its parts with what it was given, and must not be changed.
+// The inputs are a DestinationRule, the name of a subset and the number of a port. The output is
+// one TrafficPolicy, and the [Locality] that is derived from it. The functions are pure. Outputs
+// share messages with the inputs, so neither may be modified.
 //
-// Start with [Of]; locality.go is the preference for near endpoints, which shapes the cluster and its endpoints alike, and
-// tunnel.go what TCP proxies of listeners wrap connections into.
+// Start with [Of]. File locality.go has the preference for near endpoints, which affects clusters
+// and endpoints alike. File tunnel.go has the tunnels of TCP proxies.
 package policy

@@ -5,18 +5,23 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Of gives the policy that holds for the cluster of a port and a subset ("" for the one of the whole host). It is never
-// nil, and has no port level settings left.
+// Of returns the policy of the cluster of a port and a subset ("" for the whole host). The result
+// is never nil and has no port level settings.
 //
-// A group of settings (connectionPool, loadBalancer, outlierDetection, tls …) is never mixed of two levels: a subset's
-// replaces the host's whole. Port level settings stand alone at their level, and say all four groups: what they leave out
-// of those is not taken from elsewhere.
-// What stays open of connectionPool and outlierDetection is the mesh's default (MeshConfig.defaultTrafficPolicy).
-func Of(mesh *meshconfig.MeshConfig, rule *networking.DestinationRule, subset string, port uint32) *networking.TrafficPolicy {
+// A group of settings (connectionPool, loadBalancer, outlierDetection, tls …) is never merged from
+// two levels: that of the subset replaces that of the host. Port level settings override all four
+// of these groups, even if they leave it unset. If connectionPool or outlierDetection remains
+// unset, the mesh's default applies (MeshConfig.defaultTrafficPolicy).
+func Of(
+	mesh *meshconfig.MeshConfig,
+	rule *networking.DestinationRule,
+	subset string,
+	port uint32,
+) *networking.TrafficPolicy {
 	out := new(networking.TrafficPolicy)
-	overlay(out, rule.GetTrafficPolicy(), port)
+	overlayLevel(out, rule.GetTrafficPolicy(), port)
 	if s := Subset(rule, subset); s != nil {
-		overlay(out, s.GetTrafficPolicy(), port)
+		overlayLevel(out, s.GetTrafficPolicy(), port)
 	}
 	defaults := mesh.GetDefaultTrafficPolicy()
 	if out.ConnectionPool == nil {
@@ -28,7 +33,8 @@ func Of(mesh *meshconfig.MeshConfig, rule *networking.DestinationRule, subset st
 	return out
 }
 
-// Subset finds a subset by its name, nil if the rule has none of that name. Of two with one name the first counts.
+// Subset returns the subset with a name, or nil if the rule has none. Of two with one name, it
+// returns the first.
 func Subset(rule *networking.DestinationRule, name string) *networking.Subset {
 	if name == "" {
 		return nil
@@ -41,8 +47,9 @@ func Subset(rule *networking.DestinationRule, name string) *networking.Subset {
 	return nil
 }
 
-// overlay puts what one level says of a port over what wider levels said.
-func overlay(out, level *networking.TrafficPolicy, port uint32) {
+// overlayLevel replaces the settings of out by the settings of level for a port. If level has port
+// level settings for the port, they replace four groups of out and its other settings are ignored.
+func overlayLevel(out, level *networking.TrafficPolicy, port uint32) {
 	if level == nil {
 		return
 	}
@@ -53,16 +60,16 @@ func overlay(out, level *networking.TrafficPolicy, port uint32) {
 			return
 		}
 	}
-	replace(&out.ConnectionPool, level.ConnectionPool)
-	replace(&out.LoadBalancer, level.LoadBalancer)
-	replace(&out.OutlierDetection, level.OutlierDetection)
-	replace(&out.Tls, level.Tls)
-	replace(&out.Tunnel, level.Tunnel)
-	replace(&out.ProxyProtocol, level.ProxyProtocol)
-	replace(&out.RetryBudget, level.RetryBudget)
+	replaceIfSet(&out.ConnectionPool, level.ConnectionPool)
+	replaceIfSet(&out.LoadBalancer, level.LoadBalancer)
+	replaceIfSet(&out.OutlierDetection, level.OutlierDetection)
+	replaceIfSet(&out.Tls, level.Tls)
+	replaceIfSet(&out.Tunnel, level.Tunnel)
+	replaceIfSet(&out.ProxyProtocol, level.ProxyProtocol)
+	replaceIfSet(&out.RetryBudget, level.RetryBudget)
 }
 
-func replace[T any](to **T, by *T) {
+func replaceIfSet[T any](to **T, by *T) {
 	if by != nil {
 		*to = by
 	}

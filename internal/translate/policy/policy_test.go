@@ -31,15 +31,24 @@ func TestOf(t *testing.T) {
 	outlier := &networking.OutlierDetection{MaxEjectionPercent: 7}
 	tls := &networking.ClientTLSSettings{Mode: networking.ClientTLSSettings_SIMPLE}
 	host := &networking.TrafficPolicy{
-		ConnectionPool: pool(1), LoadBalancer: lb(networking.LoadBalancerSettings_RANDOM), OutlierDetection: outlier, Tls: tls,
+		ConnectionPool: pool(1), LoadBalancer: lb(
+			networking.LoadBalancerSettings_RANDOM,
+		), OutlierDetection: outlier, Tls: tls,
 		RetryBudget:       &networking.TrafficPolicy_RetryBudget{MinRetryConcurrency: 4},
 		PortLevelSettings: port(90, &networking.TrafficPolicy_PortTrafficPolicy{ConnectionPool: pool(9)}),
 	}
 	rule := &networking.DestinationRule{TrafficPolicy: host, Subsets: []*networking.Subset{
 		{Name: "bare"},
 		{Name: "v1", TrafficPolicy: &networking.TrafficPolicy{
-			ConnectionPool:    &networking.ConnectionPoolSettings{Http: &networking.ConnectionPoolSettings_HTTPSettings{MaxRetries: 2}},
-			PortLevelSettings: port(91, &networking.TrafficPolicy_PortTrafficPolicy{LoadBalancer: lb(networking.LoadBalancerSettings_ROUND_ROBIN)}),
+			ConnectionPool: &networking.ConnectionPoolSettings{
+				Http: &networking.ConnectionPoolSettings_HTTPSettings{MaxRetries: 2},
+			},
+			PortLevelSettings: port(
+				91,
+				&networking.TrafficPolicy_PortTrafficPolicy{
+					LoadBalancer: lb(networking.LoadBalancerSettings_ROUND_ROBIN),
+				},
+			),
 		}},
 		{Name: "v1", TrafficPolicy: &networking.TrafficPolicy{ConnectionPool: pool(100)}},
 	}}
@@ -59,17 +68,34 @@ func TestOf(t *testing.T) {
 	}{
 		{name: "no rule", port: 80, want: &networking.TrafficPolicy{}},
 		{name: "host", rule: rule, port: 80, want: withoutPorts},
-		{name: "port settings inherit nothing", rule: rule, port: 90, want: &networking.TrafficPolicy{ConnectionPool: pool(9)}},
+		{
+			name: "port settings inherit nothing",
+			rule: rule,
+			port: 90,
+			want: &networking.TrafficPolicy{ConnectionPool: pool(9)},
+		},
 		{name: "subset without policy", rule: rule, subset: "bare", port: 80, want: withoutPorts},
 		{name: "unknown subset", rule: rule, subset: "nowhere", port: 80, want: withoutPorts},
-		{name: "subset replaces a group whole, first of a name counts", rule: rule, subset: "v1", port: 80, want: withSubsetPool},
+		{
+			name:   "subset replaces a group whole, first of a name counts",
+			rule:   rule,
+			subset: "v1",
+			port:   80,
+			want:   withSubsetPool,
+		},
 		{name: "subset over the host's port settings", rule: rule, subset: "v1", port: 90, want: &networking.TrafficPolicy{
 			ConnectionPool: rule.Subsets[1].TrafficPolicy.ConnectionPool}},
 		{name: "port settings of a subset take nothing of the four groups", rule: rule, subset: "v1", port: 91, want: &networking.TrafficPolicy{
 			LoadBalancer: lb(networking.LoadBalancerSettings_ROUND_ROBIN), RetryBudget: budget}},
-		{name: "mesh defaults", port: 80, mesh: &meshconfig.MeshConfig_DefaultTrafficPolicy{ConnectionPool: pool(3), OutlierDetection: outlier},
+		{name: "mesh defaults", port: 80, mesh: &meshconfig.MeshConfig_DefaultTrafficPolicy{
+			ConnectionPool:   pool(3),
+			OutlierDetection: outlier,
+		},
 			want: &networking.TrafficPolicy{ConnectionPool: pool(3), OutlierDetection: outlier}},
-		{name: "mesh defaults only for what is open", rule: rule, port: 90, mesh: &meshconfig.MeshConfig_DefaultTrafficPolicy{ConnectionPool: pool(3), OutlierDetection: outlier},
+		{name: "mesh defaults only for what is open", rule: rule, port: 90, mesh: &meshconfig.MeshConfig_DefaultTrafficPolicy{
+			ConnectionPool:   pool(3),
+			OutlierDetection: outlier,
+		},
 			want: &networking.TrafficPolicy{ConnectionPool: pool(9), OutlierDetection: outlier}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -88,8 +114,12 @@ func TestOf(t *testing.T) {
 func TestLocalityOf(t *testing.T) {
 	off := &networking.LocalityLoadBalancerSetting{Enabled: wrapperspb.Bool(false)}
 	on := &networking.LocalityLoadBalancerSetting{Enabled: wrapperspb.Bool(true)}
-	distribute := &networking.LocalityLoadBalancerSetting{Distribute: []*networking.LocalityLoadBalancerSetting_Distribute{{From: "*"}}}
-	failover := &networking.LocalityLoadBalancerSetting{Failover: []*networking.LocalityLoadBalancerSetting_Failover{{From: "a", To: "b"}}}
+	distribute := &networking.LocalityLoadBalancerSetting{
+		Distribute: []*networking.LocalityLoadBalancerSetting_Distribute{{From: "*"}},
+	}
+	failover := &networking.LocalityLoadBalancerSetting{
+		Failover: []*networking.LocalityLoadBalancerSetting_Failover{{From: "a", To: "b"}},
+	}
 	for _, tc := range []struct {
 		name             string
 		mesh, rule       *networking.LocalityLoadBalancerSetting
@@ -106,8 +136,20 @@ func TestLocalityOf(t *testing.T) {
 		{name: "failover without outlier detection", rule: failover},
 		{name: "failover", rule: failover, outlier: true, shapes: true, weighted: true},
 		{name: "distribute", rule: distribute, shapes: true, weighted: true},
-		{name: "distribute with outlier detection has no priorities", rule: distribute, outlier: true, shapes: true, weighted: true},
-		{name: "traffic distribution needs no outlier detection", mesh: on, distribution: "PreferSameZone", shapes: true, weighted: true},
+		{
+			name:     "distribute with outlier detection has no priorities",
+			rule:     distribute,
+			outlier:  true,
+			shapes:   true,
+			weighted: true,
+		},
+		{
+			name:         "traffic distribution needs no outlier detection",
+			mesh:         on,
+			distribution: "PreferSameZone",
+			shapes:       true,
+			weighted:     true,
+		},
 		{name: "traffic distribution by its older name", distribution: "PreferClose", shapes: true, weighted: true},
 		{name: "rule over traffic distribution", rule: off, distribution: "PreferSameNode", outlier: true},
 	} {
@@ -119,7 +161,11 @@ func TestLocalityOf(t *testing.T) {
 			if tc.outlier {
 				p.OutlierDetection = new(networking.OutlierDetection)
 			}
-			l := LocalityOf(&meshconfig.MeshConfig{LocalityLbSetting: tc.mesh}, p, &mesh.Service{TrafficDistribution: tc.distribution})
+			l := LocalityOf(
+				&meshconfig.MeshConfig{LocalityLbSetting: tc.mesh},
+				p,
+				&mesh.Service{TrafficDistribution: tc.distribution},
+			)
 			if l.Shapes() != tc.shapes || l.Weighted() != tc.weighted {
 				t.Errorf("shapes %v, weighted %v; want %v, %v", l.Shapes(), l.Weighted(), tc.shapes, tc.weighted)
 			}
@@ -132,11 +178,16 @@ func TestLocalityOf(t *testing.T) {
 
 func TestTunnelOf(t *testing.T) {
 	tunnel := func(protocol, host string, port uint32) *networking.TrafficPolicy {
-		return &networking.TrafficPolicy{Tunnel: &networking.TrafficPolicy_TunnelSettings{Protocol: protocol, TargetHost: host, TargetPort: port}}
+		return &networking.TrafficPolicy{
+			Tunnel: &networking.TrafficPolicy_TunnelSettings{Protocol: protocol, TargetHost: host, TargetPort: port},
+		}
 	}
 	rule := &networking.DestinationRule{
 		TrafficPolicy: tunnel("", "a.example.com", 443),
-		Subsets:       []*networking.Subset{{Name: "own", TrafficPolicy: tunnel("POST", "2001:db8::1", 80)}, {Name: "none"}},
+		Subsets: []*networking.Subset{
+			{Name: "own", TrafficPolicy: tunnel("POST", "2001:db8::1", 80)},
+			{Name: "none"},
+		},
 	}
 	for subset, want := range map[string]Tunnel{
 		"": {Target: "a.example.com:443"}, "own": {Target: "[2001:db8::1]:80", Post: true}, "none": {}, "unknown": {},
@@ -154,8 +205,12 @@ func TestZones(t *testing.T) {
 	own := func(z *networking.ZoneAwareLoadBalancerSetting) *networking.TrafficPolicy {
 		return &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{ZoneAwareLbSetting: z}}
 	}
-	on, off := new(networking.ZoneAwareLoadBalancerSetting), &networking.ZoneAwareLoadBalancerSetting{Enabled: wrapperspb.Bool(false)}
-	distribute := &networking.LocalityLoadBalancerSetting{Distribute: []*networking.LocalityLoadBalancerSetting_Distribute{{From: "a", To: map[string]uint32{"a": 100}}}}
+	on, off := new(
+		networking.ZoneAwareLoadBalancerSetting,
+	), &networking.ZoneAwareLoadBalancerSetting{Enabled: wrapperspb.Bool(false)}
+	distribute := &networking.LocalityLoadBalancerSetting{
+		Distribute: []*networking.LocalityLoadBalancerSetting_Distribute{{From: "a", To: map[string]uint32{"a": 100}}},
+	}
 	local := &networking.TrafficPolicy{LoadBalancer: &networking.LoadBalancerSettings{LocalityLbSetting: distribute}}
 	for _, tt := range []struct {
 		name     string

@@ -7,18 +7,18 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// Tunnel is how the connections to a cluster are wrapped into HTTP requests to a forward proxy, which the cluster's endpoints
-// are (TrafficPolicy.TunnelSettings). The zero value is: not at all. It is for the TCP proxies of listeners: requests are not
-// tunnelled.
+// Tunnel configures how connections to a cluster are tunnelled in HTTP requests to a forward proxy,
+// which the endpoints of the cluster are (TrafficPolicy.TunnelSettings). The zero value is no
+// tunnel. Only TCP proxies of listeners use it; HTTP requests are not tunnelled.
 type Tunnel struct {
-	// Target is where the forward proxy is to connect to, "host:port".
+	// Target is the address that the forward proxy connects to, "host:port".
 	Target string
-	// Post says that it is asked by POST rather than by CONNECT.
+	// Post uses POST instead of CONNECT.
 	Post bool
 }
 
-// TunnelOf gives the tunnel of the cluster of a subset, "" for that of the whole host. Unlike the other parts of a policy a
-// subset has none but its own, and ports make no difference.
+// TunnelOf returns the tunnel of the cluster of a subset, or of the whole host if subset is "". A
+// subset does not inherit the host's tunnel, and port level settings have none.
 func TunnelOf(rule *networking.DestinationRule, subset string) Tunnel {
 	policy := rule.GetTrafficPolicy()
 	if subset != "" {

@@ -7,17 +7,20 @@ import (
 )
 
 const (
-	// Filter is the name of the filter that checks tokens, and of the dynamic metadata in which it leaves what is in them.
+	// Filter is the name of the filter that validates tokens, and the namespace of dynamic metadata
+	// to which it writes their contents.
 	Filter = "envoy.filters.http.jwt_authn"
-	// Payload is the key of a token's payload there.
+	// Payload is the metadata key of the token's payload.
 	Payload = "payload"
 )
 
-// RoutingPrefix begins the names of "headers" by which a match of a VirtualService means a claim (HTTPMatchRequest.headers).
+// RoutingPrefix is the prefix of the "header" names by which a VirtualService matches a claim
+// (HTTPMatchRequest.headers).
 const RoutingPrefix = "@request.auth.claims"
 
-// RoutingClaim gives the path to a claim that a match names as "@request.auth.claims.a.b" or "@request.auth.claims[a][b]"; ok is
-// false for the name of a header.
+// RoutingClaim parses the name of a claim in a match, "@request.auth.claims.a.b" or
+// "@request.auth.claims[a][b]", and returns its path. It returns ok false if name is that of a
+// header, or malformed.
 func RoutingClaim(name string) (path []string, ok bool) {
 	if len(name) < len(RoutingPrefix) || !strings.EqualFold(name[:len(RoutingPrefix)], RoutingPrefix) {
 		return nil, false
@@ -33,7 +36,8 @@ func RoutingClaim(name string) (path []string, ok bool) {
 	}
 }
 
-// Claim matches a claim, which may be text or a list of texts; nil: one that is there, whatever it is.
+// Claim returns a matcher of the claim at path, which may be a string or a list of strings. If m is
+// nil, any value of the claim matches.
 func Claim(path []string, m *matcherv3.StringMatcher) *matcherv3.MetadataMatcher {
 	out := &matcherv3.MetadataMatcher{Filter: Filter, Path: []*matcherv3.MetadataMatcher_PathSegment{segment(Payload)}}
 	for _, p := range path {

@@ -1,7 +1,8 @@
-// Package token is what proxies leave of a request's token, once it is checked, for those who decide by it: policies and routes.
+// Package token makes Envoy's matchers of the claims of a validated token, for access policies and
+// routes.
 //
-// In: the name of a claim, and what it must be. Out: Envoy's matcher of it. Law: the filter that checks tokens writes what this
-// reads, and nobody else names the place.
+// The input is the name of a claim and what its value must match. The filter that validates tokens
+// writes their payload to dynamic metadata; only this package names its place.
 //
 // Start with [Claim] in claim.go.
 package token
