@@ -10,9 +10,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestAddressesMayCollide: services, entries, workloads, gateways and the proxy itself claim the same addresses, of both families, twice, as
-// ranges, and ranges within ranges (GHSA-7p2q-4xvg-vxc6). Whatever comes of it, everything is generated, and no listener or cluster twice.
-// T-CRASH-SE-ADDR.
+// TestAddressesMayCollide: services, entries, workloads, gateways and the proxy itself claim the
+// same addresses, of both families, twice, as ranges, and ranges within ranges
+// (GHSA-7p2q-4xvg-vxc6). Whatever comes of it, everything is generated, and no listener or cluster
+// twice. T-CRASH-SE-ADDR.
 func TestAddressesMayCollide(t *testing.T) {
 	addresses := []string{
 		"10.0.0.1", "10.0.0.1", "10.0.0.2", "10.96.0.1", "10.96.0.1", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.1/32", "0.0.0.0/0", "0.0.0.0", "127.0.0.1", "255.255.255.255", "240.240.0.1",
@@ -39,10 +40,28 @@ func TestAddressesMayCollide(t *testing.T) {
 				i, r.IntN(3), some(4), []string{"STATIC", "DNS", "NONE"}[r.IntN(3)], 80+r.IntN(2), protocols[r.IntN(len(protocols))], one()))
 		}
 		for i := range r.IntN(3) {
-			list = append(list, fmt.Sprintf("kind: WorkloadEntry\nmetadata: {name: w%d, labels: {app: p}}\nspec: {address: %q}\n", i, one()))
-			list = append(list, fmt.Sprintf("kind: Pod\nmetadata: {name: p%d, labels: {app: p}}\nspec: {}\nstatus: {phase: Running, podIP: %q, podIPs: [{ip: %q}]}\n", i, one(), one()))
+			list = append(
+				list,
+				fmt.Sprintf(
+					"kind: WorkloadEntry\nmetadata: {name: w%d, labels: {app: p}}\nspec: {address: %q}\n",
+					i,
+					one(),
+				),
+			)
+			list = append(
+				list,
+				fmt.Sprintf(
+					"kind: Pod\nmetadata: {name: p%d, labels: {app: p}}\nspec: {}\nstatus: {phase: Running, podIP: %q, podIPs: [{ip: %q}]}\n",
+					i,
+					one(),
+					one(),
+				),
+			)
 		}
-		list = append(list, "kind: Gateway\nmetadata: {name: g}\nspec: {selector: {istio: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*'], bind: \""+strings.Split(one(), "/")[0]+"\"}]}\n")
+		list = append(
+			list,
+			"kind: Gateway\nmetadata: {name: g}\nspec: {selector: {istio: edge}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*'], bind: \""+strings.Split(one(), "/")[0]+"\"}]}\n",
+		)
 		return strings.Join(list, "---\n")
 	}
 	rounds := 150
@@ -54,8 +73,15 @@ func TestAddressesMayCollide(t *testing.T) {
 		m := fixture.New(t, []byte(text), nil)
 		table := NewTable(Options{})
 		for _, proxy := range []string{
-			fmt.Sprintf("{type: sidecar, name: p, namespace: default, addresses: [%q, %q], labels: {app: p}}", strings.Split(one(), "/")[0], strings.Split(one(), "/")[0]),
-			fmt.Sprintf("{type: router, name: g, namespace: default, addresses: [%q], labels: {istio: edge}}", strings.Split(one(), "/")[0]),
+			fmt.Sprintf(
+				"{type: sidecar, name: p, namespace: default, addresses: [%q, %q], labels: {app: p}}",
+				strings.Split(one(), "/")[0],
+				strings.Split(one(), "/")[0],
+			),
+			fmt.Sprintf(
+				"{type: router, name: g, namespace: default, addresses: [%q], labels: {istio: edge}}",
+				strings.Split(one(), "/")[0],
+			),
 		} {
 			v := m.View(fixture.Proxy(t, []byte(proxy)))
 			for _, g := range table.Generators {

@@ -1,8 +1,13 @@
-// Package translate is the table of generators: what makes the resources of each xDS type for a View.
+// Package translate lists the generators of Envoy resources, one or more for each xDS type.
 //
-// In: a View. Out: encoded resources. Law: the sub-rooms are pure and remember what they made by its whole input, so that
-// proxies that are alike cost one translation, and a change costs what it changes.
+// The input is a View: what one class of proxies sees of a snapshot. The output is encoded
+// resources, with the objects that they derive from. Generators are pure. They cache their output
+// by its whole input, so proxies with equal input cost one translation, and a change costs only the
+// affected resources.
 //
-// Start with table.go. Each type has a sub-room: cluster, endpoint, listener, route; below them are memo (remembering),
-// policy (which part of a DestinationRule holds for a cluster) and destination (which cluster a destination means).
+// Start with table.go and envoy_generators.go. Each xDS type has a package: cluster, endpoint,
+// listener, route, secret, nametable and proxyconfig; grpc derives the resources of applications
+// without a proxy from these. Package memo is the cache. Package policy selects the part of a
+// DestinationRule that applies to a cluster, and destination the cluster that a destination of a
+// route names.
 package translate

@@ -30,8 +30,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestDynamicDNSReachesTheNamedHost sends requests and TLS connections for names below "*.localhost", which Envoy's resolver
-// takes to be this machine (RFC 6761, section 6.3), through what is generated for a wildcard host of resolution DYNAMIC_DNS.
+// TestDynamicDNSReachesTheNamedHost sends requests and TLS connections for names below
+// "*.localhost", which Envoy's resolver takes to be this machine (RFC 6761, section 6.3), through
+// what is generated for a wildcard host of resolution DYNAMIC_DNS.
 func TestDynamicDNSReachesTheNamedHost(t *testing.T) {
 	envoy.Require(t)
 	says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s asks", r.Host) })
@@ -57,7 +58,9 @@ spec:
 			DialContext: func(context.Context, string, string) (net.Conn, error) {
 				return net.Dial("unix", filepath.Join(dir, c.listener))
 			},
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // whose certificate it is does not matter here
+			TLSClientConfig: &tls.Config{
+				InsecureSkipVerify: true,
+			}, //nolint:gosec // whose certificate it is does not matter here
 		}}
 		r, err := client.Get(c.url)
 		if err != nil {
@@ -78,8 +81,8 @@ func portOf(s *httptest.Server) string {
 	return port
 }
 
-// runStatic runs Envoy with all clusters of a View and some of its listeners, each at a socket of its name in the folder that
-// is given back.
+// runStatic runs Envoy with all clusters of a View and some of its listeners, each at a socket of
+// its name in the folder that is given back.
 func runStatic(t *testing.T, v *view.View, listeners ...string) string {
 	t.Helper()
 	dir := envoy.SocketDir(t)
@@ -97,12 +100,18 @@ func runStatic(t *testing.T, v *view.View, listeners ...string) string {
 		for _, r := range g.All(scoped) {
 			switch r.TypeURL {
 			case api.ClusterType:
-				b.StaticResources.Clusters = append(b.StaticResources.Clusters, unmarshal(t, r.Body, new(clusterv3.Cluster)))
+				b.StaticResources.Clusters = append(
+					b.StaticResources.Clusters,
+					unmarshal(t, r.Body, new(clusterv3.Cluster)),
+				)
 			case api.ListenerType:
 				for _, name := range listeners {
 					if r.Name == name {
 						l := unmarshal(t, r.Body, new(listenerv3.Listener))
-						b.StaticResources.Listeners = append(b.StaticResources.Listeners, atSocket(t, l, filepath.Join(dir, name), table, v))
+						b.StaticResources.Listeners = append(
+							b.StaticResources.Listeners,
+							atSocket(t, l, filepath.Join(dir, name), table, v),
+						)
 					}
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/route"
 )
 
-// patching is EnvoyFilters applied to what generators make: each generator is wrapped, and what patches add is made by
-// generators of their own.
+// patching wraps generators to apply EnvoyFilters to their output. Resources that EnvoyFilters add
+// come from generators of their own: addedClusters, addedListeners and extensions.
 type patching struct {
 	*patch.Pass
 	clusters  *cluster.Generator
@@ -26,8 +26,10 @@ type patchAll func(v *view.View, names snapshot.PatchList, list []*resource.Reso
 func clusterPatches(n *snapshot.PatchNames) *snapshot.PatchList  { return &n.Clusters }
 func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Listeners }
 
-// all wraps a generator of a type that is sent whole. names picks the list of patches that its output depends on.
-func (p patching) all(g Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) Generator {
+// wrapAll returns g with patches applied to the output of All and Update. names selects the list of
+// patches that the output depends on. An edit of one of these patches makes Update return false and
+// Touched return true.
+func (p patching) wrapAll(g Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) Generator {
 	of := func(v *view.View) snapshot.PatchList {
 		n := v.Key.Patches
 		return *names(&n)
@@ -61,8 +63,9 @@ func (p patching) all(g Generator, names func(*snapshot.PatchNames) *snapshot.Pa
 	return g
 }
 
-// named wraps the generator of RouteConfigurations.
-func (p patching) named(g Generator) Generator {
+// wrapRoutes returns g, the generator of RouteConfigurations, with patches applied. If a patch of
+// RouteConfigurations was edited, all of them are affected.
+func (p patching) wrapRoutes(g Generator) Generator {
 	inner := g
 	g.Named = func(v *view.View, name string) *resource.Resource {
 		return p.Routes(v, v.Key.Patches.Routes, inner.Named(v, name))
@@ -81,8 +84,8 @@ func (p patching) named(g Generator) Generator {
 	return g
 }
 
-// addedClusters, addedListeners and extensions are the generators of what patches add. Proxies for which nothing is added
-// share one of each.
+// addedClusters returns the generator of the clusters that patches add. Views without such patches
+// have equal Scopes and share its empty output.
 func (p patching) addedClusters() Generator {
 	return Generator{
 		TypeURL: api.ClusterType,
@@ -98,11 +101,17 @@ func (p patching) addedClusters() Generator {
 	}
 }
 
+// addedListeners returns the generator of the listeners that patches add. Views without such
+// patches have equal Scopes and share its empty output.
 func (p patching) addedListeners() Generator {
 	return Generator{
 		TypeURL: api.ListenerType,
 		All: func(v *view.View) []*resource.Resource {
-			return p.AddedListeners(v, v.Key.Patches.Listeners, func() []*resource.Resource { return p.listeners.All(v) })
+			return p.AddedListeners(
+				v,
+				v.Key.Patches.Listeners,
+				func() []*resource.Resource { return p.listeners.All(v) },
+			)
 		},
 		Scope: func(k view.Key) view.Key {
 			if k.Patches.Listeners == "" {
@@ -113,6 +122,7 @@ func (p patching) addedListeners() Generator {
 	}
 }
 
+// extensions returns the generator of the extension configs (ECDS) that patches define.
 func (p patching) extensions() Generator {
 	return Generator{
 		TypeURL: api.ExtensionType,
@@ -126,12 +136,16 @@ func (p patching) extensions() Generator {
 			return nil
 		},
 		Scope: func(k view.Key) view.Key {
-			return view.Key{Type: k.Type, Namespace: k.Namespace, Patches: snapshot.PatchNames{Extensions: k.Patches.Extensions}}
+			return view.Key{
+				Type:      k.Type,
+				Namespace: k.Namespace,
+				Patches:   snapshot.PatchNames{Extensions: k.Patches.Extensions},
+			}
 		},
 	}
 }
 
-// problems gives what became of patches in one View.
+// problems returns the patches of a View that could not be applied, or had no effect.
 func (p patching) problems(v *view.View) []config.Problem {
 	return p.Problems(v, v.Key.Patches, patch.Generated{
 		Clusters: p.clusters.All(v), Listeners: p.listeners.All(v),

@@ -61,7 +61,10 @@ spec:
 	if len(found) != 1 || found[0].Field != "spec.configPatches[5]" {
 		t.Errorf("problems: %v", found)
 	}
-	s, d := m.Apply(t, "kind: EnvoyFilter\nmetadata: {name: a}\nspec: {configPatches: [{applyTo: CLUSTER, match: {cluster: {service: web.default.svc.cluster.local}}, patch: {operation: MERGE, value: {alt_stat_name: edited}}}]}")
+	s, d := m.Apply(
+		t,
+		"kind: EnvoyFilter\nmetadata: {name: a}\nspec: {configPatches: [{applyTo: CLUSTER, match: {cluster: {service: web.default.svc.cluster.local}}, patch: {operation: MERGE, value: {alt_stat_name: edited}}}]}",
+	)
 	if !view.Build(m.Snapshot(), k).Touched(d) || !view.KeyMoves(m.Snapshot(), s, d)(proxy) {
 		t.Error("an edit is not seen")
 	}

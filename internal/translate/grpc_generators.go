@@ -9,23 +9,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/grpc"
 )
 
-// proxyless are the generators for gRPC applications.
-func proxyless(g *grpc.Generator, e grpc.Envoy) []Generator {
+// proxylessGenerators returns the generators for gRPC applications without a proxy. Each has output
+// only for Views whose Key is Proxyless.
+func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []Generator {
 	list := []Generator{
-		{TypeURL: api.ClusterType, All: g.Clusters, Update: g.ClustersSince, Touched: cluster.Touched, Scope: clusterScope},
+		{
+			TypeURL: api.ClusterType,
+			All:     g.Clusters,
+			Update:  g.ClustersSince,
+			Touched: cluster.Touched,
+			Scope:   clusterScope,
+		},
 		{TypeURL: api.EndpointType, Named: g.Endpoints, Affected: e.Endpoints.Affected, Scope: endpointScope},
 		{TypeURL: api.ListenerType, All: g.Servers, Touched: g.ServersTouched, Inbound: true, Scope: serverScope},
 		{TypeURL: api.ListenerType, All: g.Clients, Touched: grpc.ClientsTouched, Scope: clientScope},
 		{TypeURL: api.RouteType, Named: g.Route, Affected: g.RoutesAffected, Scope: routeScope},
 	}
 	for i := range list {
-		list[i] = only(list[i], true)
+		list[i] = restrictTo(list[i], true)
 	}
 	return list
 }
 
-// only confines a generator to gRPC applications, or to Envoys. All others share that it gives them nothing.
-func only(g Generator, proxyless bool) Generator {
+// restrictTo returns g with output only for Views whose Key.Proxyless equals proxyless. All other
+// Views have equal Scopes and share its empty output.
+func restrictTo(g Generator, proxyless bool) Generator {
 	inner, mine := g, func(v *view.View) bool { return v.Key.Proxyless == proxyless }
 	g.Scope = func(k view.Key) view.Key {
 		scope := view.Key{}
@@ -63,11 +71,12 @@ func only(g Generator, proxyless bool) Generator {
 			return inner.Every(v)
 		}
 	}
-	return withChanges(g, inner, mine)
+	return restrictChanges(g, inner, mine)
 }
 
-// withChanges confines what a generator says of changes.
-func withChanges(g, inner Generator, mine func(*view.View) bool) Generator {
+// restrictChanges wraps Update, Affected and Touched of inner: for Views that are not of the kind,
+// no change alters anything.
+func restrictChanges(g, inner Generator, mine func(*view.View) bool) Generator {
 	if inner.Update != nil {
 		g.Update = func(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 			if !mine(v) {
@@ -92,12 +101,14 @@ func withChanges(g, inner Generator, mine func(*view.View) bool) Generator {
 	return g
 }
 
-// clientScope: which targets there are is a matter of what the applications see.
+// clientScope returns the inputs of the targets of gRPC applications: the services that are visible
+// to them.
 func clientScope(k view.Key) view.Key {
 	return view.Key{Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar}
 }
 
-// serverScope: servers are a matter of what the application serves, where it is, and who may call it.
+// serverScope returns the inputs of the listeners of gRPC servers: the served ports, the location
+// of the application, and its access policies.
 func serverScope(k view.Key) view.Key {
 	scope := clusterScope(k)
 	scope.Inbound, scope.Peers, scope.Policies, scope.Server, scope.Addresses = k.Inbound, k.Peers, k.Policies, k.Server, k.Addresses

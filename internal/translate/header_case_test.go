@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestPodKeepsHeaderCase sends a request through the listener, route and cluster of a pod, and reads the names of headers as
-// the server and the client get them.
+// TestPodKeepsHeaderCase sends a request through the listener, route and cluster of a pod, and
+// reads the names of headers as the server and the client get them.
 func TestPodKeepsHeaderCase(t *testing.T) {
 	envoy.Require(t)
 	received := make(chan string, 1)
@@ -35,7 +35,10 @@ func TestPodKeepsHeaderCase(t *testing.T) {
 		{"by default", "", "{}", "x-mixed", "x-answered"},
 		{"the mesh", "{proxyHeaders: {preserveHttp1HeaderCase: true}}", "{}", "X-MiXeD", "X-AnSwErEd"},
 		{"the pod", "", "{proxyConfig: {proxyHeaders: {preserveHttp1HeaderCase: true}}}", "X-MiXeD", "X-AnSwErEd"},
-		{"not the pod", "{proxyHeaders: {preserveHttp1HeaderCase: true}}", "{proxyConfig: {proxyHeaders: {server: {value: own}}}}", "x-mixed", "x-answered"},
+		{
+			"not the pod", "{proxyHeaders: {preserveHttp1HeaderCase: true}}",
+			"{proxyConfig: {proxyHeaders: {server: {value: own}}}}", "x-mixed", "x-answered",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v := fixture.New(t, fmt.Appendf(nil, `
@@ -58,8 +61,8 @@ spec:
 	}
 }
 
-// TestOtherOverridesShareClusters checks that a pod's own ProxyConfig costs clusters of its own only for fields that clusters
-// depend on.
+// TestOtherOverridesShareClusters checks that a pod's own ProxyConfig costs clusters of its own
+// only for fields that clusters depend on.
 func TestOtherOverridesShareClusters(t *testing.T) {
 	m := fixture.New(t, nil, nil)
 	scope := func(config string) view.Key {
@@ -94,7 +97,10 @@ func answerRaw(l net.Listener, received chan<- string) {
 				break
 			}
 		}
-		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-AnSwErEd: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		_, _ = io.WriteString(
+			conn,
+			"HTTP/1.1 200 OK\r\nX-AnSwErEd: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		)
 		conn.Close()
 		received <- header.String()
 	}
@@ -109,7 +115,10 @@ func callRaw(t *testing.T, socket string) string {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: app.example.com\r\nX-MiXeD: 1\r\nConnection: close\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(
+		conn,
+		"GET / HTTP/1.1\r\nHost: app.example.com\r\nX-MiXeD: 1\r\nConnection: close\r\n\r\n",
+	); err != nil {
 		t.Fatal(err)
 	}
 	response, err := io.ReadAll(conn)

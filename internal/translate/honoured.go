@@ -23,8 +23,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
 
-// Unhonoured gives what of an object's spec the generators do not follow, as Warnings without Key and Origin. A kind that
-// is not in the list shapes nothing here, or is followed whole.
+// Unhonoured returns a Warning for each field of c that has no effect on the generated resources,
+// without Key and Origin. It returns nil for kinds that are honoured completely or that no
+// generator reads.
 func Unhonoured(c *config.Config) []config.Problem {
 	switch c.Kind {
 	case api.DestinationRule:
@@ -46,10 +47,12 @@ func Unhonoured(c *config.Config) []config.Problem {
 	}
 }
 
-// unhonouredGroup says what of a WorkloadGroup does nothing to the entries that are made from it.
+// unhonouredGroup returns a Warning for each field of a WorkloadGroup that has no effect on the
+// WorkloadEntries made from it.
 func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
 	list := config.Fields{
-		"metadata", "template.ports", "template.labels", "template.network", "template.locality", "template.weight", "template.serviceAccount",
+		"metadata", "template.ports", "template.labels", "template.network",
+		"template.locality", "template.weight", "template.serviceAccount",
 	}.Unhonoured(group)
 	for i, p := range list {
 		switch {
@@ -62,23 +65,27 @@ func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
 	return list
 }
 
-// UnhonouredMesh gives what of a MeshConfig is not followed, as Warnings without Key and Origin. What is as it is by default
-// was asked for by nobody.
+// UnhonouredMesh returns a Warning for each field of a MeshConfig that is set and has no effect,
+// without Key and Origin. A field with its default value is not reported.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	found := slices.Concat(listener.UnhonouredMesh(m), telemetry.UnhonouredMesh(m), proxyconfig.Problems(m))
 	for i, source := range m.GetConfigSources() {
 		if len(source.GetSubscribedResources()) > 0 {
 			found = append(found, config.Problem{
-				Field: fmt.Sprintf("configSources[%d].subscribedResources", i), Reason: "has no effect: all kinds are asked for", Severity: config.Warning,
+				Field: fmt.Sprintf(
+					"configSources[%d].subscribedResources",
+					i,
+				), Reason: "has no effect: all kinds are asked for", Severity: config.Warning,
 			})
 		}
 	}
 	usual := mesh.DefaultMeshConfig()
-	return append(found, later(m, usual, meshLater)...)
+	return append(found, fieldsWithoutEffect(m, usual, noEffectReason)...)
 }
 
-// later gives the fields of a message that have no effect yet, by the reason that why has for them.
-func later(m, usual proto.Message, why func(field string) string) []config.Problem {
+// fieldsWithoutEffect returns a Warning for each field of m that is set to another value than in
+// defaults and for which reason returns a text. The text is the Reason of the Warning.
+func fieldsWithoutEffect(m, usual proto.Message, why func(field string) string) []config.Problem {
 	var found []config.Problem
 	message, otherwise := m.ProtoReflect(), usual.ProtoReflect()
 	fields := message.Descriptor().Fields()
@@ -92,8 +99,9 @@ func later(m, usual proto.Message, why func(field string) string) []config.Probl
 	return found
 }
 
-// meshLater says why a field of MeshConfig that is no matter of listeners has no effect yet; "" for the others.
-func meshLater(field string) string {
+// noEffectReason returns why a field of MeshConfig has no effect. It returns "" for fields that are
+// honoured, and for fields that listener, telemetry or proxyconfig report.
+func noEffectReason(field string) string {
 	switch field {
 	case "certificates":
 		return "has no effect: the control plane makes no certificates for other names than its own"

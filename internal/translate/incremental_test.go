@@ -26,16 +26,24 @@ extensionProviders:
 - {name: zipkin, zipkin: {service: a.default.svc.cluster.local, port: 80}}
 `
 
-// TestChangesAddUpToTheWhole follows random edits as push does, asking each generator only for what it says that a change
-// alters, and holds the sum against what new generators make of the whole mesh.
+// TestChangesAddUpToTheWhole follows random edits as push does, asking each generator only for what
+// it says that a change alters, and holds the sum against what new generators make of the whole
+// mesh.
 func TestChangesAddUpToTheWhole(t *testing.T) {
 	const edits = 40
 	meshes := longtest.Rounds(6, 12)
 	saved := 0
 	for seed := range uint64(meshes) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		fetching := []snapshot.KeyFetching{snapshot.FetchedByControlPlane, snapshot.FetchedByBoth, snapshot.FetchedByProxies}[seed%3]
-		m := fixture.NewWith(t, snapshot.Features{KeyFetching: fetching, PersistentSessions: true}, []byte(everyResolution+namespacesThatHide), []byte(providersThatComeAndGo+namespacesAreChosen))
+		fetching := []snapshot.KeyFetching{
+			snapshot.FetchedByControlPlane, snapshot.FetchedByBoth, snapshot.FetchedByProxies,
+		}[seed%3]
+		m := fixture.NewWith(
+			t,
+			snapshot.Features{KeyFetching: fetching, PersistentSessions: true},
+			[]byte(everyResolution+namespacesThatHide),
+			[]byte(providersThatComeAndGo+namespacesAreChosen),
+		)
 		table := NewTable(Options{})
 		var followers []*follower
 		for _, proxy := range []string{
@@ -49,7 +57,10 @@ func TestChangesAddUpToTheWhole(t *testing.T) {
 		} {
 			p := fixture.Proxy(t, []byte(proxy))
 			for i := range table.Generators {
-				followers = append(followers, &follower{gen: &table.Generators[i], proxy: p, key: view.KeyFor(m.Snapshot(), p)})
+				followers = append(
+					followers,
+					&follower{gen: &table.Generators[i], proxy: p, key: view.KeyFor(m.Snapshot(), p)},
+				)
 			}
 		}
 		var log []string
@@ -116,7 +127,10 @@ var names = func() []string {
 		plugin = "extensions.istio.io/trafficextension/" + plugin
 		list = append(list, plugin, plugin+"~istio-translated-wasmplugin")
 	}
-	for _, host := range []string{"static.default.svc.cluster.local", "a.default.svc.cluster.local", "b.other.svc.cluster.local", "dns.example.com", "one.example.com", "x.example.com"} {
+	for _, host := range []string{
+		"static.default.svc.cluster.local", "a.default.svc.cluster.local",
+		"b.other.svc.cluster.local", "dns.example.com", "one.example.com", "x.example.com",
+	} {
 		for _, port := range []uint32{80, 9080} {
 			for _, subset := range []string{"", "v1", "v2"} {
 				n := mesh.ClusterName{Direction: mesh.Outbound, Port: port, Subset: subset, Host: mesh.Hostname(host)}
@@ -194,7 +208,8 @@ func (f *follower) touched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	}
 }
 
-// current is what it has, of endpoints only those that are wanted: of a cluster that is gone the last ones stay.
+// current is what it has, of endpoints only those that are wanted: of a cluster that is gone the
+// last ones stay.
 func (f *follower) current(want *resource.Set) *resource.Set {
 	if f.gen.TypeURL != api.EndpointType {
 		return f.set
@@ -234,23 +249,90 @@ func whole(t *testing.T, g *Generator, v *view.View) *resource.Set {
 func randomEdit(r *rand.Rand) string {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	name, namespace := pick("a", "b"), pick("default", "other")
-	host := pick("static", "a", "b.other", "dns.example.com", `"*.example.com"`, `"*"`, "static.default.svc.cluster.local", "a.default.svc.cluster.local")
+	host := pick(
+		"static",
+		"a",
+		"b.other",
+		"dns.example.com",
+		`"*.example.com"`,
+		`"*"`,
+		"static.default.svc.cluster.local",
+		"a.default.svc.cluster.local",
+	)
 	meta := fmt.Sprintf("metadata: {name: %s, namespace: %s}\n", name, namespace)
-	session := pick(meta, meta, fmt.Sprintf("metadata: {name: %s, namespace: %s, labels: {%s}}\n", name, namespace, pick("istio.io/persistent-session: 'sid:/a'", "istio.io/persistent-session-header: x-session")))
-	switch api.Kind(pick("VirtualService", "Gateway", "DestinationRule", "DestinationRule", "Service", "ServiceEntry", "ServiceEntry", "WorkloadEntry", "Sidecar", "EndpointSlice", "EnvoyFilter", "Telemetry", "PeerAuthentication", "AuthorizationPolicy", "RequestAuthentication", "WasmPlugin", "TrafficExtension", "Ingress", "Namespace", "Secret")) {
+	session := pick(
+		meta,
+		meta,
+		fmt.Sprintf(
+			"metadata: {name: %s, namespace: %s, labels: {%s}}\n",
+			name,
+			namespace,
+			pick("istio.io/persistent-session: 'sid:/a'", "istio.io/persistent-session-header: x-session"),
+		),
+	)
+	switch api.Kind(pick(
+		"VirtualService",
+		"Gateway",
+		"DestinationRule",
+		"DestinationRule",
+		"Service",
+		"ServiceEntry",
+		"ServiceEntry",
+		"WorkloadEntry",
+		"Sidecar",
+		"EndpointSlice",
+		"EnvoyFilter",
+		"Telemetry",
+		"PeerAuthentication",
+		"AuthorizationPolicy",
+		"RequestAuthentication",
+		"WasmPlugin",
+		"TrafficExtension",
+		"Ingress",
+		"Namespace",
+		"Secret",
+	)) {
 	case api.Ingress:
 		return "kind: Ingress\n" + meta + fmt.Sprintf("spec: {%srules: [{host: %s, http: {paths: [{path: %s, pathType: %s, backend: {service: {name: %s, port: {%s}}}}]}}]}\n",
-			pick("", "", "defaultBackend: {service: {name: static, port: {number: 80}}}, ", "tls: [{hosts: [dns.example.com], secretName: cert}], ", "ingressClassName: theirs, "),
-			pick("dns.example.com", "x.example.com", `"*.example.com"`, `""`), pick("/", "/a"), pick("Prefix", "Exact"), pick("static", "a"), pick("number: 80", "name: http"))
+			pick(
+				"",
+				"",
+				"defaultBackend: {service: {name: static, port: {number: 80}}}, ",
+				"tls: [{hosts: [dns.example.com], secretName: cert}], ",
+				"ingressClassName: theirs, ",
+			),
+			pick(
+				"dns.example.com",
+				"x.example.com",
+				`"*.example.com"`,
+				`""`,
+			), pick("/", "/a"), pick("Prefix", "Exact"), pick("static", "a"), pick("number: 80", "name: http"))
 	case api.Secret: // what images of plugins are pulled with
-		return "kind: Secret\n" + strings.Replace(meta, "namespace: other", "namespace: istio-system", 1) + "type: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " + pick("e30K", "W10K", "YQo=") + "}\n"
+		return "kind: Secret\n" + strings.Replace(
+			meta,
+			"namespace: other",
+			"namespace: istio-system",
+			1,
+		) + "type: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: " + pick("e30K", "W10K", "YQo=") + "}\n"
 	case api.Namespace:
-		return fmt.Sprintf("kind: Namespace\nmetadata: {name: %s, labels: {%s}}\n", namespace, pick("x: z", "x: z", "hidden: 'yes'"))
+		return fmt.Sprintf(
+			"kind: Namespace\nmetadata: {name: %s, labels: {%s}}\n",
+			namespace,
+			pick("x: z", "x: z", "hidden: 'yes'"),
+		)
 	case api.VirtualService:
 		if r.IntN(4) == 0 { // a delegate
-			return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {exportTo: [%s], http: [{route: [{destination: {host: static, subset: %s}}]}]}\n", pick(`"*"`, `"."`), pick("v1", "v2"))
+			return "kind: VirtualService\n" + meta + fmt.Sprintf(
+				"spec: {exportTo: [%s], http: [{route: [{destination: {host: static, subset: %s}}]}]}\n",
+				pick(`"*"`, `"."`),
+				pick("v1", "v2"),
+			)
 		}
-		return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {hosts: [%s], exportTo: [%s], %s%s}\n", host, pick(`"*"`, `"."`), pick("", "gateways: [a, mesh], ", "gateways: [other/b, default/a], "), pick(
+		return "kind: VirtualService\n" + meta + fmt.Sprintf("spec: {hosts: [%s], exportTo: [%s], %s%s}\n", host, pick(`"*"`, `"."`), pick(
+			"",
+			"gateways: [a, mesh], ",
+			"gateways: [other/b, default/a], ",
+		), pick(
 			"http: [{match: [{uri: {prefix: /a}}], delegate: {name: a}}, {delegate: {name: b, namespace: other}}]",
 			"http: [{route: [{destination: {host: static, subset: v1}}]}]",
 			"http: [{match: [{sourceLabels: {app: a}}], route: [{destination: {host: x.example.com}}]}]",
@@ -259,7 +341,10 @@ func randomEdit(r *rand.Rand) string {
 			"tls: [{match: [{sniHosts: [dns.example.com]}], route: [{destination: {host: static}}]}]",
 		))
 	case api.Gateway:
-		return "kind: Gateway\n" + meta + fmt.Sprintf("spec: {%s, servers: [%s]}\n", pick("selector: {app: a}", "selector: {}"), pick(
+		return "kind: Gateway\n" + meta + fmt.Sprintf("spec: {%s, servers: [%s]}\n", pick(
+			"selector: {app: a}",
+			"selector: {}",
+		), pick(
 			`{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}`,
 			`{port: {number: 9080, name: http, protocol: HTTP}, hosts: ["./*"]}, {port: {number: 80, name: redirect, protocol: HTTP}, hosts: ["*"], tls: {httpsRedirect: true}}`,
 			`{port: {number: 443, name: https, protocol: HTTPS}, hosts: [dns.example.com], tls: {mode: SIMPLE, credentialName: cert}}`,
@@ -269,15 +354,26 @@ func randomEdit(r *rand.Rand) string {
 		))
 	case api.DestinationRule:
 		return "kind: DestinationRule\n" + meta + fmt.Sprintf("spec: {host: %s, exportTo: [%s], %ssubsets: [{name: %s, labels: {v: a}}], trafficPolicy: {%s}}\n",
-			host, pick(`"*"`, `"."`, "default"), pick("", "", "workloadSelector: {matchLabels: {app: a}}, "), pick("v1", "v2"), pick(
+			host, pick(`"*"`, `"."`, "default"), pick(
+				"",
+				"",
+				"workloadSelector: {matchLabels: {app: a}}, ",
+			), pick("v1", "v2"), pick(
 				"loadBalancer: {simple: RANDOM}", "loadBalancer: {consistentHash: {httpHeaderName: x}}",
 				"connectionPool: {tcp: {maxConnections: 3, idleTimeout: 9s}}", "tls: {mode: ISTIO_MUTUAL}",
 				"outlierDetection: {consecutive5xxErrors: 3}, loadBalancer: {localityLbSetting: {enabled: true, failoverPriority: [v]}}",
 			))
 	case api.Service:
 		if r.IntN(4) == 0 { // a gateway of a network
-			return fmt.Sprintf("kind: Service\nmetadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}}\n", name, namespace) +
-				fmt.Sprintf("spec: {clusterIP: 10.96.0.9, externalIPs: [%s], ports: [{name: tls, port: 15443}]}\n", pick("203.0.113.1", "203.0.113.2", "203.0.113.1, 203.0.113.2"))
+			return fmt.Sprintf(
+				"kind: Service\nmetadata: {name: %s, namespace: %s, labels: {topology.istio.io/network: far}}\n",
+				name,
+				namespace,
+			) +
+				fmt.Sprintf(
+					"spec: {clusterIP: 10.96.0.9, externalIPs: [%s], ports: [{name: tls, port: 15443}]}\n",
+					pick("203.0.113.1", "203.0.113.2", "203.0.113.1, 203.0.113.2"),
+				)
 		}
 		return "kind: Service\n" + session + fmt.Sprintf("spec: {%s}\n", pick(
 			"clusterIP: 10.96.0.9, selector: {app: a}, ports: [{name: http, port: 80}, {name: tcp, port: 9080}]",
@@ -288,9 +384,22 @@ func randomEdit(r *rand.Rand) string {
 		))
 	case api.WorkloadEntry:
 		return "kind: WorkloadEntry\n" + meta + fmt.Sprintf("spec: {%s, labels: {app: %s}}\n",
-			pick("address: 10.1.0.1", "address: 10.1.0.4", "address: vm.example.com", "network: far", "network: far, serviceAccount: a", "address: 10.1.0.4, network: far, serviceAccount: a"), pick("a", "b"))
+			pick(
+				"address: 10.1.0.1",
+				"address: 10.1.0.4",
+				"address: vm.example.com",
+				"network: far",
+				"network: far, serviceAccount: a",
+				"address: 10.1.0.4, network: far, serviceAccount: a",
+			), pick("a", "b"))
 	case api.ServiceEntry:
-		hosts := pick("dns.example.com", "dns.example.com", "x.example.com", "a."+namespace+".svc.cluster.local", `"*.example.com"`)
+		hosts := pick(
+			"dns.example.com",
+			"dns.example.com",
+			"x.example.com",
+			"a."+namespace+".svc.cluster.local",
+			`"*.example.com"`,
+		)
 		return "kind: ServiceEntry\n" + session + fmt.Sprintf("spec: {hosts: [%s], %s, exportTo: [%s]}\n", hosts, pick(
 			"resolution: DYNAMIC_DNS, ports: [{name: http, number: 80, protocol: HTTP}, {name: tls, number: 9080, protocol: TLS}]",
 			"resolution: STATIC, workloadSelector: {labels: {app: a}}, ports: [{name: tcp, number: 9080, protocol: TCP}]",
@@ -311,36 +420,98 @@ func randomEdit(r *rand.Rand) string {
 			`ingress: [{port: {number: 80, protocol: HTTPS, name: https}, tls: {mode: MUTUAL, credentialName: cert}}], egress: [{port: {number: 0, protocol: TCP, name: s}, bind: "unix:///run/a.sock", hosts: ["*/a.default.svc.cluster.local"]}, {hosts: ["./*"]}]`,
 		))
 	case api.Telemetry:
-		return "kind: Telemetry\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%s%s}\n",
+		return "kind: Telemetry\n" + strings.Replace(
+			meta,
+			"namespace: other",
+			pick("namespace: other", "namespace: istio-system"),
+			1,
+		) + fmt.Sprintf("spec: {%s%s}\n",
 			pick("", "selector: {matchLabels: {app: a}}, "), pick(
 				"accessLogging: [{providers: [{name: envoy}]}]", "accessLogging: [{disabled: true}]", "accessLogging: [{match: {mode: SERVER}, providers: [{name: als}]}]",
 				"tracing: [{providers: [{name: zipkin}], randomSamplingPercentage: 5}]", "tracing: [{disableSpanReporting: true}]",
 				"metrics: [{overrides: [{match: {mode: CLIENT}, tagOverrides: {host: {value: request.host}}}]}]",
 			))
 	case api.AuthorizationPolicy:
-		return "kind: AuthorizationPolicy\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%s%s}\n",
+		return "kind: AuthorizationPolicy\n" + strings.Replace(
+			meta,
+			"namespace: other",
+			pick("namespace: other", "namespace: istio-system"),
+			1,
+		) + fmt.Sprintf("spec: {%s%s}\n",
 			pick("", "selector: {matchLabels: {app: a}}, "), pick(
 				"rules: [{from: [{source: {namespaces: [default]}}]}]", "action: DENY, rules: [{to: [{operation: {paths: [/a]}}]}]",
 				"action: CUSTOM, provider: {name: ask}, rules: [{}]", "action: AUDIT, rules: [{}]",
 			))
 	case api.RequestAuthentication:
-		return "kind: RequestAuthentication\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%sjwtRules: [%s]}\n",
+		return "kind: RequestAuthentication\n" + strings.Replace(
+			meta,
+			"namespace: other",
+			pick("namespace: other", "namespace: istio-system"),
+			1,
+		) + fmt.Sprintf("spec: {%sjwtRules: [%s]}\n",
 			pick("", "selector: {matchLabels: {app: a}}, "), pick(
 				"", "{issuer: a, jwks: '{\"kty\": \"oct\", \"k\": \"YQ\"}'}", "{issuer: 'https://dns.example.com'}, {issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys'}",
 				"{issuer: b, jwksUri: 'https://dns.example.com:80/keys', timeout: 3s}", "{issuer: b, jwksUri: 'http://static.default.svc.cluster.local/keys', outputPayloadToHeader: x}",
 			))
 	case api.WasmPlugin, api.TrafficExtension:
-		selected := strings.Replace(meta, "namespace: other", "namespace: istio-system", 1) + "spec: {" + pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {istio: ingressgateway}}, ") +
-			pick("", "", "phase: AUTHN, ", "phase: AUTHZ, ", "priority: 3, ") + pick("", "", "match: [{mode: SERVER}], ", "match: [{mode: CLIENT, ports: [{number: 80}]}, {mode: SERVER, ports: [{number: 9080}]}], ")
+		selected := strings.Replace(
+			meta,
+			"namespace: other",
+			"namespace: istio-system",
+			1,
+		) + "spec: {" + pick(
+			"",
+			"selector: {matchLabels: {app: a}}, ",
+			"selector: {matchLabels: {istio: ingressgateway}}, ",
+		) +
+			pick(
+				"",
+				"",
+				"phase: AUTHN, ",
+				"phase: AUTHZ, ",
+				"priority: 3, ",
+			) + pick(
+			"",
+			"",
+			"match: [{mode: SERVER}], ",
+			"match: [{mode: CLIENT, ports: [{number: 80}]}, {mode: SERVER, ports: [{number: 9080}]}], ",
+		)
 		if r.IntN(2) == 0 {
-			return "kind: TrafficExtension\n" + selected + pick("lua: {inlineCode: a = 1}", "lua: {inlineCode: b = 1}", "wasm: {url: example.com/a}", "wasm: {url: example.com/a, type: NETWORK}", "wasm: {url: example.com/a, imagePullSecret: a}") + "}\n"
+			return "kind: TrafficExtension\n" + selected + pick(
+				"lua: {inlineCode: a = 1}",
+				"lua: {inlineCode: b = 1}",
+				"wasm: {url: example.com/a}",
+				"wasm: {url: example.com/a, type: NETWORK}",
+				"wasm: {url: example.com/a, imagePullSecret: a}",
+			) + "}\n"
 		}
-		return "kind: WasmPlugin\n" + selected + "url: " + pick("example.com/a", "http://example.com/b", "file:///c") + pick("", "", ", type: NETWORK") + pick("", ", pluginConfig: {a: b}", ", failStrategy: FAIL_OPEN", ", imagePullSecret: b") + "}\n"
+		return "kind: WasmPlugin\n" + selected + "url: " + pick(
+			"example.com/a",
+			"http://example.com/b",
+			"file:///c",
+		) + pick("", "", ", type: NETWORK") + pick(
+			"",
+			", pluginConfig: {a: b}",
+			", failStrategy: FAIL_OPEN",
+			", imagePullSecret: b",
+		) + "}\n"
 	case api.PeerAuthentication:
-		return "kind: PeerAuthentication\n" + strings.Replace(meta, "namespace: other", pick("namespace: other", "namespace: istio-system"), 1) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",
-			pick("", "selector: {matchLabels: {app: a}}, ", "selector: {matchLabels: {app: a}}, portLevelMtls: {80: {mode: DISABLE}}, "), pick("STRICT", "PERMISSIVE", "DISABLE", "UNSET"))
+		return "kind: PeerAuthentication\n" + strings.Replace(
+			meta,
+			"namespace: other",
+			pick("namespace: other", "namespace: istio-system"),
+			1,
+		) + fmt.Sprintf("spec: {%smtls: {mode: %s}}\n",
+			pick(
+				"",
+				"selector: {matchLabels: {app: a}}, ",
+				"selector: {matchLabels: {app: a}}, portLevelMtls: {80: {mode: DISABLE}}, ",
+			), pick("STRICT", "PERMISSIVE", "DISABLE", "UNSET"))
 	case api.EnvoyFilter:
-		return "kind: EnvoyFilter\n" + meta + fmt.Sprintf("spec: {%s, configPatches: [%s]}\n", pick("priority: 1", "workloadSelector: {labels: {app: a}}"), pick(
+		return "kind: EnvoyFilter\n" + meta + fmt.Sprintf("spec: {%s, configPatches: [%s]}\n", pick(
+			"priority: 1",
+			"workloadSelector: {labels: {app: a}}",
+		), pick(
 			"{applyTo: CLUSTER, match: {context: SIDECAR_OUTBOUND}, patch: {operation: MERGE, value: {dns_lookup_family: V4_ONLY}}}",
 			"{applyTo: CLUSTER, match: {cluster: {service: static.default.svc.cluster.local}}, patch: {operation: REMOVE}}",
 			"{applyTo: CLUSTER, patch: {operation: ADD, value: {name: more, type: STATIC, connect_timeout: 1s}}}",
@@ -357,7 +528,8 @@ endpoints: [{addresses: [10.1.0.%d], zone: %s, conditions: {%s}}]
 	}
 }
 
-// Namespaces that are hidden bring all their objects when they are not any more, and take them away when they are.
+// Namespaces that are hidden bring all their objects when they are not any more, and take them away
+// when they are.
 const (
 	namespacesAreChosen = `
 ingressControllerMode: DEFAULT

@@ -47,8 +47,9 @@ metadata: {name: a}
 spec: {selector: {app: own}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}]}
 `
 
-// TestSettingsChangeWhileRunning changes each setting of the mesh that shapes what proxies are sent, follows the change as push
-// does, and takes it back: what proxies have must be what new generators make, and resources of the type must differ meanwhile.
+// TestSettingsChangeWhileRunning changes each setting of the mesh that shapes what proxies are
+// sent, follows the change as push does, and takes it back: what proxies have must be what new
+// generators make, and resources of the type must differ meanwhile.
 func TestSettingsChangeWhileRunning(t *testing.T) {
 	for setting, types := range map[string]string{
 		"proxyListenPort: 15101":                                                                      "LDS",
@@ -98,7 +99,10 @@ func changeSetting(t *testing.T, setting string, types []string) {
 	m := fixture.New(t, []byte(everySetting), nil)
 	table := NewTable(Options{})
 	var followers []*follower
-	for _, proxy := range []string{"{addresses: [10.9.9.9], labels: {app: own}, locality: r/a}", "{namespace: third}", "{type: router, labels: {app: own}}"} {
+	for _, proxy := range []string{
+		"{addresses: [10.9.9.9], labels: {app: own}, locality: r/a}", "{namespace: third}",
+		"{type: router, labels: {app: own}}",
+	} {
 		p := fixture.Proxy(t, []byte(proxy))
 		for i := range table.Generators {
 			f := &follower{gen: &table.Generators[i], proxy: p, key: view.KeyFor(m.Snapshot(), p)}
@@ -129,7 +133,13 @@ func changeSetting(t *testing.T, setting string, types []string) {
 			g := &fresh.Generators[i%len(fresh.Generators)]
 			want := whole(t, g, view.Build(s, f.key))
 			if diff := resource.Compare(want, f.current(want)); !diff.Empty() {
-				t.Fatalf("after %s, generator %d (%s) has others than new generators make: %s", text, i, g.TypeURL, describe(t, diff, want))
+				t.Fatalf(
+					"after %s, generator %d (%s) has others than new generators make: %s",
+					text,
+					i,
+					g.TypeURL,
+					describe(t, diff, want),
+				)
 			}
 		}
 	}

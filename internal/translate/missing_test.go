@@ -34,8 +34,9 @@ func messages[M proto.Message](t *testing.T, table *Table, v *view.View, typeURL
 	return list
 }
 
-// TestWhatIsMissingIsNotLeftOut: TLS that cannot be had, because what it refers to is not there, is no plain text, for sidecars and gateways,
-// where they call and where they are called (GHSA-qm8v-g4f9-qhjx). T-FAILCLOSED-REF.
+// TestWhatIsMissingIsNotLeftOut: TLS that cannot be had, because what it refers to is not there, is
+// no plain text, for sidecars and gateways, where they call and where they are called
+// (GHSA-qm8v-g4f9-qhjx). T-FAILCLOSED-REF.
 func TestWhatIsMissingIsNotLeftOut(t *testing.T) {
 	table := NewTable(Options{})
 	proxies := map[string]string{
@@ -44,8 +45,14 @@ func TestWhatIsMissingIsNotLeftOut(t *testing.T) {
 		"gateway": "{type: router, name: g, namespace: default, addresses: [10.0.0.2], identity: true, labels: {istio: edge}}",
 	}
 	for _, mode := range []string{"SIMPLE", "MUTUAL", "ISTIO_MUTUAL"} {
-		references := []string{"credentialName: nowhere", "caCertificates: /nowhere/ca.pem", "credentialName: 'bad name/x'", "caCrl: /nowhere/crl.pem"}
-		for _, reference := range append(references, "clientCertificate: /nowhere/a, privateKey: /nowhere/b, caCertificates: /nowhere/c") {
+		references := []string{
+			"credentialName: nowhere", "caCertificates: /nowhere/ca.pem",
+			"credentialName: 'bad name/x'", "caCrl: /nowhere/crl.pem",
+		}
+		for _, reference := range append(
+			references,
+			"clientCertificate: /nowhere/a, privateKey: /nowhere/b, caCertificates: /nowhere/c",
+		) {
 			if mode == "ISTIO_MUTUAL" {
 				reference = "sni: x"
 			}
@@ -61,13 +68,26 @@ spec: {host: away.example.com, trafficPolicy: {tls: {mode: %[1]s, %[2]s}, portLe
 			for name, proxy := range proxies {
 				v := fixture.New(t, []byte(text), nil).View(fixture.Proxy(t, []byte(proxy)))
 				found := 0
-				for _, c := range messages(t, table, v, api.ClusterType, func() *clusterv3.Cluster { return new(clusterv3.Cluster) }) {
+				for _, c := range messages(
+					t,
+					table,
+					v,
+					api.ClusterType,
+					func() *clusterv3.Cluster { return new(clusterv3.Cluster) },
+				) {
 					if !strings.Contains(c.GetName(), "away.example.com") {
 						continue
 					}
 					found++
 					if !secured(c) {
-						t.Errorf("%s {%s, %s}: the cluster %s calls in the clear: %v", name, mode, reference, c.GetName(), c)
+						t.Errorf(
+							"%s {%s, %s}: the cluster %s calls in the clear: %v",
+							name,
+							mode,
+							reference,
+							c.GetName(),
+							c,
+						)
 					}
 				}
 				if found == 0 {
@@ -90,9 +110,16 @@ kind: VirtualService
 metadata: {name: edge}
 spec: {hosts: ["*"], gateways: [edge], http: [{directResponse: {status: 200}}]}
 `, tls), nil).View(fixture.Proxy(t, []byte(proxies["gateway"])))
-		for _, l := range messages(t, table, v, api.ListenerType, func() *listenerv3.Listener { return new(listenerv3.Listener) }) {
+		for _, l := range messages(
+			t,
+			table,
+			v,
+			api.ListenerType,
+			func() *listenerv3.Listener { return new(listenerv3.Listener) },
+		) {
 			for _, c := range append(l.GetFilterChains(), l.GetDefaultFilterChain()) {
-				if c == nil || len(c.GetFilters()) == 0 || c.GetFilters()[0].GetName() != "envoy.filters.network.http_connection_manager" {
+				if c == nil || len(c.GetFilters()) == 0 ||
+					c.GetFilters()[0].GetName() != "envoy.filters.network.http_connection_manager" {
 					continue
 				}
 				if got := new(tlsv3.DownstreamTlsContext); c.GetTransportSocket().GetTypedConfig().UnmarshalTo(got) != nil {
@@ -110,5 +137,6 @@ func secured(c *clusterv3.Cluster) bool {
 			return false
 		}
 	}
-	return len(c.GetTransportSocketMatches()) > 0 || c.GetTransportSocket().GetTypedConfig().MessageIs((*tlsv3.UpstreamTlsContext)(nil))
+	return len(c.GetTransportSocketMatches()) > 0 ||
+		c.GetTransportSocket().GetTypedConfig().MessageIs((*tlsv3.UpstreamTlsContext)(nil))
 }

@@ -16,38 +16,69 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// randomNews gives an event about what no object of the config cluster says: services and endpoints of another cluster, which
-// account may read Secrets, keys of token issuers, and Secrets; and a text about it.
+// randomNews gives an event about what no object of the config cluster says: services and endpoints
+// of another cluster, which account may read Secrets, keys of token issuers, and Secrets; and a
+// text about it.
 func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 	if r.IntN(3) == 0 {
 		e.Op = mesh.Delete
 	}
 	cluster := mesh.ClusterID([]string{"remote", "third"}[r.IntN(2)])
-	key := mesh.ServiceKey{Namespace: "default", Host: mesh.Hostname([]string{"static", "a", "only-there"}[r.IntN(3)] + ".default.svc.cluster.local")}
+	key := mesh.ServiceKey{
+		Namespace: "default",
+		Host:      mesh.Hostname([]string{"static", "a", "only-there"}[r.IntN(3)] + ".default.svc.cluster.local"),
+	}
 	from := config.Key{Kind: api.Service, Namespace: "default", Name: string(key.Host)}
 	switch r.IntN(6) {
 	case 0, 1:
 		s := mesh.Service{
 			ServiceKey: key, Provider: mesh.Kubernetes, Cluster: cluster, Resolution: mesh.Static, From: from,
-			Addresses: []string{fmt.Sprintf("10.97.%d.%d", len(cluster), r.IntN(2))}, Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}},
+			Addresses: []string{
+				fmt.Sprintf("10.97.%d.%d", len(cluster), r.IntN(2)),
+			}, Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}},
 		}
 		if r.IntN(3) == 0 { // a gateway of its network
-			s.Labels, s.External = map[string]string{"topology.istio.io/network": "far"}, []string{fmt.Sprintf("203.0.113.%d", 3+r.IntN(2))}
-			s.Ports = append(s.Ports, mesh.Port{Name: "tls", Number: mesh.DefaultNetworkGatewayPort, Protocol: mesh.TLS})
+			s.Labels, s.External = map[string]string{
+				"topology.istio.io/network": "far",
+			}, []string{fmt.Sprintf("203.0.113.%d", 3+r.IntN(2))}
+			s.Ports = append(
+				s.Ports,
+				mesh.Port{Name: "tls", Number: mesh.DefaultNetworkGatewayPort, Protocol: mesh.TLS},
+			)
 		}
 		e.Service = s.Sealed()
 	case 2:
 		e.Shard = mesh.Shard{
 			Service: key, Key: mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: cluster, Object: from},
-			Endpoints: []*mesh.Endpoint{{Address: fmt.Sprintf("10.1.0.%d", 1+r.IntN(3)), Port: 80, ServicePort: "http", Cluster: cluster, Network: "far", TLS: r.IntN(2) == 0}},
+			Endpoints: []*mesh.Endpoint{
+				{
+					Address:     fmt.Sprintf("10.1.0.%d", 1+r.IntN(3)),
+					Port:        80,
+					ServicePort: "http",
+					Cluster:     cluster,
+					Network:     "far",
+					TLS:         r.IntN(2) == 0,
+				},
+			},
 		}.Sealed()
 	case 3:
-		e.Right = &mesh.Right{Account: mesh.Account{Cluster: []mesh.ClusterID{"Kubernetes", "remote"}[r.IntN(2)], Namespace: "default", Name: "gw"}, Allowed: r.IntN(2) == 0}
+		e.Right = &mesh.Right{
+			Account: mesh.Account{
+				Cluster:   []mesh.ClusterID{"Kubernetes", "remote"}[r.IntN(2)],
+				Namespace: "default",
+				Name:      "gw",
+			},
+			Allowed: r.IntN(2) == 0,
+		}
 	case 4:
 		e.KeySet = &mesh.KeySet{
-			Source: []mesh.KeySource{{URI: "http://static.default.svc.cluster.local/keys"}, {URI: "https://dns.example.com:80/keys"}, {Issuer: "https://dns.example.com"}}[r.IntN(3)],
-			Text:   []string{"", `{"keys":[{"k":"YQ","kty":"oct"}]}`, `{"keys":[{"k":"Yg","kty":"oct"}]}`}[r.IntN(3)],
-			Fault:  []string{"", "away"}[r.IntN(2)],
+			Source: []mesh.KeySource{
+				{URI: "http://static.default.svc.cluster.local/keys"},
+				{URI: "https://dns.example.com:80/keys"},
+				{Issuer: "https://dns.example.com"},
+			}[r.IntN(3)],
+			Text:  []string{"", `{"keys":[{"k":"YQ","kty":"oct"}]}`, `{"keys":[{"k":"Yg","kty":"oct"}]}`}[r.IntN(3)],
+			Fault: []string{"", "away"}[r.IntN(2)],
 		}
 	default:
 		e.Config = randomSecret(r)
@@ -60,12 +91,20 @@ func randomSecret(r *rand.Rand) *config.Config {
 	if r.IntN(3) == 0 {
 		meta := config.Meta{Key: config.Key{Kind: api.ReferenceGrant, Namespace: "other", Name: "grant"}}
 		return mustConfig(meta, &gatewayv1.ReferenceGrant{Spec: gatewayv1.ReferenceGrantSpec{
-			From: []gatewayv1.ReferenceGrantFrom{{Group: "gateway.networking.k8s.io", Kind: "Gateway", Namespace: gatewayv1.Namespace([]string{"default", "elsewhere"}[r.IntN(2)])}},
-			To:   []gatewayv1.ReferenceGrantTo{{Kind: "Secret"}},
+			From: []gatewayv1.ReferenceGrantFrom{
+				{
+					Group:     "gateway.networking.k8s.io",
+					Kind:      "Gateway",
+					Namespace: gatewayv1.Namespace([]string{"default", "elsewhere"}[r.IntN(2)]),
+				},
+			},
+			To: []gatewayv1.ReferenceGrantTo{{Kind: "Secret"}},
 		}})
 	}
 	pair := somePairs()[r.IntN(2)]
-	meta := config.Meta{Key: config.Key{Kind: api.Secret, Namespace: []string{"default", "other"}[r.IntN(2)], Name: "cert"}}
+	meta := config.Meta{
+		Key: config.Key{Kind: api.Secret, Namespace: []string{"default", "other"}[r.IntN(2)], Name: "cert"},
+	}
 	return mustConfig(meta, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace},
 		Data:       map[string][]byte{"tls.crt": pair.CertificatePEM(), "tls.key": pair.KeyPEM()},

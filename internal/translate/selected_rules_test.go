@@ -29,8 +29,8 @@ metadata: {name: tcp}
 spec: {host: tcp, workloadSelector: {matchLabels: {app: a}}, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}
 `
 
-// TestSelectedRulesAreForTheSelected has one table make everything for two proxies that only a workloadSelector tells apart, as
-// push asks for it, and holds it to what tables of their own make.
+// TestSelectedRulesAreForTheSelected has one table make everything for two proxies that only a
+// workloadSelector tells apart, as push asks for it, and holds it to what tables of their own make.
 func TestSelectedRulesAreForTheSelected(t *testing.T) {
 	m := fixture.New(t, []byte(selectedRule), nil)
 	shared := NewTable(Options{})
@@ -46,7 +46,13 @@ func TestSelectedRulesAreForTheSelected(t *testing.T) {
 			}
 			got := whole(t, g, view.Build(m.Snapshot(), key))
 			if diff := resource.Compare(want, got); !diff.Empty() {
-				t.Errorf("%s: generator %d (%s) has others than one of its own makes: %s", text, i, g.TypeURL, describe(t, diff, want))
+				t.Errorf(
+					"%s: generator %d (%s) has others than one of its own makes: %s",
+					text,
+					i,
+					g.TypeURL,
+					describe(t, diff, want),
+				)
 			}
 			made[g.TypeURL] = append(made[g.TypeURL], got)
 		}

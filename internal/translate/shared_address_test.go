@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestSharedAddress builds the same mesh many times. A pod and WorkloadEntries have one address, and a ServiceEntry selects all of them:
-// the endpoint that stands for them is the same each time.
+// TestSharedAddress builds the same mesh many times. A pod and WorkloadEntries have one address,
+// and a ServiceEntry selects all of them: the endpoint that stands for them is the same each time.
 func TestSharedAddress(t *testing.T) {
 	const objects = `
 kind: ServiceEntry
@@ -29,14 +29,18 @@ spec: {address: 10.0.0.1, labels: {app: vault, version: v3}}
 	proxy := fixture.Proxy(t, []byte("{namespace: bank}"))
 	first := resources(NewTable(Options{}), fixture.New(t, []byte(objects), nil).View(proxy))
 	for range 50 {
-		if diff := changed(first, resources(NewTable(Options{}), fixture.New(t, []byte(objects), nil).View(proxy))); diff != "" {
+		if diff := changed(
+			first,
+			resources(NewTable(Options{}), fixture.New(t, []byte(objects), nil).View(proxy)),
+		); diff != "" {
 			t.Fatalf("the same objects lead to another %s", diff)
 		}
 	}
 }
 
-// TestOthersDoNotChangeWhatAProxyServes: a ServiceEntry or WorkloadEntry of another namespace with a proxy's address adds no inbound
-// listener or cluster to it, and the proxy keeps the labels that the platform gives it.
+// TestOthersDoNotChangeWhatAProxyServes: a ServiceEntry or WorkloadEntry of another namespace with
+// a proxy's address adds no inbound listener or cluster to it, and the proxy keeps the labels that
+// the platform gives it.
 func TestOthersDoNotChangeWhatAProxyServes(t *testing.T) {
 	const machine = `
 kind: WorkloadEntry
@@ -63,7 +67,10 @@ metadata: {name: evil, namespace: evil}
 spec: {address: 10.0.0.1, labels: {app: other}}`,
 	} {
 		for _, kind := range []string{"sidecar", "router"} {
-			proxy := fixture.Proxy(t, []byte("{type: "+kind+", name: vm-7, namespace: bank, addresses: [10.0.0.1], identity: true}"))
+			proxy := fixture.Proxy(
+				t,
+				[]byte("{type: "+kind+", name: vm-7, namespace: bank, addresses: [10.0.0.1], identity: true}"),
+			)
 			build := func(more string) map[string][]byte {
 				return resources(NewTable(Options{}), fixture.New(t, []byte(machine+more), []byte(private)).View(proxy))
 			}

@@ -65,8 +65,8 @@ metadata: {name: all}
 spec: {host: "*", subsets: [{name: v1, labels: {v: "1"}}]}
 `
 
-// TestClustersAndEndpointsAgree holds the two rooms to one idea of which clusters are told their endpoints: for exactly
-// those EDS counts a change as one that matters.
+// TestClustersAndEndpointsAgree holds the two rooms to one idea of which clusters are told their
+// endpoints: for exactly those EDS counts a change as one that matters.
 func TestClustersAndEndpointsAgree(t *testing.T) {
 	m := fixture.New(t, []byte(everyResolution), nil)
 	for _, proxy := range []string{"type: sidecar", "type: router"} {
@@ -93,12 +93,18 @@ func TestClustersAndEndpointsAgree(t *testing.T) {
 			}
 		}
 		if told == 0 || told == len(clusters) {
-			t.Errorf("%s: %d of %d clusters are told their endpoints: the test shows nothing", proxy, told, len(clusters))
+			t.Errorf(
+				"%s: %d of %d clusters are told their endpoints: the test shows nothing",
+				proxy,
+				told,
+				len(clusters),
+			)
 		}
 	}
 }
 
-// TestScopeLosesNothing: what is made for the part of a Key that a generator names is what is made for the whole Key.
+// TestScopeLosesNothing: what is made for the part of a Key that a generator names is what is made
+// for the whole Key.
 func TestScopeLosesNothing(t *testing.T) {
 	m := fixture.New(t, []byte(everyResolution+`
 ---
@@ -167,9 +173,15 @@ data:
     `+strings.ReplaceAll(rootCertificate(), "\n", "\n    ")), nil)
 	full := view.Key{
 		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local", Inbound: "80/80/default/static.default.svc.cluster.local",
-		Labels: "app=web", Locality: mesh.Locality{Region: "r", Zone: "a"}, Network: "n", Cluster: "Kubernetes", IPv4: true,
+		Labels: "app=web", Locality: mesh.Locality{
+			Region: "r",
+			Zone:   "a",
+		}, Network: "n", Cluster: "Kubernetes", IPv4: true,
 		Interception: "TPROXY", SocketMark: 1337,
-		Self: view.SelfDiscovery{Service: mesh.ServiceKey{Namespace: "default", Host: "static.default.svc.cluster.local"}, Port: 80},
+		Self: view.SelfDiscovery{
+			Service: mesh.ServiceKey{Namespace: "default", Host: "static.default.svc.cluster.local"},
+			Port:    80,
+		},
 	}
 	patched := full
 	patched.Patches = m.Snapshot().PatchNames(snapshot.Patched{Type: full.Type, Namespace: full.Namespace})
@@ -198,8 +210,15 @@ proxyConfig:
 		}
 		made := 0
 		for _, k := range []view.Key{full, patched, router, application, own, ownRouter} {
-			whole, part := everything(g, view.Build(m.Snapshot(), k)), everything(g, view.Build(m.Snapshot(), g.Scope(k)))
-			if !slices.EqualFunc(whole, part, func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version }) {
+			whole, part := everything(
+				g,
+				view.Build(m.Snapshot(), k),
+			), everything(g, view.Build(m.Snapshot(), g.Scope(k)))
+			if !slices.EqualFunc(
+				whole,
+				part,
+				func(a, b *resource.Resource) bool { return a.Name == b.Name && a.Version == b.Version },
+			) {
 				t.Errorf("%s: other resources for the scope alone", g.TypeURL)
 			}
 			made += len(whole)

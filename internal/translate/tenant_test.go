@@ -17,9 +17,11 @@ import (
 // private has what a namespace writes be its own unless it says otherwise (exportTo).
 const private = `{defaultServiceExportTo: ["."], defaultVirtualServiceExportTo: ["."], defaultDestinationRuleExportTo: ["."]}`
 
-// TestNamespacesKeepToThemselves: where nothing is exported by default, nothing that one namespace writes about the hosts of another, about all
-// hosts or about workloads with the labels of another's changes a byte for that one's proxies (ISTIO-SECURITY-2026-002). Where everything is
-// exported, as in Istio by default, a VirtualService for the mesh does: then the test sees that it could fail. T-TENANT-VS.
+// TestNamespacesKeepToThemselves: where nothing is exported by default, nothing that one namespace
+// writes about the hosts of another, about all hosts or about workloads with the labels of
+// another's changes a byte for that one's proxies (ISTIO-SECURITY-2026-002). Where everything is
+// exported, as in Istio by default, a VirtualService for the mesh does: then the test sees that it
+// could fail. T-TENANT-VS.
 func TestNamespacesKeepToThemselves(t *testing.T) {
 	scorecard.Check(t, 36)
 	const bank = `

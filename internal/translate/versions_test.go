@@ -21,8 +21,9 @@ var notLoadable = map[string]string{
 // everyday is which share of the cases everyday tests load: one of so many. A case takes 0.2 s.
 const everyday = 25
 
-// TestOlderEnvoysTakeAllCases loads all that is generated in each golden case, for proxies that state an older version, into
-// Envoys of that version. Static configuration is read strictly, so a field that this version does not know fails the test, too.
+// TestOlderEnvoysTakeAllCases loads all that is generated in each golden case, for proxies that
+// state an older version, into Envoys of that version. Static configuration is read strictly, so a
+// field that this version does not know fails the test, too.
 func TestOlderEnvoysTakeAllCases(t *testing.T) {
 	for _, version := range envoy.Skewed() {
 		if version.String() == envoy.Version {
@@ -42,7 +43,10 @@ func TestOlderEnvoysTakeAllCases(t *testing.T) {
 					return // it has no Envoy
 				}
 				p.EnvoyVersion = version
-				config := xdsdump.Config(t, xdsdump.All(t, translate.NewTable(translate.Options{}), fixture.OfCase(t, c).View(p)))
+				config := xdsdump.Config(
+					t,
+					xdsdump.All(t, translate.NewTable(translate.Options{}), fixture.OfCase(t, c).View(p)),
+				)
 				if err := envoy.Refusal(t.Context(), binary, t.TempDir(), config); err != nil {
 					t.Errorf("%.3000s", strings.ReplaceAll(err.Error(), "\n", " "))
 				}

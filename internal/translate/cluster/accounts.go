@@ -8,16 +8,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// encodeAccounts writes the accounts that may answer for a service as text, so that they can be part of a comparable input:
-// one a line, sorted, those that the service names and those of its endpoints.
+// encodeAccounts returns the accounts that may answer for a service, its own and its endpoints', as
+// text so that a comparable input can contain them: sorted, one per line.
 func encodeAccounts(svc *mesh.Service, endpoints *snapshot.EndpointSet) string {
 	all := slices.Concat(svc.Accounts, endpoints.Accounts())
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), "\n")
 }
 
-// inDomains gives accounts as they are called in each of the mesh's trust domains, sorted: workloads move from one to another one by
-// one. Accounts of other domains are as they are.
+// inDomains returns accounts with one SPIFFE ID for each trust domain of the mesh, sorted, because
+// workloads migrate between domains one by one. Accounts of foreign domains are unchanged.
 func inDomains(accounts, domains []string) []string {
 	if len(domains) == 1 {
 		return accounts

@@ -21,8 +21,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestBadRulesHarmNobody applies every rule that validation has a word on, and more than it lets through, to one host. What is
-// made for other hosts stays as it is to the byte, and what validation does let through Envoy loads.
+// TestBadRulesHarmNobody applies every rule that validation has a word on, and more than it lets
+// through, to one host. What is made for other hosts stays as it is to the byte, and what
+// validation does let through Envoy loads.
 func TestBadRulesHarmNobody(t *testing.T) {
 	m := fixture.New(t, []byte(threeServices), nil)
 	v := fixture.Proxy(t, []byte("labels: {app: client}"))
@@ -39,7 +40,10 @@ func TestBadRulesHarmNobody(t *testing.T) {
 		for _, host := range []string{spec.GetHost(), "c.example.com"} {
 			spec := proto.CloneOf(spec)
 			spec.Host = host
-			c, err := config.New(config.Meta{Key: config.Key{Kind: api.DestinationRule, Namespace: "default", Name: "bad"}}, spec)
+			c, err := config.New(
+				config.Meta{Key: config.Key{Kind: api.DestinationRule, Namespace: "default", Name: "bad"}},
+				spec,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

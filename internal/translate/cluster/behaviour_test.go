@@ -22,7 +22,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// entry is a ServiceEntry NAME.lab of one HTTP port, with endpoints "ip:port", and the policy of a DestinationRule for it.
+// entry is a ServiceEntry NAME.lab of one HTTP port, with endpoints "ip:port", and the policy of a
+// DestinationRule for it.
 func entry(name, policy string, endpoints ...string) string {
 	host := name + ".lab"
 	text := fmt.Sprintf("kind: ServiceEntry\nmetadata: {name: %s}\nspec:\n  hosts: [%s]\n  resolution: STATIC\n  ports: [{number: 80, name: http, protocol: HTTP}]\n  endpoints:\n",
@@ -31,7 +32,12 @@ func entry(name, policy string, endpoints ...string) string {
 		ip, port, _ := net.SplitHostPort(e)
 		text += fmt.Sprintf("  - {address: %s, ports: {http: %s}, serviceAccount: server}\n", ip, port)
 	}
-	return text + fmt.Sprintf("---\nkind: DestinationRule\nmetadata: {name: %s}\nspec:\n  host: %s\n  %s\n---\n", name, host, policy)
+	return text + fmt.Sprintf(
+		"---\nkind: DestinationRule\nmetadata: {name: %s}\nspec:\n  host: %s\n  %s\n---\n",
+		name,
+		host,
+		policy,
+	)
 }
 
 // cluster80 is the cluster of an entry.
@@ -57,7 +63,8 @@ func serves(t *testing.T, h http.HandlerFunc) string {
 	return s.Listener.Addr().String()
 }
 
-// TestEnvoyBalances has a real Envoy call clusters with load balancers, outlier detection, limits, and rules for chosen proxies.
+// TestEnvoyBalances has a real Envoy call clusters with load balancers, outlier detection, limits,
+// and rules for chosen proxies.
 func TestEnvoyBalances(t *testing.T) {
 	a, b, c, broken := says(t, 200, "a"), says(t, 200, "b"), says(t, 200, "c"), says(t, 503, "broken")
 	release := make(chan struct{})
@@ -78,7 +85,12 @@ func TestEnvoyBalances(t *testing.T) {
 		entry("errors", ejects("consecutive5xxErrors: 1"), a, broken)+
 		entry("gateway-errors", ejects("consecutive5xxErrors: 0, consecutiveGatewayErrors: 1"), a, broken)+
 		entry("codes", ejects("consecutive5xxErrors: 1, outlierDetectionHttpErrorCodes: [503, 429]"), a, broken)+
-		entry("local", ejects("consecutive5xxErrors: 0, splitExternalLocalOriginErrors: true, consecutiveLocalOriginFailures: 1"), a, serving.FreeAddress(t))+
+		entry(
+			"local",
+			ejects("consecutive5xxErrors: 0, splitExternalLocalOriginErrors: true, consecutiveLocalOriginFailures: 1"),
+			a,
+			serving.FreeAddress(t),
+		)+
 		entry("all-broken", ejects("consecutive5xxErrors: 1"), broken)+
 		entry("all-broken-panic", ejects("consecutive5xxErrors: 1, minHealthPercent: 100"), broken)+
 		entry("slow", pool("tcp: {maxConnections: 1}, http: {http1MaxPendingRequests: 1}"), slow)+
@@ -97,7 +109,8 @@ func TestEnvoyBalances(t *testing.T) {
 	l.fails(cluster80("all-broken-panic"), "", "broken")
 	l.reaches("outbound|80|v1|selected.lab", "", "a")
 	l.fails("outbound|80|v1|others.lab", "", "cluster_not_found")
-	if first, second := l.get(cluster80("kept"), "", ""), l.get(cluster80("kept"), "", ""); first != second || first.status != 200 {
+	if first, second := l.get(cluster80("kept"), "", ""), l.get(cluster80("kept"), "", ""); first != second ||
+		first.status != 200 {
 		t.Errorf("a connection is not used again: %+v, %+v", first, second)
 	}
 	if first, second := l.get(cluster80("each"), "", ""), l.get(cluster80("each"), "", ""); first.body == second.body || first.status != 200 {
@@ -110,7 +123,8 @@ func TestEnvoyBalances(t *testing.T) {
 	}
 }
 
-// keepsTo checks that requests with one hash go to one of three endpoints, and those with others to all of them.
+// keepsTo checks that requests with one hash go to one of three endpoints, and those with others to
+// all of them.
 func (l *lab) keepsTo(name string) {
 	l.t.Helper()
 	by, used := map[string]string{}, map[string]bool{}
@@ -140,7 +154,8 @@ func (l *lab) ejects(name string) {
 	})
 }
 
-// limits sends requests to a cluster that serves one, and lets one wait: the others are turned away. free has them served.
+// limits sends requests to a cluster that serves one, and lets one wait: the others are turned
+// away. free has them served.
 func (l *lab) limits(name string, free func()) {
 	l.t.Helper()
 	const requests = 6
@@ -188,12 +203,21 @@ func TestEnvoySendsProxyProtocol(t *testing.T) {
 		}()
 		return server.Addr().String()
 	}
-	l := newLab(t, entry("v1", "trafficPolicy: {proxyProtocol: {}}", listen())+entry("v2", "trafficPolicy: {proxyProtocol: {version: V2}}", listen()), [3]string{})
+	l := newLab(
+		t,
+		entry(
+			"v1",
+			"trafficPolicy: {proxyProtocol: {}}",
+			listen(),
+		)+entry("v2", "trafficPolicy: {proxyProtocol: {version: V2}}", listen()),
+		[3]string{},
+	)
 	l.reaches(cluster80("v1"), "", `"PROXY"`)
 	l.reaches(cluster80("v2"), "", `"\r\n\r\n\x00"`)
 }
 
-// TestEnvoyOriginatesTLS has a real Envoy call servers by TLS, with certificates of files and of Secrets.
+// TestEnvoyOriginatesTLS has a real Envoy call servers by TLS, with certificates of files and of
+// Secrets.
 func TestEnvoyOriginatesTLS(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -204,7 +228,9 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 	served := roots.Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}, URIs: identity("server")})
 	shown := roots.Issue(&x509.Certificate{URIs: identity("client")})
 	for name, text := range map[string][]byte{
-		"roots.pem": roots.CertificatePEM(), "roots.crl": roots.Revoke(served.Certificate.SerialNumber), "strange.pem": pki.Authority("strange").CertificatePEM(),
+		"roots.pem": roots.CertificatePEM(), "roots.crl": roots.Revoke(
+			served.Certificate.SerialNumber,
+		), "strange.pem": pki.Authority("strange").CertificatePEM(),
 		"client.pem": shown.CertificatePEM(), "client.key": shown.KeyPEM(),
 	} {
 		if err := os.WriteFile(in(name), text, 0o600); err != nil {
@@ -220,14 +246,56 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 		entry("public", policy("mode: SIMPLE"), server)+
 		entry("unchecked", policy("mode: SIMPLE, insecureSkipVerify: true, sni: x"), server)+
 		entry("absent", policy("mode: SIMPLE, caCertificates: /nowhere/roots.pem"), server)+
-		entry("names", policy("mode: SIMPLE, sni: named, subjectAltNames: [other, server.example.com], caCertificates: "+in("roots.pem")), server)+
-		entry("other-names", policy("mode: SIMPLE, subjectAltNames: [other], caCertificates: "+in("roots.pem")), server)+
-		entry("revoked", policy("mode: SIMPLE, sni: x, subjectAltNames: [server.example.com], caCrl: "+in("roots.crl")+", caCertificates: "+in("roots.pem")), server)+
-		entry("mutual", policy(fmt.Sprintf("mode: MUTUAL, sni: x, clientCertificate: %s, privateKey: %s, caCertificates: %s, %s", in("client.pem"), in("client.key"), in("roots.pem"), spiffe)), server)+
+		entry(
+			"names",
+			policy(
+				"mode: SIMPLE, sni: named, subjectAltNames: [other, server.example.com], caCertificates: "+in("roots.pem"),
+			),
+			server,
+		)+
+		entry(
+			"other-names",
+			policy("mode: SIMPLE, subjectAltNames: [other], caCertificates: "+in("roots.pem")),
+			server,
+		)+
+		entry(
+			"revoked",
+			policy(
+				"mode: SIMPLE, sni: x, subjectAltNames: [server.example.com], caCrl: "+in("roots.crl")+", caCertificates: "+in("roots.pem"),
+			),
+			server,
+		)+
+		entry(
+			"mutual",
+			policy(fmt.Sprintf(
+				"mode: MUTUAL, sni: x, clientCertificate: %s, privateKey: %s, caCertificates: %s, %s",
+				in("client.pem"),
+				in("client.key"),
+				in("roots.pem"),
+				spiffe,
+			)),
+			server,
+		)+
 		entry("istio", policy("mode: ISTIO_MUTUAL"), server)+
-		entry("istio-others", policy("mode: ISTIO_MUTUAL, subjectAltNames: ['spiffe://cluster.local/ns/default/sa/other']"), server)+
-		entry("credential", "workloadSelector: {matchLabels: {app: lab}}\n  "+policy("mode: SIMPLE, sni: x, credentialName: trust, "+spiffe), server)+
-		entry("key", "workloadSelector: {matchLabels: {app: lab}}\n  "+policy("mode: MUTUAL, sni: x, credentialName: trust, "+spiffe), server)+
+		entry(
+			"istio-others",
+			policy("mode: ISTIO_MUTUAL, subjectAltNames: ['spiffe://cluster.local/ns/default/sa/other']"),
+			server,
+		)+
+		entry(
+			"credential",
+			"workloadSelector: {matchLabels: {app: lab}}\n  "+policy(
+				"mode: SIMPLE, sni: x, credentialName: trust, "+spiffe,
+			),
+			server,
+		)+
+		entry(
+			"key",
+			"workloadSelector: {matchLabels: {app: lab}}\n  "+policy(
+				"mode: MUTUAL, sni: x, credentialName: trust, "+spiffe,
+			),
+			server,
+		)+
 		"kind: Secret\nmetadata: {name: trust-cacert}\ndata: {cacert: "+base64.StdEncoding.EncodeToString(roots.CertificatePEM())+"}\n",
 		[3]string{in("client.pem"), in("client.key"), in("roots.pem")})
 
@@ -249,7 +317,8 @@ func TestEnvoyOriginatesTLS(t *testing.T) {
 	l.fails(cluster80("revoked"), "any", "revoked")
 }
 
-// TestEnvoyTakesServersThatNobodyVouchesFor: where the mesh says that servers are not checked unasked, what a rule asks for still is.
+// TestEnvoyTakesServersThatNobodyVouchesFor: where the mesh says that servers are not checked
+// unasked, what a rule asks for still is.
 func TestEnvoyTakesServersThatNobodyVouchesFor(t *testing.T) {
 	dir := t.TempDir()
 	roots := pki.Authority("roots")
@@ -258,7 +327,11 @@ func TestEnvoyTakesServersThatNobodyVouchesFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := tlsServer(t, roots.Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}}), roots)
-	strange := tlsServer(t, pki.Authority("strange").Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}}), roots)
+	strange := tlsServer(
+		t,
+		pki.Authority("strange").Issue(&x509.Certificate{DNSNames: []string{"server.example.com"}}),
+		roots,
+	)
 	policy := func(tls string) string { return "trafficPolicy: {tls: {" + tls + "}}" }
 	l := newLab(t, entry("unasked", policy("mode: SIMPLE"), strange)+
 		entry("asked", policy("mode: SIMPLE, insecureSkipVerify: false"), strange)+
@@ -273,7 +346,8 @@ func TestEnvoyTakesServersThatNobodyVouchesFor(t *testing.T) {
 	l.fails(cluster80("another"), "server.example.com", "CERTIFICATE_VERIFY_FAILED")
 }
 
-// tlsServer answers with the server name, the last part of the client's name and the protocols that it was offered.
+// tlsServer answers with the server name, the last part of the client's name and the protocols that
+// it was offered.
 func tlsServer(t *testing.T, own, roots *pki.Pair) string {
 	t.Helper()
 	var offered sync.Map // by the client's address

@@ -29,12 +29,17 @@ func bigMesh(b *testing.B, n int) *fixture.Mesh {
 		if i%10 != 0 {
 			continue
 		}
-		c, err := config.New(config.Meta{Key: config.Key{Kind: api.DestinationRule, Namespace: "default", Name: string(host)}}, &networking.DestinationRule{
+		c, err := config.New(config.Meta{
+			Key: config.Key{Kind: api.DestinationRule, Namespace: "default", Name: string(host)},
+		}, &networking.DestinationRule{
 			Host: string(host),
 			TrafficPolicy: &networking.TrafficPolicy{ConnectionPool: &networking.ConnectionPoolSettings{
 				Tcp: &networking.ConnectionPoolSettings_TCPSettings{MaxConnections: 100},
 			}},
-			Subsets: []*networking.Subset{{Name: "v1", Labels: map[string]string{"version": "v1"}}, {Name: "v2", Labels: map[string]string{"version": "v2"}}},
+			Subsets: []*networking.Subset{
+				{Name: "v1", Labels: map[string]string{"version": "v1"}},
+				{Name: "v2", Labels: map[string]string{"version": "v2"}},
+			},
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -72,7 +77,7 @@ func BenchmarkAllFirst(b *testing.B) {
 				in.Service, in.Rule = svc, v.DestinationRule(svc.Host)
 				in.Port = 80
 				g.outbound.Get(in)
-				for _, s := range in.rule().GetSubsets() {
+				for _, s := range in.destinationRule().GetSubsets() {
 					in.Subset = s.Name
 					g.outbound.Get(in)
 				}
@@ -82,7 +87,8 @@ func BenchmarkAllFirst(b *testing.B) {
 	})
 }
 
-// BenchmarkAllOfAnotherNamespace is the first proxy of another namespace, which sees the same services.
+// BenchmarkAllOfAnotherNamespace is the first proxy of another namespace, which sees the same
+// services.
 func BenchmarkAllOfAnotherNamespace(b *testing.B) {
 	sizes(b, func(b *testing.B, m *fixture.Mesh) {
 		g := NewGenerator()
@@ -113,10 +119,17 @@ func BenchmarkAllAgain(b *testing.B) {
 func BenchmarkOutbound(b *testing.B) {
 	v := viewOf(b, bigMesh(b, 1), 0)
 	svc := v.Services[0]
-	in := OutboundInput{Service: svc, Port: 80, Subset: "v1", Rule: v.DestinationRule(svc.Host), Settings: v.Settings, Proxy: ProxyOf(v)}
+	in := OutboundInput{
+		Service:  svc,
+		Port:     80,
+		Subset:   "v1",
+		Rule:     v.DestinationRule(svc.Host),
+		Settings: v.Settings,
+		Proxy:    ProxyOf(v),
+	}
 	b.ReportAllocs()
 	for b.Loop() {
-		encodedOutbound(in)
+		encodeOutbound(in)
 	}
 }
 

@@ -5,15 +5,15 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
-// Source addresses of connections from a proxy to its own workload. Capture lets them pass, where it would send others to
-// the workload's addresses back to the proxy (istio-iptables).
+// Source addresses of connections from a proxy to its own workload. istio-iptables excludes them
+// from capture; other connections to the workload's addresses return to the proxy.
 const (
 	inboundSource4 = "127.0.0.6"
 	inboundSource6 = "::6"
 )
 
-// applyInboundSource binds the cluster's connections to the source address that capture lets pass. Envoy takes the one of
-// the family that it connects to.
+// applyInboundSource binds the cluster's connections to the source address that capture excludes.
+// Envoy uses the one of the family that it connects to.
 func applyInboundSource(c *clusterv3.Cluster, p Proxy) {
 	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: anyPort(inboundSource4)}
 	switch {
@@ -34,7 +34,8 @@ const (
 	optionMark  = 36
 )
 
-// applySocketMark marks the cluster's connections, for a capture that tells the proxy's own by mark rather than by user.
+// applySocketMark sets SO_MARK on the cluster's connections, for a capture that recognizes the
+// proxy's own connections by mark instead of by user. It does nothing if mark is 0.
 func applySocketMark(c *clusterv3.Cluster, mark int) {
 	if mark == 0 {
 		return

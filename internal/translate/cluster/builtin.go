@@ -12,20 +12,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// passthroughIdle ends connections to unknown destinations that nobody uses.
+// passthroughIdle is the idle timeout of connections to unknown destinations.
 const passthroughIdle = 5 * time.Minute
 
-// BuiltinInput is all that the clusters depend on that every proxy gets.
+// BuiltinInput is everything that a cluster depends on that is the same for all services.
 type BuiltinInput struct {
-	// Name is one of mesh.PassthroughCluster, mesh.InboundPassthroughCluster, mesh.BlackHoleCluster and
-	// mesh.DynamicDNSCluster.
+	// Name is one of mesh.PassthroughCluster, mesh.InboundPassthroughCluster, mesh.BlackHoleCluster
+	// and mesh.DynamicDNSCluster.
 	Name     string
 	Settings *snapshot.Settings
 	Proxy    Proxy
 }
 
-// Builtin makes a cluster that every proxy gets: the one that takes connections to where they were going, that for those
-// that come in, the one that takes them nowhere, or that which takes requests to where their host is.
+// Builtin returns a cluster that belongs to no service: it forwards connections to their original
+// destination, outbound or inbound, or to none, or requests to the host that they name.
 func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{Name: in.Name, Metadata: builtinMetadata(in.Name)}
 	if in.Name == mesh.BlackHoleCluster {
@@ -46,13 +46,19 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	}
 	if in.Name == mesh.DynamicDNSCluster {
 		tls := in.Settings.Mesh.GetOutboundTrafficPolicy().GetTls()
-		transport{tls: tls, mesh: in.Settings.Mesh, features: in.Settings.Features, proxy: in.Proxy, credentials: true}.apply(c, http)
+		transport{
+			tls:         tls,
+			mesh:        in.Settings.Mesh,
+			features:    in.Settings.Features,
+			proxy:       in.Proxy,
+			credentials: true,
+		}.apply(c, http)
 		applyDynamic(c, in.Proxy, http)
 	} else {
 		applyType(c, clusterv3.Cluster_ORIGINAL_DST)
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 	}
-	http.put(c)
+	http.applyTo(c)
 	if in.Name == mesh.InboundPassthroughCluster {
 		applyInboundSource(c, in.Proxy)
 	}
@@ -60,8 +66,9 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	return c
 }
 
-// builtins names the clusters that every proxy of a View gets. A gateway is never asked to pass anything through.
-func builtins(v *view.View) []string {
+// builtinNames returns the names of the clusters that all proxies of a View have besides the
+// services' clusters. A gateway has no captured traffic, so only the black hole.
+func builtinNames(v *view.View) []string {
 	if v.Key.Type == mesh.RouterProxy {
 		return []string{mesh.BlackHoleCluster}
 	}

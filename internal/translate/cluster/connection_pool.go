@@ -13,20 +13,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// applyConnectionPool sets limits and timeouts of connections. Zero means unset, as in the API.
-func applyConnectionPool(c *clusterv3.Cluster, settings *snapshot.Settings, pool *networking.ConnectionPoolSettings, budget *networking.TrafficPolicy_RetryBudget) {
+// applyConnectionPool sets the limits and timeouts of connections. Zero means unset, as in the API.
+// Limits that are unset are unlimited.
+func applyConnectionPool(
+	c *clusterv3.Cluster,
+	settings *snapshot.Settings,
+	pool *networking.ConnectionPoolSettings,
+	budget *networking.TrafficPolicy_RetryBudget,
+) {
 	mesh := settings.Mesh
 	c.ConnectTimeout = positive(mesh.GetConnectTimeout())
 	if own := positive(pool.GetTcp().GetConnectTimeout()); own != nil {
 		c.ConnectTimeout = own
 	}
 	limits := &clusterv3.CircuitBreakers_Thresholds{
-		MaxConnections:     limit(pool.GetTcp().GetMaxConnections()),
-		MaxPendingRequests: limit(pool.GetHttp().GetHttp1MaxPendingRequests()),
-		MaxRequests:        limit(pool.GetHttp().GetHttp2MaxRequests()),
-		MaxRetries:         limit(pool.GetHttp().GetMaxRetries()),
+		MaxConnections:     thresholdOf(pool.GetTcp().GetMaxConnections()),
+		MaxPendingRequests: thresholdOf(pool.GetHttp().GetHttp1MaxPendingRequests()),
+		MaxRequests:        thresholdOf(pool.GetHttp().GetHttp2MaxRequests()),
+		MaxRetries:         thresholdOf(pool.GetHttp().GetMaxRetries()),
 		TrackRemaining:     settings.Features.TrackRemaining,
-		RetryBudget:        retryBudget(budget),
+		RetryBudget:        newRetryBudget(budget),
 	}
 	c.CircuitBreakers = &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{limits}}
 	applyBufferLimit(c, mesh.GetDefaultConfig().GetConnectionSettings().GetClusterPerConnectionBufferLimitBytes())
@@ -34,25 +40,25 @@ func applyConnectionPool(c *clusterv3.Cluster, settings *snapshot.Settings, pool
 	applyKeepalive(c, pool.GetTcp().GetTcpKeepalive())
 }
 
-// applyBufferLimit bounds what is held of a connection that one side writes faster than the other reads
-// (ProxyConfig.connectionSettings). A negative limit is none.
+// applyBufferLimit limits the bytes that are buffered of a connection whose peer reads slower than
+// the other side writes (ProxyConfig.connectionSettings). A negative limit is ignored.
 func applyBufferLimit(c *clusterv3.Cluster, bytes *wrapperspb.Int32Value) {
 	if bytes != nil && bytes.GetValue() >= 0 {
 		c.PerConnectionBufferLimitBytes = wrapperspb.UInt32(uint32(bytes.GetValue()))
 	}
 }
 
-// limit gives a circuit breaker's threshold. What is not limited is said so: Envoy's own defaults (1024, and 3 retries) are
-// too low for a mesh in which endpoints come and go.
-func limit(n int32) *wrapperspb.UInt32Value {
+// thresholdOf returns a threshold of a circuit breaker. "No limit" is explicit, because Envoy's
+// defaults (1024, and 3 retries) are too low for a mesh in which endpoints come and go.
+func thresholdOf(n int32) *wrapperspb.UInt32Value {
 	if n <= 0 {
 		return wrapperspb.UInt32(math.MaxUint32)
 	}
 	return wrapperspb.UInt32(uint32(n))
 }
 
-// retryBudget converts TrafficPolicy.RetryBudget, with the defaults that its API documents.
-func retryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitBreakers_Thresholds_RetryBudget {
+// newRetryBudget converts TrafficPolicy.RetryBudget, with the defaults that its API documents.
+func newRetryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitBreakers_Thresholds_RetryBudget {
 	if b == nil {
 		return nil
 	}
@@ -70,7 +76,8 @@ func retryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitBrea
 	}
 }
 
-// applyKeepalive sets TCP keepalive probes; what k leaves out keeps what an earlier call set, or the system's default.
+// applyKeepalive sets TCP keepalive probes. Unset fields of k keep the values of an earlier call,
+// or the system's defaults.
 func applyKeepalive(c *clusterv3.Cluster, k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) {
 	if k == nil {
 		return

@@ -12,40 +12,42 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
-// discover says how Envoy finds the endpoints.
-func (in OutboundInput) discover(c *clusterv3.Cluster, port mesh.Port, p *networking.TrafficPolicy) {
+// applyDiscovery sets the discovery type of the cluster, by the resolution of the service.
+func (in OutboundInput) applyDiscovery(c *clusterv3.Cluster, port mesh.Port, p *networking.TrafficPolicy) {
 	switch {
-	case dynamic(in.Service): // see applyDynamic
-	case in.byAddress(p):
+	case isDynamic(in.Service): // applyDynamic sets the type.
+	case in.usesOriginalDestination(p):
 		applyType(c, clusterv3.Cluster_ORIGINAL_DST)
-		// A VirtualService may send calls for another port here, so the override is needed also where targetPort equals number.
+		// Only a ServiceEntry names another port for an address that the caller chose (resolution
+		// NONE with targetPort).
 		if port.OverridesDialed {
 			c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 				UpstreamPortOverride: wrapperspb.UInt32(port.Target),
 			}}
 		}
-	case endpoint.ByEDS(in.Service, in.Proxy.Type):
+	case endpoint.UsesEDS(in.Service, in.Proxy.Type):
 		applyEDS(c)
 	default:
-		in.resolve(c)
+		in.applyDNS(c)
 	}
 }
 
-// byAddress says that calls go where the caller chose: to pods behind a headless service, or as a DestinationRule says
-// (PASSTHROUGH).
-func (in OutboundInput) byAddress(p *networking.TrafficPolicy) bool {
-	if p.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH && in.Proxy.Type != mesh.RouterProxy {
+// usesOriginalDestination reports whether calls go to the address that the caller chose: that of a
+// pod behind a headless service, or any address under a DestinationRule with PASSTHROUGH.
+func (in OutboundInput) usesOriginalDestination(p *networking.TrafficPolicy) bool {
+	if p.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH &&
+		in.Proxy.Type != mesh.RouterProxy {
 		return true
 	}
-	return in.Service.Resolution == mesh.Passthrough && !endpoint.ByEDS(in.Service, in.Proxy.Type)
+	return in.Service.Resolution == mesh.Passthrough && !endpoint.UsesEDS(in.Service, in.Proxy.Type)
 }
 
 func applyType(c *clusterv3.Cluster, t clusterv3.Cluster_DiscoveryType) {
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: t}
 }
 
-// applyEDS has Envoy ask for the endpoints over ADS. It waits for them without limit: a cluster without endpoints would
-// answer requests with errors.
+// applyEDS subscribes to the endpoints over ADS. There is no initial fetch timeout: a cluster
+// without endpoints would fail requests.
 func applyEDS(c *clusterv3.Cluster) {
 	applyType(c, clusterv3.Cluster_EDS)
 	c.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{
@@ -58,7 +60,7 @@ func applyEDS(c *clusterv3.Cluster) {
 	}
 }
 
-// positive gives a duration only if Envoy would take it where it asks for more than nothing.
+// positive returns d, or nil if it is not positive. Envoy refuses such values in many fields.
 func positive(d *durationpb.Duration) *durationpb.Duration {
 	if d.AsDuration() <= 0 {
 		return nil

@@ -17,13 +17,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
-// resolve has Envoy resolve the names of the endpoints, which come with the cluster.
-func (in OutboundInput) resolve(c *clusterv3.Cluster) {
+// applyDNS lets Envoy resolve the names of the endpoints, which are embedded in the cluster.
+func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	c.LoadAssignment = endpoint.Assignment(endpoint.Input{
-		Cluster: in.Name(), Service: in.Service, Endpoints: in.Endpoints, Rule: in.Rule, Settings: in.Settings, Caller: in.Caller,
+		Cluster:   in.Name(),
+		Service:   in.Service,
+		Endpoints: in.Endpoints,
+		Rule:      in.Rule,
+		Settings:  in.Settings,
+		Caller:    in.Caller,
 	})
-	// Envoy refuses a LOGICAL_DNS cluster that has not exactly one endpoint.
-	if in.Service.Resolution == mesh.DNSRoundRobin && count(c.LoadAssignment) == 1 {
+	// Envoy refuses a LOGICAL_DNS cluster that does not have exactly one endpoint.
+	if in.Service.Resolution == mesh.DNSRoundRobin && endpointCount(c.LoadAssignment) == 1 {
 		applyType(c, clusterv3.Cluster_LOGICAL_DNS)
 	} else {
 		applyType(c, clusterv3.Cluster_STRICT_DNS)
@@ -34,25 +39,30 @@ func (in OutboundInput) resolve(c *clusterv3.Cluster) {
 	//nolint:staticcheck // as above
 	c.DnsJitter = positive(durationpb.New(cmp.Or(in.Settings.Features.DNSJitter, snapshot.DefaultDNSJitter)))
 	c.RespectDnsTtl = true //nolint:staticcheck // as above
-	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{Name: "envoy.network.dns_resolver.cares", TypedConfig: resource.Pack(resolver())}
+	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{
+		Name:        "envoy.network.dns_resolver.cares",
+		TypedConfig: resource.Pack(resolver()),
+	}
 }
 
-// resolver bounds how long Envoy waits for an answer.
+// resolver returns the config of the DNS resolver, which limits how long Envoy waits for an answer.
 //
-// A cluster is not used before its names were asked for, and until then Envoy acknowledges no clusters, and at its start
-// takes no listeners. With Envoy's defaults a name whose server is silent holds a proxy back for more than half a minute.
-// Not to wait at all (wait_for_warm_on_init: false) is no way out: then each change of the cluster has it without endpoints
-// until it has resolved anew, and most requests in that time fail. So it waits, but not for long.
+// A cluster stays warming until its names have been queried. Until then Envoy acknowledges no
+// clusters, and at startup accepts no listeners. With Envoy's defaults, a name whose server does
+// not answer delays a proxy for more than half a minute. Not waiting at all (wait_for_warm_on_init:
+// false) is worse: after each change the cluster has no endpoints until it has resolved them again,
+// and most requests fail. So it waits with a short timeout.
 func resolver() *caresv3.CaresDnsResolverConfig {
 	return &caresv3.CaresDnsResolverConfig{
 		QueryTimeoutSeconds: wrapperspb.UInt64(2),
 		QueryTries:          wrapperspb.UInt32(2),
-		// A socket that asks for ever keeps to a DNS server that may be gone, where connections are balanced by the kernel.
+		// A socket that is never replaced stays bound to one DNS server, even after it is gone,
+		// where the kernel balances connections.
 		UdpMaxQueries: wrapperspb.UInt32(100),
 	}
 }
 
-func count(a *endpointv3.ClusterLoadAssignment) int {
+func endpointCount(a *endpointv3.ClusterLoadAssignment) int {
 	n := 0
 	for _, l := range a.GetEndpoints() {
 		n += len(l.GetLbEndpoints())

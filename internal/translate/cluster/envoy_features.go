@@ -20,13 +20,19 @@ func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
 	if port, ok := in.Service.Port(in.Port); ok && port.Protocol == mesh.Auto {
 		used |= view.TransportSocketMatcher
 	}
-	if policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port).GetRetryBudget().GetBudgetInterval() != nil {
+	if policy.Of(
+		in.Settings.Mesh,
+		in.destinationRule(),
+		in.Subset,
+		in.Port,
+	).GetRetryBudget().GetBudgetInterval() != nil {
 		used |= view.RetryBudgetInterval
 	}
 	return used
 }
 
-// retryBudget returns the retry budget of the policy, without its interval where the proxies' Envoy does not have one.
+// retryBudget returns the retry budget of the policy, without its interval if the proxies' Envoy
+// does not support one.
 func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.TrafficPolicy_RetryBudget {
 	budget := p.GetRetryBudget()
 	if budget.GetBudgetInterval() == nil || !in.Proxy.Lacks.Has(view.RetryBudgetInterval) {
@@ -37,14 +43,16 @@ func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.Tra
 	return budget
 }
 
-// EnvoyProblems returns what the clusters of a View lack because of the version of its proxies' Envoy, as Warnings without
-// Origin for DestinationRules, and with the Origin "proxies" for what no object asks for. It costs nothing for current proxies.
+// EnvoyProblems returns which settings of the clusters of a View have no effect because of the
+// version of its proxies' Envoy. They are Warnings without Origin for DestinationRules, and with
+// the Origin "proxies" for what no object configures. It returns immediately for current proxies.
 func EnvoyProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	if v.Key.Lacks.Has(view.RetryBudgetInterval) {
 		found = budgetProblems(v)
 	}
-	if v.Key.Lacks.Has(view.TransportSocketMatcher) && v.Key.Client != (mesh.Credentials{}) && slices.ContainsFunc(v.Services, hasUndeclaredPort) {
+	if v.Key.Lacks.Has(view.TransportSocketMatcher) && v.Key.Client != (mesh.Credentials{}) &&
+		slices.ContainsFunc(v.Services, hasUndeclaredPort) {
 		found = append(found, config.Problem{
 			Origin: "proxies", Field: "Envoy", Severity: config.Warning,
 			Reason: fmt.Sprintf("some proxies run an Envoy before 1.%d: over mutual TLS, the requests that they send to ports of undeclared "+
@@ -59,7 +67,8 @@ func hasUndeclaredPort(svc *mesh.Service) bool {
 	return slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return p.Protocol == mesh.Auto })
 }
 
-// budgetProblems returns a Warning on each retryBudget.budgetInterval of a DestinationRule that holds for the View.
+// budgetProblems returns a Warning for each retryBudget.budgetInterval of a DestinationRule that
+// applies to the View.
 func budgetProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	warn := func(k config.Key, field string, p *networking.TrafficPolicy) {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestOlderEnvoys: clusters have no field that the proxies' Envoy lacks, a Problem says so, and a cluster that uses none of these
-// fields is the same resource for all versions.
+// TestOlderEnvoys: clusters have no field that the proxies' Envoy lacks, a Problem says so, and a
+// cluster that uses none of these fields is the same resource for all versions.
 func TestOlderEnvoys(t *testing.T) {
 	m := fixture.New(t, []byte(`
 kind: Service
@@ -68,7 +68,8 @@ spec: {host: budget, trafficPolicy: {retryBudget: {percent: 33, budgetInterval: 
 		if got["plain"] != current["plain"] {
 			t.Errorf("%s: the cluster that lacks nothing is made again", tc.version)
 		}
-		if strings.Contains(problems, "spec.trafficPolicy.retryBudget.budgetInterval") == tc.budget || strings.Contains(problems, "undeclared protocol") == tc.matcher {
+		if strings.Contains(problems, "spec.trafficPolicy.retryBudget.budgetInterval") == tc.budget ||
+			strings.Contains(problems, "undeclared protocol") == tc.matcher {
 			t.Errorf("%s: problems %q", tc.version, problems)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestFeatures checks what clusters follow of the settings that istiod has as environment variables.
+// TestFeatures checks what clusters follow of the settings that istiod has as environment
+// variables.
 func TestFeatures(t *testing.T) {
 	const services = `
 {kind: ServiceEntry, metadata: {name: dns}, spec: {hosts: [dns.example.com], resolution: DNS, ports: [{number: 80, name: http}]}}
@@ -27,7 +28,12 @@ func TestFeatures(t *testing.T) {
 		{"default", snapshot.Features{}, 100 * time.Millisecond, false},
 		{"PILOT_DNS_JITTER_DURATION=0", snapshot.Features{DNSJitter: -1}, 0, false},
 		{"PILOT_DNS_JITTER_DURATION=3s", snapshot.Features{DNSJitter: 3 * time.Second}, 3 * time.Second, false},
-		{"DISABLE_TRACK_REMAINING_CB_METRICS=false", snapshot.Features{TrackRemaining: true}, 100 * time.Millisecond, true},
+		{
+			"DISABLE_TRACK_REMAINING_CB_METRICS=false",
+			snapshot.Features{TrackRemaining: true},
+			100 * time.Millisecond,
+			true,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v := fixture.NewWith(t, tc.features, []byte(services), nil).View(fixture.Proxy(t, nil))

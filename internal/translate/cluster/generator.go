@@ -21,82 +21,90 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// Generator makes the clusters of Views, each distinct one once. It is for use by many goroutines.
+// Generator generates the clusters of Views and caches each distinct one. It is safe for concurrent
+// use.
 type Generator struct {
 	outbound *memo.Table[OutboundInput, *resource.Resource]
 	inbound  *memo.Table[InboundInput, *resource.Resource]
 	builtin  *memo.Table[BuiltinInput, *resource.Resource]
-	handedOn *memo.Table[handedOnInput, *resource.Resource]
+	sniDNATs *memo.Table[sniDNATInput, *resource.Resource]
 }
 
-// NewGenerator makes a Generator that remembers nothing yet.
+// NewGenerator returns a Generator with empty caches.
 func NewGenerator() *Generator {
 	return &Generator{
-		outbound: memo.New(encodedOutbound),
-		inbound:  memo.New(encodedInbound),
-		builtin:  memo.New(encodedBuiltin),
-		handedOn: memo.New(encodedHandedOn),
+		outbound: memo.New(encodeOutbound),
+		inbound:  memo.New(encodeInbound),
+		builtin:  memo.New(encodeBuiltin),
+		sniDNATs: memo.New(encodeSNIDNAT),
 	}
 }
 
-// All gives the clusters of a View, in no particular order.
+// All returns the clusters of a View, unsorted.
 func (g *Generator) All(v *view.View) []*resource.Resource {
-	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v), g.HandedOn(v))
+	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v), g.SNIDNATClusters(v))
 }
 
-// Outbound gives the clusters by which services are called that are told to proxies by EDS or not at all, and those that
-// every proxy of the type has.
+// Outbound returns the clusters of services without embedded endpoints, by EDS or original
+// destination, and the clusters that all proxies of the type have.
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	list := make([]*resource.Resource, 0, 2*len(v.Services))
-	for _, name := range builtins(v) {
+	for _, name := range builtinNames(v) {
 		list = append(list, g.builtin.Get(BuiltinInput{Name: name, Settings: v.Settings, Proxy: ProxyOf(v)}))
 	}
 	for _, svc := range v.Services {
-		if !resolved(svc) {
+		if !isResolved(svc) {
 			list = g.appendService(list, v, svc)
 		}
 	}
 	return list
 }
 
-// Resolved gives the clusters of services whose names proxies resolve, which hold their endpoints.
+// Resolved returns the clusters of services whose names proxies resolve. They embed their
+// endpoints.
 func (g *Generator) Resolved(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {
-		if resolved(svc) {
+		if isResolved(svc) {
 			list = g.appendService(list, v, svc)
 		}
 	}
 	return list
 }
 
-// Inbound gives the clusters by which proxies reach their own workload.
+// Inbound returns the clusters of the proxy's own workload.
 func (g *Generator) Inbound(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
-	for _, in := range inbounds(v) {
+	for _, in := range inboundInputs(v) {
 		list = append(list, g.inbound.Get(in))
 	}
 	return list
 }
 
-// OutboundSince gives what Outbound gives that differs from an older View, d being all that changed since.
+// OutboundSince returns the difference between the results of Outbound for old and v; d has all
+// changes in between. If ok is false, the difference is unknown.
 func (g *Generator) OutboundSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
-	return g.since(old, v, d, func(svc *mesh.Service) bool { return !resolved(svc) })
+	return g.clustersSince(old, v, d, func(svc *mesh.Service) bool { return !isResolved(svc) })
 }
 
-// ResolvedSince gives what Resolved gives that differs from an older View.
+// ResolvedSince returns the difference between the results of Resolved for old and v. If ok is
+// false, the difference is unknown.
 func (g *Generator) ResolvedSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
-	return g.since(old, v, d, resolved)
+	return g.clustersSince(old, v, d, isResolved)
 }
 
-func (g *Generator) since(old, v *view.View, d snapshot.Delta, mine func(*mesh.Service) bool) (diff resource.Diff, ok bool) {
+func (g *Generator) clustersSince(
+	old, v *view.View,
+	d snapshot.Delta,
+	mine func(*mesh.Service) bool,
+) (diff resource.Diff, ok bool) {
 	differs, ok := v.Since(old, d)
 	if !ok {
 		return resource.Diff{}, false
 	}
 	hosts := differs.Hosts()
 	for k := range d.Accounts {
-		if checksAccounts(v, k) && !slices.Contains(hosts, k.Host) {
+		if verifiesAccounts(v, k) && !slices.Contains(hosts, k.Host) {
 			hosts = append(hosts[:len(hosts):len(hosts)], k.Host)
 		}
 	}
@@ -121,19 +129,20 @@ func (g *Generator) since(old, v *view.View, d snapshot.Delta, mine func(*mesh.S
 	return diff, true
 }
 
-// Touched says whether a change may alter the clusters by which services are called. Endpoints alone do so only where the
-// proxies check whose they are.
+// Touched reports whether a change may alter the outbound clusters of a View. A change of endpoints
+// does so only if the proxies verify the accounts of the endpoints and these changed.
 func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	for k := range d.Accounts {
-		if checksAccounts(v, k) {
+		if verifiesAccounts(v, k) {
 			return true
 		}
 	}
 	return !d.EndpointsOnly() && v.Touched(d)
 }
 
-// checksAccounts says whether the View's proxies see the service, and check whose endpoints it has.
-func checksAccounts(v *view.View, k mesh.ServiceKey) bool {
+// verifiesAccounts reports whether the View's proxies see the service and verify the accounts of
+// its endpoints.
+func verifiesAccounts(v *view.View, k mesh.ServiceKey) bool {
 	if v.Key.Client == (mesh.Credentials{}) {
 		return false
 	}
@@ -141,36 +150,38 @@ func checksAccounts(v *view.View, k mesh.ServiceKey) bool {
 	return svc != nil && svc.ServiceKey == k
 }
 
-// Computed is how many clusters were really made since the start, for tests and metrics.
+// Computed returns how many clusters have been generated since the start.
 func (g *Generator) Computed() uint64 {
-	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed() + g.handedOn.Computed()
+	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed() + g.sniDNATs.Computed()
 }
 
-func resolved(svc *mesh.Service) bool {
+func isResolved(svc *mesh.Service) bool {
 	return svc.Resolution == mesh.DNS || svc.Resolution == mesh.DNSRoundRobin
 }
 
 func (g *Generator) appendService(list []*resource.Resource, v *view.View, svc *mesh.Service) []*resource.Resource {
 	for in := range inputs(v, svc) {
-		list = append(list, g.do(v, in))
+		list = append(list, g.outboundCluster(v, in))
 	}
 	return list
 }
 
-// inputs returns the clusters of a service: for each port that is captured and imported, one of the whole host and one of each
-// subset. An Alias has none: calls to it go to the clusters of the service that it stands for.
+// inputs returns the clusters of a service: for each port that is captured and imported, one of the
+// whole host and one of each subset. An alias has none: calls to it use the clusters of the service
+// that it refers to.
 func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 	return func(yield func(OutboundInput) bool) {
 		if svc.Resolution == mesh.Alias {
 			return
 		}
 		in := OutboundInput{Service: svc, Rule: v.DestinationRule(svc.Host), Settings: v.Settings, Proxy: ProxyOf(v)}
-		subsets := subsetNames(in.rule())
-		if dynamic(svc) { // there are no endpoints to choose from
+		subsets := subsetNames(in.destinationRule())
+		if isDynamic(svc) { // A dynamic cluster has no endpoints to select.
 			subsets = subsets[:1]
 		}
 		for _, port := range svc.Ports {
-			if !port.Protocol.Captured() || dynamic(svc) && !destination.ByName(port.Protocol) || !v.ImportsPort(svc.Host, port.Number) {
+			if !port.Protocol.Captured() || isDynamic(svc) && !destination.ByName(port.Protocol) ||
+				!v.ImportsPort(svc.Host, port.Number) {
 				continue
 			}
 			in.Port = port.Number
@@ -183,10 +194,12 @@ func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 	}
 }
 
-// dynamic says that proxies find out for each request or connection where it goes. Raw TCP does not say for whom it is.
-func dynamic(svc *mesh.Service) bool { return svc.Resolution == mesh.DynamicDNS }
+// isDynamic reports whether proxies resolve the destination of each request or connection. Raw TCP
+// names no destination.
+func isDynamic(svc *mesh.Service) bool { return svc.Resolution == mesh.DynamicDNS }
 
-// subsetNames gives the names of a rule's subsets, each once, behind that of the whole host, which is empty.
+// subsetNames returns "" for the whole host, then the names of the rule's subsets, without
+// duplicates.
 func subsetNames(rule *networking.DestinationRule) []string {
 	names := make([]string, 1, 1+len(rule.GetSubsets()))
 	for _, s := range rule.GetSubsets() {
@@ -197,46 +210,48 @@ func subsetNames(rule *networking.DestinationRule) []string {
 	return names
 }
 
-func (g *Generator) do(v *view.View, in OutboundInput) *resource.Resource {
-	return g.outbound.Get(g.completed(v, in))
+func (g *Generator) outboundCluster(v *view.View, in OutboundInput) *resource.Resource {
+	return g.outbound.Get(g.complete(v, in))
 }
 
-// completed gives an input with what it needs of endpoints.
-func (g *Generator) completed(v *view.View, in OutboundInput) OutboundInput {
+// complete returns in with the fields that depend on endpoints. It clears features that the cluster
+// does not use.
+func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 	if in.Proxy.Lacks != 0 {
-		in.Proxy.Lacks &= in.usedFeatures() // most clusters use none, and are shared with proxies that lack nothing
+		// Most clusters use none, and are shared with proxies that lack nothing.
+		in.Proxy.Lacks &= in.usedFeatures()
 	}
-	if resolved(in.Service) {
+	if isResolved(in.Service) {
 		a := endpoint.InputFor(v, in.Service, in.Name())
 		in.Endpoints, in.Caller = a.Endpoints, a.Caller
 	}
-	if in.byAddress(policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port)) {
+	if in.usesOriginalDestination(policy.Of(in.Settings.Mesh, in.destinationRule(), in.Subset, in.Port)) {
 		in.AllTLS = v.Endpoints(in.Service).AllTLS()
 	}
-	if in.mutualBetweenProxies() {
+	if in.usesMeshTLS() {
 		in.Accounts = encodeAccounts(in.Service, v.Endpoints(in.Service))
 	}
 	return in
 }
 
-func encodedOutbound(in OutboundInput) *resource.Resource {
-	return encoded(Outbound(in), from(in.Service, in.Rule)...)
+func encodeOutbound(in OutboundInput) *resource.Resource {
+	return encodeCluster(Outbound(in), objectKeys(in.Service, in.Rule)...)
 }
 
-func encodedInbound(in InboundInput) *resource.Resource {
+func encodeInbound(in InboundInput) *resource.Resource {
 	var sidecar []config.Key
 	if in.Sidecar != nil {
 		sidecar = append(sidecar, in.Sidecar.Key)
 	}
-	return encoded(Inbound(in), from(in.Service, in.Rule, sidecar...)...)
+	return encodeCluster(Inbound(in), objectKeys(in.Service, in.Rule, sidecar...)...)
 }
 
-func encodedBuiltin(in BuiltinInput) *resource.Resource { return encoded(Builtin(in)) }
+func encodeBuiltin(in BuiltinInput) *resource.Resource { return encodeCluster(Builtin(in)) }
 
-func encoded(c *clusterv3.Cluster, from ...config.Key) *resource.Resource {
+func encodeCluster(c *clusterv3.Cluster, from ...config.Key) *resource.Resource {
 	r, err := resource.Encode(c.GetName(), api.ClusterType, c, from...)
 	if err != nil {
-		panic(fmt.Sprintf("cluster %q: %v", c.GetName(), err)) // messages of our own making always encode
+		panic(fmt.Sprintf("cluster %q: %v", c.GetName(), err)) // Generated messages always encode.
 	}
 	return r
 }

@@ -44,7 +44,8 @@ func sidecars(t testing.TB, m *fixture.Mesh, n int) []*view.View {
 	return list
 }
 
-// TestEachDistinctClusterIsMadeOnce counts translations: they grow with what differs, not with the number of proxies.
+// TestEachDistinctClusterIsMadeOnce counts translations: they grow with what differs, not with the
+// number of proxies.
 func TestEachDistinctClusterIsMadeOnce(t *testing.T) {
 	m := fixture.New(t, []byte(threeServices), nil)
 	g := NewGenerator()
@@ -56,7 +57,7 @@ func TestEachDistinctClusterIsMadeOnce(t *testing.T) {
 		}
 		return g.Computed() - before
 	}
-	if got, want := made(), uint64(outboundClusters+len(builtins(sidecars(t, m, 1)[0]))); got != want {
+	if got, want := made(), uint64(outboundClusters+len(builtinNames(sidecars(t, m, 1)[0]))); got != want {
 		t.Errorf("%d clusters were made for 10 sidecars, want %d", got, want)
 	}
 	for _, tc := range []struct {
@@ -84,7 +85,8 @@ func TestEachDistinctClusterIsMadeOnce(t *testing.T) {
 func TestEqualBytes(t *testing.T) {
 	documents := strings.Split(threeServices, "---")
 	slices.Reverse(documents)
-	// Creation times follow the order of the text; nothing here competes, so they make no difference.
+	// Creation times follow the order of the text; nothing here competes, so they make no
+	// difference.
 	one := sidecars(t, fixture.New(t, []byte(threeServices), nil), 1)[0]
 	other := sidecars(t, fixture.New(t, []byte(strings.Join(documents, "---")), nil), 1)[0]
 	a, b := set(t, one), set(t, other)
@@ -107,7 +109,8 @@ func set(t *testing.T, v *view.View) *resource.Set {
 	return s
 }
 
-// TestAccountsOfEndpoints: clusters depend on endpoints only where proxies check whose they are, and then on that alone.
+// TestAccountsOfEndpoints: clusters depend on endpoints only where proxies check whose they are,
+// and then on that alone.
 func TestAccountsOfEndpoints(t *testing.T) {
 	const mutual = threeServices + "---\nkind: DestinationRule\nmetadata: {name: all}\nspec: {host: '*.example.com', trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}}\n"
 	account := func(address, account string) string {
@@ -134,8 +137,17 @@ func TestAccountsOfEndpoints(t *testing.T) {
 			t.Errorf("%s: proxies without a certificate are touched %v, want %v", tc.name, got, tc.withoutCert)
 		}
 		diff, ok := g.OutboundSince(old, m.View(with), d)
-		if whole := resource.Compare(setOf(t, g.Outbound(old)), setOf(t, g.Outbound(m.View(with)))); !ok || len(whole.Updated) != tc.updated || !covers(diff.Updated, whole.Updated) {
-			t.Errorf("%s: says that %d differ, want %d of which %d do", tc.name, len(diff.Updated), tc.updated, len(whole.Updated))
+		if whole := resource.Compare(
+			setOf(t, g.Outbound(old)),
+			setOf(t, g.Outbound(m.View(with))),
+		); !ok || len(whole.Updated) != tc.updated || !covers(diff.Updated, whole.Updated) {
+			t.Errorf(
+				"%s: says that %d differ, want %d of which %d do",
+				tc.name,
+				len(diff.Updated),
+				tc.updated,
+				len(whole.Updated),
+			)
 		}
 	}
 }

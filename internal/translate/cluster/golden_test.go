@@ -19,8 +19,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml). The other sections are what
-// is made of it: "names" of all clusters, "cluster NAME" one of them, "problems" what of the rules is not honoured.
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml). The
+// other sections are what is made of it: "names" of all clusters, "cluster NAME" one of them,
+// "problems" what of the rules is not honoured.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		clusters := clustersOf(t, c)
@@ -36,7 +37,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// TestEnvoyLoadsGoldens has one Envoy load all clusters of every case, with the case before their names.
+// TestEnvoyLoadsGoldens has one Envoy load all clusters of every case, with the case before their
+// names.
 func TestEnvoyLoadsGoldens(t *testing.T) {
 	envoy.Require(t)
 	var all envoy.Config

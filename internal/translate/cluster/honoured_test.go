@@ -26,10 +26,14 @@ func TestEveryFieldOfDestinationRule(t *testing.T) {
 	}
 }
 
-// groupPath gives the path of a field in the policy of the host. What a policy says is followed by the same code at all
-// four levels; that the levels count as they should is shown by the cases subsets and port_level_settings.
+// groupPath gives the path of a field in the policy of the host. What a policy says is followed by
+// the same code at all four levels; that the levels count as they should is shown by the cases
+// subsets and port_level_settings.
 func groupPath(path string) string {
-	for _, level := range []string{"subsets.trafficPolicy.portLevelSettings.", "subsets.trafficPolicy.", "trafficPolicy.portLevelSettings."} {
+	for _, level := range []string{
+		"subsets.trafficPolicy.portLevelSettings.", "subsets.trafficPolicy.",
+		"trafficPolicy.portLevelSettings.",
+	} {
 		if rest, ok := strings.CutPrefix(path, level); ok && rest != "port.number" {
 			return "trafficPolicy." + rest
 		}

@@ -20,26 +20,33 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// httpOptions is the key and the type of a cluster's HTTP options (Cluster.typed_extension_protocol_options).
+// httpOptions is the key and the type of a cluster's HTTP options
+// (Cluster.typed_extension_protocol_options).
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// httpProtocol is the HTTP options of a cluster under construction. Nothing is put into the cluster if nothing was set.
+// httpProtocol builds the HTTP options of a cluster. If nothing is set, the cluster has none.
 type httpProtocol struct {
 	options upstreamsv3.HttpProtocolOptions
-	// http2 is the HTTP/2 options wherever the cluster may speak it, nil where it does not.
+	// http2 has the HTTP/2 options if the cluster may use HTTP/2, nil otherwise.
 	http2 *corev3.Http2ProtocolOptions
-	// only2 says that the cluster speaks nothing but HTTP/2.
+	// only2 is set if the cluster uses only HTTP/2.
 	only2 bool
-	// follows says that it speaks what the client does.
+	// follows is set if the cluster uses the version of the downstream request.
 	follows bool
-	// http1 is the HTTP/1.1 options, nil for Envoy's defaults.
+	// http1 has the HTTP/1.1 options, nil for Envoy's defaults.
 	http1 *corev3.Http1ProtocolOptions
 	set   bool
 }
 
-// outboundProtocol says which HTTP a cluster speaks: HTTP/2 where the port's protocol or the upgrade policy says so, what
-// the client speaks where proxies detect the protocol or are asked to follow the client, otherwise HTTP/1.1.
-func outboundProtocol(proxy Proxy, port mesh.Port, config *meshconfig.MeshConfig, pool *networking.ConnectionPoolSettings_HTTPSettings) *httpProtocol {
+// outboundProtocol returns the HTTP options of an outbound cluster: HTTP/2 if the port's protocol
+// or the upgrade policy requires it, the client's version if proxies detect the protocol or
+// useClientProtocol is set, HTTP/1.1 otherwise.
+func outboundProtocol(
+	proxy Proxy,
+	port mesh.Port,
+	config *meshconfig.MeshConfig,
+	pool *networking.ConnectionPoolSettings_HTTPSettings,
+) *httpProtocol {
 	h := newHTTPProtocol(port, config)
 	switch {
 	case pool.GetUseClientProtocol():
@@ -47,15 +54,16 @@ func outboundProtocol(proxy Proxy, port mesh.Port, config *meshconfig.MeshConfig
 	case port.Protocol.IsHTTP2():
 		h.speakHTTP2()
 	case port.Protocol == mesh.Auto && proxy.Type == mesh.SidecarProxy:
-		h.followClient() // also with an upgrade policy, as in Istio: the port may not speak HTTP at all
-	case upgrades(port, config.GetH2UpgradePolicy(), pool.GetH2UpgradePolicy()):
+		// Even with an upgrade policy, as in Istio: the port may not use HTTP at all.
+		h.followClient()
+	case upgradesToHTTP2(port, config.GetH2UpgradePolicy(), pool.GetH2UpgradePolicy()):
 		h.speakHTTP2()
 	}
 	return h
 }
 
-// newHTTPProtocol makes options that say nothing yet, but that HTTP/1.1 headers are sent in the case in which they came, if the
-// mesh has it so (ProxyConfig.proxyHeaders.preserveHttp1HeaderCase).
+// newHTTPProtocol returns options with nothing set, except that HTTP/1.1 headers keep their case if
+// the mesh configures that (ProxyConfig.proxyHeaders.preserveHttp1HeaderCase).
 func newHTTPProtocol(port mesh.Port, config *meshconfig.MeshConfig) *httpProtocol {
 	h := new(httpProtocol)
 	http := port.Protocol.IsHTTP() || port.Protocol == mesh.Auto
@@ -70,16 +78,21 @@ func newHTTPProtocol(port mesh.Port, config *meshconfig.MeshConfig) *httpProtoco
 	return h
 }
 
-// oneDotOne gives the HTTP/1.1 options.
-func (h *httpProtocol) oneDotOne() *corev3.Http1ProtocolOptions {
+// http1Options returns the HTTP/1.1 options, never nil.
+func (h *httpProtocol) http1Options() *corev3.Http1ProtocolOptions {
 	if h.http1 == nil {
 		return new(corev3.Http1ProtocolOptions)
 	}
 	return h.http1
 }
 
-// upgrades says whether HTTP/1.1 requests are sent on as HTTP/2. The mesh's policy is only for ports declared as HTTP.
-func upgrades(port mesh.Port, mesh meshconfig.MeshConfig_H2UpgradePolicy, rule networking.ConnectionPoolSettings_HTTPSettings_H2UpgradePolicy) bool {
+// upgradesToHTTP2 reports whether HTTP/1.1 requests are sent upstream as HTTP/2. The rule overrides
+// the mesh's policy, which applies only to ports declared as HTTP.
+func upgradesToHTTP2(
+	port mesh.Port,
+	mesh meshconfig.MeshConfig_H2UpgradePolicy,
+	rule networking.ConnectionPoolSettings_HTTPSettings_H2UpgradePolicy,
+) bool {
 	switch rule {
 	case networking.ConnectionPoolSettings_HTTPSettings_UPGRADE:
 		return true
@@ -94,7 +107,9 @@ func (h *httpProtocol) speakHTTP2() {
 	h.set, h.only2, h.http2 = true, true, new(corev3.Http2ProtocolOptions)
 	h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_{
 		ExplicitHttpConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig{
-			ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: h.http2},
+			ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
+				Http2ProtocolOptions: h.http2,
+			},
 		},
 	}
 }
@@ -103,12 +118,13 @@ func (h *httpProtocol) followClient() {
 	h.set, h.follows, h.http2 = true, true, new(corev3.Http2ProtocolOptions)
 	h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 		UseDownstreamProtocolConfig: &upstreamsv3.HttpProtocolOptions_UseDownstreamHttpConfig{
-			HttpProtocolOptions: h.oneDotOne(), Http2ProtocolOptions: h.http2,
+			HttpProtocolOptions: h.http1Options(), Http2ProtocolOptions: h.http2,
 		},
 	}
 }
 
-// applyConnectionPool sets what of a connection pool is HTTP's. An idle timeout of TCP counts where HTTP has none.
+// applyConnectionPool sets the HTTP options of a connection pool. The TCP idle timeout is the
+// default of the HTTP one.
 func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettings) {
 	http, tcp := pool.GetHttp(), pool.GetTcp()
 	idle := http.GetIdleTimeout()
@@ -123,17 +139,19 @@ func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettin
 		h.set, h.options.CommonHttpProtocolOptions = true, common
 	}
 	if h.http2 == nil {
-		return // HTTP/1.1 has neither streams nor pings
+		return // HTTP/1.1 has neither streams nor pings.
 	}
 	if n := http.GetMaxConcurrentStreams(); n > 0 {
 		h.http2.MaxConcurrentStreams = wrapperspb.UInt32(uint32(n))
 	}
-	if k := http.GetHttp2KeepAlive(); positive(k.GetInterval()) != nil && positive(k.GetTimeout()) != nil { // Envoy takes both or none
+	// Envoy requires both or none.
+	if k := http.GetHttp2KeepAlive(); positive(k.GetInterval()) != nil && positive(k.GetTimeout()) != nil {
 		h.http2.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: k.Interval, Timeout: k.Timeout}
 	}
 }
 
-// applyErrorCodes says which responses outlier detection counts as errors (OutlierDetection.outlierDetectionHttpErrorCodes).
+// applyErrorCodes sets which responses outlier detection treats as errors
+// (OutlierDetection.outlierDetectionHttpErrorCodes).
 func (h *httpProtocol) applyErrorCodes(o *networking.OutlierDetection) {
 	codes := o.GetOutlierDetectionHttpErrorCodes()
 	if len(codes) == 0 {
@@ -147,31 +165,42 @@ func (h *httpProtocol) applyErrorCodes(o *networking.OutlierDetection) {
 				MatchPattern: &typematcherv3.StringMatcher_Exact{Exact: strconv.FormatUint(uint64(code), 10)},
 			}},
 		}}}
-		set.Rules = append(set.Rules, &matcherv3.MatchPredicate{Rule: &matcherv3.MatchPredicate_HttpResponseHeadersMatch{HttpResponseHeadersMatch: status}})
+		set.Rules = append(
+			set.Rules,
+			&matcherv3.MatchPredicate{
+				Rule: &matcherv3.MatchPredicate_HttpResponseHeadersMatch{HttpResponseHeadersMatch: status},
+			},
+		)
 	}
 	matcher := set.Rules[0]
-	if len(set.Rules) > 1 { // Envoy refuses a set of one
+	if len(set.Rules) > 1 { // Envoy refuses a set of one.
 		matcher = &matcherv3.MatchPredicate{Rule: &matcherv3.MatchPredicate_OrMatch{OrMatch: set}}
 	}
 	h.set, h.options.OutlierDetection = true, &upstreamsv3.HttpProtocolOptions_OutlierDetection{ErrorMatcher: matcher}
 }
 
-// autoTLSNames has Envoy take the server name from the request's host, and demand it of the certificate.
-func (h *httpProtocol) autoTLSNames(sni, san bool) {
+// setAutoTLSNames lets Envoy use the request's host as server name (sni), and verify the
+// certificate against it (san).
+func (h *httpProtocol) setAutoTLSNames(sni, san bool) {
 	if sni || san {
-		h.set, h.options.UpstreamHttpProtocolOptions = true, &corev3.UpstreamHttpProtocolOptions{AutoSni: sni, AutoSanValidation: san}
+		h.set, h.options.UpstreamHttpProtocolOptions = true, &corev3.UpstreamHttpProtocolOptions{
+			AutoSni:           sni,
+			AutoSanValidation: san,
+		}
 	}
 }
 
-// put puts the options into the cluster.
-func (h *httpProtocol) put(c *clusterv3.Cluster) {
+// applyTo sets the options in the cluster, unless nothing is set.
+func (h *httpProtocol) applyTo(c *clusterv3.Cluster) {
 	if !h.set {
 		return
 	}
-	if h.options.UpstreamProtocolOptions == nil { // Envoy demands one
+	if h.options.UpstreamProtocolOptions == nil { // Envoy requires one.
 		h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig{
-				ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{HttpProtocolOptions: h.oneDotOne()},
+				ProtocolConfig: &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+					HttpProtocolOptions: h.http1Options(),
+				},
 			},
 		}
 	}

@@ -19,18 +19,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// InboundInput is all that the cluster of one of the workload's own ports depends on.
+// InboundInput is everything that the cluster of one port of the workload depends on.
 type InboundInput struct {
 	// Number is the port on the workload, or that of the Sidecar's ingress listener.
 	Number uint32
 	// Port is the service's port, or that of the ingress listener.
 	Port mesh.Port
-	// Endpoint is where the traffic is sent, as IstioIngressListener.defaultEndpoint has it; "": where it was going.
+	// Endpoint is the destination in the form of IstioIngressListener.defaultEndpoint, or "" for
+	// the original destination.
 	Endpoint string
-	// Service is the oldest one at the port, nil if there is none; Names are those of all at it, encoded by encodeNames.
+	// Service is the oldest service at the port, nil if there is none. Names has all services at
+	// the port, encoded by encodeNames.
 	Service *mesh.Service
 	Names   string
-	// Rule is the service's own, nil if there is none. Only its connection pool counts on this side.
+	// Rule is the DestinationRule in the service's own namespace, nil if there is none. Only its
+	// connection pool applies to inbound clusters.
 	Rule *snapshot.DestinationRule
 	// Sidecar is nil if none applies.
 	Sidecar  *config.Config
@@ -38,16 +41,18 @@ type InboundInput struct {
 	Proxy    Proxy
 }
 
-// Name gives the cluster's name.
+// Name returns the name of the cluster.
 func (in InboundInput) Name() mesh.ClusterName {
 	return mesh.ClusterName{Direction: mesh.Inbound, Port: in.Number}
 }
 
-// neverCleaned keeps Envoy from forgetting the one address that an inbound cluster ever has. Envoy takes no more.
+// neverCleaned prevents Envoy from removing the only address that an inbound cluster ever has. It
+// is the highest value that Envoy accepts.
 const neverCleaned = 9223372035 // seconds
 
-// Inbound makes the cluster by which a proxy hands connections to its own workload. The limits that callers are given
-// count here too: the workload's side must have room for what they are allowed to send.
+// Inbound returns the cluster through which a proxy connects to its own workload. The connection
+// limits of the service's rule apply here too: the inbound side must have room for what callers are
+// allowed to send.
 func Inbound(in InboundInput) *clusterv3.Cluster {
 	mesh := in.Settings.Mesh
 	c := &clusterv3.Cluster{
@@ -55,18 +60,19 @@ func Inbound(in InboundInput) *clusterv3.Cluster {
 		AltStatName: inboundStatName(mesh.GetInboundClusterStatName(), in.Service, in.Port, in.Number),
 		Metadata:    in.metadata(),
 	}
-	in.target(c)
-	pool := in.pool()
+	in.applyTarget(c)
+	pool := in.connectionPool()
 	applyConnectionPool(c, in.Settings, pool, nil)
 	http := inboundProtocol(in.Port, mesh, pool.GetHttp())
 	http.applyConnectionPool(pool)
-	http.put(c)
+	http.applyTo(c)
 	applySocketMark(c, in.Proxy.SocketMark)
 	return c
 }
 
-// pool gives the limits: those of the Sidecar's listener, else of the Sidecar, else of the service's rule.
-func (in InboundInput) pool() *networking.ConnectionPoolSettings {
+// connectionPool returns the limits of the Sidecar's listener, else of the Sidecar, else of the
+// service's rule.
+func (in InboundInput) connectionPool() *networking.ConnectionPoolSettings {
 	if in.Sidecar != nil {
 		spec := config.Spec[*networking.Sidecar](in.Sidecar)
 		for _, l := range spec.GetIngress() {
@@ -85,8 +91,13 @@ func (in InboundInput) pool() *networking.ConnectionPoolSettings {
 	return policy.Of(in.Settings.Mesh, rule, "", in.Port.Number).GetConnectionPool()
 }
 
-// inboundProtocol says which HTTP the workload is spoken to: what its port is declared as, or what the client speaks.
-func inboundProtocol(port mesh.Port, config *meshconfig.MeshConfig, pool *networking.ConnectionPoolSettings_HTTPSettings) *httpProtocol {
+// inboundProtocol returns the HTTP options towards the workload: the declared version of the port,
+// or the client's version.
+func inboundProtocol(
+	port mesh.Port,
+	config *meshconfig.MeshConfig,
+	pool *networking.ConnectionPoolSettings_HTTPSettings,
+) *httpProtocol {
 	h := newHTTPProtocol(port, config)
 	switch {
 	case pool.GetUseClientProtocol():
@@ -101,21 +112,23 @@ func inboundProtocol(port mesh.Port, config *meshconfig.MeshConfig, pool *networ
 
 func (in InboundInput) metadata() *corev3.Metadata {
 	f := fields{}
-	f.putServices(decodeNames(in.Names)...)
+	f.setServices(decodeNames(in.Names)...)
 	if in.Rule != nil && in.Rule.Spec.GetTrafficPolicy() != nil {
-		f.putRule(in.Rule)
+		f.setRule(in.Rule)
 	}
-	return f.proto()
+	return f.toMetadata()
 }
 
-// target says where connections go: to the address and port that they came for, unless another is named.
-func (in InboundInput) target(c *clusterv3.Cluster) {
+// applyTarget sets the destination of connections: the original address and port, unless Endpoint
+// names another.
+func (in InboundInput) applyTarget(c *clusterv3.Cluster) {
 	if path, ok := strings.CutPrefix(in.Endpoint, "unix://"); ok {
 		applyStatic(c, &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}})
 		return
 	}
 	if at, err := netip.ParseAddrPort(in.Endpoint); err == nil {
-		if at.Addr().IsUnspecified() { // the workload's own address, which is the one that the connection came for
+		// the workload's own address, which is the original destination
+		if at.Addr().IsUnspecified() {
 			applyOriginal(c, uint32(at.Port()))
 			applyInboundSource(c, in.Proxy)
 			return
@@ -127,7 +140,8 @@ func (in InboundInput) target(c *clusterv3.Cluster) {
 	applyInboundSource(c, in.Proxy)
 }
 
-// applyOriginal sends connections where they were going, to another port if one is given.
+// applyOriginal forwards connections to their original destination, with another port if port is
+// not 0.
 func applyOriginal(c *clusterv3.Cluster, port uint32) {
 	applyType(c, clusterv3.Cluster_ORIGINAL_DST)
 	c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
@@ -155,7 +169,7 @@ func socketAddress(address string, port uint32) *corev3.Address {
 	}}}
 }
 
-// localhost gives the loopback address of the family asked for, or of the one that the proxy has.
+// localhost returns the loopback address of the preferred family, or of the proxy's only family.
 func localhost(p Proxy, prefer4 bool) string {
 	if prefer4 && (p.IPv4 || !p.IPv6) || !p.IPv6 {
 		return "127.0.0.1"
@@ -163,7 +177,8 @@ func localhost(p Proxy, prefer4 bool) string {
 	return "::1"
 }
 
-// encodeNames writes names as text, so that they can be part of a comparable input: "host name namespace" by line.
+// encodeNames returns names as text, so that a comparable input can contain them: "host name
+// namespace", one per line.
 func encodeNames(names []name) string {
 	lines := make([]string, len(names))
 	for i, n := range names {

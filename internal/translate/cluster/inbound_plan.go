@@ -11,17 +11,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// noInterception is the mode of proxies to which applications connect themselves (Key.Interception).
+// noInterception is the mode of proxies without traffic capture (Key.Interception).
 const noInterception = "NONE"
 
-// inbounds gives the inputs of a View's inbound clusters: one for each port of its own workload, or those that its Sidecar
-// lists. Without interception only the latter: the workload itself listens on its ports.
-func inbounds(v *view.View) []InboundInput {
+// inboundInputs returns the inputs of a View's inbound clusters: one for each port of its own
+// workload, or for each ingress listener of its Sidecar. Without interception there are only the
+// latter, because the workload itself listens on its ports.
+func inboundInputs(v *view.View) []InboundInput {
 	switch {
 	case v.Key.Type != mesh.SidecarProxy:
 		return nil
 	case len(v.Ingress) > 0:
-		return ingress(v)
+		return ingressInputs(v)
 	case v.Key.Interception == noInterception:
 		return nil
 	}
@@ -32,39 +33,46 @@ func inbounds(v *view.View) []InboundInput {
 		for end < len(v.Inbound) && v.Inbound[end].TargetPort == first.TargetPort {
 			end++
 		}
-		list = append(list, inboundOf(v, v.Inbound[i:end]))
+		list = append(list, inboundInput(v, v.Inbound[i:end]))
 		i = end
 	}
 	return list
 }
 
-// inboundOf gives the input for the service ports that lead to one port of the workload. The first, of the oldest service,
-// says what is spoken there.
-func inboundOf(v *view.View, at []view.Instance) InboundInput {
+// inboundInput returns the input for the service ports at, which all have the same target port. The
+// protocol is that of the first, which belongs to the oldest service.
+func inboundInput(v *view.View, at []view.Instance) InboundInput {
 	first := at[0]
 	var names []name
 	for _, i := range at {
-		if n := nameOf(i.Service); i.Port.Number == first.Port.Number && !slices.Contains(names, n) && !first.Service.MeshExternal {
+		if n := nameOf(i.Service); i.Port.Number == first.Port.Number && !slices.Contains(names, n) &&
+			!first.Service.MeshExternal {
 			names = append(names, n)
 		}
 	}
 	return InboundInput{
-		Number: first.TargetPort, Port: first.Port, Endpoint: defaultEndpoint(v, first.TargetPort), Service: first.Service, Names: encodeNames(names),
-		Rule: v.OwnDestinationRule(first.Service), Sidecar: v.Sidecar, Settings: v.Settings, Proxy: ProxyOf(v),
+		Number:   first.TargetPort,
+		Port:     first.Port,
+		Endpoint: defaultEndpoint(v, first.TargetPort),
+		Service:  first.Service,
+		Names:    encodeNames(names),
+		Rule:     v.OwnDestinationRule(first.Service), Sidecar: v.Sidecar, Settings: v.Settings, Proxy: ProxyOf(v),
 	}
 }
 
-// defaultEndpoint is where traffic to one of the workload's ports goes: where it was going, or the same port of its loopback
-// address if the mesh says so (MeshConfig.inboundTrafficPolicy).
+// defaultEndpoint returns the destination of traffic to one of the workload's ports: "" for the
+// original one, or the same port of the loopback address if the mesh configures it
+// (MeshConfig.inboundTrafficPolicy).
 func defaultEndpoint(v *view.View, port uint32) string {
 	if v.Settings.Mesh.GetInboundTrafficPolicy().GetMode() != meshconfig.MeshConfig_InboundTrafficPolicy_LOCALHOST {
 		return ""
 	}
-	return "127.0.0.1:" + number(port)
+	return "127.0.0.1:" + formatNumber(port)
 }
 
-// ingress gives the inputs of the Sidecar's own listeners. A service at such a port gives its name and its rule.
-func ingress(v *view.View) []InboundInput {
+// ingressInputs returns the inputs of the Sidecar's ingress listeners. A service at the port of a
+// listener supplies name and rule. Of several listeners with one port, the first is used.
+func ingressInputs(v *view.View) []InboundInput {
 	var list []InboundInput
 	for _, l := range v.Ingress {
 		number := l.GetPort().GetNumber()
@@ -84,8 +92,8 @@ func ingress(v *view.View) []InboundInput {
 	return list
 }
 
-// ingressEndpoint returns where requests of an ingress listener go; "" for the address and port that they came for. An endpoint
-// without an address (":8080") counts as none, as in Istio.
+// ingressEndpoint returns the destination of an ingress listener, or "" for the original one. An
+// endpoint without an address (":8080") is ignored, as in Istio.
 func ingressEndpoint(l *networking.IstioIngressListener) string {
 	if strings.HasPrefix(l.GetDefaultEndpoint(), ":") {
 		return ""

@@ -27,21 +27,24 @@ import (
 // patience bounds every wait of the lab.
 const patience = 20 * time.Second
 
-// lab is a real Envoy that gets the clusters of a mesh, their endpoints and secrets over ADS, and a client of it. A request
-// names the cluster that it goes to, and what it is hashed by.
+// lab is a real Envoy that gets the clusters of a mesh, their endpoints and secrets over ADS, and a
+// client of it. A request names the cluster that it goes to, and what it is hashed by.
 type lab struct {
 	t      *testing.T
 	pusher *push.Pusher
 	client *http.Client
 }
 
-// newLab starts a sidecar of namespace "default" with the label "app: lab", and the certificate of the files chain, key and
-// roots, in a mesh with this configuration.
+// newLab starts a sidecar of namespace "default" with the label "app: lab", and the certificate of
+// the files chain, key and roots, in a mesh with this configuration.
 func newLab(t *testing.T, config string, certificate [3]string, meshConfig ...string) *lab {
 	t.Helper()
 	envoy.Require(t)
 	l := &lab{t: t, pusher: push.New(push.Options{Generators: labGenerators()})}
-	l.pusher.Publish(fixture.New(t, []byte(config), []byte(strings.Join(meshConfig, "\n"))).Snapshot(), snapshot.Delta{All: true})
+	l.pusher.Publish(
+		fixture.New(t, []byte(config), []byte(strings.Join(meshConfig, "\n"))).Snapshot(),
+		snapshot.Delta{All: true},
+	)
 	address := serving.FreeAddress(t)
 	l.client = &http.Client{Timeout: patience, Transport: &http.Transport{
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("tcp", address) },
@@ -142,11 +145,13 @@ func (l *lab) reaches(cluster, host, body string) {
 	})
 }
 
-// fails waits until a request to the cluster fails in a way that Envoy's flags and details, or the body, tell of.
+// fails waits until a request to the cluster fails in a way that Envoy's flags and details, or the
+// body, tell of.
 func (l *lab) fails(cluster, host, how string) {
 	l.t.Helper()
 	l.until(cluster+" fails", func() error {
-		if a := l.get(cluster, host, ""); a.status != http.StatusServiceUnavailable || !strings.Contains(a.flags+a.body, how) {
+		if a := l.get(cluster, host, ""); a.status != http.StatusServiceUnavailable ||
+			!strings.Contains(a.flags+a.body, how) {
 			return fmt.Errorf("%+v, want 503 with %q", a, how)
 		}
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// applyLoadBalancer says how Envoy chooses among endpoints: the least busy of two by default. What a request is hashed by
-// belongs to its route.
+// applyLoadBalancer sets how Envoy chooses among endpoints: by default the less busy of two random
+// ones. Hash policies are part of routes.
 func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
 	if hash := lb.GetConsistentHash(); hash != nil {
 		applyConsistentHash(c, hash)
@@ -26,24 +26,30 @@ func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings
 	case networking.LoadBalancerSettings_ROUND_ROBIN:
 		c.LbPolicy = clusterv3.Cluster_ROUND_ROBIN
 		if slow != nil {
-			c.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: slow}}
+			c.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{
+				RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: slow},
+			}
 		}
 	default:
 		c.LbPolicy = clusterv3.Cluster_LEAST_REQUEST
 		if slow != nil {
-			c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: slow}}
+			c.LbConfig = &clusterv3.Cluster_LeastRequestLbConfig_{
+				LeastRequestLbConfig: &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: slow},
+			}
 		}
 	}
 }
 
-// applyRedis has the commands of Redis go to endpoints by their keys, so that what is put is found again.
+// applyRedis balances Redis commands by the hash of their key, so that each key is always on the
+// same endpoint. It does nothing for other protocols.
 func applyRedis(c *clusterv3.Cluster, port mesh.Port) {
 	if port.Protocol == mesh.Redis {
 		c.LbPolicy, c.LbConfig = clusterv3.Cluster_MAGLEV, nil
 	}
 }
 
-// Envoy's bounds of hash tables, beyond which it refuses the cluster, and its default of the smallest ring.
+// Envoy's maximum size of a hash ring, above which it refuses the cluster, and its default of the
+// minimum size.
 const (
 	maxRingSize     = 8 << 20
 	defaultRingSize = 1024
@@ -53,7 +59,9 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 	if m := hash.GetMaglev(); m != nil {
 		c.LbPolicy = clusterv3.Cluster_MAGLEV
 		if m.GetTableSize() != 0 {
-			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(m.GetTableSize())}}
+			c.LbConfig = &clusterv3.Cluster_MaglevLbConfig_{
+				MaglevLbConfig: &clusterv3.Cluster_MaglevLbConfig{TableSize: wrapperspb.UInt64(m.GetTableSize())},
+			}
 		}
 		return
 	}
@@ -70,7 +78,8 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 	}}
 }
 
-// slowStart gives new endpoints their share of the load bit by bit (warmup, or the older warmupDurationSecs).
+// slowStart returns how new endpoints receive gradually increasing load (warmup, or the older
+// warmupDurationSecs), or nil if not configured.
 func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
 	w := lb.GetWarmup()
 	if w == nil {
@@ -88,15 +97,15 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 	}
 	return &clusterv3.Cluster_SlowStartConfig{
 		SlowStartWindow: positive(w.Duration),
-		// Envoy demands a runtime key; nobody sets this one.
+		// Envoy requires a runtime key, which is never set.
 		Aggression:       &corev3.RuntimeDouble{DefaultValue: aggression, RuntimeKey: "meshpilot.warmup.aggression"},
 		MinWeightPercent: &typev3.Percent{Value: least},
 	}
 }
 
-// applyLocality configures how Envoy chooses among localities: by weights, which come with the endpoints, or by zone-aware
-// routing. The latter takes effect in proxies whose bootstrap declares mesh.LocalCluster; others use all zones of the region
-// alike.
+// applyLocality configures how Envoy chooses among localities: by weights, which come with the
+// endpoints, or by zone-aware routing. The latter takes effect in proxies whose bootstrap declares
+// mesh.LocalCluster; others use all zones of the region equally.
 func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
 	if l.Zones != nil {
 		zones := new(clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig)
@@ -106,7 +115,9 @@ func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
 		if l.Zones.GetEnabled() != nil && !l.Zones.GetEnabled().GetValue() {
 			zones.RoutingEnabled = &typev3.Percent{Value: 0}
 		}
-		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig_{ZoneAwareLbConfig: zones}
+		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig_{
+			ZoneAwareLbConfig: zones,
+		}
 	}
 	if l.Weighted() {
 		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{

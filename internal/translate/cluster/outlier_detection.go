@@ -8,12 +8,12 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// applyOutlierDetection has Envoy stop using endpoints that fail. Detection by success rate is never on: it needs more
-// endpoints and traffic than a sidecar sees.
+// applyOutlierDetection lets Envoy eject endpoints that fail. Detection by success rate is always
+// off: it needs more endpoints and traffic than a sidecar sees.
 //
-// Envoy's fallback to all endpoints when half of them are unhealthy (panic) is off unless minHealthPercent asks for it:
-// services of a mesh have few endpoints, and unready ones must not be called. So it is off in any case if unready ones are sent in any
-// case, which is what Features.SendUnhealthy is.
+// Envoy's panic mode, the fallback to all endpoints when too few are healthy, is off unless
+// minHealthPercent is set: services of a mesh have few endpoints, and unready ones must not be
+// called. It is always off if unready endpoints are sent (Features.SendUnhealthy).
 func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection, sendUnhealthy bool) {
 	panicAt := max(o.GetMinHealthPercent(), 0)
 	if sendUnhealthy {
@@ -37,13 +37,16 @@ func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection,
 		out.SplitExternalLocalOriginErrors = true
 		out.EnforcingLocalOriginSuccessRate = wrapperspb.UInt32(0)
 		if o.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
-			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = consecutive(o.ConsecutiveLocalOriginFailures)
+			out.ConsecutiveLocalOriginFailure, out.EnforcingConsecutiveLocalOriginFailure = consecutive(
+				o.ConsecutiveLocalOriginFailures,
+			)
 		}
 	}
 	c.OutlierDetection = out
 }
 
-// consecutive gives a number of errors in a row and how surely it ejects, in percent; 0 errors switch the check off.
+// consecutive returns the number of consecutive errors that eject an endpoint, and the probability
+// of the ejection in percent. 0 errors disable the check; nil keeps Envoy's defaults.
 func consecutive(n *wrapperspb.UInt32Value) (count, enforcing *wrapperspb.UInt32Value) {
 	switch {
 	case n == nil:

@@ -5,22 +5,25 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Proxy is what of the proxies shapes their clusters.
+// Proxy is the properties of proxies that affect their clusters.
 type Proxy struct {
 	Type mesh.ProxyType
-	// IPv4 and IPv6 say which families the proxies have addresses of.
+	// IPv4 and IPv6 are the address families of the proxies.
 	IPv4, IPv6 bool
-	// SocketMark is the SO_MARK of their own connections, by which capture lets them pass; 0: none.
+	// SocketMark is the SO_MARK of the proxies' own connections, by which capture excludes them; 0
+	// if unused.
 	SocketMark int
-	// Credentials are what they have for their own connections to other proxies.
+	// Credentials are the certificate and roots that the proxies have for connections to other
+	// proxies.
 	Credentials mesh.Credentials
-	// FileServer is the static cluster by which their agents are asked for secrets that are files; "": they have no agent.
+	// FileServer is the static cluster of the agent that serves secrets from files, or "" if the
+	// proxies have no agent.
 	FileServer string
-	// Lacks is which of view.ClusterFeatures their Envoy does not have.
+	// Lacks is the subset of view.ClusterFeatures that their Envoy does not support.
 	Lacks view.EnvoyFeatures
 }
 
-// ProxyOf gives the Proxy of a View.
+// ProxyOf returns the Proxy of a View.
 func ProxyOf(v *view.View) Proxy {
 	return Proxy{
 		Type: v.Key.Type, IPv4: v.Key.IPv4, IPv6: v.Key.IPv6, SocketMark: v.Key.SocketMark,

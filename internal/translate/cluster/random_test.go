@@ -22,11 +22,12 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// randomRules is how many rules TestEnvoyTakesWhatIsValid tries; Envoy loads some thousands in a second.
+// randomRules is how many rules TestEnvoyTakesWhatIsValid tries; Envoy loads some thousands in a
+// second.
 const randomRules = 250
 
-// TestEnvoyTakesWhatIsValid makes random DestinationRules that validation takes, and has Envoy load the clusters of services
-// of each kind to which they apply.
+// TestEnvoyTakesWhatIsValid makes random DestinationRules that validation takes, and has Envoy load
+// the clusters of services of each kind to which they apply.
 func TestEnvoyTakesWhatIsValid(t *testing.T) {
 	envoy.Require(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -50,7 +51,12 @@ func TestEnvoyTakesWhatIsValid(t *testing.T) {
 	}
 	for _, path := range config.Leaves(new(networking.DestinationRule)) {
 		if path != "exportTo" && used[groupPath(path)] < 3 {
-			t.Errorf("%s is set in %d of %d random rules: the test shows nothing of it", path, used[groupPath(path)], randomRules)
+			t.Errorf(
+				"%s is set in %d of %d random rules: the test shows nothing of it",
+				path,
+				used[groupPath(path)],
+				randomRules,
+			)
 		}
 	}
 	for _, proxy := range []string{
@@ -71,7 +77,10 @@ func TestEnvoyTakesWhatIsValid(t *testing.T) {
 func randomRule(t *testing.T, random *rand.Rand, i int, host string) *config.Config {
 	t.Helper()
 	object := func(rule *networking.DestinationRule) *config.Config {
-		c, err := config.New(config.Meta{Key: config.Key{Kind: api.DestinationRule, Namespace: "default", Name: fmt.Sprintf("r%d", i)}}, rule)
+		c, err := config.New(
+			config.Meta{Key: config.Key{Kind: api.DestinationRule, Namespace: "default", Name: fmt.Sprintf("r%d", i)}},
+			rule,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +113,10 @@ func randomRule(t *testing.T, random *rand.Rand, i int, host string) *config.Con
 	}
 	rule := &networking.DestinationRule{Host: host, TrafficPolicy: policy()}
 	for _, name := range []string{"v1", "v2"} {
-		rule.Subsets = append(rule.Subsets, &networking.Subset{Name: name, Labels: map[string]string{"version": name}, TrafficPolicy: policy()})
+		rule.Subsets = append(
+			rule.Subsets,
+			&networking.Subset{Name: name, Labels: map[string]string{"version": name}, TrafficPolicy: policy()},
+		)
 	}
 	for _, p := range []*networking.TrafficPolicy{rule.TrafficPolicy, rule.Subsets[0].TrafficPolicy} {
 		at := policy()
@@ -137,11 +149,20 @@ func refused(c *config.Config) bool {
 
 // randomService gives services of every resolution and protocol in turn.
 func randomService(i int, host mesh.Hostname) *mesh.Service {
-	resolutions := []mesh.Resolution{mesh.Static, mesh.DNS, mesh.DNSRoundRobin, mesh.Passthrough, mesh.DynamicDNS, mesh.Static}
+	resolutions := []mesh.Resolution{
+		mesh.Static, mesh.DNS, mesh.DNSRoundRobin, mesh.Passthrough, mesh.DynamicDNS,
+		mesh.Static,
+	}
 	protocols := []mesh.Protocol{mesh.HTTP, mesh.Auto, mesh.GRPC, mesh.TCP, mesh.TLS}
 	return mesh.Service{
-		ServiceKey: mesh.ServiceKey{Namespace: "default", Host: host}, Provider: mesh.External, Resolution: resolutions[i%len(resolutions)],
-		Ports: []mesh.Port{{Name: "a", Number: 80, Protocol: protocols[i%len(protocols)], Target: 8080}, {Name: "b", Number: 81, Protocol: mesh.HTTP}},
+		ServiceKey: mesh.ServiceKey{
+			Namespace: "default",
+			Host:      host,
+		}, Provider: mesh.External, Resolution: resolutions[i%len(resolutions)],
+		Ports: []mesh.Port{
+			{Name: "a", Number: 80, Protocol: protocols[i%len(protocols)], Target: 8080},
+			{Name: "b", Number: 81, Protocol: mesh.HTTP},
+		},
 	}.Sealed()
 }
 

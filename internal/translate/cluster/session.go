@@ -7,13 +7,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// applySessions lets persistent sessions lead to endpoints that drain. Envoy sends them nothing else: without this it would drop
-// the session too (CommonLbConfig.override_host_status).
+// applySessions lets persistent sessions continue on draining endpoints, which receive no other
+// requests. Without this setting Envoy would end such sessions
+// (CommonLbConfig.override_host_status).
 func applySessions(c *clusterv3.Cluster, svc *mesh.Service) {
 	if !svc.Session.Kept() {
 		return
 	}
 	c.CommonLbConfig.OverrideHostStatus = &corev3.HealthStatusSet{Statuses: []corev3.HealthStatus{
-		corev3.HealthStatus_HEALTHY, corev3.HealthStatus_DRAINING, corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_DEGRADED,
+		corev3.HealthStatus_HEALTHY, corev3.HealthStatus_DRAINING,
+		corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_DEGRADED,
 	}}
 }

@@ -7,11 +7,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// handedOnInput is all that a cluster depends on to which a gateway hands TLS on as it comes (AUTO_PASSTHROUGH).
-type handedOnInput struct{ OutboundInput }
+// sniDNATInput is everything that a cluster depends on to which a gateway forwards TLS by server
+// name (AUTO_PASSTHROUGH).
+type sniDNATInput struct{ OutboundInput }
 
-// HandedOn gives the clusters to which the servers of a gateway hand on TLS between proxies: one for each that the listeners name.
-func (g *Generator) HandedOn(v *view.View) []*resource.Resource {
+// SNIDNATClusters returns the clusters to which the servers of a gateway forward TLS between
+// proxies by server name: one for each server name that the listeners match.
+func (g *Generator) SNIDNATClusters(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
 	}
@@ -25,7 +27,7 @@ func (g *Generator) HandedOn(v *view.View) []*resource.Resource {
 			for n := range s.SNIClusters(v) {
 				if !seen[n] {
 					seen[n] = true
-					list = append(list, g.handedOn.Get(g.handedOnInput(v, n)))
+					list = append(list, g.sniDNATs.Get(g.sniDNATInput(v, n)))
 				}
 			}
 		}
@@ -33,16 +35,21 @@ func (g *Generator) HandedOn(v *view.View) []*resource.Resource {
 	return list
 }
 
-func (g *Generator) handedOnInput(v *view.View, n mesh.ClusterName) handedOnInput {
+func (g *Generator) sniDNATInput(v *view.View, n mesh.ClusterName) sniDNATInput {
 	svc := v.Service(n.Host)
-	return handedOnInput{g.completed(v, OutboundInput{
-		Service: svc, Port: n.Port, Subset: n.Subset, Rule: v.DestinationRule(n.Host), Settings: v.Settings, Proxy: ProxyOf(v),
+	return sniDNATInput{g.complete(v, OutboundInput{
+		Service:  svc,
+		Port:     n.Port,
+		Subset:   n.Subset,
+		Rule:     v.DestinationRule(n.Host),
+		Settings: v.Settings,
+		Proxy:    ProxyOf(v),
 	})}
 }
 
-// encodedHandedOn makes the cluster: that by which the service is called but for the name, and without a word on what the
-// bytes are, which are the caller's.
-func encodedHandedOn(in handedOnInput) *resource.Resource {
+// encodeSNIDNAT returns the encoded cluster: the outbound cluster of the service under another
+// name, without TLS and HTTP options because the bytes are the caller's.
+func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 	c := Outbound(in.OutboundInput)
 	c.Name = in.Name().DefaultSNI()
 	c.AltStatName = c.Name + ";"
@@ -50,11 +57,11 @@ func encodedHandedOn(in handedOnInput) *resource.Resource {
 	if c.GetEdsClusterConfig() != nil {
 		c.EdsClusterConfig.ServiceName = c.Name
 	}
-	return encoded(c, from(in.Service, in.Rule)...)
+	return encodeCluster(c, objectKeys(in.Service, in.Rule)...)
 }
 
-// HandedOnTouched says whether a change may alter what HandedOn gives.
-func HandedOnTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+// SNIDNATTouched reports whether a change may alter the result of SNIDNATClusters.
+func SNIDNATTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false
 	}

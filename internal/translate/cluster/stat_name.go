@@ -7,12 +7,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// outboundStatName fills in the pattern of MeshConfig.outboundClusterStatName; "" leaves Envoy to use the cluster's name.
+// outboundStatName expands the pattern of MeshConfig.outboundClusterStatName. It returns "" if
+// there is none; Envoy then uses the cluster's name.
 func outboundStatName(pattern string, svc *mesh.Service, port mesh.Port, subset string) string {
 	return statName(pattern, svc, port, subset, 0)
 }
 
-// inboundStatName fills in the pattern of MeshConfig.inboundClusterStatName.
+// inboundStatName expands the pattern of MeshConfig.inboundClusterStatName.
 func inboundStatName(pattern string, svc *mesh.Service, port mesh.Port, target uint32) string {
 	return statName(pattern, svc, port, "", target)
 }
@@ -29,11 +30,11 @@ func statName(pattern string, svc *mesh.Service, port mesh.Port, subset string, 
 		"%SERVICE%", short,
 		"%SERVICE_NAME%", n.Name,
 		"%SERVICE_FQDN%", string(svc.Host),
-		"%SERVICE_PORT%", number(port.Number),
+		"%SERVICE_PORT%", formatNumber(port.Number),
 		"%SERVICE_PORT_NAME%", port.Name,
-		"%TARGET_PORT%", number(target),
+		"%TARGET_PORT%", formatNumber(target),
 		"%SUBSET_NAME%", subset,
 	).Replace(pattern)
 }
 
-func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+func formatNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

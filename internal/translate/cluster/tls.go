@@ -18,41 +18,48 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// transport is what a cluster's bytes are wrapped in.
+// transport derives the transport socket of a cluster.
 type transport struct {
 	tls           *networking.ClientTLSSettings
 	mesh          *meshconfig.MeshConfig
 	features      snapshot.Features
 	proxyProtocol *networking.TrafficPolicy_ProxyProtocol
 	proxy         Proxy
-	// credentials says that tls may name secrets that are not for everyone: it is for chosen proxies.
+	// credentials permits tls to name secrets that only selected proxies may read, because the rule
+	// selects proxies.
 	credentials bool
-	// service is nil for a cluster of no service in particular, and port the zero Port.
+	// service is nil and port zero for a cluster without a service.
 	service *mesh.Service
 	port    mesh.Port
 	name    mesh.ClusterName
-	// accounts are who may answer for the service.
+	// accounts are the accounts that may answer for the service.
 	accounts []string
-	// automatic says that proxies call each other with mutual TLS where no user says how a service is called.
-	automatic automatic
+	// auto is which endpoints are called with mutual TLS although no user configured TLS.
+	auto autoMTLS
 }
 
-// automatic is which endpoints are called with mutual TLS unasked.
-type automatic int
+// autoMTLS is the set of endpoints that are called with automatic mutual TLS.
+type autoMTLS int
 
 const (
-	never automatic = iota
-	// whereTaken are those whose metadata says that they take it.
-	whereTaken
-	// always is all of them.
-	always
+	noEndpoints autoMTLS = iota
+	// declaredEndpoints are those whose metadata declares mutual TLS.
+	declaredEndpoints
+	// allEndpoints are all endpoints of the cluster.
+	allEndpoints
 )
 
-// transport gives what connections of the cluster are wrapped in.
+// transport returns the inputs for the transport socket of the cluster.
 func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) transport {
 	return transport{
-		tls: p.GetTls(), mesh: in.Settings.Mesh, features: in.Settings.Features, proxyProtocol: p.GetProxyProtocol(), proxy: in.Proxy, automatic: in.automatic(p),
-		credentials: in.Rule != nil && in.Rule.Selects, service: in.Service, port: port, name: in.Name(), accounts: decodeAccounts(in.Accounts),
+		tls:           p.GetTls(),
+		mesh:          in.Settings.Mesh,
+		features:      in.Settings.Features,
+		proxyProtocol: p.GetProxyProtocol(),
+		proxy:         in.Proxy,
+		auto:          in.autoMTLS(p),
+		credentials: in.Rule != nil &&
+			in.Rule.Selects, service: in.Service, port: port, name: in.Name(), accounts: decodeAccounts(in.Accounts),
 	}
 }
 
@@ -61,44 +68,50 @@ func (t transport) apply(c *clusterv3.Cluster, http *httpProtocol) {
 	mode := t.tls.GetMode()
 	switch {
 	case mode == networking.ClientTLSSettings_SIMPLE, mode == networking.ClientTLSSettings_MUTUAL:
-		c.TransportSocket = t.announced(socket("envoy.transport_sockets.tls", t.originated(http)))
-	case t.automatic == whereTaken:
+		c.TransportSocket = t.withProxyProtocol(transportSocket("envoy.transport_sockets.tls", t.clientTLS(http)))
+	case t.auto == declaredEndpoints:
 		t.matchEndpoints(c, http)
-	case t.automatic == always, mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
+	case t.auto == allEndpoints, mode == networking.ClientTLSSettings_ISTIO_MUTUAL:
 		t.matchRequests(c, http)
 	case t.proxyProtocol != nil:
-		c.TransportSocket = t.announced(plain())
+		c.TransportSocket = t.withProxyProtocol(plaintextSocket())
 	}
 }
 
-// announced puts a PROXY protocol header before what a socket sends, if the user wants one.
-func (t transport) announced(inner *corev3.TransportSocket) *corev3.TransportSocket {
+// withProxyProtocol returns a socket that sends a PROXY protocol header before the bytes of inner,
+// or inner if no header is configured.
+func (t transport) withProxyProtocol(inner *corev3.TransportSocket) *corev3.TransportSocket {
 	if t.proxyProtocol == nil {
 		return inner
 	}
-	return socket("envoy.transport_sockets.upstream_proxy_protocol", &proxyprotocolv3.ProxyProtocolUpstreamTransport{
-		Config:          &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_Version(t.proxyProtocol.GetVersion())},
+	return transportSocket("envoy.transport_sockets.upstream_proxy_protocol", &proxyprotocolv3.ProxyProtocolUpstreamTransport{
+		Config: &corev3.ProxyProtocolConfig{
+			Version: corev3.ProxyProtocolConfig_Version(t.proxyProtocol.GetVersion()),
+		},
 		TransportSocket: inner,
 	})
 }
 
-func plain() *corev3.TransportSocket {
-	return socket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
+func plaintextSocket() *corev3.TransportSocket {
+	return transportSocket("envoy.transport_sockets.raw_buffer", &rawbufferv3.RawBuffer{})
 }
 
-func socket(name string, m proto.Message) *corev3.TransportSocket {
-	return &corev3.TransportSocket{Name: name, ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: resource.Pack(m)}}
+func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
+	return &corev3.TransportSocket{
+		Name:       name,
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: resource.Pack(m)},
+	}
 }
 
-// originated makes the client side of TLS as the user has it (modes SIMPLE and MUTUAL).
-func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
+// clientTLS returns the TLS context of modes SIMPLE and MUTUAL.
+func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
 	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()
 	if defaults.GetMinProtocolVersion() == meshconfig.MeshConfig_TLSConfig_TLSV1_3 {
 		params.TlsMinimumProtocolVersion = tlsv3.TlsParameters_TLSv1_3
 	}
 	common := &tlsv3.CommonTlsContext{TlsParams: params}
-	own, trust := t.secrets()
+	own, trust := t.secretNames()
 	if own != "" {
 		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{certificate.Secret(own)}
 	}
@@ -106,26 +119,28 @@ func (t transport) originated(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	if len(names) == 0 && t.service != nil && t.service.Provider == mesh.External {
 		names = t.service.Accounts
 	}
-	skip := t.takesAny(names)
+	skip := t.acceptsAny(names)
 	if skip {
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
 			TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED,
 		}}
 	} else {
-		common.ValidationContextType = t.checked(trust, names)
+		common.ValidationContextType = t.validationContext(trust, names)
 	}
 	if http.only2 {
 		common.AlpnProtocols = []string{"h2"}
 	}
-	// Without a name given, Envoy takes it from the request's host, and without names to expect it expects that one.
+	// Without an SNI, Envoy uses the request's host. Without subject alternative names, it also
+	// verifies the certificate against that host.
 	auto := t.tls.GetSni() == ""
-	http.autoTLSNames(auto, auto && len(t.tls.GetSubjectAltNames()) == 0 && !skip && t.checksUnasked())
+	http.setAutoTLSNames(auto, auto && len(t.tls.GetSubjectAltNames()) == 0 && !skip && t.verifiesByDefault())
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: t.tls.GetSni()}
 }
 
-// checksUnasked says whether a server's authority and name are checked where the user names neither: unless the user, or else the
-// mesh, says otherwise (MeshConfig.verifyCertificateAtClient, VERIFY_CERTIFICATE_AT_CLIENT).
-func (t transport) checksUnasked() bool {
+// verifiesByDefault reports whether the server's certificate is verified if the user names neither
+// authorities nor names. The rule overrides the mesh's setting
+// (MeshConfig.verifyCertificateAtClient, VERIFY_CERTIFICATE_AT_CLIENT).
+func (t transport) verifiesByDefault() bool {
 	if own := t.tls.GetInsecureSkipVerify(); own != nil {
 		return !own.GetValue()
 	}
@@ -133,22 +148,24 @@ func (t transport) checksUnasked() bool {
 	return !t.features.TakeAnyServer && (all == nil || all.GetValue())
 }
 
-// takesAny says that any certificate is taken. Envoy checks names only together with an authority, so a user who gives names is given
-// the usual authorities too.
-func (t transport) takesAny(names []string) bool {
+// acceptsAny reports whether any server certificate is accepted. Envoy verifies names only together
+// with an authority, so a rule with names is verified against the default authorities.
+func (t transport) acceptsAny(names []string) bool {
 	if t.tls.GetInsecureSkipVerify().GetValue() {
 		return true
 	}
-	asked := t.tls.GetCaCertificates() != "" || t.tls.GetCredentialName() != "" || t.tls.GetCaCrl() != "" || len(names) > 0
-	return !asked && !t.checksUnasked()
+	asked := t.tls.GetCaCertificates() != "" || t.tls.GetCredentialName() != "" || t.tls.GetCaCrl() != "" ||
+		len(names) > 0
+	return !asked && !t.verifiesByDefault()
 }
 
-// betweenProxies makes the client side of mutual TLS between proxies (mode ISTIO_MUTUAL): with the proxy's own certificate, a
-// server name by which gateways find the service without opening TLS, and a protocol name that tells the other proxy from
-// applications that speak TLS themselves.
-func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext {
+// meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). It has the
+// proxy's own certificate, a server name by which gateways find the service without terminating
+// TLS, and an ALPN name that distinguishes the proxy from applications with TLS.
+func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	own := t.proxy.Credentials
-	if own == (mesh.Credentials{}) { // nobody answers such a call: it is not to go in the clear
+	// No server accepts this call. It must not be sent in plaintext.
+	if own == (mesh.Credentials{}) {
 		return &tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{AlpnProtocols: []string{"istio"}}}
 	}
 	common := &tlsv3.CommonTlsContext{
@@ -163,17 +180,18 @@ func (t transport) betweenProxies(http *httpProtocol) *tlsv3.UpstreamTlsContext 
 	common.ValidationContextType = certificate.Checked(own.Roots, certificate.Validation(names, ""))
 	sni := t.tls.GetSni()
 	switch {
-	case t.service == nil || dynamic(t.service): // who is called is known by the request's host
-		http.autoTLSNames(sni == "", len(names) == 0)
+	case t.service == nil || isDynamic(t.service): // The request's host names the destination.
+		http.setAutoTLSNames(sni == "", len(names) == 0)
 	case sni == "":
 		sni = t.name.DefaultSNI()
 	}
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: sni}
 }
 
-// protocolNames returns the ALPN names that a proxy offers to another one, by the declared protocol of the port. Istio's proxies
-// choose them for each request, by a filter that Envoy does not have; here only mixed clusters do. If an EnvoyFilter has the cluster speak
-// another HTTP version, package patch replaces the names.
+// protocolNames returns the ALPN names that a proxy offers to another one, by the declared protocol
+// of the port. Istio's proxies choose them for each request by a filter that Envoy does not have;
+// here only mixed clusters do. If an EnvoyFilter changes the cluster's HTTP version, package patch
+// replaces the names.
 func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 	switch {
 	case !p.IsHTTP():
@@ -188,30 +206,37 @@ func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 }
 
 func tlsVersions() *tlsv3.TlsParameters {
-	return &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3}
+	return &tlsv3.TlsParameters{
+		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,
+		TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+	}
 }
 
-// mutualBetweenProxies says whether connections of a cluster are secured by the proxies' own certificates.
-func (in OutboundInput) mutualBetweenProxies() bool {
+// usesMeshTLS reports whether connections of a cluster use mutual TLS with the proxies' own
+// certificates.
+func (in OutboundInput) usesMeshTLS() bool {
 	if in.Proxy.Credentials == (mesh.Credentials{}) {
 		return false
 	}
-	p := policy.Of(in.Settings.Mesh, in.rule(), in.Subset, in.Port)
-	return p.GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL || in.automatic(p) != never
+	p := policy.Of(in.Settings.Mesh, in.destinationRule(), in.Subset, in.Port)
+	return p.GetTls().GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL || in.autoMTLS(p) != noEndpoints
 }
 
-// automatic says which endpoints are called with mutual TLS though no user says so (MeshConfig.enableAutoMtls). Where the caller
-// chooses the address, endpoints have no metadata to match: then all must take it.
-func (in OutboundInput) automatic(p *networking.TrafficPolicy) automatic {
+// autoMTLS returns which endpoints are called with automatic mutual TLS
+// (MeshConfig.enableAutoMtls). A user's TLS setting disables it, and so do external and dynamic
+// services. If the caller chooses the address there is no endpoint metadata to match, so all
+// endpoints must support it.
+func (in OutboundInput) autoMTLS(p *networking.TrafficPolicy) autoMTLS {
 	switch {
-	case p.GetTls() != nil, in.Proxy.Credentials == (mesh.Credentials{}), !in.Settings.Mesh.GetEnableAutoMtls().GetValue(),
-		in.Service.MeshExternal, dynamic(in.Service):
-		return never
-	case !in.byAddress(p):
-		return whereTaken
+	case p.GetTls() != nil, in.Proxy.Credentials == (mesh.Credentials{}),
+		!in.Settings.Mesh.GetEnableAutoMtls().GetValue(),
+		in.Service.MeshExternal, isDynamic(in.Service):
+		return noEndpoints
+	case !in.usesOriginalDestination(p):
+		return declaredEndpoints
 	case in.AllTLS:
-		return always
+		return allEndpoints
 	default:
-		return never
+		return noEndpoints
 	}
 }

@@ -17,70 +17,91 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
-// Names of the ways in which an endpoint may be called.
+// Names of the transport sockets of a cluster.
 const (
 	asPeer        = "tlsMode-istio"
 	asPeerRequest = "tlsMode-istio-http"
 	inTheClear    = "tlsMode-disabled"
 )
 
-// matchEndpoints has endpoints that say that they take mutual TLS called with it, and the others in the clear.
+// matchEndpoints selects mutual TLS for endpoints whose metadata declares it, and plaintext for all
+// others.
 func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
-	takes := fields{"tlsMode": structpb.NewStringValue("istio")}.message()
+	takes := fields{"tlsMode": structpb.NewStringValue("istio")}.toStruct()
 	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{
-		{Name: asPeer, Match: takes, TransportSocket: t.peer(http, nil)},
-		{Name: inTheClear, Match: new(structpb.Struct), TransportSocket: t.announced(plain())},
+		{Name: asPeer, Match: takes, TransportSocket: t.meshSocket(http, nil)},
+		{Name: inTheClear, Match: new(structpb.Struct), TransportSocket: t.withProxyProtocol(plaintextSocket())},
 	}
-	if !t.mixed() {
+	if !t.isMixed() {
 		return
 	}
 	c.TransportSocketMatches = append(c.TransportSocketMatches, &clusterv3.Cluster_TransportSocketMatch{
-		Name: asPeerRequest, Match: takes, TransportSocket: t.peer(http, certificate.ProtocolNames(certificate.FollowClient)),
+		Name: asPeerRequest, Match: takes, TransportSocket: t.meshSocket(
+			http,
+			certificate.ProtocolNames(certificate.FollowClient),
+		),
 	})
-	c.TransportSocketMatcher = by(&socketinputsv3.EndpointMetadataInput{
+	c.TransportSocketMatcher = matchValue(&socketinputsv3.EndpointMetadataInput{
 		Filter: "envoy.transport_socket_match",
-		Path:   []*socketinputsv3.EndpointMetadataInput_PathSegment{{Segment: &socketinputsv3.EndpointMetadataInput_PathSegment_Key{Key: "tlsMode"}}},
-	}, "istio", &matcherxds.Matcher_OnMatch{OnMatch: &matcherxds.Matcher_OnMatch_Matcher{Matcher: byRequest()}}, take(inTheClear))
+		Path: []*socketinputsv3.EndpointMetadataInput_PathSegment{
+			{Segment: &socketinputsv3.EndpointMetadataInput_PathSegment_Key{Key: "tlsMode"}},
+		},
+	}, "istio", &matcherxds.Matcher_OnMatch{
+		OnMatch: &matcherxds.Matcher_OnMatch_Matcher{Matcher: byRequest()},
+	}, selectSocket(inTheClear))
 }
 
-// matchRequests has all endpoints called with mutual TLS.
+// matchRequests selects mutual TLS for all endpoints.
 func (t transport) matchRequests(c *clusterv3.Cluster, http *httpProtocol) {
-	c.TransportSocket = t.peer(http, nil)
-	if !t.mixed() {
+	c.TransportSocket = t.meshSocket(http, nil)
+	if !t.isMixed() {
 		return
 	}
 	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{
 		{Name: asPeer, Match: new(structpb.Struct), TransportSocket: c.TransportSocket},
-		{Name: asPeerRequest, Match: new(structpb.Struct), TransportSocket: t.peer(http, certificate.ProtocolNames(certificate.FollowClient))},
+		{
+			Name:            asPeerRequest,
+			Match:           new(structpb.Struct),
+			TransportSocket: t.meshSocket(http, certificate.ProtocolNames(certificate.FollowClient)),
+		},
 	}
 	c.TransportSocketMatcher = byRequest()
 }
 
-// mixed says that both requests and raw connections are sent by the cluster, for nobody said what the port speaks. The other proxy
-// cannot look into TLS, so it is told.
+// isMixed reports whether the cluster carries both requests and raw connections, because the
+// protocol of the port is undeclared. The other proxy cannot look into TLS, so ALPN must
+// distinguish them.
 //
-// An Envoy without the matcher would take the first socket for all connections, so it is not sent the second one.
-func (t transport) mixed() bool {
+// An Envoy without the matcher would use the first socket for all connections, so the second one is
+// omitted for it.
+func (t transport) isMixed() bool {
 	return t.service != nil && t.port.Protocol == mesh.Auto && !t.proxy.Lacks.Has(view.TransportSocketMatcher)
 }
 
-// peer gives the socket of mutual TLS between proxies, which offers those protocols, or if there are none what the port is declared
-// to speak.
-func (t transport) peer(http *httpProtocol, protocols []string) *corev3.TransportSocket {
-	context := t.betweenProxies(http)
+// meshSocket returns the socket of mutual TLS between proxies. It offers the given ALPN names. If
+// protocols is nil, the port's declared protocol determines them.
+func (t transport) meshSocket(http *httpProtocol, protocols []string) *corev3.TransportSocket {
+	context := t.meshTLS(http)
 	if protocols != nil {
 		context.CommonTlsContext.AlpnProtocols = protocols
 	}
-	return t.announced(socket("envoy.transport_sockets.tls", context))
+	return t.withProxyProtocol(transportSocket("envoy.transport_sockets.tls", context))
 }
 
-// byRequest takes asPeerRequest for what a connection manager sends (see certificate.RequestKey), and else asPeer.
+// byRequest selects asPeerRequest for the requests of a connection manager (see
+// certificate.RequestKey), and asPeer otherwise.
 func byRequest() *matcherxds.Matcher {
-	return by(&socketinputsv3.FilterStateInput{Key: certificate.RequestKey}, certificate.IsRequest, take(asPeerRequest), take(asPeer))
+	return matchValue(
+		&socketinputsv3.FilterStateInput{Key: certificate.RequestKey},
+		certificate.IsRequest,
+		selectSocket(asPeerRequest),
+		selectSocket(asPeer),
+	)
 }
 
-// by makes a matcher that does one thing if the input is equal to value, and another if not.
-func by(input proto.Message, value string, equal, otherwise *matcherxds.Matcher_OnMatch) *matcherxds.Matcher {
+// matchValue returns a matcher that executes equal if the input has the value, and otherwise if
+// not.
+func matchValue(input proto.Message, value string, equal, otherwise *matcherxds.Matcher_OnMatch) *matcherxds.Matcher {
 	return &matcherxds.Matcher{
 		MatcherType: &matcherxds.Matcher_MatcherTree_{MatcherTree: &matcherxds.Matcher_MatcherTree{
 			Input: &xdscore.TypedExtensionConfig{Name: "input", TypedConfig: resource.Pack(input)},
@@ -92,7 +113,7 @@ func by(input proto.Message, value string, equal, otherwise *matcherxds.Matcher_
 	}
 }
 
-func take(name string) *matcherxds.Matcher_OnMatch {
+func selectSocket(name string) *matcherxds.Matcher_OnMatch {
 	return &matcherxds.Matcher_OnMatch{OnMatch: &matcherxds.Matcher_OnMatch_Action{Action: &xdscore.TypedExtensionConfig{
 		Name: name, TypedConfig: resource.Pack(&socketinputsv3.TransportSocketNameAction{Name: name}),
 	}}}

@@ -11,15 +11,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
-// externalPrefix marks credentials that a server beside the proxy has. Without one they are looked for as Secrets.
+// externalPrefix marks credentials of an SDS server beside the proxy, which is not supported: the
+// name is looked up as that of a Secret.
 const externalPrefix = "sds://"
 
-// secrets returns the SDS names of the client's certificate, "" for none, and of the authorities that the server's is checked
-// against. All come by SDS, files of the proxy too: a file that is missing or changes does not change the cluster. Without
-// caCertificates (or with "system") the authorities are those of the proxy's operating system.
-func (t transport) secrets() (own, trust string) {
+// secretNames returns the SDS names of the client's certificate, or "" for none, and of the
+// authorities that the server is verified against. Files of the proxy come by SDS too, so a file
+// that is missing or changes does not change the cluster. Without caCertificates (or with "system")
+// the proxy's operating system supplies the authorities.
+func (t transport) secretNames() (own, trust string) {
 	mutual := t.tls.GetMode() == networking.ClientTLSSettings_MUTUAL
-	if credential := strings.TrimPrefix(t.tls.GetCredentialName(), externalPrefix); credential != "" && t.mayUse(credential) {
+	if credential := strings.TrimPrefix(
+		t.tls.GetCredentialName(),
+		externalPrefix,
+	); credential != "" && t.mayUse(credential) {
 		own, trust = credential, credential
 		if n, ok := mesh.CredentialName(credential); ok {
 			own, trust = n.String(), mesh.TrustOf(n).String()
@@ -42,9 +47,9 @@ func (t transport) secrets() (own, trust string) {
 	}
 }
 
-// checked returns how the server's certificate is checked. The agent is asked for the system's authorities, because it finds their
-// file; all other secrets come from the control plane.
-func (t transport) checked(trust string, names []string) *tlsv3.CommonTlsContext_CombinedValidationContext {
+// validationContext returns how the server's certificate is verified. The system's authorities come
+// from the agent, which finds their file; all other secrets come from the control plane.
+func (t transport) validationContext(trust string, names []string) *tlsv3.CommonTlsContext_CombinedValidationContext {
 	v := certificate.Validation(names, t.tls.GetCaCrl())
 	if trust == mesh.FileRoots(mesh.SystemRoots) {
 		return certificate.CheckedBy(certificate.FromAgent(t.proxy.FileServer, trust), v)
@@ -52,8 +57,9 @@ func (t transport) checked(trust string, names []string) *tlsv3.CommonTlsContext
 	return certificate.Checked(trust, v)
 }
 
-// mayUse says whether a credential is for these proxies. A rule without a workloadSelector is for all sidecars that see it,
-// few of which may have the secret: the others would wait for it in vain. ConfigMaps are for all.
+// mayUse reports whether a credential is available to these proxies. A rule without a
+// workloadSelector applies to all sidecars that see it, but few may read the secret: the others
+// would wait for it in vain. ConfigMaps are readable by all.
 func (t transport) mayUse(credential string) bool {
 	n, ok := mesh.CredentialName(credential)
 	return t.credentials || t.proxy.Type == mesh.RouterProxy || ok && n.Store == mesh.ConfigMapSecret

@@ -12,83 +12,85 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// Input is all that the assignments of one service's clusters depend on.
+// Input is everything that the assignments of one service's clusters depend on.
 type Input struct {
-	// Cluster is zero where they are made all together.
+	// Cluster is zero if the assignments of all clusters of the service are made together.
 	Cluster   mesh.ClusterName
 	Service   *mesh.Service
 	Endpoints *snapshot.EndpointSet
-	// Rule is nil if there is none.
+	// Rule is nil if no DestinationRule applies.
 	Rule     *snapshot.DestinationRule
 	Settings *snapshot.Settings
 	Caller   Caller
 }
 
-// Caller is where the calling proxies are. What of it makes no difference is zero.
+// Caller is where the calling proxies run. Fields that do not affect the assignment are zero.
 type Caller struct {
 	Locality mesh.Locality
 	Network  mesh.Network
 	Cluster  mesh.ClusterID
-	// Near is their labels by which endpoints are near or far; see view.Key.
-	Near string
-	// Node is where they run, for services that it matters to.
+	// FailoverLabels are the proxies' labels that failoverPriority settings name; see view.Key.
+	FailoverLabels string
+	// Node is the proxies' node, set only for services whose callers prefer or require their own
+	// node.
 	Node string
-	// Local says that the service is reached within Cluster only.
-	Local bool
-	// NetworkView is the networks that they want to see; see view.Key.
+	// ClusterLocal is set if the service is reachable only within Cluster.
+	ClusterLocal bool
+	// NetworkView is the set of networks that the proxies requested; see view.Key.
 	NetworkView string
-	// Gateways are how they reach other networks; nil: all endpoints are reached directly. IPv4 and IPv6 are the families of
-	// which they have addresses.
+	// Gateways are the gateways to other networks; if nil, all endpoints are reached directly. IPv4
+	// and IPv6 are the address families of the proxies.
 	Gateways   *snapshot.NetworkGateways
 	IPv4, IPv6 bool
 }
 
-// Assignment gives the endpoints of one cluster by locality, with weights and priorities. A port or subset that there is not
-// has none.
+// Assignment returns the endpoints of one cluster by locality, with weights and priorities. The
+// assignment is empty if the port or subset does not exist.
 func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 	out := &endpointv3.ClusterLoadAssignment{ClusterName: in.Cluster.String()}
 	port, ok := in.Service.Port(in.Cluster.Port)
-	if !ok || in.Endpoints == nil || in.Cluster.Subset != "" && policy.Subset(in.rule(), in.Cluster.Subset) == nil {
+	if !ok || in.Endpoints == nil ||
+		in.Cluster.Subset != "" && policy.Subset(in.destinationRule(), in.Cluster.Subset) == nil {
 		return out
 	}
-	b := in.assignment(newMember(in.Service, in.rule(), in.Settings, in.Cluster, port))
+	b := in.encodeAssignment(newMember(in.Service, in.destinationRule(), in.Settings, in.Cluster, port))
 	if err := proto.Unmarshal(b, out); err != nil {
-		panic(fmt.Sprintf("assignment %q: %v", in.Cluster, err)) // what we have written ourselves
+		panic(fmt.Sprintf("assignment %q: %v", in.Cluster, err)) // It was encoded by this package.
 	}
 	return out
 }
 
-// assignment gives the encoded ClusterLoadAssignment of a cluster.
-func (in Input) assignment(m member) []byte {
-	endpoints := in.selected(m)
+// encodeAssignment returns the encoded ClusterLoadAssignment of a cluster.
+func (in Input) encodeAssignment(m member) []byte {
+	endpoints := in.selectEndpoints(m)
 	b := make([]byte, 0, len(m.name)+len(endpoints)*typicalSize+typicalSize)
 	b = appendText(b, assignmentClusterName, m.name)
-	groups := byLocality(endpoints)
+	groups := groupByLocality(endpoints)
 	if in.Caller.Gateways != nil {
-		groups = in.routed(groups, m)
+		groups = in.replaceByGateways(groups, m)
 	}
 	switch l := m.locality; {
 	case len(l.Setting.GetDistribute()) > 0:
-		groups = distributed(groups, in.Caller.Locality, l.Setting.GetDistribute())
+		groups = applyDistribute(groups, in.Caller.Locality, l.Setting.GetDistribute())
 	case l.Failover:
-		groups = prioritized(groups, in.Caller, l)
+		groups = assignPriorities(groups, in.Caller, l)
 	}
 	for _, g := range groups {
-		b = g.append(b, in.resolved())
+		b = g.appendTo(b, in.resolvedByEnvoy())
 	}
 	return b
 }
 
-// typicalSize is the bytes of one endpoint, about.
+// typicalSize is the approximate size of an encoded endpoint in bytes.
 const typicalSize = 160
 
-// resolved says that Envoy resolves the endpoints' names itself.
-func (in Input) resolved() bool {
+// resolvedByEnvoy reports whether Envoy resolves the names of the endpoints.
+func (in Input) resolvedByEnvoy() bool {
 	return in.Service.Resolution == mesh.DNS || in.Service.Resolution == mesh.DNSRoundRobin
 }
 
-// rule gives the spec of the DestinationRule, nil if there is none.
-func (in Input) rule() *networking.DestinationRule {
+// destinationRule returns the spec of the DestinationRule, or nil if none applies.
+func (in Input) destinationRule() *networking.DestinationRule {
 	if in.Rule == nil {
 		return nil
 	}

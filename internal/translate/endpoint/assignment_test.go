@@ -13,16 +13,29 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestHealth shows what becomes of endpoints that are not healthy, which no registry that is read from files has.
+// TestHealth shows what becomes of endpoints that are not healthy, which no registry that is read
+// from files has.
 func TestHealth(t *testing.T) {
 	const host = mesh.Hostname("a.example.com")
 	endpoints := &snapshot.EndpointSet{}
-	for address, health := range map[string]mesh.Health{"10.0.0.1": mesh.Healthy, "10.0.0.2": mesh.Unhealthy, "10.0.0.3": mesh.Draining, "name.example.com": mesh.Healthy} {
-		endpoints.Endpoints = append(endpoints.Endpoints, &mesh.Endpoint{Address: address, Port: 80, ServicePort: "http", Health: health})
+	for address, health := range map[string]mesh.Health{
+		"10.0.0.1":         mesh.Healthy,
+		"10.0.0.2":         mesh.Unhealthy,
+		"10.0.0.3":         mesh.Draining,
+		"name.example.com": mesh.Healthy,
+	} {
+		endpoints.Endpoints = append(
+			endpoints.Endpoints,
+			&mesh.Endpoint{Address: address, Port: 80, ServicePort: "http", Health: health},
+		)
 	}
 	in := Input{
-		Cluster:   mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host},
-		Service:   &mesh.Service{ServiceKey: mesh.ServiceKey{Host: host}, Resolution: mesh.Static, Ports: []mesh.Port{{Name: "http", Number: 80}}},
+		Cluster: mesh.ClusterName{Direction: mesh.Outbound, Port: 80, Host: host},
+		Service: &mesh.Service{
+			ServiceKey: mesh.ServiceKey{Host: host},
+			Resolution: mesh.Static,
+			Ports:      []mesh.Port{{Name: "http", Number: 80}},
+		},
 		Endpoints: endpoints,
 	}
 	rule := func(minHealth int32) *snapshot.DestinationRule {
@@ -36,14 +49,46 @@ func TestHealth(t *testing.T) {
 		all  bool // Features.SendUnhealthy
 		want map[string]corev3.HealthStatus
 	}{
-		{"draining ones are left out, and names", nil, false, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
-		{"without panic routing", rule(0), false, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
-		{"with panic routing only healthy ones", rule(10), false, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN}},
-		{"others too where they are always sent", rule(10), true, map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN, "10.0.0.2": corev3.HealthStatus_UNHEALTHY}},
+		{
+			"draining ones are left out, and names",
+			nil,
+			false,
+			map[string]corev3.HealthStatus{
+				"10.0.0.1": corev3.HealthStatus_UNKNOWN,
+				"10.0.0.2": corev3.HealthStatus_UNHEALTHY,
+			},
+		},
+		{
+			"without panic routing",
+			rule(0),
+			false,
+			map[string]corev3.HealthStatus{
+				"10.0.0.1": corev3.HealthStatus_UNKNOWN,
+				"10.0.0.2": corev3.HealthStatus_UNHEALTHY,
+			},
+		},
+		{
+			"with panic routing only healthy ones",
+			rule(10),
+			false,
+			map[string]corev3.HealthStatus{"10.0.0.1": corev3.HealthStatus_UNKNOWN},
+		},
+		{
+			"others too where they are always sent",
+			rule(10),
+			true,
+			map[string]corev3.HealthStatus{
+				"10.0.0.1": corev3.HealthStatus_UNKNOWN,
+				"10.0.0.2": corev3.HealthStatus_UNHEALTHY,
+			},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in.Rule = tc.rule
-			in.Settings = &snapshot.Settings{Mesh: new(meshconfig.MeshConfig), Features: snapshot.Features{SendUnhealthy: tc.all}}
+			in.Settings = &snapshot.Settings{
+				Mesh:     new(meshconfig.MeshConfig),
+				Features: snapshot.Features{SendUnhealthy: tc.all},
+			}
 			got := map[string]corev3.HealthStatus{}
 			for _, l := range Assignment(in).GetEndpoints() {
 				for _, e := range l.GetLbEndpoints() {
@@ -63,7 +108,7 @@ func TestMatches(t *testing.T) {
 		"*": true, "r": true, "r/*": true, "r/z": true, "r/z/*": true, "r/z/s": true, "*/z": true,
 		"x": false, "r/x": false, "r/z/x": false, "": false,
 	} {
-		if got := matches(pattern, l); got != want {
+		if got := matchesLocality(pattern, l); got != want {
 			t.Errorf("pattern %q: %v, want %v", pattern, got, want)
 		}
 	}
@@ -81,18 +126,75 @@ func TestRenamedPort(t *testing.T) {
 		endpoints []*mesh.Endpoint
 		want      []string // by port
 	}{
-		{"all is in order", mesh.Kubernetes, []mesh.Port{{Name: "a", Number: 1, Target: 11}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 11)}, []string{"a"}},
-		{"renamed", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, Target: 11}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"old"}},
-		{"one of two renamed", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, Target: 11}, {Name: "b", Number: 2, Target: 12}}, []*mesh.Endpoint{endpoint("b", 12), endpoint("old", 11)}, []string{"old", "b"}},
-		{"both renamed", mesh.Kubernetes, []mesh.Port{{Name: "x", Number: 1, Target: 11}, {Name: "y", Number: 2, Target: 12}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)}, []string{"a", "b"}},
-		{"swapped names are names still", mesh.Kubernetes, []mesh.Port{{Name: "b", Number: 1, Target: 11}, {Name: "a", Number: 2, Target: 12}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)}, []string{"b", "a"}},
-		{"another target", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, Target: 13}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"new"}},
-		{"a named target", mesh.Kubernetes, []mesh.Port{{Name: "new", Number: 1, TargetName: "http"}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"old"}},
-		{"two named targets", mesh.Kubernetes, []mesh.Port{{Name: "x", Number: 1, TargetName: "p"}, {Name: "y", Number: 2, TargetName: "q"}}, []*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)}, []string{"x", "y"}},
-		{"a ServiceEntry is one object", mesh.External, []mesh.Port{{Name: "new", Number: 1, Target: 11}}, []*mesh.Endpoint{endpoint("old", 11)}, []string{"new"}},
+		{
+			"all is in order",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "a", Number: 1, Target: 11}},
+			[]*mesh.Endpoint{endpoint("a", 11), endpoint("b", 11)},
+			[]string{"a"},
+		},
+		{
+			"renamed",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "new", Number: 1, Target: 11}},
+			[]*mesh.Endpoint{endpoint("old", 11)},
+			[]string{"old"},
+		},
+		{
+			"one of two renamed",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "new", Number: 1, Target: 11}, {Name: "b", Number: 2, Target: 12}},
+			[]*mesh.Endpoint{endpoint("b", 12), endpoint("old", 11)},
+			[]string{"old", "b"},
+		},
+		{
+			"both renamed",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "x", Number: 1, Target: 11}, {Name: "y", Number: 2, Target: 12}},
+			[]*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)},
+			[]string{"a", "b"},
+		},
+		{
+			"swapped names are names still",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "b", Number: 1, Target: 11}, {Name: "a", Number: 2, Target: 12}},
+			[]*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)},
+			[]string{"b", "a"},
+		},
+		{
+			"another target",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "new", Number: 1, Target: 13}},
+			[]*mesh.Endpoint{endpoint("old", 11)},
+			[]string{"new"},
+		},
+		{
+			"a named target",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "new", Number: 1, TargetName: "http"}},
+			[]*mesh.Endpoint{endpoint("old", 11)},
+			[]string{"old"},
+		},
+		{
+			"two named targets",
+			mesh.Kubernetes,
+			[]mesh.Port{{Name: "x", Number: 1, TargetName: "p"}, {Name: "y", Number: 2, TargetName: "q"}},
+			[]*mesh.Endpoint{endpoint("a", 11), endpoint("b", 12)},
+			[]string{"x", "y"},
+		},
+		{
+			"a ServiceEntry is one object",
+			mesh.External,
+			[]mesh.Port{{Name: "new", Number: 1, Target: 11}},
+			[]*mesh.Endpoint{endpoint("old", 11)},
+			[]string{"new"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in := Input{Service: &mesh.Service{Provider: tc.provider, Ports: tc.ports}, Endpoints: &snapshot.EndpointSet{Endpoints: tc.endpoints}}
+			in := Input{
+				Service:   &mesh.Service{Provider: tc.provider, Ports: tc.ports},
+				Endpoints: &snapshot.EndpointSet{Endpoints: tc.endpoints},
+			}
 			var got []string
 			for _, p := range tc.ports {
 				got = append(got, in.portName(p))

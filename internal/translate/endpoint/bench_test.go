@@ -34,9 +34,17 @@ func bigMesh(b *testing.B, n, endpoints int) (*fixture.Mesh, []string) {
 		shard := mesh.Shard{Service: key, Key: mesh.ShardKey{Provider: mesh.Kubernetes}}
 		for j := range endpoints {
 			shard.Endpoints = append(shard.Endpoints, &mesh.Endpoint{
-				Address: fmt.Sprintf("10.%d.%d.%d", i/250, i%250, j%250), Port: 8080 + uint32(j/250), ServicePort: "http", Namespace: "default",
+				Address: fmt.Sprintf(
+					"10.%d.%d.%d",
+					i/250,
+					i%250,
+					j%250,
+				), Port: 8080 + uint32(j/250), ServicePort: "http", Namespace: "default",
 				Workload: fmt.Sprintf("service-%05d-%d", i, j), Owner: fmt.Sprintf("service-%05d", i), Cluster: "Kubernetes",
-				Labels: map[string]string{"app": "a", "version": "v1"}, Locality: mesh.Locality{Region: "r", Zone: fmt.Sprintf("z%d", j%3)},
+				Labels: map[string]string{
+					"app":     "a",
+					"version": "v1",
+				}, Locality: mesh.Locality{Region: "r", Zone: fmt.Sprintf("z%d", j%3)},
 			})
 		}
 		batch = append(batch, mesh.Event{Shard: shard.Sealed()})
@@ -120,16 +128,30 @@ func BenchmarkNetworks(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
 			m, names := bigMesh(b, 1, 1)
-			shard := mesh.Shard{Service: mesh.ServiceKey{Namespace: "default", Host: hostOf(0)}, Key: mesh.ShardKey{Provider: mesh.Kubernetes}}
+			shard := mesh.Shard{
+				Service: mesh.ServiceKey{Namespace: "default", Host: hostOf(0)},
+				Key:     mesh.ShardKey{Provider: mesh.Kubernetes},
+			}
 			for i := range n {
 				shard.Endpoints = append(shard.Endpoints, &mesh.Endpoint{
 					Address: fmt.Sprintf("10.%d.%d.%d", i%2, i/250, i%250), Port: 8080, ServicePort: "http", TLS: true,
-					Network: mesh.Network(fmt.Sprint("n", i%2)), Locality: mesh.Locality{Region: "r", Zone: fmt.Sprint("z", i%3)},
+					Network: mesh.Network(fmt.Sprint("n", i%2)), Locality: mesh.Locality{
+						Region: "r",
+						Zone:   fmt.Sprint("z", i%3),
+					},
 				})
 			}
-			gateway := &meshconfig.Network_IstioNetworkGateway{Gw: &meshconfig.Network_IstioNetworkGateway_Address{Address: "203.0.113.1"}, Port: 15443}
-			other := &meshconfig.Network_IstioNetworkGateway{Gw: &meshconfig.Network_IstioNetworkGateway_Address{Address: "203.0.113.2"}, Port: 15443}
-			m.Send(mesh.Event{Shard: shard.Sealed()}, mesh.Event{Settings: &mesh.Settings{Networks: &meshconfig.MeshNetworks{Networks: map[string]*meshconfig.Network{
+			gateway := &meshconfig.Network_IstioNetworkGateway{
+				Gw:   &meshconfig.Network_IstioNetworkGateway_Address{Address: "203.0.113.1"},
+				Port: 15443,
+			}
+			other := &meshconfig.Network_IstioNetworkGateway{
+				Gw:   &meshconfig.Network_IstioNetworkGateway_Address{Address: "203.0.113.2"},
+				Port: 15443,
+			}
+			m.Send(mesh.Event{
+				Shard: shard.Sealed(),
+			}, mesh.Event{Settings: &mesh.Settings{Networks: &meshconfig.MeshNetworks{Networks: map[string]*meshconfig.Network{
 				"n1": {Gateways: []*meshconfig.Network_IstioNetworkGateway{gateway, other}},
 			}}}})
 			v := m.View(fixture.Proxy(b, []byte("network: n0")))

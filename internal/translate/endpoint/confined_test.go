@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestConfined: endpoints of a service that is not exported are for callers of their own cluster only, and then callers of one
-// cluster share an assignment.
+// TestConfined: endpoints of a service that is not exported are for callers of their own cluster
+// only, and then callers of one cluster share an assignment.
 func TestConfined(t *testing.T) {
 	const host = mesh.Hostname("web.default.svc.clusterset.local")
 	key := mesh.ServiceKey{Namespace: "default", Host: host}
@@ -19,10 +19,16 @@ func TestConfined(t *testing.T) {
 	m.Send(
 		mesh.Event{Service: mesh.Service{ServiceKey: key, Provider: mesh.Kubernetes, Name: "web", Resolution: mesh.Static, Addresses: []string{"10.98.0.1"},
 			Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}}}.Sealed()},
-		mesh.Event{Shard: mesh.Shard{Service: key, Key: mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: "east"}, Endpoints: []*mesh.Endpoint{
+		mesh.Event{Shard: mesh.Shard{Service: key, Key: mesh.ShardKey{
+			Provider: mesh.Kubernetes,
+			Cluster:  "east",
+		}, Endpoints: []*mesh.Endpoint{
 			{Address: "10.1.0.1", Port: 80, ServicePort: "http", Cluster: "east", Confined: true},
 		}}.Sealed()},
-		mesh.Event{Shard: mesh.Shard{Service: key, Key: mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: "west"}, Endpoints: []*mesh.Endpoint{
+		mesh.Event{Shard: mesh.Shard{Service: key, Key: mesh.ShardKey{
+			Provider: mesh.Kubernetes,
+			Cluster:  "west",
+		}, Endpoints: []*mesh.Endpoint{
 			{Address: "10.2.0.1", Port: 80, ServicePort: "http", Cluster: "west"},
 		}}.Sealed()},
 	)
@@ -30,7 +36,10 @@ func TestConfined(t *testing.T) {
 	var held []any
 	for cluster, want := range map[string]bool{"east": true, "west": false} {
 		for i := range 2 {
-			r := g.Named(m.View(fixture.Proxy(t, fmt.Appendf(nil, "{cluster: %s, namespace: n%d}", cluster, i))), "outbound|80||"+string(host))
+			r := g.Named(
+				m.View(fixture.Proxy(t, fmt.Appendf(nil, "{cluster: %s, namespace: n%d}", cluster, i))),
+				"outbound|80||"+string(host),
+			)
 			held = append(held, r)
 			if got := strings.Contains(string(r.Body), "10.1.0.1"); got != want {
 				t.Errorf("a caller in %s is told of the endpoint in east: %t, want %t", cluster, got, want)

@@ -11,21 +11,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// distributed gives localities the weights that the first entry for the caller's locality says
-// (LocalityLoadBalancerSetting.distribute). Localities that it does not mention get nothing. Where several localities fall
-// under one pattern its share is split by the weights of their endpoints. Without an entry for the caller nothing changes.
-func distributed(groups []*group, caller mesh.Locality, entries []*networking.LocalityLoadBalancerSetting_Distribute) []*group {
-	i := slices.IndexFunc(entries, func(d *networking.LocalityLoadBalancerSetting_Distribute) bool { return matches(d.GetFrom(), caller) })
+// applyDistribute sets the weights of localities to the shares in the first entry that matches the
+// caller's locality (LocalityLoadBalancerSetting.distribute). Localities that no pattern of the
+// entry matches are removed. If several localities match one pattern, its share is split by the
+// weights of their endpoints. If no entry matches the caller, groups is returned unchanged.
+func applyDistribute(
+	groups []*group,
+	caller mesh.Locality,
+	entries []*networking.LocalityLoadBalancerSetting_Distribute,
+) []*group {
+	i := slices.IndexFunc(
+		entries,
+		func(d *networking.LocalityLoadBalancerSetting_Distribute) bool {
+			return matchesLocality(d.GetFrom(), caller)
+		},
+	)
 	if i < 0 {
 		return groups
 	}
 	to := entries[i].GetTo()
 	left := slices.Clone(groups)
 	var out []*group
-	for _, pattern := range slices.SortedFunc(maps.Keys(to), narrowFirst) {
+	for _, pattern := range slices.SortedFunc(maps.Keys(to), compareSpecificity) {
 		var under []*group
 		left = slices.DeleteFunc(left, func(g *group) bool {
-			if !matches(pattern, g.locality) {
+			if !matchesLocality(pattern, g.locality) {
 				return false
 			}
 			under = append(under, g)
@@ -34,15 +44,16 @@ func distributed(groups []*group, caller mesh.Locality, entries []*networking.Lo
 		if to[pattern] == 0 {
 			continue
 		}
-		split(under, to[pattern])
+		splitShare(under, to[pattern])
 		out = append(out, under...)
 	}
 	slices.SortFunc(out, func(a, b *group) int { return compareLocalities(a.locality, b.locality) })
 	return out
 }
 
-// split divides a share among localities by their weights, rounding up so that none ends with nothing.
-func split(groups []*group, share uint32) {
+// splitShare sets the weights of groups to parts of share, in proportion to their weights. Parts
+// are rounded up, so that none is 0.
+func splitShare(groups []*group, share uint32) {
 	var total uint64
 	for _, g := range groups {
 		total += uint64(g.weight)
@@ -52,21 +63,24 @@ func split(groups []*group, share uint32) {
 	}
 }
 
-// matches says whether a locality falls under a pattern: "*", "region", "region/*", "region/zone/*", "region/zone/subzone".
-func matches(pattern string, l mesh.Locality) bool {
+// matchesLocality reports whether a locality matches a pattern: "*", "region", "region/*",
+// "region/zone/*", "region/zone/subzone".
+func matchesLocality(pattern string, l mesh.Locality) bool {
 	p := mesh.ParseLocality(pattern)
-	return (p.Region == "*" || p.Region == l.Region) && leavesOpen(p.Zone, l.Zone) && leavesOpen(p.SubZone, l.SubZone)
+	return (p.Region == "*" || p.Region == l.Region) && matchesPart(p.Zone, l.Zone) && matchesPart(p.SubZone, l.SubZone)
 }
 
-func leavesOpen(pattern, part string) bool { return pattern == "*" || pattern == "" || pattern == part }
-
-// narrowFirst orders patterns so that one that says more goes before one that says less.
-func narrowFirst(a, b string) int {
-	return cmp.Or(cmp.Compare(said(b), said(a)), strings.Compare(a, b))
+func matchesPart(pattern, part string) bool {
+	return pattern == "*" || pattern == "" || pattern == part
 }
 
-// said counts the parts of a pattern that are not left open.
-func said(pattern string) int {
+// compareSpecificity orders patterns by falling specificity, then by name.
+func compareSpecificity(a, b string) int {
+	return cmp.Or(cmp.Compare(specificity(b), specificity(a)), strings.Compare(a, b))
+}
+
+// specificity returns how many parts of a pattern are neither empty nor a wildcard.
+func specificity(pattern string) int {
 	n := 0
 	for part := range strings.SplitSeq(pattern, "/") {
 		if part != "" && part != "*" {

@@ -11,15 +11,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// family is the EDS clusters of one service, for each port one of the whole host and one of each subset, with what shapes their
-// assignments besides the endpoints. It asks the same questions as the cluster room, which makes the clusters.
+// family lists the EDS clusters of one service, with what affects their assignments besides the
+// endpoints. Each port has a cluster of the whole host and one of each subset. Package cluster
+// generates clusters by the same conditions.
 type family struct {
 	members []member // sorted by name
-	// near says that it matters to some of them where the caller is, local that they are reached within its cluster only.
-	near, local bool
+	// localityAware is set if any assignment depends on the caller's locality, clusterLocal if the
+	// service is reachable only within the caller's cluster.
+	localityAware, clusterLocal bool
 }
 
-// familyKey is all that a family depends on.
+// familyKey is everything that a family depends on.
 type familyKey struct {
 	service  *mesh.Service
 	rule     *snapshot.DestinationRule
@@ -27,22 +29,23 @@ type familyKey struct {
 	proxy    mesh.ProxyType
 }
 
-// member is one cluster.
+// member is one cluster of a family.
 type member struct {
 	name string // of the cluster
 	port mesh.Port
-	// labels are those of the subset; nil: there is none.
+	// labels are the labels of the subset; nil if the cluster has no subset.
 	labels map[string]string
-	// healthyOnly leaves out endpoints that are not ready. Envoy sends nothing to unhealthy endpoints but counts them when it
-	// spreads load over priorities. Where it may fall back to all endpoints when too few are healthy (minHealthPercent),
-	// unready ones must not be among them.
+	// healthyOnly omits endpoints that are not ready. Envoy sends nothing to unhealthy endpoints,
+	// but includes them when it spreads load over priorities. Below minHealthPercent it falls back
+	// to all endpoints, among which there must be no unready ones.
 	healthyOnly bool
 	locality    policy.Locality
-	tls         *networking.ClientTLSSettings // as the rule says; nil: each endpoint knows
+	tls         *networking.ClientTLSSettings // from the rule; nil: each endpoint decides
 }
 
-// mutual says that an endpoint is called with mutual TLS between proxies.
-func (m member) mutual(e *mesh.Endpoint) bool {
+// usesMTLS reports whether an endpoint is called with mutual TLS between proxies. The rule
+// overrides the endpoint's own declaration.
+func (m member) usesMTLS(e *mesh.Endpoint) bool {
 	if m.tls != nil {
 		return m.tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL
 	}
@@ -50,8 +53,8 @@ func (m member) mutual(e *mesh.Endpoint) bool {
 }
 
 func newFamily(k familyKey) *family {
-	f := &family{local: k.settings.ClusterLocal(k.service.Host)}
-	if !ByEDS(k.service, k.proxy) {
+	f := &family{clusterLocal: k.settings.ClusterLocal(k.service.Host)}
+	if !UsesEDS(k.service, k.proxy) {
 		return f
 	}
 	var rule *networking.DestinationRule
@@ -65,11 +68,14 @@ func newFamily(k familyKey) *family {
 			continue
 		}
 		seen[port.Number] = true
-		f.add(k, rule, port, "")
+		f.addMember(k, rule, port, "")
 		for i, s := range rule.GetSubsets() {
-			first := slices.IndexFunc(rule.Subsets, func(o *networking.Subset) bool { return o.GetName() == s.GetName() }) == i
+			first := slices.IndexFunc(
+				rule.Subsets,
+				func(o *networking.Subset) bool { return o.GetName() == s.GetName() },
+			) == i
 			if first && s.GetName() != "" {
-				f.add(k, rule, port, s.GetName())
+				f.addMember(k, rule, port, s.GetName())
 			}
 		}
 	}
@@ -77,13 +83,25 @@ func newFamily(k familyKey) *family {
 	return f
 }
 
-func (f *family) add(k familyKey, rule *networking.DestinationRule, port mesh.Port, subset string) {
-	m := newMember(k.service, rule, k.settings, mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: k.service.Host}, port)
+func (f *family) addMember(k familyKey, rule *networking.DestinationRule, port mesh.Port, subset string) {
+	m := newMember(
+		k.service,
+		rule,
+		k.settings,
+		mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: k.service.Host},
+		port,
+	)
 	f.members = append(f.members, m)
-	f.near = f.near || m.locality.Shapes()
+	f.localityAware = f.localityAware || m.locality.Shapes()
 }
 
-func newMember(svc *mesh.Service, rule *networking.DestinationRule, s *snapshot.Settings, cluster mesh.ClusterName, port mesh.Port) member {
+func newMember(
+	svc *mesh.Service,
+	rule *networking.DestinationRule,
+	s *snapshot.Settings,
+	cluster mesh.ClusterName,
+	port mesh.Port,
+) member {
 	p := policy.Of(s.Mesh, rule, cluster.Subset, port.Number)
 	m := member{
 		name: cluster.String(), port: port,
@@ -97,13 +115,18 @@ func newMember(svc *mesh.Service, rule *networking.DestinationRule, s *snapshot.
 	return m
 }
 
-// find gives the place of a cluster in the family.
-func (f *family) find(name string) (at int, found bool) {
-	return slices.BinarySearchFunc(f.members, name, func(m member, name string) int { return strings.Compare(m.name, name) })
+// indexOf returns the index in members of the cluster with a name.
+func (f *family) indexOf(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(
+		f.members,
+		name,
+		func(m member, name string) int { return strings.Compare(m.name, name) },
+	)
 }
 
-// ByEDS says whether the proxies are told the endpoints of a service. Callers of a Passthrough service chose the endpoint
-// themselves; a gateway has no such caller, so it is told.
-func ByEDS(svc *mesh.Service, proxy mesh.ProxyType) bool {
+// UsesEDS reports whether proxies receive the endpoints of a service by EDS. Callers of a
+// Passthrough service chose the endpoint themselves, so their proxies do not; gateways have no such
+// callers and do.
+func UsesEDS(svc *mesh.Service, proxy mesh.ProxyType) bool {
 	return svc.Resolution == mesh.Static || svc.Resolution == mesh.Passthrough && proxy == mesh.RouterProxy
 }

@@ -13,39 +13,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Generator makes the assignments of Views, those of each service together, and each distinct one once. It is for use by many
-// goroutines.
+// Generator generates the load assignments of Views. It generates all assignments of a service
+// together, and caches each distinct output. It is safe for concurrent use.
 type Generator struct {
 	families    *memo.Table[familyKey, *family]
 	assignments *memo.Table[assignmentsKey, *assignments]
-	handed      *memo.Table[handedKey, *handed]
+	sniDNATs    *memo.Table[sniDNATKey, *sniDNATAssignment]
 	locals      *memo.Table[localKey, *local]
 	computed    atomic.Uint64
 }
 
-// assignmentsKey is all that the assignments of a service depend on.
+// assignmentsKey is everything that the assignments of a service depend on.
 type assignmentsKey struct {
 	Input
 	proxy mesh.ProxyType
 }
 
-// assignments are those of a service, one for each member of its family. They and what they were made of are remembered for
-// as long as one of them is in use.
+// assignments has one resource for each member of the family of a service. They and their family
+// stay cached as long as one of them is in use.
 type assignments struct {
 	family    *family
 	resources []*resource.Resource
 }
 
-// NewGenerator makes a Generator that remembers nothing yet.
+// NewGenerator returns a Generator with empty caches.
 func NewGenerator() *Generator {
 	g := &Generator{families: memo.New(newFamily)}
-	g.assignments = memo.New(g.make)
-	g.handed = memo.New(g.makeHanded)
-	g.locals = memo.New(g.makeLocal)
+	g.assignments = memo.New(g.buildAssignments)
+	g.sniDNATs = memo.New(g.buildSNIDNAT)
+	g.locals = memo.New(g.buildLocal)
 	return g
 }
 
-// NamedRemote returns what Named returns, but nil for mesh.LocalCluster, which Local makes.
+// NamedRemote returns the result of Named, but nil for mesh.LocalCluster, which Local returns.
 func (g *Generator) NamedRemote(v *view.View, name string) *resource.Resource {
 	if name == mesh.LocalCluster {
 		return nil
@@ -53,30 +53,31 @@ func (g *Generator) NamedRemote(v *view.View, name string) *resource.Resource {
 	return g.Named(v, name)
 }
 
-// Named returns the assignment of a cluster as the View's proxies are sent it. It never returns nil: for an unknown cluster the
-// assignment is empty, since a cluster without an answer stays warming.
+// Named returns the assignment of a cluster for the View's proxies. It never returns nil: for an
+// unknown cluster the assignment is empty, because a cluster without an answer stays warming.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if cluster, err := mesh.ParseClusterName(name); err == nil {
 		if svc := v.Service(cluster.Host); svc != nil {
-			all := g.of(v, svc)
-			if at, found := all.family.find(name); found {
+			all := g.assignmentsOf(v, svc)
+			if at, found := all.family.indexOf(name); found {
 				return all.resources[at]
 			}
 		}
 	}
-	if r := g.handedOn(v, name); r != nil {
+	if r := g.namedSNIDNAT(v, name); r != nil {
 		return r
 	}
 	return emptyAssignment(name)
 }
 
-// Every gives the assignments of all clusters that the View's proxies have, sorted by name: what Named gives for each.
+// Every returns the assignments of all EDS clusters of the View, sorted by name, as Named returns
+// each of them.
 func (g *Generator) Every(v *view.View) []*resource.Resource {
-	// The name of a cluster begins with its port and subset, and services are sorted by hostname: what comes from one port and
-	// subset is in order already.
+	// The name of a cluster begins with its port and subset, and services are sorted by hostname.
+	// So the assignments of one port and subset are already sorted.
 	lanes := map[string][]*resource.Resource{}
 	for _, svc := range v.Services {
-		for _, r := range g.of(v, svc).resources {
+		for _, r := range g.assignmentsOf(v, svc).resources {
 			lane := r.Name[:len(r.Name)-len(svc.Host)]
 			lanes[lane] = append(lanes[lane], r)
 		}
@@ -97,19 +98,19 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// of gives the assignments of a service.
-func (g *Generator) of(v *view.View, svc *mesh.Service) *assignments {
-	k, f := g.key(v, svc)
+// assignmentsOf returns the assignments of a service.
+func (g *Generator) assignmentsOf(v *view.View, svc *mesh.Service) *assignments {
+	k, f := g.keyFor(v, svc)
 	all := g.assignments.Get(k)
-	runtime.KeepAlive(f) // it need not be made again
+	runtime.KeepAlive(f) // so that it stays cached until here
 	return all
 }
 
-// key gives what the assignments of a service depend on, and their family.
-func (g *Generator) key(v *view.View, svc *mesh.Service) (assignmentsKey, *family) {
+// keyFor returns the inputs of the assignments of a service, and their family.
+func (g *Generator) keyFor(v *view.View, svc *mesh.Service) (assignmentsKey, *family) {
 	k := assignmentsKey{Input: inputFor(v, svc), proxy: v.Key.Type}
 	f := g.family(k)
-	k.Caller = k.caller(v, f.near, f.local)
+	k.Caller = k.callerOf(v, f.localityAware, f.clusterLocal)
 	return k, f
 }
 
@@ -117,7 +118,7 @@ func (g *Generator) family(k assignmentsKey) *family {
 	return g.families.Get(familyKey{service: k.Service, rule: k.Rule, settings: k.Settings, proxy: k.proxy})
 }
 
-func (g *Generator) make(k assignmentsKey) *assignments {
+func (g *Generator) buildAssignments(k assignmentsKey) *assignments {
 	a := &assignments{family: g.family(k)}
 	from := k.Service.AppendObjects(nil)
 	if k.Rule != nil {
@@ -125,7 +126,7 @@ func (g *Generator) make(k assignmentsKey) *assignments {
 	}
 	a.resources = make([]*resource.Resource, len(a.family.members))
 	for i, m := range a.family.members {
-		a.resources[i] = resource.FromBytes(m.name, api.EndpointType, k.assignment(m), from...)
+		a.resources[i] = resource.FromBytes(m.name, api.EndpointType, k.encodeAssignment(m), from...)
 		a.resources[i].Parts = a
 	}
 	g.computed.Add(uint64(len(a.resources)))
@@ -136,12 +137,13 @@ func (g *Generator) familyOf(v *view.View, svc *mesh.Service) *family {
 	return g.family(assignmentsKey{Input: inputFor(v, svc), proxy: v.Key.Type})
 }
 
-// Affected gives those of the names, which are sorted, whose assignments a change may alter. Names whose clusters are gone
-// are not among them: until Envoy is told so it goes on with the endpoints that it has, and no request is lost in between.
+// Affected returns the elements of names, which are sorted, whose assignments a change may alter.
+// It omits names whose clusters no longer exist: until Envoy removes the cluster it uses the
+// endpoints that it has, and no request is lost.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	differs, ok := v.Since(old, d)
 	if !ok {
-		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !g.current(v, name) })
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !g.hasCluster(v, name) })
 	}
 	hosts := differs.Hosts()
 	for k := range d.Endpoints {
@@ -166,8 +168,8 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	return affected
 }
 
-// current says whether the View has an EDS cluster of that name.
-func (g *Generator) current(v *view.View, name string) bool {
+// hasCluster reports whether the View has an EDS cluster with the name.
+func (g *Generator) hasCluster(v *view.View, name string) bool {
 	cluster, err := mesh.ParseClusterName(name)
 	if err != nil {
 		if cluster, err = mesh.ParseSNI(name); err != nil || v.Key.Type != mesh.RouterProxy {
@@ -178,23 +180,23 @@ func (g *Generator) current(v *view.View, name string) bool {
 	if svc == nil {
 		return false
 	}
-	_, found := g.familyOf(v, svc).find(cluster.String())
+	_, found := g.familyOf(v, svc).indexOf(cluster.String())
 	return found
 }
 
-// Computed is how many assignments were really made since the start, for tests and metrics.
+// Computed returns how many assignments have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.computed.Load() }
 
-// InputFor gives the input of a cluster's assignment. What of the View makes no difference to it is left out, so that as
-// many proxies as can be share it.
+// InputFor returns the input of a cluster's assignment. Properties of the View that do not affect
+// it are zero, so that as many proxies as possible share the output.
 func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
 	in := inputFor(v, svc)
 	in.Cluster = cluster
 	near := false
 	if port, ok := svc.Port(cluster.Port); ok {
-		near = newMember(svc, in.rule(), in.Settings, cluster, port).locality.Shapes()
+		near = newMember(svc, in.destinationRule(), in.Settings, cluster, port).locality.Shapes()
 	}
-	in.Caller = in.caller(v, near, in.Settings.ClusterLocal(svc.Host))
+	in.Caller = in.callerOf(v, near, in.Settings.ClusterLocal(svc.Host))
 	return in
 }
 
@@ -202,19 +204,20 @@ func inputFor(v *view.View, svc *mesh.Service) Input {
 	return Input{Service: svc, Endpoints: v.Endpoints(svc), Rule: v.DestinationRule(svc.Host), Settings: v.Settings}
 }
 
-// caller gives what of the View's proxies makes a difference.
-func (in Input) caller(v *view.View, near, local bool) Caller {
+// callerOf returns the location of the View's proxies, without what does not affect the
+// assignments.
+func (in Input) callerOf(v *view.View, near, local bool) Caller {
 	var c Caller
 	if near {
-		c = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster, Near: v.Key.Near}
+		c = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster, FailoverLabels: v.Key.Near}
 	}
 	if local {
-		c.Local, c.Cluster = true, v.Key.Cluster
+		c.ClusterLocal, c.Cluster = true, v.Key.Cluster
 	}
 	if in.Endpoints.Confined {
 		c.Cluster = v.Key.Cluster
 	}
-	if byNode(in.Service) {
+	if dependsOnNode(in.Service) {
 		c.Node = v.Key.Node
 	}
 	if in.Endpoints.Networked {

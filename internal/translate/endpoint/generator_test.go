@@ -52,7 +52,10 @@ spec:
   endpoints: [{address: 10.0.0.1, locality: r1/z1}, {address: 10.0.0.3, locality: r2/z1}]
 `
 
-var watched = []string{"outbound|80||a.example.com", "outbound|90||a.example.com", "outbound|80||b.example.com", "outbound|80|v1|b.example.com"}
+var watched = []string{
+	"outbound|80||a.example.com", "outbound|90||a.example.com",
+	"outbound|80||b.example.com", "outbound|80|v1|b.example.com",
+}
 
 func views(t testing.TB, m *fixture.Mesh) (list []*view.View) {
 	for i, locality := range []string{"r1/z1", "r1/z1", "r2/z1"} {
@@ -116,7 +119,10 @@ func TestAffected(t *testing.T) {
 	all := slices.Sorted(slices.Values(append(slices.Clone(watched), "outbound|80||gone.example.com", "outbound|81||a.example.com",
 		"outbound|80|v9|b.example.com", "nonsense")))
 	of := func(host string) []string {
-		return slices.DeleteFunc(slices.Sorted(slices.Values(watched)), func(n string) bool { return !strings.HasSuffix(n, "|"+host) })
+		return slices.DeleteFunc(
+			slices.Sorted(slices.Values(watched)),
+			func(n string) bool { return !strings.HasSuffix(n, "|"+host) },
+		)
 	}
 	for _, tc := range []struct {
 		name, edit string
@@ -137,13 +143,17 @@ func TestAffected(t *testing.T) {
 		})
 	}
 	v := views(t, fixture.New(t, []byte(twoServices), nil))[0]
-	if diff := cmp.Diff(slices.Sorted(slices.Values(watched)), endpoint.NewGenerator().Affected(v, v, snapshot.Delta{All: true}, all)); diff != "" {
+	if diff := cmp.Diff(
+		slices.Sorted(slices.Values(watched)),
+		endpoint.NewGenerator().Affected(v, v, snapshot.Delta{All: true}, all),
+	); diff != "" {
 		t.Errorf("after anything may have changed, -want +got:\n%s", diff)
 	}
 }
 
-// TestAffectedNamesAllThatDiffers changes the mesh in many ways and holds Affected to what really differs. Only a cluster
-// that is gone may differ (it has no endpoints any more) without being named.
+// TestAffectedNamesAllThatDiffers changes the mesh in many ways and holds Affected to what really
+// differs. Only a cluster that is gone may differ (it has no endpoints any more) without being
+// named.
 func TestAffectedNamesAllThatDiffers(t *testing.T) {
 	m := fixture.New(t, []byte(twoServices), nil)
 	g := endpoint.NewGenerator()

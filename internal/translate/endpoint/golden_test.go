@@ -18,8 +18,8 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what EDS answers is in
-// "endpoints NAME".
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what
+// EDS answers is in "endpoints NAME".
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
@@ -50,8 +50,12 @@ func TestEnvoyLoadsGoldens(t *testing.T) {
 			}
 		}
 		config := envoy.FromResources(t, all...)
-		// Clusters that are not told their endpoints have none here, and cannot have an assignment beside them.
-		config.Endpoints = slices.DeleteFunc(config.Endpoints, func(a *endpointv3.ClusterLoadAssignment) bool { return len(a.GetEndpoints()) == 0 })
+		// Clusters that are not told their endpoints have none here, and cannot have an assignment
+		// beside them.
+		config.Endpoints = slices.DeleteFunc(
+			config.Endpoints,
+			func(a *endpointv3.ClusterLoadAssignment) bool { return len(a.GetEndpoints()) == 0 },
+		)
 		envoy.Validate(t, config)
 	})
 }

@@ -8,28 +8,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// group is endpoints of one locality and priority.
+// group is the endpoints of one locality and priority.
 type group struct {
 	locality  mesh.Locality
 	endpoints []weighted
-	// priority is 0 for those that are used first. Envoy allows no gaps.
+	// priority is 0 for the group that is used first. Envoy refuses gaps.
 	priority uint32
-	// weight is the share of the locality among those of its priority.
+	// weight is the locality's share of its priority.
 	weight uint32
 }
 
-// weighted is an endpoint and its weight in the assignment.
+// weighted is an endpoint with its weight in the assignment.
 type weighted struct {
 	*mesh.Endpoint
 	weight uint32
 }
 
-// byLocality makes a group of each locality, sorted by name. Endpoints keep their order.
-func byLocality(list []*mesh.Endpoint) []*group {
+// groupByLocality returns a group for each locality, sorted by name. Endpoints keep their order.
+func groupByLocality(list []*mesh.Endpoint) []*group {
 	if len(list) == 0 {
 		return nil
 	}
-	// Envoy refuses an assignment whose weights do not add up within 32 bits.
+	// Envoy refuses an assignment whose weights add up to more than 32 bits.
 	highest := uint32(math.MaxUint32 / len(list))
 	var groups []*group
 	at := map[mesh.Locality]*group{}
@@ -40,13 +40,13 @@ func byLocality(list []*mesh.Endpoint) []*group {
 			at[e.Locality] = g
 			groups = append(groups, g)
 		}
-		g.add(weighted{e, min(max(e.Weight, 1), highest)})
+		g.addEndpoint(weighted{e, min(max(e.Weight, 1), highest)})
 	}
 	slices.SortFunc(groups, func(a, b *group) int { return compareLocalities(a.locality, b.locality) })
 	return groups
 }
 
-func (g *group) add(e weighted) {
+func (g *group) addEndpoint(e weighted) {
 	g.endpoints = append(g.endpoints, e)
 	g.weight += e.weight
 }
@@ -55,14 +55,14 @@ func compareLocalities(a, b mesh.Locality) int {
 	return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SubZone, b.SubZone))
 }
 
-// append appends the group, a LocalityLbEndpoints.
-func (g *group) append(b []byte, resolved bool) []byte {
-	b, at := open(b, assignmentEndpoints)
+// appendTo appends the encoded group, a LocalityLbEndpoints.
+func (g *group) appendTo(b []byte, resolved bool) []byte {
+	b, at := openMessage(b, assignmentEndpoints)
 	b = appendLocality(b, g.locality)
 	for _, e := range g.endpoints {
 		b = appendLbEndpoint(b, e, resolved)
 	}
 	b = appendWrapped(b, groupWeight, g.weight)
 	b = appendNumber(b, groupPriority, g.priority)
-	return closed(b, at)
+	return closeMessage(b, at)
 }

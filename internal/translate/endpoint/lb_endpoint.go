@@ -11,10 +11,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// appendLbEndpoint appends one endpoint, an LbEndpoint. Its address goes last, as encoders of Envoy's API have what is one of
-// several. Further addresses are for Envoy's Happy Eyeballs, which it has for addresses that it does not resolve.
+// appendLbEndpoint appends one encoded endpoint, an LbEndpoint. Its address comes last, where
+// encoders of Envoy's API put members of a oneof. Additional addresses are for Happy Eyeballs,
+// which Envoy supports only for addresses that it does not resolve.
 func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
-	b, whole := open(b, groupLbEndpoints)
+	b, whole := openMessage(b, groupLbEndpoints)
 	switch e.Health {
 	case mesh.Unhealthy:
 		b = appendNumber(b, lbEndpointHealth, uint32(corev3.HealthStatus_UNHEALTHY))
@@ -23,7 +24,7 @@ func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	}
 	b = appendMetadata(b, e.Endpoint)
 	b = appendWrapped(b, lbEndpointWeight, e.weight)
-	b, target := open(b, lbEndpointEndpoint)
+	b, target := openMessage(b, lbEndpointEndpoint)
 	b = appendAddress(b, endpointAddress, e.Address, e.Port)
 	if e.TLSDisabled && !resolved && !strings.HasPrefix(e.Address, unixPrefix) {
 		b = appendText(b, endpointHostname, plainHostname(e.Endpoint))
@@ -31,11 +32,11 @@ func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	if !resolved {
 		for _, a := range e.MoreAddresses {
 			var more int
-			b, more = open(b, endpointMoreAddresses)
-			b = closed(appendAddress(b, additionalAddressValue, a, e.Port), more)
+			b, more = openMessage(b, endpointMoreAddresses)
+			b = closeMessage(appendAddress(b, additionalAddressValue, a, e.Port), more)
 		}
 	}
-	return closed(closed(b, target), whole)
+	return closeMessage(closeMessage(b, target), whole)
 }
 
 // plainHostname returns the hostname of an endpoint whose mutual TLS is disabled; all other endpoints
@@ -47,60 +48,65 @@ func plainHostname(e *mesh.Endpoint) string {
 	return net.JoinHostPort(e.Address, strconv.FormatUint(uint64(e.Port), 10))
 }
 
-// appendMetadata appends how an endpoint is to be called (envoy.transport_socket_match.tlsMode, which clusters match), and what
-// telemetry reads of it (istio.workload).
+// appendMetadata appends the endpoint's TLS mode (envoy.transport_socket_match.tlsMode, which
+// clusters match) and what telemetry reads of it (istio.workload).
 func appendMetadata(b []byte, e *mesh.Endpoint) []byte {
 	w := workloadOf(e)
 	if w.service == "" && !e.TLS {
 		return b
 	}
-	b, metadata := open(b, lbEndpointMetadata)
+	b, metadata := openMessage(b, lbEndpointMetadata)
 	if e.TLS {
-		b = appendField(b, "envoy.transport_socket_match", "tlsMode", func(b []byte) []byte { return append(b, "istio"...) })
+		b = appendField(
+			b,
+			"envoy.transport_socket_match",
+			"tlsMode",
+			func(b []byte) []byte { return append(b, "istio"...) },
+		)
 	}
 	if w.service != "" {
-		b = appendField(b, "istio", "workload", w.append)
+		b = appendField(b, "istio", "workload", w.appendTo)
 	}
-	return closed(b, metadata)
+	return closeMessage(b, metadata)
 }
 
-// appendField appends a Struct of one text to a Metadata.
+// appendField appends a Struct with one string to a Metadata.
 func appendField(b []byte, filter, name string, appendTo func([]byte) []byte) []byte {
-	b, entry := open(b, metadataFilters)
+	b, entry := openMessage(b, metadataFilters)
 	b = appendText(b, entryKey, filter)
-	b, fields := open(b, entryValue)
-	b, field := open(b, structFields)
+	b, fields := openMessage(b, entryValue)
+	b, field := openMessage(b, structFields)
 	b = appendText(b, entryKey, name)
-	b, value := open(b, entryValue)
-	b, text := open(b, valueString)
+	b, value := openMessage(b, entryValue)
+	b, text := openMessage(b, valueString)
 	b = appendTo(b)
 	for _, at := range [...]int{text, value, field, fields, entry} {
-		b = closed(b, at)
+		b = closeMessage(b, at)
 	}
 	return b
 }
 
-// appendAddress appends an Address: an IP or name and a port, or a Unix domain socket.
+// appendAddress appends an Address: an IP or name with a port, or a Unix domain socket.
 func appendAddress(b []byte, number protowire.Number, address string, port uint32) []byte {
-	b, whole := open(b, number)
+	b, whole := openMessage(b, number)
 	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
 		var pipe int
-		b, pipe = open(b, addressPipe)
-		b = closed(appendText(b, pipePath, path), pipe)
-		return closed(b, whole)
+		b, pipe = openMessage(b, addressPipe)
+		b = closeMessage(appendText(b, pipePath, path), pipe)
+		return closeMessage(b, whole)
 	}
-	b, socket := open(b, addressSocket)
+	b, socket := openMessage(b, addressSocket)
 	b = appendText(b, socketAddress, address)
-	// A port of 0 is said too: it is one of several ways to say the port, of which one must be chosen.
+	// Port 0 is encoded too: the port is a required oneof.
 	b = protowire.AppendVarint(protowire.AppendTag(b, socketPort, protowire.VarintType), uint64(port))
-	return closed(closed(b, socket), whole)
+	return closeMessage(closeMessage(b, socket), whole)
 }
 
-// appendLocality appends a locality as Envoy has it; an unknown one is an empty message, not a missing one.
+// appendLocality appends a Locality. An unknown one is encoded as an empty message, not omitted.
 func appendLocality(b []byte, l mesh.Locality) []byte {
-	b, at := open(b, groupLocality)
+	b, at := openMessage(b, groupLocality)
 	b = appendText(b, localityRegion, l.Region)
 	b = appendText(b, localityZone, l.Zone)
 	b = appendText(b, localitySubZone, l.SubZone)
-	return closed(b, at)
+	return closeMessage(b, at)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// inView says whether the caller wants to see a network at all (ISTIO_META_REQUESTED_NETWORK_VIEW). Endpoints of which the network
-// is not known are seen by everybody.
-func (c Caller) inView(n mesh.Network) bool {
+// seesNetwork reports whether the caller requested endpoints of a network
+// (ISTIO_META_REQUESTED_NETWORK_VIEW). Endpoints of an unknown network are visible to all callers.
+func (c Caller) seesNetwork(n mesh.Network) bool {
 	if c.NetworkView == "" || n == "" {
 		return true
 	}
@@ -26,12 +26,13 @@ func (c Caller) inView(n mesh.Network) bool {
 	return false
 }
 
-// behind gives the gateways through which the caller reaches an endpoint, and whether it reaches it directly instead.
+// gatewaysTo returns the gateways through which the caller reaches an endpoint, or direct true if
+// it needs none.
 //
-// An endpoint is reached directly in the caller's own network, in one that is not known, and in one that has no gateways. A
-// caller that does not know its network goes through gateways wherever there are some. Where there are some of which no address is
-// known, there is no way at present.
-func (c Caller) behind(e *mesh.Endpoint) (gateways []mesh.NetworkGateway, direct bool) {
+// An endpoint is direct if its network is the caller's, unknown, or without gateways. A caller with
+// an unknown network uses gateways wherever there are any. If the gateways of a network have no
+// known address, the endpoint is unreachable: there are no gateways and direct is false.
+func (c Caller) gatewaysTo(e *mesh.Endpoint) (gateways []mesh.NetworkGateway, direct bool) {
 	if e.Network == "" || e.Network == c.Network {
 		return nil, true
 	}
@@ -39,14 +40,15 @@ func (c Caller) behind(e *mesh.Endpoint) (gateways []mesh.NetworkGateway, direct
 	return gateways, len(gateways) == 0 && !c.Gateways.Unknown(e.Network)
 }
 
-// throughGateway says that the caller reaches an endpoint by gateways.
+// throughGateway reports whether the caller reaches an endpoint through gateways.
 func (c Caller) throughGateway(e *mesh.Endpoint) bool {
-	gateways, _ := c.behind(e)
+	gateways, _ := c.gatewaysTo(e)
 	return len(gateways) > 0
 }
 
-// reaches says whether the caller has an address of the gateway's family. One of which nothing is known is taken to have both.
-func (c Caller) reaches(g mesh.NetworkGateway) bool {
+// canReach reports whether the caller has an address of the gateway's family. A caller with unknown
+// addresses is assumed to have both families.
+func (c Caller) canReach(g mesh.NetworkGateway) bool {
 	if c.IPv4 == c.IPv6 {
 		return true
 	}
@@ -54,40 +56,43 @@ func (c Caller) reaches(g mesh.NetworkGateway) bool {
 	return err == nil && a.Is4() == c.IPv4
 }
 
-// routed puts gateways in the place of the endpoints that are reached through them, each in the locality of what is behind it, and
-// with its share of their weight. Gateways tell by the server name of mutual TLS where a connection is to go, so only endpoints that
-// take it are reached through them; others are left out, as in Istio.
+// replaceByGateways replaces endpoints that are reached through gateways by those gateways, in the
+// locality of the endpoint and with its share of the weight. Gateways forward by the server name of
+// mutual TLS, so endpoints without mutual TLS are removed, as in Istio.
 //
-// Weights are scaled so that they can be divided among gateways; that makes no difference to their relations.
-func (in Input) routed(groups []*group, m member) []*group {
+// Weights are scaled to be divisible among gateways, which preserves their ratios.
+func (in Input) replaceByGateways(groups []*group, m member) []*group {
 	scale, total := uint64(in.Caller.Gateways.Scale()), 0
 	for _, g := range groups {
 		total += len(g.endpoints)
 	}
-	highest := uint64(math.MaxUint32 / max(total, 1)) // for their sum
+	highest := uint64(math.MaxUint32 / max(total, 1)) // of their sum
 	routed := groups[:0]
 	for _, g := range groups {
 		shares := map[mesh.NetworkGateway]uint64{}
 		direct := &group{locality: g.locality, priority: g.priority}
 		for _, e := range g.endpoints {
 			weight := min(uint64(e.weight)*scale, highest)
-			gateways, reached := in.Caller.behind(e.Endpoint)
+			gateways, reached := in.Caller.gatewaysTo(e.Endpoint)
 			if reached {
 				if e.Address != "" {
-					direct.add(weighted{e.Endpoint, uint32(weight)})
+					direct.addEndpoint(weighted{e.Endpoint, uint32(weight)})
 				}
 				continue
 			}
-			if !m.mutual(e.Endpoint) {
+			if !m.usesMTLS(e.Endpoint) {
 				continue
 			}
-			within := slices.DeleteFunc(slices.Clone(gateways), func(g mesh.NetworkGateway) bool { return !in.Caller.reaches(g) })
+			within := slices.DeleteFunc(
+				slices.Clone(gateways),
+				func(g mesh.NetworkGateway) bool { return !in.Caller.canReach(g) },
+			)
 			for _, gw := range within {
 				shares[gw] += weight / uint64(len(within))
 			}
 		}
 		for _, gw := range slices.SortedFunc(maps.Keys(shares), mesh.NetworkGateway.Compare) {
-			direct.add(weighted{gatewayEndpoint(gw), uint32(max(shares[gw], 1))})
+			direct.addEndpoint(weighted{gatewayEndpoint(gw), uint32(max(shares[gw], 1))})
 		}
 		if len(direct.endpoints) > 0 {
 			routed = append(routed, direct)
@@ -96,11 +101,19 @@ func (in Input) routed(groups []*group, m member) []*group {
 	return routed
 }
 
-// gatewayEndpoint is a gateway as an endpoint. Of what is behind it only network and cluster are known.
+// gatewayEndpoint returns a gateway as an endpoint. Its labels have only the network and cluster
+// behind it.
 func gatewayEndpoint(g mesh.NetworkGateway) *mesh.Endpoint {
 	labels := map[string]string{label.TopologyNetwork.Name: string(g.Network)}
 	if g.Cluster != "" {
 		labels[label.TopologyCluster.Name] = string(g.Cluster)
 	}
-	return &mesh.Endpoint{Address: g.Address, Port: g.Port, Network: g.Network, Cluster: g.Cluster, Labels: labels, TLS: true}
+	return &mesh.Endpoint{
+		Address: g.Address,
+		Port:    g.Port,
+		Network: g.Network,
+		Cluster: g.Cluster,
+		Labels:  labels,
+		TLS:     true,
+	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// prioritized puts groups into priorities by their distance from the caller: first by the labels of failoverPriority, and
-// within those by region, zone and subzone, unless only labels are asked for. Where Envoy chooses among zones itself, regions
-// alone are told apart.
-func prioritized(groups []*group, caller Caller, l policy.Locality) []*group {
+// assignPriorities sets the priorities of groups by their distance from the caller: first by the
+// labels of failoverPriority, then by region, zone and subzone, unless only labels are configured.
+// If Envoy balances among zones itself, only regions are distinguished.
+func assignPriorities(groups []*group, caller Caller, l policy.Locality) []*group {
 	s, regions := l.Setting, l.Zones != nil
 	if labels := s.GetFailoverPriority(); len(labels) > 0 {
-		groups = byLabels(groups, caller.levels(labels))
+		groups = groupByLabels(groups, caller.failoverLevels(labels))
 		if len(s.GetFailover()) == 0 && !regions {
 			return groups
 		}
@@ -35,11 +35,12 @@ func prioritized(groups []*group, caller Caller, l policy.Locality) []*group {
 	return groups
 }
 
-// distances is how many values distance has.
+// distances is the number of values of distance.
 const distances = 5
 
-// distance says how far a locality is: 0 the caller's own, 1 its zone, 2 its region, 3 another region, or the one to fail
-// over to where that is said, 4 a region that is neither.
+// distance returns how far a locality is from the caller: 0 for its own, 1 in its zone, 2 in its
+// region, 3 in another region. If failover names a region for the caller's, only that one has 3 and
+// the others have 4.
 func distance(caller, l mesh.Locality, failover []*networking.LocalityLoadBalancerSetting_Failover) uint32 {
 	switch {
 	case caller == l:
@@ -49,31 +50,35 @@ func distance(caller, l mesh.Locality, failover []*networking.LocalityLoadBalanc
 	case caller.Region == l.Region:
 		return 2
 	}
-	i := slices.IndexFunc(failover, func(f *networking.LocalityLoadBalancerSetting_Failover) bool { return f.GetFrom() == caller.Region })
+	i := slices.IndexFunc(
+		failover,
+		func(f *networking.LocalityLoadBalancerSetting_Failover) bool { return f.GetFrom() == caller.Region },
+	)
 	if i >= 0 && failover[i].GetTo() != l.Region {
 		return 4
 	}
 	return 3
 }
 
-// level is one entry of failoverPriority: a label, and the value that endpoints of the caller's own kind have.
+// level is one entry of failoverPriority: a label, and the value of preferred endpoints.
 type level struct{ label, value string }
 
-// levels resolves failoverPriority for the caller. An entry "label=value" says the value itself.
-func (c Caller) levels(entries []string) []level {
+// failoverLevels resolves failoverPriority for the caller. An entry "label=value" has an explicit
+// value, another one the caller's.
+func (c Caller) failoverLevels(entries []string) []level {
 	var levels []level
 	for _, entry := range entries {
 		name, value, given := strings.Cut(entry, "=")
 		if !given {
-			value = c.label(name)
+			value = c.labelValue(name)
 		}
 		levels = append(levels, level{name, value})
 	}
 	return levels
 }
 
-// label gives a label of the caller, "" if it has none.
-func (c Caller) label(name string) string {
+// labelValue returns a label of the caller, or "" if it has none.
+func (c Caller) labelValue(name string) string {
 	switch name {
 	case corev1.LabelTopologyRegion:
 		return c.Locality.Region
@@ -90,7 +95,7 @@ func (c Caller) label(name string) string {
 			return c.Node
 		}
 	}
-	for own := range strings.SplitSeq(c.Near, ",") {
+	for own := range strings.SplitSeq(c.FailoverLabels, ",") {
 		if value, ok := strings.CutPrefix(own, name+"="); ok {
 			return value
 		}
@@ -98,22 +103,22 @@ func (c Caller) label(name string) string {
 	return ""
 }
 
-// byLabels splits groups by how many of the levels their endpoints share with the caller, the first one counting most:
-// those that share all come first. The network is special when it is the first level: endpoints of other networks come
-// behind all of the caller's, in the same order among themselves.
-func byLabels(groups []*group, levels []level) []*group {
+// groupByLabels splits groups by how many levels their endpoints share with the caller, beginning
+// with the first level. Endpoints that share all levels have priority 0. If the first level is the
+// network, endpoints of other networks come after all of the caller's, in the same order.
+func groupByLabels(groups []*group, levels []level) []*group {
 	var out []*group
 	for _, g := range groups {
 		split := map[uint32]*group{}
 		for _, e := range g.endpoints {
-			p := rank(e.Labels, levels)
+			p := labelPriority(e.Labels, levels)
 			part := split[p]
 			if part == nil {
 				part = &group{locality: g.locality, priority: p}
 				split[p] = part
 				out = append(out, part)
 			}
-			part.add(e)
+			part.addEndpoint(e)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *group) int { return compareLocalities(a.locality, b.locality) })
@@ -121,7 +126,7 @@ func byLabels(groups []*group, levels []level) []*group {
 	return out
 }
 
-func rank(labels map[string]string, levels []level) uint32 {
+func labelPriority(labels map[string]string, levels []level) uint32 {
 	behind := 0
 	for i, l := range levels {
 		if labels[l.label] == l.value {
@@ -136,7 +141,7 @@ func rank(labels map[string]string, levels []level) uint32 {
 	return uint32(behind)
 }
 
-// closeGaps numbers the priorities anew, from 0 without gaps, as Envoy demands; their order stays.
+// closeGaps renumbers priorities from 0 without gaps, as Envoy requires, and keeps their order.
 func closeGaps(groups []*group) {
 	var used []uint32
 	for _, g := range groups {

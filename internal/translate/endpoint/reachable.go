@@ -6,13 +6,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// byNode says whether it matters to callers of a service on which node they are: it is reached there only
-// (Service.spec.internalTrafficPolicy), or there first.
-func byNode(svc *mesh.Service) bool {
+// dependsOnNode reports whether the assignments of a service depend on the caller's node, because
+// endpoints on it are the only ones (Service.spec.internalTrafficPolicy) or preferred.
+func dependsOnNode(svc *mesh.Service) bool {
 	return svc.NodeLocal || svc.TrafficDistribution == corev1.ServiceTrafficDistributionPreferSameNode
 }
 
-// local says whether the caller may reach an endpoint at all: it may have to be of its node, or of its cluster.
-func (in Input) local(e *mesh.Endpoint) bool {
-	return (!in.Service.NodeLocal || e.Node == in.Caller.Node) && (!in.Caller.Local && !e.Confined || e.Cluster == in.Caller.Cluster)
+// isReachable reports whether the caller may call an endpoint. It may require the caller to be on
+// the same node, or in the same cluster.
+func (in Input) isReachable(e *mesh.Endpoint) bool {
+	return (!in.Service.NodeLocal || e.Node == in.Caller.Node) &&
+		(!in.Caller.ClusterLocal && !e.Confined || e.Cluster == in.Caller.Cluster)
 }

@@ -9,18 +9,21 @@ import (
 
 const unixPrefix = "unix://"
 
-// selected gives the endpoints that serve the cluster's port and are of its subset, in the order of the set.
-func (in Input) selected(m member) []*mesh.Endpoint {
-	resolved, name := in.resolved(), in.portName(m.port)
-	sessions := in.Service.Session.Kept() // lead to endpoints that drain, to which Envoy sends nothing else
+// selectEndpoints returns the endpoints that serve the cluster's port and have the labels of its
+// subset, in the order of the set. It omits endpoints that the caller cannot reach or see, draining
+// ones unless the service keeps sessions, and unhealthy ones if m is healthyOnly.
+func (in Input) selectEndpoints(m member) []*mesh.Endpoint {
+	resolved, name := in.resolvedByEnvoy(), in.portName(m.port)
+	// Envoy sends only existing sessions to draining endpoints.
+	sessions := in.Service.Session.Kept()
 	var list []*mesh.Endpoint
 	for _, e := range in.Endpoints.Endpoints {
 		switch {
-		case e.ServicePort != name, !covers(m.labels, e.Labels):
+		case e.ServicePort != name, !hasLabels(m.labels, e.Labels):
 		case e.Health == mesh.Draining && !sessions, e.Health == mesh.Unhealthy && m.healthyOnly:
-		case !in.local(e), !in.Caller.inView(e.Network):
-		case e.Address == "" && !in.Caller.throughGateway(e): // nobody knows the way
-		case e.Address != "" && !resolved && !fixed(e.Address): // EDS refuses names
+		case !in.isReachable(e), !in.Caller.seesNetwork(e.Network):
+		case e.Address == "" && !in.Caller.throughGateway(e): // no route known
+		case e.Address != "" && !resolved && !isStaticAddress(e.Address): // Envoy refuses names in EDS.
 		default:
 			list = append(list, e)
 		}
@@ -28,9 +31,10 @@ func (in Input) selected(m member) []*mesh.Endpoint {
 	return list
 }
 
-// portName gives the name under which the endpoints of a port are: its own, or while a Kubernetes Service's port was renamed and
-// its EndpointSlices were not yet, the old one. That is a name of no port now, of endpoints at the port's target; where the
-// target is named, the one such name that is left for the one port that has nothing else.
+// portName returns the ServicePort of the endpoints of a port. It is the port's name, except while
+// a port of a Kubernetes Service has been renamed and its EndpointSlices have not. Then it is the
+// old name: no port has it, and its endpoints are at the port's target. If the target is a name, it
+// is the only such name, and port must be the only port without endpoints.
 func (in Input) portName(port mesh.Port) string {
 	if in.Service.Provider != mesh.Kubernetes {
 		return port.Name
@@ -42,7 +46,7 @@ func (in Input) portName(port mesh.Port) string {
 		}
 		used[e.ServicePort] = true
 	}
-	bare := 0 // ports without endpoints of their own
+	bare := 0 // ports without endpoints under their own name
 	for _, p := range in.Service.Ports {
 		if !used[p.Name] {
 			bare++
@@ -57,8 +61,8 @@ func (in Input) portName(port mesh.Port) string {
 	return port.Name
 }
 
-// covers says whether all the wanted labels are there.
-func covers(want, have map[string]string) bool {
+// hasLabels reports whether have contains all labels of want.
+func hasLabels(want, have map[string]string) bool {
 	for k, v := range want {
 		if got, there := have[k]; !there || got != v {
 			return false
@@ -67,8 +71,8 @@ func covers(want, have map[string]string) bool {
 	return true
 }
 
-// fixed says whether an address is one that needs no resolving.
-func fixed(address string) bool {
+// isStaticAddress reports whether an address is an IP or a Unix domain socket, which need no DNS.
+func isStaticAddress(address string) bool {
 	if strings.HasPrefix(address, unixPrefix) {
 		return true
 	}

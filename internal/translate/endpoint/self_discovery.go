@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// localKey is all that the assignment of mesh.LocalCluster depends on.
+// localKey is everything that the assignment of mesh.LocalCluster depends on.
 type localKey struct {
 	service   *mesh.Service
 	endpoints *snapshot.EndpointSet
@@ -18,11 +18,11 @@ type localKey struct {
 	region    string
 }
 
-// local is such an assignment.
+// local is the assignment of mesh.LocalCluster.
 type local struct{ resource *resource.Resource }
 
-// Local returns the assignment of mesh.LocalCluster, nil for any other name. It is empty if the proxy is not behind a service:
-// without an answer Envoy would wait for one before it starts.
+// Local returns the assignment of mesh.LocalCluster, and nil for any other name. It is empty if no
+// service selects the proxy: without an answer Envoy would wait for one before it starts.
 func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	if name != mesh.LocalCluster {
 		return nil
@@ -34,9 +34,10 @@ func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	return g.locals.Get(k).resource
 }
 
-// makeLocal lists the healthy endpoints of one region. Zone-aware routing is among the zones of a region, by the number of healthy
-// hosts in each. Envoy opens no connection to them, so their networks and DestinationRules do not matter.
-func (g *Generator) makeLocal(k localKey) *local {
+// buildLocal generates the assignment with the healthy endpoints of one region. Zone-aware routing
+// chooses among the zones of a region by the number of healthy hosts in each. Envoy opens no
+// connection to them, so their networks and DestinationRules do not matter.
+func (g *Generator) buildLocal(k localKey) *local {
 	b := appendText(nil, assignmentClusterName, mesh.LocalCluster)
 	if k.service == nil || k.endpoints == nil {
 		return &local{resource.FromBytes(mesh.LocalCluster, api.EndpointType, b)}
@@ -45,12 +46,13 @@ func (g *Generator) makeLocal(k localKey) *local {
 	name := Input{Service: k.service, Endpoints: k.endpoints}.portName(port)
 	var list []*mesh.Endpoint
 	for _, e := range k.endpoints.Endpoints {
-		if e.ServicePort == name && e.Health == mesh.Healthy && e.Locality.Region == k.region && fixed(e.Address) && k.self.Includes(e) {
+		if e.ServicePort == name && e.Health == mesh.Healthy && e.Locality.Region == k.region &&
+			isStaticAddress(e.Address) && k.self.Includes(e) {
 			list = append(list, e)
 		}
 	}
-	for _, group := range byLocality(list) {
-		b = group.append(b, false)
+	for _, group := range groupByLocality(list) {
+		b = group.appendTo(b, false)
 	}
 	g.computed.Add(1)
 	return &local{resource.FromBytes(mesh.LocalCluster, api.EndpointType, b, k.service.AppendObjects(nil)...)}

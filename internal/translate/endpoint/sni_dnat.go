@@ -9,21 +9,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// handedKey is all that the assignment of a cluster depends on to which a gateway hands TLS on as it comes (AUTO_PASSTHROUGH).
-type handedKey struct {
+// sniDNATKey is everything that the assignment of a cluster depends on to which a gateway forwards
+// TLS by server name (AUTO_PASSTHROUGH).
+type sniDNATKey struct {
 	assignmentsKey
 	cluster mesh.ClusterName
 }
 
-// handed is such an assignment.
-type handed struct {
+// sniDNATAssignment is such an assignment.
+type sniDNATAssignment struct {
 	resource *resource.Resource
 	family   *family
 }
 
-// handedOn gives the assignment of a cluster to which gateways hand TLS on, nil if the name is of none. A gateway cannot tell who
-// calls, so only endpoints are in it that see to that themselves: those that take mutual TLS.
-func (g *Generator) handedOn(v *view.View, name string) *resource.Resource {
+// namedSNIDNAT returns the assignment of a cluster to which gateways forward TLS, or nil if name is
+// not the name of one. A gateway cannot authenticate the callers, so the assignment contains only
+// endpoints that require it themselves: those with mutual TLS.
+func (g *Generator) namedSNIDNAT(v *view.View, name string) *resource.Resource {
 	cluster, err := mesh.ParseSNI(name)
 	if err != nil || v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -32,16 +34,16 @@ func (g *Generator) handedOn(v *view.View, name string) *resource.Resource {
 	if svc == nil {
 		return nil
 	}
-	k, f := g.key(v, svc)
-	if _, found := f.find(cluster.String()); !found {
+	k, f := g.keyFor(v, svc)
+	if _, found := f.indexOf(cluster.String()); !found {
 		return nil
 	}
-	return g.handed.Get(handedKey{k, cluster}).resource
+	return g.sniDNATs.Get(sniDNATKey{k, cluster}).resource
 }
 
-func (g *Generator) makeHanded(k handedKey) *handed {
+func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 	f := g.family(k.assignmentsKey)
-	at, _ := f.find(k.cluster.String())
+	at, _ := f.indexOf(k.cluster.String())
 	m := f.members[at]
 	m.name = k.cluster.DefaultSNI()
 	mutual := &snapshot.EndpointSet{Networked: k.Endpoints.Networked, Confined: k.Endpoints.Confined}
@@ -58,13 +60,16 @@ func (g *Generator) makeHanded(k handedKey) *handed {
 	if k.Rule != nil {
 		from = append(from, k.Rule.From...)
 	}
-	h := &handed{resource: resource.FromBytes(m.name, api.EndpointType, k.assignment(m), from...), family: f}
+	h := &sniDNATAssignment{
+		resource: resource.FromBytes(m.name, api.EndpointType, k.encodeAssignment(m), from...),
+		family:   f,
+	}
 	h.resource.Parts = h
 	g.computed.Add(1)
 	return h
 }
 
-// clusterNames gives the names of the clusters that a member's endpoints are those of.
+// clusterNames returns the names of the clusters that have the endpoints of m.
 func clusterNames(v *view.View, m member) []string {
 	if v.Key.Type != mesh.RouterProxy {
 		return []string{m.name}

@@ -6,11 +6,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Assignments are the one kind of resource that is made again all the time and may have thousands of parts, so they are
-// written as bytes: to build messages first and have them encoded costs twenty times as much. TestWire holds what is
-// written here to what the messages of Envoy's API read from it.
+// Assignments are regenerated more often than any other resource and may have thousands of
+// endpoints. So they are encoded directly: building messages and encoding them costs twenty times
+// as much. TestWire checks the encoding against the messages of Envoy's API.
 
-// Field numbers of the messages that an assignment is made of, package envoy.config.endpoint.v3 where not said otherwise.
+// Field numbers of the messages in an assignment, of package envoy.config.endpoint.v3 unless the
+// comment names another.
 const (
 	assignmentClusterName protowire.Number = 1 // ClusterLoadAssignment
 	assignmentEndpoints   protowire.Number = 2
@@ -45,13 +46,15 @@ const (
 	entryValue             protowire.Number = 2
 )
 
-// open begins a message in a field of that number; closed ends it, at being what open gave.
-func open(b []byte, field protowire.Number) (_ []byte, at int) {
-	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0) // one byte is room for the length of most
+// openMessage begins an embedded message in a field. The returned offset is the argument of
+// closeMessage, which ends it.
+func openMessage(b []byte, field protowire.Number) (_ []byte, at int) {
+	// room for the length of most messages
+	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0)
 	return b, len(b)
 }
 
-func closed(b []byte, at int) []byte {
+func closeMessage(b []byte, at int) []byte {
 	size := len(b) - at
 	if more := protowire.SizeVarint(uint64(size)) - 1; more > 0 {
 		b = slices.Grow(b, more)[:len(b)+more]
@@ -61,7 +64,7 @@ func closed(b []byte, at int) []byte {
 	return b
 }
 
-// appendText appends a string, nothing if it is empty.
+// appendText appends a string field, unless text is empty.
 func appendText(b []byte, field protowire.Number, text string) []byte {
 	if text == "" {
 		return b
@@ -69,7 +72,7 @@ func appendText(b []byte, field protowire.Number, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
 }
 
-// appendNumber appends a number, nothing if it is 0.
+// appendNumber appends a number field, unless n is 0.
 func appendNumber(b []byte, field protowire.Number, n uint32) []byte {
 	if n == 0 {
 		return b
@@ -79,6 +82,6 @@ func appendNumber(b []byte, field protowire.Number, n uint32) []byte {
 
 // appendWrapped appends a google.protobuf.UInt32Value.
 func appendWrapped(b []byte, field protowire.Number, n uint32) []byte {
-	b, at := open(b, field)
-	return closed(appendNumber(b, wrappedValue, n), at)
+	b, at := openMessage(b, field)
+	return closeMessage(appendNumber(b, wrappedValue, n), at)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestWire holds what is written by hand to what Envoy's API makes of it: the message, encoded canonically, is the same bytes.
+// TestWire holds what is written by hand to what Envoy's API makes of it: the message, encoded
+// canonically, is the same bytes.
 func TestWire(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func() string { return strings.Repeat("x", random.IntN(4)*random.IntN(60)) }
@@ -43,12 +44,13 @@ func TestWire(t *testing.T) {
 			Service:   &mesh.Service{Resolution: mesh.Static, Ports: []mesh.Port{port}},
 			Endpoints: set, Settings: &snapshot.Settings{Mesh: new(meshconfig.MeshConfig)},
 		}
-		written := in.assignment(newMember(in.Service, nil, in.Settings, in.Cluster, port))
+		written := in.encodeAssignment(newMember(in.Service, nil, in.Settings, in.Cluster, port))
 		message := new(endpointv3.ClusterLoadAssignment)
 		if err := proto.Unmarshal(written, message); err != nil {
 			t.Fatalf("case %d does not decode: %v", i, err)
 		}
-		if err := message.ValidateAll(); err != nil && !strings.Contains(err.Error(), "PortValue") && !strings.Contains(err.Error(), "Pipe") {
+		if err := message.ValidateAll(); err != nil && !strings.Contains(err.Error(), "PortValue") &&
+			!strings.Contains(err.Error(), "Pipe") {
 			t.Errorf("case %d breaks a constraint of the API: %v", i, err)
 		}
 		encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
@@ -56,7 +58,12 @@ func TestWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(written, encoded) {
-			t.Fatalf("case %d, %d endpoints: what is written is not what the message is encoded as: %v", i, len(set.Endpoints), message)
+			t.Fatalf(
+				"case %d, %d endpoints: what is written is not what the message is encoded as: %v",
+				i,
+				len(set.Endpoints),
+				message,
+			)
 		}
 		if n := len(set.Endpoints); n > 0 && len(message.GetEndpoints()) == 0 {
 			t.Errorf("case %d: nothing was written of %d endpoints", i, n)

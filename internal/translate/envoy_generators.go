@@ -1,0 +1,122 @@
+package translate
+
+import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/translate/cluster"
+	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
+	"github.com/meshpilot/meshpilot/internal/translate/listener"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
+	"github.com/meshpilot/meshpilot/internal/translate/route"
+	"github.com/meshpilot/meshpilot/internal/translate/secret"
+)
+
+// envoySet has the generators of each package for Envoys.
+type envoySet struct {
+	clusters  *cluster.Generator
+	endpoints *endpoint.Generator
+	listeners *listener.Generator
+	routes    *route.Generator
+	plugins   *plugin.Generator
+	secrets   *secret.Generator
+	patching  patching
+}
+
+// generators returns the generators for Envoys in push order, restricted to Views of Envoys.
+func (e envoySet) generators() []Generator {
+	list := slices.Concat(
+		e.clusterGenerators(),
+		e.endpointGenerators(),
+		e.extensionGenerators(),
+		e.listenerGenerators(),
+		e.routeGenerators(),
+		e.secretGenerators(),
+	)
+	for i := range list {
+		list[i] = restrictTo(list[i], false)
+	}
+	return list
+}
+
+func (e envoySet) clusterGenerators() []Generator {
+	patched := func(g Generator) Generator {
+		g.TypeURL = api.ClusterType
+		return e.patching.wrapAll(g, clusterPatches, e.patching.Clusters)
+	}
+	c := e.clusters
+	return []Generator{
+		patched(Generator{All: c.Outbound, Update: c.OutboundSince, Touched: cluster.Touched, Scope: clusterScope}),
+		patched(Generator{All: c.Resolved, Update: c.ResolvedSince, Touched: cluster.Touched, Scope: resolvedScope}),
+		patched(Generator{All: c.SNIDNATClusters, Touched: cluster.SNIDNATTouched, Scope: sniDNATScope}),
+		patched(Generator{All: c.Inbound, Touched: touchesInbound, Inbound: true}),
+		e.patching.addedClusters(),
+	}
+}
+
+func (e envoySet) endpointGenerators() []Generator {
+	return []Generator{
+		{
+			TypeURL:  api.EndpointType,
+			Named:    e.endpoints.NamedRemote,
+			Every:    e.endpoints.Every,
+			Affected: e.endpoints.Affected,
+			Scope:    endpointScope,
+		},
+		{TypeURL: api.EndpointType, Named: e.endpoints.Local, Touched: endpoint.LocalTouched, Scope: localScope},
+	}
+}
+
+func (e envoySet) extensionGenerators() []Generator {
+	return []Generator{
+		{
+			TypeURL: api.ExtensionType,
+			Named:   e.listeners.Extension,
+			Touched: e.listeners.OutboundTouched,
+			Scope:   extensionScope,
+		},
+		e.patching.extensions(),
+		{
+			TypeURL: api.ExtensionType,
+			Named:   e.listeners.Policies,
+			Touched: e.listeners.PoliciesTouched,
+			Inbound: true,
+			Scope:   policyScope,
+		},
+		{TypeURL: api.ExtensionType, Named: e.plugins.Named, Touched: plugin.Touched, Scope: plugin.Scope},
+	}
+}
+
+func (e envoySet) listenerGenerators() []Generator {
+	patched := func(g Generator) Generator {
+		g.TypeURL = api.ListenerType
+		return e.patching.wrapAll(g, listenerPatches, e.patching.Listeners)
+	}
+	l := e.listeners
+	return []Generator{
+		patched(Generator{All: l.Own, Touched: l.OwnTouched, Inbound: true}),
+		patched(Generator{All: l.Outbound, Touched: l.OutboundTouched, Scope: listenerScope}),
+		patched(Generator{All: l.Gateway, Touched: l.GatewayTouched, Scope: gatewayScope}),
+		e.patching.addedListeners(),
+	}
+}
+
+func (e envoySet) routeGenerators() []Generator {
+	return []Generator{e.patching.wrapRoutes(Generator{
+		TypeURL:  api.RouteType,
+		Named:    e.routes.Named,
+		Affected: e.routes.Affected,
+		Scope:    routeScope,
+	})}
+}
+
+func (e envoySet) secretGenerators() []Generator {
+	return []Generator{{
+		TypeURL:  api.SecretType,
+		Named:    e.secrets.Named,
+		Affected: e.secrets.Affected,
+		Touched:  secret.Touched,
+		Scope:    secret.Scope,
+		Local:    secret.OfFiles,
+	}}
+}

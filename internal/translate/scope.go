@@ -1,0 +1,158 @@
+package translate
+
+import (
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// touchesInbound reports whether a change may alter the services of the View's own workload, or how
+// connections reach it.
+func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
+	return v.TouchesInbound(d)
+}
+
+// clusterScope returns the inputs of outbound clusters: the services and rules that are visible to
+// a proxy, and the proxy's type, addresses and credentials.
+func clusterScope(k view.Key) view.Key {
+	return view.Key{
+		Type:        k.Type,
+		Namespace:   k.Namespace,
+		Sidecar:     k.Sidecar,
+		Rules:       k.Rules,
+		IPv4:        k.IPv4,
+		IPv6:        k.IPv6,
+		SocketMark:  k.SocketMark,
+		Client:      k.Client,
+		Own:         k.OwnClusters,
+		OwnClusters: k.OwnClusters,
+		FileServer:  k.FileServer,
+		Lacks:       k.Lacks & view.ClusterFeatures,
+	}
+}
+
+// resolvedScope returns the inputs of clusters with embedded endpoints: clusterScope, and where the
+// proxy runs.
+func resolvedScope(k view.Key) view.Key {
+	scope := clusterScope(k)
+	scope.Locality, scope.Network, scope.Cluster, scope.Near = k.Locality, k.Network, k.Cluster, k.Near
+	scope.NetworkView, scope.Node = k.NetworkView, k.Node
+	return scope
+}
+
+// sniDNATScope returns the inputs of the clusters to which a gateway forwards TLS by server name
+// (AUTO_PASSTHROUGH): resolvedScope, and the gateway's servers. Sidecars have none of these
+// clusters, and share the empty output.
+func sniDNATScope(k view.Key) view.Key {
+	if k.Type != mesh.RouterProxy {
+		return view.Key{}
+	}
+	scope := resolvedScope(k)
+	scope.Gateway = k.Gateway
+	return scope
+}
+
+// listenerScope returns the inputs of outbound listeners. If an ingress listener is bound to an
+// address of its own, it may conflict with an outbound one, so the whole Key matters.
+func listenerScope(k view.Key) view.Key {
+	if k.Bound {
+		return k
+	}
+	return view.Key{
+		Type:         k.Type,
+		Namespace:    k.Namespace,
+		Sidecar:      k.Sidecar,
+		Rules:        k.Rules,
+		Labels:       k.Labels,
+		IPv4:         k.IPv4,
+		IPv6:         k.IPv6,
+		Interception: k.Interception,
+		Client:       k.Client,
+		Allocated:    k.Allocated,
+		Home:         k.Home,
+		Telemetry:    k.Telemetry,
+		LogService:   k.LogService,
+		Own:          k.Own,
+		Plugins:      k.Plugins, Lacks: k.Lacks & view.ListenerFeatures,
+	}
+}
+
+// gatewayScope returns the inputs of a gateway's listeners: listenerScope, the Gateways that select
+// it, and its policies. Sidecars have none, and share the empty output.
+func gatewayScope(k view.Key) view.Key {
+	if k.Type != mesh.RouterProxy {
+		return view.Key{}
+	}
+	scope := listenerScope(k)
+	scope.Gateway, scope.Server, scope.Policies, scope.PoliciesInside = k.Gateway, k.Server, k.Policies, k.PoliciesInside
+	if k.Keys == view.KeysRefused { // Other states of the secrets do not affect listeners.
+		scope.Keys = k.Keys
+	}
+	return scope
+}
+
+// extensionScope returns the inputs of the extension configs of outbound listeners and of gateways.
+func extensionScope(k view.Key) view.Key {
+	k.Bound = false
+	scope := listenerScope(k)
+	if k.Type == mesh.RouterProxy {
+		scope.Gateway, scope.Server, scope.Policies, scope.PoliciesInside = k.Gateway, k.Server, k.Policies, k.PoliciesInside
+	}
+	scope.Patches.Listeners = k.Patches.Listeners
+	return scope
+}
+
+// policyScope returns the inputs of the extension configs with policies: the policies, and which
+// providers of external authorization the proxy sees. Views without policies share the empty
+// output.
+func policyScope(k view.Key) view.Key {
+	if k.Policies == (snapshot.PolicyNames{}) {
+		return view.Key{}
+	}
+	scope := clusterScope(k)
+	scope.Own, scope.OwnClusters, scope.FileServer, scope.Lacks = "", "", "", 0
+	scope.Policies = k.Policies
+	return scope
+}
+
+// endpointScope returns the inputs of load assignments: the visible services and the proxy's
+// location, but not its own services.
+func endpointScope(k view.Key) view.Key {
+	return view.Key{
+		Type:        k.Type,
+		Namespace:   k.Namespace,
+		Sidecar:     k.Sidecar,
+		Rules:       k.Rules,
+		Locality:    k.Locality,
+		Network:     k.Network,
+		Cluster:     k.Cluster,
+		Near:        k.Near,
+		NetworkView: k.NetworkView, Node: k.Node,
+		IPv4: k.IPv4, IPv6: k.IPv6,
+	}
+}
+
+// localScope returns the inputs of the endpoints of the proxy's own workload: the workload and its
+// region.
+func localScope(k view.Key) view.Key {
+	return view.Key{Self: k.Self, Locality: mesh.Locality{Region: k.Locality.Region}}
+}
+
+// routeScope returns the inputs of outbound routes: which services and rules a proxy sees, its
+// addresses, and its labels, which rules can match as source.
+func routeScope(k view.Key) view.Key {
+	return view.Key{
+		Type:      k.Type,
+		Gateway:   k.Gateway,
+		Namespace: k.Namespace,
+		Domain:    k.Domain,
+		Sidecar:   k.Sidecar,
+		Rules:     k.Rules,
+		Labels:    k.Labels,
+		IPv4:      k.IPv4,
+		IPv6:      k.IPv6,
+		Allocated: k.Allocated,
+		Home:      k.Home,
+		Own:       k.Own,
+	}
+}
