@@ -13,24 +13,25 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// forward makes a route send requests to the rule's destinations. authority is what the rule's header operations make
-// of the host, "" if nothing.
-func (t *translation) forward(out *routev3.Route, r *networking.HTTPRoute, authority string) {
+// forwardTo sets the action of a route to the rule's destinations. authority is the host that the
+// rule's header operations set, or "". If no destination has a weight, requests are answered with
+// 503.
+func (t *translation) forwardTo(out *routev3.Route, r *networking.HTTPRoute, authority string) {
 	action := new(routev3.RouteAction)
 	setTimeout(action, r.GetTimeout().AsDuration())
-	rewrite(action, r.GetRewrite())
+	setRewrite(action, r.GetRewrite())
 	if a := r.GetRewrite().GetAuthority(); a != "" {
 		authority = a
 	}
 	if authority != "" {
 		action.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: authority}
 	}
-	action.RequestMirrorPolicies = t.mirrors(r)
+	action.RequestMirrorPolicies = t.mirrorPolicies(r)
 	sticky := false
 	if len(r.GetRoute()) == 1 {
-		t.single(out, action, r.GetRoute()[0])
+		t.setDestination(out, action, r.GetRoute()[0])
 		sticky = len(action.HashPolicy) > 0
-	} else if !t.weighted(action, r.GetRoute()) {
+	} else if !t.setWeightedDestinations(action, r.GetRoute()) {
 		out.Action = &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 503}}
 		return
 	}
@@ -43,7 +44,7 @@ func (t *translation) forward(out *routev3.Route, r *networking.HTTPRoute, autho
 	out.Action = &routev3.Route_Route{Route: action}
 }
 
-// rewritesHost says whether some requests get another host on their way.
+// rewritesHost reports whether the action replaces the host of some requests.
 func rewritesHost(action *routev3.RouteAction) bool {
 	return action.HostRewriteSpecifier != nil ||
 		slices.ContainsFunc(action.GetWeightedClusters().GetClusters(), func(c *routev3.WeightedCluster_ClusterWeight) bool {
@@ -51,8 +52,13 @@ func rewritesHost(action *routev3.RouteAction) bool {
 		})
 }
 
-// single sends everything to one destination, whose header operations come after the rule's.
-func (t *translation) single(out *routev3.Route, action *routev3.RouteAction, d *networking.HTTPRouteDestination) {
+// setDestination sends all requests to one destination, whose header operations are applied after
+// the rule's.
+func (t *translation) setDestination(
+	out *routev3.Route,
+	action *routev3.RouteAction,
+	d *networking.HTTPRouteDestination,
+) {
 	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: t.cluster(d.GetDestination()).String()}
 	ops := headerOperations(d.GetHeaders())
 	out.RequestHeadersToAdd = append(out.RequestHeadersToAdd, ops.requestAdd...)
@@ -67,9 +73,13 @@ func (t *translation) single(out *routev3.Route, action *routev3.RouteAction, d 
 	}
 }
 
-// weighted shares requests out by weight, and says whether anybody gets any: destinations of weight 0 are left out, and
-// Envoy refuses a list without a weight. Weights are used as given; they need not add up to 100.
-func (t *translation) weighted(action *routev3.RouteAction, list []*networking.HTTPRouteDestination) bool {
+// setWeightedDestinations splits requests by weight. Destinations with weight 0 are left out.
+// Weights need not add up to 100. It returns false if no destination has a weight; Envoy refuses
+// such an action.
+func (t *translation) setWeightedDestinations(
+	action *routev3.RouteAction,
+	list []*networking.HTTPRouteDestination,
+) bool {
 	clusters := new(routev3.WeightedCluster)
 	for _, d := range list {
 		if d.GetWeight() <= 0 {
@@ -85,7 +95,9 @@ func (t *translation) weighted(action *routev3.RouteAction, list []*networking.H
 			ResponseHeadersToRemove: ops.responseRemove,
 		}
 		if ops.authority != "" {
-			w.HostRewriteSpecifier = &routev3.WeightedCluster_ClusterWeight_HostRewriteLiteral{HostRewriteLiteral: ops.authority}
+			w.HostRewriteSpecifier = &routev3.WeightedCluster_ClusterWeight_HostRewriteLiteral{
+				HostRewriteLiteral: ops.authority,
+			}
 		}
 		clusters.Clusters = append(clusters.Clusters, w)
 		if p := t.hashPolicy(d.GetDestination()); p != nil {
@@ -96,26 +108,30 @@ func (t *translation) weighted(action *routev3.RouteAction, list []*networking.H
 	return len(clusters.Clusters) > 0
 }
 
-// setTimeout bounds a request (HTTPRoute.timeout); 0 is no bound. gRPC callers may ask for less in their own header.
+// setTimeout sets the timeout of requests (HTTPRoute.timeout); 0 disables it. gRPC clients may
+// request a shorter one in their own header.
 //
-// max_grpc_timeout is deprecated, but with max_stream_duration in its place Envoy leaves timeout aside for all requests
-// (envoyproxy/envoy#15530).
+// max_grpc_timeout is deprecated, but with max_stream_duration in its place Envoy ignores timeout
+// for all requests (envoyproxy/envoy#15530).
 func setTimeout(action *routev3.RouteAction, d time.Duration) {
 	action.Timeout = durationpb.New(d)
 	action.MaxGrpcTimeout = durationpb.New(d) //nolint:staticcheck // see above
 }
 
-func rewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
+func setRewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
 	if re := r.GetUriRegexRewrite(); re != nil {
-		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{Pattern: regex(re.GetMatch()), Substitution: re.GetRewrite()}
+		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{
+			Pattern:      regexMatcher(re.GetMatch()),
+			Substitution: re.GetRewrite(),
+		}
 		return
 	}
 	action.PrefixRewrite = r.GetUri()
 }
 
-// redirect sends the caller elsewhere. port is where the request was caught, for redirects that keep it; tls says that it came
-// by HTTPS.
-func redirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.RedirectAction {
+// newRedirect translates HTTPRedirect. port is the port on which the request was received, for
+// redirects that keep it; tls is set if the request came by HTTPS.
+func newRedirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.RedirectAction {
 	out := &routev3.RedirectAction{HostRedirect: r.GetAuthority(), ResponseCode: redirectCode(r.GetRedirectCode())}
 	switch {
 	case r.GetPrefixRewrite() != "":
@@ -133,18 +149,20 @@ func redirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.Redire
 	}
 	out.PortRedirect = r.GetPort()
 	if _, derived := r.GetRedirectPort().(*networking.HTTPRedirect_DerivePort); derived {
-		// Envoy cannot take the port from the request, but these routes are all for one port.
+		// Envoy cannot derive the port from the request, but all requests of these routes have the
+		// same port.
 		if r.GetDerivePort() == networking.HTTPRedirect_FROM_REQUEST_PORT {
 			out.PortRedirect = port
 		}
 	}
 	if scheme == "http" && out.PortRedirect == 80 || scheme == "https" && out.PortRedirect == 443 {
-		out.PortRedirect = 0 // what a URL without a port means anyway
+		out.PortRedirect = 0 // This is the default port of the scheme.
 	}
 	return out
 }
 
-// redirectCode gives Envoy's name of a status; 301 where it has none.
+// redirectCode returns Envoy's enumeration value of a status, or that of 301 for a status that
+// Envoy does not support.
 func redirectCode(status uint32) routev3.RedirectAction_RedirectResponseCode {
 	switch status {
 	case 302:

@@ -8,18 +8,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Affected gives those of the names whose RouteConfigurations a change may alter. Endpoints and workloads alter none, of
-// DestinationRules only those that hash do, and a VirtualService those on whose ports its hosts are.
+// Affected returns the elements of names whose RouteConfigurations a change may alter. Changes of
+// endpoints and workloads alter none. Of DestinationRules only those with a hash policy matter. A
+// VirtualService affects the RouteConfigurations of the ports of its hosts.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	if v.Key.Type == mesh.RouterProxy {
 		return gatewayAffected(old, v, d, names)
 	}
 	differs, ok := v.Since(old, d)
-	hashed := func(h mesh.Hostname) bool { return hashes(old.DestinationRule(h)) || hashes(v.DestinationRule(h)) }
+	hashed := func(h mesh.Hostname) bool {
+		return hasHashPolicy(old.DestinationRule(h)) || hasHashPolicy(v.DestinationRule(h))
+	}
 	if !ok || slices.ContainsFunc(differs.Rules, hashed) {
 		return names
 	}
-	for h := range d.Rules { // routes may lead to hosts that are no services
+	for h := range d.Rules { // Routes may reference hosts without a service.
 		if hashed(h) {
 			return names
 		}
@@ -38,7 +41,8 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	})
 }
 
-// rulesSince gives the VirtualServices that differ by the egress listener that they are for, nil if none does.
+// rulesSince returns, for each egress listener, the VirtualServices that differ between the Views,
+// or nil if none do.
 func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 	changed := make([][]*snapshot.VirtualService, len(v.Egress))
 	found := false
@@ -56,7 +60,8 @@ func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 	return changed
 }
 
-// affects says whether changes of services on some ports, and of VirtualServices, concern a RouteConfiguration.
+// affects reports whether changes of services on the given ports, or of VirtualServices per egress
+// listener, may alter a RouteConfiguration.
 func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, changed [][]*snapshot.VirtualService) bool {
 	e := egressFor(v, r)
 	all := r.port == 0 || r.host == "" && forAllPorts(e)
@@ -82,15 +87,15 @@ func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, chan
 	}
 }
 
-// portsOf gives the ports on which requests to the services are read, in any of the Views; ok is false if that
-// does not tell which RouteConfigurations they are in.
+// portsOf returns the ports of the services on which requests may be HTTP, in any of the Views. ok
+// is false if the ports do not determine which RouteConfigurations contain the services.
 func portsOf(hosts []mesh.Hostname, views ...*view.View) (ports map[uint32]bool, ok bool) {
 	if len(hosts) == 0 {
 		return nil, true
 	}
 	ports = map[uint32]bool{}
 	for _, v := range views {
-		if len(v.Egress) != 1 { // each may see another service of a hostname
+		if len(v.Egress) != 1 { // Each listener may see another service of a hostname.
 			return nil, false
 		}
 		for _, h := range hosts {
@@ -98,11 +103,12 @@ func portsOf(hosts []mesh.Hostname, views ...*view.View) (ports map[uint32]bool,
 			if svc == nil {
 				continue
 			}
-			if svc.Resolution == mesh.Alias || hashes(v.DestinationRule(h)) || sessionOf(v, svc) != (mesh.Session{}) {
+			if svc.Resolution == mesh.Alias || hasHashPolicy(v.DestinationRule(h)) ||
+				sessionOf(v, svc) != (mesh.Session{}) {
 				return nil, false
 			}
 			for _, p := range svc.Ports {
-				if readsRequests(p) {
+				if mayBeHTTP(p) {
 					ports[p.Number] = true
 				}
 			}

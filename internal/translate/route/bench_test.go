@@ -8,11 +8,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// bigMesh writes a namespace of services on one port, and a VirtualService for each of the first ones.
+// bigMesh writes a namespace of services on one port, and a VirtualService for each of the first
+// ones.
 func bigMesh(services, virtualServices int) []byte {
 	var b strings.Builder
 	for i := range services {
-		fmt.Fprintf(&b, "kind: Service\nmetadata: {name: svc-%d}\nspec: {clusterIP: 10.%d.%d.%d, ports: [{name: http, port: 9080}]}\n---\n", i, i>>16, i>>8&255, i&255)
+		fmt.Fprintf(
+			&b,
+			"kind: Service\nmetadata: {name: svc-%d}\nspec: {clusterIP: 10.%d.%d.%d, ports: [{name: http, port: 9080}]}\n---\n",
+			i,
+			i>>16,
+			i>>8&255,
+			i&255,
+		)
 	}
 	for i := range virtualServices {
 		b.WriteString(canary(i, 90) + "---\n")
@@ -36,7 +44,13 @@ spec:
 }
 
 func BenchmarkRouteConfiguration(b *testing.B) {
-	for _, size := range []struct{ services, virtualServices int }{{1_000, 0}, {1_000, 1_000}, {2_000, 2_000}, {10_000, 0}, {10_000, 2_000}} {
+	for _, size := range []struct{ services, virtualServices int }{
+		{1_000, 0},
+		{1_000, 1_000},
+		{2_000, 2_000},
+		{10_000, 0},
+		{10_000, 2_000},
+	} {
 		w := newWorld(b, bigMesh(size.services, size.virtualServices), nil, nil)
 		v := w.view()
 		r, _ := parseName("9080")
@@ -44,16 +58,16 @@ func BenchmarkRouteConfiguration(b *testing.B) {
 		b.Run(name+"/all", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				NewGenerator().build(v, r)
+				NewGenerator().buildConfiguration(v, r)
 			}
 		})
 		g := NewGenerator()
-		kept := g.build(v, r)
+		kept := g.buildConfiguration(v, r)
 		b.Run(name+"/nothing-new", func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(kept.Body)))
 			for b.Loop() {
-				g.build(v, r)
+				g.buildConfiguration(v, r)
 			}
 		})
 		if size.virtualServices == 0 {

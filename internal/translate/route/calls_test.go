@@ -107,7 +107,8 @@ const (
 	nowhere = "404"
 )
 
-// placeOf is how an answering route calls itself. The place after the last route is that of what none of them takes.
+// placeOf is how an answering route calls itself. The place after the last route is that of what
+// none of them takes.
 func placeOf(vh *routev3.VirtualHost, i int) string { return fmt.Sprintf("%s #%d", vh.GetName(), i) }
 
 // answering makes a listener on a socket whose routes answer with their place.
@@ -118,9 +119,13 @@ func answering(path string, c *routev3.RouteConfiguration) *listenerv3.Listener 
 		vh.Routes = append(vh.Routes, rest)
 		for i, r := range vh.GetRoutes() {
 			vh.Routes[i] = &routev3.Route{
-				Match:                r.Match,
-				Action:               &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusOK}},
-				ResponseHeadersToAdd: []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: placeHeader, Value: placeOf(vh, i)}}},
+				Match: r.Match,
+				Action: &routev3.Route_DirectResponse{
+					DirectResponse: &routev3.DirectResponseAction{Status: http.StatusOK},
+				},
+				ResponseHeadersToAdd: []*corev3.HeaderValueOption{
+					{Header: &corev3.HeaderValue{Key: placeHeader, Value: placeOf(vh, i)}},
+				},
 			}
 		}
 	}
@@ -128,7 +133,9 @@ func answering(path string, c *routev3.RouteConfiguration) *listenerv3.Listener 
 		StatPrefix:     "routes",
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: c},
 		HttpFilters: []*hcmv3.HttpFilter{{
-			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))},
+			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{
+				TypedConfig: resource.Pack(new(routerv3.Router)),
+			},
 		}},
 	})
 	return &listenerv3.Listener{

@@ -8,17 +8,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// maxDirectResponseBytes bounds the bodies of direct responses (RouteConfiguration.max_direct_response_body_size_bytes).
+// maxDirectResponseBytes limits the bodies of direct responses
+// (RouteConfiguration.max_direct_response_body_size_bytes).
 const maxDirectResponseBytes = 1 << 20
 
-// configuration is a RouteConfiguration being put together, its fields in the order of their numbers.
+// configuration builds an encoded RouteConfiguration, with its fields in the order of their
+// numbers.
 type configuration struct {
 	body []byte
 }
 
-// newConfiguration begins one with its virtual hosts; nil is none.
+// newConfiguration returns a configuration with its virtual hosts; nil elements are skipped.
 func newConfiguration(name string, hosts []*virtualHost) *configuration {
-	size := 512 // the name, the catch-all and what follows it
+	size := 512 // the name, the catch-all and the fields of finish
 	for _, h := range hosts {
 		if h != nil {
 			size += len(h.encoded)
@@ -33,11 +35,15 @@ func newConfiguration(name string, hosts []*virtualHost) *configuration {
 	return c
 }
 
-// finish appends what comes after the virtual hosts.
+// finish appends the fields that follow the virtual hosts.
 func (c *configuration) finish(ignorePort bool) {
-	c.body = appendString(c.body, configRemoveField, mesh.LostRequestHeader) // once no retry follows
-	c.body = appendMessage(c.body, configValidateField, nil)                 // BoolValue false: a route may come before its cluster
-	limit := protowire.AppendVarint(protowire.AppendTag(nil, uint32ValueField, protowire.VarintType), maxDirectResponseBytes)
+	c.body = appendString(c.body, configRemoveField, mesh.LostRequestHeader) // after the last retry
+	// BoolValue false: a route may be sent before its cluster.
+	c.body = appendMessage(c.body, configValidateField, nil)
+	limit := protowire.AppendVarint(
+		protowire.AppendTag(nil, uint32ValueField, protowire.VarintType),
+		maxDirectResponseBytes,
+	)
 	c.body = appendMessage(c.body, configBodyLimitField, limit)
 	if ignorePort {
 		c.body = protowire.AppendVarint(protowire.AppendTag(c.body, configIgnorePortField, protowire.VarintType), 1)
@@ -48,12 +54,12 @@ func appendMessage(b []byte, field protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), body)
 }
 
-// catchAll appends the virtual host of requests to nobody that the mesh knows: they pass to the cluster, or without one are
-// told so.
-func (c *configuration) catchAll(cluster string, attempts bool) {
-	name, r := "block_all", blocked()
+// addCatchAll appends the virtual host of unknown hosts. It forwards requests to the cluster, or
+// answers them with 502 if cluster is "".
+func (c *configuration) addCatchAll(cluster string, attempts bool) {
+	name, r := "block_all", blockedRoute()
 	if cluster != "" {
-		name, r = "allow_any", passed(cluster)
+		name, r = "allow_any", passthroughRoute(cluster)
 	}
 	c.body = appendHost(c.body, name, []string{"*"}, encodeRoutes([]*routev3.Route{r}), attempts)
 }

@@ -13,19 +13,23 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// corsFilter is the HTTP filter that answers preflights. It is in every connection manager and idle but for such routes.
+// corsFilter is the HTTP filter that answers preflight requests. Every connection manager has it;
+// it is inactive unless a route configures it.
 const corsFilter = "envoy.filters.http.cors"
 
-// cors translates CorsPolicy.
-func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
+// newCORS translates CorsPolicy.
+func newCORS(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	out := &corsv3.CorsPolicy{
 		AllowOriginStringMatch: corsOrigins(in),
 		AllowMethods:           strings.Join(in.GetAllowMethods(), ","),
 		AllowHeaders:           strings.Join(in.GetAllowHeaders(), ","),
 		ExposeHeaders:          strings.Join(in.GetExposeHeaders(), ","),
 		AllowCredentials:       in.GetAllowCredentials(),
-		FilterEnabled:          &corev3.RuntimeFractionalPercent{DefaultValue: &typev3.FractionalPercent{Numerator: 100}},
-		// Preflights from other origins: the application answers, unless it is not to be asked.
+		FilterEnabled: &corev3.RuntimeFractionalPercent{
+			DefaultValue: &typev3.FractionalPercent{Numerator: 100},
+		},
+		// Preflight requests of other origins are forwarded to the application, unless the policy
+		// ignores them.
 		ForwardNotMatchingPreflights: wrapperspb.Bool(in.GetUnmatchedPreflights() != networking.CorsPolicy_IGNORE),
 	}
 	if in.GetMaxAge() != nil {
@@ -37,7 +41,7 @@ func cors(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 func corsOrigins(in *networking.CorsPolicy) []*matcherv3.StringMatcher {
 	var out []*matcherv3.StringMatcher
 	for _, o := range in.GetAllowOrigins() {
-		if m := stringMatch(o); m != nil { // one that says nothing allows nobody
+		if m := stringMatch(o); m != nil { // An empty match allows no origin.
 			out = append(out, m)
 		}
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// defaultRoute is the name of the one route of a service that no VirtualService routes.
+// defaultRoute is the name of the only route of a service without a VirtualService.
 const defaultRoute = "default"
 
-// serviceRoute sends all requests for a service to it.
+// serviceRoute returns the route of all requests for a service to its cluster.
 func serviceRoute(in hostInput) *routev3.Route {
 	cluster := mesh.ClusterName{Direction: mesh.Outbound, Port: in.names.port, Host: in.names.host}
 	action := forwardAll(cluster.String())
 	setTimeout(action, 0)
 	action.RetryPolicy = retryPolicy(in.retry, false)
 	if in.rule != nil {
-		if p := hashPolicy(in.rule, "", in.names.port); p != nil {
+		if p := newHashPolicy(in.rule, "", in.names.port); p != nil {
 			action.HashPolicy = []*routev3.RouteAction_HashPolicy{p}
 		}
 	}
@@ -39,27 +39,29 @@ func forwardAll(cluster string) *routev3.RouteAction {
 	return &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}
 }
 
-// passed lets requests to unknown hosts through to where they were going (outboundTrafficPolicy ALLOW_ANY).
-func passed(cluster string) *routev3.Route {
+// passthroughRoute returns the route of requests for unknown hosts to their original destination
+// (outboundTrafficPolicy ALLOW_ANY).
+func passthroughRoute(cluster string) *routev3.Route {
 	action := forwardAll(cluster)
 	setTimeout(action, 0)
 	return &routev3.Route{Name: "allow_any", Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action}}
 }
 
-// blocked refuses them (REGISTRY_ONLY).
-func blocked() *routev3.Route {
+// blockedRoute returns the route that refuses requests for unknown hosts (REGISTRY_ONLY).
+func blockedRoute() *routev3.Route {
 	return &routev3.Route{
 		Name: "block_all", Match: routeMatch(nil),
 		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 502}},
 	}
 }
 
-// sendsAttempts says whether upstreams are told how often a request was tried (ProxyConfig.proxyHeaders.attemptCount).
+// sendsAttempts reports whether requests carry the number of their attempt
+// (ProxyConfig.proxyHeaders.attemptCount).
 func sendsAttempts(v *view.View) bool {
 	return !proxyHeaders(v).GetAttemptCount().GetDisabled().GetValue()
 }
 
-// proxyHeaders says which headers proxies add by themselves (ProxyConfig.proxyHeaders).
+// proxyHeaders returns the settings of headers that proxies add (ProxyConfig.proxyHeaders).
 func proxyHeaders(v *view.View) *meshconfig.ProxyConfig_ProxyHeaders {
 	return v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 }

@@ -10,29 +10,33 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// portForm says whether domains have a port.
+// portForm is how the domains of virtual hosts include the port.
 type portForm uint8
 
 const (
-	// withoutPort: Envoy leaves the request's port aside (ignore_port_in_host_matching).
+	// withoutPort: domains have no port, because Envoy ignores that of the request
+	// (ignore_port_in_host_matching).
 	withoutPort portForm = iota
-	// withPort: requests name their port, and those that do not mean port 80.
+	// withPort: domains have the port of the service; a request without a port means port 80.
 	withPort
-	// anyHost: only requests to this service get here, whatever they call it.
+	// anyHost: the only domain is "*", because the listener receives only requests for this
+	// service.
 	anyHost
 )
 
-// reach is how much of a service's name a proxy's search domains make up for.
-type reach uint8
+// shortNames is which short names of a service a proxy's DNS search domains resolve.
+type shortNames uint8
 
 const (
-	fullName       reach = iota // the service or the proxy is not of Kubernetes: nothing
-	otherNamespace              // "reviews.shop" and "reviews.shop.svc"
-	ownNamespace                // and "reviews"
+	// No short names: the service or the proxy is not in Kubernetes.
+	fullName       shortNames = iota
+	otherNamespace            // "reviews.shop" and "reviews.shop.svc"
+	ownNamespace              // also "reviews"
 )
 
-// reachOf says how proxies with that DNS suffix ("shop.svc.cluster.local") may call a host.
-func reachOf(host mesh.Hostname, suffix string) reach {
+// reachOf returns the short names of a host for proxies with a DNS suffix
+// ("shop.svc.cluster.local").
+func reachOf(host mesh.Hostname, suffix string) shortNames {
 	_, namespace, _, ok := kubernetesName(string(host))
 	own, _, inKubernetes := strings.Cut(suffix, ".svc.")
 	switch {
@@ -45,7 +49,8 @@ func reachOf(host mesh.Hostname, suffix string) reach {
 	}
 }
 
-// kubernetesName takes "reviews.shop.svc.cluster.local" apart; qualified is "reviews.shop".
+// kubernetesName splits "reviews.shop.svc.cluster.local" into name and namespace; qualified is
+// "reviews.shop". ok is false for other hosts.
 func kubernetesName(host string) (name, namespace, qualified string, ok bool) {
 	qualified, _, ok = strings.Cut(host, ".svc.")
 	if !ok {
@@ -55,27 +60,27 @@ func kubernetesName(host string) (name, namespace, qualified string, ok bool) {
 	return name, namespace, qualified, ok && name != "" && namespace != ""
 }
 
-// namesInput is all that the domains of a virtual host depend on.
+// namesInput is everything that the domains of a virtual host depend on.
 type namesInput struct {
 	host mesh.Hostname
 	port uint32
-	// service is nil for a host that no service has.
+	// service is nil for a host without a service.
 	service *mesh.Service
-	reach   reach
+	reach   shortNames
 	aliases memo.List[alias]
 	form    portForm
-	// ipv4 and ipv6 are the families of addresses that the proxies have.
+	// ipv4 and ipv6 are the address families of the proxies.
 	ipv4, ipv6 bool
 }
 
 // alias is another name of a service.
 type alias struct {
 	service *mesh.Service
-	reach   reach
+	reach   shortNames
 }
 
-// names is what a virtual host is called, and its domains: all names that requests may use for it, each once, in lower
-// case, the full one first.
+// names is the name of a virtual host and its domains: all names that requests may use for it,
+// without duplicates, in lower case, the full name first.
 type names struct {
 	name    string // "<host>:<port>"
 	host    mesh.Hostname
@@ -127,8 +132,8 @@ func (in namesInput) serviceNames() []string {
 	return list
 }
 
-// appendForms appends the full name, the same as an absolute one, and its short forms.
-func appendForms(list []string, host string, r reach) []string {
+// appendForms appends the full name, its absolute form, and its short forms.
+func appendForms(list []string, host string, r shortNames) []string {
 	list = append(list, bracketed(host))
 	if _, err := netip.ParseAddr(host); err == nil {
 		return list
@@ -136,7 +141,7 @@ func appendForms(list []string, host string, r reach) []string {
 	list = append(list, host+".")
 	name, _, qualified, _ := kubernetesName(host)
 	switch {
-	case r == ownNamespace && name != "*": // "*" alone would be every host there is
+	case r == ownNamespace && name != "*": // "*" alone would match every host.
 		return append(list, name, qualified+".svc", qualified)
 	case r != fullName:
 		return append(list, qualified, qualified+".svc")
@@ -161,7 +166,7 @@ func (in namesInput) withPorts(host string) []string {
 	}
 }
 
-// bracketed writes an IPv6 address as it stands in a Host header.
+// bracketed returns an IPv6 address in the form of a Host header, and any other host unchanged.
 func bracketed(host string) string {
 	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
 		return "[" + a.String() + "]"
@@ -169,10 +174,11 @@ func bracketed(host string) string {
 	return host
 }
 
-// distinct gives every domain to one virtual host only, for Envoy refuses a RouteConfiguration that has one twice. The
-// full name of a service or of a VirtualService's host goes before another's short form or address; among equals the
-// first virtual host wins. One that is left without any domain goes.
-func distinct(hosts []hostInput) []hostInput {
+// assignDomains removes duplicate domains, because Envoy refuses a RouteConfiguration with a domain
+// in two virtual hosts. The full name of a virtual host takes precedence over short forms and
+// addresses of others; otherwise the first virtual host keeps the domain. Virtual hosts without any
+// domain are removed.
+func assignDomains(hosts []hostInput) []hostInput {
 	owner := make(map[string]int, 6*len(hosts))
 	claim := func(domain string, i int) bool {
 		o, taken := owner[domain]
@@ -202,7 +208,7 @@ func distinct(hosts []hostInput) []hostInput {
 	return kept
 }
 
-// without leaves out those domains that lost names by their places: "3,7,".
+// without returns domains except those at the indexes in lost, which has the form "3,7,".
 func without(domains []string, lost string) []string {
 	if lost == "" {
 		return domains

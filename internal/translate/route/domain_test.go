@@ -11,7 +11,7 @@ func TestReach(t *testing.T) {
 	for _, c := range []struct {
 		host   mesh.Hostname
 		suffix string
-		want   reach
+		want   shortNames
 	}{
 		{"web.shop.svc.cluster.local", "shop.svc.cluster.local", ownNamespace},
 		{"web.shop.svc.cluster.local", "other.svc.cluster.local", otherNamespace},

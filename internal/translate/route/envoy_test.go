@@ -64,8 +64,9 @@ func allRoutes(t *testing.T) []*routeOfCase {
 	return list
 }
 
-// TestEnvoyAgrees sends the requests of all cases to a real Envoy and asks of each which route took it: that must be the
-// one that package explain finds. In place of what routes do they answer with their place.
+// TestEnvoyAgrees sends the requests of all cases to a real Envoy and asks of each which route took
+// it: that must be the one that package explain finds. In place of what routes do they answer with
+// their place.
 func TestEnvoyAgrees(t *testing.T) {
 	envoy.Require(t)
 	dir := envoy.SocketDir(t)
@@ -75,7 +76,10 @@ func TestEnvoyAgrees(t *testing.T) {
 	for i, r := range routes {
 		b.StaticResources.Listeners = append(b.StaticResources.Listeners, answering(socket(dir, i), r.config))
 	}
-	envoy.Start(t, envoy.Options{Bootstrap: envoy.Text(t, b), Ready: envoy.Listening("unix", socket(dir, len(routes)-1))})
+	envoy.Start(
+		t,
+		envoy.Options{Bootstrap: envoy.Text(t, b), Ready: envoy.Listening("unix", socket(dir, len(routes)-1))},
+	)
 	asked := 0
 	for i, r := range routes {
 		for _, c := range r.calls {
@@ -96,7 +100,8 @@ func TestEnvoyAgrees(t *testing.T) {
 
 func socket(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%d.sock", i)) }
 
-// ask sends a request to a socket, and gives the place of the route that took it or else the status.
+// ask sends a request to a socket, and gives the place of the route that took it or else the
+// status.
 func ask(t *testing.T, path string, r *explain.Request) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

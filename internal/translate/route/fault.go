@@ -11,11 +11,13 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// faultFilter is the HTTP filter that injects faults. It is in every connection manager and idle but for such routes.
+// faultFilter is the HTTP filter that injects faults. Every connection manager has it; it is
+// inactive unless a route configures it.
 const faultFilter = "envoy.filters.http.fault"
 
-// fault translates HTTPFaultInjection, nil if nothing of it can be injected. Without a percentage a fault never fires.
-func fault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
+// newFault translates HTTPFaultInjection. It returns nil if no fault can be injected. A fault
+// without a percentage is never injected.
+func newFault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	out := &faultv3.HTTPFault{Delay: faultDelay(in.GetDelay()), Abort: faultAbort(in.GetAbort())}
 	if out.Delay == nil && out.Abort == nil {
 		return nil
@@ -29,7 +31,9 @@ func faultDelay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDel
 	}
 	out := &commonfaultv3.FaultDelay{
 		FaultDelaySecifier: &commonfaultv3.FaultDelay_FixedDelay{FixedDelay: in.GetFixedDelay()},
-		Percentage:         &typev3.FractionalPercent{Numerator: uint32(max(in.GetPercent(), 0))}, //nolint:staticcheck // still in use
+		Percentage: &typev3.FractionalPercent{
+			Numerator: uint32(max(in.GetPercent(), 0)),
+		}, //nolint:staticcheck // still in use
 	}
 	if in.GetPercentage() != nil {
 		out.Percentage = percentage(in.GetPercentage())
@@ -54,7 +58,7 @@ func faultAbort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	return out
 }
 
-// grpcCode reads a gRPC status by name ("UNAVAILABLE") or number.
+// grpcCode parses a gRPC status by name ("UNAVAILABLE") or number.
 func grpcCode(name string) (uint32, bool) {
 	var c codes.Code
 	if c.UnmarshalJSON([]byte(`"`+name+`"`)) != nil && c.UnmarshalJSON([]byte(name)) != nil {
@@ -63,7 +67,7 @@ func grpcCode(name string) (uint32, bool) {
 	return uint32(c), true
 }
 
-// percentage translates a Percent, to a ten-thousandth of a percent. nil stays nil.
+// percentage translates a Percent, with a precision of a ten-thousandth of a percent; nil for nil.
 func percentage(p *networking.Percent) *typev3.FractionalPercent {
 	if p == nil {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// filterConfigs gives what a rule wants of HTTP filters that idle otherwise. Of several destinations with sessions the first one's
-// counts, as in Istio.
+// filterConfigs returns the rule's configurations of HTTP filters for faults, CORS and persistent
+// sessions. If several destinations have sessions, the first one's applies, as in Istio.
 func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.Any {
 	configs := map[string]*anypb.Any{}
-	if f := fault(r.GetFault()); f != nil {
+	if f := newFault(r.GetFault()); f != nil {
 		configs[faultFilter] = resource.Pack(f)
 	}
 	if c := r.GetCorsPolicy(); c != nil {
-		configs[corsFilter] = resource.Pack(cors(c))
+		configs[corsFilter] = resource.Pack(newCORS(c))
 	}
 	for _, d := range r.GetRoute() {
 		if s := t.target(d.GetDestination()).session; s != (mesh.Session{}) {

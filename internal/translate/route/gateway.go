@@ -13,26 +13,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// gatewayConfigurationKey names a RouteConfiguration of a gateway: all Views that agree in it are sent the same one.
+// gatewayConfigurationKey is the cache key of a RouteConfiguration of a gateway.
 type gatewayConfigurationKey struct {
 	of   *Generator
 	name string
 	key  view.Key
 }
 
-// gatewayNamed gives a RouteConfiguration of a gateway, nil if the gateway has no server that it is for.
+// gatewayNamed returns a RouteConfiguration of a gateway, or nil if none of its servers uses the
+// name.
 func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
 	r := v.Gateway().Route(name)
 	if r == nil {
 		return nil
 	}
-	return snapshot.Derive(v.Snapshot.Derived, gatewayConfigurationKey{g, name, v.Key}, func() *resource.Resource { return g.buildGateway(v, r) })
+	return snapshot.Derive(
+		v.Snapshot.Derived,
+		gatewayConfigurationKey{g, name, v.Key},
+		func() *resource.Resource { return g.buildGateway(v, r) },
+	)
 }
 
 func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.Resource {
 	p := &gatewayPlanner{planner: planner{g: g, v: v}, route: r, hosts: map[mesh.Hostname]*gatewayHost{}}
 	for _, s := range r.Servers {
-		p.server(s)
+		p.addServer(s)
 	}
 	made := &gatewayParts{unused: p.unbound}
 	for _, in := range p.inputs() {
@@ -48,7 +53,7 @@ func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.R
 	return res
 }
 
-// gatewayParts is what a RouteConfiguration was put together from, kept for as long as it is in use.
+// gatewayParts are the parts of a RouteConfiguration, cached as long as it is in use.
 type gatewayParts struct {
 	hosts  []*virtualHost
 	unused []*boundRoutes
@@ -56,8 +61,8 @@ type gatewayParts struct {
 
 func (p *gatewayParts) clusters() []string { return clustersOf(p.hosts) }
 
-// gatewayAffected gives those of the names whose RouteConfigurations a change may alter: because of their servers, because other
-// VirtualServices are bound to those, or because of what those lead to.
+// gatewayAffected returns the elements of names whose RouteConfigurations a change may alter:
+// because their servers changed, the VirtualServices bound to these, or the destinations.
 func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	differs, ok := v.Since(old, d)
 	if !ok {
@@ -74,7 +79,8 @@ func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []stri
 	return affected
 }
 
-// boundDiffer says whether what is bound to the servers of a route may lead elsewhere than before.
+// boundDiffer reports whether the VirtualServices bound to the servers of a route changed, or any
+// of their destinations.
 func boundDiffer(old, v *view.View, r *view.GatewayRoute, d snapshot.Delta, differs view.Difference) bool {
 	seen := map[string]bool{}
 	for _, s := range r.Servers {
@@ -89,15 +95,24 @@ func boundDiffer(old, v *view.View, r *view.GatewayRoute, d snapshot.Delta, diff
 		if len(differs.Services) == 0 && len(d.Rules) == 0 {
 			continue
 		}
-		if slices.ContainsFunc(rules, func(vs *snapshot.VirtualService) bool { return leadsToChanged(old, v, vs, d, differs) }) {
+		if slices.ContainsFunc(
+			rules,
+			func(vs *snapshot.VirtualService) bool { return destinationsDiffer(old, v, vs, d, differs) },
+		) {
 			return true
 		}
 	}
 	return false
 }
 
-// leadsToChanged says whether a destination of a VirtualService is a service that differs, or one whose DestinationRule hashes.
-func leadsToChanged(old, v *view.View, vs *snapshot.VirtualService, d snapshot.Delta, differs view.Difference) bool {
+// destinationsDiffer reports whether a destination of a VirtualService is a service that changed,
+// or an alias, or has a changed DestinationRule with a hash policy.
+func destinationsDiffer(
+	old, v *view.View,
+	vs *snapshot.VirtualService,
+	d snapshot.Delta,
+	differs view.Difference,
+) bool {
 	return slices.ContainsFunc(usesOf(vs).hosts, func(h mesh.Hostname) bool {
 		if _, found := slices.BinarySearch(differs.Services, h); found || isAlias(old, h) || isAlias(v, h) {
 			return true
@@ -106,7 +121,7 @@ func leadsToChanged(old, v *view.View, vs *snapshot.VirtualService, d snapshot.D
 			return false
 		}
 		a, b := old.DestinationRule(h), v.DestinationRule(h)
-		return a != b && (hashes(a) || hashes(b))
+		return a != b && (hasHashPolicy(a) || hasHashPolicy(b))
 	})
 }
 
@@ -115,7 +130,7 @@ func isAlias(v *view.View, h mesh.Hostname) bool {
 	return svc != nil && svc.Resolution == mesh.Alias
 }
 
-// gatewayPlanner lists the virtual hosts of one RouteConfiguration of a gateway.
+// gatewayPlanner plans the virtual hosts of one RouteConfiguration of a gateway.
 type gatewayPlanner struct {
 	planner
 	route   *view.GatewayRoute
@@ -123,15 +138,16 @@ type gatewayPlanner struct {
 	unbound []*boundRoutes
 }
 
-// gatewayHost is a virtual host in the making.
+// gatewayHost is a virtual host under construction.
 type gatewayHost struct {
 	port     uint32
 	routes   []*boundRoutes
 	redirect bool
 }
 
-// server adds what is bound to a server. Several VirtualServices for one host are joined, the first one's routes first.
-func (p *gatewayPlanner) server(s *view.GatewayServer) {
+// addServer adds the VirtualServices bound to a server. Several VirtualServices of one host are
+// merged, the routes of the first one first.
+func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	p.from = append(p.from, s.Object.Key)
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
 		if len(vs.Spec.GetHttp()) == 0 {
@@ -141,26 +157,27 @@ func (p *gatewayPlanner) server(s *view.GatewayServer) {
 		if len(hosts) == 0 {
 			continue
 		}
-		in, from := p.input(vs, routesInput{port: s.Port(), gateway: s.Gateway, tls: s.TLS()})
+		in, from := p.routesInput(vs, routesInput{port: s.Port(), gateway: s.Gateway, tls: s.TLS()})
 		r := p.g.bound.Get(in)
-		if r.empty() {
+		if r.isEmpty() {
 			p.unbound = append(p.unbound, r)
 			continue
 		}
 		p.from = append(p.from, from...)
 		for _, h := range hosts {
-			p.host(h, s).add(r)
+			p.virtualHost(h, s).addRoutes(r)
 		}
 	}
 	if s.Redirects() {
 		for _, h := range s.Hosts {
-			p.host(h.Host, s)
+			p.virtualHost(h.Host, s)
 		}
 	}
 }
 
-// host gives a virtual host. Of one that any server wants called by HTTPS, requests in plain text are sent there.
-func (p *gatewayPlanner) host(h mesh.Hostname, s *view.GatewayServer) *gatewayHost {
+// virtualHost returns the virtual host of h and creates it if needed. It redirects plaintext
+// requests to HTTPS if any server of the host does.
+func (p *gatewayPlanner) virtualHost(h mesh.Hostname, s *view.GatewayServer) *gatewayHost {
 	host := p.hosts[h]
 	if host == nil {
 		host = &gatewayHost{port: s.Port()}
@@ -170,18 +187,24 @@ func (p *gatewayPlanner) host(h mesh.Hostname, s *view.GatewayServer) *gatewayHo
 	return host
 }
 
-func (h *gatewayHost) add(r *boundRoutes) {
-	if !slices.Contains(h.routes, r) { // two servers may take one host
+func (h *gatewayHost) addRoutes(r *boundRoutes) {
+	if !slices.Contains(h.routes, r) { // Two servers may have the same host.
 		h.routes = append(h.routes, r)
 	}
 }
 
-// inputs gives the virtual hosts, sorted by name.
+// inputs returns the virtual hosts, sorted by name.
 func (p *gatewayPlanner) inputs() []gatewayHostInput {
 	attempts := sendsAttempts(p.v)
 	list := make([]gatewayHostInput, 0, len(p.hosts))
 	for name, h := range p.hosts {
-		in := gatewayHostInput{host: name, port: h.port, routes: memo.ListOf(h.routes), redirect: h.redirect, attempts: attempts}
+		in := gatewayHostInput{
+			host:     name,
+			port:     h.port,
+			routes:   memo.ListOf(h.routes),
+			redirect: h.redirect,
+			attempts: attempts,
+		}
 		if p.route.QUIC {
 			in.quic = h.port
 		}
@@ -193,8 +216,8 @@ func (p *gatewayPlanner) inputs() []gatewayHostInput {
 	return list
 }
 
-// onlyPort gives the number of a service's only port, 0 if it has another number of them. A gateway takes it for destinations
-// that name none: the port that it was called on means nothing to them.
+// onlyPort returns the number of a service's only port, or 0 if it has none or several. Gateways
+// use it for destinations without a port, because the gateway's own port has no meaning to them.
 func onlyPort(svc *mesh.Service) uint32 {
 	if svc == nil || len(svc.Ports) != 1 {
 		return 0
@@ -202,9 +225,9 @@ func onlyPort(svc *mesh.Service) uint32 {
 	return svc.Ports[0].Number
 }
 
-// bound says that a list of gateways (HTTPMatchRequest.gateways) means those whose routes these are. An empty one means all that
-// the object is for.
-func (t *translation) bound(gateways []string) bool {
+// isBound reports whether a list of gateways (HTTPMatchRequest.gateways) includes the gateway, or
+// the mesh, that these routes are for. An empty list includes all gateways of the object.
+func (t *translation) isBound(gateways []string) bool {
 	own := cmp.Or(t.gateway, snapshot.MeshGateway)
 	return len(gateways) == 0 || slices.ContainsFunc(gateways, func(g string) bool {
 		return snapshot.ResolveGateway(g, t.uses.vs.Config.Namespace) == own

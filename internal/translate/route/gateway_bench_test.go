@@ -10,10 +10,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// manyBound is a Gateway with one port, and that many VirtualServices bound to it, each for a host of its own.
+// manyBound is a Gateway with one port, and that many VirtualServices bound to it, each for a host
+// of its own.
 func manyBound(n int) []byte {
 	var b strings.Builder
-	b.WriteString("kind: Gateway\nmetadata: {name: edge}\nspec: {servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}]}\n")
+	b.WriteString(
+		"kind: Gateway\nmetadata: {name: edge}\nspec: {servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}]}\n",
+	)
 	for i := range n {
 		b.WriteString("---\n" + boundService(i, "v1"))
 	}
@@ -32,7 +35,8 @@ spec:
 `, i, subset)
 }
 
-// BenchmarkGateway translates 2,000 VirtualServices of one port: all of them for the first time, and after an edit of one.
+// BenchmarkGateway translates 2,000 VirtualServices of one port: all of them for the first time,
+// and after an edit of one.
 func BenchmarkGateway(b *testing.B) {
 	const n = 2000
 	m := fixture.New(b, manyBound(n), nil)
@@ -41,7 +45,8 @@ func BenchmarkGateway(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			b.StopTimer()
-			// Another snapshot with the same in it: nothing of what was derived of the last one is there.
+			// Another snapshot with the same in it: nothing of what was derived of the last one is
+			// there.
 			m.Apply(b, boundService(0, fmt.Sprintf("v%d", b.N)))
 			v := m.View(p)
 			b.StartTimer()

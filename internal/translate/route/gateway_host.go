@@ -15,31 +15,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// boundRoutes are the routes of one VirtualService at a gateway: those that take some requests, and the one, if there is, that
-// takes all the rest. Where several VirtualServices share a host the latter come last.
+// boundRoutes are the encoded routes of one VirtualService at a gateway, with the final catch-all
+// route apart in rest. If several VirtualServices share a host, the catch-all routes come last.
 type boundRoutes struct{ some, rest *routes }
 
 func boundRoutesOf(in routesInput) *boundRoutes {
-	list := newTranslation(in).routes()
+	list := newTranslation(in).buildRoutes()
 	n := len(list)
 	if n > 0 && takesAll(list[n-1].GetMatch()) {
-		n-- // whatever came after it has been left out
+		n-- // Routes after it have been removed.
 	}
 	return &boundRoutes{encodeRoutes(list[:n]), encodeRoutes(list[n:])}
 }
 
-func (r *boundRoutes) empty() bool { return len(r.some.encoded)+len(r.rest.encoded) == 0 }
+func (r *boundRoutes) isEmpty() bool { return len(r.some.encoded)+len(r.rest.encoded) == 0 }
 
-// gatewayHostInput is all that an encoded virtual host of a gateway depends on.
+// gatewayHostInput is everything that an encoded virtual host of a gateway depends on.
 type gatewayHostInput struct {
 	host mesh.Hostname
-	// port is the one that the gateway's users know.
+	// port is the port that clients of the gateway use.
 	port   uint32
 	routes memo.List[*boundRoutes]
-	// redirect sends requests to HTTPS (Server.tls.httpsRedirect).
+	// redirect redirects plaintext requests to HTTPS (Server.tls.httpsRedirect).
 	redirect bool
 	attempts bool
-	// quic is the port of HTTP/3 that clients are told of; 0: none.
+	// quic is the port of HTTP/3 that responses advertise; 0 for none.
 	quic uint32
 }
 
@@ -49,49 +49,59 @@ const (
 	hostAddResponseField protowire.Number = 10
 )
 
-// alternativeAge is for how long, in seconds, clients may remember that there is HTTP/3 (RFC 7838, section 3.1).
+// alternativeAge is how long, in seconds, clients may cache the advertisement of HTTP/3 (RFC 7838,
+// section 3.1).
 const alternativeAge = 86400
 
 func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 	all := new(routes)
 	for r := range in.routes.All {
-		all.add(r.some)
+		all.addRoutes(r.some)
 	}
 	for r := range in.routes.All {
-		all.add(r.rest)
+		all.addRoutes(r.rest)
 	}
 	var h []byte
 	h = appendString(h, hostNameField, operation(string(in.host), in.port))
 	h = appendString(h, hostDomainsField, strings.ToLower(bracketed(string(in.host))))
 	h = append(h, all.encoded...)
 	if in.redirect {
-		h = protowire.AppendVarint(protowire.AppendTag(h, hostRequireTLSField, protowire.VarintType), uint64(routev3.VirtualHost_ALL))
+		h = protowire.AppendVarint(
+			protowire.AppendTag(h, hostRequireTLSField, protowire.VarintType),
+			uint64(routev3.VirtualHost_ALL),
+		)
 	}
 	if in.quic != 0 {
-		h = appendMessage(h, hostAddResponseField, alternative(in.quic))
+		h = appendMessage(h, hostAddResponseField, altSvcHeader(in.quic))
 	}
 	if in.attempts {
 		h = protowire.AppendVarint(protowire.AppendTag(h, hostAttemptsField, protowire.VarintType), 1)
 	}
-	return &virtualHost{protowire.AppendBytes(protowire.AppendTag(nil, configHostsField, protowire.BytesType), h), all.clusters}
+	return &virtualHost{
+		protowire.AppendBytes(protowire.AppendTag(nil, configHostsField, protowire.BytesType), h),
+		all.clusters,
+	}
 }
 
-// add appends routes.
-func (r *routes) add(o *routes) {
+// addRoutes appends the routes of o and merges its clusters.
+func (r *routes) addRoutes(o *routes) {
 	r.encoded = append(r.encoded, o.encoded...)
 	r.clusters = append(r.clusters, o.clusters...)
 	slices.Sort(r.clusters)
 	r.clusters = slices.Compact(r.clusters)
 }
 
-// alternative is the header by which clients learn of HTTP/3.
-func alternative(port uint32) []byte {
+// altSvcHeader returns the encoded response header that advertises HTTP/3.
+func altSvcHeader(port uint32) []byte {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(&corev3.HeaderValueOption{
-		Header:       &corev3.HeaderValue{Key: "alt-svc", Value: `h3=":` + strconv.FormatUint(uint64(port), 10) + `"; ma=` + strconv.Itoa(alternativeAge)},
+		Header: &corev3.HeaderValue{
+			Key:   "alt-svc",
+			Value: `h3=":` + strconv.FormatUint(uint64(port), 10) + `"; ma=` + strconv.Itoa(alternativeAge),
+		},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	})
 	if err != nil {
-		panic(fmt.Sprintf("route: encode alt-svc: %v", err)) // of our own making
+		panic(fmt.Sprintf("route: encode alt-svc: %v", err)) // generated
 	}
 	return body
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestGateways runs the cases of gateways. They have the same sections as those of TestGolden; Envoy loads all of their routes.
+// TestGateways runs the cases of gateways. They have the same sections as those of TestGolden;
+// Envoy loads all of their routes.
 func TestGateways(t *testing.T) {
 	var all []*routev3.RouteConfiguration
 	golden.Run(t, "testdata/gateway/*.txtar", func(t *testing.T, c *golden.Case) {
@@ -40,7 +41,8 @@ func TestGateways(t *testing.T) {
 	envoy.Validate(t, envoy.Config{Routes: all})
 }
 
-// TestOneEditTranslatesOneHostOfAGateway: of many VirtualServices at one port an edit of one costs one virtual host.
+// TestOneEditTranslatesOneHostOfAGateway: of many VirtualServices at one port an edit of one costs
+// one virtual host.
 func TestOneEditTranslatesOneHostOfAGateway(t *testing.T) {
 	m := fixture.New(t, manyBound(50), nil)
 	p, g := fixture.Proxy(t, []byte("type: router")), NewGenerator()
@@ -58,7 +60,10 @@ func TestOneEditTranslatesOneHostOfAGateway(t *testing.T) {
 	if g.Computed() != made+1 || after.Version == before.Version {
 		t.Errorf("%d virtual hosts were made anew for the edit of one VirtualService, want 1", g.Computed()-made)
 	}
-	s, d = m.Apply(t, "kind: VirtualService\nmetadata: {name: of-others}\nspec: {hosts: [x.example.com], gateways: [others], http: [{directResponse: {status: 200}}]}")
+	s, d = m.Apply(
+		t,
+		"kind: VirtualService\nmetadata: {name: of-others}\nspec: {hosts: [x.example.com], gateways: [others], http: [{directResponse: {status: 200}}]}",
+	)
 	if got := g.Affected(v, view.Build(s, v.Key), d, []string{"http.80"}); len(got) > 0 {
 		t.Errorf("a VirtualService of another gateway affects %v", got)
 	}

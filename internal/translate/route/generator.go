@@ -11,26 +11,27 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Generator makes the RouteConfigurations of Views. It remembers the parts, and is for use by many goroutines.
+// Generator generates the RouteConfigurations of Views and caches their parts. It is safe for
+// concurrent use.
 type Generator struct {
 	uses   *memo.Table[*snapshot.VirtualService, *uses]
 	names  *memo.Table[namesInput, *names]
 	routes *memo.Table[routesInput, *routes]
 	hosts  *memo.Table[hostInput, *virtualHost]
-	// scopes and plans are what the next ones are made of.
+	// scopes and plans have the newest ones, from which the next are derived.
 	scopes *memo.Latest[scopeName, scope]
 	plans  *memo.Latest[configurationKey, plan]
-	// bound and gatewayHosts are of gateways.
+	// bound and gatewayHosts are used for gateways.
 	bound        *memo.Table[routesInput, *boundRoutes]
 	gatewayHosts *memo.Table[gatewayHostInput, *virtualHost]
 }
 
-// NewGenerator makes a Generator that remembers nothing yet.
+// NewGenerator returns a Generator with empty caches.
 func NewGenerator() *Generator {
 	return &Generator{
 		uses:   memo.New(usesOf),
 		names:  memo.New(namesFor),
-		routes: memo.New(routesOf),
+		routes: memo.New(buildRoutes),
 		hosts:  memo.New(encodeHost),
 		scopes: memo.NewLatest[scopeName, scope](),
 		plans:  memo.NewLatest[configurationKey, plan](),
@@ -40,7 +41,8 @@ func NewGenerator() *Generator {
 	}
 }
 
-// configurationKey names a RouteConfiguration: all Views that agree in it are sent the same one.
+// configurationKey is the cache key of a RouteConfiguration. Views with equal keys have the same
+// one.
 type configurationKey struct {
 	of                              *Generator
 	name, namespace, domain, labels string
@@ -51,32 +53,42 @@ type configurationKey struct {
 	home                            mesh.ClusterID
 }
 
-// Named gives the RouteConfiguration of that name as the View's proxies are sent it. It answers any name that it can make
-// sense of, also ones that no listener has now: a proxy goes on asking for a route while its old listener drains.
-// nil: no such name, or one of a service or socket that is not there.
+// Named returns the RouteConfiguration with a name for the View's proxies. It accepts any
+// well-formed name, even if no listener references it now, because a proxy still requests a route
+// while its old listener drains. It returns nil if the name is malformed, or its service or socket
+// does not exist.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.gatewayNamed(v, name)
 	}
 	r, ok := parseName(name)
-	if !ok || v.Key.Type != mesh.SidecarProxy || !g.known(v, r) {
+	if !ok || v.Key.Type != mesh.SidecarProxy || !g.exists(v, r) {
 		return nil
 	}
-	return snapshot.Derive(v.Snapshot.Derived, g.key(v, name), func() *resource.Resource { return g.build(v, r) })
+	return snapshot.Derive(
+		v.Snapshot.Derived,
+		g.keyFor(v, name),
+		func() *resource.Resource { return g.buildConfiguration(v, r) },
+	)
 }
 
-func (g *Generator) key(v *view.View, name string) configurationKey {
+func (g *Generator) keyFor(v *view.View, name string) configurationKey {
 	return configurationKey{
 		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.Labels, own: v.Key.Own,
-		sidecar: v.Key.Sidecar, rules: v.Key.Rules, ipv4: v.Key.IPv4, ipv6: v.Key.IPv6, allocated: v.Key.Allocated, home: v.Key.Home,
+		sidecar:   v.Key.Sidecar,
+		rules:     v.Key.Rules,
+		ipv4:      v.Key.IPv4,
+		ipv6:      v.Key.IPv6,
+		allocated: v.Key.Allocated,
+		home:      v.Key.Home,
 	}
 }
 
-// known says whether there is what a name is about. Ports need nothing: what is asked for there has the catch-all.
-// Other names that proxies make up cost nothing and leave nothing behind.
-func (g *Generator) known(v *view.View, r request) bool {
+// exists reports whether the subject of a name exists. A port always does: it has at least the
+// catch-all. So other names that proxies make up are not cached.
+func (g *Generator) exists(v *view.View, r request) bool {
 	switch {
-	case r.socket():
+	case r.isSocket():
 		return egressFor(v, r) != nil
 	case r.host != "":
 		e := egressFor(v, r)
@@ -86,21 +98,21 @@ func (g *Generator) known(v *view.View, r request) bool {
 	}
 }
 
-func (g *Generator) build(v *view.View, r request) *resource.Resource {
+func (g *Generator) buildConfiguration(v *view.View, r request) *resource.Resource {
 	e := egressFor(v, r)
 	if r.host == "" && forAllPorts(e) {
 		r.port = 0
 	}
 	made := new(plan)
 	if e != nil {
-		k := g.key(v, r.name)
+		k := g.keyFor(v, r.name)
 		p := &planner{g: g, v: v, scope: g.scope(v, e)}
 		made = p.plan(r, g.plans.Get(k))
 		g.plans.Set(k, made)
 	}
 	c := newConfiguration(r.name, made.encoded)
 	if r.host == "" && !made.takesAll() {
-		c.catchAll(destination.UnknownRequests(v), sendsAttempts(v))
+		c.addCatchAll(destination.UnknownRequests(v), sendsAttempts(v))
 	}
 	c.finish(r.port != 0)
 	res := resource.FromBytes(r.name, api.RouteType, c.body)
@@ -112,5 +124,5 @@ func (g *Generator) build(v *view.View, r request) *resource.Resource {
 	return res
 }
 
-// Computed is how many virtual hosts were really made since the start, for tests and metrics.
+// Computed returns how many virtual hosts have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.hosts.Computed() + g.gatewayHosts.Computed() }

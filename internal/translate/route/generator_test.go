@@ -31,11 +31,22 @@ spec: {ports: [{name: http, port: 9080}]}
 
 // virtualService writes a VirtualService that sends a service's requests to a subset.
 func virtualService(host, subset string) string {
-	return fmt.Sprintf("kind: VirtualService\nmetadata: {name: %s}\nspec: {hosts: [%s], http: [{route: [{destination: {host: %s, subset: %s}}]}]}\n", host, host, host, subset)
+	return fmt.Sprintf(
+		"kind: VirtualService\nmetadata: {name: %s}\nspec: {hosts: [%s], http: [{route: [{destination: {host: %s, subset: %s}}]}]}\n",
+		host,
+		host,
+		host,
+		subset,
+	)
 }
 
 func TestOneEditTranslatesOneVirtualHost(t *testing.T) {
-	w := newWorld(t, []byte(twoServices+virtualService("reviews", "v1")+"---\n"+virtualService("ratings", "v1")), nil, nil)
+	w := newWorld(
+		t,
+		[]byte(twoServices+virtualService("reviews", "v1")+"---\n"+virtualService("ratings", "v1")),
+		nil,
+		nil,
+	)
 	g := NewGenerator()
 	before := g.Named(w.view(), "9080")
 	if g.Computed() != 2 {
@@ -107,17 +118,23 @@ spec: {ports: [{name: http, port: 9081}]}
 	}
 }
 
-// TestAffected names which RouteConfigurations are made anew after a change. That they are enough is shown by
-// TestChangesAddUpToTheWhole of the room above.
+// TestAffected names which RouteConfigurations are made anew after a change. That they are enough
+// is shown by TestChangesAddUpToTheWhole of the room above.
 func TestAffected(t *testing.T) {
 	names := []string{"80", "9080", "http_proxy", "reviews.default.svc.cluster.local:9080"}
 	tests := map[string]struct {
 		edit string
 		want []string
 	}{
-		"a rule that hashes": {"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, trafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: x}}}}", names},
-		"another rule":       {"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, subsets: [{name: v1}]}", nil},
-		"VirtualService":     {virtualService("reviews", "v1"), names},
+		"a rule that hashes": {
+			"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, trafficPolicy: {loadBalancer: {consistentHash: {httpHeaderName: x}}}}",
+			names,
+		},
+		"another rule": {
+			"kind: DestinationRule\nmetadata: {name: a}\nspec: {host: reviews, subsets: [{name: v1}]}",
+			nil,
+		},
+		"VirtualService": {virtualService("reviews", "v1"), names},
 		"VirtualService of a host that is no service": {
 			"kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: [a.com], http: [{route: [{destination: {host: reviews}}]}]}", []string{"80", "http_proxy"},
 		},
@@ -128,20 +145,36 @@ func TestAffected(t *testing.T) {
 		"VirtualService of all services": {
 			"kind: VirtualService\nmetadata: {name: a}\nspec: {hosts: ['*.svc.cluster.local'], http: [{route: [{destination: {host: reviews}}]}]}", names,
 		},
-		"delegate of nobody": {"kind: VirtualService\nmetadata: {name: a}\nspec: {http: [{route: [{destination: {host: reviews}}]}]}", nil},
+		"delegate of nobody": {
+			"kind: VirtualService\nmetadata: {name: a}\nspec: {http: [{route: [{destination: {host: reviews}}]}]}",
+			nil,
+		},
 		"another namespace's": {
 			"kind: VirtualService\nmetadata: {name: a, namespace: x}\nspec: {hosts: [a.com], exportTo: [.], http: [{route: [{destination: {host: a.com}}]}]}", nil,
 		},
-		"service of a port":    {"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 80, name: http, protocol: HTTP}]}", []string{"80", "http_proxy"}},
-		"service without HTTP": {"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 9080, name: tcp, protocol: TCP}]}", nil},
-		"alias":                {"kind: Service\nmetadata: {name: a}\nspec: {type: ExternalName, externalName: reviews.default.svc.cluster.local}", names},
+		"service of a port": {
+			"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 80, name: http, protocol: HTTP}]}",
+			[]string{"80", "http_proxy"},
+		},
+		"service without HTTP": {
+			"kind: ServiceEntry\nmetadata: {name: a}\nspec: {hosts: [a.com], ports: [{number: 9080, name: tcp, protocol: TCP}]}",
+			nil,
+		},
+		"alias": {
+			"kind: Service\nmetadata: {name: a}\nspec: {type: ExternalName, externalName: reviews.default.svc.cluster.local}",
+			names,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, []byte(twoServices), nil, nil)
 			old := w.view()
 			d := w.apply(t, tt.edit)
-			if d := cmp.Diff(tt.want, NewGenerator().Affected(old, w.view(), d, names), cmpopts.EquateEmpty()); d != "" {
+			if d := cmp.Diff(
+				tt.want,
+				NewGenerator().Affected(old, w.view(), d, names),
+				cmpopts.EquateEmpty(),
+			); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})
@@ -157,7 +190,8 @@ func TestRoutersHaveNoRoutesYet(t *testing.T) {
 	}
 }
 
-// TestMemoChangesNothing makes random edits and holds what a Generator with a past gives against what a new one gives.
+// TestMemoChangesNothing makes random edits and holds what a Generator with a past gives against
+// what a new one gives.
 func TestMemoChangesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, []byte(twoServices), nil, nil)
@@ -171,7 +205,7 @@ func TestMemoChangesNothing(t *testing.T) {
 				if got == nil {
 					continue
 				}
-				want := NewGenerator().build(v, r)
+				want := NewGenerator().buildConfiguration(v, r)
 				if !bytes.Equal(got.Body, want.Body) || !slices.Equal(got.From, want.From) {
 					rt.Fatalf("%s differs from what a new Generator makes", name)
 				}
@@ -203,11 +237,17 @@ func randomObject(rt *rapid.T) string {
 		"reviews.default.svc.cluster.local.",
 	})
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
-	switch rapid.SampledFrom([]string{"VirtualService", "DestinationRule", "Service", "ServiceEntry"}).Draw(rt, "kind") {
+	switch rapid.SampledFrom([]string{
+		"VirtualService", "DestinationRule", "Service", "ServiceEntry",
+	}).Draw(rt, "kind") {
 	case "VirtualService":
 		hosts := rapid.SliceOfNDistinct(host, 0, 3, rapid.ID).Draw(rt, "hosts")
 		if len(hosts) == 0 {
-			return fmt.Sprintf("kind: VirtualService\nmetadata: {name: %s}\nspec: {http: [{match: [{uri: {prefix: /a}}], route: [{destination: {host: %s}}]}]}\n", name, name)
+			return fmt.Sprintf(
+				"kind: VirtualService\nmetadata: {name: %s}\nspec: {http: [{match: [{uri: {prefix: /a}}], route: [{destination: {host: %s}}]}]}\n",
+				name,
+				name,
+			)
 		}
 		return fmt.Sprintf(`
 kind: VirtualService
@@ -218,7 +258,11 @@ spec:
   - match: [{port: %d}]
     %s
 `, name, strings.Join(hosts, `", "`), rapid.SampledFrom([]int{80, 9080}).Draw(rt, "port"),
-			rapid.SampledFrom([]string{"delegate: {name: a}", "delegate: {name: b}", "route: [{destination: {host: reviews, subset: v1}}]", "route: [{destination: {host: a}}]"}).Draw(rt, "action"))
+			rapid.SampledFrom([]string{
+				"delegate: {name: a}", "delegate: {name: b}",
+				"route: [{destination: {host: reviews, subset: v1}}]",
+				"route: [{destination: {host: a}}]",
+			}).Draw(rt, "action"))
 	case "DestinationRule":
 		return fmt.Sprintf(`
 kind: DestinationRule
@@ -226,7 +270,9 @@ metadata: {name: %s}
 spec:
   host: "%s"
   trafficPolicy: {loadBalancer: {%s}}
-`, name, host.Draw(rt, "host"), rapid.SampledFrom([]string{"simple: RANDOM", "consistentHash: {httpHeaderName: x}"}).Draw(rt, "policy"))
+`, name, host.Draw(rt, "host"), rapid.SampledFrom([]string{
+			"simple: RANDOM", "consistentHash: {httpHeaderName: x}",
+		}).Draw(rt, "policy"))
 	case "Service":
 		return fmt.Sprintf("kind: Service\nmetadata: {name: %s}\nspec: {%s}\n", name, rapid.SampledFrom([]string{
 			"clusterIP: None, ports: [{name: http, port: 9080}]",
@@ -254,7 +300,8 @@ func TestManyAskAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// reviews:9080 is there as a name, with a port, and for any host; its VirtualService alone on 80, twice; ratings twice.
+	// reviews:9080 is there as a name, with a port, and for any host; its VirtualService alone on
+	// 80, twice; ratings twice.
 	if made := g.Computed(); made != 7 {
 		t.Errorf("%d virtual hosts were made, want 7", made)
 	}

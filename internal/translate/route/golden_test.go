@@ -16,8 +16,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what RDS answers in
-// "route NAME", and what becomes of requests in "calls", whose lines are "NAME METHOD URL [HEADER=VALUE] => answer".
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, proxy.yaml), what
+// RDS answers in "route NAME", and what becomes of requests in "calls", whose lines are "NAME
+// METHOD URL [HEADER=VALUE] => answer".
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		g := NewGenerator()
@@ -39,7 +40,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// caseWorld reads a case, and fails if it has an object that validation would keep out, as only the cases "invalid_…" may.
+// caseWorld reads a case, and fails if it has an object that validation would keep out, as only the
+// cases "invalid_…" may.
 func caseWorld(t testing.TB, c *golden.Case) *world {
 	t.Helper()
 	list, err := events(c.Input("config.yaml"))
@@ -63,7 +65,8 @@ func rendered(t testing.TB, r *resource.Resource) []byte {
 	return golden.Resources(t, []*resource.Resource{r})
 }
 
-// decoded gives the message, and fails if the bytes are not those that canonical encoding of the message gives.
+// decoded gives the message, and fails if the bytes are not those that canonical encoding of the
+// message gives.
 func decoded(t testing.TB, r *resource.Resource) *routev3.RouteConfiguration {
 	t.Helper()
 	if r == nil {

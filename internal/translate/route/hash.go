@@ -10,24 +10,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// hashes says whether a rule keeps requests on one endpoint by a hash, for any of its subsets or ports. Of all that a
-// DestinationRule says only this shapes routes.
-func hashes(r *snapshot.DestinationRule) bool {
+// hasHashPolicy reports whether a rule has a consistent hash for any of its subsets or ports.
+// Routes depend on no other setting of a DestinationRule.
+func hasHashPolicy(r *snapshot.DestinationRule) bool {
 	if r == nil {
 		return false
 	}
-	if policyHashes(r.Spec.GetTrafficPolicy()) {
+	if policyHasHash(r.Spec.GetTrafficPolicy()) {
 		return true
 	}
 	for _, s := range r.Spec.GetSubsets() {
-		if policyHashes(s.GetTrafficPolicy()) {
+		if policyHasHash(s.GetTrafficPolicy()) {
 			return true
 		}
 	}
 	return false
 }
 
-func policyHashes(p *networking.TrafficPolicy) bool {
+func policyHasHash(p *networking.TrafficPolicy) bool {
 	if p.GetLoadBalancer().GetConsistentHash() != nil {
 		return true
 	}
@@ -39,17 +39,18 @@ func policyHashes(p *networking.TrafficPolicy) bool {
 	return false
 }
 
-// hashPolicy gives what the requests to a destination are hashed by, nil if they are not.
+// hashPolicy returns the hash policy of requests to a destination, or nil if it has none.
 func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction_HashPolicy {
 	to := t.target(d)
 	if to.rule == nil {
 		return nil
 	}
-	return hashPolicy(to.rule, d.GetSubset(), t.cluster(d).Port)
+	return newHashPolicy(to.rule, d.GetSubset(), t.cluster(d).Port)
 }
 
-// hashPolicy gives what the requests to a cluster are hashed by. The mesh's defaults have no part in it.
-func hashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *routev3.RouteAction_HashPolicy {
+// newHashPolicy returns the hash policy of requests to a cluster, or nil if it has none. The mesh's
+// defaults do not apply.
+func newHashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *routev3.RouteAction_HashPolicy {
 	hash := policy.Of(nil, rule.Spec, subset, port).GetLoadBalancer().GetConsistentHash()
 	switch k := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
@@ -57,7 +58,9 @@ func hashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *rou
 			Header: &routev3.RouteAction_HashPolicy_Header{HeaderName: k.HttpHeaderName},
 		}}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
-		return &routev3.RouteAction_HashPolicy{PolicySpecifier: &routev3.RouteAction_HashPolicy_Cookie_{Cookie: hashCookie(k.HttpCookie)}}
+		return &routev3.RouteAction_HashPolicy{
+			PolicySpecifier: &routev3.RouteAction_HashPolicy_Cookie_{Cookie: hashCookie(k.HttpCookie)},
+		}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_UseSourceIp:
 		if !k.UseSourceIp {
 			return nil
@@ -76,10 +79,14 @@ func hashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *rou
 func hashCookie(c *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie) *routev3.RouteAction_HashPolicy_Cookie {
 	out := &routev3.RouteAction_HashPolicy_Cookie{Name: c.GetName(), Path: c.GetPath()}
 	if c.GetTtl() != nil {
-		out.Ttl = durationpb.New(c.GetTtl().AsDuration()) // given, Envoy makes the cookie where it is missing
+		// With a TTL, Envoy generates a missing cookie.
+		out.Ttl = durationpb.New(c.GetTtl().AsDuration())
 	}
 	for _, a := range c.GetAttributes() {
-		out.Attributes = append(out.Attributes, &routev3.RouteAction_HashPolicy_CookieAttribute{Name: a.GetName(), Value: a.GetValue()})
+		out.Attributes = append(
+			out.Attributes,
+			&routev3.RouteAction_HashPolicy_CookieAttribute{Name: a.GetName(), Value: a.GetValue()},
+		)
 	}
 	return out
 }

@@ -14,11 +14,13 @@ import (
 type operations struct {
 	requestAdd, responseAdd       []*corev3.HeaderValueOption
 	requestRemove, responseRemove []string
-	// authority is the new host of requests, "" to leave it: Envoy rewrites it by other means than headers.
+	// authority is the new host of requests, or "": Envoy does not rewrite the host by header
+	// operations.
 	authority string
 }
 
-// headerOperations translates Headers. What sets comes before what adds, each in the order of the names.
+// headerOperations translates Headers. "set" operations come before "add" operations, each in the
+// order of names.
 func headerOperations(h *networking.Headers) operations {
 	var ops operations
 	ops.requestAdd, ops.requestRemove = headerChanges(h.GetRequest())
@@ -44,7 +46,11 @@ func headerChanges(h *networking.Headers_HeaderOperations) (add []*corev3.Header
 	return add, remove
 }
 
-func appendHeaders(list []*corev3.HeaderValueOption, values map[string]string, action corev3.HeaderValueOption_HeaderAppendAction) []*corev3.HeaderValueOption {
+func appendHeaders(
+	list []*corev3.HeaderValueOption,
+	values map[string]string,
+	action corev3.HeaderValueOption_HeaderAppendAction,
+) []*corev3.HeaderValueOption {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !isReserved(name) {
 			list = append(list, &corev3.HeaderValueOption{
@@ -57,7 +63,7 @@ func appendHeaders(list []*corev3.HeaderValueOption, values map[string]string, a
 
 func isAuthority(name string) bool { return strings.EqualFold(name, "host") || name == ":authority" }
 
-// isReserved says that Envoy does not let a header be changed: it refuses the whole RouteConfiguration instead.
+// isReserved reports whether Envoy refuses a RouteConfiguration that changes the header.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, ":") || strings.EqualFold(name, "host")
 }

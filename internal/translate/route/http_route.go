@@ -16,43 +16,47 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// routesInput is all that the routes of a VirtualService depend on.
+// routesInput is everything that the routes of a VirtualService depend on.
 type routesInput struct {
 	uses *uses
-	// port is where requests were caught: what matches by port compare, and the port of destinations that name none.
+	// port is where requests were received. Matches compare it, and it is the default port of
+	// destinations.
 	port uint32
-	// gateway is the Gateway whose requests they are ("namespace/name"), "" for sidecars; tls says that those came by HTTPS.
+	// gateway is the Gateway whose requests are routed ("namespace/name"), "" for sidecars. tls is
+	// set if requests come by HTTPS.
 	gateway string
 	tls     bool
-	// sources says for each of the uses' sources, in their order, whether it holds ("1" or "0").
+	// sources has for each of uses.sources, in its order, whether the proxies match it ("1") or not
+	// ("0").
 	sources string
-	// targets are the destination hosts that are more than a name of their own.
+	// targets are the destination hosts with properties beyond their name.
 	targets memo.List[target]
 	// retry is the mesh's default retry policy, nil for Istio's.
 	retry *networking.HTTPRetry
-	// forwarded tells upstreams which host was asked for where a route makes another of it (x-forwarded-host).
+	// forwarded sends the original host to upstreams when a route replaces it (x-forwarded-host).
 	forwarded bool
 }
 
-// target is a destination host that is another name of a service, or that has persistent sessions, or whose DestinationRule hashes.
+// target is a destination host that is an alias, has persistent sessions, or has a hash policy.
 type target struct {
 	host, service mesh.Hostname
 	session       mesh.Session
 	rule          *snapshot.DestinationRule
-	// port is what destinations without one mean, 0 for the port where requests were caught: gateways know better.
+	// port is the default port of destinations, or 0 for the port where requests were received.
+	// Only gateways set it.
 	port uint32
 }
 
-// translation is the work on one VirtualService.
+// translation translates one VirtualService.
 type translation struct {
 	routesInput
-	// elsewhere are the matches that hold for other proxies only.
+	// elsewhere are the matches whose source is not these proxies.
 	elsewhere map[*networking.HTTPMatchRequest]bool
 }
 
-// routesOf translates the HTTP routes of a VirtualService, in their order. What can never be reached because a route
-// before takes everything is left out.
-func routesOf(in routesInput) *routes { return encodeRoutes(newTranslation(in).routes()) }
+// buildRoutes translates the HTTP routes of a VirtualService, in their order. Routes after a
+// catch-all are unreachable and are left out.
+func buildRoutes(in routesInput) *routes { return encodeRoutes(newTranslation(in).buildRoutes()) }
 
 func newTranslation(in routesInput) *translation {
 	t := &translation{routesInput: in, elsewhere: map[*networking.HTTPMatchRequest]bool{}}
@@ -62,7 +66,7 @@ func newTranslation(in routesInput) *translation {
 	return t
 }
 
-func (t *translation) routes() []*routev3.Route {
+func (t *translation) buildRoutes() []*routev3.Route {
 	var out []*routev3.Route
 	for _, r := range t.uses.vs.Spec.GetHttp() {
 		matches := r.GetMatch()
@@ -73,7 +77,7 @@ func (t *translation) routes() []*routev3.Route {
 			if !t.applies(m) {
 				continue
 			}
-			made := t.route(r, m)
+			made := t.newRoute(r, m)
 			if made == nil {
 				continue
 			}
@@ -86,24 +90,29 @@ func (t *translation) routes() []*routev3.Route {
 	return out
 }
 
-// applies says whether a match can hold for requests of this View's proxies on this port.
+// applies reports whether a match can match requests of the View's proxies on this port.
 func (t *translation) applies(m *networking.HTTPMatchRequest) bool {
-	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.bound(m.GetGateways()) && !t.elsewhere[m]
+	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.isBound(m.GetGateways()) && !t.elsewhere[m]
 }
 
-// route translates one match of a rule, nil if the rule says nothing of what to do with a request.
-func (t *translation) route(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) *routev3.Route {
-	out := &routev3.Route{Name: routeName(r, m), Match: routeMatch(m), StatPrefix: m.GetStatPrefix(), Metadata: t.metadata()}
+// newRoute translates one match of a rule, or returns nil if the rule has no action.
+func (t *translation) newRoute(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) *routev3.Route {
+	out := &routev3.Route{
+		Name:       routeName(r, m),
+		Match:      routeMatch(m),
+		StatPrefix: m.GetStatPrefix(),
+		Metadata:   t.metadata(),
+	}
 	ops := headerOperations(r.GetHeaders())
 	out.RequestHeadersToAdd, out.RequestHeadersToRemove = ops.requestAdd, ops.requestRemove
 	out.ResponseHeadersToAdd, out.ResponseHeadersToRemove = ops.responseAdd, ops.responseRemove
 	switch {
 	case r.GetRedirect() != nil:
-		out.Action = &routev3.Route_Redirect{Redirect: redirect(r.GetRedirect(), t.port, t.tls)}
+		out.Action = &routev3.Route_Redirect{Redirect: newRedirect(r.GetRedirect(), t.port, t.tls)}
 	case r.GetDirectResponse() != nil:
 		out.Action = &routev3.Route_DirectResponse{DirectResponse: directResponse(r.GetDirectResponse())}
 	case len(r.GetRoute()) > 0:
-		t.forward(out, r, ops.authority)
+		t.forwardTo(out, r, ops.authority)
 	default:
 		return nil
 	}
@@ -112,8 +121,9 @@ func (t *translation) route(r *networking.HTTPRoute, m *networking.HTTPMatchRequ
 	return out
 }
 
-// routeName returns the name by which access logs and EnvoyFilters know a route: that of the rule, and behind a dot that of its
-// match, if it has one. As with istiod, the dot is there too if the rule has no name.
+// routeName returns the name of a route for access logs and EnvoyFilters: the name of the rule, and
+// after a dot the name of its match, if it has one. As in istiod, the dot remains if the rule has
+// no name.
 func routeName(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) string {
 	if m.GetName() == "" {
 		return r.GetName()
@@ -121,7 +131,8 @@ func routeName(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) string {
 	return r.GetName() + "." + m.GetName()
 }
 
-// metadata names the object where tools look for it (filter metadata "istio", key "config").
+// metadata names the VirtualService in the form that tools look up (filter metadata "istio", key
+// "config").
 func (t *translation) metadata() *corev3.Metadata {
 	key := t.uses.vs.Config.Key
 	path := "/apis/networking.istio.io/v1/namespaces/" + key.Namespace + "/virtual-service/" + key.Name
@@ -130,7 +141,8 @@ func (t *translation) metadata() *corev3.Metadata {
 	}}
 }
 
-// operation names a route in traces: the one destination, or else the VirtualService, and the path.
+// operation returns the name of a route in traces: its only destination, or else the
+// VirtualService, followed by the path.
 func (t *translation) operation(r *routev3.Route) string {
 	path := operationPath(r.GetMatch())
 	if c, err := mesh.ParseClusterName(r.GetRoute().GetCluster()); err == nil {
@@ -154,13 +166,13 @@ func operationPath(m *routev3.RouteMatch) string {
 	}
 }
 
-// cluster gives the cluster of a destination.
+// cluster returns the cluster of a destination.
 func (t *translation) cluster(d *networking.Destination) mesh.ClusterName {
 	to := t.target(d)
 	return destination.Named(to.service, d, cmp.Or(to.port, t.port))
 }
 
-// target finds what is known of a destination's host.
+// target returns the properties of a destination's host.
 func (t *translation) target(d *networking.Destination) target {
 	host := t.uses.vs.Resolve(d.GetHost())
 	for k := range t.targets.All {

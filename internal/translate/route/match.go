@@ -34,7 +34,8 @@ func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 		}
 		h := headerMatch(name, s)
 		h.InvertMatch = true
-		// A request without the header is without that value, too: Envoy would otherwise want the header to be there.
+		// A request without the header also lacks that value. By default Envoy would require the
+		// header to be present.
 		h.TreatMissingHeaderAsEmpty = h.GetStringMatch() != nil
 		out.Headers = append(out.Headers, h)
 	}
@@ -52,12 +53,15 @@ func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	for name, s := range m.GetQueryParams() {
 		out.QueryParameters = append(out.QueryParameters, queryMatch(name, s))
 	}
-	slices.SortFunc(out.QueryParameters, func(a, b *routev3.QueryParameterMatcher) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(
+		out.QueryParameters,
+		func(a, b *routev3.QueryParameterMatcher) int { return cmp.Compare(a.Name, b.Name) },
+	)
 	return out
 }
 
-// claimMatches gives what matches by claims of a token among matches of headers. Without says that requests must not have them: those
-// without a token have none.
+// claimMatches returns the matchers of token claims among matches of headers. If without is set,
+// requests must not have the claims; requests without a token have none.
 func claimMatches(headers map[string]*networking.StringMatch, without bool) []*matcherv3.MetadataMatcher {
 	var list []*matcherv3.MetadataMatcher
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -84,19 +88,25 @@ func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
 	case *networking.StringMatch_Prefix:
 		out.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: u.Prefix}
 	case *networking.StringMatch_Regex:
-		out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: regex(u.Regex)}
+		out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: regexMatcher(u.Regex)}
 	}
 }
 
-func regex(expression string) *matcherv3.RegexMatcher {
+func regexMatcher(expression string) *matcherv3.RegexMatcher {
 	return &matcherv3.RegexMatcher{Regex: expression}
 }
 
 func headerMatch(name string, s *networking.StringMatch) *routev3.HeaderMatcher {
 	if m := stringMatch(s); m != nil {
-		return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: m}}
+		return &routev3.HeaderMatcher{
+			Name:                 name,
+			HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: m},
+		}
 	}
-	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
+	return &routev3.HeaderMatcher{
+		Name:                 name,
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true},
+	}
 }
 
 func queryMatch(name string, s *networking.StringMatch) *routev3.QueryParameterMatcher {
@@ -110,8 +120,8 @@ func queryMatch(name string, s *networking.StringMatch) *routev3.QueryParameterM
 	}
 }
 
-// stringMatch translates a StringMatch. nil: any value will do. A prefix or a regular expression without text is that
-// too; Envoy refuses them.
+// stringMatch translates a StringMatch. It returns nil if any value matches, including a prefix or
+// regular expression without text, which Envoy refuses.
 func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 	switch m := s.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
@@ -121,16 +131,19 @@ func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 			return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: m.Prefix}}
 		}
 	case *networking.StringMatch_Regex:
-		if m.Regex != "" && m.Regex != "*" { // "*" is no RE2, but what people write for "any"
-			return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: regex(m.Regex)}}
+		if m.Regex != "" && m.Regex != "*" { // "*" is not valid RE2, but users write it for "any".
+			return &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: regexMatcher(m.Regex)},
+			}
 		}
 	}
 	return nil
 }
 
-// takesAll says that no request gets past a match.
+// takesAll reports whether a match matches all requests.
 func takesAll(m *routev3.RouteMatch) bool {
 	p, isPrefix := m.GetPathSpecifier().(*routev3.RouteMatch_Prefix)
-	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 && len(m.GetQueryParameters()) == 0 &&
+	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 &&
+		len(m.GetQueryParameters()) == 0 &&
 		len(m.GetDynamicMetadata()) == 0
 }

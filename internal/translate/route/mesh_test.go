@@ -44,7 +44,8 @@ func (d document) key() config.Key {
 
 func (d document) created() time.Time { return time.Unix(int64(1_000+d.age), 0) }
 
-// events reads the YAML that a user would write: Services, ServiceEntries, and the objects that route.
+// events reads the YAML that a user would write: Services, ServiceEntries, and the objects that
+// route.
 func events(text []byte) ([]mesh.Event, error) {
 	var out []mesh.Event
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -125,7 +126,10 @@ func (d document) kubernetes(spec corev1.ServiceSpec) *mesh.Service {
 	for _, p := range spec.Ports {
 		name, _, _ := strings.Cut(p.Name, "-")
 		protocol, _ := mesh.ParseProtocol(name)
-		s.Ports = append(s.Ports, mesh.Port{Name: p.Name, Number: uint32(p.Port), Protocol: protocol, Target: uint32(p.Port)})
+		s.Ports = append(
+			s.Ports,
+			mesh.Port{Name: p.Name, Number: uint32(p.Port), Protocol: protocol, Target: uint32(p.Port)},
+		)
 	}
 	return s.Sealed()
 }
@@ -163,7 +167,8 @@ func (p proxy) proxy() *mesh.Proxy {
 	}
 }
 
-// world is a mesh under test: the sections "config.yaml", "mesh.yaml" and "proxy.yaml" of a golden file, or text.
+// world is a mesh under test: the sections "config.yaml", "mesh.yaml" and "proxy.yaml" of a golden
+// file, or text.
 type world struct {
 	builder *snapshot.Builder
 	proxy   proxy

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// mirrors translates HTTPRoute.mirror and mirrors. Everything is mirrored where no percentage is given, and nothing
-// where it is 0.
-func (t *translation) mirrors(r *networking.HTTPRoute) []*routev3.RouteAction_RequestMirrorPolicy {
+// mirrorPolicies translates HTTPRoute.mirror and mirrors. Without a percentage all requests are
+// mirrored; with 0, none.
+func (t *translation) mirrorPolicies(r *networking.HTTPRoute) []*routev3.RouteAction_RequestMirrorPolicy {
 	var out []*routev3.RouteAction_RequestMirrorPolicy
 	add := func(d *networking.Destination, share *typev3.FractionalPercent) {
 		if d == nil || share.GetNumerator() == 0 {
@@ -21,7 +21,8 @@ func (t *translation) mirrors(r *networking.HTTPRoute) []*routev3.RouteAction_Re
 			Cluster:         t.cluster(d).String(),
 			RuntimeFraction: &corev3.RuntimeFractionalPercent{DefaultValue: share},
 			TraceSampled:    wrapperspb.Bool(false),
-			// The copy is told from the original by who gets it; a changed host would only keep it from being served.
+			// The destination distinguishes the copy from the original. A changed host could make
+			// the copy unroutable.
 			DisableShadowHostSuffixAppend: true,
 		})
 	}
@@ -29,7 +30,7 @@ func (t *translation) mirrors(r *networking.HTTPRoute) []*routev3.RouteAction_Re
 	for _, m := range r.GetMirrors() {
 		share := percentage(m.GetPercentage())
 		if share == nil {
-			share = wholly()
+			share = fullShare()
 		}
 		add(m.GetDestination(), share)
 	}
@@ -43,7 +44,7 @@ func mirrorShare(r *networking.HTTPRoute) *typev3.FractionalPercent {
 	if p := r.GetMirrorPercent(); p != nil { //nolint:staticcheck // deprecated, still in use
 		return &typev3.FractionalPercent{Numerator: min(p.GetValue(), 100)}
 	}
-	return wholly()
+	return fullShare()
 }
 
-func wholly() *typev3.FractionalPercent { return &typev3.FractionalPercent{Numerator: 100} }
+func fullShare() *typev3.FractionalPercent { return &typev3.FractionalPercent{Numerator: 100} }

@@ -8,20 +8,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// ProxyName is the RouteConfiguration of the listener that applications use as an HTTP proxy (MeshConfig.proxyHttpPort).
+// ProxyName is the RouteConfiguration of the listener that applications use as an HTTP proxy
+// (MeshConfig.proxyHttpPort).
 const ProxyName = "http_proxy"
 
-// request is what the name of a RouteConfiguration asks for.
+// request is a parsed name of a RouteConfiguration.
 type request struct {
 	name string
-	// port is the listener's port; 0 means all ports, told apart by the port in the request's host.
+	// port is the listener's port; 0 means all ports, distinguished by the port in the request's
+	// host.
 	port uint32
-	// host is set for the port of one service, whose listener only its own requests reach.
+	// host is set for a listener that receives only requests for the port of one service.
 	host mesh.Hostname
 }
 
-// parseName reads a RouteConfiguration's name: "9080", "reviews.default.svc.cluster.local:9080", "http_proxy", or the
-// "unix://PATH" of a Sidecar's egress listener.
+// parseName parses the name of a RouteConfiguration: "9080",
+// "reviews.default.svc.cluster.local:9080", "http_proxy", or the "unix://PATH" of a Sidecar's
+// egress listener.
 func parseName(name string) (request, bool) {
 	if name == ProxyName || strings.HasPrefix(name, "unix://") {
 		return request{name: name}, true
@@ -37,21 +40,22 @@ func parseName(name string) (request, bool) {
 	return request{name: name, port: port, host: mesh.Hostname(name[:colon])}, ok
 }
 
-// parsePort reads a port as strconv writes it: one RouteConfiguration must not have two names.
+// parsePort parses a port in the form that strconv prints, because one RouteConfiguration must not
+// have two names.
 func parsePort(s string) (uint32, bool) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return uint32(n), err == nil && n != 0 && s[0] != '0'
 }
 
-// socket says that the listener is on a Unix domain socket.
-func (r request) socket() bool { return strings.HasPrefix(r.name, "unix://") }
+// isSocket reports whether the listener is on a Unix domain socket.
+func (r request) isSocket() bool { return strings.HasPrefix(r.name, "unix://") }
 
-// egressFor finds the scope of a listener: of the Sidecar's egress listener on that port or socket, or else the one for
-// everything. nil if there is neither. Of two listeners on one port the first counts.
+// egressFor returns the Sidecar's egress listener on the port or socket of r, else the one without
+// a port. It returns nil if there is neither. Of two listeners on one port, it returns the first.
 func egressFor(v *view.View, r request) *view.Egress {
 	for _, e := range v.Egress {
 		switch port := e.Listener.GetPort(); {
-		case r.socket():
+		case r.isSocket():
 			if e.Listener.GetBind() == r.name {
 				return e
 			}
@@ -62,8 +66,8 @@ func egressFor(v *view.View, r request) *view.Egress {
 	return nil
 }
 
-// forAllPorts says that requests name their target's port themselves: the Sidecar's listener on the port is for callers
-// that use it as an HTTP proxy.
+// forAllPorts reports whether requests include the port of their destination, because clients use
+// the Sidecar's listener as an HTTP proxy.
 func forAllPorts(e *view.Egress) bool {
 	return e != nil && strings.EqualFold(e.Listener.GetPort().GetProtocol(), "HTTP_PROXY")
 }

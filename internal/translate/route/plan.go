@@ -13,43 +13,43 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// unknownHostPort is the port on which hosts of VirtualServices are served that no service has.
+// unknownHostPort is the port on which the hosts of VirtualServices without a service are routed.
 const unknownHostPort = 80
 
-// planned is one virtual host, and what it came from.
+// planned is one virtual host, with the objects that it derives from.
 type planned struct {
 	hostInput
-	// from are the objects that shape it.
+	// from are the objects that affect it.
 	from []config.Key
-	// unused are routes that turned out to be none. They are kept to be found again.
+	// unused are empty routes. They are referenced so that they stay cached.
 	unused []*routes
 }
 
-// planner says which virtual hosts one RouteConfiguration has.
+// planner plans the virtual hosts of one RouteConfiguration.
 type planner struct {
 	g     *Generator
 	v     *view.View
 	scope *scope
 	form  portForm
-	// from and unused are those of the virtual host under way; see planned.
+	// from and unused belong to the current virtual host; see planned.
 	from   []config.Key
 	unused []*routes
 }
 
-// all plans the virtual hosts that a request is answered with, sorted by name.
-func (p *planner) all(r request) []*planned {
+// planAll plans all virtual hosts of a RouteConfiguration, sorted by name.
+func (p *planner) planAll(r request) []*planned {
 	var list []*planned
 	switch {
 	case r.host != "":
-		if one := p.host(r.port, r.host); one != nil {
+		if one := p.planHost(r.port, r.host); one != nil {
 			list = append(list, one)
 		}
 	case r.port == 0:
 		for _, port := range p.scope.ports() {
-			list = append(list, p.port(port)...)
+			list = append(list, p.planPort(port)...)
 		}
 	default:
-		list = p.port(r.port)
+		list = p.planPort(r.port)
 	}
 	slices.SortFunc(list, comparePlanned)
 	return list
@@ -57,13 +57,13 @@ func (p *planner) all(r request) []*planned {
 
 func comparePlanned(a, b *planned) int { return strings.Compare(a.names.name, b.names.name) }
 
-// port plans the virtual hosts of one port: one for each service, and one for each host of a VirtualService that is no
-// service there.
-func (p *planner) port(number uint32) []*planned {
+// planPort plans the virtual hosts of one port: one for each service, and one for each host of a
+// VirtualService that matches no service.
+func (p *planner) planPort(number uint32) []*planned {
 	services := p.scope.services[number]
 	list := make([]*planned, 0, len(services))
 	for _, svc := range services {
-		list = append(list, p.service(svc, number))
+		list = append(list, p.planService(svc, number))
 	}
 	seen := map[mesh.Hostname]bool{}
 	for _, vs := range p.scope.tried {
@@ -73,7 +73,7 @@ func (p *planner) port(number uint32) []*planned {
 			}
 			seen[h] = true
 			if p.scope.service(number, h) == nil {
-				if one := p.unknown(h, number); one != nil {
+				if one := p.planUnknown(h, number); one != nil {
 					list = append(list, one)
 				}
 			}
@@ -82,22 +82,23 @@ func (p *planner) port(number uint32) []*planned {
 	return list
 }
 
-// host plans the virtual host of a service, or of a host that a VirtualService names; nil if there is none.
-func (p *planner) host(port uint32, host mesh.Hostname) *planned {
+// planHost plans the virtual host of a service, or of a host of a VirtualService without one. It
+// returns nil if there is none.
+func (p *planner) planHost(port uint32, host mesh.Hostname) *planned {
 	svc := p.scope.service(port, host)
 	switch {
 	case svc != nil:
-		return p.service(svc, port)
+		return p.planService(svc, port)
 	case p.form == anyHost:
 		return nil
 	default:
-		return p.unknown(host, port)
+		return p.planUnknown(host, port)
 	}
 }
 
-// service plans the virtual host of a service. Of the VirtualServices for it the first that has a route for this View's
-// proxies counts, and counts whole.
-func (p *planner) service(svc *mesh.Service, port uint32) *planned {
+// planService plans the virtual host of a service. It has the routes of the first of its
+// VirtualServices that has any for the View's proxies; these are not merged.
+func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	in := p.namesInput(svc.Host, port)
 	in.service, in.reach = svc, reachOf(svc.Host, p.v.Key.Domain)
 	p.from, p.unused = svc.AppendObjects(nil), nil
@@ -117,18 +118,19 @@ func (p *planner) service(svc *mesh.Service, port uint32) *planned {
 	}
 	if h.routes == nil {
 		h.retry, h.session = p.v.Settings.Mesh.GetDefaultHttpRetryPolicy(), sessionOf(p.v, svc)
-		if rule := p.v.DestinationRule(svc.Host); hashes(rule) {
+		if rule := p.v.DestinationRule(svc.Host); hasHashPolicy(rule) {
 			h.rule = rule
 			p.from = append(p.from, rule.From...)
 		}
 	}
-	return p.made(h, in)
+	return p.newPlanned(h, in)
 }
 
-// unknown plans the virtual host of a host that no service has; nil if there is none: not on a port that the VirtualServices
-// that name it have nothing to do with, and not where none of their routes is for this View's proxies.
-func (p *planner) unknown(host mesh.Hostname, port uint32) *planned {
-	if p.scope.covers(port, host) {
+// planUnknown plans the virtual host of a host without a service. It returns nil if a service of
+// the port matches the host, if the VirtualServices that name it apply to other ports, or if none
+// of their routes is for the View's proxies.
+func (p *planner) planUnknown(host mesh.Hostname, port uint32) *planned {
+	if p.scope.hasService(port, host) {
 		return nil
 	}
 	p.from, p.unused = nil, nil
@@ -137,7 +139,7 @@ func (p *planner) unknown(host mesh.Hostname, port uint32) *planned {
 			continue
 		}
 		if r := p.routes(vs, port); r != nil {
-			return p.made(hostInput{routes: r}, p.namesInput(host, port))
+			return p.newPlanned(hostInput{routes: r}, p.namesInput(host, port))
 		}
 	}
 	return nil
@@ -147,15 +149,15 @@ func (p *planner) namesInput(host mesh.Hostname, port uint32) namesInput {
 	return namesInput{host: host, port: port, form: p.form, ipv4: p.v.Key.IPv4, ipv6: p.v.Key.IPv6}
 }
 
-func (p *planner) made(h hostInput, in namesInput) *planned {
+func (p *planner) newPlanned(h hostInput, in namesInput) *planned {
 	h.names = p.g.names.Get(in)
 	h.attempts = sendsAttempts(p.v)
 	return &planned{hostInput: h, from: p.from, unused: p.unused}
 }
 
-// routes gives the routes of a VirtualService, nil if it has none for this View's proxies.
+// routes returns the routes of a VirtualService, or nil if it has none for the View's proxies.
 func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
-	in, from := p.input(vs, routesInput{port: port})
+	in, from := p.routesInput(vs, routesInput{port: port})
 	r := p.g.routes.Get(in)
 	if len(r.encoded) == 0 {
 		p.unused = append(p.unused, r)
@@ -165,20 +167,20 @@ func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
 	return r
 }
 
-// input fills in what the routes of a VirtualService depend on besides where requests were caught, and gives the objects that
-// have a part in it.
-func (p *planner) input(vs *snapshot.VirtualService, in routesInput) (routesInput, []config.Key) {
+// routesInput returns in with everything that the routes of a VirtualService depend on in the View,
+// and the objects that contribute to them.
+func (p *planner) routesInput(vs *snapshot.VirtualService, in routesInput) (routesInput, []config.Key) {
 	in.uses, in.retry = p.g.uses.Get(vs), p.v.Settings.Mesh.GetDefaultHttpRetryPolicy()
 	in.forwarded = proxyHeaders(p.v).GetXForwardedHost().GetEnabled().GetValue()
 	from := vs.From
 	if len(in.uses.sources) > 0 {
-		in.sources = sources(p.v, in.uses.sources)
+		in.sources = matchSources(p.v, in.uses.sources)
 	}
 	var targets []target
 	for _, host := range in.uses.hosts {
 		t := target{host: host, service: destination.Host(p.v, host)}
 		t.session = sessionOf(p.v, p.v.Service(t.service))
-		if rule := p.v.DestinationRule(t.service); hashes(rule) {
+		if rule := p.v.DestinationRule(t.service); hasHashPolicy(rule) {
 			t.rule = rule
 			from = append(slices.Clip(from), rule.From...)
 		}
@@ -193,14 +195,15 @@ func (p *planner) input(vs *snapshot.VirtualService, in routesInput) (routesInpu
 	return in, from
 }
 
-// hostPort is where a virtual host is.
+// hostPort identifies a virtual host.
 type hostPort struct {
 	port uint32
 	host mesh.Hostname
 }
 
-// touched gives the hosts of a request's answer that the VirtualServices may shape.
-func (p *planner) touched(r request, list []*snapshot.VirtualService) map[hostPort]bool {
+// affectedHosts returns the virtual hosts of a RouteConfiguration that the VirtualServices in list
+// may affect.
+func (p *planner) affectedHosts(r request, list []*snapshot.VirtualService) map[hostPort]bool {
 	places := map[hostPort]bool{}
 	if r.host != "" && len(list) > 0 {
 		places[hostPort{r.port, r.host}] = true
@@ -213,7 +216,7 @@ func (p *planner) touched(r request, list []*snapshot.VirtualService) map[hostPo
 	for _, port := range ports {
 		for _, vs := range list {
 			for _, h := range vs.Hosts {
-				p.scope.eachOf(port, h, func(host mesh.Hostname) { places[hostPort{port, host}] = true })
+				p.scope.forEachHost(port, h, func(host mesh.Hostname) { places[hostPort{port, host}] = true })
 			}
 		}
 	}

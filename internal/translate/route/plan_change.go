@@ -8,9 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// plan is the virtual hosts of one RouteConfiguration, and all that it took to plan them. A RouteConfiguration keeps its
-// plan for as long as it is in use, so that the next one of its name is made of it: at a change of VirtualServices only the
-// virtual hosts that those are for are planned anew.
+// plan is the virtual hosts of one RouteConfiguration, with the inputs of the plan. A
+// RouteConfiguration references its plan as long as it is in use, so the next one with its name is
+// derived from it: a change of VirtualServices replans only the virtual hosts that these affect.
 type plan struct {
 	request  request
 	scope    *scope
@@ -18,14 +18,15 @@ type plan struct {
 	mark     any // snapshot.RulesMark
 
 	hosts []*planned // sorted by name
-	// encoded are the virtual hosts by their places in hosts; nil is one that is left without any domain.
+	// encoded are the virtual hosts by their index in hosts; nil for one without any domain.
 	encoded []*virtualHost
-	from    []config.Key // all of hosts', sorted
-	// clusters are those that any request may be led to, sorted.
+	from    []config.Key // all objects of hosts, sorted
+	// clusters are the clusters that requests may be routed to, sorted.
 	clusters []string
 }
 
-// plan plans the answer to a request, of the older plan as much as is the same.
+// plan plans a RouteConfiguration. It reuses the virtual hosts of old that did not change; old may
+// be nil.
 func (p *planner) plan(r request, old *plan) *plan {
 	next := &plan{request: r, scope: p.scope, settings: p.v.Settings, mark: p.v.Snapshot.RulesMark()}
 	if r.host != "" {
@@ -34,31 +35,32 @@ func (p *planner) plan(r request, old *plan) *plan {
 		p.form = withPort
 	}
 	if old == nil || !next.follows(old) {
-		next.hosts = p.all(r)
+		next.hosts = p.planAll(r)
 		next.encode(p.g)
 		return next
 	}
 	gone, come := changedRules(old.scope.tried, p.scope.tried)
 	var changes []change
-	for at := range p.touched(r, append(gone, come...)) {
-		changes = append(changes, change{name: operation(string(at.host), at.port), now: p.host(at.port, at.host)})
+	for at := range p.affectedHosts(r, append(gone, come...)) {
+		changes = append(changes, change{name: operation(string(at.host), at.port), now: p.planHost(at.port, at.host)})
 	}
-	next.change(p.g, old, changes)
+	next.applyChanges(p.g, old, changes)
 	return next
 }
 
-// follows says that a plan differs from an older one only by VirtualServices.
+// follows reports whether a plan differs from an older one only by VirtualServices.
 func (n *plan) follows(old *plan) bool {
-	return n.request == old.request && n.scope.callees == old.scope.callees && n.settings == old.settings && n.mark == old.mark
+	return n.request == old.request && n.scope.callees == old.scope.callees && n.settings == old.settings &&
+		n.mark == old.mark
 }
 
-// encode shares the domains out and makes the virtual hosts.
+// encode assigns the domains to the virtual hosts and encodes these.
 func (n *plan) encode(g *Generator) {
 	inputs := make([]hostInput, len(n.hosts))
 	for i, h := range n.hosts {
 		inputs[i] = h.hostInput
 	}
-	kept := distinct(inputs)
+	kept := assignDomains(inputs)
 	n.encoded = make([]*virtualHost, len(n.hosts))
 	var from []config.Key
 	for i, h := range n.hosts {
@@ -77,25 +79,25 @@ func (n *plan) encode(g *Generator) {
 	n.clusters = clustersOf(n.encoded)
 }
 
-// losing gives the same virtual host without the domains at other places.
+// losing returns a copy of h without the domains at the indexes in lost.
 func (h *planned) losing(lost string) *planned {
 	other := *h
 	other.lost = lost
 	return &other
 }
 
-// change is one virtual host that is planned anew; nil is none.
+// change is one virtual host that has been replanned; now is nil if it was removed.
 type change struct {
 	name string
 	now  *planned
 }
 
-// change makes a plan of an older one. As long as no virtual host comes or goes, and none is called otherwise, each keeps
-// the domains that it has.
-func (n *plan) change(g *Generator, old *plan, changes []change) {
+// applyChanges derives n from an older plan. If no virtual host was added, removed or renamed, all
+// keep the domains that they have.
+func (n *plan) applyChanges(g *Generator, old *plan, changes []change) {
 	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.name, b.name) })
 	n.hosts, n.encoded, n.from, n.clusters = old.hosts, old.encoded, old.from, old.clusters
-	if n.renamed(changes) {
+	if n.changesNames(changes) {
 		n.hosts = replaced(old.hosts, changes)
 		n.encode(g)
 		return
@@ -104,7 +106,7 @@ func (n *plan) change(g *Generator, old *plan, changes []change) {
 	var gone, come planned
 	var left, led []string
 	for _, c := range changes {
-		at, found := find(n.hosts, c.name)
+		at, found := findHost(n.hosts, c.name)
 		if !found {
 			continue
 		}
@@ -116,27 +118,31 @@ func (n *plan) change(g *Generator, old *plan, changes []change) {
 			left, led = append(left, old.encoded[at].clusters...), append(led, n.encoded[at].clusters...)
 		}
 	}
-	n.from = revised(n.from, gone.from, come.from, config.Key.Compare, n.shapedBy)
-	n.clusters = revised(n.clusters, left, led, strings.Compare, n.leadsTo)
+	n.from = revised(n.from, gone.from, come.from, config.Key.Compare, n.derivesFrom)
+	n.clusters = revised(n.clusters, left, led, strings.Compare, n.references)
 }
 
-// renamed says whether virtual hosts come or go, or have other domains to claim.
-func (n *plan) renamed(changes []change) bool {
+// changesNames reports whether virtual hosts are added, removed, or compete for other domains.
+func (n *plan) changesNames(changes []change) bool {
 	return slices.ContainsFunc(changes, func(c change) bool {
-		at, found := find(n.hosts, c.name)
+		at, found := findHost(n.hosts, c.name)
 		return found != (c.now != nil) || found && n.hosts[at].names != c.now.names
 	})
 }
 
-func find(hosts []*planned, name string) (at int, found bool) {
-	return slices.BinarySearchFunc(hosts, name, func(h *planned, name string) int { return strings.Compare(h.names.name, name) })
+func findHost(hosts []*planned, name string) (at int, found bool) {
+	return slices.BinarySearchFunc(
+		hosts,
+		name,
+		func(h *planned, name string) int { return strings.Compare(h.names.name, name) },
+	)
 }
 
-// replaced gives a sorted list after sorted changes.
+// replaced returns sorted hosts with sorted changes applied.
 func replaced(hosts []*planned, changes []change) []*planned {
 	list := make([]*planned, 0, len(hosts)+len(changes))
 	for _, c := range changes {
-		at, found := find(hosts, c.name)
+		at, found := findHost(hosts, c.name)
 		list = append(list, hosts[:at]...)
 		if c.now != nil {
 			list = append(list, c.now)
@@ -149,16 +155,19 @@ func replaced(hosts []*planned, changes []change) []*planned {
 	return append(list, hosts...)
 }
 
-func (n *plan) shapedBy(k config.Key) bool {
+func (n *plan) derivesFrom(k config.Key) bool {
 	return slices.ContainsFunc(n.hosts, func(h *planned) bool { return slices.Contains(h.from, k) })
 }
 
-func (n *plan) leadsTo(cluster string) bool {
-	return slices.ContainsFunc(n.encoded, func(h *virtualHost) bool { return h != nil && slices.Contains(h.clusters, cluster) })
+func (n *plan) references(cluster string) bool {
+	return slices.ContainsFunc(
+		n.encoded,
+		func(h *virtualHost) bool { return h != nil && slices.Contains(h.clusters, cluster) },
+	)
 }
 
-// revised gives a sorted list of distinct values without those that are gone, if nothing keeps them, and with those that
-// came. It is the list itself if nothing differs.
+// revised returns a sorted list without the values of gone, unless kept returns true for them, and
+// with the values of come. It returns list itself if nothing changes.
 func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept func(T) bool) []T {
 	shared := true
 	own := func() {
@@ -181,7 +190,7 @@ func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept 
 	return list
 }
 
-// takesAll says that requests to any host get somewhere.
+// takesAll reports whether requests to any host are routed.
 func (n *plan) takesAll() bool {
 	for i, h := range n.hosts {
 		if n.encoded[i] != nil && h.takesAll() {

@@ -19,8 +19,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 )
 
-// TestEnvoyTakesWhatIsValid makes random VirtualServices out of any fields of the API. Whatever validation lets pass
-// must be accepted by Envoy; and none, valid or not, may make the translation panic or give a domain twice.
+// TestEnvoyTakesWhatIsValid makes random VirtualServices out of any fields of the API. Whatever
+// validation lets pass must be accepted by Envoy; and none, valid or not, may make the translation
+// panic or give a domain twice.
 func TestEnvoyTakesWhatIsValid(t *testing.T) {
 	const tries, wanted = 3_000, 150
 	random := rand.New(rand.NewPCG(1, 2))
@@ -48,14 +49,25 @@ func TestEnvoyTakesWhatIsValid(t *testing.T) {
 	}
 	t.Logf("%d of %d random VirtualServices are valid", len(valid.Routes), tries)
 	if len(valid.Routes) < wanted {
-		t.Errorf("only %d of %d random VirtualServices are valid, want %d to be of use", len(valid.Routes), tries, wanted)
+		t.Errorf(
+			"only %d of %d random VirtualServices are valid, want %d to be of use",
+			len(valid.Routes),
+			tries,
+			wanted,
+		)
 	}
 	envoy.Validate(t, valid)
 }
 
 func object(t *testing.T, name string, vs *networking.VirtualService) *config.Config {
 	t.Helper()
-	c, err := config.New(config.Meta{Key: config.Key{Kind: api.VirtualService, Namespace: "default", Name: name}, Created: time.Unix(1, 0)}, vs)
+	c, err := config.New(
+		config.Meta{
+			Key:     config.Key{Kind: api.VirtualService, Namespace: "default", Name: name},
+			Created: time.Unix(1, 0),
+		},
+		vs,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +92,8 @@ func isValid(c *config.Config) bool {
 	return true
 }
 
-// randomVirtualService sets a few fields of one or two HTTP routes, and the ones without which no route is valid.
+// randomVirtualService sets a few fields of one or two HTTP routes, and the ones without which no
+// route is valid.
 func randomVirtualService(r *rand.Rand) *networking.VirtualService {
 	vs := &networking.VirtualService{Hosts: []string{"reviews"}}
 	for range 1 + r.IntN(2) {
@@ -99,7 +112,9 @@ func randomVirtualService(r *rand.Rand) *networking.VirtualService {
 		default:
 			route.Redirect, route.DirectResponse = nil, nil
 			if len(route.Route) == 0 {
-				route.Route = []*networking.HTTPRouteDestination{{Destination: &networking.Destination{Host: "reviews"}}}
+				route.Route = []*networking.HTTPRouteDestination{
+					{Destination: &networking.Destination{Host: "reviews"}},
+				}
 			}
 		}
 		vs.Http = append(vs.Http, route)
@@ -125,7 +140,10 @@ func fill(r *rand.Rand, m protoreflect.Message, likely float64) {
 				} else {
 					v = random(r, f.MapValue())
 				}
-				m.Mutable(f).Map().Set(protoreflect.ValueOfString(pick(r, "x-a", "x-b", "end-user", "Host", ":authority")).MapKey(), v)
+				m.Mutable(f).Map().Set(
+					protoreflect.ValueOfString(pick(r, "x-a", "x-b", "end-user", "Host", ":authority")).MapKey(),
+					v,
+				)
 			}
 		case f.IsList():
 			for range 1 + r.IntN(2) {

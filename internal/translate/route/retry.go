@@ -21,17 +21,20 @@ const (
 	defaultRetryOn   = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
 	statusCodes      = "retriable-status-codes"
 	connectFailure   = "connect-failure"
-	reset            = "reset"
+	resetCondition   = "reset"
 	retriableHeaders = "retriable-headers"
 	defaultAttempts  = 2
-	// hostAttempts is how often another host is looked for before a retry goes where the request has been already.
+	// hostAttempts is how many times Envoy tries to select a host that the request has not been
+	// sent to, before it reuses one.
 	hostAttempts = 5
-	// priorityFrequency is after how many attempts the priorities are shared out anew.
+	// priorityFrequency is the number of attempts after which Envoy recomputes the load of
+	// priorities.
 	priorityFrequency = 2
 )
 
-// retryPolicy translates HTTPRetry; nil is Istio's default, attempts 0 is no retries. sticky says that requests are kept
-// on one host by a hash: a retry then goes there too, unless the policy says otherwise.
+// retryPolicy translates HTTPRetry; nil is Istio's default, and attempts 0 disables retries. sticky
+// is set if a hash selects the host: retries then use the same host, unless the policy says
+// otherwise.
 func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{
 		RetryOn:                       defaultRetryOn,
@@ -52,7 +55,9 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 			out.RetryPriority = &routev3.RetryPolicy_RetryPriority{
 				Name: "envoy.retry_priorities.previous_priorities",
 				ConfigType: &routev3.RetryPolicy_RetryPriority_TypedConfig{
-					TypedConfig: resource.Pack(&previousprioritiesv3.PreviousPrioritiesConfig{UpdateFrequency: priorityFrequency}),
+					TypedConfig: resource.Pack(&previousprioritiesv3.PreviousPrioritiesConfig{
+						UpdateFrequency: priorityFrequency,
+					}),
 				},
 			}
 		}
@@ -75,13 +80,14 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	return out
 }
 
-// retryLost extends retries after a failure to connect, or a reset, to those of the last proxy, which answers for its
-// application (mesh.LostRequestHeader). By default both count.
+// retryLost extends retries after connection failures and resets to those between the server's
+// proxy and its application, which the proxy reports in a response (mesh.LostRequestHeader). By
+// default both are retried.
 func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 	on := strings.Split(p.GetRetryOn(), ",")
 	var which *routev3.HeaderMatcher
 	switch {
-	case byDefault || slices.Contains(on, reset):
+	case byDefault || slices.Contains(on, resetCondition):
 		which = &routev3.HeaderMatcher{HeaderMatchSpecifier: &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}}
 	case slices.Contains(on, connectFailure):
 		which = &routev3.HeaderMatcher{HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
@@ -97,7 +103,8 @@ func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 	}
 }
 
-// parseRetryOn takes the status codes out of a list of retry conditions (HTTPRetry.retryOn): Envoy wants them apart.
+// parseRetryOn separates the status codes from a list of retry conditions (HTTPRetry.retryOn), as
+// Envoy requires.
 func parseRetryOn(list string) (conditions string, codes []uint32) {
 	var kept []string
 	for one := range strings.SplitSeq(list, ",") {

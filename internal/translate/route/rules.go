@@ -13,30 +13,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 
-// rules are the VirtualServices of a scope that have HTTP routes.
+// rules indexes the VirtualServices of a scope that have HTTP routes.
 type rules struct {
-	// tried are all of them in the order in which they are tried: compareRules.
+	// tried are all of them in the order of compareRules.
 	tried []*snapshot.VirtualService
-	// naming are those that name a host, which may be a wildcard, in that order.
+	// naming are the VirtualServices by host, which may be a wildcard, in that order.
 	naming *cow.Map[mesh.Hostname, []*snapshot.VirtualService]
-	// wildcards is how many wildcards there are by their lengths, which lengths has, the longest first.
+	// wildcards is the number of wildcard hosts by length. lengths are its keys, the longest first.
 	wildcards map[int]int
 	lengths   []int
 }
 
-// compareRules is the order in which VirtualServices of one host are tried, the View's: what a namespace keeps to itself
-// goes first, then the oldest.
+// compareRules orders VirtualServices of one host by precedence, as in the View: private ones of a
+// namespace first, then the oldest.
 func compareRules(a, b *snapshot.VirtualService) int {
 	return cmp.Or(boolRank(b.Private())-boolRank(a.Private()), config.Older(a.Config, b.Config))
 }
 
-// rulesOf indexes the VirtualServices of a View, which are in its order.
-func rulesOf(list []*snapshot.VirtualService) *rules {
+// newRules indexes the VirtualServices of a View, which are sorted by compareRules.
+func newRules(list []*snapshot.VirtualService) *rules {
 	none := &rules{naming: cow.New[mesh.Hostname, []*snapshot.VirtualService](), wildcards: map[int]int{}}
 	return none.replaced(list)
 }
 
-// replaced gives the index of another list. It costs what differs, and the look at the list.
+// replaced returns the index of another list. Apart from comparing the lists, it costs only what
+// differs.
 func (r *rules) replaced(list []*snapshot.VirtualService) *rules {
 	next := &rules{tried: withRoutes(list), wildcards: maps.Clone(r.wildcards)}
 	gone, come := changedRules(r.tried, next.tried)
@@ -46,8 +47,11 @@ func (r *rules) replaced(list []*snapshot.VirtualService) *rules {
 	edit := r.naming.Edit()
 	for _, vs := range gone {
 		for _, h := range vs.Hosts {
-			edit.Set(h, slices.DeleteFunc(slices.Clone(edit.Get(h)), func(o *snapshot.VirtualService) bool { return o == vs }))
-			next.count(h, -1)
+			edit.Set(
+				h,
+				slices.DeleteFunc(slices.Clone(edit.Get(h)), func(o *snapshot.VirtualService) bool { return o == vs }),
+			)
+			next.countWildcard(h, -1)
 		}
 	}
 	for _, vs := range come {
@@ -55,7 +59,7 @@ func (r *rules) replaced(list []*snapshot.VirtualService) *rules {
 			others := edit.Get(h)
 			at, _ := slices.BinarySearchFunc(others, vs, compareRules)
 			edit.Set(h, slices.Insert(slices.Clone(others), at, vs))
-			next.count(h, 1)
+			next.countWildcard(h, 1)
 		}
 	}
 	next.naming = edit.Done()
@@ -64,7 +68,7 @@ func (r *rules) replaced(list []*snapshot.VirtualService) *rules {
 	return next
 }
 
-func (r *rules) count(host mesh.Hostname, n int) {
+func (r *rules) countWildcard(host mesh.Hostname, n int) {
 	if !host.IsWildcard() {
 		return
 	}
@@ -73,7 +77,7 @@ func (r *rules) count(host mesh.Hostname, n int) {
 	}
 }
 
-// withRoutes gives those of a list that have HTTP routes.
+// withRoutes returns the elements of list that have HTTP routes.
 func withRoutes(list []*snapshot.VirtualService) []*snapshot.VirtualService {
 	kept := make([]*snapshot.VirtualService, 0, len(list))
 	for _, vs := range list {
@@ -84,7 +88,7 @@ func withRoutes(list []*snapshot.VirtualService) []*snapshot.VirtualService {
 	return kept
 }
 
-// changedRules gives what is in one list only; both are in the order of compareRules.
+// changedRules returns the elements that are in only one of two lists, both sorted by compareRules.
 func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.VirtualService) {
 	for len(old) > 0 || len(now) > 0 {
 		switch {
@@ -99,8 +103,8 @@ func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.V
 	return gone, come
 }
 
-// rulesFor gives the VirtualServices of a host in the order in which they are tried: those that name it, then those of
-// wildcards, the most specific first; among equals in the View's order.
+// rulesFor returns the VirtualServices of a host by precedence: first the exact host, then
+// wildcards, the most specific first. VirtualServices of one host are in the View's order.
 func (r *rules) rulesFor(host mesh.Hostname) iter.Seq[*snapshot.VirtualService] {
 	return func(yield func(*snapshot.VirtualService) bool) {
 		if !host.IsWildcard() {

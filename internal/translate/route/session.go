@@ -13,10 +13,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// sessionFilter is the HTTP filter of persistent sessions, which idles where no route configures it.
+// sessionFilter is the HTTP filter of persistent sessions, inactive unless a route configures it.
 const sessionFilter = "envoy.filters.http.stateful_session"
 
-// sessionOf gives how callers come back to the endpoints of a service, the zero Session if they do not.
+// sessionOf returns the persistent session of a service, or the zero Session if it has none or the
+// feature is disabled.
 func sessionOf(v *view.View, svc *mesh.Service) mesh.Session {
 	if svc == nil || !v.Settings.Features.PersistentSessions {
 		return mesh.Session{}
@@ -24,13 +25,20 @@ func sessionOf(v *view.View, svc *mesh.Service) mesh.Session {
 	return svc.Session
 }
 
-// sessionConfig is what a route says to the filter. A cookie has no time to live: it is the browser's, and ends with it.
+// sessionConfig returns the route's configuration of the filter. A cookie has no TTL, so the
+// browser deletes it at its end.
 func sessionConfig(s mesh.Session) *sessionv3.StatefulSessionPerRoute {
-	name, state := "envoy.http.stateful_session.header", proto.Message(&headerv3.HeaderBasedSessionState{Name: s.Header})
+	name, state := "envoy.http.stateful_session.header", proto.Message(&headerv3.HeaderBasedSessionState{
+		Name: s.Header,
+	})
 	if s.Cookie != "" {
-		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{Cookie: &httpv3.Cookie{Name: s.Cookie, Path: s.Path}}
+		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{
+			Cookie: &httpv3.Cookie{Name: s.Cookie, Path: s.Path},
+		}
 	}
 	return &sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{
-		StatefulSession: &sessionv3.StatefulSession{SessionState: &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(state)}},
+		StatefulSession: &sessionv3.StatefulSession{
+			SessionState: &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(state)},
+		},
 	}}
 }

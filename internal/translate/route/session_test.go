@@ -33,8 +33,8 @@ metadata: {name: called}
 spec: {hosts: [called.example.com], http: [{route: [{destination: {host: callee.example.com, port: {number: 80}}}]}]}
 `
 
-// TestSessionOfADestination: routes to a service with sessions say so, by themselves and in VirtualServices of other ports; those change
-// with the service's labels.
+// TestSessionOfADestination: routes to a service with sessions say so, by themselves and in
+// VirtualServices of other ports; those change with the service's labels.
 func TestSessionOfADestination(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		m := fixture.NewWith(t, snapshot.Features{PersistentSessions: on}, []byte(called+"---"+callee("")), nil)
@@ -81,7 +81,9 @@ func session(t *testing.T, c *routev3.RouteConfiguration) string {
 			if config == nil {
 				return "none"
 			}
-			per, cookie, header := new(sessionv3.StatefulSessionPerRoute), new(cookiev3.CookieBasedSessionState), new(headerv3.HeaderBasedSessionState)
+			per, cookie, header := new(
+				sessionv3.StatefulSessionPerRoute,
+			), new(cookiev3.CookieBasedSessionState), new(headerv3.HeaderBasedSessionState)
 			must(t, config.UnmarshalTo(per))
 			state := per.GetStatefulSession().GetSessionState().GetTypedConfig()
 			if state.UnmarshalTo(cookie) == nil {

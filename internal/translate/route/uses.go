@@ -10,12 +10,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// uses is a VirtualService, and what its HTTP routes need to know of a View.
+// uses is a VirtualService, with what its HTTP routes depend on in a View.
 type uses struct {
 	vs *snapshot.VirtualService
-	// hosts are those of all destinations and mirrors, each once.
+	// hosts are the hosts of all destinations and mirrors, without duplicates.
 	hosts []mesh.Hostname
-	// sources are the matches that ask where a request comes from, in the order of the object.
+	// sources are the matches that restrict the source of requests, in the order of the object.
 	sources []*networking.HTTPMatchRequest
 }
 
@@ -43,8 +43,9 @@ func usesOf(vs *snapshot.VirtualService) *uses {
 	return u
 }
 
-// sources says for each match whether its source is this View's proxies, as routesInput has it.
-func sources(v *view.View, matches []*networking.HTTPMatchRequest) string {
+// matchSources returns, in the form of routesInput.sources, which matches have the View's proxies
+// as source.
+func matchSources(v *view.View, matches []*networking.HTTPMatchRequest) string {
 	out := make([]byte, len(matches))
 	for i, m := range matches {
 		out[i] = '0'

@@ -14,23 +14,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// hostInput is all that an encoded virtual host depends on.
+// hostInput is everything that an encoded virtual host depends on.
 type hostInput struct {
 	names *names
-	// lost are the places of those domains that another virtual host has; see without.
+	// lost are the indexes of the domains that another virtual host has; see without.
 	lost string
-	// routes are those of a VirtualService; nil stands for the one route that a service has by itself.
+	// routes are the routes of a VirtualService; nil for the default route of a service.
 	routes *routes
-	// retry, session and rule are for the latter: the mesh's default retry policy, how callers come back to the endpoint that they
-	// had, and the DestinationRule if it hashes.
+	// retry, session and rule are used by the default route: the mesh's default retry policy, the
+	// service's persistent session, and its DestinationRule if it has a hash policy.
 	retry   *networking.HTTPRetry
 	session mesh.Session
 	rule    *snapshot.DestinationRule
-	// attempts tells the upstream how often a request was tried (x-envoy-attempt-count).
+	// attempts sends upstreams the number of the attempt (x-envoy-attempt-count).
 	attempts bool
 }
 
-// takesAll says that requests to any host get there if nowhere else.
+// takesAll reports whether the virtual host matches requests that no other one matches.
 func (in hostInput) takesAll() bool {
 	return in.names.host == "*" && slices.Contains(without(in.names.domains, in.lost), "*")
 }
@@ -55,7 +55,7 @@ const (
 // virtualHost is an encoded virtual host: a field of a RouteConfiguration.
 type virtualHost struct {
 	encoded []byte
-	// clusters are those that its routes lead to, sorted.
+	// clusters are the clusters that its routes reference, sorted.
 	clusters []string
 }
 
@@ -67,7 +67,8 @@ func encodeHost(in hostInput) *virtualHost {
 	return &virtualHost{appendHost(nil, in.names.name, without(in.names.domains, in.lost), r, in.attempts), r.clusters}
 }
 
-// appendHost appends a VirtualHost to a RouteConfiguration, its fields in the order of their numbers.
+// appendHost appends a VirtualHost to a RouteConfiguration, with its fields in the order of their
+// numbers.
 func appendHost(b []byte, name string, domains []string, r *routes, attempts bool) []byte {
 	var h []byte
 	h = appendString(h, hostNameField, name)
@@ -81,7 +82,8 @@ func appendHost(b []byte, name string, domains []string, r *routes, attempts boo
 	return protowire.AppendBytes(protowire.AppendTag(b, configHostsField, protowire.BytesType), h)
 }
 
-// clustersOf gives the names of all clusters that requests may be led to, sorted; a nil virtual host leads nowhere.
+// clustersOf returns the names of all clusters that requests may be routed to, sorted. Nil elements
+// are skipped.
 func clustersOf(hosts []*virtualHost) []string {
 	var list []string
 	for _, h := range hosts {
@@ -93,7 +95,8 @@ func clustersOf(hosts []*virtualHost) []string {
 	return slices.Compact(list)
 }
 
-// routes is a list of routes, encoded as the fields of a VirtualHost, with the clusters that they lead to, sorted.
+// routes is a list of routes, encoded as the fields of a VirtualHost, with the clusters that they
+// reference, sorted.
 type routes struct {
 	encoded  []byte
 	clusters []string
@@ -104,7 +107,8 @@ func encodeRoutes(list []*routev3.Route) *routes {
 	for _, m := range list {
 		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 		if err != nil {
-			panic(fmt.Sprintf("route: encode %q: %v", m.Name, err)) // messages of our own making always encode
+			// Generated messages always encode.
+			panic(fmt.Sprintf("route: encode %q: %v", m.Name, err))
 		}
 		r.encoded = protowire.AppendBytes(protowire.AppendTag(r.encoded, hostRoutesField, protowire.BytesType), body)
 		r.clusters = appendClusters(r.clusters, m.GetRoute())
@@ -114,7 +118,8 @@ func encodeRoutes(list []*routev3.Route) *routes {
 	return r
 }
 
-// appendClusters appends the names of the clusters that requests go to. Mirrors are not missed.
+// appendClusters appends the names of the clusters of an action. Clusters of mirrors are left out,
+// because requests do not depend on them.
 func appendClusters(list []string, a *routev3.RouteAction) []string {
 	if c := a.GetCluster(); c != "" {
 		list = append(list, c)
