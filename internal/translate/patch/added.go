@@ -17,9 +17,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// AddedClusters gives the clusters that patches add to those of a View. generated gives all others, not patched; it is asked
-// only if one of the added ones has a name that a generated one may have.
-func (p *Pass) AddedClusters(v *view.View, names snapshot.PatchList, generated func() []*resource.Resource) []*resource.Resource {
+// AddedClusters returns the clusters that patches add to a View. generated returns all other
+// clusters, not patched; it is called only if the name of an added cluster may be that of a
+// generated one. An addition whose name is taken is left out.
+func (p *Pass) AddedClusters(
+	v *view.View,
+	names snapshot.PatchList,
+	generated func() []*resource.Resource,
+) []*resource.Resource {
 	s := p.set(v, names)
 	if s == nil {
 		return nil
@@ -27,9 +32,14 @@ func (p *Pass) AddedClusters(v *view.View, names snapshot.PatchList, generated f
 	return p.addedClusters(s, func() []*resource.Resource { return p.Clusters(v, names, generated()) }, nil)
 }
 
-// AddedListeners gives the listeners that patches add to those of a View. generated gives all others, not patched; it is
-// asked only if any is added.
-func (p *Pass) AddedListeners(v *view.View, names snapshot.PatchList, generated func() []*resource.Resource) []*resource.Resource {
+// AddedListeners returns the listeners that patches add to a View. generated returns all other
+// listeners, not patched; it is called only if a patch adds one. An addition without a name, or
+// with a name or address that is taken, is left out.
+func (p *Pass) AddedListeners(
+	v *view.View,
+	names snapshot.PatchList,
+	generated func() []*resource.Resource,
+) []*resource.Resource {
 	s := p.set(v, names)
 	if s == nil {
 		return nil
@@ -37,10 +47,10 @@ func (p *Pass) AddedListeners(v *view.View, names snapshot.PatchList, generated 
 	return p.addedListeners(s, func() []*resource.Resource { return p.Listeners(v, names, generated()) }, nil)
 }
 
-// verdict is told of each patch that adds something, nil if it did.
-type verdict func(p *patch, err error)
+// reportFunc records whether a patch that adds something succeeded (nil) or why not.
+type reportFunc func(p *patch, err error)
 
-func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell verdict) []*resource.Resource {
+func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell reportFunc) []*resource.Resource {
 	var list []*resource.Resource
 	taken := map[string]bool{}
 	asked := false
@@ -69,7 +79,7 @@ func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell ve
 	return list
 }
 
-// maybeGenerated says whether a cluster of that name may be one of ours.
+// maybeGenerated reports whether a generated cluster may have the name.
 func maybeGenerated(name string) bool {
 	switch name {
 	case mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster:
@@ -80,9 +90,9 @@ func maybeGenerated(name string) bool {
 	}
 }
 
-func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell verdict) []*resource.Resource {
+func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell reportFunc) []*resource.Resource {
 	var list []*resource.Resource
-	names, places := map[string]bool{}, map[place]string{}
+	names, places := map[string]bool{}, map[bindAddress]string{}
 	for i, x := range s.additions(networking.EnvoyFilter_LISTENER) {
 		l, ok := x.value.(*listenerv3.Listener)
 		if !ok {
@@ -90,17 +100,17 @@ func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell v
 		}
 		if i == 0 {
 			for _, r := range others() {
-				names[r.Name], places[placeOf(headOf(r.Body).address)] = true, r.Name
+				names[r.Name], places[bindAddressOf(headOf(r.Body).address)] = true, r.Name
 			}
 		}
 		var err error
-		at := placeOf(headOf(x.encoded).address)
+		at := bindAddressOf(headOf(x.encoded).address)
 		switch other, taken := places[at]; {
 		case l.GetName() == "":
 			err = errNameless
 		case names[l.GetName()]:
 			err = fmt.Errorf("there is a listener %q already", l.GetName())
-		case taken && at != place{}:
+		case taken && at != bindAddress{}:
 			err = fmt.Errorf("the listener %q has its address already", other)
 		default:
 			names[l.GetName()], places[at] = true, l.GetName()
@@ -115,7 +125,7 @@ func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell v
 
 var errNameless = errors.New("a listener needs a name")
 
-// additions gives the patches that add objects of a class.
+// additions returns the patches that add objects of type a.
 func (s *set) additions(a applyTo) []*patch {
 	var list []*patch
 	for _, p := range s.patches {
@@ -139,8 +149,8 @@ func newAddition(a addition) *resource.Resource {
 	return r
 }
 
-// Extension gives what a filter of a View's proxies that names it in its config_discovery is configured with; nil: nothing.
-// Of several definitions the last counts.
+// Extension returns the config of the filters of a View's proxies that name it in their
+// config_discovery, or nil if no patch defines it. Of several definitions, the last one is used.
 func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *resource.Resource {
 	s := p.set(v, names)
 	if s == nil {
@@ -158,8 +168,8 @@ func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *r
 	return p.added.Get(addition{found, name, api.ExtensionType})
 }
 
-// extensions tells what became of each definition.
-func (s *set) extensions(tell verdict) {
+// reportExtensions calls report for the patch of each extension config.
+func (s *set) reportExtensions(tell reportFunc) {
 	last := map[string]*patch{}
 	for _, x := range s.patches {
 		c, ok := x.value.(*corev3.TypedExtensionConfig)

@@ -28,7 +28,8 @@ import (
 // patience is how long Envoy may take to answer.
 const patience = 10 * time.Second
 
-// subject is a real Envoy on one delta ADS stream of the test, which says what it takes and what it refuses.
+// subject is a real Envoy on one delta ADS stream of the test, which says what it takes and what it
+// refuses.
 type subject struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	t     testing.TB
@@ -52,7 +53,10 @@ func startSubject(t testing.TB) *subject {
 	dir := envoy.SocketDir(t)
 	s := &subject{
 		t: t, dir: dir,
-		requests: make(chan *discoveryv3.DeltaDiscoveryRequest, 1000), stream: make(chan discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, 1),
+		requests: make(
+			chan *discoveryv3.DeltaDiscoveryRequest,
+			1000,
+		), stream: make(chan discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, 1),
 		named: map[string]map[string]*resource.Resource{}, wanted: map[string]bool{},
 	}
 	ln, err := net.Listen("unix", filepath.Join(dir, "ads.sock"))
@@ -101,7 +105,9 @@ static_resources:
 }
 
 // DeltaAggregatedResources is the one stream of the Envoy.
-func (s *subject) DeltaAggregatedResources(to discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (s *subject) DeltaAggregatedResources(
+	to discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
 	s.stream <- to
 	for {
 		r, err := to.Recv()
@@ -115,7 +121,12 @@ func (s *subject) DeltaAggregatedResources(to discoveryv3.AggregatedDiscoverySer
 // send sends a response and gives its nonce.
 func (s *subject) send(typeURL string, updated []*resource.Resource, removed []string) string {
 	s.nonces++
-	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: fmt.Sprint(s.nonces), RemovedResources: removed, SystemVersionInfo: fmt.Sprint(s.nonces)}
+	r := &discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl:           typeURL,
+		Nonce:             fmt.Sprint(s.nonces),
+		RemovedResources:  removed,
+		SystemVersionInfo: fmt.Sprint(s.nonces),
+	}
 	for _, x := range updated {
 		r.Resources = append(r.Resources, &discoveryv3.Resource{
 			Name: x.Name, Version: x.Version, Resource: &anypb.Any{TypeUrl: x.TypeURL, Value: s.staged(x).Body},
@@ -127,7 +138,8 @@ func (s *subject) send(typeURL string, updated []*resource.Resource, removed []s
 	return r.Nonce
 }
 
-// staged gives the resource fit for a test: the listeners of captured connections listen on sockets in a directory.
+// staged gives the resource fit for a test: the listeners of captured connections listen on sockets
+// in a directory.
 func (s *subject) staged(r *resource.Resource) *resource.Resource {
 	if r.Name != virtualInbound && r.Name != virtualOutbound {
 		return r
@@ -160,8 +172,8 @@ func (s *subject) change(from, to map[string]*resource.Set) []string {
 	return refused
 }
 
-// push sends a change of one type and waits until Envoy has answered it, and whatever it asks for because of it. It gives
-// what was refused.
+// push sends a change of one type and waits until Envoy has answered it, and whatever it asks for
+// because of it. It gives what was refused.
 func (s *subject) push(typeURL string, d resource.Diff) []string {
 	s.t.Helper()
 	if d.Empty() {
@@ -221,7 +233,8 @@ func (s *subject) assignment(name string) *resource.Resource {
 	return a
 }
 
-// wait takes requests until all pending responses are answered. Subscriptions are answered as they come.
+// wait takes requests until all pending responses are answered. Subscriptions are answered as they
+// come.
 func (s *subject) wait(pending map[string]bool) {
 	s.t.Helper()
 	deadline := time.After(patience)

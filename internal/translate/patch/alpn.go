@@ -19,27 +19,28 @@ import (
 // httpOptions is the key of the HTTP options in Cluster.typed_extension_protocol_options.
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// alignALPN replaces the ALPN names of c's mutual TLS if patches have changed the HTTP version that c speaks. The other
-// proxy would agree on the old version and then fail to parse the new one. Names that a patch has set stay.
+// alignALPN replaces the ALPN names of c's mutual TLS if patches have changed the HTTP version of
+// c. Otherwise the other proxy would agree on the old version and fail to parse the new one. ALPN
+// names that a patch has set are kept.
 func alignALPN(before, c *clusterv3.Cluster) error {
 	was, is := httpVersion(before), httpVersion(c)
 	if was == is {
 		return nil
 	}
 	old, names := certificate.ProtocolNames(was), certificate.ProtocolNames(is)
-	if err := offer(c.GetTransportSocket(), old, names); err != nil {
+	if err := replaceALPN(c.GetTransportSocket(), old, names); err != nil {
 		return err
 	}
 	for _, m := range c.GetTransportSocketMatches() {
-		if err := offer(m.GetTransportSocket(), old, names); err != nil {
+		if err := replaceALPN(m.GetTransportSocket(), old, names); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// httpVersion returns the HTTP version that Envoy speaks on connections of c. Envoy ignores the fields of the cluster itself
-// if c has typed options.
+// httpVersion returns the HTTP version that Envoy uses on connections of c. Envoy ignores the
+// fields of the cluster itself if c has typed options.
 func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
 	options := new(upstreamsv3.HttpProtocolOptions)
 	if typed := c.GetTypedExtensionProtocolOptions()[httpOptions]; typed != nil && typed.UnmarshalTo(options) == nil {
@@ -64,8 +65,9 @@ func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
 	}
 }
 
-// offer replaces the ALPN names of a TLS socket, perhaps behind a PROXY protocol header, if they are exactly old.
-func offer(socket *corev3.TransportSocket, old, names []string) error {
+// replaceALPN replaces the ALPN names of a TLS socket, perhaps behind a PROXY protocol header, if
+// they are exactly old.
+func replaceALPN(socket *corev3.TransportSocket, old, names []string) error {
 	typed := socket.GetTypedConfig()
 	context, announced := new(tlsv3.UpstreamTlsContext), new(proxyprotocolv3.ProxyProtocolUpstreamTransport)
 	switch {
@@ -83,7 +85,7 @@ func offer(socket *corev3.TransportSocket, old, names []string) error {
 			return err
 		}
 		inner := announced.GetTransportSocket().GetTypedConfig().GetValue()
-		if err := offer(announced.GetTransportSocket(), old, names); err != nil {
+		if err := replaceALPN(announced.GetTransportSocket(), old, names); err != nil {
 			return err
 		}
 		if bytes.Equal(inner, announced.GetTransportSocket().GetTypedConfig().GetValue()) {
@@ -96,7 +98,7 @@ func offer(socket *corev3.TransportSocket, old, names []string) error {
 }
 
 func repack(to *anypb.Any, m proto.Message) error {
-	a, err := packed(m)
+	a, err := pack(m)
 	if err == nil {
 		to.TypeUrl, to.Value = a.GetTypeUrl(), a.GetValue()
 	}

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// packed packs a message canonically.
-func packed(m proto.Message) (*anypb.Any, error) {
+// pack returns m in an Any, with deterministic encoding.
+func pack(m proto.Message) (*anypb.Any, error) {
 	a := new(anypb.Any)
 	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
 		return nil, fmt.Errorf("pack %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
@@ -27,9 +27,9 @@ func packed(m proto.Message) (*anypb.Any, error) {
 	return a, nil
 }
 
-// mergedTyped gives dst with src merged into what it has packed, which must be of one type. A TypedStruct in src stands for
-// the type that it names.
-func mergedTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
+// mergeTyped returns dst with src merged into the packed message. Both must have the same type; a
+// TypedStruct in src is converted to the type that it names.
+func mergeTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 	to, err := dst.UnmarshalNew()
 	if err != nil {
 		return nil, fmt.Errorf("what is there cannot be read: %w", plain(err))
@@ -39,7 +39,7 @@ func mergedTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 		return nil, fmt.Errorf("the value cannot be read: %w", plain(err))
 	}
 	if t, ok := from.(typedStruct); ok && t.GetTypeUrl() == dst.GetTypeUrl() {
-		if from, err = unwrapped(t, to); err != nil {
+		if from, err = unwrap(t, to); err != nil {
 			return nil, err
 		}
 	}
@@ -47,10 +47,11 @@ func mergedTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 		return nil, fmt.Errorf("a %s cannot be merged into a %s", shortType(src), shortType(dst))
 	}
 	merge(to, from, replaceLists)
-	return packed(to)
+	return pack(to)
 }
 
-// typedStruct is a message that holds another one as JSON, with its type: for types that the control plane need not know.
+// typedStruct is a message that contains another one as JSON with its type, for types that are not
+// linked into the control plane.
 type typedStruct interface {
 	proto.Message
 	GetTypeUrl() string
@@ -62,8 +63,8 @@ var (
 	_ typedStruct = (*udpav1.TypedStruct)(nil)
 )
 
-// unwrapped reads a TypedStruct as a message of the same type as like.
-func unwrapped(t typedStruct, like proto.Message) (proto.Message, error) {
+// unwrap converts a TypedStruct to a message of the same type as like.
+func unwrap(t typedStruct, like proto.Message) (proto.Message, error) {
 	m := like.ProtoReflect().New().Interface()
 	js, err := t.GetValue().MarshalJSON()
 	if err != nil {
@@ -75,8 +76,9 @@ func unwrapped(t typedStruct, like proto.Message) (proto.Message, error) {
 	return m, nil
 }
 
-// meant gives the message that a TypedStruct stands for, if its type is known and it can be read; any other message is itself.
-func meant(m proto.Message) proto.Message {
+// resolveTyped returns the message that a TypedStruct contains, if its type is known and it can be
+// parsed. It returns any other message unchanged.
+func resolveTyped(m proto.Message) proto.Message {
 	t, ok := m.(typedStruct)
 	if !ok {
 		return m
@@ -85,20 +87,20 @@ func meant(m proto.Message) proto.Message {
 	if err != nil {
 		return m
 	}
-	inside, err := unwrapped(t, known.New().Interface())
+	inside, err := unwrap(t, known.New().Interface())
 	if err != nil {
 		return m
 	}
 	return inside
 }
 
-// shortType gives the name of the type that is packed, without what all have in common.
+// shortType returns the name of the packed type without its package.
 func shortType(a *anypb.Any) string {
 	return string(a.MessageName().Name())
 }
 
-// check says what Envoy would refuse a message for, as far as the rules that its types carry (protoc-gen-validate) say it,
-// also of what is packed inside.
+// check returns why Envoy would refuse a message, by the validation rules of its type
+// (protoc-gen-validate) and of all messages packed inside.
 func check(m proto.Message) error {
 	if v, ok := m.(interface{ ValidateAll() error }); ok {
 		if err := v.ValidateAll(); err != nil {
@@ -108,17 +110,17 @@ func check(m proto.Message) error {
 	return checkPacked(m.ProtoReflect())
 }
 
-// checkPacked checks what the message, and messages inside it, have packed.
+// checkPacked checks the messages that are packed in m and in its parts.
 func checkPacked(m protoreflect.Message) error {
 	if a, ok := m.Interface().(*anypb.Any); ok {
 		if a.GetTypeUrl() == "" && len(a.GetValue()) == 0 {
-			return nil // the rules of the message around it say whether it may be empty
+			return nil // The rules of the message that contains it decide whether it may be empty.
 		}
 		inside, err := a.UnmarshalNew()
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.GetTypeUrl(), plain(err))
 		}
-		return check(meant(inside))
+		return check(resolveTyped(inside))
 	}
 	var found error
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -138,7 +140,8 @@ func checkPacked(m protoreflect.Message) error {
 	return found
 }
 
-// checkEntries checks the values of a map, in the order of their keys: what is found must not depend on chance.
+// checkEntries checks the values of a map in the order of their keys, so that the error is
+// deterministic.
 func checkEntries(f protoreflect.FieldDescriptor, entries protoreflect.Map) error {
 	if f.MapValue().Message() == nil {
 		return nil
@@ -157,8 +160,8 @@ func checkEntries(f protoreflect.FieldDescriptor, entries protoreflect.Map) erro
 	return nil
 }
 
-// plain gives an error of the protobuf library, whose spaces vary from build to build on purpose and which begins with a
-// position in a text that nobody has seen, as one that reads well and always the same.
+// plain returns an error of the protobuf library with a stable text. The library varies its spaces
+// from build to build on purpose, and starts with a position in generated JSON.
 func plain(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	text = strings.TrimPrefix(text, "proto: ")

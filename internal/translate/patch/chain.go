@@ -12,9 +12,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// chain applies patches to one filter chain; nil: it is removed. spare says that the listener can do without it.
-func (w *listenerWork) chain(c *listenerv3.FilterChain, spare bool) *listenerv3.FilterChain {
-	for i, p := range w.of(networking.EnvoyFilter_FILTER_CHAIN) {
+// patchChain applies patches to one filter chain and returns the result, or nil if it is removed.
+// Unless optional, it cannot be removed, because the listener would have no chain left.
+func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listenerv3.FilterChain {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_FILTER_CHAIN) {
 		if p.adds() {
 			continue
 		}
@@ -34,7 +35,7 @@ func (w *listenerWork) chain(c *listenerv3.FilterChain, spare bool) *listenerv3.
 		if !ok {
 			continue
 		}
-		next, err := mergedChain(c, value, p.replacesLists())
+		next, err := mergeChain(c, value, p.replacesLists())
 		if err != nil {
 			w.fail(i, err)
 			continue
@@ -46,14 +47,14 @@ func (w *listenerWork) chain(c *listenerv3.FilterChain, spare bool) *listenerv3.
 	return c
 }
 
-// mergedChain gives a copy of the chain with the value merged into it, also into what a transport socket of the same name
-// has packed.
-func mergedChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.FilterChain, error) {
+// mergeChain returns a copy of the chain with the value merged into it. A transport socket of the
+// same name is merged too, including its packed config.
+func mergeChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.FilterChain, error) {
 	next := proto.CloneOf(c)
 	if socket := value.GetTransportSocket(); socket != nil {
 		value = proto.CloneOf(value)
 		value.TransportSocket = nil
-		s, err := mergedSocket(next.GetTransportSocket(), socket, lists)
+		s, err := mergeSocket(next.GetTransportSocket(), socket, lists)
 		if err != nil {
 			return nil, err
 		}
@@ -66,15 +67,16 @@ func mergedChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.Filt
 	return next, nil
 }
 
-// matchesChain says whether a match that holds for the listener holds for the chain.
+// matchesChain reports whether a match that includes the listener also includes the chain.
 func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 	if p.listener == nil {
 		return true
 	}
 	have := c.GetFilterChainMatch()
 	port := have.GetDestinationPort().GetValue()
-	if want := p.listener.GetPortNumber(); want != 0 && want != port && (listener == virtualInbound || listener == virtualOutbound) {
-		return false // where connections are captured, the port is the chain's
+	if want := p.listener.GetPortNumber(); want != 0 && want != port &&
+		(listener == virtualInbound || listener == virtualOutbound) {
+		return false // In listeners of captured connections, each chain has its own port.
 	}
 	m := p.listener.GetFilterChain()
 	if m.GetApplicationProtocols() != "" {
@@ -90,7 +92,8 @@ func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 		(m.GetDestinationPort() == 0 || m.GetDestinationPort() == port)
 }
 
-// networkFilters gives the chain's filters as patched by NETWORK_FILTER, and by what goes inside.
+// networkFilters returns the chain's filters with the NETWORK_FILTER patches applied, and the
+// patches inside connection managers.
 func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.Filter {
 	f := filterList[*listenerv3.Filter]{
 		work: w, applyTo: networking.EnvoyFilter_NETWORK_FILTER, classes: networkClasses(), terminal: isTerminal,
@@ -103,11 +106,11 @@ func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.F
 			return true
 		},
 	}
-	filters, _ := f.patched(c.GetFilters())
-	return w.connectionManagers(c, filters)
+	filters, _ := f.apply(c.GetFilters())
+	return w.patchConnectionManagers(c, filters)
 }
 
-// isTerminal says whether a network filter is one that must be the last of its chain.
+// isTerminal reports whether a network filter must be the last of its chain.
 func isTerminal(typed *anypb.Any) bool {
 	switch typed.MessageName() {
 	case connectionManager,

@@ -12,14 +12,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// task is a resource and the patches that may find something in it: all that an outcome depends on.
+// task is a resource with the patches that may match something in it: everything that an outcome
+// depends on.
 type task struct {
 	resource *resource.Resource
 	patches  *list
 	gateway  bool
 }
 
-// patchCluster applies patches that have been chosen for the cluster, so they all match.
+// patchCluster applies patches that match the cluster.
 func patchCluster(k task) *outcome {
 	l, t := k.patches, make(tallies, len(k.patches.patches))
 	for i, p := range l.patches {
@@ -32,9 +33,9 @@ func patchCluster(k task) *outcome {
 	if err := proto.Unmarshal(k.resource.Body, c); err != nil {
 		return t.unreadable(k.resource, l, err)
 	}
-	before := c // mergedCluster copies
+	before := c // mergeCluster does not modify it.
 	for i, p := range l.patches {
-		next, err := mergedCluster(c, p)
+		next, err := mergeCluster(c, p)
 		if err != nil {
 			t.fail(i, err)
 			continue
@@ -45,12 +46,12 @@ func patchCluster(k task) *outcome {
 	if err := alignALPN(before, c); err != nil {
 		return t.unreadable(k.resource, l, err)
 	}
-	return t.encoded(k.resource, l, c)
+	return t.encodeOutcome(k.resource, l, c)
 }
 
 var errRename = errors.New("MERGE cannot change the name: remove the object and add one of that name")
 
-func mergedCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
+func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 	value, ok := p.value.(*clusterv3.Cluster)
 	switch {
 	case !ok:
@@ -58,7 +59,7 @@ func mergedCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 	case value.GetName() != "" && value.GetName() != c.GetName():
 		return nil, errRename
 	case value.GetTransportSocket() == nil:
-		return merged(c, p)
+		return mergeMessage(c, p)
 	}
 	next := proto.CloneOf(c)
 	rest := proto.CloneOf(value)
@@ -73,12 +74,13 @@ func mergedCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 	return next, nil
 }
 
-// mergeClusterSocket merges a transport socket into the cluster's, or into those of its matches that have its name: a
-// cluster has one or the other.
+// mergeClusterSocket merges a transport socket into the cluster's own, or into the sockets of the
+// cluster's matches that have its name: a cluster has one or the other. It fails if no match has
+// the name.
 func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, lists bool) error {
 	matches := c.GetTransportSocketMatches()
 	if len(matches) == 0 {
-		next, err := mergedSocket(c.GetTransportSocket(), socket, lists)
+		next, err := mergeSocket(c.GetTransportSocket(), socket, lists)
 		c.TransportSocket = next
 		return err
 	}
@@ -87,7 +89,7 @@ func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, li
 		if m.GetTransportSocket().GetName() != socket.GetName() {
 			continue
 		}
-		next, err := mergedSocket(m.GetTransportSocket(), socket, lists)
+		next, err := mergeSocket(m.GetTransportSocket(), socket, lists)
 		if err != nil {
 			return err
 		}
@@ -99,21 +101,26 @@ func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, li
 	return nil
 }
 
-// mergedSocket gives dst with src merged into it, also into what it has packed; src itself if dst is another socket.
-func mergedSocket(dst, src *corev3.TransportSocket, lists bool) (*corev3.TransportSocket, error) {
+// mergeSocket returns dst with src merged into it, including its packed config, or a copy of src if
+// the sockets have different names.
+func mergeSocket(dst, src *corev3.TransportSocket, lists bool) (*corev3.TransportSocket, error) {
 	if dst.GetName() != src.GetName() || dst.GetTypedConfig() == nil || src.GetTypedConfig() == nil {
 		return proto.CloneOf(src), nil
 	}
-	typed, err := mergedTyped(dst.GetTypedConfig(), src.GetTypedConfig(), lists)
+	typed, err := mergeTyped(dst.GetTypedConfig(), src.GetTypedConfig(), lists)
 	if err != nil {
 		return nil, err
 	}
-	return &corev3.TransportSocket{Name: dst.GetName(), ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: typed}}, nil
+	return &corev3.TransportSocket{
+		Name:       dst.GetName(),
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: typed},
+	}, nil
 }
 
 var errNoValue = errors.New("the patch has no value")
 
-// unreadable is the outcome where a resource cannot be decoded: it stays as it is.
+// unreadable returns the outcome for a resource that cannot be decoded: it is unchanged, and all
+// patches fail.
 func (t tallies) unreadable(r *resource.Resource, l *list, err error) *outcome {
 	clear(t)
 	for i := range t {
@@ -122,8 +129,8 @@ func (t tallies) unreadable(r *resource.Resource, l *list, err error) *outcome {
 	return t.finish(r, l, r.Name, r.Body)
 }
 
-// encoded is the outcome where m is what has become of a resource.
-func (t tallies) encoded(r *resource.Resource, l *list, m proto.Message) *outcome {
+// encodeOutcome returns the outcome with m as the patched resource.
+func (t tallies) encodeOutcome(r *resource.Resource, l *list, m proto.Message) *outcome {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return t.unreadable(r, l, err)

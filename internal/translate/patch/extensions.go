@@ -1,7 +1,8 @@
 package patch
 
-// Every message type that a google.protobuf.Any in Envoy's configuration may hold must be linked into the program, or a
-// patch that has one could not be read. TestExtensionsAreComplete holds the list to what go-control-plane has.
+// Every message type that a google.protobuf.Any in Envoy's configuration may contain must be linked
+// into the program; a patch that contains another type cannot be parsed. TestExtensionsAreComplete
+// compares the list with go-control-plane.
 import (
 	_ "github.com/cncf/xds/go/udpa/type/v1"
 	_ "github.com/cncf/xds/go/xds/core/v3"

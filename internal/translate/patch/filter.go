@@ -17,17 +17,17 @@ type (
 	patchContext = networking.EnvoyFilter_PatchContext
 )
 
-// filter is an EnvoyFilter, read.
+// filter is a parsed EnvoyFilter.
 type filter struct {
-	// patches are by their place in the object; those that cannot be applied at all are nil.
+	// patches are by their index in the object; nil if a patch cannot be applied to anything.
 	patches  []*patch
 	problems []config.Problem
 }
 
-// patch is one patch of an EnvoyFilter, read. It is immutable.
+// patch is a parsed patch of an EnvoyFilter. It is immutable.
 type patch struct {
-	filter *filter // so that it is held as long as one of its patches
-	id     uint64  // its own among all of a Pass
+	filter *filter // so that it stays cached as long as one of its patches
+	id     uint64  // unique in a Pass
 	from   config.Key
 	index  int
 
@@ -38,12 +38,12 @@ type patch struct {
 	listener  *networking.EnvoyFilter_ListenerMatch
 	route     *networking.EnvoyFilter_RouteConfigurationMatch
 	cluster   *networking.EnvoyFilter_ClusterMatch
-	// value is shared by all that it is put into, and never changed; nil where something is removed.
+	// value is shared by all resources that contain it and never modified; nil for removals.
 	value   proto.Message
-	encoded []byte // value
+	encoded []byte // value, encoded
 }
 
-// merges says that the patch changes what is there, rather than adding or removing something.
+// merges reports whether the patch modifies existing elements, instead of adding or removing some.
 func (p *patch) merges() bool {
 	return p.operation == networking.EnvoyFilter_Patch_MERGE || p.replacesLists()
 }
@@ -56,20 +56,20 @@ func (p *patch) adds() bool { return p.operation == networking.EnvoyFilter_Patch
 
 func (p *patch) removes() bool { return p.operation == networking.EnvoyFilter_Patch_REMOVE }
 
-// field is the path of the patch in its object.
+// field returns the path of the patch in its object.
 func (p *patch) field() string { return fieldOf(p.index) }
 
 func fieldOf(index int) string { return fmt.Sprintf("spec.configPatches[%d]", index) }
 
-// networkFilter is the name of the network filter that the match asks for, "" for any.
+// networkFilter returns the name of the network filter in the match, or "" for any.
 func (p *patch) networkFilter() string { return p.listener.GetFilterChain().GetFilter().GetName() }
 
-// httpFilter is the name of the HTTP filter that the match asks for, "" for any.
+// httpFilter returns the name of the HTTP filter in the match, or "" for any.
 func (p *patch) httpFilter() string {
 	return p.listener.GetFilterChain().GetFilter().GetSubFilter().GetName()
 }
 
-// anchor is the name of the filter that the match asks for in the list that the patch works on, "" for any.
+// anchor returns the name in the match of a filter in the list that the patch edits, or "" for any.
 func (p *patch) anchor() string {
 	switch p.applyTo {
 	case networking.EnvoyFilter_LISTENER_FILTER:
@@ -83,26 +83,26 @@ func (p *patch) anchor() string {
 	}
 }
 
-// anchored says that the match names one element of the list that the patch works on.
-func (p *patch) anchored() bool {
+// isAnchored reports whether the match selects an element of the list that the patch edits.
+func (p *patch) isAnchored() bool {
 	if p.applyTo == networking.EnvoyFilter_HTTP_ROUTE {
 		return p.route.GetVhost().GetRoute() != nil
 	}
 	return p.anchor() != ""
 }
 
-// Check gives what is wrong with the patches of an EnvoyFilter whatever they are applied to, without Key and Origin. An
-// Error says that the patch is not in use.
+// Check returns Problems of the patches of an EnvoyFilter that do not depend on resources, without
+// Key and Origin. A patch with an Error is not used.
 func Check(spec *networking.EnvoyFilter) []config.Problem {
-	return readFilter(config.Key{}, spec).problems
+	return parseFilter(config.Key{}, spec).problems
 }
 
-// readFilter reads all patches of an EnvoyFilter.
-func readFilter(from config.Key, spec *networking.EnvoyFilter) *filter {
+// parseFilter parses all patches of an EnvoyFilter.
+func parseFilter(from config.Key, spec *networking.EnvoyFilter) *filter {
 	f := new(filter)
 	for i, source := range spec.GetConfigPatches() {
-		r := reader{filter: f, at: fieldOf(i)}
-		p := r.read(source)
+		r := parser{filter: f, at: fieldOf(i)}
+		p := r.parsePatch(source)
 		if p != nil {
 			p.from, p.index = from, i
 		}
@@ -111,20 +111,20 @@ func readFilter(from config.Key, spec *networking.EnvoyFilter) *filter {
 	return f
 }
 
-// reader reads one patch.
-type reader struct {
+// parser parses one patch.
+type parser struct {
 	filter *filter
 	at     string
 }
 
-func (r reader) problem(s config.Severity, field, reason string) {
+func (r parser) addProblem(s config.Severity, field, reason string) {
 	r.filter.problems = append(r.filter.problems, config.Problem{Field: r.at + field, Reason: reason, Severity: s})
 }
 
 const noWaypoints = "there are no waypoints, so the patch has no effect"
 
-// read gives the patch; nil if it can never be applied.
-func (r reader) read(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *patch {
+// parsePatch returns the patch, or nil if it can never be applied. It reports problems to the filter.
+func (r parser) parsePatch(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *patch {
 	match := source.GetMatch()
 	p := &patch{
 		filter: r.filter, applyTo: source.GetApplyTo(), operation: source.GetPatch().GetOperation(),
@@ -133,68 +133,80 @@ func (r reader) read(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *pat
 	}
 	switch {
 	case newValue(p.applyTo) == nil, p.operation == networking.EnvoyFilter_Patch_INVALID:
-		return nil // validation has said so
+		return nil // Validation reports it.
 	case p.applyTo == networking.EnvoyFilter_BOOTSTRAP:
-		r.problem(config.Warning, ".applyTo", "the bootstrap is made by pilot-agent and not patched: give the agent an ISTIO_BOOTSTRAP_OVERRIDE file")
+		r.addProblem(
+			config.Warning,
+			".applyTo",
+			"the bootstrap is made by pilot-agent and not patched: give the agent an ISTIO_BOOTSTRAP_OVERRIDE file",
+		)
 	case p.context == networking.EnvoyFilter_WAYPOINT:
-		r.problem(config.Warning, ".match.context", noWaypoints)
+		r.addProblem(config.Warning, ".match.context", noWaypoints)
 	}
 	if match.GetWaypoint() != nil {
-		r.problem(config.Warning, ".match.waypoint", noWaypoints)
+		r.addProblem(config.Warning, ".match.waypoint", noWaypoints)
 	}
-	if !p.removes() && !r.value(p, source.GetPatch()) {
+	if !p.removes() && !r.parseValue(p, source.GetPatch()) {
 		return nil
 	}
-	if p.applyTo == networking.EnvoyFilter_BOOTSTRAP || !r.possible(p) {
+	if p.applyTo == networking.EnvoyFilter_BOOTSTRAP || !r.isPossible(p) {
 		return nil
 	}
 	return p
 }
 
-// value reads the value of a patch. It gives false where the patch cannot be applied with it.
-func (r reader) value(p *patch, source *networking.EnvoyFilter_Patch) bool {
+// parseValue parses the value of a patch. It returns false, and reports a problem, if the patch
+// cannot be applied with it.
+func (r parser) parseValue(p *patch, source *networking.EnvoyFilter_Patch) bool {
 	const at = ".patch.value"
-	m, unknown, err := readValue(p.applyTo, source.GetValue())
+	m, unknown, err := parseValue(p.applyTo, source.GetValue())
 	if err == nil && !p.merges() {
 		if err = check(m); err == nil {
-			err = configured(m)
+			err = checkConfigured(m)
 		}
 	}
 	if err == nil {
 		p.encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	}
 	if err != nil {
-		r.problem(config.Error, at, err.Error())
+		r.addProblem(config.Error, at, err.Error())
 		return false
 	}
 	if unknown != nil {
-		r.problem(config.Warning, at, unknown.Error()+": left out")
+		r.addProblem(config.Warning, at, unknown.Error()+": left out")
 	}
 	p.value = m
 	return true
 }
 
-// possible says whether the operation can do anything on what it is applied to, and gives it the meaning that it has there.
-func (r reader) possible(p *patch) bool {
+// isPossible reports whether the operation has a meaning for the patched type. It replaces
+// insertions by ADD in types without order.
+func (r parser) isPossible(p *patch) bool {
 	inserts := slices.Contains([]operation{
-		networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER, networking.EnvoyFilter_Patch_INSERT_FIRST,
+		networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER,
+		networking.EnvoyFilter_Patch_INSERT_FIRST,
 	}, p.operation)
 	replaces := p.operation == networking.EnvoyFilter_Patch_REPLACE
 	switch p.applyTo {
 	case networking.EnvoyFilter_ROUTE_CONFIGURATION:
-		return p.merges() // validation has said so, as of all that has no effect below
+		return p.merges() // Validation reports this and all other operations without effect below.
 	case networking.EnvoyFilter_EXTENSION_CONFIG:
 		return p.adds() || replaces
-	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_CLUSTER, networking.EnvoyFilter_VIRTUAL_HOST:
-		if inserts { // order means nothing there
+	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN,
+		networking.EnvoyFilter_CLUSTER, networking.EnvoyFilter_VIRTUAL_HOST:
+		if inserts { // These have no order.
 			p.operation = networking.EnvoyFilter_Patch_ADD
 		}
 		return !replaces || p.applyTo == networking.EnvoyFilter_VIRTUAL_HOST
 	case networking.EnvoyFilter_HTTP_ROUTE:
 		return !replaces
 	default: // filters
-		if (replaces || p.removes()) && !p.anchored() {
-			r.problem(config.Error, ".match.listener", fmt.Sprintf("%s needs the name of a filter to look for", p.operation))
+		if (replaces || p.removes()) && !p.isAnchored() {
+			r.addProblem(
+				config.Error,
+				".match.listener",
+				fmt.Sprintf("%s needs the name of a filter to look for", p.operation),
+			)
 			return false
 		}
 		return true

@@ -17,36 +17,38 @@ type filterMessage interface {
 	GetTypedConfig() *anypb.Any
 }
 
-// filterList is how patches work on one list of filters.
+// filterList applies patches to one list of filters.
 type filterList[F filterMessage] struct {
 	work    *listenerWork
 	applyTo applyTo
-	// matches says whether a patch is for this list at all.
+	// matches reports whether a patch applies to this list.
 	matches func(i int, p *patch) bool
-	// classes place filters that are added. terminal says which must be the last; nil: none.
+	// classes determine the position of added filters. terminal reports which filters must be the
+	// last; nil if none.
 	classes  filterClasses
 	terminal func(typed *anypb.Any) bool
 }
 
-// patched gives the list after all patches, merges last, and whether any did something.
-func (l filterList[F]) patched(filters []F) (out []F, changed bool) {
-	for i, p := range l.work.of(l.applyTo) {
+// apply returns the list after all patches, merges last, and whether any had an effect. A patch
+// that would leave a filter after a terminal one fails.
+func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
+	for i, p := range l.work.patchesOf(l.applyTo) {
 		if p.merges() || !l.matches(i, p) {
 			continue
 		}
-		next, n := l.edited(filters, p)
-		if err := l.wellEnded(next); n > 0 && err != nil {
+		next, n := l.editFilters(filters, p)
+		if err := l.checkEnd(next); n > 0 && err != nil {
 			l.work.fail(i, err)
 			continue
 		}
 		filters, changed = next, changed || n > 0
 		l.work.did(i, n)
 	}
-	for i, p := range l.work.of(l.applyTo) {
+	for i, p := range l.work.patchesOf(l.applyTo) {
 		if !p.merges() || !l.matches(i, p) {
 			continue
 		}
-		next, n, err := mergedInto(filters, p.meansFilter, func(f F) (F, error) { return mergedFilter(f, p) })
+		next, n, err := mergeSelected(filters, p.selectsFilter, func(f F) (F, error) { return mergeFilter(f, p) })
 		if err != nil {
 			l.work.fail(i, err)
 		}
@@ -56,39 +58,41 @@ func (l filterList[F]) patched(filters []F) (out []F, changed bool) {
 	return filters, changed
 }
 
-func (l filterList[F]) edited(filters []F, p *patch) ([]F, int) {
+func (l filterList[F]) editFilters(filters []F, p *patch) ([]F, int) {
 	if value, ok := p.value.(F); ok && p.adds() {
-		at := l.place(filters, p.class)
-		l.classes.put(p.class, value.GetName())
+		at := l.positionOf(filters, p.class)
+		l.classes.addFilter(p.class, value.GetName())
 		return slices.Insert(slices.Clone(filters), at, value), 1
 	}
-	return edited(filters, p, func(f F) bool { return !p.anchored() || f.GetName() == p.anchor() })
+	return editList(filters, p, func(f F) bool { return !p.isAnchored() || f.GetName() == p.anchor() })
 }
 
-func (l filterList[F]) place(filters []F, class filterClass) int {
+func (l filterList[F]) positionOf(filters []F, class filterClass) int {
 	names := make([]filterName, len(filters))
 	for i, f := range filters {
-		names[i] = filterName{f.GetName(), l.ends(f)}
+		names[i] = filterName{f.GetName(), l.isTerminal(f)}
 	}
-	return placeOfClass(names, l.classes, class)
+	return positionOfClass(names, l.classes, class)
 }
 
-func (l filterList[F]) ends(f F) bool { return l.terminal != nil && l.terminal(f.GetTypedConfig()) }
+func (l filterList[F]) isTerminal(f F) bool {
+	return l.terminal != nil && l.terminal(f.GetTypedConfig())
+}
 
-// wellEnded refuses filters behind one that lets nothing through.
-func (l filterList[F]) wellEnded(filters []F) error {
+// checkEnd returns an error if a filter follows a terminal one.
+func (l filterList[F]) checkEnd(filters []F) error {
 	for i, f := range filters {
-		if i < len(filters)-1 && l.ends(f) {
+		if i < len(filters)-1 && l.isTerminal(f) {
 			return fmt.Errorf("%q must stay the last filter", f.GetName())
 		}
 	}
 	return nil
 }
 
-// meansFilter says whether a merge is for a filter: one of the name that the match has, or if it has none, any of the
-// value's type.
-func (p *patch) meansFilter(f filterMessage) bool {
-	if p.anchored() {
+// selectsFilter reports whether a merge applies to a filter: by the name in the match, or if it has
+// none, by the type of the value.
+func (p *patch) selectsFilter(f filterMessage) bool {
+	if p.isAnchored() {
 		return f.GetName() == p.anchor()
 	}
 	v, ok := p.value.(filterMessage)
@@ -97,8 +101,9 @@ func (p *patch) meansFilter(f filterMessage) bool {
 
 var errDiscovered = errors.New("the filter is configured by discovery: patch its EXTENSION_CONFIG")
 
-// mergedFilter gives a copy of the filter with the value merged into it, also into what it has packed.
-func mergedFilter[F filterMessage](f F, p *patch) (F, error) {
+// mergeFilter returns a copy of the filter with the value merged into it, including its packed
+// config. It fails for filters whose config comes by discovery.
+func mergeFilter[F filterMessage](f F, p *patch) (F, error) {
 	value, ok := p.value.(F)
 	if !ok {
 		return f, errNoValue
@@ -108,7 +113,7 @@ func mergedFilter[F filterMessage](f F, p *patch) (F, error) {
 		if f.GetTypedConfig() == nil {
 			return f, errDiscovered
 		}
-		typed, err := mergedTyped(f.GetTypedConfig(), src, p.replacesLists())
+		typed, err := mergeTyped(f.GetTypedConfig(), src, p.replacesLists())
 		if err != nil {
 			return f, err
 		}

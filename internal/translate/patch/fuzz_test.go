@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// FuzzPatch applies EnvoyFilters of arbitrary bytes. None may panic, change what it is applied to, or give other bytes the
-// second time; and what it gives can be read.
+// FuzzPatch applies EnvoyFilters of arbitrary bytes. None may panic, change what it is applied to,
+// or give other bytes the second time; and what it gives can be read.
 func FuzzPatch(f *testing.F) {
 	for _, spec := range specs(f) {
 		body, err := proto.Marshal(spec)
@@ -40,7 +40,15 @@ func FuzzPatch(f *testing.F) {
 		w.t = t
 		w.mesh.Send(mesh.Event{Config: c})
 		defer w.mesh.Send(mesh.Event{Op: mesh.Delete, Config: c})
-		before := allOf(&world{t: t, pass: New(), clusters: w.clusters, listeners: w.listeners, routes: w.routes, mesh: w.mesh, proxy: w.proxy})
+		before := allOf(&world{
+			t:         t,
+			pass:      New(),
+			clusters:  w.clusters,
+			listeners: w.listeners,
+			routes:    w.routes,
+			mesh:      w.mesh,
+			proxy:     w.proxy,
+		})
 		w.pass = New()
 		first := allOf(w)
 		w.problems()

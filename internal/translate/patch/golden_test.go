@@ -29,9 +29,10 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case. The mesh is that of testdata/mesh.yaml with what config.yaml adds to it; proxy.yaml and node.yaml
-// (version and metadata) are what the proxy says of itself. "changes" is all that the EnvoyFilters make different in the
-// proxy's resources, "problems" what people are told.
+// TestGolden runs every case. The mesh is that of testdata/mesh.yaml with what config.yaml adds to
+// it; proxy.yaml and node.yaml (version and metadata) are what the proxy says of itself. "changes"
+// is all that the EnvoyFilters make different in the proxy's resources, "problems" what people are
+// told.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		w := worldOf(t, c)
@@ -108,7 +109,8 @@ func (w *world) generated() Generated {
 	}
 }
 
-// patched gives all that the proxy gets. Routes are those that its listeners ask for, extensions those that any patch defines.
+// patched gives all that the proxy gets. Routes are those that its listeners ask for, extensions
+// those that any patch defines.
 func (w *world) patched() (clusters, listeners, routes, extensions []*resource.Resource) {
 	v, names, g := w.view(), w.names(), w.generated()
 	clusters = append(w.pass.Clusters(v, names.Clusters, g.Clusters),
@@ -177,7 +179,8 @@ func (w *world) differences(before, after []*resource.Resource) []byte {
 	return out.Bytes()
 }
 
-// hunk is where in a resource a difference is: of no interest, and other with each change of what is generated.
+// hunk is where in a resource a difference is: of no interest, and other with each change of what
+// is generated.
 var hunk = regexp.MustCompile(`(?m)^@@ .* @@$`)
 
 func (w *world) problems() []byte {

@@ -5,19 +5,21 @@ import (
 	"fmt"
 )
 
-// claims are what a virtual host has that no other one of its RouteConfiguration may have: Envoy would refuse all of it.
+// claims are the name and domains that a virtual host must not share with another one: Envoy would
+// refuse the RouteConfiguration.
 type claims struct {
 	name    string
 	domains map[string]bool // in lower case, as Envoy compares them
-	twice   string          // a domain that it has twice itself
+	twice   string          // a domain that the virtual host itself has twice
 }
 
-// newClaims gives what an encoded VirtualHost claims that it did not before; before may be nil.
+// newClaims returns the name and domains of an encoded VirtualHost that it did not have before;
+// before may be nil.
 func newClaims(host, before []byte) claims {
 	had := map[string]bool{}
-	eachClaim(before, func(f field, _ []byte) { had[string(f.body)] = true })
+	forEachClaim(before, func(f field, _ []byte) { had[string(f.body)] = true })
 	c := claims{domains: map[string]bool{}}
-	eachClaim(host, func(f field, lower []byte) {
+	forEachClaim(host, func(f field, lower []byte) {
 		switch {
 		case f.number == virtualHostName && !had[string(f.body)]:
 			c.name = string(f.body)
@@ -35,9 +37,10 @@ func newClaims(host, before []byte) claims {
 	return c
 }
 
-// eachClaim walks over the names and domains of an encoded VirtualHost. lower is a domain in lower case.
-func eachClaim(host []byte, visit func(f field, lower []byte)) {
-	fields(host, func(f field) bool {
+// forEachClaim calls visit for the name and each domain of an encoded VirtualHost. lower is a
+// domain in lower case.
+func forEachClaim(host []byte, visit func(f field, lower []byte)) {
+	forEachField(host, func(f field) bool {
 		switch f.number {
 		case virtualHostName:
 			visit(f, nil)
@@ -48,8 +51,9 @@ func eachClaim(host []byte, visit func(f field, lower []byte)) {
 	})
 }
 
-// conflict says which of the claims another virtual host has than the one at that place.
-func (w *routesWork) conflict(c claims, except int) error {
+// conflictOf returns an error if a virtual host other than the one at index except has the same
+// name or a domain of c.
+func (w *routesWork) conflictOf(c claims, except int) error {
 	if c.twice != "" {
 		return fmt.Errorf("the virtual host has the domain %q twice", c.twice)
 	}
@@ -61,11 +65,12 @@ func (w *routesWork) conflict(c claims, except int) error {
 		if at == except {
 			continue
 		}
-		fields(h, func(f field) bool {
+		forEachField(h, func(f field) bool {
 			switch {
 			case f.number == virtualHostName && c.name != "" && string(f.body) == c.name:
 				found = fmt.Errorf("there is another virtual host %q in the RouteConfiguration", c.name)
-			case f.number == virtualHostDomains && (c.domains[string(f.body)] || c.domains[string(bytes.ToLower(f.body))]):
+			case f.number == virtualHostDomains &&
+				(c.domains[string(f.body)] || c.domains[string(bytes.ToLower(f.body))]):
 				found = fmt.Errorf("another virtual host of the RouteConfiguration has the domain %q", f.body)
 			}
 			return found == nil && f.number <= virtualHostDomains

@@ -13,17 +13,20 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// connectionManagers gives the filters with what is inside HTTP connection managers patched: HTTP filters, and routes that
-// do not come by RDS.
-func (w *listenerWork) connectionManagers(c *listenerv3.FilterChain, filters []*listenerv3.Filter) []*listenerv3.Filter {
+// patchConnectionManagers returns the filters with patches applied inside HTTP connection managers:
+// to HTTP filters, and to inline routes.
+func (w *listenerWork) patchConnectionManagers(
+	c *listenerv3.FilterChain,
+	filters []*listenerv3.Filter,
+) []*listenerv3.Filter {
 	next := filters
 	for at, f := range filters {
 		if f.GetTypedConfig().MessageName() != connectionManager {
 			continue
 		}
-		patched, err := w.connectionManager(c, f)
+		patched, err := w.patchConnectionManager(c, f)
 		if err != nil {
-			for i := range w.of(networking.EnvoyFilter_HTTP_FILTER) {
+			for i := range w.patchesOf(networking.EnvoyFilter_HTTP_FILTER) {
 				w.fail(i, err)
 			}
 			continue
@@ -36,8 +39,12 @@ func (w *listenerWork) connectionManagers(c *listenerv3.FilterChain, filters []*
 	return next
 }
 
-// connectionManager gives a copy of the filter as patched, or the filter if nothing was changed.
-func (w *listenerWork) connectionManager(c *listenerv3.FilterChain, f *listenerv3.Filter) (*listenerv3.Filter, error) {
+// patchConnectionManager returns a patched copy of the filter, or the filter itself if no patch has
+// an effect.
+func (w *listenerWork) patchConnectionManager(
+	c *listenerv3.FilterChain,
+	f *listenerv3.Filter,
+) (*listenerv3.Filter, error) {
 	m := new(hcmv3.HttpConnectionManager)
 	if err := f.GetTypedConfig().UnmarshalTo(m); err != nil {
 		return nil, fmt.Errorf("decode %q: %w", f.GetName(), plain(err))
@@ -53,7 +60,7 @@ func (w *listenerWork) connectionManager(c *listenerv3.FilterChain, f *listenerv
 	if !changed {
 		return f, nil
 	}
-	typed, err := packed(m)
+	typed, err := pack(m)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +69,13 @@ func (w *listenerWork) connectionManager(c *listenerv3.FilterChain, f *listenerv
 	return next, nil
 }
 
-// httpFilters gives the filters of the connection manager of that name as patched by HTTP_FILTER.
-func (w *listenerWork) httpFilters(c *listenerv3.FilterChain, manager string, filters []*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, bool) {
+// httpFilters returns the filters of the named connection manager with the HTTP_FILTER patches
+// applied, and whether any had an effect.
+func (w *listenerWork) httpFilters(
+	c *listenerv3.FilterChain,
+	manager string,
+	filters []*hcmv3.HttpFilter,
+) ([]*hcmv3.HttpFilter, bool) {
 	f := filterList[*hcmv3.HttpFilter]{
 		work: w, applyTo: networking.EnvoyFilter_HTTP_FILTER, classes: httpClasses(), terminal: isRouter,
 		matches: func(i int, p *patch) bool {
@@ -79,10 +91,11 @@ func (w *listenerWork) httpFilters(c *listenerv3.FilterChain, manager string, fi
 			return true
 		},
 	}
-	return f.patched(filters)
+	return f.apply(filters)
 }
 
-// isRouter says whether an HTTP filter is the one that must be the last of its list. There are others, seldom used.
+// isRouter reports whether an HTTP filter must be the last of its list. Other terminal filters are
+// rare and not recognized.
 func isRouter(typed *anypb.Any) bool {
 	return typed.MessageName() == "envoy.extensions.filters.http.router.v3.Router"
 }

@@ -8,9 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// edited applies a patch that adds to a list or takes from it, and says to how many elements it did something. selects says
-// which elements the match means; where the match names none, they are all meant. The list itself stays as it was.
-func edited[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int) {
+// editList applies a patch that adds to a list or removes from it. It returns the new list and the
+// number of affected elements. selects reports which elements the match includes; if it names none,
+// all. list is not modified.
+func editList[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int) {
 	if p.removes() {
 		kept := slices.DeleteFunc(slices.Clone(list), selects)
 		return kept, len(list) - len(kept)
@@ -20,7 +21,7 @@ func edited[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int
 		return list, 0
 	}
 	at := slices.IndexFunc(list, selects)
-	if p.anchored() && !p.adds() && at < 0 {
+	if p.isAnchored() && !p.adds() && at < 0 {
 		return list, 0
 	}
 	switch p.operation {
@@ -31,11 +32,11 @@ func edited[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int
 	case networking.EnvoyFilter_Patch_INSERT_FIRST:
 		at = 0
 	case networking.EnvoyFilter_Patch_INSERT_BEFORE:
-		if !p.anchored() {
+		if !p.isAnchored() {
 			at = 0
 		}
 	case networking.EnvoyFilter_Patch_INSERT_AFTER:
-		if at++; !p.anchored() {
+		if at++; !p.isAnchored() {
 			at = len(list)
 		}
 	case networking.EnvoyFilter_Patch_ADD:
@@ -46,9 +47,13 @@ func edited[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int
 	return slices.Insert(slices.Clone(list), at, value), 1
 }
 
-// mergedInto gives the list with the patch merged into the elements that are selected, each by one. It says into how many;
-// an element for which one fails stays as it is, and the first error is given.
-func mergedInto[E filterMessage](list []E, selects func(filterMessage) bool, one func(E) (E, error)) (out []E, n int, err error) {
+// mergeSelected returns a copy of list with the patch merged into the selected elements by one, and
+// their number. An element for which one fails is unchanged, and the first error is returned.
+func mergeSelected[E filterMessage](
+	list []E,
+	selects func(filterMessage) bool,
+	one func(E) (E, error),
+) (out []E, n int, err error) {
 	out = list
 	for i, e := range list {
 		if !selects(e) {
@@ -70,8 +75,9 @@ func mergedInto[E filterMessage](list []E, selects func(filterMessage) bool, one
 	return out, n, err
 }
 
-// merged gives a copy of m with the value of the patch merged into it, if that is what Envoy may take.
-func merged[M proto.Message](m M, p *patch) (M, error) {
+// mergeMessage returns a copy of m with the value of the patch merged into it, or an error if Envoy
+// would refuse it.
+func mergeMessage[M proto.Message](m M, p *patch) (M, error) {
 	c := proto.CloneOf(m)
 	merge(c, p.value, p.replacesLists())
 	if err := check(c); err != nil {

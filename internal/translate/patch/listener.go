@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// listenerWork is a listener being patched by patches that match the listener itself.
+// listenerWork is a listener being patched. All its patches match the listener itself.
 type listenerWork struct {
 	tallies
 	list     *list
@@ -19,8 +19,8 @@ type listenerWork struct {
 	gateway  bool
 }
 
-// of walks over the patches of one class.
-func (w *listenerWork) of(a applyTo) func(yield func(int, *patch) bool) {
+// patchesOf iterates over the patches of type a, with their indexes.
+func (w *listenerWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	return func(yield func(int, *patch) bool) {
 		for i, p := range w.list.patches {
 			if p.applyTo == a && !yield(i, p) {
@@ -32,8 +32,13 @@ func (w *listenerWork) of(a applyTo) func(yield func(int, *patch) bool) {
 
 func patchListener(k task) *outcome {
 	l := k.patches
-	w := &listenerWork{tallies: make(tallies, len(l.patches)), list: l, listener: new(listenerv3.Listener), gateway: k.gateway}
-	for i, p := range w.of(networking.EnvoyFilter_LISTENER) {
+	w := &listenerWork{
+		tallies:  make(tallies, len(l.patches)),
+		list:     l,
+		listener: new(listenerv3.Listener),
+		gateway:  k.gateway,
+	}
+	for i, p := range w.patchesOf(networking.EnvoyFilter_LISTENER) {
 		if p.removes() {
 			w.did(i, 1)
 			return &outcome{tallies: w.tallies}
@@ -42,9 +47,9 @@ func patchListener(k task) *outcome {
 	if err := proto.Unmarshal(k.resource.Body, w.listener); err != nil {
 		return w.unreadable(k.resource, l, err)
 	}
-	for i, p := range w.of(networking.EnvoyFilter_LISTENER) {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_LISTENER) {
 		w.reach(i, matchedResource)
-		next, err := mergedListener(w.listener, p)
+		next, err := mergeListener(w.listener, p)
 		if err != nil {
 			w.fail(i, err)
 			continue
@@ -52,12 +57,12 @@ func patchListener(k task) *outcome {
 		w.listener = next
 		w.did(i, 1)
 	}
-	w.listenerFilters()
-	w.chains()
-	return w.encoded(k.resource, l, w.listener)
+	w.patchListenerFilters()
+	w.patchChains()
+	return w.encodeOutcome(k.resource, l, w.listener)
 }
 
-func mergedListener(l *listenerv3.Listener, p *patch) (*listenerv3.Listener, error) {
+func mergeListener(l *listenerv3.Listener, p *patch) (*listenerv3.Listener, error) {
 	value, ok := p.value.(*listenerv3.Listener)
 	switch {
 	case !ok:
@@ -65,12 +70,12 @@ func mergedListener(l *listenerv3.Listener, p *patch) (*listenerv3.Listener, err
 	case value.GetName() != "" && value.GetName() != l.GetName():
 		return nil, errRename
 	default:
-		return merged(l, p)
+		return mergeMessage(l, p)
 	}
 }
 
-// listenerFilters applies LISTENER_FILTER.
-func (w *listenerWork) listenerFilters() {
+// patchListenerFilters applies LISTENER_FILTER.
+func (w *listenerWork) patchListenerFilters() {
 	f := filterList[*listenerv3.ListenerFilter]{
 		work: w, applyTo: networking.EnvoyFilter_LISTENER_FILTER,
 		matches: func(i int, _ *patch) bool {
@@ -78,26 +83,27 @@ func (w *listenerWork) listenerFilters() {
 			return true
 		},
 	}
-	w.listener.ListenerFilters, _ = f.patched(w.listener.GetListenerFilters())
+	w.listener.ListenerFilters, _ = f.apply(w.listener.GetListenerFilters())
 }
 
 var errNoChains = errors.New("without this filter chain the listener would have none")
 
-// chains applies FILTER_CHAIN, and to each chain what goes inside. Chains that are added are not patched further.
-func (w *listenerWork) chains() {
+// patchChains applies FILTER_CHAIN, and to each chain the patches of its content. Added chains are
+// not patched.
+func (w *listenerWork) patchChains() {
 	l := w.listener
 	var kept []*listenerv3.FilterChain
 	for i, c := range l.GetFilterChains() {
 		others := len(kept) + len(l.GetFilterChains()) - i - 1
-		if next := w.chain(c, others > 0 || l.GetDefaultFilterChain() != nil); next != nil {
+		if next := w.patchChain(c, others > 0 || l.GetDefaultFilterChain() != nil); next != nil {
 			kept = append(kept, next)
 		}
 	}
 	l.FilterChains = kept
 	if l.DefaultFilterChain != nil {
-		l.DefaultFilterChain = w.chain(l.DefaultFilterChain, len(kept) > 0)
+		l.DefaultFilterChain = w.patchChain(l.DefaultFilterChain, len(kept) > 0)
 	}
-	for i, p := range w.of(networking.EnvoyFilter_FILTER_CHAIN) {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_FILTER_CHAIN) {
 		value, ok := p.value.(*listenerv3.FilterChain)
 		if !p.adds() || !ok {
 			continue
@@ -114,7 +120,7 @@ func (w *listenerWork) chains() {
 
 var errSameMatch = errors.New("the listener has a filter chain with the same filter_chain_match")
 
-// sameMatch says that Envoy would take only one of two chains.
+// sameMatch reports whether Envoy would refuse a listener with both chains.
 func sameMatch(a, b *listenerv3.FilterChain) bool {
 	empty := new(listenerv3.FilterChainMatch)
 	or := func(m *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {

@@ -7,17 +7,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// merge merges src into dst as EnvoyFilters have it (Patch.Operation MERGE): field by field, lists one after the other, map
-// entries in place of those of the same key. Unlike in proto.Merge a duration, a wrapped scalar or an Any is one value: 0s or
-// false replaces what was there. With replaceLists a list that src has takes the place of dst's (MERGE_AND_REPLACE_LIST).
-// Both are of one type; dst takes nothing of src over that it shares with it.
+// merge merges src into dst with the semantics of EnvoyFilters (Patch.Operation MERGE): field by
+// field; lists are concatenated, and map entries replace those with the same key. Unlike in
+// proto.Merge, a duration, a wrapped scalar or an Any is a single value, so 0s or false replaces
+// the previous value. With replaceLists, a list of src replaces that of dst
+// (MERGE_AND_REPLACE_LIST). Both messages have the same type; dst does not share memory with src
+// afterwards.
 func merge(dst, src proto.Message, replaceLists bool) {
-	merger{replaceLists}.message(dst.ProtoReflect(), src.ProtoReflect())
+	merger{replaceLists}.mergeMessage(dst.ProtoReflect(), src.ProtoReflect())
 }
 
 type merger struct{ replaceLists bool }
 
-func (m merger) message(dst, src protoreflect.Message) {
+func (m merger) mergeMessage(dst, src protoreflect.Message) {
 	src.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case f.IsList():
@@ -28,13 +30,13 @@ func (m merger) message(dst, src protoreflect.Message) {
 		case f.IsMap():
 			to := dst.Mutable(f).Map()
 			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-				to.Set(k, cloned(f.MapValue(), v))
+				to.Set(k, cloneValue(f.MapValue(), v))
 				return true
 			})
 		case f.Message() != nil && !isValue(f.Message().FullName()):
-			m.message(dst.Mutable(f).Message(), v.Message())
+			m.mergeMessage(dst.Mutable(f).Message(), v.Message())
 		default:
-			dst.Set(f, cloned(f, v))
+			dst.Set(f, cloneValue(f, v))
 		}
 		return true
 	})
@@ -45,12 +47,12 @@ func (m merger) message(dst, src protoreflect.Message) {
 
 func appendAll(dst, src protoreflect.List, f protoreflect.FieldDescriptor) {
 	for i := range src.Len() {
-		dst.Append(cloned(f, src.Get(i)))
+		dst.Append(cloneValue(f, src.Get(i)))
 	}
 }
 
-// cloned copies one value of a field.
-func cloned(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
+// cloneValue copies one value of a field.
+func cloneValue(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
 	switch {
 	case f.Message() != nil:
 		return protoreflect.ValueOfMessage(proto.Clone(v.Message().Interface()).ProtoReflect())
@@ -61,7 +63,7 @@ func cloned(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.V
 	}
 }
 
-// isValue says whether messages of a type are single values, of which a part means nothing.
+// isValue reports whether messages of a type are single values, which are replaced and not merged.
 func isValue(name protoreflect.FullName) bool {
 	switch name {
 	case "google.protobuf.Any", "google.protobuf.Duration", "google.protobuf.Timestamp",

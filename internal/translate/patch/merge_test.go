@@ -21,9 +21,19 @@ func TestMerge(t *testing.T) {
 		{"scalars", "{name: a, alt_stat_name: b}", "{alt_stat_name: c}", false, "{name: a, alt_stat_name: c}"},
 		{"messages, field by field", "{common_lb_config: {ignore_new_hosts_until_first_hc: true}}", "{common_lb_config: {close_connections_on_host_set_change: true}}", false,
 			"{common_lb_config: {ignore_new_hosts_until_first_hc: true, close_connections_on_host_set_change: true}}"},
-		{"lists, one after the other", "{health_checks: [{timeout: 1s}]}", "{health_checks: [{timeout: 2s}]}", false, "{health_checks: [{timeout: 1s}, {timeout: 2s}]}"},
-		{"lists in place of lists", "{health_checks: [{timeout: 1s}], name: a}", "{health_checks: [{timeout: 2s}]}", true, "{health_checks: [{timeout: 2s}], name: a}"},
-		{"lists that are not there", "{health_checks: [{timeout: 1s}]}", "{name: a}", true, "{health_checks: [{timeout: 1s}], name: a}"},
+		{
+			"lists, one after the other", "{health_checks: [{timeout: 1s}]}",
+			"{health_checks: [{timeout: 2s}]}", false,
+			"{health_checks: [{timeout: 1s}, {timeout: 2s}]}",
+		},
+		{
+			"lists in place of lists", "{health_checks: [{timeout: 1s}], name: a}",
+			"{health_checks: [{timeout: 2s}]}", true, "{health_checks: [{timeout: 2s}], name: a}",
+		},
+		{
+			"lists that are not there", "{health_checks: [{timeout: 1s}]}", "{name: a}", true,
+			"{health_checks: [{timeout: 1s}], name: a}",
+		},
 		{"map entries", "{typed_extension_protocol_options: {a: {\"@type\": type.googleapis.com/google.protobuf.StringValue, value: x}, b: {\"@type\": type.googleapis.com/google.protobuf.StringValue, value: x}}}",
 			"{typed_extension_protocol_options: {a: {\"@type\": type.googleapis.com/google.protobuf.StringValue, value: z}}}", false,
 			"{typed_extension_protocol_options: {a: {\"@type\": type.googleapis.com/google.protobuf.StringValue, value: z}, b: {\"@type\": type.googleapis.com/google.protobuf.StringValue, value: x}}}"},

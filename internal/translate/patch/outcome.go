@@ -7,24 +7,25 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// list is patches that may find something in one resource, in the order in which they are applied. There is one list of
-// the same patches, as long as it is in use, so that a list can be part of what an output is remembered by.
+// list is patches that may match something in one resource, in the order of application. Lists of
+// equal patches have the same pointer as long as it is in use, so that keys of caches can contain
+// it.
 type list struct {
 	patches []*patch
-	brought brought
+	values  patchValues
 }
 
-// tally is what became of one patch.
+// tally is the result of one patch.
 type tally struct {
-	// applied is how often the patch did what it says.
+	// applied is how often the patch had an effect.
 	applied int
-	// depth is how far its match came where it did nothing.
+	// depth is how far its match succeeded.
 	depth depth
-	// reason is why it could not do it, where it could not.
+	// reason is why the patch failed, or "".
 	reason string
 }
 
-func (t *tally) add(o tally) {
+func (t *tally) addTally(o tally) {
 	t.applied += o.applied
 	t.depth = max(t.depth, o.depth)
 	if t.reason == "" {
@@ -32,7 +33,7 @@ func (t *tally) add(o tally) {
 	}
 }
 
-// depth is how far a match came, from the outside in.
+// depth is how far a match succeeded, from the outside in.
 type depth int
 
 const (
@@ -43,33 +44,38 @@ const (
 	matchedVirtualHost
 )
 
-// tallies are those of a list's patches, in their order.
+// tallies are the results of a list's patches, in their order.
 type tallies []tally
 
-func (t tallies) did(i, n int)         { t[i].applied += n }
+// did records n effects of patch i.
+func (t tallies) did(i, n int) { t[i].applied += n }
+
+// reach records that the match of patch i succeeded as far as d.
 func (t tallies) reach(i int, d depth) { t[i].depth = max(t[i].depth, d) }
 
+// fail records why patch i failed. The first reason is kept.
 func (t tallies) fail(i int, err error) {
 	if t[i].reason == "" {
 		t[i].reason = err.Error()
 	}
 }
 
-func (t tallies) join(o tallies) {
+func (t tallies) addTallies(o tallies) {
 	for i := range o {
-		t[i].add(o[i])
+		t[i].addTally(o[i])
 	}
 }
 
-// outcome is what patches made of a resource.
+// outcome is the result of patching a resource.
 type outcome struct {
-	// resource is nil where it was removed.
+	// resource is nil if it was removed.
 	resource *resource.Resource
 	tallies  tallies
-	hosts    []*hostOutcome // of a RouteConfiguration: kept for the next one, which may have most of them in common
+	hosts    []*hostOutcome // of a RouteConfiguration, referenced so that they stay cached
 }
 
-// from gives the objects that shaped a resource: those of before, and those of patches that did something.
+// from returns the objects that contributed to a resource: the objects in before, and the objects
+// of patches that had an effect.
 func (t tallies) from(before []config.Key, l *list) []config.Key {
 	all := slices.Clone(before)
 	for i, p := range l.patches {
@@ -80,20 +86,21 @@ func (t tallies) from(before []config.Key, l *list) []config.Key {
 	return all
 }
 
-// touched says whether any patch did something.
-func (t tallies) touched() bool {
+// hasEffect reports whether any patch had an effect.
+func (t tallies) hasEffect() bool {
 	return slices.ContainsFunc(t, func(x tally) bool { return x.applied > 0 })
 }
 
-// finish gives the outcome of patches on r: body is r's as patched, and name what it is called now. It is not r itself
-// even where nothing was changed, for an outcome is remembered as long as its resource is in use.
+// finish returns the outcome of patches on r; name and body belong to the patched resource. The
+// outcome's resource is never r itself, because the outcome stays cached as long as its resource is
+// in use.
 func (t tallies) finish(r *resource.Resource, l *list, name string, body []byte) *outcome {
 	o := &outcome{tallies: t}
-	if !t.touched() {
+	if !t.hasEffect() {
 		name, body = r.Name, r.Body
 	}
 	o.resource = resource.FromBytes(name, r.TypeURL, body, t.from(r.From, l)...)
-	o.resource.Refers = r.Refers // of what patches lead to nothing is known
+	o.resource.Refers = r.Refers // References in patches are unknown.
 	o.resource.Parts = o
 	return o
 }

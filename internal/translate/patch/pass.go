@@ -15,8 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Pass applies patches to the resources of Views, and remembers what came of it. It is for use by many goroutines. The
-// lists of names that its methods are given are those of the View's proxies (snapshot.PatchNames); an empty one costs nothing.
+// Pass applies patches to the resources of Views and caches the outcomes. It is safe for concurrent
+// use. The names that its methods receive identify the patches for the View's proxies
+// (snapshot.PatchNames); with an empty list they return immediately.
 type Pass struct {
 	filters   *memo.Table[*config.Config, *filter]
 	lists     *memo.KeyedTable[[]*patch, string, *list]
@@ -28,13 +29,13 @@ type Pass struct {
 	ids       atomic.Uint64
 }
 
-// hostTask is an encoded VirtualHost and patches that match the RouteConfiguration that it is in.
+// hostTask is an encoded VirtualHost, with the patches that match its RouteConfiguration.
 type hostTask struct {
 	body    string
 	patches *list
 }
 
-// New makes a Pass that remembers nothing yet.
+// New returns a Pass with empty caches.
 func New() *Pass {
 	p := &Pass{
 		lists:     memo.NewKeyed(patchIDs, newList),
@@ -43,17 +44,19 @@ func New() *Pass {
 		hosts:     memo.New(patchEncodedHost),
 		added:     memo.New(newAddition),
 	}
-	p.filters = memo.New(p.readFilter)
+	p.filters = memo.New(p.parseFilter)
 	p.routes = memo.New(p.patchRoutes)
 	return p
 }
 
-// Computed is how many resources, and virtual hosts, were really patched since the start, for tests and metrics.
+// Computed returns how many resources and virtual hosts have been patched since the start. Cached
+// outcomes are not counted.
 func (p *Pass) Computed() uint64 {
 	return p.clusters.Computed() + p.listeners.Computed() + p.routes.Computed() + p.hosts.Computed()
 }
 
-// Edited says whether a change is one of the patches of a list: then resources differ though what they are made of does not.
+// Edited reports whether a change includes one of the patches in names. If so, patched resources
+// may differ although the generated ones do not.
 func Edited(names snapshot.PatchList, d snapshot.Delta) bool {
 	if names == "" {
 		return false
@@ -66,17 +69,18 @@ func Edited(names snapshot.PatchList, d snapshot.Delta) bool {
 	return d.All
 }
 
-// Clusters gives clusters of a View as patched. The list itself stays as it is.
+// Clusters returns clusters of a View with patches applied. list is not modified.
 func (p *Pass) Clusters(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
-	return p.each(p.set(v, names), v, list, p.cluster, nil)
+	return p.each(p.set(v, names), v, list, p.patchCluster, nil)
 }
 
-// Listeners gives listeners of a View as patched.
+// Listeners returns listeners of a View with patches applied. list is not modified.
 func (p *Pass) Listeners(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
-	return p.each(p.set(v, names), v, list, p.listener, nil)
+	return p.each(p.set(v, names), v, list, p.patchListener, nil)
 }
 
-// Since gives a difference as it is after its updated resources were patched: those that are not there any more are removed.
+// Since returns a difference whose updated resources have been patched: resources that patches
+// removed from d.Updated are moved to Removed.
 func Since(d resource.Diff, updated []*resource.Resource) resource.Diff {
 	if len(updated) == len(d.Updated) {
 		return resource.Diff{Updated: updated, Removed: d.Removed}
@@ -95,23 +99,23 @@ func Since(d resource.Diff, updated []*resource.Resource) resource.Diff {
 	return resource.Diff{Updated: updated, Removed: slices.Compact(removed)}
 }
 
-// Routes gives a RouteConfiguration of a View as patched; nil for nil.
+// Routes returns a RouteConfiguration of a View with patches applied, or nil if r is nil.
 func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resource) *resource.Resource {
 	s := p.set(v, names)
 	if s == nil || r == nil {
 		return r
 	}
-	o, _ := p.routeConfiguration(s, v, r)
+	o, _ := p.patchConfiguration(s, v, r)
 	if o == nil {
 		return r
 	}
 	return o.resource
 }
 
-// step patches one resource: nil where no patch is for it.
+// step patches one resource. It returns nil if no patch applies to it.
 type step func(s *set, v *view.View, r *resource.Resource) (*outcome, *list)
 
-func (p *Pass) cluster(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
+func (p *Pass) patchCluster(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forCluster(v, r)
 	if l == nil {
 		return nil, nil
@@ -119,34 +123,40 @@ func (p *Pass) cluster(s *set, v *view.View, r *resource.Resource) (*outcome, *l
 	return p.clusters.Get(task{resource: r, patches: l}), l
 }
 
-func (p *Pass) listener(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
+func (p *Pass) patchListener(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forListener(v, r)
 	if l == nil {
 		return nil, nil
 	}
-	return p.listeners.Get(task{resource: r, patches: l, gateway: gateway(v)}), l
+	return p.listeners.Get(task{resource: r, patches: l, gateway: isGateway(v)}), l
 }
 
-func (p *Pass) routeConfiguration(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
+func (p *Pass) patchConfiguration(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forRoutes(v, r)
 	if l == nil {
 		return nil, nil
 	}
-	return p.routes.Get(task{resource: r, patches: l, gateway: gateway(v)}), l
+	return p.routes.Get(task{resource: r, patches: l, gateway: isGateway(v)}), l
 }
 
-// patchRoutes returns the outcome of a task for a RouteConfiguration. Its virtual hosts are cached one
-// by one.
+// patchRoutes returns the outcome of a task for a RouteConfiguration. Its virtual hosts are cached
+// one by one.
 func (p *Pass) patchRoutes(k task) *outcome {
 	return patchRoutes(k, func(body []byte) *hostOutcome { return p.hosts.Get(hostTask{string(body), k.patches}) })
 }
 
 func patchEncodedHost(k hostTask) *hostOutcome { return patchHost([]byte(k.body), k.patches, nil) }
 
-func gateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
+func isGateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
 
-// each patches all resources of a list. note, if not nil, is told of each one that was looked at.
-func (p *Pass) each(s *set, v *view.View, list []*resource.Resource, one step, note func(*resource.Resource, *outcome, *list)) []*resource.Resource {
+// each patches all resources of a list. It calls note, if not nil, with each outcome.
+func (p *Pass) each(
+	s *set,
+	v *view.View,
+	list []*resource.Resource,
+	one step,
+	note func(*resource.Resource, *outcome, *list),
+) []*resource.Resource {
 	if s == nil {
 		return list
 	}
@@ -167,13 +177,13 @@ func (p *Pass) each(s *set, v *view.View, list []*resource.Resource, one step, n
 	return slices.DeleteFunc(out, func(r *resource.Resource) bool { return r == nil })
 }
 
-// setKey names a set among what is derived of a snapshot.
+// setKey is the key of a set among the values derived from a snapshot.
 type setKey struct {
 	pass  *Pass
 	names snapshot.PatchList
 }
 
-// set reads the patches of a list; nil: there are none that can be applied.
+// set parses the patches of a list. It returns nil if none of them can be applied.
 func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 	if names == "" {
 		return nil
@@ -189,14 +199,14 @@ func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 		if len(s.patches) == 0 {
 			return nil
 		}
-		s.brought = broughtBy(s.patches)
+		s.values = valuesOf(s.patches)
 		return s
 	})
 }
 
-// readFilter parses an EnvoyFilter and assigns an ID to each of its patches. IDs are unique in p.
-func (p *Pass) readFilter(c *config.Config) *filter {
-	f := readFilter(c.Key, config.Spec[*networking.EnvoyFilter](c))
+// parseFilter parses an EnvoyFilter and assigns an ID to each of its patches. IDs are unique in p.
+func (p *Pass) parseFilter(c *config.Config) *filter {
+	f := parseFilter(c.Key, config.Spec[*networking.EnvoyFilter](c))
 	for _, x := range f.patches {
 		if x != nil {
 			x.id = p.ids.Add(1)
@@ -205,7 +215,7 @@ func (p *Pass) readFilter(c *config.Config) *filter {
 	return f
 }
 
-// list gives the list of a set's patches at those places, each a varint.
+// list returns the list of the patches of s at the given indexes, each a varint.
 func (p *Pass) list(s *set, places []byte) *list {
 	var patches []*patch
 	for len(places) > 0 {
@@ -226,4 +236,4 @@ func patchIDs(patches []*patch) string {
 	return string(ids)
 }
 
-func newList(patches []*patch) *list { return &list{patches: patches, brought: broughtBy(patches)} }
+func newList(patches []*patch) *list { return &list{patches: patches, values: valuesOf(patches)} }

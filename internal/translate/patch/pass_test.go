@@ -24,7 +24,8 @@ const (
 	anyLua      = `{applyTo: HTTP_FILTER, match: {context: SIDECAR_OUTBOUND}, patch: {operation: ADD, value: {name: lua, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua, default_source_code: {inline_string: "-- %d"}}}}}`
 )
 
-// TestWorkFollowsChange counts how many resources, and virtual hosts, are patched after each of a row of changes.
+// TestWorkFollowsChange counts how many resources, and virtual hosts, are patched after each of a
+// row of changes.
 func TestWorkFollowsChange(t *testing.T) {
 	w := newWorld(t, nil, nil, nil, nil)
 	var held []any // as proxies hold what they have
@@ -38,11 +39,28 @@ func TestWorkFollowsChange(t *testing.T) {
 		{"another for all HTTP listeners", oneFilter("b", fmt.Sprintf(anyLua, 1)), 1},
 		{"the first one edited: the listeners stay", oneFilter("a", fmt.Sprintf(dbBuffer, 2)), 1},
 		{"a patch of one virtual host: it, and what it is in", oneFilter("c", fmt.Sprintf(detailsHost, 1)), 2},
-		{"a VirtualService for another host: what they are both in", `{kind: VirtualService, metadata: {name: reviews}, spec: {hosts: [reviews], http: [{timeout: 3s, route: [{destination: {host: reviews}}]}]}}`, 1},
-		{"a service more on the port: what they are all in", `{kind: Service, metadata: {name: zoo}, spec: {clusterIP: 10.96.0.9, ports: [{name: http, port: 9080}]}}`, 1},
-		// The generator of routes makes a new one after any change of config; push asks for one only if it is affected.
-		{"an EnvoyFilter of another namespace: what the virtual hosts are in", "kind: EnvoyFilter\nmetadata: {name: a, namespace: other}\nspec: {configPatches: [" + fmt.Sprintf(dbBuffer, 3) + "]}", 1},
-		{"a cluster with the patch's port, and what the virtual hosts are in", `{kind: Service, metadata: {name: db2}, spec: {clusterIP: 10.96.0.10, ports: [{name: tcp, port: 5432}]}}`, 2},
+		{
+			"a VirtualService for another host: what they are both in",
+			`{kind: VirtualService, metadata: {name: reviews}, spec: {hosts: [reviews], http: [{timeout: 3s, route: [{destination: {host: reviews}}]}]}}`,
+			1,
+		},
+		{
+			"a service more on the port: what they are all in",
+			`{kind: Service, metadata: {name: zoo}, spec: {clusterIP: 10.96.0.9, ports: [{name: http, port: 9080}]}}`,
+			1,
+		},
+		// The generator of routes makes a new one after any change of config; push asks for one
+		// only if it is affected.
+		{
+			"an EnvoyFilter of another namespace: what the virtual hosts are in",
+			"kind: EnvoyFilter\nmetadata: {name: a, namespace: other}\nspec: {configPatches: [" + fmt.Sprintf(dbBuffer, 3) + "]}",
+			1,
+		},
+		{
+			"a cluster with the patch's port, and what the virtual hosts are in",
+			`{kind: Service, metadata: {name: db2}, spec: {clusterIP: 10.96.0.10, ports: [{name: tcp, port: 5432}]}}`,
+			2,
+		},
 	} {
 		if step.apply != "" {
 			w.mesh.Apply(t, step.apply)
@@ -57,8 +75,8 @@ func TestWorkFollowsChange(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestUntouchedIsTheSame: a resource that no patch is for is the one that came in, and one that a patch looked at in vain
-// has the same bytes.
+// TestUntouchedIsTheSame: a resource that no patch is for is the one that came in, and one that a
+// patch looked at in vain has the same bytes.
 func TestUntouchedIsTheSame(t *testing.T) {
 	w := newWorld(t, []byte(oneFilter("a", fmt.Sprintf(dbBuffer, 1)+","+fmt.Sprintf(anyLua, 1)+
 		", {applyTo: FILTER_CHAIN, match: {listener: {portNumber: 5432, filterChain: {destinationPort: 1}}}, patch: {operation: REMOVE}}")), nil, nil, nil)
@@ -74,7 +92,8 @@ func TestUntouchedIsTheSame(t *testing.T) {
 		was := slices.Concat(g.Clusters, g.Listeners)[i]
 		switch {
 		case differ[r.Name]:
-			if r.Version == was.Version || !slices.Contains(r.From, config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: "a"}) {
+			if r.Version == was.Version ||
+				!slices.Contains(r.From, config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: "a"}) {
 				t.Errorf("%s was not patched, or does not say by whom: %v", r.Name, r.From)
 			}
 		case looked[r.Name]:
@@ -97,7 +116,16 @@ func TestUntouchedIsTheSame(t *testing.T) {
 
 // TestSince: a difference that is patched says the same as patching all.
 func TestSince(t *testing.T) {
-	w := newWorld(t, []byte(oneFilter("a", fmt.Sprintf(dbBuffer, 1)+", {applyTo: CLUSTER, match: {cluster: {service: details.default.svc.cluster.local}}, patch: {operation: REMOVE}}")), nil, nil, nil)
+	w := newWorld(
+		t,
+		[]byte(oneFilter(
+			"a",
+			fmt.Sprintf(dbBuffer, 1)+", {applyTo: CLUSTER, match: {cluster: {service: details.default.svc.cluster.local}}, patch: {operation: REMOVE}}",
+		)),
+		nil,
+		nil,
+		nil,
+	)
 	v, names := w.view(), w.names()
 	var changed []*resource.Resource
 	for _, r := range w.generated().Clusters {
@@ -106,10 +134,14 @@ func TestSince(t *testing.T) {
 		}
 	}
 	d := Since(resource.Diff{Updated: changed, Removed: []string{"zoo"}}, w.pass.Clusters(v, names.Clusters, changed))
-	if len(d.Updated) != 1 || d.Updated[0].Name != "outbound|5432||db.default.svc.cluster.local" || len(d.Updated[0].From) != 2 {
+	if len(d.Updated) != 1 || d.Updated[0].Name != "outbound|5432||db.default.svc.cluster.local" ||
+		len(d.Updated[0].From) != 2 {
 		t.Errorf("updated: %v", d.Updated)
 	}
-	want := []string{"outbound|9080|v1|details.default.svc.cluster.local", "outbound|9080||details.default.svc.cluster.local", "zoo"}
+	want := []string{
+		"outbound|9080|v1|details.default.svc.cluster.local",
+		"outbound|9080||details.default.svc.cluster.local", "zoo",
+	}
 	if !slices.Equal(d.Removed, want) {
 		t.Errorf("removed %v, want %v", d.Removed, want)
 	}
@@ -134,7 +166,7 @@ func TestRoutesOf(t *testing.T) {
 		"99999":                              {},
 	} {
 		var got parts
-		if got.port, got.portName, got.gateway = routesOf(name); got != want {
+		if got.port, got.portName, got.gateway = parseRoutesName(name); got != want {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}
@@ -143,7 +175,12 @@ func TestRoutesOf(t *testing.T) {
 func TestEdited(t *testing.T) {
 	key := config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: "a"}
 	change := snapshot.Delta{Configs: map[config.Key]struct{}{key: {}}}
-	for names, want := range map[snapshot.PatchList]bool{"": false, "default/a:1": true, "default/aa:1": false, "default/b:0;default/a:0,2": true} {
+	for names, want := range map[snapshot.PatchList]bool{
+		"":                          false,
+		"default/a:1":               true,
+		"default/aa:1":              false,
+		"default/b:0;default/a:0,2": true,
+	} {
 		if got := Edited(names, change); got != want {
 			t.Errorf("%q: %v", names, got)
 		}
@@ -153,8 +190,8 @@ func TestEdited(t *testing.T) {
 	}
 }
 
-// TestShortcutsChangeNothing holds the outcome of every case to that of a Pass which looks into every resource of the
-// right side, whatever names are in it.
+// TestShortcutsChangeNothing holds the outcome of every case to that of a Pass which looks into
+// every resource of the right side, whatever names are in it.
 func TestShortcutsChangeNothing(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		c.Ignore()
@@ -164,7 +201,7 @@ func TestShortcutsChangeNothing(t *testing.T) {
 		v, names := w.view(), w.names()
 		for _, n := range []snapshot.PatchList{names.Clusters, names.Listeners, names.Routes} {
 			if s := w.pass.set(v, n); s != nil {
-				s.brought = append(s.brought, everyName(s))
+				s.values = append(s.values, everyName(s))
 			}
 		}
 		if slow := w.changes(); string(slow) != string(quick) {
@@ -193,7 +230,13 @@ func BenchmarkRoutes(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("---\n" + oneFilter("a", fmt.Sprintf(detailsHost, 1)))
 	for i := range 1000 {
-		fmt.Fprintf(&text, "---\n{kind: Service, metadata: {name: s%d}, spec: {clusterIP: 10.97.%d.%d, ports: [{name: http, port: 9080}]}}\n", i, i/250, i%250)
+		fmt.Fprintf(
+			&text,
+			"---\n{kind: Service, metadata: {name: s%d}, spec: {clusterIP: 10.97.%d.%d, ports: [{name: http, port: 9080}]}}\n",
+			i,
+			i/250,
+			i%250,
+		)
 	}
 	w := newWorld(b, []byte(text.String()), nil, nil, nil)
 	v, names := w.view(), w.names()
@@ -211,7 +254,13 @@ func BenchmarkListeners(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("---\n" + oneFilter("a", fmt.Sprintf(anyLua, 1)))
 	for i := range 1000 {
-		fmt.Fprintf(&text, "---\n{kind: Service, metadata: {name: s%d}, spec: {clusterIP: 10.97.%d.%d, ports: [{name: tcp, port: 5432}]}}\n", i, i/250, i%250)
+		fmt.Fprintf(
+			&text,
+			"---\n{kind: Service, metadata: {name: s%d}, spec: {clusterIP: 10.97.%d.%d, ports: [{name: tcp, port: 5432}]}}\n",
+			i,
+			i/250,
+			i%250,
+		)
 	}
 	w := newWorld(b, []byte(text.String()), nil, nil, nil)
 	v, names, g := w.view(), w.names(), w.generated()

@@ -17,9 +17,10 @@ import (
 
 const poisons = "testdata/poison/*.yaml"
 
-// TestPoisonIsRefused gives one running Envoy the resources of a sidecar, each EnvoyFilter of testdata/poison on top of them,
-// and the good ones again. Nothing that is known here tells that Envoy refuses them: their use is to test what happens
-// then. The first line of a file says what it is, the second begins with "# refused: " and has a part of what Envoy says.
+// TestPoisonIsRefused gives one running Envoy the resources of a sidecar, each EnvoyFilter of
+// testdata/poison on top of them, and the good ones again. Nothing that is known here tells that
+// Envoy refuses them: their use is to test what happens then. The first line of a file says what it
+// is, the second begins with "# refused: " and has a part of what Envoy says.
 func TestPoisonIsRefused(t *testing.T) {
 	files, err := filepath.Glob(poisons)
 	if err != nil || len(files) < 50 {
@@ -59,7 +60,8 @@ func checkRefusal(t *testing.T, text []byte, refused []string) {
 	}
 }
 
-// poisonedWorld makes the mesh with an EnvoyFilter in it, which must be in force without a word of doubt.
+// poisonedWorld makes the mesh with an EnvoyFilter in it, which must be in force without a word of
+// doubt.
 func poisonedWorld(t *testing.T, text []byte) *world {
 	t.Helper()
 	objects, err := fixture.Decode(text)

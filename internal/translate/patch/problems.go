@@ -18,16 +18,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Generated is all that a View has before it is patched.
+// Generated is all resources of a View before patching.
 type Generated struct {
 	Clusters, Listeners []*resource.Resource
-	// Route gives one RouteConfiguration.
+	// Route returns one RouteConfiguration.
 	Route func(name string) *resource.Resource
 }
 
-// Problems gives what became of patches that hold for a View's proxies and could not do what they say, sorted: an Error where
-// a patch was refused, a Warning where it found nothing to work on. What is wrong with a patch whatever it is applied to
-// is told by Check.
+// Problems returns the patches for a View's proxies that failed or had no effect, sorted: an Error
+// for a patch that was refused, a Warning for a patch without a match. Problems that do not depend
+// on resources are returned by Check.
 func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []config.Problem {
 	if names == (snapshot.PatchNames{}) {
 		return nil
@@ -35,35 +35,39 @@ func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []
 	r := report{}
 	if s := p.set(v, names.Clusters); s != nil {
 		r.expect(s)
-		p.each(s, v, g.Clusters, p.cluster, r.note)
-		p.addedClusters(s, func() []*resource.Resource { return p.Clusters(v, names.Clusters, g.Clusters) }, r.tell)
+		p.each(s, v, g.Clusters, p.patchCluster, r.recordOutcome)
+		p.addedClusters(
+			s,
+			func() []*resource.Resource { return p.Clusters(v, names.Clusters, g.Clusters) },
+			r.recordAddition,
+		)
 	}
 	listeners := g.Listeners
 	if s := p.set(v, names.Listeners); s != nil {
 		r.expect(s)
-		listeners = p.each(s, v, g.Listeners, p.listener, r.note)
-		added := p.addedListeners(s, func() []*resource.Resource { return listeners }, r.tell)
+		listeners = p.each(s, v, g.Listeners, p.patchListener, r.recordOutcome)
+		added := p.addedListeners(s, func() []*resource.Resource { return listeners }, r.recordAddition)
 		listeners = slices.Concat(listeners, added)
 	}
 	if s := p.set(v, names.Routes); s != nil {
 		r.expect(s)
 		for _, name := range routeNames(listeners) {
 			if routes := g.Route(name); routes != nil {
-				p.each(s, v, []*resource.Resource{routes}, p.routeConfiguration, r.note)
+				p.each(s, v, []*resource.Resource{routes}, p.patchConfiguration, r.recordOutcome)
 			}
 		}
 	}
 	if s := p.set(v, names.Extensions); s != nil {
 		r.expect(s)
-		s.extensions(r.tell)
+		s.reportExtensions(r.recordAddition)
 	}
 	return r.problems(v.Snapshot)
 }
 
-// report gathers what became of each patch.
+// report collects the result of each patch.
 type report map[*patch]*tally
 
-// expect makes room for patches about which nothing may be told.
+// expect adds the patches of s, which may have no result.
 func (r report) expect(s *set) {
 	for _, p := range s.patches {
 		if r[p] == nil {
@@ -72,21 +76,21 @@ func (r report) expect(s *set) {
 	}
 }
 
-func (r report) note(what *resource.Resource, o *outcome, l *list) {
+func (r report) recordOutcome(what *resource.Resource, o *outcome, l *list) {
 	for i, t := range o.tallies {
 		if t.reason != "" {
 			t.reason = fmt.Sprintf("%s %q: %s", api.ShortType(what.TypeURL), what.Name, t.reason)
 		}
-		r[l.patches[i]].add(t)
+		r[l.patches[i]].addTally(t)
 	}
 }
 
-func (r report) tell(p *patch, err error) {
+func (r report) recordAddition(p *patch, err error) {
 	t := tally{applied: 1}
 	if err != nil {
 		t = tally{reason: err.Error()}
 	}
-	r[p].add(t)
+	r[p].addTally(t)
 }
 
 func (r report) problems(s *snapshot.Snapshot) []config.Problem {
@@ -96,7 +100,7 @@ func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 		switch {
 		case t.reason != "":
 		case t.applied == 0:
-			found.Severity, found.Reason = config.Warning, p.missed(t.depth)
+			found.Severity, found.Reason = config.Warning, p.missedReason(t.depth)
 		default:
 			continue
 		}
@@ -109,26 +113,33 @@ func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 	return list
 }
 
-// missed says how far a match came that found nothing.
-func (p *patch) missed(d depth) string {
+// missedReason returns the text for a patch whose match succeeded only as far as d.
+func (p *patch) missedReason(d depth) string {
 	const nothing = "the patch does nothing on some of the proxies that it is for: "
 	switch p.applyTo {
 	case networking.EnvoyFilter_CLUSTER:
 		return nothing + "no cluster of theirs matches"
-	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST,
+		networking.EnvoyFilter_HTTP_ROUTE:
 		return nothing + []string{
-			noResource: "no route configuration of theirs matches, or none that has what the match names", matchedResource: "no virtual host matches",
-			matchedChain: "no virtual host matches", matchedNetworkFilter: "no virtual host matches", matchedVirtualHost: "no route matches",
+			noResource:           "no route configuration of theirs matches, or none that has what the match names",
+			matchedResource:      "no virtual host matches",
+			matchedChain:         "no virtual host matches",
+			matchedNetworkFilter: "no virtual host matches",
+			matchedVirtualHost:   "no route matches",
 		}[d]
 	default:
 		return nothing + []string{
-			noResource: "no listener of theirs matches, or none that has what the match names", matchedResource: "no filter chain matches",
-			matchedChain: "no filter matches", matchedNetworkFilter: "no HTTP filter matches", matchedVirtualHost: "nothing matches",
+			noResource:           "no listener of theirs matches, or none that has what the match names",
+			matchedResource:      "no filter chain matches",
+			matchedChain:         "no filter matches",
+			matchedNetworkFilter: "no HTTP filter matches",
+			matchedVirtualHost:   "nothing matches",
 		}[d]
 	}
 }
 
-// routeNames gives the names of the RouteConfigurations that listeners ask for, sorted.
+// routeNames returns the names of the RouteConfigurations that listeners reference, sorted.
 func routeNames(listeners []*resource.Resource) []string {
 	var names []string
 	for _, r := range listeners {
@@ -139,7 +150,8 @@ func routeNames(listeners []*resource.Resource) []string {
 		for _, c := range append(l.GetFilterChains(), l.GetDefaultFilterChain()) {
 			for _, f := range c.GetFilters() {
 				m := new(hcmv3.HttpConnectionManager)
-				if f.GetTypedConfig().MessageName() == connectionManager && f.GetTypedConfig().UnmarshalTo(m) == nil && m.GetRds() != nil {
+				if f.GetTypedConfig().MessageName() == connectionManager &&
+					f.GetTypedConfig().UnmarshalTo(m) == nil && m.GetRds() != nil {
 					names = append(names, m.GetRds().GetRouteConfigName())
 				}
 			}

@@ -11,15 +11,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// routesWork is a RouteConfiguration being patched. It is never decoded whole: only the virtual hosts in which a patch may
-// find something are, and the rest if a patch is for it.
+// routesWork is a RouteConfiguration being patched. It is never decoded completely: only the
+// virtual hosts that a patch may match are decoded, and the other fields if a patch applies to
+// them.
 type routesWork struct {
 	tallies
 	list *list
-	// active are the patches that match the RouteConfiguration itself.
+	// active has the patches that match the RouteConfiguration itself.
 	active []bool
-	// host patches an encoded VirtualHost, or remembers how it did.
-	host func(body []byte) *hostOutcome
+	// patchHost patches an encoded VirtualHost, or returns a cached outcome.
+	patchHost func(body []byte) *hostOutcome
 
 	name   []byte   // the encoded field
 	hosts  [][]byte // the encoded messages
@@ -27,61 +28,67 @@ type routesWork struct {
 	made   []*hostOutcome
 }
 
-// patchRoutes applies patches that have been chosen for the RouteConfiguration, so they all match it.
+// patchRoutes applies patches that match the RouteConfiguration.
 func patchRoutes(k task, host func(body []byte) *hostOutcome) *outcome {
 	n := len(k.patches.patches)
-	w := &routesWork{tallies: make(tallies, n), list: k.patches, active: make([]bool, n), host: host}
+	w := &routesWork{tallies: make(tallies, n), list: k.patches, active: make([]bool, n), patchHost: host}
 	for i := range w.active {
 		w.active[i] = true
 	}
-	body := w.patch(k.resource.Body)
+	body := w.apply(k.resource.Body)
 	o := w.finish(k.resource, k.patches, k.resource.Name, body)
 	o.hosts = w.made
 	return o
 }
 
-// inlineRoutes gives the routes that a connection manager has inside as patched; the same if nothing was changed.
+// inlineRoutes returns the inline routes of a connection manager with patches applied, or routes
+// itself if none had an effect.
 func (w *listenerWork) inlineRoutes(routes *routev3.RouteConfiguration) *routev3.RouteConfiguration {
 	side := networking.EnvoyFilter_SIDECAR_INBOUND
 	if w.gateway {
 		side = networking.EnvoyFilter_GATEWAY
 	}
-	inner := &routesWork{tallies: make(tallies, len(w.list.patches)), list: w.list, active: make([]bool, len(w.list.patches))}
+	inner := &routesWork{
+		tallies: make(tallies, len(w.list.patches)),
+		list:    w.list,
+		active:  make([]bool, len(w.list.patches)),
+	}
 	any := false
 	for i, p := range w.list.patches {
-		inner.active[i] = p.ofRoutes() && p.matchesRoutes(routes.GetName(), side)
+		inner.active[i] = p.patchesRoutes() && p.matchesRoutes(routes.GetName(), side)
 		any = any || inner.active[i]
 	}
 	if !any {
 		return routes
 	}
-	inner.host = func(body []byte) *hostOutcome { return patchHost(body, w.list, inner.active) }
+	inner.patchHost = func(body []byte) *hostOutcome { return patchHost(body, w.list, inner.active) }
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(routes)
 	if err != nil {
 		return routes
 	}
 	next := new(routev3.RouteConfiguration)
-	if err := proto.Unmarshal(inner.patch(body), next); err != nil {
+	if err := proto.Unmarshal(inner.apply(body), next); err != nil {
 		return routes
 	}
-	w.join(inner.tallies)
-	if !inner.touched() {
+	w.addTallies(inner.tallies)
+	if !inner.hasEffect() {
 		return routes
 	}
 	return next
 }
 
-func (p *patch) ofRoutes() bool {
+func (p *patch) patchesRoutes() bool {
 	switch p.applyTo {
-	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST,
+		networking.EnvoyFilter_HTTP_ROUTE:
 		return true
 	default:
 		return false
 	}
 }
 
-// of walks over the active patches of one class.
-func (w *routesWork) of(a applyTo) func(yield func(int, *patch) bool) {
+// patchesOf iterates over the active patches of type a, with their indexes.
+func (w *routesWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	return func(yield func(int, *patch) bool) {
 		for i, p := range w.list.patches {
 			if w.active[i] && p.applyTo == a && !yield(i, p) {
@@ -91,9 +98,9 @@ func (w *routesWork) of(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
-// patch gives the encoded RouteConfiguration as patched.
-func (w *routesWork) patch(body []byte) []byte {
-	fields(body, func(f field) bool {
+// apply returns the encoded RouteConfiguration with patches applied.
+func (w *routesWork) apply(body []byte) []byte {
+	forEachField(body, func(f field) bool {
 		switch f.number {
 		case routesName:
 			w.name = f.whole
@@ -105,9 +112,9 @@ func (w *routesWork) patch(body []byte) []byte {
 		return true
 	})
 	var added []addedHost
-	for i, p := range w.of(networking.EnvoyFilter_ROUTE_CONFIGURATION) {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_ROUTE_CONFIGURATION) {
 		w.reach(i, matchedResource)
-		hosts, err := w.merge(p)
+		hosts, err := w.mergeFields(p)
 		if err != nil {
 			w.fail(i, err)
 			continue
@@ -118,18 +125,19 @@ func (w *routesWork) patch(body []byte) []byte {
 		}
 	}
 	w.patchHosts()
-	for i, p := range w.of(networking.EnvoyFilter_VIRTUAL_HOST) {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_VIRTUAL_HOST) {
 		if value, ok := p.value.(*routev3.VirtualHost); ok && p.adds() {
 			w.reach(i, matchedResource)
 			added = append(added, addedHost{i, value})
 		}
 	}
-	w.add(added)
-	return w.assembled()
+	w.addHosts(added)
+	return w.assemble()
 }
 
-// merge merges a patch of the RouteConfiguration itself into its fields. The virtual hosts that it brings are given.
-func (w *routesWork) merge(p *patch) ([]*routev3.VirtualHost, error) {
+// mergeFields merges a patch of the RouteConfiguration itself into its fields. It returns the
+// virtual hosts of the patch, which the caller adds.
+func (w *routesWork) mergeFields(p *patch) ([]*routev3.VirtualHost, error) {
 	value, ok := p.value.(*routev3.RouteConfiguration)
 	if !ok {
 		return nil, errNoValue
@@ -156,8 +164,8 @@ func (w *routesWork) merge(p *patch) ([]*routev3.VirtualHost, error) {
 	return value.GetVirtualHosts(), nil
 }
 
-// patchHosts applies to each virtual host the patches that may find something in it. One that comes out with a name or a
-// domain of another stays as it was.
+// patchHosts applies to each virtual host the patches that may match something in it. If the result
+// has a name or domain of another virtual host, the virtual host is unchanged and the patches fail.
 func (w *routesWork) patchHosts() {
 	type change struct {
 		at  int
@@ -169,30 +177,30 @@ func (w *routesWork) patchHosts() {
 		if !w.mayTouch(h) {
 			continue
 		}
-		o := w.host(h)
+		o := w.patchHost(h)
 		w.made = append(w.made, o)
 		switch {
-		case !o.tallies.touched():
-			w.join(o.tallies)
-		case o.body == nil: // what it claimed is free for all the others
-			w.join(o.tallies)
+		case !o.tallies.hasEffect():
+			w.addTallies(o.tallies)
+		case o.body == nil: // Its name and domains become available.
+			w.addTallies(o.tallies)
 			w.hosts[at] = nil
 		default:
 			changes = append(changes, change{at, h, o})
 		}
 	}
 	for _, c := range changes {
-		if err := w.conflict(newClaims(c.body, c.was), c.at); err != nil {
+		if err := w.conflictOf(newClaims(c.body, c.was), c.at); err != nil {
 			w.refuse(c.tallies, err)
 			continue
 		}
-		w.join(c.tallies)
+		w.addTallies(c.tallies)
 		w.hosts[c.at] = c.body
 	}
 	w.hosts = slices.DeleteFunc(w.hosts, func(h []byte) bool { return h == nil })
 }
 
-// refuse notes that what patches did to a virtual host does not count.
+// refuse records err for all patches that had an effect on a virtual host.
 func (w *routesWork) refuse(t tallies, err error) {
 	for i := range t {
 		if t[i].applied > 0 {
@@ -201,31 +209,33 @@ func (w *routesWork) refuse(t tallies, err error) {
 	}
 }
 
-// mayTouch says whether a patch may find something in an encoded VirtualHost.
+// mayTouch reports whether a patch may match something in an encoded VirtualHost.
 func (w *routesWork) mayTouch(host []byte) bool {
 	for i, p := range w.list.patches {
-		if !w.active[i] || p.applyTo == networking.EnvoyFilter_ROUTE_CONFIGURATION || p.adds() && p.applyTo == networking.EnvoyFilter_VIRTUAL_HOST {
+		if !w.active[i] || p.applyTo == networking.EnvoyFilter_ROUTE_CONFIGURATION ||
+			p.adds() && p.applyTo == networking.EnvoyFilter_VIRTUAL_HOST {
 			continue
 		}
 		m := p.route.GetVhost()
-		if w.list.brought.mayHave(host, m.GetName()) && w.list.brought.mayHave(host, m.GetDomainName()) && w.list.brought.mayHave(host, m.GetRoute().GetName()) {
+		if w.list.values.mayHave(host, m.GetName()) && w.list.values.mayHave(host, m.GetDomainName()) &&
+			w.list.values.mayHave(host, m.GetRoute().GetName()) {
 			return true
 		}
 	}
 	return false
 }
 
-// addedHost is a virtual host that the patch of that place brings.
+// addedHost is a virtual host that the patch with that index adds.
 type addedHost struct {
 	patch int
 	host  *routev3.VirtualHost
 }
 
-func (w *routesWork) add(list []addedHost) {
+func (w *routesWork) addHosts(list []addedHost) {
 	for _, a := range list {
 		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.host)
 		if err == nil {
-			err = w.conflict(newClaims(body, nil), -1)
+			err = w.conflictOf(newClaims(body, nil), -1)
 		}
 		if err != nil {
 			w.fail(a.patch, err)
@@ -238,8 +248,8 @@ func (w *routesWork) add(list []addedHost) {
 	}
 }
 
-// assembled encodes the RouteConfiguration, its fields in the order of their numbers.
-func (w *routesWork) assembled() []byte {
+// assemble encodes the RouteConfiguration, with its fields in the order of their numbers.
+func (w *routesWork) assemble() []byte {
 	size := len(w.name) + len(w.others)
 	for _, h := range w.hosts {
 		size += len(h) + 6

@@ -15,17 +15,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// set is the patches that one text of snapshot.PatchNames names, in their order.
+// set is the patches in one list of snapshot.PatchNames, in its order.
 type set struct {
 	patches []*patch
-	brought brought
+	values  patchValues
 
 	pass  *Pass
 	mu    sync.RWMutex
-	lists map[string]*list // by which patches they have
+	lists map[string]*list // by the indexes of their patches
 }
 
-// choose gives the patches that wanted says may find something; nil for none.
+// choose returns the patches for which wanted returns true, or nil if there are none.
 func (s *set) choose(wanted func(p *patch) bool) *list {
 	var mask [32]byte // enough for 256 patches on the stack
 	chosen := mask[:0]
@@ -50,11 +50,12 @@ func (s *set) choose(wanted func(p *patch) bool) *list {
 	return l
 }
 
-// brought are the values of patches, encoded: a name that is in none of them can only be where it was before.
-type brought [][]byte
+// patchValues are the encoded values of patches. A name that none of them contains can only be
+// where it was before patching.
+type patchValues [][]byte
 
-func broughtBy(patches []*patch) brought {
-	var b brought
+func valuesOf(patches []*patch) patchValues {
+	var b patchValues
 	for _, p := range patches {
 		if len(p.encoded) > 0 {
 			b = append(b, p.encoded)
@@ -63,22 +64,24 @@ func broughtBy(patches []*patch) brought {
 	return b
 }
 
-// mayHave says whether a name may come up in a message while it is patched: it is there, or a patch may bring it.
-func (b brought) mayHave(body []byte, name string) bool {
+// mayHave reports whether a name may occur in a message while it is patched: the message contains
+// it, or a patch may add it.
+func (b patchValues) mayHave(body []byte, name string) bool {
 	n := []byte(name)
-	return len(n) == 0 || bytes.Contains(body, n) || slices.ContainsFunc(b, func(v []byte) bool { return bytes.Contains(v, n) })
+	return len(n) == 0 || bytes.Contains(body, n) ||
+		slices.ContainsFunc(b, func(v []byte) bool { return bytes.Contains(v, n) })
 }
 
-func (p *patch) concerns(c patchContext) bool {
+func (p *patch) inContext(c patchContext) bool {
 	return p.context == networking.EnvoyFilter_ANY || p.context == c
 }
 
-// forCluster chooses the patches for a cluster.
+// forCluster returns the patches for a cluster, or nil.
 func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
 	name, err := mesh.ParseClusterName(r.Name)
-	side := sideOf(v, r.Name == mesh.InboundPassthroughCluster || name.Direction == mesh.Inbound)
+	side := contextOf(v, r.Name == mesh.InboundPassthroughCluster || name.Direction == mesh.Inbound)
 	return s.choose(func(p *patch) bool {
-		if p.adds() || !p.concerns(side) {
+		if p.adds() || !p.inContext(side) {
 			return false
 		}
 		m := p.cluster
@@ -96,8 +99,8 @@ func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// sideOf gives the context of what is on one of the sides of a proxy.
-func sideOf(v *view.View, inbound bool) patchContext {
+// contextOf returns the patch context of the inbound or outbound side of a View's proxies.
+func contextOf(v *view.View, inbound bool) patchContext {
 	switch {
 	case v.Key.Type != mesh.SidecarProxy:
 		return networking.EnvoyFilter_GATEWAY
@@ -108,8 +111,8 @@ func sideOf(v *view.View, inbound bool) patchContext {
 	}
 }
 
-// servedBy says whether a cluster is a service's. Inbound clusters do not say whose they are: they are of all services that
-// are served on the port.
+// servedBy reports whether a cluster belongs to a service. Names of inbound clusters contain no
+// service: they belong to all services that the workload serves on the port.
 func servedBy(v *view.View, name mesh.ClusterName, service string) bool {
 	if name.Direction == mesh.Outbound {
 		return string(name.Host) == service
@@ -119,28 +122,30 @@ func servedBy(v *view.View, name mesh.ClusterName, service string) bool {
 	})
 }
 
-// Listeners of captured connections. Their filter chains have the ports that other listeners have themselves.
+// Listeners of captured connections. Their filter chains have the ports that other listeners have
+// themselves.
 const (
 	virtualInbound  = "virtualInbound"
 	virtualOutbound = "virtualOutbound"
 )
 
-// connectionManager is in every encoded HTTP connection manager.
+// connectionManager occurs in every encoded HTTP connection manager.
 const connectionManager = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
-// forListener chooses the patches for a listener.
+// forListener returns the patches for a listener, or nil.
 func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 	head := headOf(r.Body)
-	side, port := sideOf(v, head.inbound), head.port()
+	side, port := contextOf(v, head.inbound), head.port()
 	return s.choose(func(p *patch) bool {
-		if !p.concerns(side) || p.adds() && p.applyTo == networking.EnvoyFilter_LISTENER {
+		if !p.inContext(side) || p.adds() && p.applyTo == networking.EnvoyFilter_LISTENER {
 			return false
 		}
 		switch p.applyTo {
-		case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
-			return s.brought.mayHave(r.Body, connectionManager) // for routes inside
+		case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST,
+			networking.EnvoyFilter_HTTP_ROUTE:
+			return s.values.mayHave(r.Body, connectionManager) // for inline routes
 		case networking.EnvoyFilter_HTTP_FILTER:
-			if !s.brought.mayHave(r.Body, connectionManager) {
+			if !s.values.mayHave(r.Body, connectionManager) {
 				return false
 			}
 		}
@@ -148,39 +153,44 @@ func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// matchesListener says whether a match holds for the listener itself.
+// matchesListener reports whether a match includes the listener itself.
 func (p *patch) matchesListener(name string, port uint32) bool {
 	m := p.listener
 	if m.GetName() != "" && m.GetName() != name {
 		return false
 	}
-	if m.GetPortNumber() == 0 || p.applyTo != networking.EnvoyFilter_LISTENER && (name == virtualInbound || name == virtualOutbound) {
+	if m.GetPortNumber() == 0 ||
+		p.applyTo != networking.EnvoyFilter_LISTENER && (name == virtualInbound || name == virtualOutbound) {
 		return true
 	}
 	return m.GetPortNumber() == port
 }
 
-// mayHaveMatched says whether all names that a match on a part of a listener asks for may come up in it.
+// mayHaveMatched reports whether all names in a match of a listener's parts may occur in the
+// listener.
 func (s *set) mayHaveMatched(body []byte, p *patch) bool {
 	chain := p.listener.GetFilterChain()
-	for _, name := range []string{chain.GetName(), chain.GetSni(), p.networkFilter(), p.httpFilter(), p.listener.GetListenerFilter()} {
-		if !s.brought.mayHave(body, name) {
+	for _, name := range []string{
+		chain.GetName(), chain.GetSni(), p.networkFilter(), p.httpFilter(),
+		p.listener.GetListenerFilter(),
+	} {
+		if !s.values.mayHave(body, name) {
 			return false
 		}
 	}
 	return true
 }
 
-// forRoutes chooses the patches for a RouteConfiguration.
+// forRoutes returns the patches for a RouteConfiguration, or nil.
 func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
-	side := sideOf(v, false)
+	side := contextOf(v, false)
 	return s.choose(func(p *patch) bool {
-		if !p.concerns(side) || !p.matchesRoutes(r.Name, side) {
+		if !p.inContext(side) || !p.matchesRoutes(r.Name, side) {
 			return false
 		}
 		host := p.route.GetVhost()
 		for _, name := range []string{host.GetName(), host.GetDomainName(), host.GetRoute().GetName()} {
-			if !s.brought.mayHave(r.Body, name) {
+			if !s.values.mayHave(r.Body, name) {
 				return false
 			}
 		}
@@ -188,7 +198,7 @@ func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// matchesRoutes says whether a match holds for a RouteConfiguration of that name.
+// matchesRoutes reports whether a match includes the RouteConfiguration with a name.
 func (p *patch) matchesRoutes(name string, side patchContext) bool {
 	m := p.route
 	if m.GetName() != "" && m.GetName() != name {
@@ -197,34 +207,35 @@ func (p *patch) matchesRoutes(name string, side patchContext) bool {
 	if m.GetPortNumber() == 0 && m.GetPortName() == "" && m.GetGateway() == "" {
 		return true
 	}
-	port, portName, gateway := routesOf(name)
+	port, portName, gateway := parseRoutesName(name)
 	if m.GetPortNumber() != 0 && m.GetPortNumber() != port {
 		return false
 	}
-	if side != networking.EnvoyFilter_GATEWAY { // the other two are for gateways only
+	if side != networking.EnvoyFilter_GATEWAY { // The other two apply only to gateways.
 		return true
 	}
 	return (m.GetPortName() == "" || m.GetPortName() == portName) && (m.GetGateway() == "" || m.GetGateway() == gateway)
 }
 
-// routesOf takes the name of a RouteConfiguration apart: "9080" and "host:9080" of a sidecar, "inbound|9080||" of an inbound
-// listener, "http.8080" and "https.8443.port-name.gateway-name.namespace" of a gateway.
-func routesOf(name string) (port uint32, portName, gateway string) {
+// parseRoutesName parses the name of a RouteConfiguration: "9080" and "host:9080" of a sidecar,
+// "inbound|9080||" of an inbound listener, "http.8080" and
+// "https.8443.port-name.gateway-name.namespace" of a gateway.
+func parseRoutesName(name string) (port uint32, portName, gateway string) {
 	if c, err := mesh.ParseClusterName(name); err == nil {
 		return c.Port, "", ""
 	}
 	parts := strings.SplitN(name, ".", 5)
 	switch {
 	case parts[0] == "http" && len(parts) > 1:
-		return number(parts[1]), "", ""
+		return parseNumber(parts[1]), "", ""
 	case parts[0] == "https" && len(parts) == 5:
-		return number(parts[1]), parts[2], parts[4] + "/" + parts[3]
+		return parseNumber(parts[1]), parts[2], parts[4] + "/" + parts[3]
 	default:
-		return number(name[strings.LastIndexByte(name, ':')+1:]), "", ""
+		return parseNumber(name[strings.LastIndexByte(name, ':')+1:]), "", ""
 	}
 }
 
-func number(text string) uint32 {
+func parseNumber(text string) uint32 {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
 		return 0

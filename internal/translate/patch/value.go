@@ -20,7 +20,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// newValue makes an empty message of the type that a patch's value has; nil for what is not patched.
+// newValue returns an empty message of the type of a patch's value, or nil if the type cannot be
+// patched.
 func newValue(a applyTo) proto.Message {
 	switch a {
 	case networking.EnvoyFilter_LISTENER:
@@ -50,9 +51,9 @@ func newValue(a applyTo) proto.Message {
 	}
 }
 
-// readValue reads a patch's value as the message that its class demands. Fields that the type does not have are left out,
-// for they may be of another version of Envoy's API: unknown says so.
-func readValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, err error) {
+// parseValue parses a patch's value as the message of its type. Unknown fields are ignored, because
+// they may be of another version of Envoy's API; the error unknown reports them.
+func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, err error) {
 	if m = newValue(a); m == nil {
 		return nil, nil, fmt.Errorf("%s cannot be patched", a)
 	}
@@ -65,14 +66,14 @@ func readValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, err
 	}
 	m = newValue(a)
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(js, m); err != nil {
-		return nil, nil, unreadable(err)
+		return nil, nil, unreadableValue(err)
 	}
 	return m, plain(unknown), nil
 }
 
-// unreadable says why a value cannot be read. What users meet most is a type that only Istio's own Envoy has, or one of
-// Envoy's API of long ago.
-func unreadable(err error) error {
+// unreadableValue returns a helpful error for a value that cannot be parsed. The most frequent
+// cause is a type that only Istio's Envoy has, or one of version 2 of Envoy's API.
+func unreadableValue(err error) error {
 	text := plain(err).Error()
 	_, rest, ok := strings.Cut(text, "unable to resolve \"")
 	if !ok {
@@ -90,8 +91,9 @@ func unreadable(err error) error {
 	}
 }
 
-// configured says that something named, such as a filter, has a configuration, without which Envoy cannot tell what it is.
-func configured(m proto.Message) error {
+// checkConfigured returns an error if a filter has no configuration. Envoy does not look up filters
+// by name.
+func checkConfigured(m proto.Message) error {
 	var typed *anypb.Any
 	switch m := m.(type) {
 	case *listenerv3.Filter:
@@ -113,7 +115,9 @@ func configured(m proto.Message) error {
 		return nil
 	}
 	if typed.GetTypeUrl() == "" {
-		return errors.New("has neither typed_config nor config_discovery, and Envoy does not look filters up by name any more")
+		return errors.New(
+			"has neither typed_config nor config_discovery, and Envoy does not look filters up by name any more",
+		)
 	}
 	return nil
 }

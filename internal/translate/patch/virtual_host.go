@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// hostOutcome is what patches made of a virtual host.
+// hostOutcome is the result of patching a virtual host.
 type hostOutcome struct {
-	body    []byte // nil where it was removed
+	body    []byte // nil if it was removed
 	tallies tallies
 }
 
@@ -20,17 +20,18 @@ type hostOutcome struct {
 type hostWork struct {
 	tallies
 	list   *list
-	active []bool // nil: all of them
+	active []bool // nil: all
 	host   *routev3.VirtualHost
 }
 
-// patchHost applies to an encoded VirtualHost the patches of the list that are active: all if that is nil.
+// patchHost applies the active patches of a list to an encoded VirtualHost; if active is nil, all.
+// A VirtualHost that cannot be decoded is unchanged.
 func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	w := &hostWork{tallies: make(tallies, len(l.patches)), list: l, active: active, host: new(routev3.VirtualHost)}
 	if err := proto.Unmarshal(body, w.host); err != nil {
 		return &hostOutcome{body: body, tallies: w.tallies}
 	}
-	for i, p := range w.of(networking.EnvoyFilter_VIRTUAL_HOST) {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_VIRTUAL_HOST) {
 		w.reach(i, matchedResource)
 		value, _ := p.value.(*routev3.VirtualHost)
 		switch {
@@ -42,7 +43,7 @@ func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 		case value == nil:
 			continue
 		case p.merges():
-			next, err := merged(w.host, p)
+			next, err := mergeMessage(w.host, p)
 			if err != nil {
 				w.fail(i, err)
 				continue
@@ -53,8 +54,8 @@ func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 		}
 		w.did(i, 1)
 	}
-	w.routes()
-	if !w.touched() {
+	w.patchRoutes()
+	if !w.hasEffect() {
 		return &hostOutcome{body: body, tallies: w.tallies}
 	}
 	next, err := proto.MarshalOptions{Deterministic: true}.Marshal(w.host)
@@ -64,8 +65,8 @@ func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	return &hostOutcome{body: next, tallies: w.tallies}
 }
 
-// of walks over the active patches of one class.
-func (w *hostWork) of(a applyTo) func(yield func(int, *patch) bool) {
+// patchesOf iterates over the active patches of type a, with their indexes.
+func (w *hostWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	return func(yield func(int, *patch) bool) {
 		for i, p := range w.list.patches {
 			if p.applyTo == a && (w.active == nil || w.active[i]) && !yield(i, p) {
@@ -75,9 +76,10 @@ func (w *hostWork) of(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
-// routes applies HTTP_ROUTE: first what merges and removes, so that routes that are added stay as they are written.
-func (w *hostWork) routes() {
-	for i, p := range w.of(networking.EnvoyFilter_HTTP_ROUTE) {
+// patchRoutes applies HTTP_ROUTE. Merges and removals come first, so that added routes are not
+// modified.
+func (w *hostWork) patchRoutes() {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_HTTP_ROUTE) {
 		w.reach(i, matchedResource)
 		if !p.matchesHost(w.host) {
 			continue
@@ -86,18 +88,18 @@ func (w *hostWork) routes() {
 		switch {
 		case p.removes():
 			var n int
-			w.host.Routes, n = edited(w.host.Routes, p, p.matchesRoute)
+			w.host.Routes, n = editList(w.host.Routes, p, p.matchesRoute)
 			w.did(i, n)
 		case p.merges():
 			w.mergeRoutes(i, p)
 		}
 	}
-	for i, p := range w.of(networking.EnvoyFilter_HTTP_ROUTE) {
+	for i, p := range w.patchesOf(networking.EnvoyFilter_HTTP_ROUTE) {
 		if p.removes() || p.merges() || !p.matchesHost(w.host) {
 			continue
 		}
 		var n int
-		w.host.Routes, n = edited(w.host.Routes, p, p.matchesRoute)
+		w.host.Routes, n = editList(w.host.Routes, p, p.matchesRoute)
 		w.did(i, n)
 	}
 }
@@ -110,7 +112,7 @@ func (w *hostWork) mergeRoutes(i int, p *patch) {
 		if !p.matchesRoute(r) {
 			continue
 		}
-		next, err := merged(r, p)
+		next, err := mergeMessage(r, p)
 		if err != nil {
 			w.fail(i, err)
 			continue
@@ -120,14 +122,15 @@ func (w *hostWork) mergeRoutes(i int, p *patch) {
 	}
 }
 
-// matchesHost says whether a match that holds for the RouteConfiguration holds for the virtual host.
+// matchesHost reports whether a match that includes the RouteConfiguration also includes the
+// virtual host.
 func (p *patch) matchesHost(h *routev3.VirtualHost) bool {
 	m := p.route.GetVhost()
 	return (m.GetName() == "" || m.GetName() == h.GetName()) &&
 		(m.GetDomainName() == "" || slices.Contains(h.GetDomains(), m.GetDomainName()))
 }
 
-// matchesRoute says whether a match that holds for the virtual host holds for the route.
+// matchesRoute reports whether a match that includes the virtual host also includes the route.
 func (p *patch) matchesRoute(r *routev3.Route) bool {
 	m := p.route.GetVhost().GetRoute()
 	if m.GetName() != "" && m.GetName() != r.GetName() {

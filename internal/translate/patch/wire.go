@@ -4,7 +4,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Numbers of fields that are looked at without decoding the message.
+// Numbers of fields that are read without decoding the message.
 const (
 	listenerName             protowire.Number = 1
 	listenerAddress          protowire.Number = 2
@@ -25,13 +25,15 @@ const (
 // field is one field of an encoded message.
 type field struct {
 	number protowire.Number
-	// whole is the field with its tag, body what is in it if it is a string or a message, value if it is a number.
+	// whole is the field with its tag, body its content if it is a string or a message, value its
+	// content if it is a number.
 	whole, body []byte
 	value       uint64
 }
 
-// fields gives the fields of an encoded message until visit gives false. It stops at what is not well encoded.
-func fields(b []byte, visit func(f field) bool) {
+// forEachField calls visit for each field of an encoded message until visit returns false. It stops
+// at a malformed field.
+func forEachField(b []byte, visit func(f field) bool) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -55,24 +57,24 @@ func fields(b []byte, visit func(f field) bool) {
 	}
 }
 
-// place is where a listener listens, as far as two must not be in one.
-type place struct {
+// bindAddress is the address of a listener; two listeners must not have the same one.
+type bindAddress struct {
 	protocol uint64
 	address  string
 	port     uint32
 }
 
-// listenerHead is what is known of a listener without decoding it.
+// listenerHead is the part of a listener that is read without decoding it.
 type listenerHead struct {
 	address []byte // encoded
 	inbound bool
 }
 
-// port is where it listens, 0 for a socket.
+// port returns the port of the address, or 0 for a Unix domain socket.
 func (h listenerHead) port() (port uint32) {
-	fields(h.address, func(f field) bool {
+	forEachField(h.address, func(f field) bool {
 		if f.number == addressSocket {
-			fields(f.body, func(f field) bool {
+			forEachField(f.body, func(f field) bool {
 				if f.number == socketPort {
 					port = uint32(f.value)
 				}
@@ -88,24 +90,25 @@ const inboundDirection = 1 // envoy.config.core.v3.TrafficDirection INBOUND
 
 func headOf(listener []byte) listenerHead {
 	var h listenerHead
-	fields(listener, func(f field) bool {
+	forEachField(listener, func(f field) bool {
 		switch f.number {
 		case listenerAddress:
 			h.address = f.body
 		case listenerTrafficDirection:
 			h.inbound = f.value == inboundDirection
 		}
-		return f.number < listenerTrafficDirection // fields are in the order of their numbers
+		// Fields are encoded in the order of their numbers.
+		return f.number < listenerTrafficDirection
 	})
 	return h
 }
 
-func placeOf(address []byte) place {
-	var p place
-	fields(address, func(f field) bool {
+func bindAddressOf(address []byte) bindAddress {
+	var p bindAddress
+	forEachField(address, func(f field) bool {
 		switch f.number {
 		case addressSocket:
-			fields(f.body, func(f field) bool {
+			forEachField(f.body, func(f field) bool {
 				switch f.number {
 				case socketProtocol:
 					p.protocol = f.value
@@ -117,7 +120,7 @@ func placeOf(address []byte) place {
 				return true
 			})
 		case addressPipe:
-			fields(f.body, func(f field) bool {
+			forEachField(f.body, func(f field) bool {
 				if f.number == pipePath {
 					p.address = string(f.body)
 				}
