@@ -10,30 +10,34 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Policy says whether proxies of a View may have a secret, whose Namespace is always set. It must go by nothing that Scope
-// leaves out of the Key, and by no objects but Gateways and ReferenceGrants.
+// Policy reports whether proxies of a View may receive a secret, whose Namespace is always set. It
+// must depend only on the part of the Key that Scope returns, and on no objects but Gateways and
+// ReferenceGrants.
 type Policy func(v *view.View, n mesh.SecretName) bool
 
-// SameNamespace lets proxies have the Secrets of their own namespace, and every ConfigMap: callers need the roots of those
-// that they call, and a certificate is no secret. It takes the namespace of a Key for true. Where proxies are not
-// authenticated that is their own word only, and whoever reaches the port may have every key: there, Public is safe.
+// SameNamespace permits Secrets of the proxies' own namespace, and every ConfigMap: callers need
+// the roots of the services that they call, and a certificate is not secret. It trusts the
+// namespace of the Key. If proxies are not authenticated, that is only their claim, and any client
+// that reaches the port could read every key; use Public in that case.
 func SameNamespace(v *view.View, n mesh.SecretName) bool {
 	return n.Store == mesh.ConfigMapSecret || n.Namespace == v.Key.Namespace
 }
 
-// Public lets proxies have nothing but certificates to trust, of their own namespace and of ConfigMaps.
+// Public permits only trusted certificates, from the proxies' own namespace and from ConfigMaps. It
+// permits no private keys.
 func Public(v *view.View, n mesh.SecretName) bool {
 	return n.Trust && SameNamespace(v, n)
 }
 
-// Entitled lets everybody have what is Public, and gives private keys to proxies of which it is known in which namespace they
-// are, as Istio does:
+// Entitled permits everything that Public permits, and private keys to proxies whose namespace is
+// verified, as Istio does:
 //
 //   - "kubernetes://": Secrets of that namespace, if the proxy's account may read Secrets there (view.KeyRight);
-//   - "kubernetes-gateway://": Secrets that a Gateway of that namespace names which selects the proxy. Whoever may write Gateways
-//     there decides, and no right of the proxy's account is asked for. A Secret of another namespace takes a ReferenceGrant there.
+//   - "kubernetes-gateway://": Secrets that are named by a Gateway of that namespace which selects the
+//     proxy. The authors of Gateways decide; the rights of the proxy's account are not checked. A
+//     Secret of another namespace also requires a ReferenceGrant there.
 //
-// So a private key goes to nobody who only says where it belongs.
+// So a proxy that only claims its namespace receives no private key.
 func Entitled(v *view.View, n mesh.SecretName) bool {
 	switch {
 	case Public(v, n):
@@ -43,12 +47,14 @@ func Entitled(v *view.View, n mesh.SecretName) bool {
 	case n.Namespace == v.Key.Namespace && v.Key.Keys == view.KeysAllowed:
 		return true
 	default:
-		return n.Store == mesh.GatewaySecret && names(v, n) && v.Snapshot.MayRefer(v.Key.Namespace, n.Namespace, n.Object)
+		return n.Store == mesh.GatewaySecret && gatewayNames(v, n) &&
+			v.Snapshot.MayRefer(v.Key.Namespace, n.Namespace, n.Object)
 	}
 }
 
-// names says whether a Gateway of the proxies' own namespace that selects them has a credential of that name.
-func names(v *view.View, n mesh.SecretName) bool {
+// gatewayNames reports whether a Gateway of the proxies' own namespace that selects them names the
+// credential.
+func gatewayNames(v *view.View, n mesh.SecretName) bool {
 	return slices.ContainsFunc(v.Snapshot.Gateways(v.Key.Gateway.Names), func(c *config.Config) bool {
 		return c.Namespace == v.Key.Namespace && slices.ContainsFunc(config.Spec[*networking.Gateway](c).GetServers(), func(s *networking.Server) bool {
 			return slices.ContainsFunc(credentialsOf(s.GetTls()), func(credential string) bool {
@@ -59,7 +65,7 @@ func names(v *view.View, n mesh.SecretName) bool {
 	})
 }
 
-// credentialsOf gives the credentials that a server names.
+// credentialsOf returns the credentials that a server names.
 func credentialsOf(t *networking.ServerTLSSettings) []string {
 	return append(slices.Clip(t.GetCredentialNames()), t.GetCredentialName(), t.GetCaCertCredentialName())
 }

@@ -39,29 +39,41 @@ spec:
   to: [{group: "", kind: Secret, name: granted}]
 `
 
-// TestEntitled (T-GW-SECRET) asks for every kind of name as every kind of proxy, with one generator (T-SDS-CACHE): whatever was given to
-// whom before, each gets what is its own.
+// TestEntitled (T-GW-SECRET) asks for every kind of name as every kind of proxy, with one generator
+// (T-SDS-CACHE): whatever was given to whom before, each gets what is its own.
 func TestEntitled(t *testing.T) {
 	a, key := newAuthority("a"), pki.NewKey()
 	text := strings.Builder{}
 	text.WriteString(accessObjects)
 	for _, x := range [][2]string{{"shop", "named"}, {"shop", "unnamed"}, {"vault", "granted"}, {"vault", "kept"}} {
-		text.WriteString(manifest("Secret", x[0], x[1], map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key), "ca.crt": a.pem}))
+		text.WriteString(manifest(
+			"Secret",
+			x[0],
+			x[1],
+			map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key), "ca.crt": a.pem},
+		))
 	}
 	m := fixture.New(t, []byte(text.String()), nil)
 	account := func(name string) mesh.Account {
 		return mesh.Account{Cluster: "Kubernetes", Namespace: "shop", Name: name}
 	}
-	m.Send(mesh.Event{Right: &mesh.Right{Account: account("allowed"), Allowed: true}}, mesh.Event{Right: &mesh.Right{Account: account("refused")}})
+	m.Send(
+		mesh.Event{Right: &mesh.Right{Account: account("allowed"), Allowed: true}},
+		mesh.Event{Right: &mesh.Right{Account: account("refused")}},
+	)
 	see := func(text string) *view.View {
 		v := m.View(fixture.Proxy(t, []byte(text)))
 		return view.Build(v.Snapshot, Scope(v.Key))
 	}
 	const gateway = "type: router, labels: {app: gateway}, namespace: "
 	proxies := map[string]*view.View{
-		"allowed": see("{" + gateway + "shop, account: allowed}"), "refused": see("{" + gateway + "shop, account: refused}"),
+		"allowed": see(
+			"{" + gateway + "shop, account: allowed}",
+		), "refused": see("{" + gateway + "shop, account: refused}"),
 		"unknown": see("{" + gateway + "shop, account: nobody}"), "nobody": see("{" + gateway + "shop}"),
-		"other": see("{type: router, namespace: shop, account: allowed}"), "elsewhere": see("{" + gateway + "elsewhere, account: allowed}"),
+		"other": see(
+			"{type: router, namespace: shop, account: allowed}",
+		), "elsewhere": see("{" + gateway + "elsewhere, account: allowed}"),
 		"sidecar": see("{namespace: shop, labels: {app: gateway}, account: refused}"),
 	}
 	g := NewGenerator(Entitled)
@@ -96,7 +108,10 @@ func TestAffectedByAccess(t *testing.T) {
 	v := m.View(fixture.Proxy(t, []byte("{type: router, namespace: shop, labels: {app: gateway}, account: a}")))
 	names := []string{"kubernetes-gateway://vault/granted", "kubernetes://named"}
 	g := NewGenerator(Entitled)
-	for _, k := range []config.Key{{Kind: api.ReferenceGrant, Namespace: "vault", Name: "grant"}, {Kind: api.Gateway, Namespace: "shop", Name: "own"}} {
+	for _, k := range []config.Key{
+		{Kind: api.ReferenceGrant, Namespace: "vault", Name: "grant"},
+		{Kind: api.Gateway, Namespace: "shop", Name: "own"},
+	} {
 		d := snapshot.Delta{Configs: map[config.Key]struct{}{k: {}}}
 		if got := g.Affected(v, v, d, names); !Touched(v, v.Snapshot, d) || len(got) != 1 || got[0] != names[0] {
 			t.Errorf("%s: affected are %q", k, got)
@@ -108,7 +123,8 @@ func TestAffectedByAccess(t *testing.T) {
 	}
 }
 
-// TestDemandOf: what proxies ask for is read only where it can be theirs, or somebody configured it.
+// TestDemandOf: what proxies ask for is read only where it can be theirs, or somebody configured
+// it.
 func TestDemandOf(t *testing.T) {
 	s := fixture.New(t, []byte(accessObjects), nil).Snapshot()
 	known := fixture.Proxy(t, []byte("{type: router, namespace: shop, labels: {app: gateway}, account: a}"))

@@ -27,7 +27,10 @@ func sizes(b *testing.B, f func(b *testing.B, v *view.View, names []string)) {
 			text.WriteString(manifest("Secret", "ingress", name, data))
 			names[i] = "kubernetes://" + name
 		}
-		v := fixture.New(b, []byte(text.String()), nil).View(fixture.Proxy(b, []byte("{type: router, namespace: ingress}")))
+		v := fixture.New(b, []byte(text.String()), nil).View(fixture.Proxy(
+			b,
+			[]byte("{type: router, namespace: ingress}"),
+		))
 		b.Run(fmt.Sprintf("secrets=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			f(b, v, names)
@@ -35,7 +38,8 @@ func sizes(b *testing.B, f func(b *testing.B, v *view.View, names []string)) {
 	}
 }
 
-// BenchmarkNamedFirst is the first gateway that asks for every secret, BenchmarkNamedAgain every further one.
+// BenchmarkNamedFirst is the first gateway that asks for every secret, BenchmarkNamedAgain every
+// further one.
 func BenchmarkNamedFirst(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
 		for b.Loop() {
@@ -68,7 +72,9 @@ func BenchmarkNamedAgain(b *testing.B) {
 func BenchmarkAffected(b *testing.B) {
 	sizes(b, func(b *testing.B, v *view.View, names []string) {
 		g := NewGenerator(SameNamespace)
-		d := snapshot.Delta{Configs: map[config.Key]struct{}{{Kind: api.Secret, Namespace: "ingress", Name: "cert-00500"}: {}}}
+		d := snapshot.Delta{
+			Configs: map[config.Key]struct{}{{Kind: api.Secret, Namespace: "ingress", Name: "cert-00500"}: {}},
+		}
 		for b.Loop() {
 			if len(g.Affected(v, v, d, names)) != 1 {
 				b.Fatal("want one")

@@ -13,20 +13,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// certificatesOf reads all certificates under a key of an object, in PEM. One that is well-formed and yet cannot be read here
-// is nil, and a Warning: Envoy's library may be less strict.
+// certificatesOf parses all certificates in the PEM text under a key of an object. A well-formed
+// certificate that Go cannot parse is nil in the list, and a Warning, because Envoy's library may
+// be less strict. Anything else that is not a certificate is an Error.
 func certificatesOf(key string, text []byte) (list []*x509.Certificate, faults []fault) {
-	for _, block := range blocks(text) {
+	for _, block := range pemBlocks(text) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		switch {
 		case err == nil:
-		case !signed(block.Bytes):
+		case !isSigned(block.Bytes):
 			faults = append(faults, fault{config.Error, key, fmt.Sprintf("block %d is not a certificate", len(list)+1)})
 		default:
-			faults = append(faults, fault{config.Warning, key, fmt.Sprintf("certificate %d cannot be checked: %v", len(list)+1, err)})
+			faults = append(
+				faults,
+				fault{config.Warning, key, fmt.Sprintf("certificate %d cannot be checked: %v", len(list)+1, err)},
+			)
 			c = nil
 		}
 		list = append(list, c)
@@ -37,9 +41,9 @@ func certificatesOf(key string, text []byte) (list []*x509.Certificate, faults [
 	return list, faults
 }
 
-// signed says that DER has the outer form of everything that is signed in X.509 (RFC 5280, section 4.1: to be signed,
-// algorithm, signature).
-func signed(der []byte) bool {
+// isSigned reports whether DER has the outer structure of signed X.509 objects (RFC 5280, section
+// 4.1: content, algorithm, signature).
+func isSigned(der []byte) bool {
 	var v struct {
 		ToBeSigned, Algorithm asn1.RawValue
 		Signature             asn1.BitString
@@ -48,14 +52,14 @@ func signed(der []byte) bool {
 	return err == nil && len(rest) == 0
 }
 
-// revocations says what is wrong with revocation lists in PEM, "" for nothing.
-func revocations(text []byte) string {
+// checkRevocations returns the fault of revocation lists in PEM, or "".
+func checkRevocations(text []byte) string {
 	lists := 0
-	for _, block := range blocks(text) {
+	for _, block := range pemBlocks(text) {
 		if block.Type != "X509 CRL" {
 			continue
 		}
-		if lists++; !signed(block.Bytes) {
+		if lists++; !isSigned(block.Bytes) {
 			return fmt.Sprintf("block %d is not a revocation list", lists)
 		}
 	}
@@ -65,9 +69,8 @@ func revocations(text []byte) string {
 	return ""
 }
 
-// stapled says whether DER is an OCSP response that says something (RFC 6960, section 4.2.1: status "successful", and a
-// body).
-func stapled(der []byte) bool {
+// isStaple reports whether DER is a successful OCSP response with a body (RFC 6960, section 4.2.1).
+func isStaple(der []byte) bool {
 	var v struct {
 		Status asn1.Enumerated
 		Body   asn1.RawValue `asn1:"explicit,tag:0"`
@@ -76,7 +79,7 @@ func stapled(der []byte) bool {
 	return err == nil && len(rest) == 0 && v.Status == 0
 }
 
-func blocks(text []byte) []*pem.Block {
+func pemBlocks(text []byte) []*pem.Block {
 	var list []*pem.Block
 	for {
 		var block *pem.Block
@@ -87,10 +90,10 @@ func blocks(text []byte) []*pem.Block {
 	}
 }
 
-// privateKey reads the private key of a PEM text. A reason says why there is none that Envoy would take; it never quotes
-// the text.
+// privateKey parses the private key in a PEM text. If there is none that Envoy accepts it returns
+// the reason, which never quotes the text.
 func privateKey(text []byte) (key crypto.Signer, reason string) {
-	for _, block := range blocks(text) {
+	for _, block := range pemBlocks(text) {
 		var parsed any
 		var err error
 		switch {
@@ -114,8 +117,8 @@ func privateKey(text []byte) (key crypto.Signer, reason string) {
 	return nil, "has no private key in PEM"
 }
 
-// unsupported says why Envoy would not serve with such a key, "" if it would.
-func unsupported(public crypto.PublicKey) string {
+// checkPublicKey returns why Envoy refuses a certificate with the key, or "".
+func checkPublicKey(public crypto.PublicKey) string {
 	const rsaBits = 2048
 	switch k := public.(type) {
 	case *rsa.PublicKey:
@@ -130,7 +133,7 @@ func unsupported(public crypto.PublicKey) string {
 	return ""
 }
 
-func matches(public crypto.PublicKey, key crypto.Signer) bool {
+func matchesKey(public crypto.PublicKey, key crypto.Signer) bool {
 	own, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	return ok && own.Equal(public)
 }

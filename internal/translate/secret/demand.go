@@ -11,16 +11,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Demand is the objects that secrets which a proxy asks for may be made of, so that somebody reads them. It is no right to have
-// them: that is the Policy's to say.
+// Demand is the objects from which the secrets that a proxy requests may be made, so that a source
+// reads them. It does not grant access to the secrets: the Policy decides that.
 type Demand struct {
-	// Objects may be read for everybody who asks: they hold certificates to trust, or a Gateway of the proxy's own names them.
-	// Private ones only for who may read Secrets of the proxy's namespace.
+	// Objects are read for any proxy: they contain trusted certificates, or a Gateway of the
+	// proxy's own namespace names them. Private objects are read only if the proxy's account may
+	// read Secrets of its namespace.
 	Objects, Private []config.Key
 }
 
-// DemandOf gives the Demand of a proxy that asks for those names. Names that can be none of its own, or that nobody configured,
-// are left out: a proxy cannot have just anything read.
+// DemandOf returns the Demand of a proxy that requests names. It ignores names outside the proxy's
+// namespace that no object references, so that a proxy cannot make sources read arbitrary objects.
 func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 	var d Demand
 	configured := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })
@@ -38,7 +39,8 @@ func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 			if p.Keys {
 				d.Private = append(d.Private, keysIn(s, p.ClusterID, n)...)
 			}
-		case p.Keys && n.Namespace == p.Namespace && n.Store == mesh.KubernetesSecret, slices.ContainsFunc(keys(n), configured.to):
+		case p.Keys && n.Namespace == p.Namespace &&
+			n.Store == mesh.KubernetesSecret, slices.ContainsFunc(objectKeys(n), configured.includes):
 			d.Objects = append(d.Objects, keysIn(s, p.ClusterID, n)...)
 		}
 	}
@@ -47,7 +49,8 @@ func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 
 type referencesKey struct{}
 
-// Expected gives the names that a gateway surely asks for: those of the servers of the Gateways that select it.
+// Expected returns the names that a gateway is certain to request, sorted: the credentials in the
+// servers of the Gateways that select it.
 func Expected(s *snapshot.Snapshot, p *mesh.Proxy) []string {
 	if p.Type != mesh.RouterProxy {
 		return nil

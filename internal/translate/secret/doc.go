@@ -1,11 +1,11 @@
-// Package secret makes the Secrets of SDS: certificates with their keys, and certificates to trust, that Gateways and
-// DestinationRules name as credentials (credentialName).
+// Package secret generates the Secrets of SDS: certificates with private keys, and trusted
+// certificates, that Gateways and DestinationRules reference as credentials (credentialName).
 //
-// In: the Secrets and ConfigMaps of a snapshot, and the name that a proxy asks for. Out: an encoded Secret, or nothing
-// where the object is not there, is not for that proxy, or holds what no Envoy would take.
-// Law: pure. Whether a proxy may have a secret is asked each time, before anything that is remembered is looked at. No
-// key, and no part of one, is in any message.
+// The inputs are the Secrets and ConfigMaps of a snapshot, and the name that a proxy requests. The
+// output is an encoded Secret. There is none if the object does not exist, the Policy denies it to
+// the proxy, or Envoy would refuse its content. The access check precedes every cache lookup. No
+// message contains a key or a part of one.
 //
-// Start with [Generator.Named] in generator.go; access.go says who may have what, pair.go and trust.go read objects, and
-// inspector.go tells people what is wrong with them.
+// Start with [Generator.Named] in generator.go. File access.go decides who may receive what,
+// pair.go and trust.go parse objects, and inspector.go reports their faults.
 package secret

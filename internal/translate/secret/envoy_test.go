@@ -37,7 +37,8 @@ import (
 
 const limit = 20 * time.Second
 
-// TestEnvoyServesTLS has a real Envoy ask for secrets as a gateway does, serve with them, and follow their rotation.
+// TestEnvoyServesTLS has a real Envoy ask for secrets as a gateway does, serve with them, and
+// follow their rotation.
 func TestEnvoyServesTLS(t *testing.T) {
 	envoy.Require(t)
 	for _, apiType := range []string{"GRPC", "DELTA_GRPC"} {
@@ -46,10 +47,20 @@ func TestEnvoyServesTLS(t *testing.T) {
 			key := pki.NewKey()
 			first, second := a.leaf(key, longAgo, farOff), a.leaf(key, longAgo, farOff)
 			cert := func(chain string) string {
-				return manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": chain, "tls.key": pkcs8(key), "ca.crt": clients.pem})
+				return manifest(
+					"Secret",
+					"ingress",
+					"cert",
+					map[string]string{"tls.crt": chain, "tls.key": pkcs8(key), "ca.crt": clients.pem},
+				)
 			}
 			l := newLab(t, cert(first)+
-				manifest("Secret", "other", "theirs", map[string]string{"tls.crt": theirs.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)}))
+				manifest(
+					"Secret",
+					"other",
+					"theirs",
+					map[string]string{"tls.crt": theirs.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)},
+				))
 			l.serve("mutual", "kubernetes://cert", "kubernetes://cert-cacert")
 			l.run(apiType)
 
@@ -62,10 +73,16 @@ func TestEnvoyServesTLS(t *testing.T) {
 			l.apply(cert(second))
 			l.until("the new certificate is served", func() error { return l.call("mutual", a, second, trusted) })
 
-			// Listeners whose secrets do not come wait. At its start Envoy would wait for them with all others.
+			// Listeners whose secrets do not come wait. At its start Envoy would wait for them with
+			// all others.
 			l.serve("later", "kubernetes-gateway://ingress/later", "")
 			l.serve("stolen", "kubernetes://other/theirs", "")
-			l.apply(manifest("Secret", "ingress", "cert", map[string]string{"tls.crt": first, "tls.key": pkcs8(pki.NewKey())}))
+			l.apply(manifest(
+				"Secret",
+				"ingress",
+				"cert",
+				map[string]string{"tls.crt": first, "tls.key": pkcs8(pki.NewKey())},
+			))
 			l.apply(manifest("Secret", "ingress", "later", map[string]string{"cert": first, "key": sec1(t, key)}))
 			l.until("a secret that came later is served", func() error { return l.call("later", a, first, nil) })
 			if err := l.call("mutual", a, second, trusted); err != nil {
@@ -81,7 +98,8 @@ func TestEnvoyServesTLS(t *testing.T) {
 	}
 }
 
-// lab is a control plane that serves secrets of a mesh, and the listeners of a test that ask for them.
+// lab is a control plane that serves secrets of a mesh, and the listeners of a test that ask for
+// them.
 type lab struct {
 	t         *testing.T
 	mesh      *fixture.Mesh
@@ -128,21 +146,34 @@ func (l *lab) serve(name, certificate, trust string) {
 	l.address[name] = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	bySDS := func(name string) *tlsv3.SdsSecretConfig {
 		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
-			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)}, ResourceApiVersion: corev3.ApiVersion_V3,
+			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{
+				Ads: new(corev3.AggregatedConfigSource),
+			}, ResourceApiVersion: corev3.ApiVersion_V3,
 		}}
 	}
-	c := &tlsv3.DownstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{bySDS(certificate)}}}
+	c := &tlsv3.DownstreamTlsContext{
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{bySDS(certificate)},
+		},
+	}
 	if trust != "" {
 		c.RequireClientCertificate = wrapperspb.Bool(true)
-		c.CommonTlsContext.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: bySDS(trust)}
+		c.CommonTlsContext.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{
+			ValidationContextSdsSecretConfig: bySDS(trust),
+		}
 	}
 	r, err := resource.Encode(name, api.ListenerType, &listenerv3.Listener{
 		Name: name, Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{
-			TransportSocket: &corev3.TransportSocket{Name: "tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: l.packed(c)}},
-			Filters:         []*listenerv3.Filter{{Name: "echo", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: l.packed(new(echov3.Echo))}}},
+			TransportSocket: &corev3.TransportSocket{
+				Name:       "tls",
+				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: l.packed(c)},
+			},
+			Filters: []*listenerv3.Filter{
+				{Name: "echo", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: l.packed(new(echov3.Echo))}},
+			},
 		}},
 	})
 	if err != nil {
@@ -199,8 +230,8 @@ func (l *lab) until(what string, check func() error) {
 	l.t.Fatalf("waited in vain until %s: %v; connections %+v", what, err, l.pusher.Connections())
 }
 
-// call makes one TLS connection to a listener. The server's certificate must be of the authority, and the one given, if any
-// is; client is what the caller shows.
+// call makes one TLS connection to a listener. The server's certificate must be of the authority,
+// and the one given, if any is; client is what the caller shows.
 func (l *lab) call(name string, a *authority, want string, client *tls.Certificate) error {
 	c := &tls.Config{RootCAs: a.Pool(), ServerName: "localhost"}
 	if client != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// fault is one thing that is wrong with the data of an object. With an Error among them it is not used.
+// fault is one defect of an object's data. An object with an Error is not used.
 type fault struct {
 	severity config.Severity
 	key      string // in the object's data
 	reason   string
 }
 
-func refused(faults []fault) bool {
+func hasError(faults []fault) bool {
 	return slices.ContainsFunc(faults, func(f fault) bool { return f.severity == config.Error })
 }
 
-// dataOf gives the data of a Secret or ConfigMap.
+// dataOf returns the data of a Secret or ConfigMap.
 func dataOf(c *config.Config) map[string][]byte {
 	switch o := c.Spec.(type) {
 	case *corev1.Secret:
@@ -38,35 +38,36 @@ func dataOf(c *config.Config) map[string][]byte {
 	}
 }
 
-// row is the keys under which an object has what belongs together.
+// row is a set of data keys under which an object may store a credential.
 type row struct {
 	needed []string
 	extra  string // "" for none
 }
 
-// complete says that what is needed is there, with something in it.
-func (r row) complete(data map[string][]byte) bool {
+// isComplete reports whether all needed keys exist and are not empty.
+func (r row) isComplete(data map[string][]byte) bool {
 	return !slices.ContainsFunc(r.needed, func(key string) bool { return len(data[key]) == 0 })
 }
 
-// begun says that some of what is needed is there.
-func (r row) begun(data map[string][]byte) bool {
+// isPresent reports whether any of the needed keys exists.
+func (r row) isPresent(data map[string][]byte) bool {
 	return slices.ContainsFunc(r.needed, func(key string) bool { _, there := data[key]; return there })
 }
 
-// choose gives the first row that is complete; or else the first that is begun, or the last one, and what is missing of it.
-func choose(data map[string][]byte, rows []row) (row, []fault) {
-	i := slices.IndexFunc(rows, func(r row) bool { return r.complete(data) })
+// chooseRow returns the first row that is complete. If there is none, it returns the first that is
+// present, or else the last one, with a fault for each key that is missing or empty.
+func chooseRow(data map[string][]byte, rows []row) (row, []fault) {
+	i := slices.IndexFunc(rows, func(r row) bool { return r.isComplete(data) })
 	if i >= 0 {
 		return rows[i], nil
 	}
-	if i = slices.IndexFunc(rows, func(r row) bool { return r.begun(data) }); i < 0 {
+	if i = slices.IndexFunc(rows, func(r row) bool { return r.isPresent(data) }); i < 0 {
 		i = len(rows) - 1
 	}
 	var faults []fault
 	for _, key := range rows[i].needed {
 		if _, there := data[key]; !there {
-			faults = append(faults, fault{config.Error, key, "is missing; " + present(data)})
+			faults = append(faults, fault{config.Error, key, "is missing; " + describeKeys(data)})
 		} else if len(data[key]) == 0 {
 			faults = append(faults, fault{config.Error, key, "is empty"})
 		}
@@ -74,8 +75,8 @@ func choose(data map[string][]byte, rows []row) (row, []fault) {
 	return rows[i], faults
 }
 
-// present names the first keys of an object.
-func present(data map[string][]byte) string {
+// describeKeys lists the first keys of an object.
+func describeKeys(data map[string][]byte) string {
 	const few = 3
 	has := slices.Sorted(maps.Keys(data))
 	switch {

@@ -7,29 +7,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// fileSecret makes the Secret of a name that stands for files on the proxy's own disk, nil for any other name. Nothing of
-// them comes from here, so every proxy may ask. Given by SDS, unlike in a listener, files are watched by Envoy, and one that
-// cannot be read harms nothing but the connections that need it.
+// fileSecret returns the Secret of a name that refers to files on the proxy's own disk, or nil for
+// other names. Every proxy may request it, because it contains only the paths. By SDS, unlike in a
+// listener, Envoy watches the files, and a file that cannot be read affects only connections that
+// need it.
 func fileSecret(name string) *tlsv3.Secret {
 	if chain, key, ok := mesh.ParseFileCertificate(name); ok {
 		return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
-			CertificateChain: file(chain), PrivateKey: file(key),
+			CertificateChain: fileSource(chain), PrivateKey: fileSource(key),
 		}}}
 	}
 	if roots, ok := mesh.ParseFileRoots(name); ok {
-		if roots == mesh.SystemRoots { // a proxy with an agent asks that instead
+		if roots == mesh.SystemRoots { // A proxy with an agent requests these from the agent.
 			roots = mesh.DebianRoots
 		}
 		return &tlsv3.Secret{Name: name, Type: &tlsv3.Secret_ValidationContext{
-			ValidationContext: &tlsv3.CertificateValidationContext{TrustedCa: file(roots)},
+			ValidationContext: &tlsv3.CertificateValidationContext{TrustedCa: fileSource(roots)},
 		}}
 	}
 	return nil
 }
 
-// OfFiles says whether a name stands for files on the proxy's own disk.
+// OfFiles reports whether a name refers to files on the proxy's own disk.
 func OfFiles(name string) bool { return fileSecret(name) != nil }
 
-func file(path string) *corev3.DataSource {
+func fileSource(path string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
 }

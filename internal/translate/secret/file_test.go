@@ -9,12 +9,14 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestFilesOfTheProxy: names of files are answered with the files' names, whoever asks and whatever the policy.
+// TestFilesOfTheProxy: names of files are answered with the files' names, whoever asks and whatever
+// the policy.
 func TestFilesOfTheProxy(t *testing.T) {
 	v := fixture.New(t, nil, nil).View(fixture.Proxy(t, nil))
 	g := NewGenerator(Public)
 	pair := golden.Decode(t, g.Named(v, "file-cert:/tls/cert.pem~/tls/key.pem")).(*tlsv3.Secret)
-	if c := pair.GetTlsCertificate(); c.GetCertificateChain().GetFilename() != "/tls/cert.pem" || c.GetPrivateKey().GetFilename() != "/tls/key.pem" {
+	if c := pair.GetTlsCertificate(); c.GetCertificateChain().GetFilename() != "/tls/cert.pem" ||
+		c.GetPrivateKey().GetFilename() != "/tls/key.pem" {
 		t.Errorf("the certificate is %v", c)
 	}
 	roots := golden.Decode(t, g.Named(v, "file-root:/tls/ca.pem")).(*tlsv3.Secret)

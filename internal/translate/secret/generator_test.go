@@ -44,7 +44,8 @@ func message(t testing.TB, r *resource.Resource) *tlsv3.Secret {
 	return m
 }
 
-// said gives what a Secret holds, for tests: "chain key staple" or "trusts anchors revoked", each by what the test calls it.
+// said gives what a Secret holds, for tests: "chain key staple" or "trusts anchors revoked", each
+// by what the test calls it.
 func said(t testing.TB, r *resource.Resource, names map[string]string) string {
 	t.Helper()
 	if r == nil {
@@ -71,12 +72,24 @@ func TestNamed(t *testing.T) {
 	a, b, key := newAuthority("a"), newAuthority("b"), pki.NewKey()
 	leaf, private, revoked := a.leaf(key, longAgo, farOff), pkcs8(key), string(a.Revoke())
 	staple := "\x30\x07\x0a\x01\x00\xa0\x02\x30\x00"
-	names := map[string]string{leaf: "leaf", private: "key", a.pem: "a", b.pem: "b", revoked: "revoked", staple: "staple"}
+	names := map[string]string{
+		leaf:    "leaf",
+		private: "key",
+		a.pem:   "a",
+		b.pem:   "b",
+		revoked: "revoked",
+		staple:  "staple",
+	}
 	m := fixture.New(t, []byte(strings.Join([]string{
 		manifest("Secret", "ingress", "typed", map[string]string{
 			"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem, "ca.crl": revoked, "tls.ocsp-staple": staple,
 		}),
-		manifest("Secret", "ingress", "opaque", map[string]string{"cert": leaf, "key": private, "cacert": b.pem, "crl": revoked}),
+		manifest(
+			"Secret",
+			"ingress",
+			"opaque",
+			map[string]string{"cert": leaf, "key": private, "cacert": b.pem, "crl": revoked},
+		),
 		manifest("Secret", "ingress", "apart", map[string]string{"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem}),
 		manifest("Secret", "ingress", "apart-cacert", map[string]string{"ca.crt": b.pem}),
 		manifest("Secret", "ingress", "server-only", map[string]string{"tls.crt": leaf, "tls.key": private}),
@@ -125,8 +138,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestWhoMayHaveIt: in whatever order proxies of several namespaces ask, each gets what is its own, and nothing of what
-// another one has been given.
+// TestWhoMayHaveIt: in whatever order proxies of several namespaces ask, each gets what is its own,
+// and nothing of what another one has been given.
 func TestWhoMayHaveIt(t *testing.T) {
 	var text strings.Builder
 	names := map[string]string{}
@@ -188,14 +201,18 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// TestRotation: a Secret that changes is made anew under the names that mean it, and under no others; one that comes or
-// goes is found or lost.
+// TestRotation: a Secret that changes is made anew under the names that mean it, and under no
+// others; one that comes or goes is found or lost.
 func TestRotation(t *testing.T) {
 	a, key := newAuthority("a"), pki.NewKey()
 	pair := func() map[string]string {
 		return map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key), "ca.crt": a.pem}
 	}
-	m := fixture.New(t, []byte(manifest("Secret", "default", "x", pair())+manifest("Secret", "default", "w", pair())), nil)
+	m := fixture.New(
+		t,
+		[]byte(manifest("Secret", "default", "x", pair())+manifest("Secret", "default", "w", pair())),
+		nil,
+	)
 	g := NewGenerator(SameNamespace)
 	proxy := fixture.Proxy(t, nil)
 	names := []string{
@@ -220,7 +237,10 @@ func TestRotation(t *testing.T) {
 		},
 			"kubernetes://default/x kubernetes://x kubernetes://x-cacert", "kubernetes://default/x kubernetes://x"},
 		{"roots apart", func() (*snapshot.Snapshot, snapshot.Delta) {
-			return m.Apply(t, manifest("Secret", "default", "w-cacert", map[string]string{"cacert": newAuthority("b").pem}))
+			return m.Apply(
+				t,
+				manifest("Secret", "default", "w-cacert", map[string]string{"cacert": newAuthority("b").pem}),
+			)
 		}, "kubernetes://w-cacert", "kubernetes://w-cacert"},
 		{"a Secret that goes", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Delete(t, "kind: Secret\nmetadata: {name: w}")
@@ -270,7 +290,16 @@ func TestRotation(t *testing.T) {
 // TestMadeOnce: however many Views ask, a Secret is made once, and again only when it changes.
 func TestMadeOnce(t *testing.T) {
 	a, key := newAuthority("a"), pki.NewKey()
-	m := fixture.New(t, []byte(manifest("Secret", "default", "x", map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)})), nil)
+	m := fixture.New(
+		t,
+		[]byte(manifest(
+			"Secret",
+			"default",
+			"x",
+			map[string]string{"tls.crt": a.leaf(key, longAgo, farOff), "tls.key": pkcs8(key)},
+		)),
+		nil,
+	)
 	g := NewGenerator(SameNamespace)
 	first := g.Named(m.View(fixture.Proxy(t, nil)), "kubernetes://x")
 	m.Apply(t, "kind: Service\nmetadata: {name: s}\nspec: {clusterIP: 10.96.0.1}")

@@ -14,41 +14,51 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Inspector finds what is wrong with credentials. It remembers what it found in objects that did not change, and is for
-// one goroutine. The zero Inspector is ready.
+// Inspector finds faults of credentials. It caches the verdicts on unchanged objects, and is not
+// safe for concurrent use. The zero Inspector is ready.
 type Inspector struct {
-	known map[*config.Config]verdict
+	verdicts map[*config.Config]verdict
 }
 
-// verdict is what is to say of one object: at any time, and of its certificates' times.
+// verdict is the result for one object: its faults, and the validity of its certificates.
 type verdict struct {
 	faults []fault
 	times  []validity
 }
 
-// validity is when a certificate is valid.
+// validity is the period in which a certificate is valid.
 type validity struct {
 	key, subject     string
 	notBefore, until time.Time
 }
 
-// Problems gives what is wrong, at that time, with the Secrets of a snapshot that hold credentials, and with the credential
-// names of Gateways and DestinationRules. Secrets that are for others are passed over. Certificates out of their time are
-// given to proxies all the same, as Istio does: it is for the other side to refuse them.
+// Problems returns the faults, at the time now, of the Secrets and ConfigMaps of a snapshot that
+// contain credentials, and the credential names of Gateways and DestinationRules without an object.
+// Other Secrets are ignored. Expired certificates are reported and still served, as in Istio: peers
+// refuse them.
 func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Problem {
 	refs := referencesOf(s)
 	known := make(map[*config.Config]verdict)
 	var list []config.Problem
 	note := func(c *config.Config, severity config.Severity, key, reason string) {
-		list = append(list, config.Problem{Key: c.Key, Field: "data[" + key + "]", Reason: reason, Severity: severity, Origin: c.Origin})
+		list = append(
+			list,
+			config.Problem{
+				Key:      c.Key,
+				Field:    "data[" + key + "]",
+				Reason:   reason,
+				Severity: severity,
+				Origin:   c.Origin,
+			},
+		)
 	}
 	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {
-		if !credential(c) && !refs.to(c.Key) {
+		if !isCredential(c) && !refs.includes(c.Key) {
 			continue
 		}
-		v, ok := i.known[c]
+		v, ok := i.verdicts[c]
 		if !ok {
-			v = judge(c)
+			v = inspect(c)
 		}
 		known[c] = v
 		for _, f := range v.faults {
@@ -60,12 +70,13 @@ func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Probl
 			}
 		}
 	}
-	i.known = known
+	i.verdicts = known
 	return append(list, refs.missing(s)...)
 }
 
-// credential says that an object is meant to be a credential, whether anybody names it or not.
-func credential(c *config.Config) bool {
+// isCredential reports whether an object is meant to be a credential, even if no object references
+// it.
+func isCredential(c *config.Config) bool {
 	o, ok := c.Spec.(*corev1.Secret)
 	if !ok {
 		return false
@@ -76,26 +87,26 @@ func credential(c *config.Config) bool {
 	return o.Type == corev1.SecretTypeTLS || slices.ContainsFunc(pairRows(), whole)
 }
 
-// judge reads an object as what it seems to hold.
-func judge(c *config.Config) verdict {
+// inspect parses an object by the data keys that it has.
+func inspect(c *config.Config) verdict {
 	data := dataOf(c)
-	begun := func(r row) bool { return r.begun(data) }
-	n, _ := mesh.CredentialName(local(c.Key).Name)
+	begun := func(r row) bool { return r.isPresent(data) }
+	n, _ := mesh.CredentialName(localKey(c.Key).Name)
 	trusts := n.Trust || c.Kind == api.ConfigMap || slices.ContainsFunc(trustRows(), begun)
 	pairs := c.Kind != api.ConfigMap && slices.ContainsFunc(pairRows(), begun)
 	var v verdict
 	if pairs || !trusts {
 		p, faults := pairOf(c)
-		v.add(p.chainKey, p.certificates, faults)
+		v.addCertificates(p.chainKey, p.certificates, faults)
 	}
 	if trusts {
 		t, faults := trustOf(c)
-		v.add(t.anchorsKey, t.certificates, faults)
+		v.addCertificates(t.anchorsKey, t.certificates, faults)
 	}
 	return v
 }
 
-func (v *verdict) add(key string, certificates []*x509.Certificate, faults []fault) {
+func (v *verdict) addCertificates(key string, certificates []*x509.Certificate, faults []fault) {
 	v.faults = append(v.faults, faults...)
 	for _, c := range certificates {
 		if c != nil {
@@ -109,7 +120,11 @@ func (v validity) at(now time.Time) string {
 	case now.After(v.until):
 		return fmt.Sprintf("the certificate of %q expired on %s", v.subject, v.until.UTC().Format(time.DateTime))
 	case now.Before(v.notBefore):
-		return fmt.Sprintf("the certificate of %q is not valid before %s", v.subject, v.notBefore.UTC().Format(time.DateTime))
+		return fmt.Sprintf(
+			"the certificate of %q is not valid before %s",
+			v.subject,
+			v.notBefore.UTC().Format(time.DateTime),
+		)
 	default:
 		return ""
 	}

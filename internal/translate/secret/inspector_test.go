@@ -28,18 +28,41 @@ func TestProblems(t *testing.T) {
 		name, config string
 		want         []string
 	}{
-		{"in order", manifest("Secret", "default", "x", map[string]string{"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem}), nil},
+		{
+			"in order",
+			manifest("Secret", "default", "x", map[string]string{"tls.crt": leaf, "tls.key": private, "ca.crt": a.pem}),
+			nil,
+		},
 		{"for others", manifest("Secret", "default", "x", map[string]string{"key": "an API key", "password": "x"}) +
 			manifest("ConfigMap", "default", "kube-root-ca.crt", map[string]string{"ca.crt": "x"}), nil},
-		{"another's key", manifest("Secret", "default", "x", map[string]string{"tls.crt": leaf, "tls.key": pkcs8(pki.NewKey())}),
+		{"another's key", manifest(
+			"Secret",
+			"default",
+			"x",
+			map[string]string{"tls.crt": leaf, "tls.key": pkcs8(pki.NewKey())},
+		),
 			[]string{"error Secret/default/x: data[tls.key]: is not the key of the certificate in tls.crt"}},
 		{"by type", "kind: Secret\nmetadata: {name: x}\ntype: kubernetes.io/tls\n", []string{
 			"error Secret/default/x: data[tls.crt]: is missing; there is no data", "error Secret/default/x: data[tls.key]: is missing; there is no data",
 		}},
-		{"expired", manifest("Secret", "default", "x", map[string]string{"cert": a.leaf(key, longAgo, now.Add(-time.Second)), "key": private}),
-			[]string{`warning Secret/default/x: data[cert]: the certificate of "CN=leaf" expired on 2025-12-31 23:59:59`}},
-		{"not yet", manifest("Secret", "default", "x", map[string]string{"cert": a.leaf(key, now.Add(time.Second), farOff), "key": private}),
-			[]string{`warning Secret/default/x: data[cert]: the certificate of "CN=leaf" is not valid before 2026-01-01 00:00:01`}},
+		{"expired", manifest(
+			"Secret",
+			"default",
+			"x",
+			map[string]string{"cert": a.leaf(key, longAgo, now.Add(-time.Second)), "key": private},
+		),
+			[]string{
+				`warning Secret/default/x: data[cert]: the certificate of "CN=leaf" expired on 2025-12-31 23:59:59`,
+			}},
+		{"not yet", manifest(
+			"Secret",
+			"default",
+			"x",
+			map[string]string{"cert": a.leaf(key, now.Add(time.Second), farOff), "key": private},
+		),
+			[]string{
+				`warning Secret/default/x: data[cert]: the certificate of "CN=leaf" is not valid before 2026-01-01 00:00:01`,
+			}},
 		{"named by a Gateway", manifest("Secret", "other", "x", map[string]string{"password": "x"}) + `
 ---
 kind: Gateway
@@ -53,7 +76,12 @@ spec:
 			"error Secret/other/x: data[tls.crt]: is missing; there is password", "error Secret/other/x: data[tls.key]: is missing; there is password",
 			`warning Gateway/default/g: spec.servers[1].tls.credentialNames[0]: there is no Secret "w" in the namespace of the proxies that this is for, or none that they may have`,
 		}},
-		{"named by a DestinationRule", manifest("Secret", "default", "roots-cacert", map[string]string{"cacert": "x"}) + `
+		{"named by a DestinationRule", manifest(
+			"Secret",
+			"default",
+			"roots-cacert",
+			map[string]string{"cacert": "x"},
+		) + `
 ---
 kind: DestinationRule
 metadata: {name: d}
@@ -77,11 +105,17 @@ spec:
 	}
 }
 
-// TestProblemsOverTime: the same Inspector says at each time what is so then, of objects that it has seen before too.
+// TestProblemsOverTime: the same Inspector says at each time what is so then, of objects that it
+// has seen before too.
 func TestProblemsOverTime(t *testing.T) {
 	a, key := newAuthority("root"), pki.NewKey()
 	end := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	text := manifest("Secret", "default", "x", map[string]string{"tls.crt": a.leaf(key, longAgo, end), "tls.key": pkcs8(key)})
+	text := manifest(
+		"Secret",
+		"default",
+		"x",
+		map[string]string{"tls.crt": a.leaf(key, longAgo, end), "tls.key": pkcs8(key)},
+	)
 	m := fixture.New(t, []byte(text), nil)
 	i := new(Inspector)
 	for _, c := range []struct {
@@ -93,8 +127,8 @@ func TestProblemsOverTime(t *testing.T) {
 		}
 	}
 	m.Delete(t, text)
-	if got := i.Problems(m.Snapshot(), end.Add(time.Hour)); len(got) != 0 || len(i.known) != 0 {
-		t.Errorf("without the Secret: %q, remembers %d", lines(got), len(i.known))
+	if got := i.Problems(m.Snapshot(), end.Add(time.Hour)); len(got) != 0 || len(i.verdicts) != 0 {
+		t.Errorf("without the Secret: %q, remembers %d", lines(got), len(i.verdicts))
 	}
 }
 
@@ -102,7 +136,10 @@ func TestProblemsOverTime(t *testing.T) {
 func TestNoKeyInProblems(t *testing.T) {
 	told := 0
 	for _, c := range append(pairCases(t), objectCase{
-		name: "plain text", data: map[string]string{"tls.crt": "the text of a secret", "tls.key": "another text of a secret"},
+		name: "plain text", data: map[string]string{
+			"tls.crt": "the text of a secret",
+			"tls.key": "another text of a secret",
+		},
 	}) {
 		_, faults := pairOf(objectOf(t, c.data))
 		for _, f := range texts(faults) {

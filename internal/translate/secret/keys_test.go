@@ -56,7 +56,15 @@ func newEd25519(t testing.TB) ed25519.PrivateKey {
 }
 
 func newAuthority(name string) *authority {
-	a := &authority{pki.SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: name}, NotBefore: longAgo, NotAfter: farOff, IsCA: true}), ""}
+	a := &authority{
+		pki.SelfSigned(&x509.Certificate{
+			Subject:   pkix.Name{CommonName: name},
+			NotBefore: longAgo,
+			NotAfter:  farOff,
+			IsCA:      true,
+		}),
+		"",
+	}
 	a.pem = string(a.CertificatePEM())
 	return a
 }
@@ -64,7 +72,9 @@ func newAuthority(name string) *authority {
 // leaf gives a certificate for localhost, in PEM.
 func (a *authority) leaf(key crypto.Signer, notBefore, notAfter time.Time) string {
 	return string(a.IssueTo(key, &x509.Certificate{
-		Subject: pkix.Name{CommonName: "leaf"}, DNSNames: []string{"localhost"}, NotBefore: notBefore, NotAfter: notAfter,
+		Subject: pkix.Name{
+			CommonName: "leaf",
+		}, DNSNames: []string{"localhost"}, NotBefore: notBefore, NotAfter: notAfter,
 	}).CertificatePEM())
 }
 

@@ -65,18 +65,60 @@ func pairCases(t testing.TB) []objectCase {
 		{"P-521", pair(a.leaf(p521, longAgo, farOff), pkcs8(p521)), nil, ""},
 		{"Ed25519", pair(a.leaf(ed, longAgo, farOff), pkcs8(ed)), nil, ""},
 		{"P-224", pair(a.leaf(p224, longAgo, farOff), pkcs8(p224)),
-			[]string{"error tls.crt has an ECDSA key on the curve P-224; Envoy wants P-256, P-384 or P-521"}, "Failed to load certificate chain"},
+			[]string{
+				"error tls.crt has an ECDSA key on the curve P-224; Envoy wants P-256, P-384 or P-521",
+			}, "Failed to load certificate chain"},
 		{"RSA of 1024 bits", pair(a.leaf(weak, longAgo, farOff), pkcs8(weak)),
 			[]string{"error tls.crt has an RSA key of 1024 bits; Envoy wants 2048 or more"}, "2048-bit or larger"},
-		{"another's key", pair(leaf, pkcs8(pki.NewKey())), []string{"error tls.key is not the key of the certificate in tls.crt"}, "KEY_VALUES_MISMATCH"},
-		{"a key of another kind", pair(leaf, pkcs8(rsaKey)), []string{"error tls.key is not the key of the certificate in tls.crt"}, "KEY_TYPE_MISMATCH"},
-		{"the root first", pair(a.pem+leaf, pkcs8(key)), []string{"error tls.key is not the key of the certificate in tls.crt"}, "Failed to load certificate chain"},
-		{"no certificate", pair("certificate", pkcs8(key)), []string{"error tls.crt has no certificate in PEM"}, "Failed to load certificate chain"},
+		{
+			"another's key",
+			pair(leaf, pkcs8(pki.NewKey())),
+			[]string{"error tls.key is not the key of the certificate in tls.crt"},
+			"KEY_VALUES_MISMATCH",
+		},
+		{
+			"a key of another kind",
+			pair(leaf, pkcs8(rsaKey)),
+			[]string{"error tls.key is not the key of the certificate in tls.crt"},
+			"KEY_TYPE_MISMATCH",
+		},
+		{
+			"the root first",
+			pair(a.pem+leaf, pkcs8(key)),
+			[]string{"error tls.key is not the key of the certificate in tls.crt"},
+			"Failed to load certificate chain",
+		},
+		{
+			"no certificate",
+			pair("certificate", pkcs8(key)),
+			[]string{"error tls.crt has no certificate in PEM"},
+			"Failed to load certificate chain",
+		},
 		{"no key", pair(leaf, "key"), []string{"error tls.key has no private key in PEM"}, "NO_START_LINE"},
-		{"garbage for a key", pair(leaf, pemOf("PRIVATE KEY", garbage)), []string{"error tls.key is not a private key that can be read"}, "DECODE_ERROR"},
-		{"an encrypted key", pair(leaf, pemOf("ENCRYPTED PRIVATE KEY", garbage)), []string{"error tls.key is encrypted, and there is no password"}, "DECODE_ERROR"},
-		{"garbage for a certificate", pair(pemOf("CERTIFICATE", garbage), pkcs8(key)), []string{"error tls.crt block 1 is not a certificate"}, "Failed to load certificate chain"},
-		{"garbage in the chain", pair(leaf+pemOf("CERTIFICATE", garbage), pkcs8(key)), []string{"error tls.crt block 2 is not a certificate"}, "Failed to load certificate chain"},
+		{
+			"garbage for a key",
+			pair(leaf, pemOf("PRIVATE KEY", garbage)),
+			[]string{"error tls.key is not a private key that can be read"},
+			"DECODE_ERROR",
+		},
+		{
+			"an encrypted key",
+			pair(leaf, pemOf("ENCRYPTED PRIVATE KEY", garbage)),
+			[]string{"error tls.key is encrypted, and there is no password"},
+			"DECODE_ERROR",
+		},
+		{
+			"garbage for a certificate",
+			pair(pemOf("CERTIFICATE", garbage), pkcs8(key)),
+			[]string{"error tls.crt block 1 is not a certificate"},
+			"Failed to load certificate chain",
+		},
+		{
+			"garbage in the chain",
+			pair(leaf+pemOf("CERTIFICATE", garbage), pkcs8(key)),
+			[]string{"error tls.crt block 2 is not a certificate"},
+			"Failed to load certificate chain",
+		},
 		{"no OCSP response", stapled("x"), []string{unsaid}, "OCSP"},
 		{"an empty OCSP response", stapled("\x30\x00"), []string{unsaid}, "OCSP"},
 		{"an OCSP response of a server that is busy", stapled("\x30\x03\x0a\x01\x03"), []string{unsaid}, "OCSP"},
@@ -92,9 +134,24 @@ func trustCases(t testing.TB) []objectCase {
 		{"several", map[string]string{"ca.crt": "# roots\n" + a.pem + b.pem + a.pem}, nil, ""},
 		{"no authority", map[string]string{"ca.crt": a.leaf(pki.NewKey(), longAgo, farOff)}, nil, ""},
 		{"revocations", map[string]string{"ca.crt": a.pem, "ca.crl": string(a.Revoke())}, nil, ""},
-		{"no certificate", map[string]string{"ca.crt": "x"}, []string{"error ca.crt has no certificate in PEM"}, "Failed to load trusted CA"},
-		{"garbage", map[string]string{"ca.crt": a.pem + pemOf("CERTIFICATE", garbage)}, []string{"error ca.crt block 2 is not a certificate"}, "Failed to load trusted CA"},
-		{"garbage for revocations", map[string]string{"ca.crt": a.pem, "ca.crl": pemOf("X509 CRL", garbage)}, []string{"error ca.crl block 1 is not a revocation list"}, "Failed to load CRL"},
+		{
+			"no certificate",
+			map[string]string{"ca.crt": "x"},
+			[]string{"error ca.crt has no certificate in PEM"},
+			"Failed to load trusted CA",
+		},
+		{
+			"garbage",
+			map[string]string{"ca.crt": a.pem + pemOf("CERTIFICATE", garbage)},
+			[]string{"error ca.crt block 2 is not a certificate"},
+			"Failed to load trusted CA",
+		},
+		{
+			"garbage for revocations",
+			map[string]string{"ca.crt": a.pem, "ca.crl": pemOf("X509 CRL", garbage)},
+			[]string{"error ca.crl block 1 is not a revocation list"},
+			"Failed to load CRL",
+		},
 	}
 }
 
@@ -106,8 +163,8 @@ func texts(faults []fault) []string {
 	return list
 }
 
-// TestWhatEnvoyRefuses holds what is refused, or left out, here to what Envoy says to the same data: nothing that it
-// takes is kept from it, and nothing that it refuses is sent.
+// TestWhatEnvoyRefuses holds what is refused, or left out, here to what Envoy says to the same
+// data: nothing that it takes is kept from it, and nothing that it refuses is sent.
 func TestWhatEnvoyRefuses(t *testing.T) {
 	check := func(c objectCase, common *tlsv3.CommonTlsContext, faults []fault) {
 		t.Helper()
@@ -125,15 +182,15 @@ func TestWhatEnvoyRefuses(t *testing.T) {
 	for _, c := range pairCases(t) {
 		_, faults := pairOf(objectOf(t, c.data))
 		check(c, &tlsv3.CommonTlsContext{TlsCertificates: []*tlsv3.TlsCertificate{{
-			CertificateChain: inline([]byte(c.data["tls.crt"])), PrivateKey: inline([]byte(c.data["tls.key"])),
-			OcspStaple: inline([]byte(c.data["tls.ocsp-staple"])),
+			CertificateChain: inlineSource([]byte(c.data["tls.crt"])), PrivateKey: inlineSource([]byte(c.data["tls.key"])),
+			OcspStaple: inlineSource([]byte(c.data["tls.ocsp-staple"])),
 		}}}, faults)
 	}
 	for _, c := range trustCases(t) {
 		_, faults := trustOf(objectOf(t, c.data))
 		check(c, &tlsv3.CommonTlsContext{ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
 			ValidationContext: &tlsv3.CertificateValidationContext{
-				TrustedCa: inline([]byte(c.data["ca.crt"])), Crl: inline([]byte(c.data["ca.crl"])),
+				TrustedCa: inlineSource([]byte(c.data["ca.crt"])), Crl: inlineSource([]byte(c.data["ca.crl"])),
 			},
 		}}, faults)
 	}
@@ -153,7 +210,9 @@ func loaded(t testing.TB, common *tlsv3.CommonTlsContext) string {
 		text.WriteString(`{"static_resources": {"listeners": [{"name": "l", "address": {"socket_address": {"address": "127.0.0.1", "port_value": 1}},
 			"filter_chains": [{"transport_socket": ` + socket + `DownstreamTlsContext", "common_tls_context": ` + string(b) + `}}}]}]}}`)
 	} else {
-		text.WriteString(`{"static_resources": {"clusters": [{"name": "c", "transport_socket": ` + socket + `UpstreamTlsContext", "common_tls_context": ` + string(b) + `}}}]}}`)
+		text.WriteString(
+			`{"static_resources": {"clusters": [{"name": "c", "transport_socket": ` + socket + `UpstreamTlsContext", "common_tls_context": ` + string(b) + `}}}]}}`,
+		)
 	}
 	if !json.Valid([]byte(text.String())) {
 		t.Fatalf("the test writes no JSON: %s", text.String())
@@ -162,17 +221,27 @@ func loaded(t testing.TB, common *tlsv3.CommonTlsContext) string {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "critical", "-c", file).CombinedOutput()
+	out, err := exec.CommandContext(
+		t.Context(),
+		binary,
+		"--mode",
+		"validate",
+		"-l",
+		"critical",
+		"-c",
+		file,
+	).CombinedOutput()
 	if err == nil {
 		return ""
 	}
 	return string(out)
 }
 
-// TestRevocationsThatAreNone: Envoy takes a text without any list, and checks nothing. Whoever wrote it meant otherwise.
+// TestRevocationsThatAreNone: Envoy takes a text without any list, and checks nothing. Whoever
+// wrote it meant otherwise.
 func TestRevocationsThatAreNone(t *testing.T) {
 	_, faults := trustOf(objectOf(t, map[string]string{"ca.crt": newAuthority("root").pem, "ca.crl": "none"}))
-	if !refused(faults) {
+	if !hasError(faults) {
 		t.Error("they are passed over")
 	}
 }
@@ -195,7 +264,7 @@ func TestChoose(t *testing.T) {
 			k, v, _ := strings.Cut(one, "=")
 			data[k] = []byte(v)
 		}
-		r, faults := choose(data, pairRows())
+		r, faults := chooseRow(data, pairRows())
 		got := r.needed[0]
 		if faults != nil {
 			got = strings.Join(texts(faults), ", ")

@@ -6,28 +6,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// pair is a certificate with its key.
+// pair is a certificate with its private key.
 type pair struct {
-	// chain is the certificate and those that vouch for it, key its private key, both PEM. staple is an OCSP response,
-	// DER, perhaps nil.
+	// chain is the certificate with its intermediates, key its private key, both PEM. staple is an
+	// OCSP response in DER, perhaps nil.
 	chain, key, staple []byte
-	// certificates are those of chain, which is under chainKey; nil where one could not be read here.
+	// certificates are the parsed certificates of chain, nil where Go cannot parse one. chainKey is
+	// the data key of chain.
 	certificates []*x509.Certificate
 	chainKey     string
 }
 
-// pairRows are where an object has a pair: as Istio had it first, and as a Secret of the type kubernetes.io/tls has it.
+// pairRows returns the data keys of a pair: Istio's, and the keys of Secrets of the type
+// kubernetes.io/tls.
 func pairRows() []row {
 	return []row{{needed: []string{"cert", "key"}}, {needed: []string{"tls.crt", "tls.key"}, extra: "tls.ocsp-staple"}}
 }
 
-// pairOf reads the pair of an object.
+// pairOf parses the pair of an object.
 //
-// Errors are what Envoy surely refuses. It would refuse other resources of the same response with it, so such a pair is
-// not even sent. What only Go's library cannot read is sent, for Envoy to judge.
+// Errors are faults for which Envoy is certain to refuse the Secret. It would refuse other
+// resources of the same response with it, so such a pair is not sent. What only Go's library cannot
+// parse is sent, and Envoy decides.
 func pairOf(object *config.Config) (pair, []fault) {
 	data := dataOf(object)
-	r, faults := choose(data, pairRows())
+	r, faults := chooseRow(data, pairRows())
 	if len(faults) > 0 {
 		return pair{}, faults
 	}
@@ -40,15 +43,18 @@ func pairOf(object *config.Config) (pair, []fault) {
 	}
 	if len(p.certificates) > 0 && p.certificates[0] != nil {
 		public := p.certificates[0].PublicKey
-		if reason := unsupported(public); reason != "" {
+		if reason := checkPublicKey(public); reason != "" {
 			faults = append(faults, fault{config.Error, chain, reason})
 		}
-		if private != nil && !matches(public, private) {
+		if private != nil && !matchesKey(public, private) {
 			faults = append(faults, fault{config.Error, key, "is not the key of the certificate in " + chain})
 		}
 	}
-	if len(p.staple) > 0 && !stapled(p.staple) {
-		faults = append(faults, fault{config.Warning, r.extra, "is not an OCSP response that says something, and is left out"})
+	if len(p.staple) > 0 && !isStaple(p.staple) {
+		faults = append(
+			faults,
+			fault{config.Warning, r.extra, "is not an OCSP response that says something, and is left out"},
+		)
 		p.staple = nil
 	}
 	return p, faults

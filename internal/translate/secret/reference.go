@@ -19,28 +19,31 @@ type reference struct {
 	name  mesh.SecretName
 }
 
-// keys gives the objects that it may stand for: those of the credential itself, and of the certificates to trust with it.
-func (r reference) keys() []config.Key { return append(keys(r.name), keys(mesh.TrustOf(r.name))...) }
+// keys returns the objects that it may refer to: the credential, and its trusted certificates.
+func (r reference) keys() []config.Key {
+	return append(objectKeys(r.name), objectKeys(mesh.TrustOf(r.name))...)
+}
 
-// references are those of a snapshot, in the order of the objects, and by the objects that they may stand for.
+// references are all references of a snapshot, in the order of the objects, and the objects that
+// they may refer to.
 type references struct {
 	list []reference
 	keys map[config.Key]bool
 }
 
-// to says whether some field may mean the object. A name without a namespace means an object of the proxies' namespace,
-// which fields do not know: it may be any.
-func (r references) to(k config.Key) bool {
-	k = local(k)
+// includes reports whether a field may refer to the object. A name without a namespace refers to
+// the namespace of the proxies, which is unknown here, so it may be any.
+func (r references) includes(k config.Key) bool {
+	k = localKey(k)
 	return r.keys[k] || r.keys[config.Key{Kind: k.Kind, Name: k.Name}]
 }
 
-// missing gives a Problem for each field that means no object at all. Objects that no proxy may have are not read (source/credential),
-// so they may be there.
+// missing returns a Problem for each field that refers to no object. Objects that no proxy may
+// receive are not read (source/credential), so they may exist.
 func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	there := map[config.Key]bool{}
 	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {
-		k := local(c.Key)
+		k := localKey(c.Key)
 		there[k] = true
 		there[config.Key{Kind: k.Kind, Name: k.Name}] = true
 	}
@@ -50,7 +53,8 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 			want := x.keys()[0]
 			where := fmt.Sprintf("the namespace %s, or none that proxies may have", want.Namespace)
 			if want.Namespace == "" {
-				where = "the namespace of the proxies that this is for, or none that they may have" // often it was put into that of the Gateway
+				// A frequent mistake: the object is in the namespace of the Gateway.
+				where = "the namespace of the proxies that this is for, or none that they may have"
 			}
 			list = append(list, config.Problem{
 				Key: x.from.Key, Field: x.field, Severity: config.Warning, Origin: x.from.Origin,
@@ -66,11 +70,11 @@ func referencesOf(s *snapshot.Snapshot) references {
 	for _, c := range s.Configs(api.Gateway) {
 		for i, server := range config.Spec[*networking.Gateway](c).GetServers() {
 			field := fmt.Sprintf("spec.servers[%d].tls.", i)
-			r.add(c, field+"credentialName", server.GetTls().GetCredentialName())
+			r.addReference(c, field+"credentialName", server.GetTls().GetCredentialName())
 			for j, name := range server.GetTls().GetCredentialNames() {
-				r.add(c, fmt.Sprintf("%scredentialNames[%d]", field, j), name)
+				r.addReference(c, fmt.Sprintf("%scredentialNames[%d]", field, j), name)
 			}
-			r.add(c, field+"caCertCredentialName", server.GetTls().GetCaCertCredentialName())
+			r.addReference(c, field+"caCertCredentialName", server.GetTls().GetCaCertCredentialName())
 		}
 	}
 	for _, c := range s.Configs(api.DestinationRule) {
@@ -82,13 +86,17 @@ func referencesOf(s *snapshot.Snapshot) references {
 }
 
 func (r *references) addPolicy(c *config.Config, field string, p *networking.TrafficPolicy) {
-	r.add(c, field+".tls.credentialName", p.GetTls().GetCredentialName())
+	r.addReference(c, field+".tls.credentialName", p.GetTls().GetCredentialName())
 	for i, port := range p.GetPortLevelSettings() {
-		r.add(c, fmt.Sprintf("%s.portLevelSettings[%d].tls.credentialName", field, i), port.GetTls().GetCredentialName())
+		r.addReference(
+			c,
+			fmt.Sprintf("%s.portLevelSettings[%d].tls.credentialName", field, i),
+			port.GetTls().GetCredentialName(),
+		)
 	}
 }
 
-func (r *references) add(c *config.Config, field, credential string) {
+func (r *references) addReference(c *config.Config, field, credential string) {
 	name, ok := mesh.CredentialName(credential)
 	if !ok {
 		return
@@ -100,8 +108,8 @@ func (r *references) add(c *config.Config, field, credential string) {
 	}
 }
 
-// local gives the key under which fields mean an object: they do not say in which cluster it is.
-func local(k config.Key) config.Key {
+// localKey returns the key by which fields refer to an object: without its cluster.
+func localKey(k config.Key) config.Key {
 	if k.Kind == api.RemoteSecret {
 		k.Kind, k.Name = api.Secret, mesh.RemoteSecretName(k.Name)
 	}
