@@ -13,7 +13,9 @@ import (
 func service(i int, address string) *mesh.Service {
 	name := fmt.Sprintf("service-%05d", i)
 	return mesh.Service{
-		ServiceKey: key(name + ".default.svc.cluster.local"), Provider: mesh.Kubernetes, Name: name, Resolution: mesh.Static,
+		ServiceKey: key(
+			name + ".default.svc.cluster.local",
+		), Provider: mesh.Kubernetes, Name: name, Resolution: mesh.Static,
 		Addresses: []string{address}, Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}},
 	}.Sealed()
 }
@@ -51,7 +53,8 @@ func BenchmarkFirst(b *testing.B) {
 	})
 }
 
-// BenchmarkOneEdit is the table after a change of one service, and what a further namespace adds to that if it sees the same.
+// BenchmarkOneEdit is the table after a change of one service, and what a further namespace adds to
+// that if it sees the same.
 func BenchmarkOneEdit(b *testing.B) {
 	for _, elsewhere := range []bool{false, true} {
 		b.Run(fmt.Sprintf("elsewhere=%v", elsewhere), func(b *testing.B) {

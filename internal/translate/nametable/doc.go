@@ -1,9 +1,11 @@
-// Package nametable makes the table of NDS: which addresses the DNS proxy beside an application answers for which host.
+// Package nametable generates the name table of NDS: the addresses with which the DNS proxy beside
+// an application answers for each host.
 //
-// In: the services that a View sees, and the endpoints of the headless ones. Out: one NameTable for all Views that see
-// the same, encoded.
-// Law: pure. Equal inputs give equal bytes. A table is put together from the lines of its services, which are encoded
-// once each, so a change of one service costs one service's lines and a copy.
+// The inputs are the services of a View, and the endpoints of the headless ones. The output is one
+// encoded NameTable, shared by all Views with equal inputs. Equal inputs yield equal bytes. A table
+// is the concatenation of the encoded lines of its services, which are cached, so a change of one
+// service costs its lines and a copy.
 //
-// Start with [Generator.All] in generator.go. lines.go says what the table has of a service, table.go puts it together.
+// Start with [Generator.All] in generator.go. File lines.go encodes the lines of a service, and
+// table.go assembles the table.
 package nametable

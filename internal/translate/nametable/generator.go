@@ -7,34 +7,42 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Name is the name of the one resource. istiod gives it none; a name lets a client say which version it has.
+// Name is the name of the only resource. istiod's has none; a name lets a client report its
+// version.
 const Name = "nametable"
 
-// Generator makes the name tables of Views. It is for use by many goroutines.
+// Generator generates the name tables of Views. It is safe for concurrent use.
 type Generator struct {
 	lines  *memo.Table[input, *lines]
 	tables tables
 }
 
-// NewGenerator makes a Generator that remembers nothing yet.
+// NewGenerator returns a Generator with empty caches.
 func NewGenerator() *Generator {
-	return &Generator{lines: memo.New(linesOf)}
+	return &Generator{lines: memo.New(newLines)}
 }
 
-// Scope gives the part of a Key that a table depends on: what the proxies see, which addresses of it they can use, and for
-// headless services where they are.
+// Scope returns the part of a Key that a table depends on: which services the proxies see, which of
+// their addresses they can use, and for headless services where the proxies run.
 func Scope(k view.Key) view.Key {
 	return view.Key{
-		Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar, Network: k.Network, Cluster: k.Cluster, IPv4: k.IPv4, IPv6: k.IPv6,
+		Type:      k.Type,
+		Namespace: k.Namespace,
+		Sidecar:   k.Sidecar,
+		Network:   k.Network,
+		Cluster:   k.Cluster,
+		IPv4:      k.IPv4,
+		IPv6:      k.IPv6,
 		Allocated: k.Allocated, Home: k.Home,
 	}
 }
 
-// All gives the name table of the View's proxies, always one. Clients ask for the type without a name, and istiod answers
-// them whether or not they say that they capture DNS (the node metadata DNS_CAPTURE): whoever does not, does not ask.
+// All returns the name table of the View's proxies, always exactly one. Clients subscribe to the
+// type without a name. Like istiod, it does not require the node metadata DNS_CAPTURE: proxies
+// without DNS capture do not subscribe.
 func (g *Generator) All(v *view.View) []*resource.Resource {
 	scope := Scope(v.Key)
-	rest := g.tables.last(scope)
+	rest := g.tables.lastLines(scope)
 	list := make([]*lines, 0, len(v.Services))
 	for _, svc := range v.Services {
 		in, ok := inputFor(v, svc)
@@ -44,20 +52,22 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 		for len(rest) > 0 && rest[0].in.service.Host < svc.Host {
 			rest = rest[1:]
 		}
-		if len(rest) > 0 && rest[0].in == in { // most are as they were, and this is quicker than to look them up
+		// Most are unchanged, and comparing is faster than a lookup.
+		if len(rest) > 0 && rest[0].in == in {
 			list = append(list, rest[0])
 		} else {
 			list = append(list, g.lines.Get(in))
 		}
 	}
-	return []*resource.Resource{g.tables.of(scope, list)}
+	return []*resource.Resource{g.tables.tableFor(scope, list)}
 }
 
-// Touched says whether a change may alter the table of the View's proxies. Endpoints of services that have addresses do
-// not; those of headless ones come as a change of the service. Of objects only the Sidecar and what it imports do.
+// Touched reports whether a change may alter the table of the View's proxies. Endpoints of services
+// with addresses do not matter; a change of a headless service's endpoints is reported as one of
+// the service. Of objects, only the Sidecar and its imports matter.
 func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return d.All || len(d.Services) > 0 || v.Sidecar != nil && d.ChangesVisibility()
 }
 
-// Computed is how many services' lines were really made since the start, for tests and metrics.
+// Computed returns for how many services lines have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.lines.Computed() }

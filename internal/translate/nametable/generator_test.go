@@ -46,20 +46,37 @@ func headless(host string, endpoints ...*mesh.Endpoint) mesh.Batch {
 			ServiceKey: key(host), Provider: mesh.Kubernetes, Name: "web", Headless: true, Resolution: mesh.Passthrough,
 			Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP}},
 		}.Sealed()},
-		{Shard: mesh.Shard{Service: key(host), Key: mesh.ShardKey{Provider: mesh.Kubernetes}, Endpoints: endpoints}.Sealed()},
+		{
+			Shard: mesh.Shard{
+				Service:   key(host),
+				Key:       mesh.ShardKey{Provider: mesh.Kubernetes},
+				Endpoints: endpoints,
+			}.Sealed(),
+		},
 	}
 }
 
-// TestNamesOfOtherClusters: an endpoint's own name stands for that of the caller's cluster, and for one elsewhere only if
-// there is none; the service's name stands for all of them.
+// TestNamesOfOtherClusters: an endpoint's own name stands for that of the caller's cluster, and for
+// one elsewhere only if there is none; the service's name stands for all of them.
 func TestNamesOfOtherClusters(t *testing.T) {
 	m := fixture.New(t, nil, nil)
 	m.Send(headless("web.default.svc.cluster.local",
 		&mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http", Hostname: "web-0", Cluster: "west"},
 		&mesh.Endpoint{Address: "10.2.0.1", ServicePort: "http", Hostname: "web-0", Cluster: "east"},
 		&mesh.Endpoint{Address: "10.2.0.2", ServicePort: "http", Hostname: "web-1", Cluster: "east"},
-		&mesh.Endpoint{Address: "10.2.0.3", ServicePort: "http", Hostname: "web-2", Cluster: "east", Health: mesh.Draining},
-		&mesh.Endpoint{Address: "10.2.0.4", MoreAddresses: []string{"not an address"}, ServicePort: "http", Cluster: "east"},
+		&mesh.Endpoint{
+			Address:     "10.2.0.3",
+			ServicePort: "http",
+			Hostname:    "web-2",
+			Cluster:     "east",
+			Health:      mesh.Draining,
+		},
+		&mesh.Endpoint{
+			Address:       "10.2.0.4",
+			MoreAddresses: []string{"not an address"},
+			ServicePort:   "http",
+			Cluster:       "east",
+		},
 	)...)
 	g := nametable.NewGenerator()
 	for cluster, want := range map[string]map[mesh.Hostname][]string{
@@ -81,7 +98,8 @@ func TestNamesOfOtherClusters(t *testing.T) {
 	}
 }
 
-// TestClusterSet: the name of a service in all clusters has no shorter names; those mean the mesh's own.
+// TestClusterSet: the name of a service in all clusters has no shorter names; those mean the mesh's
+// own.
 func TestClusterSet(t *testing.T) {
 	m := bigMesh(t, 0)
 	imported := *service(0, "10.98.0.1")
@@ -89,7 +107,12 @@ func TestClusterSet(t *testing.T) {
 	m.Send(mesh.Event{Service: imported.Sealed()}, mesh.Event{Service: service(0, "10.96.0.1")})
 	got := names(t, tableOf(t, nametable.NewGenerator(), m.View(fixture.Proxy(t, nil))))
 	want := mesh.NameTable{
-		"service-00000.default.svc.cluster.local":    {IPs: []string{"10.96.0.1"}, Registry: mesh.Kubernetes, ShortName: "service-00000", Namespace: "default"},
+		"service-00000.default.svc.cluster.local": {
+			IPs:       []string{"10.96.0.1"},
+			Registry:  mesh.Kubernetes,
+			ShortName: "service-00000",
+			Namespace: "default",
+		},
 		"service-00000.default.svc.clusterset.local": {IPs: []string{"10.98.0.1"}, Registry: mesh.Kubernetes},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -97,8 +120,8 @@ func TestClusterSet(t *testing.T) {
 	}
 }
 
-// TestOneEditIsOneLine: a change makes the lines of the services that changed, and nothing that changes no line makes a
-// new table.
+// TestOneEditIsOneLine: a change makes the lines of the services that changed, and nothing that
+// changes no line makes a new table.
 func TestOneEditIsOneLine(t *testing.T) {
 	m := bigMesh(t, 50)
 	g := nametable.NewGenerator()
@@ -129,10 +152,16 @@ func TestOneEditIsOneLine(t *testing.T) {
 		Service: service(7, "").ServiceKey, Endpoints: []*mesh.Endpoint{{Address: "10.1.0.1", ServicePort: "http"}},
 	}.Sealed()})
 	step("a headless service", 1, false, headless("web.default.svc.cluster.local")...)
-	step("an endpoint of it", 1, false, headless("web.default.svc.cluster.local", &mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http"})[1])
+	step(
+		"an endpoint of it",
+		1,
+		false,
+		headless("web.default.svc.cluster.local", &mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http"})[1],
+	)
 }
 
-// TestTouched: what is not said to touch a table leaves it as it is, and what alters it is said to touch it.
+// TestTouched: what is not said to touch a table leaves it as it is, and what alters it is said to
+// touch it.
 func TestTouched(t *testing.T) {
 	m := bigMesh(t, 3)
 	m.Send(headless("web.default.svc.cluster.local")...)
@@ -150,19 +179,30 @@ spec: {hosts: [x.example.com], http: [{route: [{destination: {host: service-0000
 		alter bool // whether it alters the table of the former
 	}{
 		{"a headless service's endpoint", func() (*snapshot.Snapshot, snapshot.Delta) {
-			return m.Send(headless("web.default.svc.cluster.local", &mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http"})[1])
+			return m.Send(
+				headless("web.default.svc.cluster.local", &mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http"})[1],
+			)
 		}, true, true, true},
 		{"another service's endpoint", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Send(mesh.Event{Shard: mesh.Shard{
-				Service: service(1, "").ServiceKey, Endpoints: []*mesh.Endpoint{{Address: "10.1.0.1", ServicePort: "http"}},
+				Service: service(1, "").ServiceKey, Endpoints: []*mesh.Endpoint{
+					{Address: "10.1.0.1", ServicePort: "http"},
+				},
 			}.Sealed()})
 		}, false, false, false},
 		{"a service", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Send(mesh.Event{Service: service(1, "10.200.0.1")})
 		}, true, true, true},
-		{"a VirtualService", func() (*snapshot.Snapshot, snapshot.Delta) { return m.Apply(t, virtualService) }, false, true, false},
+		{
+			"a VirtualService",
+			func() (*snapshot.Snapshot, snapshot.Delta) { return m.Apply(t, virtualService) },
+			false, true, false,
+		},
 		{"a Sidecar", func() (*snapshot.Snapshot, snapshot.Delta) {
-			return m.Apply(t, "kind: Sidecar\nmetadata: {name: narrow, namespace: narrow}\nspec: {egress: [{hosts: [default/*]}]}")
+			return m.Apply(
+				t,
+				"kind: Sidecar\nmetadata: {name: narrow, namespace: narrow}\nspec: {egress: [{hosts: [default/*]}]}",
+			)
 		}, false, true, false},
 		{"a Secret", func() (*snapshot.Snapshot, snapshot.Delta) {
 			return m.Apply(t, "kind: Secret\nmetadata: {name: s}")
@@ -194,7 +234,10 @@ func TestViewsThatSeeTheSameShareOneTable(t *testing.T) {
 	m := bigMesh(t, 50)
 	g := nametable.NewGenerator()
 	first := tableOf(t, g, m.View(fixture.Proxy(t, nil)))
-	for _, proxy := range []string{"namespace: other", "type: router", "locality: r/z", "network: n", "cluster: elsewhere", "labels: {app: a}"} {
+	for _, proxy := range []string{
+		"namespace: other", "type: router", "locality: r/z", "network: n",
+		"cluster: elsewhere", "labels: {app: a}",
+	} {
 		if tableOf(t, g, m.View(fixture.Proxy(t, []byte(proxy)))) != first {
 			t.Errorf("a proxy with %q has a table of its own", proxy)
 		}
@@ -202,8 +245,15 @@ func TestViewsThatSeeTheSameShareOneTable(t *testing.T) {
 	if got := g.Computed(); got != 50 {
 		t.Errorf("made lines of %d services, want 50", got)
 	}
-	m.Apply(t, "kind: Service\nmetadata: {name: private, annotations: {networking.istio.io/exportTo: .}}\nspec: {clusterIP: 10.0.0.1}")
-	own, other := tableOf(t, g, m.View(fixture.Proxy(t, nil))), tableOf(t, g, m.View(fixture.Proxy(t, []byte("namespace: other"))))
+	m.Apply(
+		t,
+		"kind: Service\nmetadata: {name: private, annotations: {networking.istio.io/exportTo: .}}\nspec: {clusterIP: 10.0.0.1}",
+	)
+	own, other := tableOf(
+		t,
+		g,
+		m.View(fixture.Proxy(t, nil)),
+	), tableOf(t, g, m.View(fixture.Proxy(t, []byte("namespace: other"))))
 	if own == other || other != first {
 		t.Errorf("own table new %v, the other's as before %v", own != first, other == first)
 	}
@@ -237,7 +287,10 @@ func TestManyAtOnce(t *testing.T) {
 // TestScopeLosesNothing: what is made for the scope of a Key is what is made for the whole Key.
 func TestScopeLosesNothing(t *testing.T) {
 	m := bigMesh(t, 3)
-	m.Send(headless("web.default.svc.cluster.local", &mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http", Network: "n", Cluster: "c", Hostname: "web-0"})...)
+	m.Send(headless(
+		"web.default.svc.cluster.local",
+		&mesh.Endpoint{Address: "10.1.0.1", ServicePort: "http", Network: "n", Cluster: "c", Hostname: "web-0"},
+	)...)
 	m.Apply(t, "kind: Sidecar\nmetadata: {name: default}\nspec: {egress: [{hosts: [./*]}]}")
 	s := m.Snapshot()
 	for _, proxy := range []string{
@@ -255,8 +308,8 @@ func TestScopeLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAnyHistoryEndsInTheSameTable: what a generator gives after many changes is what a new one gives, and what the
-// protobuf library would encode.
+// TestAnyHistoryEndsInTheSameTable: what a generator gives after many changes is what a new one
+// gives, and what the protobuf library would encode.
 func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	m := fixture.New(t, nil, nil)
@@ -272,7 +325,11 @@ func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 		default:
 			var list []*mesh.Endpoint
 			for j := range r.IntN(4) {
-				e := &mesh.Endpoint{Address: fmt.Sprintf("10.1.%d.%d", n, j), ServicePort: "http", Cluster: mesh.ClusterID(fmt.Sprintf("c%d", r.IntN(2)))}
+				e := &mesh.Endpoint{
+					Address:     fmt.Sprintf("10.1.%d.%d", n, j),
+					ServicePort: "http",
+					Cluster:     mesh.ClusterID(fmt.Sprintf("c%d", r.IntN(2))),
+				}
 				if r.IntN(2) == 0 {
 					e.Hostname = fmt.Sprintf("pod-%d", r.IntN(3))
 				}
@@ -285,7 +342,13 @@ func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 			kept[j] = tableOf(t, g, v)
 			fresh := tableOf(t, nametable.NewGenerator(), v)
 			if string(fresh.Body) != string(kept[j].Body) || fresh.Version != kept[j].Version {
-				t.Fatalf("step %d, %s: after a history %d bytes, made anew %d", i, proxy, len(kept[j].Body), len(fresh.Body))
+				t.Fatalf(
+					"step %d, %s: after a history %d bytes, made anew %d",
+					i,
+					proxy,
+					len(kept[j].Body),
+					len(fresh.Body),
+				)
 			}
 			decoded(t, fresh.Body)
 			if i%50 == 0 {

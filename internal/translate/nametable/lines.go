@@ -12,28 +12,29 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// input is all that the lines of one service depend on. What makes no difference to them is left zero, so that as many
-// Views as can be share them.
+// input is everything that the lines of one service depend on. Fields that do not affect them are
+// zero, so that as many Views as possible share them.
 type input struct {
 	service *mesh.Service
-	// ipv4 and ipv6 are the families of the callers, for cluster IPs and addresses that were allocated.
+	// ipv4 and ipv6 are the address families of the callers. They apply to cluster IPs and
+	// allocated addresses.
 	ipv4, ipv6 bool
-	// endpoints, network and cluster are for services without an address of their own.
+	// endpoints, network and cluster are set only for services without an address.
 	endpoints *snapshot.EndpointSet
 	network   mesh.Network
 	cluster   mesh.ClusterID
 }
 
-// inputFor gives the input of a service's lines; ok is false for one that has none, whatever its endpoints: DNS goes on to
-// the resolvers that the application would ask without us. That is so for a Service of type ExternalName, which is a CNAME
-// there, and for a ServiceEntry that has no addresses, and was not given any that the callers know.
+// inputFor returns the input of a service's lines. ok is false if the table has none, so that DNS
+// queries go to the application's usual resolvers. That applies to Services of type ExternalName,
+// which are CNAMEs there, and to ServiceEntries without addresses, unless some were allocated.
 func inputFor(v *view.View, svc *mesh.Service) (in input, ok bool) {
 	switch {
 	case svc.Resolution == mesh.Alias:
 		return input{}, false
 	case len(svc.Addresses) > 0:
 		in = input{service: svc}
-		if byFamily(svc) {
+		if filtersByFamily(svc) {
 			in.ipv4, in.ipv6 = v.Key.IPv4, v.Key.IPv6
 		}
 		return in, true
@@ -44,20 +45,21 @@ func inputFor(v *view.View, svc *mesh.Service) (in input, ok bool) {
 	}
 }
 
-// byFamily says that callers are told only those addresses of a service that are of a family which they have. What a
-// ServiceEntry names they are told in any case, for a proxy takes them by what they stand for.
-func byFamily(svc *mesh.Service) bool {
+// filtersByFamily reports whether callers receive only addresses of their own families. The
+// addresses in a ServiceEntry are always included, because proxies capture them independently of
+// the family.
+func filtersByFamily(svc *mesh.Service) bool {
 	return svc.Provider == mesh.Kubernetes || len(svc.Allocated) > 0
 }
 
-// lines are what the table has of one service, encoded.
+// lines are the encoded entries of one service.
 type lines struct {
 	in input
-	// own is the line of the service's host, nil if it has no address.
+	// own is the entry of the service's host, nil if it has no address.
 	own []byte
-	// pods are the lines of endpoints with names of their own, sorted by host.
+	// pods are the entries of endpoints with a hostname, sorted by host.
 	pods []pod
-	// hash is of own and pods, to look for equal tables by.
+	// hash is the hash of own and pods, by which equal tables are found.
 	hash uint64
 }
 
@@ -66,7 +68,7 @@ type pod struct {
 	line []byte
 }
 
-func linesOf(in input) *lines {
+func newLines(in input) *lines {
 	l := &lines{in: in}
 	e := mesh.NameEntry{Registry: in.service.Provider, IPs: in.virtualIPs()}
 	if in.service.Provider == mesh.Kubernetes && !in.service.Host.OfClusterSet() {
@@ -78,7 +80,10 @@ func linesOf(in input) *lines {
 		for name, ips := range named {
 			host := mesh.Hostname(name) + "." + in.service.Host
 			l.pods = append(l.pods, pod{host, mesh.AppendName(nil, host, mesh.NameEntry{
-				IPs: ips, Registry: in.service.Provider, ShortName: name + "." + in.service.Name, Namespace: in.service.Namespace,
+				IPs:       ips,
+				Registry:  in.service.Provider,
+				ShortName: name + "." + in.service.Name,
+				Namespace: in.service.Namespace,
 			})})
 		}
 		slices.SortFunc(l.pods, func(a, b pod) int { return cmp.Compare(a.host, b.host) })
@@ -93,7 +98,8 @@ func linesOf(in input) *lines {
 	return l
 }
 
-// virtualIPs gives the service's addresses in their order, without ranges, which no answer can name.
+// virtualIPs returns the service's addresses in their order, without address ranges, which cannot
+// be an answer.
 func (in input) virtualIPs() []string {
 	var list []string
 	for _, text := range in.service.Addresses {
@@ -101,27 +107,28 @@ func (in input) virtualIPs() []string {
 		if err != nil || ip.IsUnspecified() {
 			continue
 		}
-		if !byFamily(in.service) || ip.Is4() && in.ipv4 || ip.Is6() && in.ipv6 {
+		if !filtersByFamily(in.service) || ip.Is4() && in.ipv4 || ip.Is6() && in.ipv6 {
 			list = append(list, text)
 		}
 	}
 	return list
 }
 
-// endpointIPs gives the addresses of the endpoints that callers can reach directly, as cluster DNS has them: all, and by
-// the endpoints' own names. Names of the callers' own cluster go before equal ones of others.
+// endpointIPs returns the addresses of the endpoints that callers reach directly, as cluster DNS
+// does: all of them, and by the endpoints' hostnames. If endpoints of several clusters have the
+// same hostname, the endpoints of the callers' cluster take precedence.
 func (in input) endpointIPs() (all []string, named map[string][]string) {
 	named = map[string][]string{}
 	remote := map[string][]string{}
 	for _, e := range in.endpoints.Endpoints {
-		ips, ok := in.reachable(e)
+		ips, ok := in.addressesOf(e)
 		if !ok {
 			continue
 		}
 		all = append(all, ips...)
 		switch {
 		case e.Hostname == "":
-		case same(e.Cluster, in.cluster):
+		case matches(e.Cluster, in.cluster):
 			named[e.Hostname] = append(named[e.Hostname], ips...)
 		default:
 			remote[e.Hostname] = append(remote[e.Hostname], ips...)
@@ -133,15 +140,16 @@ func (in input) endpointIPs() (all []string, named map[string][]string) {
 		}
 	}
 	for name, ips := range named {
-		named[name] = distinct(ips)
+		named[name] = sortUnique(ips)
 	}
-	return distinct(all), named
+	return sortUnique(all), named
 }
 
-// reachable gives an endpoint's addresses; ok is false for one that is not ready, not an IP, or on another network: its
-// address means nothing here, and a gateway cannot stand in, for the call is passed on to where it was going.
-func (in input) reachable(e *mesh.Endpoint) (ips []string, ok bool) {
-	if e.Health != mesh.Healthy && !in.service.PublishNotReady || !same(e.Network, in.network) {
+// addressesOf returns an endpoint's addresses. ok is false if it is not ready, not an IP, or on
+// another network: its address is unreachable, and a gateway cannot replace it because calls are
+// forwarded to their original destination.
+func (in input) addressesOf(e *mesh.Endpoint) (ips []string, ok bool) {
+	if e.Health != mesh.Healthy && !in.service.PublishNotReady || !matches(e.Network, in.network) {
 		return nil, false
 	}
 	ips = append([]string{e.Address}, e.MoreAddresses...)
@@ -153,11 +161,11 @@ func (in input) reachable(e *mesh.Endpoint) (ips []string, ok bool) {
 	return ips, true
 }
 
-// same says whether two names are equal, or one of them is not known.
-func same[T ~string](a, b T) bool { return a == b || a == "" || b == "" }
+// matches reports whether two names are equal or one of them is unknown.
+func matches[T ~string](a, b T) bool { return a == b || a == "" || b == "" }
 
-// distinct sorts: an endpoint is there once for each port of its service.
-func distinct(ips []string) []string {
+// sortUnique sorts and removes duplicates: an endpoint occurs once for each port of its service.
+func sortUnique(ips []string) []string {
 	slices.Sort(ips)
 	return slices.Compact(ips)
 }

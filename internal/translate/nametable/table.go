@@ -15,22 +15,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// table is what one or more Views are sent. It is immutable, and kept for as long as its resource is in use.
+// table is the name table of one or more Views. It is immutable, and cached as long as its resource
+// is in use.
 type table struct {
 	lines    []*lines // sorted by host
 	resource *resource.Resource
 }
 
-// tables finds tables that are in use: by what they are made of, so that Views that see the same share one, and by the
-// scope that they were made for last, because the next table of a scope has most of it in common.
+// tables caches the tables that are in use by weak pointers: by their lines, so that Views with
+// equal lines share a table, and by scope, because the next table of a scope has most lines in
+// common with the last.
 type tables struct {
 	mu      sync.Mutex
 	byLines map[uint64]weak.Pointer[table]
 	byScope map[view.Key]weak.Pointer[table]
 }
 
-// last gives the lines of the table that was made for a scope last, if it is in use still.
-func (t *tables) last(scope view.Key) []*lines {
+// lastLines returns the lines of the last table of a scope, or nil if it is no longer in use.
+func (t *tables) lastLines(scope view.Key) []*lines {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if known := t.byScope[scope].Value(); known != nil {
@@ -39,8 +41,9 @@ func (t *tables) last(scope view.Key) []*lines {
 	return nil
 }
 
-// of gives the table of the lines. Others that want one wait meanwhile: it is likely to be the same.
-func (t *tables) of(scope view.Key, list []*lines) *resource.Resource {
+// tableFor returns the table of the lines. Concurrent calls wait, because they are likely to need
+// the same table.
+func (t *tables) tableFor(scope view.Key, list []*lines) *resource.Resource {
 	sum := sumOf(list)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,14 +54,14 @@ func (t *tables) of(scope view.Key, list []*lines) *resource.Resource {
 	if made == nil || !slices.Equal(made.lines, list) {
 		made = newTable(list)
 		t.byLines[sum] = weak.Make(made)
-		runtime.AddCleanup(made, t.forget, sum)
+		runtime.AddCleanup(made, t.evict, sum)
 	}
 	t.byScope[scope] = weak.Make(made)
 	return made.resource
 }
 
-// forget drops what is known of tables that nobody uses any more.
-func (t *tables) forget(sum uint64) {
+// evict deletes the entries of tables that have been collected.
+func (t *tables) evict(sum uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byLines[sum].Value() == nil {
@@ -79,8 +82,9 @@ func sumOf(list []*lines) uint64 {
 	return xxhash.Sum64(b)
 }
 
-// newTable puts a table together. The lines of services are in order; those of pods go to their places among them. Where a
-// pod and a ServiceEntry have one host the pod counts, as every host of the platform does before others.
+// newTable concatenates lines. The lines of services are sorted already; the lines of pods are
+// inserted in order. If a pod and a ServiceEntry have the same host, the pod takes precedence, as
+// hosts of the platform do in general.
 func newTable(list []*lines) *table {
 	size := 0
 	var pods []pod

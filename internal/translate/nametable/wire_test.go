@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// nameTableType is istio.networking.nds.v1.NameTable, written down from its public definition: what an agent that is not
-// ours decodes with.
+// nameTableType is istio.networking.nds.v1.NameTable, written down from its public definition: what
+// an agent that is not ours decodes with.
 func nameTableType(t testing.TB) protoreflect.MessageDescriptor {
 	t.Helper()
 	field := func(name string, number int32, label descriptorpb.FieldDescriptorProto_Label, kind descriptorpb.FieldDescriptorProto_Type, of string) *descriptorpb.FieldDescriptorProto {
@@ -42,8 +42,10 @@ func nameTableType(t testing.TB) protoreflect.MessageDescriptor {
 					},
 				},
 				{
-					Name:    proto.String("TableEntry"),
-					Field:   []*descriptorpb.FieldDescriptorProto{field("key", 1, one, text, ""), field("value", 2, one, message, self+".NameInfo")},
+					Name: proto.String("TableEntry"),
+					Field: []*descriptorpb.FieldDescriptorProto{
+						field("key", 1, one, text, ""), field("value", 2, one, message, self+".NameInfo"),
+					},
 					Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)},
 				},
 			},
@@ -55,7 +57,8 @@ func nameTableType(t testing.TB) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("NameTable")
 }
 
-// decoded reads a table with the protobuf library, and holds its bytes to be the library's canonical ones.
+// decoded reads a table with the protobuf library, and holds its bytes to be the library's
+// canonical ones.
 func decoded(t testing.TB, body []byte) *dynamicpb.Message {
 	t.Helper()
 	m := dynamicpb.NewMessage(nameTableType(t))
