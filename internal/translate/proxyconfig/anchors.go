@@ -16,51 +16,58 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// anchors are certificates to trust, each as one block of PEM.
+// anchors are trusted certificates, each as one block of PEM, with the Problems of unusable ones.
 type anchors struct {
 	list     []mesh.TrustAnchor
 	problems []config.Problem // without Key and Origin
 }
 
-func (a *anchors) note(field string, s config.Severity, reason string) {
+func (a *anchors) addProblem(field string, s config.Severity, reason string) {
 	a.problems = append(a.problems, config.Problem{Field: field, Severity: s, Reason: reason})
 }
 
-// add takes the certificates of a text, if all of them can be used.
-func (a *anchors) add(field, text string, domains []string) {
-	found, err := certificates([]byte(text))
+// addCertificates adds the certificates in a PEM text. If one of them is unusable it adds none, and
+// a Problem.
+func (a *anchors) addCertificates(field, text string, domains []string) {
+	found, err := parseCertificates([]byte(text))
 	if err != nil {
-		a.note(field, config.Error, err.Error())
+		a.addProblem(field, config.Error, err.Error())
 	}
 	for _, one := range found {
 		a.list = append(a.list, mesh.TrustAnchor{Domains: domains, PEM: one})
 	}
 }
 
-// anchorsOf gives the certificates that a mesh's settings say are to be trusted (MeshConfig.caCertificates, and
-// caCertificatesPem of its defaultConfig), and what is wrong with the others. Those of trust bundles are as they are known.
+// anchorsOf returns the trusted certificates in a mesh's settings (MeshConfig.caCertificates, and
+// caCertificatesPem of its defaultConfig), with Problems of unusable ones. bundles are the trust
+// bundles that have been fetched, by address.
 func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 	var a anchors
 	for i, c := range m.GetCaCertificates() {
 		field := fmt.Sprintf("caCertificates[%d]", i)
 		domains := slices.Sorted(slices.Values(c.GetTrustDomains()))
-		if reason := badDomain(domains); reason != "" { // then it is for nobody rather than for everybody
-			a.note(field+".trustDomains", config.Error, reason+": the certificates are not used")
+		// Such certificates are trusted for no domain, not for all.
+		if reason := badDomain(domains); reason != "" {
+			a.addProblem(field+".trustDomains", config.Error, reason+": the certificates are not used")
 			continue
 		}
 		address := c.GetSpiffeBundleUrl()
 		switch roots := bundles[address]; {
 		case c.GetPem() != "":
-			a.add(field+".pem", c.GetPem(), domains)
+			a.addCertificates(field+".pem", c.GetPem(), domains)
 		case address == "":
 		case !strings.HasPrefix(address, "https://"):
-			a.note(field+".spiffeBundleUrl", config.Error, "must be an address of https: who answers is known by its certificate there")
+			a.addProblem(
+				field+".spiffeBundleUrl",
+				config.Error,
+				"must be an address of https: who answers is known by its certificate there",
+			)
 		case roots != "":
-			a.add(field+".spiffeBundleUrl", roots, domains)
+			a.addCertificates(field+".spiffeBundleUrl", roots, domains)
 		}
 	}
 	for i, text := range m.GetDefaultConfig().GetCaCertificatesPem() {
-		a.add(fmt.Sprintf("defaultConfig.caCertificatesPem[%d]", i), text, nil)
+		a.addCertificates(fmt.Sprintf("defaultConfig.caCertificatesPem[%d]", i), text, nil)
 	}
 	return a
 }
@@ -74,7 +81,7 @@ func badDomain(domains []string) string {
 	return ""
 }
 
-// Addresses gives where the trust bundles are that a mesh names, sorted.
+// Addresses returns the addresses of the trust bundles that a mesh names, sorted.
 func Addresses(m *meshconfig.MeshConfig) []string {
 	var list []string
 	for _, c := range m.GetCaCertificates() {
@@ -86,14 +93,15 @@ func Addresses(m *meshconfig.MeshConfig) []string {
 	return slices.Compact(list)
 }
 
-// texts gives what is to be trusted as agents are told it, sorted, each certificate once. If all are for all trust domains, as by
-// default, nothing is said of those. Else it is said of each: the mesh's own roots vouch for the mesh's own trust domain and its aliases,
-// and a certificate for which none are named vouches for all that are named anywhere.
-func texts(s *snapshot.Settings) []string {
+// encodeAnchors returns the trusted certificates in the form that agents parse, sorted, without
+// duplicates. If no certificate is limited to trust domains, which is the default, none has
+// domains. Otherwise each has its domains: the mesh's own roots have the mesh's trust domain and
+// its aliases, and a certificate without domains has all that are named anywhere.
+func encodeAnchors(s *snapshot.Settings) []string {
 	list := anchorsOf(s.Mesh, s.Bundles).list
 	limited := slices.ContainsFunc(list, func(a mesh.TrustAnchor) bool { return len(a.Domains) > 0 })
-	for _, root := range s.Roots { // of our own authority, so good ones
-		found, _ := certificates([]byte(root))
+	for _, root := range s.Roots { // Roots of our own authority are always valid.
+		found, _ := parseCertificates([]byte(root))
 		for _, one := range found {
 			list = append(list, mesh.TrustAnchor{Domains: s.TrustDomains(), PEM: one})
 		}
@@ -122,9 +130,9 @@ func texts(s *snapshot.Settings) []string {
 	return out
 }
 
-// certificates takes apart PEM that may hold several certificates. If one of them cannot be used none is: half of a bundle
-// would look like the whole.
-func certificates(text []byte) ([]string, error) {
+// parseCertificates splits PEM with several certificates. If one of them is unusable it returns an
+// error and none, because half of a bundle would look complete.
+func parseCertificates(text []byte) ([]string, error) {
 	var list []string
 	for rest := text; ; {
 		var block *pem.Block
@@ -142,7 +150,8 @@ func certificates(text []byte) ([]string, error) {
 			return nil, fmt.Errorf("the certificate of %q is not that of an authority, and is not used", c.Subject)
 		}
 		var b bytes.Buffer
-		_ = pem.Encode(&b, &pem.Block{Type: block.Type, Bytes: block.Bytes}) // a buffer takes everything
+		// A buffer never fails.
+		_ = pem.Encode(&b, &pem.Block{Type: block.Type, Bytes: block.Bytes})
 		list = append(list, b.String())
 	}
 	if list == nil {
@@ -151,6 +160,6 @@ func certificates(text []byte) ([]string, error) {
 	return list, nil
 }
 
-// Problems gives what of the mesh's trusted certificates is not used, without Key and Origin. What is wrong with trust bundles, who
-// fetches them says.
+// Problems returns the Problems of the mesh's trusted certificates, without Key and Origin.
+// Problems of trust bundles are reported by the component that fetches them.
 func Problems(m *meshconfig.MeshConfig) []config.Problem { return anchorsOf(m, nil).problems }

@@ -1,10 +1,14 @@
-// Package proxyconfig makes the ProxyConfig that agents ask for over xDS (PCDS): the certificates that the mesh trusts.
+// Package proxyconfig generates the ProxyConfig that agents subscribe to over xDS (PCDS). It
+// contains the certificates that the mesh trusts.
 //
-// In: the mesh-wide settings, with the roots of the mesh's own authority and the trust bundles of others among them. Out: one encoded
-// ProxyConfig, the same for every proxy, with nothing but caCertificatesPem in it: certificates, and for which trust domains each is, where
-// that is limited (mesh.TrustAnchor). Everything else of a ProxyConfig an agent must know before it can connect at all.
-// Law: pure. The order and the spelling of certificates make no difference, so that rotating roots is no news but when a
-// root comes or goes.
+// The inputs are the mesh-wide settings, including the roots of the mesh's own authority and the
+// trust bundles of others. The output is one encoded ProxyConfig, the same for every proxy. Only
+// caCertificatesPem is set: certificates, with the trust domains to which each is limited, if any
+// (mesh.TrustAnchor). An agent needs all other fields of a ProxyConfig before it can connect at
+// all.
 //
-// Start with [Generator.All] in generator.go; anchors.go reads the certificates.
+// The output does not depend on the order or formatting of certificates, so a rotation of roots
+// changes it only when a root is added or removed.
+//
+// Start with [Generator.All] in generator.go; anchors.go parses the certificates.
 package proxyconfig

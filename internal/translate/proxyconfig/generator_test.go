@@ -22,7 +22,10 @@ import (
 )
 
 func certificate(name string, authority bool) string {
-	return string(pki.SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: authority}).CertificatePEM())
+	return string(pki.SelfSigned(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name},
+		IsCA:    authority,
+	}).CertificatePEM())
 }
 
 // made gives the ProxyConfig of a mesh with these settings.
@@ -84,7 +87,8 @@ func TestTrustedCertificates(t *testing.T) {
 	}
 }
 
-// TestOneForTheMesh: proxies that have nothing in common share it, and a change of anything but settings leaves it.
+// TestOneForTheMesh: proxies that have nothing in common share it, and a change of anything but
+// settings leaves it.
 func TestOneForTheMesh(t *testing.T) {
 	g := NewGenerator()
 	text, err := protojson.Marshal(trusting(certificate("a", true)))
@@ -108,9 +112,13 @@ func TestProblems(t *testing.T) {
 	m := trusting(certificate("a", true), "nothing", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
 		"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", leaf)
 	m.CaCertificates = append(m.CaCertificates, &meshconfig.MeshConfig_CertificateData{
-		CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{SpiffeBundleUrl: "http://example.com/bundle"},
+		CertificateData: &meshconfig.MeshConfig_CertificateData_SpiffeBundleUrl{
+			SpiffeBundleUrl: "http://example.com/bundle",
+		},
 	}, &meshconfig.MeshConfig_CertificateData{
-		TrustDomains: []string{"A b"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: certificate("x", true)},
+		TrustDomains: []string{"A b"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{
+			Pem: certificate("x", true),
+		},
 	})
 	m.DefaultConfig = &meshconfig.ProxyConfig{CaCertificatesPem: []string{leaf}}
 	var got []string
@@ -132,7 +140,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestRootsThatAreComing: who is told of fewer authorities than there are would refuse those who have certificates of the others.
+// TestRootsThatAreComing: who is told of fewer authorities than there are would refuse those who
+// have certificates of the others.
 func TestRootsThatAreComing(t *testing.T) {
 	m, g := fixture.New(t, nil, nil), NewGenerator()
 	proxies := func() int { return len(g.All(m.View(fixture.Proxy(t, nil)))) }
@@ -149,8 +158,8 @@ func TestRootsThatAreComing(t *testing.T) {
 	}
 }
 
-// TestTrustDomains: as soon as one certificate is for some trust domains only, it is said of each whom it is for; a certificate of two entries
-// is for those of both.
+// TestTrustDomains: as soon as one certificate is for some trust domains only, it is said of each
+// whom it is for; a certificate of two entries is for those of both.
 func TestTrustDomains(t *testing.T) {
 	own, partner, anybody := certificate("own", true), certificate("partner", true), certificate("anybody", true)
 	m := trusting(partner, anybody)
@@ -158,9 +167,13 @@ func TestTrustDomains(t *testing.T) {
 	settings := func(m *meshconfig.MeshConfig) map[string]string {
 		s := &snapshot.Settings{Mesh: m, TrustDomain: "cluster.local", Roots: []string{own}}
 		found := map[string]string{}
-		for _, text := range texts(s) {
+		for _, text := range encodeAnchors(s) {
 			a := mesh.ParseTrustAnchor(text)
-			found[map[string]string{own: "own", partner: "partner", anybody: "anybody"}[a.PEM]] = strings.Join(a.Domains, " ")
+			found[map[string]string{
+				own:     "own",
+				partner: "partner",
+				anybody: "anybody",
+			}[a.PEM]] = strings.Join(a.Domains, " ")
 		}
 		return found
 	}
@@ -169,9 +182,13 @@ func TestTrustDomains(t *testing.T) {
 	}
 	m.CaCertificates[0].TrustDomains = []string{"partner.example", "cluster.partner"}
 	m.CaCertificates = append(m.CaCertificates, &meshconfig.MeshConfig_CertificateData{
-		TrustDomains: []string{"cluster.partner", "third.example"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: partner},
+		TrustDomains: []string{"cluster.partner", "third.example"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{
+			Pem: partner,
+		},
 	}, &meshconfig.MeshConfig_CertificateData{
-		TrustDomains: []string{"not one\n"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{Pem: certificate("nobody", true)},
+		TrustDomains: []string{"not one\n"}, CertificateData: &meshconfig.MeshConfig_CertificateData_Pem{
+			Pem: certificate("nobody", true),
+		},
 	})
 	want := map[string]string{
 		"own": "cluster.local old.local", "partner": "cluster.partner partner.example third.example",
@@ -182,7 +199,8 @@ func TestTrustDomains(t *testing.T) {
 	}
 }
 
-// TestTrustBundles: nothing is said before all bundles are known; one that never was there has nobody.
+// TestTrustBundles: nothing is said before all bundles are known; one that never was there has
+// nobody.
 func TestTrustBundles(t *testing.T) {
 	const address, other = "https://a.example/bundle", "https://b.example/bundle"
 	a := certificate("a", true)
@@ -210,7 +228,10 @@ func TestTrustBundles(t *testing.T) {
 		world.Send(mesh.Event{Settings: &mesh.Settings{Bundles: step.known}})
 		got := "none"
 		for _, r := range g.All(world.View(fixture.Proxy(t, nil))) {
-			got = strings.Join(golden.Decode(t, r).(*meshconfig.ProxyConfig).CaCertificatesPem, "") //nolint:forcetypeassert // it is one
+			got = strings.Join(
+				golden.Decode(t, r).(*meshconfig.ProxyConfig).CaCertificatesPem,
+				"",
+			) //nolint:forcetypeassert // it is one
 		}
 		if got != step.want {
 			t.Errorf("%v: trusts %q, want %q", step.known, got, step.want)
