@@ -26,7 +26,7 @@ func everyPhase() []plugin.Phase {
 // betweenPolicies says whether there is a plugin between the authentication and the authorization of requests.
 func betweenPolicies(plugins plugin.Places) bool {
 	for p := range plugins.All {
-		if !p.Connections && p.Phase == plugin.BeforeAuthorization && (p.Within(plugin.Inbound) || p.Within(plugin.Edge)) {
+		if !p.Connections && p.Phase == plugin.BeforeAuthorization && (p.AppliesToSide(plugin.Inbound) || p.AppliesToSide(plugin.Edge)) {
 			return true
 		}
 	}
@@ -36,7 +36,7 @@ func betweenPolicies(plugins plugin.Places) bool {
 // requestPlugins gives the filters whose place plugins of a phase take, for requests.
 func (a around) requestPlugins(phase plugin.Phase, side plugin.Side, port uint32) (list []*hcmv3.HttpFilter) {
 	for p := range a.plugins.All {
-		if p.Connections || p.Phase != phase || !p.Takes(side, port) {
+		if p.Connections || p.Phase != phase || !p.AppliesTo(side, port) {
 			continue
 		}
 		source := pluginSource(new(httpwasmv3.Wasm), new(httprbacv3.RBAC))
@@ -56,7 +56,7 @@ func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*li
 	side := filterSet{calledFrom: b.inbound || b.edge, callsOn: !b.inbound}.side()
 	for _, phase := range phases {
 		for p := range b.plugins.All {
-			if p.Connections && p.Phase == phase && p.Takes(side, b.portOf(c)) {
+			if p.Connections && p.Phase == phase && p.AppliesTo(side, b.portOf(c)) {
 				list = append(list, &listenerv3.Filter{Name: p.Name, ConfigType: &listenerv3.Filter_ConfigDiscovery{
 					ConfigDiscovery: pluginSource(new(networkwasmv3.Wasm), new(networkrbacv3.RBAC)),
 				}})
@@ -92,7 +92,7 @@ func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
 func (a around) pluginsOf(s *Spec) (list []config.Key) {
 	side := filterSet{calledFrom: s.Inbound || s.Gateway, callsOn: !s.Inbound}.side()
 	for p := range a.plugins.All {
-		if p.Within(side) {
+		if p.AppliesToSide(side) {
 			list = append(list, p.Object)
 		}
 	}

@@ -1,9 +1,11 @@
-// Package plugin has proxies run code of users: Wasm modules and Lua scripts (WasmPlugin, TrafficExtension).
+// Package plugin generates the configuration of users' Wasm modules and Lua scripts (WasmPlugin,
+// TrafficExtension).
 //
-// In: the plugins that hold for a proxy. Out: for listeners, where connection managers have which plugin; and the plugins themselves,
-// which proxies ask for by name (ECDS).
-// Law: pure. What listeners are told is only where a plugin is: its code and its configuration are no matter of theirs, so that an
-// edit of those drains no connection. Modules are fetched by the agent beside the proxy, never from here.
+// The input is the plugins that apply to a proxy. The outputs are the places of plugins among the
+// filters, for listeners, and the extension configs of the plugins, which proxies subscribe to by
+// name (ECDS). Listeners depend only on the places. An edit of a plugin's code or configuration
+// changes no listener, so it drains no connections. Modules are downloaded by the agent beside the
+// proxy, never by the control plane.
 //
-// Start with [Of] in place.go; extension.go writes what is asked for by name.
+// Start with [Of] in place.go; extension.go generates the extension configs.
 package plugin

@@ -25,26 +25,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// What agents read and take out before Envoy sees it, and what else they know istiod by.
+// Environment variables that agents read and remove before Envoy sees the config, and other values
+// that istiod uses.
 const (
 	secretVariable  = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
 	policyVariable  = "ISTIO_META_WASM_IMAGE_PULL_POLICY"
 	versionVariable = "ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION"
-	// anyChecksum stands for none: Envoy takes no empty one.
+	// anyChecksum means no checksum, because Envoy refuses an empty one.
 	anyChecksum = "nil"
-	// noCluster is where modules come from: Envoy wants some cluster, and never asks it, since agents fetch.
+	// noCluster is the cluster to download modules from. Envoy requires one and never uses it,
+	// because agents download.
 	noCluster = "_"
 )
 
-// fetchTimeout bounds the fetching of a module by the agent.
-const fetchTimeout = 30 * time.Second
+// downloadTimeout limits the download of a module by the agent.
+const downloadTimeout = 30 * time.Second
 
-// FetchTimeout bounds how long a listener waits for a plugin: for as long as the agent may take to find that a module cannot be had,
-// and some more. Envoy then answers requests with 500 itself.
-const FetchTimeout = fetchTimeout + 10*time.Second
+// FetchTimeout limits how long a listener waits for a plugin: as long as the agent may need to find
+// that a module is unavailable, and a margin. Envoy then answers requests with 500.
+const FetchTimeout = downloadTimeout + 10*time.Second
 
-// code is what WasmPlugin and TrafficExtension.wasm say alike.
-type code interface {
+// wasmSpec is the common interface of WasmPlugin and TrafficExtension.wasm.
+type wasmSpec interface {
 	GetUrl() string
 	GetSha256() string
 	GetImagePullPolicy() extensions.PullPolicy
@@ -62,14 +64,18 @@ func filterOf(in input) proto.Message {
 	spec := wasmOf(c)
 	if spec == nil {
 		text := config.Spec[*extensions.TrafficExtension](c).GetLua().GetInlineCode()
-		return &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: text}}}
+		return &luav3.Lua{
+			DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: text}},
+		}
 	}
 	p := &wasmv3.PluginConfig{
-		Name: c.Namespace + "." + c.Name, RootId: spec.GetPluginName(), FailurePolicy: failurePolicy(spec.GetFailStrategy()),
-		Vm: &wasmv3.PluginConfig_VmConfig{VmConfig: machine(in, spec)},
+		Name:          c.Namespace + "." + c.Name,
+		RootId:        spec.GetPluginName(),
+		FailurePolicy: failurePolicy(spec.GetFailStrategy()),
+		Vm:            &wasmv3.PluginConfig_VmConfig{VmConfig: newVM(in, spec)},
 	}
 	if fields := spec.GetPluginConfig(); len(fields.GetFields()) > 0 {
-		p.Configuration = packed(wrapperspb.String(textOf(c, fields)))
+		p.Configuration = packAny(wrapperspb.String(encodeConfig(c, fields)))
 	}
 	if spec.GetType() == extensions.PluginType_NETWORK {
 		return &networkwasmv3.Wasm{Config: p}
@@ -77,13 +83,14 @@ func filterOf(in input) proto.Message {
 	return &httpwasmv3.Wasm{Config: p}
 }
 
-// textOf writes the configuration as plugins read it: JSON, the same for equal ones.
-func textOf(c *config.Config, fields *structpb.Struct) string {
+// encodeConfig returns the configuration as JSON, in which plugins read it. Equal configurations
+// have equal texts.
+func encodeConfig(c *config.Config, fields *structpb.Struct) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(fields.AsMap()); err != nil {
-		panic(fmt.Sprintf("configuration of %s: %v", c.Key, err)) // it was JSON when it was read
+		panic(fmt.Sprintf("configuration of %s: %v", c.Key, err)) // It was parsed from JSON.
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -99,8 +106,8 @@ func failurePolicy(s extensions.FailStrategy) wasmv3.FailurePolicy {
 	}
 }
 
-// machine is what runs the module.
-func machine(in input, spec code) *wasmv3.VmConfig {
+// newVM returns the configuration of the VM that runs the module.
+func newVM(in input, spec wasmSpec) *wasmv3.VmConfig {
 	vm := &wasmv3.VmConfig{Runtime: "envoy.wasm.runtime.v8"}
 	env := &wasmv3.EnvironmentVariables{KeyValues: map[string]string{}}
 	for _, v := range spec.GetVmConfig().GetEnv() {
@@ -115,8 +122,8 @@ func machine(in input, spec code) *wasmv3.VmConfig {
 			Local: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}},
 		}}
 	} else {
-		vm.Code = remote(spec)
-		tellAgent(env.KeyValues, in, spec)
+		vm.Code = remoteModule(spec)
+		setAgentVariables(env.KeyValues, in, spec)
 	}
 	if len(env.KeyValues)+len(env.HostEnvKeys) > 0 {
 		vm.EnvironmentVariables = env
@@ -124,10 +131,12 @@ func machine(in input, spec code) *wasmv3.VmConfig {
 	return vm
 }
 
-func remote(spec code) *corev3.AsyncDataSource {
+func remoteModule(spec wasmSpec) *corev3.AsyncDataSource {
 	from := &corev3.RemoteDataSource{
 		HttpUri: &corev3.HttpUri{
-			Uri: address(spec), HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: noCluster}, Timeout: durationpb.New(fetchTimeout),
+			Uri: moduleURL(spec), HttpUpstreamType: &corev3.HttpUri_Cluster{
+				Cluster: noCluster,
+			}, Timeout: durationpb.New(downloadTimeout),
 		},
 		Sha256: spec.GetSha256(),
 	}
@@ -137,33 +146,34 @@ func remote(spec code) *corev3.AsyncDataSource {
 	return &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Remote{Remote: from}}
 }
 
-// address is where the module is. Without a scheme it is the name of an image.
-func address(spec code) string {
+// moduleURL returns the URL of the module. Without a scheme it is the name of an image.
+func moduleURL(spec wasmSpec) string {
 	if strings.Contains(spec.GetUrl(), "://") {
 		return spec.GetUrl()
 	}
 	return "oci://" + spec.GetUrl()
 }
 
-// tellAgent has the agent know how to fetch. A pull secret that is not there, or is not for these proxies, is empty: the agent then does
-// as when a module cannot be had.
-func tellAgent(variables map[string]string, in input, spec code) {
+// setAgentVariables adds the variables from which the agent learns how to download the module. If
+// the pull secret does not exist, or is denied to these proxies, its variable is empty, and the
+// agent handles the module as unavailable.
+func setAgentVariables(variables map[string]string, in input, spec wasmSpec) {
 	if _, named := PullSecret(in.object); named {
 		variables[secretVariable] = ""
 		if in.secret != nil {
-			variables[secretVariable], _ = login(in.secret)
+			variables[secretVariable], _ = registryConfig(in.secret)
 		}
 	}
-	if fresh(spec) {
+	if alwaysPulls(spec) {
 		variables[policyVariable] = extensions.PullPolicy_Always.String()
 		variables[versionVariable] = fmt.Sprintf("%016x", in.object.Hash)
 	}
 }
 
-// fresh says that the module is to be fetched anew with each edit of the plugin, though it may be here. By default only an image's tag
-// "latest" is, as with the kubelet.
-func fresh(spec code) bool {
-	name, image := strings.CutPrefix(address(spec), "oci://")
+// alwaysPulls reports whether the module is downloaded after each edit of the plugin even if the
+// agent has it. By default that applies only to images with the tag "latest", as with the kubelet.
+func alwaysPulls(spec wasmSpec) bool {
+	name, image := strings.CutPrefix(moduleURL(spec), "oci://")
 	if spec.GetSha256() != "" || image && strings.Contains(name, "@") {
 		return false
 	}
@@ -174,4 +184,4 @@ func fresh(spec code) bool {
 	return !tagged || tag == "latest"
 }
 
-func packed(m proto.Message) *anypb.Any { return resource.Pack(m) }
+func packAny(m proto.Message) *anypb.Any { return resource.Pack(m) }

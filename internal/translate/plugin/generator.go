@@ -14,18 +14,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Generator makes the extensions of Views, each distinct one once. It is for use by many goroutines.
+// Generator generates the extension configs of Views, and caches each distinct one. It is safe for
+// concurrent use.
 type Generator struct {
 	made *memo.Table[input, *resource.Resource]
 }
 
-// input is all that an extension depends on: the plugin, and the Secret that its image is pulled with, if there is one.
+// input is everything that an extension config depends on: the plugin, and the Secret that its
+// image is pulled with, if any.
 type input struct{ object, secret *config.Config }
 
-// NewGenerator makes a Generator that remembers nothing yet.
-func NewGenerator() *Generator { return &Generator{memo.New(encode)} }
+// NewGenerator returns a Generator with an empty cache.
+func NewGenerator() *Generator { return &Generator{memo.New(newResource)} }
 
-// Named gives the extension of that name, nil if no plugin of the View has it: what others run is nobody else's business.
+// Named returns the extension config with a name, or nil if no plugin of the View has it: proxies
+// cannot read plugins of others.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if !strings.HasPrefix(name, namePrefix) {
 		return nil
@@ -38,10 +41,11 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	return nil
 }
 
-// Computed is how many extensions were really made since the start, for tests and metrics.
+// Computed returns how many extension configs have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.made.Computed() }
 
-// Touched says whether a change may alter what Named gives; s is the snapshot after it.
+// Touched reports whether a change may alter the result of Named; s is the snapshot after the
+// change.
 func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -66,7 +70,8 @@ func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return false
 }
 
-// Scope is the part of a Key that Named depends on: the plugins, and whether it is known who the proxies are.
+// Scope returns the part of a Key that Named depends on: the plugins, and whether the proxies'
+// identity is verified.
 func Scope(k view.Key) view.Key {
 	scope := view.Key{Plugins: k.Plugins}
 	if k.Plugins != (snapshot.PluginNames{}) && k.Keys.Vouched() {
@@ -75,14 +80,19 @@ func Scope(k view.Key) view.Key {
 	return scope
 }
 
-func encode(in input) *resource.Resource {
+func newResource(in input) *resource.Resource {
 	name, from := nameOf(in.object.Key), []config.Key{in.object.Key}
 	if in.secret != nil {
 		from = append(from, in.secret.Key)
 	}
-	r, err := resource.Encode(name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: name, TypedConfig: packed(filterOf(in))}, from...)
+	r, err := resource.Encode(
+		name,
+		api.ExtensionType,
+		&corev3.TypedExtensionConfig{Name: name, TypedConfig: packAny(filterOf(in))},
+		from...,
+	)
 	if err != nil {
-		panic(fmt.Sprintf("extension %q: %v", name, err)) // messages of our own making always encode
+		panic(fmt.Sprintf("extension %q: %v", name, err)) // Generated messages always encode.
 	}
 	return r
 }

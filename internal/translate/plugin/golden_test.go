@@ -13,8 +13,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml, the proxy in proxy.yaml. "places" is where the proxy has plugins, in
-// their order, "extensions" what it is sent of them, and "problems" what users are told.
+// TestGolden runs every case: what a user wrote is in config.yaml, the proxy in proxy.yaml.
+// "places" is where the proxy has plugins, in their order, "extensions" what it is sent of them,
+// and "problems" what users are told.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
@@ -47,9 +48,14 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// placeText says of a place all that listeners go by. Ports are tried: none, and two that cases name.
+// placeText says of a place all that listeners go by. Ports are tried: none, and two that cases
+// name.
 func placeText(p Place) string {
-	s := fmt.Sprintf("%s %s", p.Object, []string{"before authentication", "before authorization", "after authorization", "last"}[p.Phase])
+	s := fmt.Sprintf(
+		"%s %s",
+		p.Object,
+		[]string{"before authentication", "before authorization", "after authorization", "last"}[p.Phase],
+	)
 	if p.Connections {
 		s += ", of connections"
 	}
@@ -57,12 +63,12 @@ func placeText(p Place) string {
 		s += ", in Lua"
 	}
 	for side, name := range []string{"inbound", "outbound", "at a gateway"} {
-		if !p.Within(Side(side)) {
+		if !p.AppliesToSide(Side(side)) {
 			continue
 		}
 		s += ", " + name
 		for _, port := range []uint32{0, 80, 8080} {
-			if p.Takes(Side(side), port) {
+			if p.AppliesTo(Side(side), port) {
 				s += fmt.Sprintf(" %d", port)
 			}
 		}

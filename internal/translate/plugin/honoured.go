@@ -5,7 +5,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Unhonoured gives what of a WasmPlugin or a TrafficExtension has no effect, as Warnings without Key and Origin.
+// Unhonoured returns a Warning for each field of a WasmPlugin or TrafficExtension that has no
+// effect, without Key and Origin.
 func Unhonoured(c *config.Config) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -19,9 +20,12 @@ func Unhonoured(c *config.Config) []config.Problem {
 		return nil
 	}
 	if spec.GetVerificationKey() != "" {
-		warn(at+"verificationKey", "has no effect, as in Istio, whose API does not say yet how modules are signed; give the checksum (sha256)")
+		warn(
+			at+"verificationKey",
+			"has no effect, as in Istio, whose API does not say yet how modules are signed; give the checksum (sha256)",
+		)
 	}
-	if spec.GetImagePullSecret() != "" && !ofImage(spec) {
+	if spec.GetImagePullSecret() != "" && !isImage(spec) {
 		warn(at+"imagePullSecret", "has no effect: it is for images of registries (oci://)")
 	}
 	return found

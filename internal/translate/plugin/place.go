@@ -13,7 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Phase is where among the filters of the mesh a plugin is. Requests pass the phases in this order.
+// Phase is the position of a plugin relative to the mesh's own filters. Requests pass the phases in
+// this order.
 type Phase int
 
 // The phases (WasmPlugin.phase).
@@ -21,36 +22,36 @@ const (
 	// BeforeAuthentication is AUTHN, BeforeAuthorization is AUTHZ.
 	BeforeAuthentication Phase = iota
 	BeforeAuthorization
-	// AfterAuthorization is STATS, and Last the phase of plugins that name none.
+	// AfterAuthorization is STATS, and Last the default.
 	AfterAuthorization
 	Last
 )
 
-// Side is whose listeners a plugin is in.
+// Side is the kind of listeners that a plugin applies to.
 type Side int
 
-// The sides: what comes to the workload, what it sends, and what comes to a gateway.
+// Inbound is traffic to the workload, Outbound traffic from it, Edge traffic to a gateway.
 const (
 	Inbound Side = iota
 	Outbound
 	Edge
 )
 
-// Place is where proxies have a plugin. It is all that listeners depend on.
+// Place is the position of a plugin. It is everything that listeners depend on.
 type Place struct {
-	// Name is that of the extension which proxies ask for.
+	// Name is the name of the extension config.
 	Name   string
 	Object config.Key
 	Phase  Phase
-	// Language is of what is run there.
+	// Language is that of the plugin's code.
 	Language Language
-	// Connections says that the plugin is for connections, whatever they carry, rather than for requests.
+	// Connections is set if the plugin is a network filter for all connections, not an HTTP filter.
 	Connections bool
-	// traffic is what passes it; empty: everything.
+	// traffic is the traffic that the plugin applies to; if empty, all.
 	traffic memo.List[traffic]
 }
 
-// Language is how a plugin is written.
+// Language is the language of a plugin.
 type Language int
 
 // The languages.
@@ -59,22 +60,22 @@ const (
 	Lua
 )
 
-// traffic is one of the selectors of a plugin.
+// traffic is one of the traffic selectors of a plugin.
 type traffic struct {
 	mode  typev1beta1.WorkloadMode
 	ports memo.List[uint32] // empty: all
 }
 
-// Places are where proxies have plugins, in the order in which requests pass them.
+// Places are the places of plugins, in the order in which requests pass them.
 type Places = memo.List[Place]
 
-// Of gives where the proxies of a View have plugins.
+// Of returns the places of the plugins of a View.
 func Of(v *view.View) Places {
 	if v.Key.Plugins.Wasm == "" && v.Key.Plugins.Traffic == "" {
 		return Places{}
 	}
 	list := v.Snapshot.Plugins(v.Key.Plugins)
-	slices.SortStableFunc(list, func(a, b *config.Config) int { return cmp.Compare(priority(b), priority(a)) })
+	slices.SortStableFunc(list, func(a, b *config.Config) int { return cmp.Compare(priorityOf(b), priorityOf(a)) })
 	places := make([]Place, len(list))
 	for i, c := range list {
 		places[i] = placeOf(c)
@@ -83,35 +84,36 @@ func Of(v *view.View) Places {
 	return memo.ListOf(places)
 }
 
-// Takes says whether the plugin is in listeners of a side, for a port: of the service that is called, of the application, or of the
-// gateway. 0 is of no port that is known.
-func (p Place) Takes(side Side, port uint32) bool {
+// AppliesTo reports whether the plugin applies to listeners of a side at a port: that of the called
+// service, of the application, or of the gateway. 0 means an unknown port.
+func (p Place) AppliesTo(side Side, port uint32) bool {
 	if p.traffic == (memo.List[traffic]{}) {
 		return true
 	}
 	for t := range p.traffic.All {
-		if t.takes(side, port) {
+		if t.matchesPort(side, port) {
 			return true
 		}
 	}
 	return false
 }
 
-// Within says whether the plugin is in listeners of a side, for some ports.
-func (p Place) Within(side Side) bool {
+// AppliesToSide reports whether the plugin applies to listeners of a side at any port.
+func (p Place) AppliesToSide(side Side) bool {
 	if p.traffic == (memo.List[traffic]{}) {
 		return true
 	}
 	for t := range p.traffic.All {
-		if t.within(side) {
+		if t.matchesSide(side) {
 			return true
 		}
 	}
 	return false
 }
 
-// within: what a gateway does it does as its callers' client (WasmPlugin.match.mode).
-func (t traffic) within(side Side) bool {
+// matchesSide reports whether the selector includes a side (WasmPlugin.match.mode). A gateway is a
+// client.
+func (t traffic) matchesSide(side Side) bool {
 	switch t.mode {
 	case typev1beta1.WorkloadMode_CLIENT:
 		return side != Inbound
@@ -122,8 +124,8 @@ func (t traffic) within(side Side) bool {
 	}
 }
 
-func (t traffic) takes(side Side, port uint32) bool {
-	if !t.within(side) {
+func (t traffic) matchesPort(side Side, port uint32) bool {
+	if !t.matchesSide(side) {
 		return false
 	}
 	if t.ports == (memo.List[uint32]{}) {
@@ -137,14 +139,14 @@ func (t traffic) takes(side Side, port uint32) bool {
 	return false
 }
 
-func priority(c *config.Config) int32 {
+func priorityOf(c *config.Config) int32 {
 	if c.Kind == api.WasmPlugin {
 		return config.Spec[*extensions.WasmPlugin](c).GetPriority().GetValue()
 	}
 	return config.Spec[*extensions.TrafficExtension](c).GetPriority().GetValue()
 }
 
-// selector is what is said of traffic, by either kind.
+// selector is the common interface of the traffic selectors of both kinds.
 type selector interface {
 	GetMode() typev1beta1.WorkloadMode
 	GetPorts() []*typev1beta1.PortSelector
@@ -167,7 +169,7 @@ func placeOf(c *config.Config) Place {
 	return p
 }
 
-// phaseOf reads a phase: both kinds number them alike.
+// phaseOf converts a phase, which has the same numbers in both kinds.
 func phaseOf(n int32) Phase {
 	switch extensions.PluginPhase(n) {
 	case extensions.PluginPhase_AUTHN:
@@ -193,8 +195,8 @@ func trafficOf[S selector](list []S) memo.List[traffic] {
 	return memo.ListOf(out)
 }
 
-// nameOf gives the name of an object's extension, as istiod 1.31 has it: EnvoyFilters look for it. To istiod a WasmPlugin is a
-// TrafficExtension of another name.
+// nameOf returns the name of an object's extension config, the same as in istiod 1.31, because
+// EnvoyFilters match it. istiod converts a WasmPlugin to a TrafficExtension with another name.
 func nameOf(k config.Key) string {
 	name := namePrefix + k.Namespace + "." + k.Name
 	if k.Kind == api.WasmPlugin {

@@ -15,20 +15,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// PullSecret gives the Secret that the image of a plugin is pulled with (imagePullSecret); ok is false where there is none to read.
-// It is one of the plugin's own namespace, whatever its name says: who may write plugins there decides who gets it.
+// PullSecret returns the Secret that the image of a plugin is pulled with (imagePullSecret). ok is
+// false if it has none. The Secret is always in the plugin's own namespace, whatever namespace its
+// name contains: the authors of plugins there decide who receives it.
 func PullSecret(c *config.Config) (k config.Key, ok bool) {
 	spec := wasmOf(c)
-	if spec == nil || spec.GetImagePullSecret() == "" || !ofImage(spec) {
+	if spec == nil || spec.GetImagePullSecret() == "" || !isImage(spec) {
 		return config.Key{}, false
 	}
 	name := spec.GetImagePullSecret()
-	name = name[strings.LastIndexByte(name, '/')+1:] // kubernetes://namespace/name is taken too, as in Istio
+	// kubernetes://namespace/name is accepted too, as in Istio.
+	name = name[strings.LastIndexByte(name, '/')+1:]
 	return config.Key{Kind: api.Secret, Namespace: c.Namespace, Name: name}, name != ""
 }
 
-// wasmOf gives what an object says of a Wasm module, nil if it is about none.
-func wasmOf(c *config.Config) code {
+// wasmOf returns the Wasm settings of an object, or nil if it has none.
+func wasmOf(c *config.Config) wasmSpec {
 	switch spec := c.Spec.(type) {
 	case *extensions.WasmPlugin:
 		return spec
@@ -40,11 +42,12 @@ func wasmOf(c *config.Config) code {
 	return nil
 }
 
-// ofImage says that the module is in an image of a registry.
-func ofImage(spec code) bool { return strings.HasPrefix(address(spec), "oci://") }
+// isImage reports whether the module is an image in a registry.
+func isImage(spec wasmSpec) bool { return strings.HasPrefix(moduleURL(spec), "oci://") }
 
-// pullSecret gives the Secret that a View's proxies are sent with a plugin, nil if there is none or they may not have it. As in Istio they
-// may if the plugin holds for them and they have shown who they are: nobody gets it by only saying where it belongs.
+// pullSecret returns the Secret that the View's proxies receive with a plugin, or nil if it does
+// not exist or their identity is not verified. As in Istio, verified proxies receive the pull
+// secrets of all plugins that apply to them.
 func pullSecret(v *view.View, c *config.Config) *config.Config {
 	k, ok := PullSecret(c)
 	if !ok || !v.Key.Keys.Vouched() {
@@ -53,14 +56,19 @@ func pullSecret(v *view.View, c *config.Config) *config.Config {
 	return v.Snapshot.Config(k)
 }
 
-// login gives what a Secret says of registries, "" if that cannot be used; why says why not, and nothing of what is in it.
-func login(secret *config.Config) (text, why string) {
+// registryConfig returns the registry credentials in a Secret. If they are unusable it returns the
+// reason, which quotes nothing of them.
+func registryConfig(secret *config.Config) (text, why string) {
 	o, ok := secret.Spec.(*corev1.Secret)
 	switch {
 	case !ok:
 		return "", "is no Secret"
 	case o.Type != corev1.SecretTypeDockerConfigJson:
-		return "", fmt.Sprintf("is of the type %q; an imagePullSecret must be of %s", o.Type, corev1.SecretTypeDockerConfigJson)
+		return "", fmt.Sprintf(
+			"is of the type %q; an imagePullSecret must be of %s",
+			o.Type,
+			corev1.SecretTypeDockerConfigJson,
+		)
 	}
 	b := o.Data[corev1.DockerConfigJsonKey]
 	if !json.Valid(b) {
@@ -69,7 +77,8 @@ func login(secret *config.Config) (text, why string) {
 	return string(b), ""
 }
 
-// Problems gives what is wrong with the Secrets that plugins of a snapshot name. Proxies then do as when the module cannot be had.
+// Problems returns a Warning for each plugin of a snapshot whose pull Secret does not exist or is
+// unusable. Proxies then handle the module as unavailable.
 func Problems(s *snapshot.Snapshot) (list []config.Problem) {
 	for _, kind := range []api.Kind{api.WasmPlugin, api.TrafficExtension} {
 		field := "spec.imagePullSecret"
@@ -84,7 +93,7 @@ func Problems(s *snapshot.Snapshot) (list []config.Problem) {
 			p := config.Problem{Key: c.Key, Field: field, Severity: config.Warning, Origin: c.Origin}
 			if secret := s.Config(k); secret == nil {
 				p.Reason = fmt.Sprintf("there is no Secret %q in namespace %s", k.Name, k.Namespace)
-			} else if _, why := login(secret); why != "" {
+			} else if _, why := registryConfig(secret); why != "" {
 				p.Reason = fmt.Sprintf("Secret %q %s", k.Name, why)
 			}
 			if p.Reason != "" {

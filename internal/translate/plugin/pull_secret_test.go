@@ -25,13 +25,28 @@ spec: {url: "oci://registry.example.com/a:v1", imagePullSecret: login}
 
 func loginOf(namespace, password string) string {
 	return fmt.Sprintf("---\nkind: Secret\nmetadata: {name: login, namespace: %s}\ntype: kubernetes.io/dockerconfigjson\ndata: {.dockerconfigjson: %s}\n",
-		namespace, base64.StdEncoding.EncodeToString(fmt.Appendf(nil, `{"auths": {"registry.example.com": {"password": %q}}}`, password)))
+		namespace, base64.StdEncoding.EncodeToString(fmt.Appendf(
+			nil,
+			`{"auths": {"registry.example.com": {"password": %q}}}`,
+			password,
+		)))
 }
 
-// TestWhoIsGivenPullSecrets: those for whom the plugin holds, if they have shown who they are; whatever was given to whom before.
+// TestWhoIsGivenPullSecrets: those for whom the plugin holds, if they have shown who they are;
+// whatever was given to whom before.
 func TestWhoIsGivenPullSecrets(t *testing.T) {
-	m := fixture.New(t, []byte(pulled+loginOf("shop", "of-the-shop")+loginOf("istio-system", "of-the-mesh")+loginOf("other", "of-others")), nil)
-	own, all := nameOf(config.Key{Kind: api.WasmPlugin, Namespace: "shop", Name: "own"}), nameOf(config.Key{Kind: api.WasmPlugin, Namespace: "istio-system", Name: "all"})
+	m := fixture.New(
+		t,
+		[]byte(
+			pulled+loginOf("shop", "of-the-shop")+loginOf("istio-system", "of-the-mesh")+loginOf("other", "of-others"),
+		),
+		nil,
+	)
+	own, all := nameOf(config.Key{
+		Kind:      api.WasmPlugin,
+		Namespace: "shop",
+		Name:      "own",
+	}), nameOf(config.Key{Kind: api.WasmPlugin, Namespace: "istio-system", Name: "all"})
 	g := NewGenerator()
 	for range 2 {
 		for proxy, want := range map[string][2]string{ // of own and all
@@ -60,7 +75,8 @@ func TestWhoIsGivenPullSecrets(t *testing.T) {
 	}
 }
 
-// TestPullSecretsRotate: a Secret that comes, changes or goes touches those whose plugin names it, and nobody else.
+// TestPullSecretsRotate: a Secret that comes, changes or goes touches those whose plugin names it,
+// and nobody else.
 func TestPullSecretsRotate(t *testing.T) {
 	m := fixture.New(t, []byte(pulled), nil)
 	p := fixture.Proxy(t, []byte("{namespace: shop, labels: {app: web}, account: a}"))

@@ -221,9 +221,9 @@ func pluginProduct(t testing.TB, c *Case) string {
 	for p := range plugin.Of(v).All {
 		fmt.Fprint(&b, p.Object, p.Phase, p.Language, p.Connections)
 		for side := plugin.Side(0); side < 3; side++ {
-			fmt.Fprint(&b, " ", p.Within(side))
-			for _, port := range []uint32{0, 80, 8080} { // see placeText in the room
-				fmt.Fprint(&b, " ", p.Takes(side, port))
+			fmt.Fprint(&b, " ", p.AppliesToSide(side))
+			for _, port := range []uint32{0, 80, 8080} {
+				fmt.Fprint(&b, " ", p.AppliesTo(side, port))
 			}
 		}
 		b.WriteString("\n")
