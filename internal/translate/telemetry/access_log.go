@@ -17,31 +17,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// logChoice is a provider that is to log, and what.
+// logChoice is the effective setting of one access log provider.
 type logChoice struct {
 	named
 	disabled bool
-	// condition is a CEL expression, "" for everything.
+	// condition is a CEL expression, or "" to log everything.
 	condition string
 }
 
-// accessLogs fills in the access logs of a side. Objects and default providers of the mesh count first; without either,
-// MeshConfig's own fields do.
-func (m *maker) accessLogs(s side, out *Side) {
+// addAccessLogs adds the access logs of a side. Telemetry objects and the mesh's default providers
+// take precedence; without either, the fields of MeshConfig apply.
+func (m *builder) addAccessLogs(s side, out *Side) {
 	chosen, any := m.chooseLogs(s)
 	if !any {
-		m.meshLogs(out)
+		m.addMeshLogs(out)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(chosen)) {
 		if c := chosen[name]; !c.disabled {
-			m.log(c, out)
+			m.addLog(c, out)
 		}
 	}
 }
 
-// chooseLogs gives what providers are to log; any false: nobody says anything.
-func (m *maker) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
+// chooseLogs returns the effective settings by provider. any is false if there are neither objects
+// nor default providers.
+func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	mesh := defaults("accessLogging", m.settings.Mesh.GetDefaultProviders().GetAccessLogging())
 	says := func(l layer) bool { return len(l.spec.GetAccessLogging()) > 0 }
 	chosen = map[string]logChoice{}
@@ -52,10 +53,13 @@ func (m *maker) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 		return chosen, len(mesh) > 0
 	}
 	all, counting := entries(m.layers, "accessLogging", (*telemetry.Telemetry).GetAccessLogging,
-		func(l *telemetry.AccessLogging) bool { return s.plays(l.GetMatch().GetMode()) }, mesh)
+		func(l *telemetry.AccessLogging) bool { return s.matchesMode(l.GetMatch().GetMode()) }, mesh)
 	for _, e := range all {
 		if len(e.providers) == 0 && !e.value.GetDisabled().GetValue() {
-			m.warn(e.origin, "names no provider, and the mesh has no default one (defaultProviders.accessLogging): nothing is logged")
+			m.addWarning(
+				e.origin,
+				"names no provider, and the mesh has no default one (defaultProviders.accessLogging): nothing is logged",
+			)
 		}
 		for _, n := range e.providers {
 			if counting[n.name] {
@@ -66,11 +70,11 @@ func (m *maker) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	return chosen, true
 }
 
-// log adds the log of one provider.
-func (m *maker) log(c logChoice, out *Side) {
-	p := m.providers.find(c.name)
+// addLog adds the access log of one provider, or a Problem if the provider cannot log.
+func (m *builder) addLog(c logChoice, out *Side) {
+	p := m.providers.findProvider(c.name)
 	if p == nil {
-		m.warn(c.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", c.name))
+		m.addWarning(c.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", c.name))
 		return
 	}
 	connections := func(name string, config proto.Message) {
@@ -85,34 +89,35 @@ func (m *maker) log(c logChoice, out *Side) {
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
 		both(fileLog, fileProvider(x.EnvoyFileAccessLog))
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpAls:
-		if at, ok := m.service(c.named, p); ok {
+		if at, ok := m.serviceOf(c.named, p); ok {
 			out.HTTPLogs = append(out.HTTPLogs, accessLog(httpServiceLog, httpService(x.EnvoyHttpAls, at), c.condition))
 		}
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpAls:
-		if at, ok := m.service(c.named, p); ok {
+		if at, ok := m.serviceOf(c.named, p); ok {
 			connections(tcpServiceLog, tcpService(x.EnvoyTcpAls, at))
 		}
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyOtelAls:
-		if at, ok := m.service(c.named, p); ok {
+		if at, ok := m.serviceOf(c.named, p); ok {
 			both(openTelemetryLog, m.openTelemetryService(x.EnvoyOtelAls, at))
 		}
 	default:
-		m.warn(c.origin, notFor(p, "logs"))
+		m.addWarning(c.origin, notFor(p, "logs"))
 	}
 }
 
-// service gives where a provider is; ok false, with a warning, where it is not.
-func (m *maker) service(n named, p *provider) (service, bool) {
+// serviceOf returns the service of a provider. If it does not exist, ok is false and a Problem is
+// added.
+func (m *builder) serviceOf(n named, p *provider) (service, bool) {
 	s := m.providers.services[p.GetName()]
 	if s.cluster == "" {
-		m.warn(n.origin, fmt.Sprintf("provider %q: %s", p.GetName(), s.fault))
+		m.addWarning(n.origin, fmt.Sprintf("provider %q: %s", p.GetName(), s.fault))
 		return s, false
 	}
 	m.out.Clusters = append(m.out.Clusters, s.cluster)
 	return s, true
 }
 
-// accessLog is a logger, with a condition if there is one.
+// accessLog returns a logger, with a condition unless it is "".
 func accessLog(name string, config proto.Message, condition string) *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name: name, Filter: conditionFilter(condition),
@@ -120,13 +125,17 @@ func accessLog(name string, config proto.Message, condition string) *accesslogv3
 	}
 }
 
-// unmatchedOnly returns a copy of l that logs only connections that no filter chain takes. All others are logged by the
-// filters of their chain.
+// unmatchedOnly returns a copy of l that logs only connections that match no filter chain. All
+// others are logged by the filters of their chain.
 func unmatchedOnly(l *accesslogv3.AccessLog) *accesslogv3.AccessLog {
 	unmatched := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"NR"}}, // NoRouteFound
 	}}
-	return &accesslogv3.AccessLog{Name: l.GetName(), Filter: allOf(unmatched, l.GetFilter()), ConfigType: l.GetConfigType()}
+	return &accesslogv3.AccessLog{
+		Name:       l.GetName(),
+		Filter:     allOf(unmatched, l.GetFilter()),
+		ConfigType: l.GetConfigType(),
+	}
 }
 
 func conditionFilter(condition string) *accesslogv3.AccessLogFilter {
@@ -149,7 +158,7 @@ func logTypes(types ...dataaccesslogv3.AccessLogType) *accesslogv3.AccessLogFilt
 	}}
 }
 
-// allOf joins two filters, the second of which may be none.
+// allOf combines two filters; b may be nil.
 func allOf(a, b *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
 	if b == nil {
 		return a

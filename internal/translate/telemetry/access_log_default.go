@@ -2,16 +2,16 @@ package telemetry
 
 import "google.golang.org/protobuf/types/known/structpb"
 
-// textFormat is the line that operators of Istio know.
+// textFormat is Istio's default format.
 const textFormat = `[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" %RESPONSE_CODE% ` +
 	`%RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %CONNECTION_TERMINATION_DETAILS% "%UPSTREAM_TRANSPORT_FAILURE_REASON%" ` +
 	`%BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" ` +
 	`"%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% ` +
 	`%UPSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_LOCAL_ADDRESS% %DOWNSTREAM_REMOTE_ADDRESS% %REQUESTED_SERVER_NAME% %ROUTE_NAME%` + "\n"
 
-// jsonFormat is the same as a JSON object.
+// jsonFormat returns the same format as a JSON object.
 func jsonFormat() *structpb.Struct {
-	return texts(map[string]string{
+	return stringFields(map[string]string{
 		"authority":                         "%REQ(:AUTHORITY)%",
 		"bytes_received":                    "%BYTES_RECEIVED%",
 		"bytes_sent":                        "%BYTES_SENT%",
@@ -39,7 +39,7 @@ func jsonFormat() *structpb.Struct {
 	})
 }
 
-func texts(m map[string]string) *structpb.Struct {
+func stringFields(m map[string]string) *structpb.Struct {
 	s := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(m))}
 	for k, v := range m {
 		s.Fields[k] = structpb.NewStringValue(v)

@@ -17,11 +17,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// fileLog is the name of Envoy's logger to files.
+// fileLog is the name of Envoy's file logger.
 const fileLog = "envoy.access_loggers.file"
 
-// meshLogs adds what MeshConfig asks for without providers: accessLogFile, enableEnvoyAccessLogService.
-func (m *maker) meshLogs(out *Side) {
+// addMeshLogs adds the access logs that MeshConfig configures without providers: accessLogFile,
+// enableEnvoyAccessLogService.
+func (m *builder) addMeshLogs(out *Side) {
 	mesh := m.settings.Mesh
 	if path := mesh.GetAccessLogFile(); path != "" {
 		l := accessLog(fileLog, &filelogv3.FileAccessLog{Path: path, AccessLogFormat: logFormat(meshFormat(mesh))}, "")
@@ -29,12 +30,20 @@ func (m *maker) meshLogs(out *Side) {
 		out.ListenerLogs = append(out.ListenerLogs, unmatchedOnly(l))
 	}
 	if m.logService {
-		l := accessLog(httpServiceLog, httpService(&meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider{}, service{cluster: bootstrapService}), "")
+		l := accessLog(
+			httpServiceLog,
+			httpService(
+				&meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider{},
+				service{cluster: bootstrapService},
+			),
+			"",
+		)
 		out.HTTPLogs = append(out.HTTPLogs, l)
 	}
 }
 
-// meshFormat is the format of MeshConfig.accessLogFormat and accessLogEncoding. One that Envoy would refuse is not used.
+// meshFormat returns the format of MeshConfig.accessLogFormat and accessLogEncoding, or the default
+// if Envoy would refuse it.
 func meshFormat(mesh *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	own := mesh.GetAccessLogFormat()
 	if meshFormatFault(mesh) != "" {
@@ -46,8 +55,8 @@ func meshFormat(mesh *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	return textLog(own, false)
 }
 
-// meshFormatFault says why Envoy would refuse MeshConfig.accessLogFormat; "" if it would not. One wrong command would keep
-// every proxy from taking any listener.
+// meshFormatFault returns why Envoy would refuse MeshConfig.accessLogFormat, or "". One invalid
+// command would make every proxy reject all listeners.
 func meshFormatFault(m *meshconfig.MeshConfig) string {
 	own := m.GetAccessLogFormat()
 	if own == "" {
@@ -63,7 +72,8 @@ func meshFormatFault(m *meshconfig.MeshConfig) string {
 	return config.FormatsFault(fields)
 }
 
-// fileProvider is a provider that logs to a file. A format that Envoy would refuse is not used.
+// fileProvider returns the config of a provider that logs to a file. A format that Envoy would
+// refuse is replaced by the default.
 func fileProvider(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider) *filelogv3.FileAccessLog {
 	omit := p.GetOmitEmptyValues()
 	format := textLog("", omit)
@@ -82,7 +92,7 @@ func fileProvider(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogP
 	return &filelogv3.FileAccessLog{Path: path, AccessLogFormat: logFormat(format)}
 }
 
-// formatFault says what is wrong with a provider's format, text or labels.
+// formatFault returns the fault of a provider's format, text or labels, or "".
 func formatFault(text string, labels *structpb.Struct) string {
 	if fault := config.FormatFault(text); fault != "" {
 		return fault
@@ -94,7 +104,7 @@ func logFormat(f *corev3.SubstitutionFormatString) *filelogv3.FileAccessLog_LogF
 	return &filelogv3.FileAccessLog_LogFormat{LogFormat: f}
 }
 
-// textLog is a line of a user's, which ends where the line does; the line that operators know if it is empty.
+// textLog returns a text format with a newline at its end; the default format if own is "".
 func textLog(own string, omitEmpty bool) *corev3.SubstitutionFormatString {
 	line := own
 	switch {
@@ -111,7 +121,7 @@ func textLog(own string, omitEmpty bool) *corev3.SubstitutionFormatString {
 	}
 }
 
-// jsonLog is a JSON object for each line; the one that operators know if it has no fields.
+// jsonLog returns a format with one JSON object per line; the default format if own has no fields.
 func jsonLog(own *structpb.Struct, omitEmpty bool) *corev3.SubstitutionFormatString {
 	if len(own.GetFields()) == 0 {
 		own = jsonFormat()
@@ -122,7 +132,7 @@ func jsonLog(own *structpb.Struct, omitEmpty bool) *corev3.SubstitutionFormatStr
 	}
 }
 
-// jsonFields reads a user's format, which is a JSON object as text; nil where it cannot be read.
+// jsonFields parses a user's format, a JSON object as text. It returns nil if it cannot be parsed.
 func jsonFields(own string) *structpb.Struct {
 	var given map[string]any
 	if json.Unmarshal([]byte(own), &given) != nil {
@@ -135,7 +145,7 @@ func jsonFields(own string) *structpb.Struct {
 	return s
 }
 
-// formatters gives the extensions for commands of a format that Envoy does not have built in.
+// formatters returns the extensions for commands in a format that Envoy does not have built in.
 func formatters(format string) []*corev3.TypedExtensionConfig {
 	if !strings.Contains(format, "%REQ_WITHOUT_QUERY(") {
 		return nil

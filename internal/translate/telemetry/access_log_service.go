@@ -25,32 +25,48 @@ const (
 	openTelemetryLog = "envoy.access_loggers.open_telemetry"
 )
 
-// bootstrapService is the cluster of ProxyConfig.envoyAccessLogService, which is in the bootstrap.
+// bootstrapService is the cluster of ProxyConfig.envoyAccessLogService, which the bootstrap
+// defines.
 const bootstrapService = "envoy_accesslog_service"
 
-// Names of logs, as services are told them, where the provider has none.
+// Default names of logs, as services receive them.
 const (
 	httpLogName          = "http_envoy_accesslog"
 	tcpLogName           = "tcp_envoy_accesslog"
 	openTelemetryLogName = "otel_envoy_accesslog"
 )
 
-func httpService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider, at service) *grpclogv3.HttpGrpcAccessLogConfig {
+func httpService(
+	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider,
+	at service,
+) *grpclogv3.HttpGrpcAccessLogConfig {
 	return &grpclogv3.HttpGrpcAccessLogConfig{
-		CommonConfig:                    serviceConfig(cmp.Or(p.GetLogName(), httpLogName), at, p.GetFilterStateObjectsToLog()),
+		CommonConfig: serviceConfig(
+			cmp.Or(p.GetLogName(), httpLogName),
+			at,
+			p.GetFilterStateObjectsToLog(),
+		),
 		AdditionalRequestHeadersToLog:   p.GetAdditionalRequestHeadersToLog(),
 		AdditionalResponseHeadersToLog:  p.GetAdditionalResponseHeadersToLog(),
 		AdditionalResponseTrailersToLog: p.GetAdditionalResponseTrailersToLog(),
 	}
 }
 
-func tcpService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpGrpcV3LogProvider, at service) *grpclogv3.TcpGrpcAccessLogConfig {
-	return &grpclogv3.TcpGrpcAccessLogConfig{CommonConfig: serviceConfig(cmp.Or(p.GetLogName(), tcpLogName), at, p.GetFilterStateObjectsToLog())}
+func tcpService(
+	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpGrpcV3LogProvider,
+	at service,
+) *grpclogv3.TcpGrpcAccessLogConfig {
+	return &grpclogv3.TcpGrpcAccessLogConfig{
+		CommonConfig: serviceConfig(cmp.Or(p.GetLogName(), tcpLogName), at, p.GetFilterStateObjectsToLog()),
+	}
 }
 
 func serviceConfig(name string, at service, filterState []string) *grpclogv3.CommonGrpcAccessLogConfig {
 	return &grpclogv3.CommonGrpcAccessLogConfig{
-		LogName: name, GrpcService: grpcService(at), TransportApiVersion: corev3.ApiVersion_V3, FilterStateObjectsToLog: filterState,
+		LogName:                 name,
+		GrpcService:             grpcService(at),
+		TransportApiVersion:     corev3.ApiVersion_V3,
+		FilterStateObjectsToLog: filterState,
 	}
 }
 
@@ -60,9 +76,12 @@ func grpcService(at service) *corev3.GrpcService {
 	}}
 }
 
-// openTelemetryService logs the line as the body of a record, and labels as its attributes. A format that Envoy would
-// refuse is not used.
-func (m *maker) openTelemetryService(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider, at service) *otellogv3.OpenTelemetryAccessLogConfig {
+// openTelemetryService returns the config of a logger that sends the text as the body of a record,
+// and the labels as its attributes. A format that Envoy would refuse is replaced by the default.
+func (m *builder) openTelemetryService(
+	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider,
+	at service,
+) *otellogv3.OpenTelemetryAccessLogConfig {
 	out := new(otellogv3.OpenTelemetryAccessLogConfig)
 	if name := cmp.Or(p.GetLogName(), openTelemetryLogName); m.lacks.Has(view.OpenTelemetryLogService) {
 		out.CommonConfig = serviceConfig(name, at, nil) //nolint:staticcheck // older Envoys know no other
@@ -75,35 +94,39 @@ func (m *maker) openTelemetryService(p *meshconfig.MeshConfig_ExtensionProvider_
 	}
 	out.Body = textValue(cmp.Or(body, strings.TrimSuffix(textFormat, "\n")))
 	if len(labels.GetFields()) > 0 {
-		out.Attributes = attributes(labels)
+		out.Attributes = attributeList(labels)
 	}
 	out.Formatters = formatters(body + " " + labels.String())
 	return out
 }
 
-// attributes are fields as OpenTelemetry has them, sorted by name.
-func attributes(fields *structpb.Struct) *commonv1.KeyValueList {
+// attributeList converts fields to OpenTelemetry attributes, sorted by name.
+func attributeList(fields *structpb.Struct) *commonv1.KeyValueList {
 	list := new(commonv1.KeyValueList)
 	for _, name := range slices.Sorted(maps.Keys(fields.GetFields())) {
-		list.Values = append(list.Values, &commonv1.KeyValue{Key: name, Value: attribute(fields.GetFields()[name])})
+		list.Values = append(
+			list.Values,
+			&commonv1.KeyValue{Key: name, Value: attributeValue(fields.GetFields()[name])},
+		)
 	}
 	return list
 }
 
-// attribute is a value as Envoy takes it in attributes: a text, with commands, or a list of values.
-func attribute(v *structpb.Value) *commonv1.AnyValue {
+// attributeValue converts a value to the types that Envoy accepts in attributes: a text with
+// commands, or a list of values.
+func attributeValue(v *structpb.Value) *commonv1.AnyValue {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StringValue:
 		return textValue(k.StringValue)
 	case *structpb.Value_StructValue:
-		return &commonv1.AnyValue{Value: &commonv1.AnyValue_KvlistValue{KvlistValue: attributes(k.StructValue)}}
+		return &commonv1.AnyValue{Value: &commonv1.AnyValue_KvlistValue{KvlistValue: attributeList(k.StructValue)}}
 	case *structpb.Value_ListValue:
 		list := new(commonv1.ArrayValue)
 		for _, one := range k.ListValue.GetValues() {
-			list.Values = append(list.Values, attribute(one))
+			list.Values = append(list.Values, attributeValue(one))
 		}
 		return &commonv1.AnyValue{Value: &commonv1.AnyValue_ArrayValue{ArrayValue: list}}
-	default: // Envoy's formatter takes nothing else
+	default: // Envoy's formatter accepts nothing else.
 		text, err := v.MarshalJSON()
 		if err != nil {
 			return textValue("")

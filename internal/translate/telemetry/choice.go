@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// side is the workload's part in traffic.
+// side is the workload's role in traffic.
 type side bool
 
 const (
@@ -17,8 +17,8 @@ const (
 	server side = true
 )
 
-// plays says whether an entry for a mode is for the side.
-func (s side) plays(m telemetry.WorkloadMode) bool {
+// matchesMode reports whether an entry with a mode applies to the side.
+func (s side) matchesMode(m telemetry.WorkloadMode) bool {
 	switch m {
 	case telemetry.WorkloadMode_CLIENT:
 		return s == client
@@ -29,7 +29,7 @@ func (s side) plays(m telemetry.WorkloadMode) bool {
 	}
 }
 
-// layer is one Telemetry object that holds. Later ones add to, and override, earlier ones.
+// layer is one applicable Telemetry object. Later layers add to, and override, earlier ones.
 type layer struct {
 	key  config.Key
 	spec *telemetry.Telemetry
@@ -45,22 +45,22 @@ func layersOf(rows snapshot.TelemetryRows) []layer {
 	return list
 }
 
-// entry is an entry of a Telemetry's accessLogging or metrics that holds for a side.
+// entry is an entry of a Telemetry's accessLogging or metrics that applies to a side.
 type entry[T any] struct {
 	origin
 	value T
-	// providers are those that it is about: its own, or else those of the entry before it, or else the mesh's defaults.
+	// providers are the entry's own, or else the previous entry's, or else the mesh's defaults.
 	providers []named
 }
 
-// named is a provider by name, and where the name stands.
+// named is the name of a provider, with the field that contains it.
 type named struct {
 	origin
 	name string
 }
 
-// entries gives what holds for a side of all layers, and the providers that count in the end: those of the innermost object
-// that names any, or else the defaults.
+// entries returns the entries of all layers that apply to a side. effective are the providers in
+// effect: the providers of the innermost object that names any, or else the defaults.
 func entries[T interface {
 	GetProviders() []*telemetry.ProviderRef
 }](layers []layer, field string, list func(*telemetry.Telemetry) []T, holds func(T) bool, defaults []named) (all []entry[T], counting map[string]bool) {
@@ -76,7 +76,10 @@ func entries[T interface {
 			if refs := value.GetProviders(); len(refs) > 0 {
 				parents = nil
 				for j, ref := range refs {
-					parents = append(parents, named{origin{l.key, fmt.Sprintf("%s.providers[%d].name", at.field, j)}, ref.GetName()})
+					parents = append(
+						parents,
+						named{origin{l.key, fmt.Sprintf("%s.providers[%d].name", at.field, j)}, ref.GetName()},
+					)
 				}
 				own = append(own, parents...)
 			}
@@ -93,7 +96,7 @@ func entries[T interface {
 	return all, counting
 }
 
-// defaults are names of MeshConfig.defaultProviders.
+// defaults returns the names in a field of MeshConfig.defaultProviders.
 func defaults(field string, names []string) []named {
 	list := make([]named, len(names))
 	for i, n := range names {

@@ -17,13 +17,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// listenerOf makes a listener with a connection manager and a TCP proxy that tell what a side tells.
+// listenerOf makes a listener with a connection manager and a TCP proxy that tell what a side
+// tells.
 func listenerOf(n int, s *Side) *listenerv3.Listener {
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: "http", AccessLog: s.HTTPLogs, Tracing: s.Tracing,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: new(routev3.RouteConfiguration)},
 		HttpFilters: []*hcmv3.HttpFilter{{
-			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))},
+			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{
+				TypedConfig: resource.Pack(new(routerv3.Router)),
+			},
 		}},
 	}
 	proxy := &tcpv3.TcpProxy{
@@ -33,18 +36,25 @@ func listenerOf(n int, s *Side) *listenerv3.Listener {
 	return &listenerv3.Listener{
 		Name: fmt.Sprint(n),
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address: fmt.Sprintf("127.1.%d.%d", n>>8, n&255), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80},
+			Address: fmt.Sprintf("127.1.%d.%d", n>>8, n&255), PortSpecifier: &corev3.SocketAddress_PortValue{
+				PortValue: 80,
+			},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{
 			Name: "http", FilterChainMatch: &listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.1"}},
 			Filters: []*listenerv3.Filter{networkFilter("envoy.filters.network.http_connection_manager", manager)},
 		}},
-		DefaultFilterChain: &listenerv3.FilterChain{Filters: []*listenerv3.Filter{networkFilter("envoy.filters.network.tcp_proxy", proxy)}},
+		DefaultFilterChain: &listenerv3.FilterChain{
+			Filters: []*listenerv3.Filter{networkFilter("envoy.filters.network.tcp_proxy", proxy)},
+		},
 	}
 }
 
 func networkFilter(name string, config proto.Message) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(config)}}
+	return &listenerv3.Filter{
+		Name:       name,
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(config)},
+	}
 }
 
 // clustersOf makes clusters of the names, and those that bootstraps and all proxies have.
@@ -57,5 +67,9 @@ func clustersOf(names map[string]bool) []*clusterv3.Cluster {
 }
 
 func clusterOf(name string) *clusterv3.Cluster {
-	return &clusterv3.Cluster{Name: name, ConnectTimeout: durationpb.New(1e9), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}}
+	return &clusterv3.Cluster{
+		Name:                 name,
+		ConnectTimeout:       durationpb.New(1e9),
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+	}
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// notFor says why a provider cannot do what it is asked for.
+// notFor returns why a provider cannot be used for what.
 func notFor(p *provider, what string) string {
 	kind := kindOf(p)
-	if reason := neverThere(kind); reason != "" {
+	if reason := unsupportedKind(kind); reason != "" {
 		return fmt.Sprintf("provider %q (%s): %s", p.GetName(), kind, reason)
 	}
 	return fmt.Sprintf("provider %q is of kind %s, which takes no %s", p.GetName(), kind, what)
 }
 
-// neverThere says why Envoy has nothing for a kind of provider; "" where it has.
-func neverThere(kind string) string {
+// unsupportedKind returns why Envoy does not support a kind of provider, or "".
+func unsupportedKind(kind string) string {
 	switch kind {
 	case "lightstep":
 		return "there is no such tracer in Envoy any more: Lightstep takes OpenTelemetry (opentelemetry)"
@@ -32,8 +32,8 @@ func neverThere(kind string) string {
 	}
 }
 
-// Unhonoured gives what of a Telemetry never has an effect, as Warnings without Key and Origin. What depends on the mesh and
-// its services is among the Problems of a Telemetry.
+// Unhonoured returns a Warning for each field of a Telemetry that never has an effect, without Key
+// and Origin. What depends on the mesh and its services is in the Problems of a Telemetry.
 func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -47,34 +47,43 @@ func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 		for j, o := range metrics.GetOverrides() {
 			switch m := o.GetMatch().GetMetricMatch().(type) {
 			case *telemetry.MetricSelector_CustomMetric:
-				if !known(o.GetMatch()) {
-					warn(fmt.Sprintf("%s.overrides[%d].match.customMetric", at, j), fmt.Sprintf("proxies have no metric %q", m.CustomMetric))
+				if !isKnown(o.GetMatch()) {
+					warn(
+						fmt.Sprintf("%s.overrides[%d].match.customMetric", at, j),
+						fmt.Sprintf("proxies have no metric %q", m.CustomMetric),
+					)
 				}
 			case *telemetry.MetricSelector_Metric:
-				if !known(o.GetMatch()) {
+				if !isKnown(o.GetMatch()) {
 					warn(fmt.Sprintf("%s.overrides[%d].match.metric", at, j),
-						fmt.Sprintf("proxies do not count %s: Envoy has the messages of gRPC calls for whole clusters only", m.Metric))
+						fmt.Sprintf(
+							"proxies do not count %s: Envoy has the messages of gRPC calls for whole clusters only",
+							m.Metric,
+						))
 				}
 			}
 			if _, ok := o.GetTagOverrides()[standardTag]; ok {
-				warn(fmt.Sprintf("%s.overrides[%d].tagOverrides[%s]", at, j, standardTag), "is the name of a tag that proxies use themselves")
+				warn(
+					fmt.Sprintf("%s.overrides[%d].tagOverrides[%s]", at, j, standardTag),
+					"is the name of a tag that proxies use themselves",
+				)
 			}
 		}
 	}
 	return found
 }
 
-func known(s *telemetry.MetricSelector) bool {
+func isKnown(s *telemetry.MetricSelector) bool {
 	for _, m := range standardMetrics() {
-		if selects(s, m) {
+		if selectsMetric(s, m) {
 			return true
 		}
 	}
 	return false
 }
 
-// UnhonouredMesh gives what of a MeshConfig would shape telemetry and does not, as Warnings without Key and Origin. Fields
-// are paths in the MeshConfig itself.
+// UnhonouredMesh returns a Warning for each field of a MeshConfig that should affect telemetry and
+// does not, without Key and Origin. Fields are paths in the MeshConfig.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -93,13 +102,13 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 			warn(at+".name", fmt.Sprintf("%q is the name of an earlier provider, which is used", p.GetName()))
 		}
 		names[p.GetName()] = true
-		providerProblems(p, func(field, reason string) { warn(at+"."+field, reason) })
+		checkProvider(p, func(field, reason string) { warn(at+"."+field, reason) })
 	}
 	return found
 }
 
-// providerProblems looks at one provider by itself.
-func providerProblems(p *provider, warn func(field, reason string)) {
+// checkProvider calls warn for each defect of a provider that does not depend on services.
+func checkProvider(p *provider, warn func(field, reason string)) {
 	kind := kindOf(p)
 	if kind == "" {
 		warn("name", fmt.Sprintf("provider %q is of no kind", p.GetName()))
@@ -117,15 +126,15 @@ func providerProblems(p *provider, warn func(field, reason string)) {
 	case *meshconfig.MeshConfig_ExtensionProvider_Sds:
 		warn(kind, "secrets come from the control plane only")
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog:
-		formatProblem(kind, x.EnvoyFileAccessLog.GetLogFormat(), warn)
+		checkFormat(kind, x.EnvoyFileAccessLog.GetLogFormat(), warn)
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyOtelAls:
-		formatProblem(kind, x.EnvoyOtelAls.GetLogFormat(), warn)
+		checkFormat(kind, x.EnvoyOtelAls.GetLogFormat(), warn)
 	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
-		headerProblems(kind+".headers", x.Zipkin.GetHeaders(), warn)
+		checkHeaders(kind+".headers", x.Zipkin.GetHeaders(), warn)
 	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
-		openTelemetryProblems(kind, x.Opentelemetry, warn)
+		checkOpenTelemetry(kind, x.Opentelemetry, warn)
 	default:
-		if reason := neverThere(kind); reason != "" {
+		if reason := unsupportedKind(kind); reason != "" {
 			warn(kind, reason)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// formatProblem looks at the format of a provider that logs.
-func formatProblem(kind string, f interface {
+// checkFormat calls warn if Envoy would refuse the format of a log provider.
+func checkFormat(kind string, f interface {
 	GetText() string
 	GetLabels() *structpb.Struct
 }, warn func(field, reason string)) {
@@ -18,8 +18,12 @@ func formatProblem(kind string, f interface {
 	}
 }
 
-// headerProblems looks at headers that a provider is sent.
-func headerProblems(at string, headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader, warn func(field, reason string)) {
+// checkHeaders calls warn for each header of a provider that Envoy would refuse.
+func checkHeaders(
+	at string,
+	headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader,
+	warn func(field, reason string),
+) {
 	for i, h := range headers {
 		if fault := headerFault(h); fault != "" {
 			warn(fmt.Sprintf("%s[%d]", at, i), fault+": the header is not sent")
@@ -27,16 +31,23 @@ func headerProblems(at string, headers []*meshconfig.MeshConfig_ExtensionProvide
 	}
 }
 
-func openTelemetryProblems(kind string, p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider, warn func(field, reason string)) {
-	headerProblems(kind+".http.headers", p.GetHttp().GetHeaders(), warn)
-	headerProblems(kind+".grpc.initialMetadata", p.GetGrpc().GetInitialMetadata(), warn)
+func checkOpenTelemetry(
+	kind string,
+	p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider,
+	warn func(field, reason string),
+) {
+	checkHeaders(kind+".http.headers", p.GetHttp().GetHeaders(), warn)
+	checkHeaders(kind+".grpc.initialMetadata", p.GetGrpc().GetInitialMetadata(), warn)
 	if p.GetHttp() != nil && p.GetGrpc() != nil {
 		warn(kind+".grpc", "has no effect beside http")
 	}
 	if p.GetServiceAttributeEnrichment() == meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS {
-		warn(kind+".serviceAttributeEnrichment", "service.name is the one of ProxyConfig.tracingServiceName: a proxy says the same of itself to all tracers")
+		warn(
+			kind+".serviceAttributeEnrichment",
+			"service.name is the one of ProxyConfig.tracingServiceName: a proxy says the same of itself to all tracers",
+		)
 	}
 	if d := p.GetDynatraceSampler(); d != nil {
-		headerProblems(kind+".dynatraceSampler.httpService.http.headers", d.GetHttpService().GetHttp().GetHeaders(), warn)
+		checkHeaders(kind+".dynatraceSampler.httpService.http.headers", d.GetHttpService().GetHttp().GetHeaders(), warn)
 	}
 }

@@ -12,16 +12,16 @@ import (
 // metric is one of Istio's standard metrics.
 type metric struct {
 	is telemetry.MetricSelector_IstioMetric
-	// name is the one in Prometheus.
+	// name is the name in Prometheus.
 	name string
-	// short is what it is called in the configuration of proxies, of which there is one for each filter chain; "" for what
-	// is there under its name, or made of another one (see metric_logger.go).
+	// short is the name in the configuration of proxies, which every filter chain contains. It is
+	// "" for a metric with its full name, or a metric derived from another (see metric_logger.go).
 	short string
 	tcp   bool
 }
 
-// metrics are those that proxies have, in the order of the API. The counts of gRPC messages are not among them: Envoy has
-// them for whole clusters only.
+// standardMetrics returns the metrics that proxies have, in the order of the API. Counts of gRPC
+// messages are missing, because Envoy has them only per cluster.
 func standardMetrics() []metric {
 	return []metric{
 		{telemetry.MetricSelector_REQUEST_COUNT, "istio_requests_total", "", false},
@@ -35,8 +35,9 @@ func standardMetrics() []metric {
 	}
 }
 
-// selects says whether an override is for the metric. Free names are the metrics' own, with or without "istio_".
-func selects(s *telemetry.MetricSelector, m metric) bool {
+// selectsMetric reports whether an override applies to the metric. A custom name is the metric's
+// own, with or without "istio_".
+func selectsMetric(s *telemetry.MetricSelector, m metric) bool {
 	switch x := s.GetMetricMatch().(type) {
 	case *telemetry.MetricSelector_CustomMetric:
 		return x.CustomMetric == m.name || "istio_"+x.CustomMetric == m.name
@@ -47,20 +48,20 @@ func selects(s *telemetry.MetricSelector, m metric) bool {
 	}
 }
 
-// tailored is a metric as objects have it for a side.
+// tailored is a metric with the overrides of objects for a side.
 type tailored struct {
 	metric
 	disabled bool
-	// kinds says that records are counted apart by what they are of: a connection that is made, or one that ends.
+	// kinds adds a label for the kind of record: a connection was established, or ended.
 	kinds bool
 	// tags are the tags that are added, replaced or removed.
 	tags map[string]*telemetry.MetricsOverrides_TagOverride
 }
 
-// over puts the overrides of one entry over what was said before, in their order.
-func (t *tailored) over(s side, list []*telemetry.MetricsOverrides) {
+// applyOverrides applies the overrides of one entry to t, in their order.
+func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 	for _, o := range list {
-		if !s.plays(o.GetMatch().GetMode()) || !selects(o.GetMatch(), t.metric) {
+		if !s.matchesMode(o.GetMatch().GetMode()) || !selectsMetric(o.GetMatch(), t.metric) {
 			continue
 		}
 		if o.GetDisabled() != nil {
@@ -75,13 +76,19 @@ func (t *tailored) over(s side, list []*telemetry.MetricsOverrides) {
 	}
 }
 
-// alike says whether two metrics are there and have the same tags, so that one can be made of the other.
-func alike(a, b *tailored) bool {
-	return a != nil && b != nil && maps.EqualFunc(a.tags, b.tags, func(x, y *telemetry.MetricsOverrides_TagOverride) bool { return proto.Equal(x, y) })
+// haveSameTags reports whether two metrics exist and have equal tags, so that one can be derived
+// from the other.
+func haveSameTags(a, b *tailored) bool {
+	return a != nil && b != nil &&
+		maps.EqualFunc(
+			a.tags,
+			b.tags,
+			func(x, y *telemetry.MetricsOverrides_TagOverride) bool { return proto.Equal(x, y) },
+		)
 }
 
-// find gives the metric of a list; nil if it is not there.
-func find(list []tailored, is telemetry.MetricSelector_IstioMetric) *tailored {
+// findMetric returns the metric in a list, or nil.
+func findMetric(list []tailored, is telemetry.MetricSelector_IstioMetric) *tailored {
 	if i := slices.IndexFunc(list, func(t tailored) bool { return t.is == is }); i >= 0 {
 		return &list[i]
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// metrics fills in the metrics of a side.
-func (m *maker) metrics(s side, out *Side) {
+// addMetrics adds the metrics of a side.
+func (m *builder) addMetrics(s side, out *Side) {
 	var http, tcp []tailored
 	for _, t := range m.chooseMetrics(s) {
 		switch {
@@ -29,7 +29,10 @@ func (m *maker) metrics(s side, out *Side) {
 	}
 	if len(tcp) > 0 {
 		logs := tcpMetrics(s, tcp)
-		out.LogConnected = slices.ContainsFunc(tcp, func(t tailored) bool { return t.is == telemetry.MetricSelector_TCP_OPENED_CONNECTIONS })
+		out.LogConnected = slices.ContainsFunc(
+			tcp,
+			func(t tailored) bool { return t.is == telemetry.MetricSelector_TCP_OPENED_CONNECTIONS },
+		)
 		if out.LogConnected {
 			out.TCPLogs = atEnd(out.TCPLogs)
 		}
@@ -37,55 +40,66 @@ func (m *maker) metrics(s side, out *Side) {
 	}
 }
 
-// chooseMetrics gives the metrics that the mesh's Prometheus is to find, as objects tailor them; nil for none.
-func (m *maker) chooseMetrics(s side) []tailored {
+// chooseMetrics returns the metrics for the mesh's Prometheus with the overrides of objects, or nil
+// if there is no such provider in effect.
+func (m *builder) chooseMetrics(s side) []tailored {
 	mesh := defaults("metrics", m.settings.Mesh.GetDefaultProviders().GetMetrics())
-	all, counting := entries(m.layers, "metrics", (*telemetry.Telemetry).GetMetrics, func(*telemetry.Metrics) bool { return true }, mesh)
+	all, counting := entries(
+		m.layers,
+		"metrics",
+		(*telemetry.Telemetry).GetMetrics,
+		func(*telemetry.Metrics) bool { return true },
+		mesh,
+	)
 	said := map[string]named{}
 	for _, n := range mesh {
 		said[n.name] = n
 	}
 	for _, e := range all {
 		if len(e.providers) == 0 {
-			m.warn(e.origin, "names no provider, and the mesh has no default one (defaultProviders.metrics): there are no metrics")
+			m.addWarning(
+				e.origin,
+				"names no provider, and the mesh has no default one (defaultProviders.metrics): there are no metrics",
+			)
 		}
 		for _, n := range e.providers {
 			said[n.name] = n
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
-		if counting[name] && m.isPrometheus(said[name]) { // all that Prometheus finds is in one place, so one is enough
+		// All metrics are scraped from one endpoint, so one provider is sufficient.
+		if counting[name] && m.isPrometheus(said[name]) {
 			if m.lacks.Has(view.BoundedStats) {
 				m.warnOlderEnvoy(said[name].origin, "there are no metrics", view.BoundedStats)
 				return nil
 			}
-			return tailor(s, all, name)
+			return tailorMetrics(s, all, name)
 		}
 	}
 	return nil
 }
 
-func (m *maker) isPrometheus(n named) bool {
-	p := m.providers.find(n.name)
+func (m *builder) isPrometheus(n named) bool {
+	p := m.providers.findProvider(n.name)
 	switch {
 	case p == nil:
-		m.warn(n.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", n.name))
+		m.addWarning(n.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", n.name))
 	case p.GetPrometheus() == nil:
-		m.warn(n.origin, notFor(p, "metrics"))
+		m.addWarning(n.origin, notFor(p, "metrics"))
 	default:
 		return true
 	}
 	return false
 }
 
-// tailor gives all metrics as the entries about a provider have them.
-func tailor(s side, all []entry[*telemetry.Metrics], provider string) []tailored {
+// tailorMetrics returns all metrics with the overrides in the entries of a provider.
+func tailorMetrics(s side, all []entry[*telemetry.Metrics], provider string) []tailored {
 	var list []tailored
 	for _, standard := range standardMetrics() {
 		t := tailored{metric: standard}
 		for _, e := range all {
 			if slices.ContainsFunc(e.providers, func(n named) bool { return n.name == provider }) {
-				t.over(s, e.value.GetOverrides())
+				t.applyOverrides(s, e.value.GetOverrides())
 			}
 		}
 		list = append(list, t)
@@ -93,11 +107,19 @@ func tailor(s side, all []entry[*telemetry.Metrics], provider string) []tailored
 	return list
 }
 
-// atEnd makes loggers of TCP proxies log when connections end, and not also when they are made.
+// atEnd returns copies of loggers of TCP proxies that log only when connections end, and not when
+// they are established.
 func atEnd(logs []*accesslogv3.AccessLog) []*accesslogv3.AccessLog {
 	var list []*accesslogv3.AccessLog
 	for _, l := range logs {
-		list = append(list, &accesslogv3.AccessLog{Name: l.GetName(), ConfigType: l.GetConfigType(), Filter: allOf(onEnd(), l.GetFilter())})
+		list = append(
+			list,
+			&accesslogv3.AccessLog{
+				Name:       l.GetName(),
+				ConfigType: l.GetConfigType(),
+				Filter:     allOf(onEnd(), l.GetFilter()),
+			},
+		)
 	}
 	return list
 }

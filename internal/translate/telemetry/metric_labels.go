@@ -12,77 +12,98 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// standardTag is the tag that holds Istio's labels, as "name=value|name=value". Envoy's time goes into tags, for each of
-// which it makes a name in each metric of each request: one with everything costs less than a third of twenty-five (ADR 13). pilot-agent makes
-// labels of it, adds those that are the same for all that a proxy does, and takes apart what stands for several
-// (internal/agent/status). So whoever reads the proxy's metrics from the agent finds what Istio's users know.
+// standardTag is the tag that contains Istio's labels, as "name=value|name=value". Envoy spends its
+// time on tags: it creates a name for each tag in each metric of each request. One tag with all
+// labels costs less than a third of twenty-five (ADR 13). pilot-agent splits it into labels, adds
+// the labels that are equal for the whole proxy, and splits values with several parts
+// (internal/agent/status). So metrics scraped from the agent have the labels that Istio's users
+// expect.
 //
-// Names are single letters, for the tag is in the configuration of each filter chain several times. No letter is ever given
-// another meaning: the agent may be older or newer, and passes over what it does not know.
+// Names are single letters, because each filter chain contains the tag several times. A letter
+// never changes its meaning: the agent may be older or newer, and ignores unknown letters.
 const standardTag = "standard"
 
-// removed is the value of a label, or of a part, that is to be left out.
+// removed is the value of a label, or of a part, that has been removed.
 const removed = "!"
 
 // pair is an entry of the standard tag.
 type pair struct {
 	name string
-	// label is what it is for; "" for what is no label by itself.
+	// label is the label that it becomes; "" if it is not a label itself.
 	label string
 	value string // a format
-	// parts are the labels that each part of the value is for, which are divided by semicolons.
+	// parts are the labels of each part of the value. Parts are separated by semicolons.
 	parts [][]string
-	// cel is the same value as CEL has it, for a value of which parts are taken out.
+	// cel is the value as a CEL expression, used if some parts are removed.
 	cel string
 }
 
-// pairs are those of all requests, or connections. What a stranger may choose, the name in the peer's certificate, goes last:
-// the last value reaches to the end, whatever is in it.
+// pairs returns the entries for all requests or connections. The name in the peer's certificate is
+// last, because the peer chooses it: the last value extends to the end, whatever it contains.
 func pairs(s side, t tailored) []pair {
 	reporter, own, ownSAN, peer, peerSAN := "s", "source", "%UPSTREAM_LOCAL_URI_SAN%", "destination", "%UPSTREAM_PEER_URI_SAN%"
 	if s == server {
 		reporter, own, ownSAN, peer, peerSAN = "d", "destination", "%DOWNSTREAM_LOCAL_URI_SAN%", "source", "%DOWNSTREAM_PEER_URI_SAN%"
 	}
-	list := []pair{{name: "r", value: reporter}} // always: it says what the others are about
+	// always present: it determines the meaning of the others
+	list := []pair{{name: "r", value: reporter}}
 	if t.kinds {
 		list = append(list, pair{name: "k", value: "%ACCESS_LOG_TYPE%"})
 	}
 	if !t.tcp {
-		list = append(list, pair{name: "c", label: "response_code", value: "%RESPONSE_CODE%"}, pair{name: "g", label: grpcStatus, value: "%GRPC_STATUS_NUMBER%"})
+		list = append(
+			list,
+			pair{name: "c", label: "response_code", value: "%RESPONSE_CODE%"},
+			pair{name: "g", label: grpcStatus, value: "%GRPC_STATUS_NUMBER%"},
+		)
 	}
 	list = append(list, pair{name: "f", label: "response_flags", value: "%RESPONSE_FLAGS%"}, pair{
-		name: "s", value: "%METADATA(CLUSTER:istio:service)%", cel: "xds.cluster_metadata.filter_metadata['istio']['service']",
+		name:  "s",
+		value: "%METADATA(CLUSTER:istio:service)%",
+		cel:   "xds.cluster_metadata.filter_metadata['istio']['service']",
 		parts: [][]string{{"destination_service"}, {"destination_service_name"}, {"destination_service_namespace"}},
 	})
 	if s == client {
 		list = append(list, pair{
-			name: "p", value: "%METADATA(UPSTREAM_HOST:istio:workload)%", cel: "xds.upstream_host_metadata.filter_metadata['istio']['workload']",
+			name:  "p",
+			value: "%METADATA(UPSTREAM_HOST:istio:workload)%",
+			cel:   "xds.upstream_host_metadata.filter_metadata['istio']['workload']",
 			parts: [][]string{
-				{"destination_workload"}, {"destination_workload_namespace"}, {"destination_canonical_service", "destination_app"},
+				{"destination_workload"}, {"destination_workload_namespace"}, {
+					"destination_canonical_service", "destination_app",
+				},
 				{"destination_canonical_revision", "destination_version"}, {"destination_cluster"},
 			},
 		})
 	}
-	return append(list, pair{name: "o", label: own + "_principal", value: ownSAN}, pair{name: "n", label: peer + "_principal", value: peerSAN})
+	return append(
+		list,
+		pair{name: "o", label: own + "_principal", value: ownSAN},
+		pair{name: "n", label: peer + "_principal", value: peerSAN},
+	)
 }
 
 const grpcStatus = "grpc_response_status"
 
-// derived are the labels that the agent makes whether or not a pair is there.
-func derived(s side) []string {
+// derivedLabels returns the labels that the agent adds even without an entry.
+func derivedLabels(s side) []string {
 	own := "source"
 	if s == server {
 		own = "destination"
 	}
 	list := []string{"reporter", "request_protocol", "connection_security_policy"}
-	for _, label := range []string{"workload", "workload_namespace", "canonical_service", "canonical_revision", "app", "version", "cluster"} {
+	for _, label := range []string{
+		"workload", "workload_namespace", "canonical_service", "canonical_revision", "app",
+		"version", "cluster",
+	} {
 		list = append(list, own+"_"+label)
 	}
 	return list
 }
 
-// tags are the tags of a metric: the standard one, and those that objects add or replace.
-func tags(s side, t tailored) []*statsv3.Config_Tag {
+// metricTags returns the tags of a metric: the standard one, and the tags that objects add or
+// replace.
+func metricTags(s side, t tailored) []*statsv3.Config_Tag {
 	list := []*statsv3.Config_Tag{{Name: standardTag, ValueFormat: standardFormat(s, t)}}
 	for _, name := range slices.Sorted(maps.Keys(t.tags)) {
 		o := t.tags[name]
@@ -96,7 +117,8 @@ func tags(s side, t tailored) []*statsv3.Config_Tag {
 	return list
 }
 
-// valueFormat is a CEL expression as a format. The most common ones have a command of their own, which costs next to nothing.
+// valueFormat returns a CEL expression as a format. Frequent expressions have a command of their
+// own, which is much cheaper.
 func valueFormat(expression string) string {
 	switch expression {
 	case "request.host":
@@ -112,10 +134,11 @@ func valueFormat(expression string) string {
 	}
 }
 
-// standardFormat is the value of the standard tag, without what objects replace or remove.
+// standardFormat returns the value of the standard tag, without labels that objects replace or
+// remove.
 func standardFormat(s side, t tailored) string {
 	var all []string
-	marked := map[string]bool{} // labels that are removed, and that nothing else says so of
+	marked := map[string]bool{} // removed labels without an entry
 	for name, o := range t.tags {
 		if o.GetOperation() == telemetry.MetricsOverrides_TagOverride_REMOVE {
 			marked[name] = true
@@ -124,12 +147,13 @@ func standardFormat(s side, t tailored) string {
 	for _, p := range pairs(s, t) {
 		switch _, touched := t.tags[p.label]; {
 		case touched && p.label == grpcStatus:
-			if _, too := t.tags["request_protocol"]; !too { // it says what the protocol was
+			// The gRPC status would reveal the protocol.
+			if _, too := t.tags["request_protocol"]; !too {
 				all = append(all, "q=%CEL("+protocolExpression+")%")
 			}
 		case touched:
 		case p.parts != nil:
-			if v := partly(p, t.tags); v != "" {
+			if v := remainingParts(p, t.tags); v != "" {
 				all = append(all, p.name+"="+v)
 			}
 		default:
@@ -137,7 +161,7 @@ func standardFormat(s side, t tailored) string {
 		}
 	}
 	var marks []string
-	for _, label := range withParts(s, t) {
+	for _, label := range impliedLabels(s, t) {
 		if marked[label] {
 			marks = append(marks, label+"="+removed)
 		}
@@ -145,12 +169,12 @@ func standardFormat(s side, t tailored) string {
 	return strings.Join(append(marks, all...), "|")
 }
 
-// protocolExpression says what the protocol of a request is.
+// protocolExpression returns the protocol of a request.
 const protocolExpression = `has(request.headers) && 'content-type' in request.headers && request.headers['content-type'].startsWith('application/grpc') ? 'grpc' : 'http'`
 
-// withParts are the labels that the agent adds unless they are marked.
-func withParts(s side, t tailored) []string {
-	list := derived(s)
+// impliedLabels returns the labels that the agent adds unless they are marked as removed.
+func impliedLabels(s side, t tailored) []string {
+	list := derivedLabels(s)
 	for _, p := range pairs(s, t) {
 		for _, labels := range p.parts {
 			list = append(list, labels...)
@@ -160,9 +184,9 @@ func withParts(s side, t tailored) []string {
 	return list
 }
 
-// partly gives the value of a pair without the parts all of whose labels are replaced or removed; "" if that is all of them.
-// A part that is only hidden later would still make series of its own.
-func partly(p pair, tags map[string]*telemetry.MetricsOverrides_TagOverride) string {
+// remainingParts returns the value of a pair without the parts whose labels are all replaced or
+// removed, or "" if no part remains. A part that is only hidden later would still create series.
+func remainingParts(p pair, tags map[string]*telemetry.MetricsOverrides_TagOverride) string {
 	gone := make([]bool, len(p.parts))
 	left := 0
 	for i, labels := range p.parts {

@@ -16,90 +16,106 @@ import (
 )
 
 const (
-	// statsLog is a name for readers: Envoy goes by the type of the configuration.
+	// statsLog is for readers: Envoy identifies a logger by the type of its configuration.
 	statsLog = "stats"
-	// maxSeries is how many series a filter chain has of counters, and how many of histograms. Envoy drops what is beyond, and goes on
-	// counting the others: a client that makes up labels must not be able to fill the proxy's memory.
+	// maxSeries limits the series of counters, and of histograms, of a filter chain. Envoy drops
+	// further series and continues to count the others. So a client with invented labels cannot
+	// exhaust the proxy's memory.
 	maxSeries = 10000
 )
 
-// Loggers are in each filter chain of each proxy, so they say as little as the agent can make everything of. What it makes
-// several metrics of has a name of its own:
+// Every filter chain of every proxy contains the loggers, so they record the minimum from which the
+// agent can derive all metrics. A record from which it derives several metrics has its own name:
 const (
-	// durations is istio_request_duration_milliseconds, whose count is istio_requests_total too.
+	// durations is istio_request_duration_milliseconds; its count is istio_requests_total.
 	durations = "istio_ms"
-	// connections has a record of each connection that is made and of each that ends: istio_tcp_connections_opened_total and
-	// istio_tcp_connections_closed_total.
+	// connections has a record of each connection when it is established and when it ends:
+	// istio_tcp_connections_opened_total and istio_tcp_connections_closed_total.
 	connections = "istio_tcp"
 )
 
-// httpMetrics is the logger that counts requests when they end.
+// httpMetrics returns the logger that counts requests when they end.
 func httpMetrics(s side, list []tailored) *accesslogv3.AccessLog {
 	c := newStats()
-	counted := alike(find(list, telemetry.MetricSelector_REQUEST_COUNT), find(list, telemetry.MetricSelector_REQUEST_DURATION))
+	counted := haveSameTags(
+		findMetric(list, telemetry.MetricSelector_REQUEST_COUNT),
+		findMetric(list, telemetry.MetricSelector_REQUEST_DURATION),
+	)
 	for _, t := range list {
 		switch t.is {
 		case telemetry.MetricSelector_REQUEST_DURATION:
 			if counted {
 				t.short = durations
 			}
-			c.histogram(s, t, statsv3.Config_Histogram_Milliseconds, "%DURATION%")
+			c.addHistogram(s, t, statsv3.Config_Histogram_Milliseconds, "%DURATION%")
 		case telemetry.MetricSelector_REQUEST_SIZE:
-			c.histogram(s, t, statsv3.Config_Histogram_Bytes, "%BYTES_RECEIVED%")
+			c.addHistogram(s, t, statsv3.Config_Histogram_Bytes, "%BYTES_RECEIVED%")
 		case telemetry.MetricSelector_RESPONSE_SIZE:
-			c.histogram(s, t, statsv3.Config_Histogram_Bytes, "%BYTES_SENT%")
+			c.addHistogram(s, t, statsv3.Config_Histogram_Bytes, "%BYTES_SENT%")
 		default:
 			if !counted {
-				c.counter(s, t, "")
+				c.addCounter(s, t, "")
 			}
 		}
 	}
-	return c.log(nil)
+	return c.logger(nil)
 }
 
-// tcpMetrics are the loggers that count connections, when they are made and when they end: one, if both are counted with the
-// same labels. A connection that is made has no bytes yet, so it does no harm that they are counted then too.
-// One that could not be made was opened all the same, by the client: it counts as both when it ends, which its flags say.
+// tcpMetrics returns the loggers that count connections when they are established and when they
+// end. It is one logger if both counts have the same labels; bytes are 0 when a connection is
+// established.
+//
+// A connection that failed was still opened by the client. It counts as opened and closed when it
+// ends, which its flags indicate.
 func tcpMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
-	opened, closed := find(list, telemetry.MetricSelector_TCP_OPENED_CONNECTIONS), find(list, telemetry.MetricSelector_TCP_CLOSED_CONNECTIONS)
-	if !alike(opened, closed) || opened.tags["response_flags"] != nil {
-		return apart(s, list)
+	opened, closed := findMetric(
+		list,
+		telemetry.MetricSelector_TCP_OPENED_CONNECTIONS,
+	), findMetric(list, telemetry.MetricSelector_TCP_CLOSED_CONNECTIONS)
+	if !haveSameTags(opened, closed) || opened.tags["response_flags"] != nil {
+		return separateMetrics(s, list)
 	}
 	c := newStats()
 	for _, t := range list {
 		switch t.is {
 		case telemetry.MetricSelector_TCP_OPENED_CONNECTIONS:
 			t.short, t.kinds = connections, true
-			c.counter(s, t, "")
+			c.addCounter(s, t, "")
 		case telemetry.MetricSelector_TCP_CLOSED_CONNECTIONS:
 		default:
-			c.counter(s, t, bytesOf(t))
+			c.addCounter(s, t, bytesOf(t))
 		}
 	}
-	return []*accesslogv3.AccessLog{c.log(nil)}
+	return []*accesslogv3.AccessLog{c.logger(nil)}
 }
 
-// apart are the loggers where connections that are made are counted otherwise than those that end.
-func apart(s side, list []tailored) []*accesslogv3.AccessLog {
+// separateMetrics returns the loggers if opened and closed connections have different labels.
+func separateMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
 	opened, ended := newStats(), newStats()
 	for _, t := range list {
 		if t.is == telemetry.MetricSelector_TCP_OPENED_CONNECTIONS {
-			opened.counter(s, t, "")
+			opened.addCounter(s, t, "")
 		} else {
-			ended.counter(s, t, bytesOf(t))
+			ended.addCounter(s, t, bytesOf(t))
 		}
 	}
 	var logs []*accesslogv3.AccessLog
 	if len(opened.Counters) > 0 {
-		logs = append(logs, opened.log(anyOf(logTypes(dataaccesslogv3.AccessLogType_TcpUpstreamConnected), allOf(onEnd(), neverConnected()))))
+		logs = append(
+			logs,
+			opened.logger(anyOf(
+				logTypes(dataaccesslogv3.AccessLogType_TcpUpstreamConnected),
+				allOf(onEnd(), neverConnected()),
+			)),
+		)
 	}
 	if len(ended.Counters) > 0 {
-		logs = append(logs, ended.log(onEnd()))
+		logs = append(logs, ended.logger(onEnd()))
 	}
 	return logs
 }
 
-// bytesOf is the format of what a metric counts; "" where it is records.
+// bytesOf returns the format of the value that a metric counts, or "" if it counts records.
 func bytesOf(t tailored) string {
 	switch t.is {
 	case telemetry.MetricSelector_TCP_SENT_BYTES:
@@ -112,45 +128,49 @@ func bytesOf(t tailored) string {
 }
 
 func anyOf(filters ...*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{Filters: filters}}}
+	return &accesslogv3.AccessLogFilter{
+		FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{Filters: filters}},
+	}
 }
 
 func onEnd() *accesslogv3.AccessLogFilter {
 	return logTypes(dataaccesslogv3.AccessLogType_TcpConnectionEnd)
 }
 
-// neverConnected are the connections that led to no upstream one.
+// neverConnected returns a filter of connections without an upstream connection.
 func neverConnected() *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		// UF failed, UH no healthy endpoint, UO too many, NC no cluster, NR no route, URX all attempts failed.
+		// UF failed, UH no healthy endpoint, UO overflow, NC no cluster, NR no route, URX all
+		// attempts failed.
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UF", "UH", "UO", "NC", "NR", "URX"}},
 	}}
 }
 
-// stats is the configuration of a logger that counts.
+// stats builds the configuration of a stats logger.
 type stats struct{ *statsv3.Config }
 
 func newStats() stats { return stats{new(statsv3.Config)} }
 
-// counter counts by a value, or by one for each record.
-func (c stats) counter(s side, t tailored, value string) {
-	counter := &statsv3.Config_Counter{Stat: stat(s, t), ValueFormat: value}
+// addCounter adds a counter of a value, or of records if value is "".
+func (c stats) addCounter(s side, t tailored, value string) {
+	counter := &statsv3.Config_Counter{Stat: newStat(s, t), ValueFormat: value}
 	if value == "" {
 		counter.ValueFixed = wrapperspb.UInt64(1)
 	}
 	c.Counters = append(c.Counters, counter)
 }
 
-func (c stats) histogram(s side, t tailored, unit statsv3.Config_Histogram_Unit, value string) {
-	c.Histograms = append(c.Histograms, &statsv3.Config_Histogram{Stat: stat(s, t), Unit: unit, ValueFormat: value})
+func (c stats) addHistogram(s side, t tailored, unit statsv3.Config_Histogram_Unit, value string) {
+	c.Histograms = append(c.Histograms, &statsv3.Config_Histogram{Stat: newStat(s, t), Unit: unit, ValueFormat: value})
 }
 
-func stat(s side, t tailored) *statsv3.Config_Stat {
-	return &statsv3.Config_Stat{Name: cmp.Or(t.short, t.name), Tags: tags(s, t)}
+func newStat(s side, t tailored) *statsv3.Config_Stat {
+	return &statsv3.Config_Stat{Name: cmp.Or(t.short, t.name), Tags: metricTags(s, t)}
 }
 
-// log is the logger, with a scope of its own: with one that is shared by name, Envoy 1.40 crashes when it ends.
-func (c stats) log(filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
+// logger returns the logger. It has a scope of its own: with a shared scope, Envoy 1.40 crashes
+// when the scope ends.
+func (c stats) logger(filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
 	c.StatsScope = &typev3.Scope{EnableEviction: true}
 	if len(c.Counters) > 0 {
 		c.StatsScope.MaxCounters = wrapperspb.UInt32(maxSeries)
@@ -159,6 +179,8 @@ func (c stats) log(filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
 		c.StatsScope.MaxHistograms = wrapperspb.UInt32(maxSeries)
 	}
 	return &accesslogv3.AccessLog{
-		Name: statsLog, Filter: filter, ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: resource.Pack(c.Config)},
+		Name: statsLog, Filter: filter, ConfigType: &accesslogv3.AccessLog_TypedConfig{
+			TypedConfig: resource.Pack(c.Config),
+		},
 	}
 }

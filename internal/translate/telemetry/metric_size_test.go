@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestMetricsAreSmall bounds the bytes of metrics in a filter chain, of which each proxy is sent one for each TCP port of each service.
+// TestMetricsAreSmall bounds the bytes of metrics in a filter chain, of which each proxy is sent
+// one for each TCP port of each service.
 func TestMetricsAreSmall(t *testing.T) {
 	m := fixture.New(t, nil, []byte("defaultProviders: {metrics: [prometheus]}"))
 	made := NewTable().For(m.View(fixture.Proxy(t, nil)))

@@ -7,11 +7,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// provider is a MeshConfig.extensionProvider, short.
+// provider is a MeshConfig.extensionProvider.
 type provider = meshconfig.MeshConfig_ExtensionProvider
 
-// builtin gives the providers that Istio's users have without asking for them; nil for other names.
-func builtin(name string) *provider {
+// builtinProvider returns a provider that Istio defines without configuration, or nil for other
+// names.
+func builtinProvider(name string) *provider {
 	switch name {
 	case "prometheus":
 		return &provider{Name: name, Provider: &meshconfig.MeshConfig_ExtensionProvider_Prometheus{
@@ -19,7 +20,9 @@ func builtin(name string) *provider {
 		}}
 	case "envoy":
 		return &provider{Name: name, Provider: &meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLog{
-			EnvoyFileAccessLog: &meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider{Path: "/dev/stdout"},
+			EnvoyFileAccessLog: &meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider{
+				Path: "/dev/stdout",
+			},
 		}}
 	case "stackdriver":
 		return &provider{Name: name, Provider: &meshconfig.MeshConfig_ExtensionProvider_Stackdriver{
@@ -30,7 +33,8 @@ func builtin(name string) *provider {
 	}
 }
 
-// providers are the mesh's, by name. Of two with one name the first counts; a builtin one only if there is no other.
+// providers are the mesh's providers by name. Of two with one name the first is used; a builtin one
+// only if no other has the name.
 type providers struct {
 	settings *snapshot.Settings
 	services map[string]service // by provider
@@ -44,17 +48,17 @@ func newProviders(in input) providers {
 	return p
 }
 
-// find gives a provider, nil if there is none of the name.
-func (p providers) find(name string) *provider {
+// findProvider returns a provider, or nil if none has the name.
+func (p providers) findProvider(name string) *provider {
 	for _, x := range p.settings.Mesh.GetExtensionProviders() {
 		if x.GetName() == name {
 			return x
 		}
 	}
-	return builtin(name)
+	return builtinProvider(name)
 }
 
-// kindOf says what a provider is, as its field is called.
+// kindOf returns the kind of a provider: the name of its field.
 func kindOf(p *provider) string {
 	m := p.ProtoReflect()
 	if fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("provider")); fd != nil {

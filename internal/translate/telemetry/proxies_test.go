@@ -53,7 +53,12 @@ type generated struct {
 
 func generate(t *testing.T, v *view.View) *generated {
 	t.Helper()
-	g := &generated{clusters: map[string]*clusterv3.Cluster{}, listeners: map[string]*listenerv3.Listener{}, view: v, table: translate.NewTable(translate.Options{})}
+	g := &generated{
+		clusters:  map[string]*clusterv3.Cluster{},
+		listeners: map[string]*listenerv3.Listener{},
+		view:      v,
+		table:     translate.NewTable(translate.Options{}),
+	}
 	for i := range g.table.Generators {
 		all := g.table.Generators[i].All
 		if all == nil {
@@ -102,8 +107,13 @@ func (g *generated) named(t *testing.T, typeURL, name string) proto.Message {
 	return nil
 }
 
-// chain gives a filter chain of a listener as a listener of its own at an address: the first that is chosen.
-func (g *generated) chain(t *testing.T, listener, at string, chosen func(*listenerv3.FilterChain) bool) *listenerv3.Listener {
+// chain gives a filter chain of a listener as a listener of its own at an address: the first that
+// is chosen.
+func (g *generated) chain(
+	t *testing.T,
+	listener, at string,
+	chosen func(*listenerv3.FilterChain) bool,
+) *listenerv3.Listener {
 	t.Helper()
 	l := g.listeners[listener]
 	for _, c := range append(l.GetFilterChains(), l.GetDefaultFilterChain()) {
@@ -115,7 +125,12 @@ func (g *generated) chain(t *testing.T, listener, at string, chosen func(*listen
 		for _, f := range c.GetFilters() {
 			g.inPlace(t, f)
 		}
-		return &listenerv3.Listener{Name: listener + at, Address: addressOf(at), FilterChains: []*listenerv3.FilterChain{c}, TrafficDirection: l.GetTrafficDirection()}
+		return &listenerv3.Listener{
+			Name:             listener + at,
+			Address:          addressOf(at),
+			FilterChains:     []*listenerv3.FilterChain{c},
+			TrafficDirection: l.GetTrafficDirection(),
+		}
 	}
 	t.Fatalf("listener %q has no such chain: %v", listener, l)
 	return nil
@@ -181,7 +196,10 @@ func (g *generated) start(t *testing.T, environ []string, listeners ...*listener
 // soon has tracers send spans at once rather than every five seconds.
 func soon(t *testing.T) *bootstrapv3.LayeredRuntime {
 	t.Helper()
-	values, err := structpb.NewStruct(map[string]any{"tracing.zipkin.flush_interval_ms": 100, "tracing.opentelemetry.flush_interval_ms": 100})
+	values, err := structpb.NewStruct(map[string]any{
+		"tracing.zipkin.flush_interval_ms":        100,
+		"tracing.opentelemetry.flush_interval_ms": 100,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,14 +214,18 @@ func (p *proxy) metrics(t *testing.T, w node.Node) string {
 	a := agentenvoy.NewAdmin(p.admin)
 	defer a.Close()
 	answer := httptest.NewRecorder()
-	status.New(status.Options{Envoy: a, Metrics: status.NewMetrics(), Workload: w.Workload()}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, status.EnvoyPath, nil))
+	status.New(status.Options{Envoy: a, Metrics: status.NewMetrics(), Workload: w.Workload()}).ServeHTTP(
+		answer,
+		httptest.NewRequest(http.MethodGet, status.EnvoyPath, nil),
+	)
 	if answer.Code != http.StatusOK {
 		t.Fatalf("scrape: %d %s", answer.Code, answer.Body)
 	}
 	return answer.Body.String()
 }
 
-// series waits for a series of a metric that has all the labels, or ends so, and gives its labels and value.
+// series waits for a series of a metric that has all the labels, or ends so, and gives its labels
+// and value.
 func (p *proxy) series(t *testing.T, w node.Node, metric string, has ...string) string {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {

@@ -25,17 +25,26 @@ func words() map[string][]string {
 	formats := []string{"%RESPONSE_CODE%", "%REQ(A)% text", "100%", "%FOO%", "%CEL(request.path)%", "", "plain"}
 	names := []string{"p0", "p1", "p2", "p3", "p4", "p5", "envoy", "prometheus", "nobody"}
 	return map[string][]string{
-		"ProviderRef.name": names, "service": {"sink.example.com", "telemetry/sink.example.com", "nobody", ""}, "text": formats, "Formatter.value": formats,
-		"expression": {"response.code >= 400", "request.method == 'GET'", "("}, "tagOverrides.key": {"a", "response_code", "destination_workload", "b-c", "standard"},
-		"TagOverride.value": {"request.host", "string(destination.port)", "'x' + request.path", "foo(", "(request.size)%2"},
-		"customTags.key":    {"a", "b"}, "HttpHeader.name": {"x-a", "host", "a b", ":path"}, "HttpHeader.value": {"a", "5%", "a\nb"}, "envName": {"A", "a)%"},
-		"customMetric": {"requests_total", "x"}, "path": {"/dev/null", "/dev/stderr", "", "/dev/stdout"}, "filterStateObjectsToLog": {"a"},
+		"ProviderRef.name": names, "service": {
+			"sink.example.com", "telemetry/sink.example.com", "nobody", "",
+		}, "text": formats, "Formatter.value": formats,
+		"expression": {
+			"response.code >= 400", "request.method == 'GET'", "(",
+		}, "tagOverrides.key": {"a", "response_code", "destination_workload", "b-c", "standard"},
+		"TagOverride.value": {
+			"request.host", "string(destination.port)", "'x' + request.path", "foo(",
+			"(request.size)%2",
+		},
+		"customTags.key": {"a", "b"}, "HttpHeader.name": {"x-a", "host", "a b", ":path"}, "HttpHeader.value": {"a", "5%", "a\nb"}, "envName": {"A", "a)%"},
+		"customMetric": {"requests_total", "x"}, "path": {
+			"/dev/null", "/dev/stderr", "", "/dev/stdout",
+		}, "filterStateObjectsToLog": {"a"},
 		"additionalRequestHeadersToLog": {"x-a", ":path"}, "labels.key": {"a", "b"}, "additionalResponseHeadersToLog": {"x-b"}, "additionalResponseTrailersToLog": {"x-c"},
 	}
 }
 
-// TestEnvoyTakesWhateverIsValid makes Telemetries and providers at random, takes away what validation refuses, and loads the
-// rest into Envoy.
+// TestEnvoyTakesWhateverIsValid makes Telemetries and providers at random, takes away what
+// validation refuses, and loads the rest into Envoy.
 func TestEnvoyTakesWhateverIsValid(t *testing.T) {
 	const meshes = 200
 	var all []*listenerv3.Listener
@@ -51,15 +60,26 @@ func TestEnvoyTakesWhateverIsValid(t *testing.T) {
 			p.Name = fmt.Sprint("p", i)
 			m.ExtensionProviders = append(m.ExtensionProviders, p)
 			services = append(services,
-				destination.NamedProvider{Name: p.Name, Provider: destination.Provider{Host: "sink.example.com", Port: 4317}},
-				destination.NamedProvider{Name: samplerName(p.Name), Provider: destination.Provider{Host: "sink.example.com", Port: 443}})
+				destination.NamedProvider{
+					Name:     p.Name,
+					Provider: destination.Provider{Host: "sink.example.com", Port: 4317},
+				},
+				destination.NamedProvider{
+					Name:     samplerName(p.Name),
+					Provider: destination.Provider{Host: "sink.example.com", Port: 443},
+				})
 		}
 		UnhonouredMesh(m)
 		var rows snapshot.TelemetryRows
 		for i := range rows {
 			rows[i] = valid(t, s, i)
 		}
-		made := build(input{settings: &snapshot.Settings{Mesh: m, RootNamespace: "istio-system"}, rows: rows, services: memo.ListOf(services), logService: s.IntN(2) == 0})
+		made := newTelemetry(input{
+			settings:   &snapshot.Settings{Mesh: m, RootNamespace: "istio-system"},
+			rows:       rows,
+			services:   memo.ListOf(services),
+			logService: s.IntN(2) == 0,
+		})
 		for _, side := range []*Side{&made.Client, &made.Server} {
 			all = append(all, listenerOf(len(all), side))
 			told += len(side.HTTPLogs) + len(side.TCPLogs)
@@ -83,7 +103,10 @@ func valid(t *testing.T, s *random.Source, i int) *config.Config {
 	spec := new(telemetry.Telemetry)
 	s.Fill(spec)
 	spec.Selector, spec.TargetRef, spec.TargetRefs = nil, nil, nil
-	meta := config.Meta{Key: config.Key{Kind: api.Telemetry, Namespace: "a", Name: fmt.Sprint("t", i)}, Created: time.Unix(int64(i), 0)}
+	meta := config.Meta{
+		Key:     config.Key{Kind: api.Telemetry, Namespace: "a", Name: fmt.Sprint("t", i)},
+		Created: time.Unix(int64(i), 0),
+	}
 	wrong := func() []string {
 		c, err := config.New(meta, spec)
 		if err != nil {

@@ -10,24 +10,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// service is where a provider is to a View.
+// service is the service of a provider, as a View sees it.
 type service struct {
-	// cluster is "" where there is none; fault says why.
+	// cluster is "" if there is none; fault is the reason.
 	cluster, fault string
 	host           string
 	port           uint32
 }
 
-// authority is what requests to the service are for.
+// authority returns the authority of requests to the service.
 func (s service) authority() string { return s.host + ":" + strconv.FormatUint(uint64(s.port), 10) }
 
-// address is a provider's service as the user names it: "[NAMESPACE/]HOST", and its port.
+// address is a provider's service in MeshConfig, "[NAMESPACE/]HOST", and its port.
 type address struct {
 	name string
 	port uint32
 }
 
-// addressOf gives the service that a provider of telemetry is; ok false where it is none.
+// addressOf returns the service of a provider of telemetry. ok is false if it has none.
 func addressOf(p *provider) (address, bool) {
 	type served interface {
 		GetService() string
@@ -55,10 +55,10 @@ func addressOf(p *provider) (address, bool) {
 	return address{s.GetService(), s.GetPort()}, true
 }
 
-// samplerName is under what name the service of a provider's sampler is kept beside its own.
+// samplerName returns the key of the service of a provider's sampler.
 func samplerName(provider string) string { return provider + "\x00sampler" }
 
-// servicesOf gives what the services of all providers are to a View.
+// servicesOf returns the services of all providers, as a View sees them.
 func servicesOf(v *view.View) memo.List[destination.NamedProvider] {
 	var list []destination.NamedProvider
 	add := func(name string, a address) {

@@ -14,63 +14,71 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Telemetry is what the proxies of some Views tell of traffic. It is immutable; equal ones have one pointer.
+// Telemetry is the observability configuration for the proxies of some Views. It is immutable;
+// equal ones have the same pointer.
 type Telemetry struct {
-	// Client is for the calls of the workload, and for all that a gateway passes on; Server for those that it serves.
+	// Client applies to the calls of the workload, and to all traffic of a gateway; Server to the
+	// calls that it serves.
 	Client, Server Side
-	// Clusters are those of the services that it is sent to, sorted.
+	// Clusters are the clusters of services that receive telemetry, sorted.
 	Clusters []string
-	// From are the objects that it is made of.
+	// From are the objects that it derives from.
 	From []config.Key
-	// Problems are Warnings without Origin; those of the MeshConfig have no Key, and its Origin.
+	// Problems are Warnings without Origin; Problems of the MeshConfig have no Key, and its Origin.
 	Problems []config.Problem
 }
 
 // Side is the part for one direction of traffic.
 type Side struct {
-	// HTTPLogs are the access logs of connection managers, TCPLogs those of TCP proxies. Metrics are among them.
+	// HTTPLogs are the access logs of connection managers, TCPLogs of TCP proxies, metrics
+	// included.
 	HTTPLogs, TCPLogs []*accesslogv3.AccessLog
-	// ListenerLogs are the access logs of listeners: they log the connections that no filter chain takes.
+	// ListenerLogs are the access logs of listeners, which log the connections that match no filter
+	// chain.
 	ListenerLogs []*accesslogv3.AccessLog
-	// LogConnected has TCP proxies log also when the upstream connection is made; the logs know which of the two they want.
+	// LogConnected makes TCP proxies log when the upstream connection is established too; the
+	// filters of the logs select the records.
 	LogConnected bool
-	// Tracing is nil where no spans are made.
+	// Tracing is nil if tracing is disabled.
 	Tracing *hcmv3.HttpConnectionManager_Tracing
-	// IgnoreRequestID says that the sampling of a trace is not read from the request's id, nor written into it.
+	// IgnoreRequestID neither reads the sampling decision from the request ID nor writes it there.
 	IgnoreRequestID bool
 }
 
-// Table makes Telemetries, each distinct one once. It is for use by many goroutines.
+// Table generates Telemetries and caches each distinct one. It is safe for concurrent use.
 type Table struct {
 	made *memo.Table[input, *Telemetry]
 }
 
-// NewTable makes a Table that remembers nothing yet.
-func NewTable() *Table { return &Table{memo.New(build)} }
+// NewTable returns a Table with an empty cache.
+func NewTable() *Table { return &Table{memo.New(newTelemetry)} }
 
-// input is all that a Telemetry depends on.
+// input is everything that a Telemetry depends on.
 type input struct {
 	settings *snapshot.Settings
 	rows     snapshot.TelemetryRows
-	// services is what the services of providers are to the View.
+	// services are the services of providers, as the View sees them.
 	services memo.List[destination.NamedProvider]
-	// logService says that the proxies have the cluster of the mesh's access log service.
+	// logService is set if the proxies have the cluster of the mesh's access log service.
 	logService bool
-	// lacks is which of view.ListenerFeatures the proxies' Envoy does not have.
+	// lacks is the subset of view.ListenerFeatures that the proxies' Envoy does not support.
 	lacks view.EnvoyFeatures
 }
 
-// For gives what the proxies of a View tell.
+// For returns the observability configuration for the proxies of a View.
 func (t *Table) For(v *view.View) *Telemetry {
 	in := input{
-		settings: v.Settings, rows: v.Snapshot.Telemetries(v.Key.Telemetry), services: servicesOf(v), logService: v.Key.LogService,
-		lacks: v.Key.Lacks & view.ListenerFeatures,
+		settings:   v.Settings,
+		rows:       v.Snapshot.Telemetries(v.Key.Telemetry),
+		services:   servicesOf(v),
+		logService: v.Key.LogService,
+		lacks:      v.Key.Lacks & view.ListenerFeatures,
 	}
 	return t.made.Get(in)
 }
 
-// Problems gives what of the objects about a View's proxies has no effect, sorted: the Problems of the Telemetry, and objects
-// in whose place there is another.
+// Problems returns what has no effect in the objects for a View's proxies, sorted: the Problems of
+// the Telemetry, and objects that an older one overrides.
 func (t *Table) Problems(v *view.View) []config.Problem {
 	list := slices.Clone(t.For(v).Problems)
 	for _, namespace := range []string{v.Settings.RootNamespace, v.Key.Namespace} {
@@ -87,7 +95,8 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 	return slices.Compact(list)
 }
 
-// Touched says whether a change may alter what For gives for a View; s is the snapshot after it.
+// Touched reports whether a change may alter the result of For for a View; s is the snapshot after
+// the change.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -97,19 +106,20 @@ func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bo
 			return true
 		}
 	}
-	return d.ChangesVisibility() && len(v.Settings.Mesh.GetExtensionProviders()) > 0 && servicesOf(v) != servicesOf(view.Build(s, v.Key))
+	return d.ChangesVisibility() && len(v.Settings.Mesh.GetExtensionProviders()) > 0 &&
+		servicesOf(v) != servicesOf(view.Build(s, v.Key))
 }
 
-// maker makes one Telemetry.
-type maker struct {
+// builder builds one Telemetry.
+type builder struct {
 	input
 	providers providers
 	layers    []layer
 	out       *Telemetry
 }
 
-func build(in input) *Telemetry {
-	m := &maker{input: in, providers: newProviders(in), layers: layersOf(in.rows), out: new(Telemetry)}
+func newTelemetry(in input) *Telemetry {
+	m := &builder{input: in, providers: newProviders(in), layers: layersOf(in.rows), out: new(Telemetry)}
 	for _, l := range m.layers {
 		m.out.From = append(m.out.From, l.key)
 	}
@@ -118,9 +128,9 @@ func build(in input) *Telemetry {
 		if s == server {
 			to = &m.out.Server
 		}
-		m.accessLogs(s, to)
-		m.tracing(s, to)
-		m.metrics(s, to)
+		m.addAccessLogs(s, to)
+		m.addTracing(s, to)
+		m.addMetrics(s, to)
 	}
 	slices.Sort(m.out.Clusters)
 	m.out.Clusters = slices.Compact(m.out.Clusters)
@@ -129,13 +139,14 @@ func build(in input) *Telemetry {
 	return m.out
 }
 
-// origin is whose field asks for something: a Telemetry object's, or (zero Key) the MeshConfig's.
+// origin is the field that configures something, of a Telemetry object or (zero Key) of the
+// MeshConfig.
 type origin struct {
 	key   config.Key
 	field string
 }
 
-func (m *maker) warn(o origin, reason string) {
+func (m *builder) addWarning(o origin, reason string) {
 	p := config.Problem{Key: o.key, Field: o.field, Reason: reason, Severity: config.Warning}
 	if o.key == (config.Key{}) {
 		p.Origin = "mesh configuration"
@@ -143,8 +154,8 @@ func (m *maker) warn(o origin, reason string) {
 	m.out.Problems = append(m.out.Problems, p)
 }
 
-// warnOlderEnvoy adds a Warning that the field has no effect on an Envoy without the feature. effect describes the behaviour of
-// that Envoy.
-func (m *maker) warnOlderEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
-	m.warn(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.Since(), effect))
+// warnOlderEnvoy adds a Warning that the field has no effect on an Envoy without the feature.
+// effect describes the behaviour of that Envoy.
+func (m *builder) warnOlderEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
+	m.addWarning(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.Since(), effect))
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// defaultSampling is the share of requests, in percent, that are traced without anybody asking for it.
+// defaultSampling is the default percentage of requests that are traced.
 const defaultSampling = 1
 
-// traceChoice is what all entries that hold for a side say of spans, the later over the earlier.
+// traceChoice is the effective setting of all entries that apply to a side; later entries override
+// earlier ones.
 type traceChoice struct {
-	// provider is where spans go; nil: to the tracer of the bootstrap.
+	// provider is where spans are sent; nil for the tracer of the bootstrap.
 	provider           *named
 	sampling           *float64
 	tags               map[string]*telemetry.Tracing_CustomTag
@@ -32,9 +33,9 @@ type traceChoice struct {
 	sampledByRequestID *bool
 }
 
-// tracing fills in the spans of a side. Where neither an object nor a default provider of the mesh says anything,
-// MeshConfig.enableTracing and ProxyConfig.tracing do.
-func (m *maker) tracing(s side, out *Side) {
+// addTracing sets the tracing of a side. If neither an object nor a default provider configures it,
+// MeshConfig.enableTracing and ProxyConfig.tracing apply.
+func (m *builder) addTracing(s side, out *Side) {
 	c, any := m.chooseTracing(s)
 	switch {
 	case !any && !m.settings.Mesh.GetEnableTracing(), c.disabled:
@@ -44,7 +45,7 @@ func (m *maker) tracing(s side, out *Side) {
 		return
 	}
 	t := m.newTracing(c)
-	if c.provider != nil && !m.trace(*c.provider, t) {
+	if c.provider != nil && !m.setProvider(*c.provider, t) {
 		return
 	}
 	switch {
@@ -56,30 +57,31 @@ func (m *maker) tracing(s side, out *Side) {
 	out.Tracing, out.IgnoreRequestID = t, c.sampledByRequestID != nil && !*c.sampledByRequestID
 }
 
-// chooseTracing joins what objects say; any false: nobody says anything.
-func (m *maker) chooseTracing(s side) (c traceChoice, any bool) {
+// chooseTracing merges the entries of all objects. any is false if there are neither entries nor
+// default providers.
+func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	for _, n := range defaults("tracing", m.settings.Mesh.GetDefaultProviders().GetTracing()) {
 		if any {
-			m.warn(n.origin, "only the first provider is used: a proxy sends its spans to one place")
+			m.addWarning(n.origin, "only the first provider is used: a proxy sends its spans to one place")
 			break
 		}
 		c.provider, any = &n, true
 	}
 	for _, l := range m.layers {
 		for i, t := range l.spec.GetTracing() {
-			if !s.plays(t.GetMatch().GetMode()) {
+			if !s.matchesMode(t.GetMatch().GetMode()) {
 				continue
 			}
 			any = true
-			c.over(t, origin{l.key, fmt.Sprintf("spec.tracing[%d]", i)})
+			c.mergeEntry(t, origin{l.key, fmt.Sprintf("spec.tracing[%d]", i)})
 		}
 	}
 	return c, any
 }
 
-// over puts one entry over what was said before.
-func (c *traceChoice) over(t *telemetry.Tracing, at origin) {
-	if refs := t.GetProviders(); len(refs) > 0 { // of several, validation has warned
+// mergeEntry applies one entry on top of earlier ones.
+func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
+	if refs := t.GetProviders(); len(refs) > 0 { // Validation warns if there are several.
 		c.provider = &named{origin{at.key, at.field + ".providers[0].name"}, refs[0].GetName()}
 	}
 	if x := t.GetRandomSamplingPercentage(); x != nil {
@@ -102,8 +104,8 @@ func (c *traceChoice) over(t *telemetry.Tracing, at origin) {
 	}
 }
 
-// newTracing makes spans for the share of requests that is asked for, with tags; without a provider yet.
-func (m *maker) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
+// newTracing returns the tracing config with sampling and tags, without a provider.
+func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
 	sampling := proxy.GetSampling()
 	if sampling <= 0 || sampling > 100 {
@@ -116,7 +118,7 @@ func (m *maker) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 		ClientSampling:  &typev3.Percent{Value: 100},
 		RandomSampling:  &typev3.Percent{Value: sampling},
 		OverallSampling: &typev3.Percent{Value: 100},
-		CustomTags:      m.tags(c),
+		CustomTags:      m.spanTags(c),
 	}
 	if n := proxy.GetMaxPathTagLength(); n > 0 {
 		t.MaxPathTagLength = wrapperspb.UInt32(n)
@@ -124,18 +126,19 @@ func (m *maker) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	return t
 }
 
-// trace sends spans to a provider; false, with a warning, where that cannot be.
-func (m *maker) trace(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
-	p := m.providers.find(n.name)
+// setProvider sets the provider that receives the spans. If it cannot, it returns false and adds a
+// Problem.
+func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
+	p := m.providers.findProvider(n.name)
 	if p == nil {
-		m.warn(n.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", n.name))
+		m.addWarning(n.origin, fmt.Sprintf("there is no extension provider %q in the mesh configuration", n.name))
 		return false
 	}
 	if _, ok := addressOf(p); !ok || isLog(p) {
-		m.warn(n.origin, notFor(p, "spans"))
+		m.addWarning(n.origin, notFor(p, "spans"))
 		return false
 	}
-	at, ok := m.service(n, p)
+	at, ok := m.serviceOf(n, p)
 	if !ok {
 		return false
 	}
@@ -148,9 +151,9 @@ func (m *maker) trace(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
 	case *meshconfig.MeshConfig_ExtensionProvider_Skywalking:
 		t.Provider = skywalking(x.Skywalking, at)
 	case *meshconfig.MeshConfig_ExtensionProvider_Opentelemetry:
-		sampler, sampled := m.sampler(n, p)
+		sampler, sampled := m.samplerOf(n, p)
 		t.Provider, length = openTelemetry(x.Opentelemetry, at, sampler), x.Opentelemetry.GetMaxTagLength()
-		if sampled { // it decides: all spans are to come to it
+		if sampled { // The sampler decides, so it must see all spans.
 			t.RandomSampling = &typev3.Percent{Value: 100}
 		}
 	}

@@ -15,42 +15,55 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// openTelemetry sends spans by OTLP, over HTTP if the provider says so, else gRPC. It names no service: the name comes from
-// OTEL_RESOURCE_ATTRIBUTES, which pilot-agent sets for each proxy.
-func openTelemetry(p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider, at service, sampler *corev3.TypedExtensionConfig) *tracev3.Tracing_Http {
+// openTelemetry returns a tracer that sends spans by OTLP, over HTTP if configured, else gRPC. It
+// has no service name, which comes from OTEL_RESOURCE_ATTRIBUTES in the environment that
+// pilot-agent sets.
+func openTelemetry(
+	p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider,
+	at service,
+	sampler *corev3.TypedExtensionConfig,
+) *tracev3.Tracing_Http {
 	c := &tracev3.OpenTelemetryConfig{
-		ResourceDetectors: []*corev3.TypedExtensionConfig{extension("envoy.tracers.opentelemetry.resource_detectors.environment",
+		ResourceDetectors: []*corev3.TypedExtensionConfig{newExtension("envoy.tracers.opentelemetry.resource_detectors.environment",
 			new(detectorsv3.EnvironmentResourceDetectorConfig))},
 		Sampler: sampler,
 	}
 	if p.GetResourceDetectors().GetDynatrace() != nil {
-		c.ResourceDetectors = append(c.ResourceDetectors, extension("envoy.tracers.opentelemetry.resource_detectors.dynatrace",
+		c.ResourceDetectors = append(c.ResourceDetectors, newExtension("envoy.tracers.opentelemetry.resource_detectors.dynatrace",
 			new(detectorsv3.DynatraceResourceDetectorConfig)))
 	}
 	if http := p.GetHttp(); http != nil {
 		c.HttpService = httpCollector(at, http.GetPath(), http.GetTimeout(), http.GetHeaders())
-		return tracer("envoy.tracers.opentelemetry", c)
+		return newTracer("envoy.tracers.opentelemetry", c)
 	}
 	c.GrpcService = grpcService(at)
 	if timeout := p.GetGrpc().GetTimeout(); timeout.AsDuration() > 0 {
 		c.GrpcService.Timeout = timeout
 	}
 	for _, h := range p.GetGrpc().GetInitialMetadata() {
-		if name, value := header(h); name != "" {
-			c.GrpcService.InitialMetadata = append(c.GrpcService.InitialMetadata, &corev3.HeaderValue{Key: name, Value: value})
+		if name, value := headerOf(h); name != "" {
+			c.GrpcService.InitialMetadata = append(
+				c.GrpcService.InitialMetadata,
+				&corev3.HeaderValue{Key: name, Value: value},
+			)
 		}
 	}
-	return tracer("envoy.tracers.opentelemetry", c)
+	return newTracer("envoy.tracers.opentelemetry", c)
 }
 
-// sampler gives the sampler of a provider; ok false if it has none, or one whose service is not there.
-func (m *maker) sampler(n named, p *provider) (config *corev3.TypedExtensionConfig, ok bool) {
+// samplerOf returns the sampler of a provider. ok is false if it has none, or the sampler's service
+// does not exist.
+func (m *builder) samplerOf(n named, p *provider) (config *corev3.TypedExtensionConfig, ok bool) {
 	d := p.GetOpentelemetry().GetDynatraceSampler()
 	if d == nil {
 		return nil, false
 	}
 	api := d.GetHttpService()
-	at := service{cluster: m.providers.services[p.GetName()].cluster, host: p.GetOpentelemetry().GetService(), port: p.GetOpentelemetry().GetPort()}
+	at := service{
+		cluster: m.providers.services[p.GetName()].cluster,
+		host:    p.GetOpentelemetry().GetService(),
+		port:    p.GetOpentelemetry().GetPort(),
+	}
 	path, http := defaultSamplingPath, p.GetOpentelemetry().GetHttp()
 	if api != nil {
 		at = m.providers.services[samplerName(p.GetName())]
@@ -58,19 +71,19 @@ func (m *maker) sampler(n named, p *provider) (config *corev3.TypedExtensionConf
 		path = http.GetPath()
 	}
 	if at.cluster == "" {
-		m.warn(n.origin, fmt.Sprintf("provider %q: the service of its sampler: %s", p.GetName(), at.fault))
+		m.addWarning(n.origin, fmt.Sprintf("provider %q: the service of its sampler: %s", p.GetName(), at.fault))
 		return nil, false
 	}
 	m.out.Clusters = append(m.out.Clusters, at.cluster)
-	return extension("envoy.tracers.opentelemetry.samplers.dynatrace", &samplersv3.DynatraceSamplerConfig{
+	return newExtension("envoy.tracers.opentelemetry.samplers.dynatrace", &samplersv3.DynatraceSamplerConfig{
 		Tenant: d.GetTenant(), ClusterId: d.GetClusterId(), RootSpansPerMinute: d.GetRootSpansPerMinute(),
 		HttpService: httpCollector(at, path, http.GetTimeout(), http.GetHeaders()),
 	}), true
 }
 
-// defaultSamplingPath is where Dynatrace's API says what to sample.
+// defaultSamplingPath is the path of the sampling configuration in Dynatrace's API.
 const defaultSamplingPath = "/api/v2/samplingConfiguration"
 
-func extension(name string, config proto.Message) *corev3.TypedExtensionConfig {
+func newExtension(name string, config proto.Message) *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(config)}
 }

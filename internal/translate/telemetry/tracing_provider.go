@@ -19,14 +19,18 @@ import (
 
 const (
 	zipkinPath = "/api/v2/spans"
-	// collectorTimeout bounds a request to a collector where the provider does not say how long it may take.
+	// collectorTimeout is the default timeout of requests to a collector.
 	collectorTimeout = 3 * time.Second
-	// datadogService is what Datadog shows where the proxy's environment has no DD_SERVICE, which pilot-agent sets.
+	// datadogService is the name that Datadog shows if the proxy's environment has no DD_SERVICE,
+	// which pilot-agent sets.
 	datadogService = "istio-proxy"
 )
 
-func tracer(name string, config proto.Message) *tracev3.Tracing_Http {
-	return &tracev3.Tracing_Http{Name: name, ConfigType: &tracev3.Tracing_Http_TypedConfig{TypedConfig: resource.Pack(config)}}
+func newTracer(name string, config proto.Message) *tracev3.Tracing_Http {
+	return &tracev3.Tracing_Http{
+		Name:       name,
+		ConfigType: &tracev3.Tracing_Http_TypedConfig{TypedConfig: resource.Pack(config)},
+	}
 }
 
 func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at service) *tracev3.Tracing_Http {
@@ -34,7 +38,8 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at
 	c := &tracev3.ZipkinConfig{
 		CollectorEndpointVersion: tracev3.ZipkinConfig_HTTP_JSON,
 		TraceId_128Bit:           !p.GetEnable_64BitTraceId(),
-		// A server span of its own on each side: with a shared one, the two proxies' spans overwrite each other.
+		// Each side has its own server span: shared spans of the two proxies would overwrite each
+		// other.
 		SharedSpanContext: wrapperspb.Bool(false),
 	}
 	if p.GetTraceContextOption() == meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider_USE_B3_WITH_W3C_PROPAGATION {
@@ -45,26 +50,34 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at
 	} else {
 		c.CollectorCluster, c.CollectorEndpoint, c.CollectorHostname = at.cluster, path, at.host
 	}
-	return tracer("envoy.tracers.zipkin", c)
+	return newTracer("envoy.tracers.zipkin", c)
 }
 
 func datadog(at service) *tracev3.Tracing_Http {
-	return tracer("envoy.tracers.datadog", &tracev3.DatadogConfig{
+	return newTracer("envoy.tracers.datadog", &tracev3.DatadogConfig{
 		CollectorCluster: at.cluster, CollectorHostname: at.host, ServiceName: datadogService,
 	})
 }
 
-// skywalking names neither service nor instance: Envoy takes them from its node.
-func skywalking(p *meshconfig.MeshConfig_ExtensionProvider_SkyWalkingTracingProvider, at service) *tracev3.Tracing_Http {
+// skywalking sets neither service nor instance: Envoy takes them from its node.
+func skywalking(
+	p *meshconfig.MeshConfig_ExtensionProvider_SkyWalkingTracingProvider,
+	at service,
+) *tracev3.Tracing_Http {
 	c := &tracev3.SkyWalkingConfig{GrpcService: grpcService(at), ClientConfig: new(tracev3.ClientConfig)}
 	if p.GetAccessToken() != "" {
 		c.ClientConfig.BackendTokenSpecifier = &tracev3.ClientConfig_BackendToken{BackendToken: p.GetAccessToken()}
 	}
-	return tracer("envoy.tracers.skywalking", c)
+	return newTracer("envoy.tracers.skywalking", c)
 }
 
-// httpCollector is a service that spans are posted to.
-func httpCollector(at service, path string, timeout *durationpb.Duration, headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader) *corev3.HttpService {
+// httpCollector returns the service that spans are posted to.
+func httpCollector(
+	at service,
+	path string,
+	timeout *durationpb.Duration,
+	headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader,
+) *corev3.HttpService {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}
@@ -77,7 +90,7 @@ func httpCollector(at service, path string, timeout *durationpb.Duration, header
 		Timeout:          timeout,
 	}}
 	for _, h := range headers {
-		if name, value := header(h); name != "" {
+		if name, value := headerOf(h); name != "" {
 			s.RequestHeadersToAdd = append(s.RequestHeadersToAdd, &corev3.HeaderValueOption{
 				Header:       &corev3.HeaderValue{Key: name, Value: value},
 				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
@@ -87,9 +100,9 @@ func httpCollector(at service, path string, timeout *durationpb.Duration, header
 	return s
 }
 
-// header gives a header that a provider is sent: its value is a format, which may name a variable of the proxy's environment.
-// The name is "" where Envoy would refuse the header.
-func header(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) (name, value string) {
+// headerOf returns a header that is sent to a provider. Its value is a format, which may name a
+// variable of the proxy's environment. The name is "" if Envoy would refuse the header.
+func headerOf(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) (name, value string) {
 	if headerFault(h) != "" {
 		return "", ""
 	}
@@ -114,7 +127,7 @@ func headerFault(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) string {
 	}
 }
 
-// isToken says whether a character may stand in the name of a header (RFC 9110, 5.6.2).
+// isToken reports whether a character may be part of a header's name (RFC 9110, 5.6.2).
 func isToken(r rune) bool {
 	return r > ' ' && r < 0x7f && !strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// istioTags are the tags by which Istio's users find their workloads, and the variables of the proxy's environment that
-// hold them, which pilot-agent sets. A tag whose variable is not set is left out.
+// istioTags returns the tags that identify workloads in Istio, and the variables of the proxy's
+// environment with their values, which pilot-agent sets. A tag whose variable is not set is
+// omitted.
 func istioTags() [][2]string {
 	return [][2]string{
 		{"istio.canonical_revision", "ISTIO_CANONICAL_REVISION"},
@@ -26,8 +27,9 @@ func istioTags() [][2]string {
 	}
 }
 
-// tags are those of spans, sorted: of objects, or else of ProxyConfig.tracing; and Istio's.
-func (m *maker) tags(c traceChoice) []*tracingv3.CustomTag {
+// spanTags returns the tags of spans, sorted: the tags of objects, or else of ProxyConfig.tracing,
+// and Istio's.
+func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	byName := map[string]*tracingv3.CustomTag{}
 	add := func(t *tracingv3.CustomTag) {
 		if t != nil {
@@ -52,7 +54,11 @@ func (m *maker) tags(c traceChoice) []*tracingv3.CustomTag {
 	var list []*tracingv3.CustomTag
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if byName[name].GetValue() != "" && m.lacks.Has(view.FormattedSpanTags) {
-			m.warnOlderEnvoy(c.tagsAt, fmt.Sprintf("spans have no tag %q, because its value is a format", name), view.FormattedSpanTags)
+			m.warnOlderEnvoy(
+				c.tagsAt,
+				fmt.Sprintf("spans have no tag %q, because its value is a format", name),
+				view.FormattedSpanTags,
+			)
 			continue
 		}
 		list = append(list, byName[name])
@@ -60,7 +66,8 @@ func (m *maker) tags(c traceChoice) []*tracingv3.CustomTag {
 	return list
 }
 
-// withIstioTags: yes, unless somebody says no. Where nobody says anything of tracing at all there are no spans to tag.
+// withIstioTags reports whether spans have Istio's tags: by default, if tracing is configured at
+// all.
 func withIstioTags(c traceChoice, proxy *meshconfig.Tracing) bool {
 	switch {
 	case c.istioTags != nil:
@@ -72,7 +79,8 @@ func withIstioTags(c traceChoice, proxy *meshconfig.Tracing) bool {
 	}
 }
 
-// customTag translates a tag of a Telemetry, nil if it names no source or one that Envoy would refuse.
+// customTag translates a tag of a Telemetry. It returns nil if the tag has no source or Envoy would
+// refuse it.
 func customTag(name string, in *telemetry.Tracing_CustomTag) *tracingv3.CustomTag {
 	switch t := in.GetType().(type) {
 	case *telemetry.Tracing_CustomTag_Literal:
@@ -109,7 +117,10 @@ func literalTag(name, value string) *tracingv3.CustomTag {
 	if name == "" || value == "" {
 		return nil
 	}
-	return &tracingv3.CustomTag{Tag: name, Type: &tracingv3.CustomTag_Literal_{Literal: &tracingv3.CustomTag_Literal{Value: value}}}
+	return &tracingv3.CustomTag{
+		Tag:  name,
+		Type: &tracingv3.CustomTag_Literal_{Literal: &tracingv3.CustomTag_Literal{Value: value}},
+	}
 }
 
 func environmentTag(name, variable, otherwise string) *tracingv3.CustomTag {

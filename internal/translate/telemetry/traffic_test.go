@@ -20,7 +20,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// objects is a mesh in which "shop" calls "web", by HTTP and TCP. The ports of web's proxy, and of the sinks, are filled in.
+// objects is a mesh in which "shop" calls "web", by HTTP and TCP. The ports of web's proxy, and of
+// the sinks, are filled in.
 const objects = `
 kind: Pod
 metadata:
@@ -98,7 +99,10 @@ type pair struct {
 
 func nodeOf(name, app string) node.Node {
 	return node.Node{Cluster: app + ".shop", Metadata: mesh.NodeMetadata{
-		Name: name + "-1", WorkloadName: name, Namespace: "shop", ClusterID: "Kubernetes", MeshID: "mesh1", Labels: map[string]string{"app": app, "version": "v1"},
+		Name: name + "-1", WorkloadName: name, Namespace: "shop", ClusterID: "Kubernetes", MeshID: "mesh1", Labels: map[string]string{
+			"app":     app,
+			"version": "v1",
+		},
 	}}
 }
 
@@ -117,20 +121,43 @@ func newPair(t *testing.T, telemetries string) *pair {
 		"grpc: GRPC", "grpc: "+p.sink.grpcPort, "http: ZIPKIN", "http: "+p.sink.httpPort).Replace(objects) + telemetries
 	m := fixture.New(t, []byte(text), []byte(meshConfig))
 
-	server := generate(t, m.View(fixture.Proxy(t, []byte("{name: web-v1-abc-1, namespace: shop, addresses: [127.0.0.1], labels: {app: web}}"))))
+	server := generate(
+		t,
+		m.View(fixture.Proxy(
+			t,
+			[]byte("{name: web-v1-abc-1, namespace: shop, addresses: [127.0.0.1], labels: {app: web}}"),
+		)),
+	)
 	for _, at := range []string{serverHTTP, serverTCP} { // to the application, without capture
-		server.clusters["inbound|"+portOf(at)+"||"] = toApplication(server.clusters["inbound|"+portOf(at)+"||"], app.Listener.Addr().String())
+		server.clusters["inbound|"+portOf(at)+"||"] = toApplication(
+			server.clusters["inbound|"+portOf(at)+"||"],
+			app.Listener.Addr().String(),
+		)
 	}
-	p.server = server.start(t, environ(nodeOf("web-v1", "web")), server.chain(t, "virtualInbound", serverHTTP, chainFor(serverHTTP, "http_connection_manager")),
+	p.server = server.start(t, environ(nodeOf("web-v1", "web")), server.chain(
+		t,
+		"virtualInbound",
+		serverHTTP,
+		chainFor(serverHTTP, "http_connection_manager"),
+	),
 		server.chain(t, "virtualInbound", serverTCP, chainFor(serverTCP, "tcp_proxy")))
 
-	client := generate(t, m.View(fixture.Proxy(t, []byte("{name: shop, namespace: shop, addresses: [10.9.0.1], labels: {app: shop}}"))))
-	p.client = client.start(t, environ(nodeOf("shop-v1", "shop")), client.chain(t, "0.0.0.0_80", p.http, chainFor("", "http_connection_manager")),
+	client := generate(
+		t,
+		m.View(fixture.Proxy(t, []byte("{name: shop, namespace: shop, addresses: [10.9.0.1], labels: {app: shop}}"))),
+	)
+	p.client = client.start(t, environ(nodeOf("shop-v1", "shop")), client.chain(
+		t,
+		"0.0.0.0_80",
+		p.http,
+		chainFor("", "http_connection_manager"),
+	),
 		client.chain(t, "10.96.0.1_90", p.tcp, chainFor("", "tcp_proxy")))
 	return p
 }
 
-// environ is what pilot-agent adds to Envoy's environment (agent.withIdentity, which has a test of its own).
+// environ is what pilot-agent adds to Envoy's environment (agent.withIdentity, which has a test of
+// its own).
 func environ(n node.Node) []string {
 	w := n.Workload()
 	return []string{
@@ -152,9 +179,13 @@ func chainFor(at, filter string) func(*listenerv3.FilterChain) bool {
 }
 
 func toApplication(c *clusterv3.Cluster, at string) *clusterv3.Cluster {
-	c.ClusterDiscoveryType, c.LbPolicy, c.UpstreamBindConfig = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}, clusterv3.Cluster_ROUND_ROBIN, nil
+	c.ClusterDiscoveryType, c.LbPolicy, c.UpstreamBindConfig = &clusterv3.Cluster_Type{
+		Type: clusterv3.Cluster_STATIC,
+	}, clusterv3.Cluster_ROUND_ROBIN, nil
 	c.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: c.GetName(), Endpoints: []*endpointv3.LocalityLbEndpoints{{
-		LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: addressOf(at)}}}},
+		LbEndpoints: []*endpointv3.LbEndpoint{
+			{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: addressOf(at)}}},
+		},
 	}}}
 	return c
 }
@@ -199,7 +230,8 @@ func (p *pair) connect(t *testing.T) {
 	p.received = len(body)
 }
 
-// TestTwoSidecarsTellOfTraffic sends requests and a connection through two real sidecars, and looks at what each tells of it.
+// TestTwoSidecarsTellOfTraffic sends requests and a connection through two real sidecars, and looks
+// at what each tells of it.
 func TestTwoSidecarsTellOfTraffic(t *testing.T) {
 	p := newPair(t, telemetries)
 	p.get(t, "/api/1", "x-user", "jane")
@@ -210,8 +242,8 @@ func TestTwoSidecarsTellOfTraffic(t *testing.T) {
 	t.Run("spans", p.spans)
 }
 
-// TestNothingIsMissed counts what the agent makes of other metrics: requests, of which Envoy's threads merge their durations, and
-// connections that lead nowhere.
+// TestNothingIsMissed counts what the agent makes of other metrics: requests, of which Envoy's
+// threads merge their durations, and connections that lead nowhere.
 func TestNothingIsMissed(t *testing.T) {
 	p := newPair(t, "")
 	const callers, each = 4, 50
@@ -225,8 +257,22 @@ func TestNothingIsMissed(t *testing.T) {
 	}
 	all.Wait()
 	shop, web := nodeOf("shop-v1", "shop"), nodeOf("web-v1", "web")
-	p.client.series(t, shop, "istio_requests_total", `reporter="source"`, `response_code="200"`, fmt.Sprintf("} %d", callers*each))
-	p.server.series(t, web, "istio_requests_total", `reporter="destination"`, `response_code="200"`, fmt.Sprintf("} %d", callers*each))
+	p.client.series(
+		t,
+		shop,
+		"istio_requests_total",
+		`reporter="source"`,
+		`response_code="200"`,
+		fmt.Sprintf("} %d", callers*each),
+	)
+	p.server.series(
+		t,
+		web,
+		"istio_requests_total",
+		`reporter="destination"`,
+		`response_code="200"`,
+		fmt.Sprintf("} %d", callers*each),
+	)
 	p.server.kill()
 	c, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.tcp)
 	if err != nil {
@@ -252,12 +298,18 @@ func expect(t *testing.T, line string, labels ...string) {
 
 func (p *pair) metrics(t *testing.T) {
 	shop, web := nodeOf("shop-v1", "shop"), nodeOf("web-v1", "web")
-	service := []string{`destination_service="web.shop.svc.cluster.local"`, `destination_service_name="web"`, `destination_service_namespace="shop"`}
+	service := []string{
+		`destination_service="web.shop.svc.cluster.local"`, `destination_service_name="web"`,
+		`destination_service_namespace="shop"`,
+	}
 	destination := append([]string{
 		`destination_workload="web-v1"`, `destination_workload_namespace="shop"`, `destination_canonical_service="web"`, `destination_canonical_revision="v1"`,
 		`destination_app="web"`, `destination_version="v1"`, `destination_cluster="Kubernetes"`, `destination_principal="unknown"`,
 	}, service...)
-	source := []string{`source_workload="shop-v1"`, `source_workload_namespace="shop"`, `source_canonical_service="shop"`, `source_app="shop"`, `source_cluster="Kubernetes"`}
+	source := []string{
+		`source_workload="shop-v1"`, `source_workload_namespace="shop"`,
+		`source_canonical_service="shop"`, `source_app="shop"`, `source_cluster="Kubernetes"`,
+	}
 
 	line := p.client.series(t, shop, "istio_requests_total", `reporter="source"`, `response_code="200"`)
 	expect(t, line, append(append(source, destination...), `request_protocol="http"`, `connection_security_policy="unknown"`, `grpc_response_status=""`,
@@ -267,9 +319,23 @@ func (p *pair) metrics(t *testing.T) {
 	}
 	expect(t, p.client.series(t, shop, "istio_requests_total", `response_code="500"`), `path="other"`)
 	line = p.server.series(t, web, "istio_requests_total", `reporter="destination"`, `response_code="200"`)
-	expect(t, line, append(destination, `source_workload="unknown"`, `source_principal="unknown"`, `connection_security_policy="none"`, `path="api"`)...)
+	expect(
+		t,
+		line,
+		append(
+			destination,
+			`source_workload="unknown"`,
+			`source_principal="unknown"`,
+			`connection_security_policy="none"`,
+			`path="api"`,
+		)...,
+	)
 
-	expect(t, p.client.series(t, shop, "istio_request_duration_milliseconds_bucket", `le="+Inf"`, `response_code="200"`), append(destination, `response_flags="-"`)...)
+	expect(
+		t,
+		p.client.series(t, shop, "istio_request_duration_milliseconds_bucket", `le="+Inf"`, `response_code="200"`),
+		append(destination, `response_flags="-"`)...,
+	)
 	p.client.series(t, shop, "istio_request_bytes_sum", `response_code="200"`)
 	line = p.client.series(t, shop, "istio_response_bytes_count", `response_code="200"`, "} 1")
 	expect(t, line, `destination_canonical_service="web"`)
@@ -279,18 +345,25 @@ func (p *pair) metrics(t *testing.T) {
 	if text := p.server.metrics(t, web); strings.Contains(text, "istio_request_bytes") {
 		t.Error("a metric that was turned off is there")
 	}
-	for _, metric := range []string{"istio_tcp_connections_opened_total", "istio_tcp_connections_closed_total", "istio_tcp_sent_bytes_total", "istio_tcp_received_bytes_total"} {
+	for _, metric := range []string{
+		"istio_tcp_connections_opened_total", "istio_tcp_connections_closed_total",
+		"istio_tcp_sent_bytes_total", "istio_tcp_received_bytes_total",
+	} {
 		line = p.client.series(t, shop, metric, `reporter="source"`)
 		expect(t, line, append(append(destination, source...), `request_protocol="tcp"`)...)
 		p.server.series(t, web, metric, append(service, `reporter="destination"`)...)
-		want := map[string]int{"istio_tcp_received_bytes_total": len(rawRequest), "istio_tcp_sent_bytes_total": p.received}[metric]
+		want := map[string]int{
+			"istio_tcp_received_bytes_total": len(rawRequest),
+			"istio_tcp_sent_bytes_total":     p.received,
+		}[metric]
 		p.client.series(t, shop, metric, fmt.Sprintf("} %d", max(want, 1)))
 	}
 }
 
 func (p *pair) logs(t *testing.T) {
 	text := p.client.log(t, "text.log", "/broken")
-	if !strings.Contains(text, `"GET /api/1 HTTP/1.1" 200`) || !strings.Contains(text, "outbound|80||web.shop.svc.cluster.local") {
+	if !strings.Contains(text, `"GET /api/1 HTTP/1.1" 200`) ||
+		!strings.Contains(text, "outbound|80||web.shop.svc.cluster.local") {
 		t.Errorf("got %s", text)
 	}
 	if json := p.client.log(t, "json.log", "500"); !strings.Contains(json, `{"code":200}`) {
@@ -307,7 +380,8 @@ func (p *pair) logs(t *testing.T) {
 		name := map[string]string{}
 		for _, m := range p.sink.entries {
 			for _, e := range m.GetHttpLogs().GetLogEntry() {
-				http = http || e.GetRequest().GetPath() == "/api/1" && e.GetRequest().GetRequestHeaders()["x-user"] == "jane"
+				http = http ||
+					e.GetRequest().GetPath() == "/api/1" && e.GetRequest().GetRequestHeaders()["x-user"] == "jane"
 			}
 			for _, e := range m.GetTcpLogs().GetLogEntry() {
 				tcp = tcp || strings.HasPrefix(e.GetCommonProperties().GetUpstreamCluster(), "outbound|90||")
@@ -335,7 +409,8 @@ func (p *pair) spans(t *testing.T) {
 			for _, scope := range r.GetScopeSpans() {
 				for _, s := range scope.GetSpans() {
 					tags := s.GetAttributes()
-					if attributeOf(tags, "istio.canonical_service") == "shop" && attributeOf(tags, "istio.namespace") == "shop" &&
+					if attributeOf(tags, "istio.canonical_service") == "shop" &&
+						attributeOf(tags, "istio.namespace") == "shop" &&
 						attributeOf(tags, "istio.mesh_id") == "mesh1" && attributeOf(tags, "mine") == "x" && attributeOf(tags, "user") == "jane" &&
 						attributeOf(tags, "host") == "web" && attributeOf(tags, "upstream_cluster") != "" {
 						return true
