@@ -6,28 +6,29 @@ import (
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 )
 
-// attribute is something that a call has, by which policies tell calls apart. Exactly one of permission and principal is set: it makes
-// the condition that the attribute is a value.
+// attribute is a property of calls that policies match. Exactly one of permission and principal is
+// set: it returns the matcher of a value.
 type attribute struct {
 	permission func(s scope, value string) *rbacv3.Permission
 	principal  func(s scope, value string) *rbacv3.Principal
-	// requests says that only requests have it, and raw connections do not.
+	// requests is set if only requests have the attribute, not raw connections.
 	requests bool
 }
 
-// scope is what the meaning of a value depends on beside the value.
+// scope is the context in which a value is interpreted.
 type scope struct {
-	// namespace is the policy's.
+	// namespace is that of the policy.
 	namespace string
 	// domains are the mesh's trust domains, its own first.
 	domains []string
 	// mergesSlashes reports whether meshConfig.pathNormalization merges the slashes of paths.
 	mergesSlashes bool
-	// name is what stands in brackets behind the attribute: "x" of request.headers[x].
+	// name is the text in brackets after the attribute: "x" of request.headers[x].
 	name string
 }
 
-// attributeOf gives the attribute of a condition's key, and the name in its brackets; ok is false for a key that is none.
+// attributeOf returns the attribute of a condition's key, with the name in its brackets. ok is
+// false for an unknown key.
 func attributeOf(key string) (a attribute, name string, ok bool) {
 	base, rest, bracketed := strings.Cut(key, "[")
 	if bracketed {
@@ -42,7 +43,7 @@ func attributeOf(key string) (a attribute, name string, ok bool) {
 	case base == "request.auth.claims" && name != "":
 		return attribute{principal: claimIs, requests: true}, name, true
 	case strings.HasPrefix(base, "experimental.envoy.filters.") && name != "":
-		return attribute{permission: metadataOf(strings.TrimPrefix(base, "experimental."))}, name, true
+		return attribute{permission: metadataIs(strings.TrimPrefix(base, "experimental."))}, name, true
 	case bracketed:
 		return attribute{}, "", false
 	}

@@ -9,18 +9,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
-// inToken matches a value of a token's payload, which may be text or a list of texts.
+// inToken returns a matcher of the value at a path in a token's payload, which may be a string or a
+// list of strings.
 func inToken(path []string, m *matcherv3.StringMatcher) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
 		MetadataMatcher: token.Claim(path, m),
 	}}}
 }
 
-func segment(key string) *matcherv3.MetadataMatcher_PathSegment {
+func pathSegment(key string) *matcherv3.MetadataMatcher_PathSegment {
 	return &matcherv3.MetadataMatcher_PathSegment{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key}}
 }
 
-// claimIs: the name is "groups", or "nested][group" of request.auth.claims[nested][group].
+// claimIs matches a claim. The name is "groups", or "nested][group" of
+// request.auth.claims[nested][group].
 func claimIs(s scope, value string) *rbacv3.Principal {
 	return inToken(strings.Split(s.name, "]["), pattern(value))
 }
@@ -33,12 +35,15 @@ func presenterIs(_ scope, value string) *rbacv3.Principal {
 	return inToken([]string{"azp"}, pattern(value))
 }
 
-// requestPrincipalIs matches a value against "ISS/SUB" of a token: exact, a prefix, a suffix, or "*". Envoy has the two claims
-// separately, and both may contain slashes. The result therefore has one alternative for each slash that may be the one in
-// between, and one where a prefix ends within the issuer or a suffix begins within the subject.
+// requestPrincipalIs matches a value against "ISS/SUB" of a token: exact, a prefix, a suffix, or
+// "*". Envoy has the two claims separately, and both may contain slashes. So the result has one
+// alternative for each slash that may be the separator, and one where a prefix ends within the
+// issuer or a suffix begins within the subject.
 func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
 	both := func(issuer, subject string) *rbacv3.Principal {
-		return principals.and([]*rbacv3.Principal{inToken([]string{"iss"}, pattern(issuer)), inToken([]string{"sub"}, pattern(subject))})
+		return principals.and([]*rbacv3.Principal{
+			inToken([]string{"iss"}, pattern(issuer)), inToken([]string{"sub"}, pattern(subject)),
+		})
 	}
 	var list []*rbacv3.Principal
 	switch {
@@ -55,12 +60,13 @@ func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
 		}
 	}
 	if len(list) == 0 {
-		return principals.nothing() // every principal has a slash
+		return principals.nothing() // Every principal has a slash.
 	}
 	return principals.or(list)
 }
 
-// afterScheme returns the index behind "://", whose slashes are always part of an issuer; 0 if there is none.
+// afterScheme returns the index after "://", whose slashes are always part of an issuer; 0 if there
+// is none.
 func afterScheme(value string) int {
 	if i := strings.Index(value, "://"); i >= 0 {
 		return i + len("://")

@@ -29,22 +29,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// Names of the filters that ask an external authorizer.
+// Names of the filters that call an external authorizer.
 const (
 	httpAuthorizer = "envoy.filters.http.ext_authz"
 	tcpAuthorizer  = "envoy.filters.network.ext_authz"
 )
 
-// authorizerTimeout is how long an authorizer may take where its provider says nothing, as istiod has it.
+// authorizerTimeout is the default timeout of an authorizer, as in istiod.
 const authorizerTimeout = 10 * time.Minute
 
-// external makes the filters of CUSTOM policies. For each provider the calls that its policies mean are found by rules that are only
-// tried; the authorizer is asked for those. A provider that does not work refuses them.
-func (b *builder) external(policies []*config.Config) {
+// addExternal adds the filters of CUSTOM policies. For each provider, shadow rules find the calls
+// that its policies match, and the authorizer is called for these. If the provider does not work,
+// matching calls are refused.
+func (b *builder) addExternal(policies []*config.Config) {
 	byProvider := map[string][]*config.Config{}
 	for _, c := range policies {
-		if dryRun(c) {
-			b.warn(c, "metadata.annotations", "action CUSTOM cannot be only tried: the policy has no effect")
+		if isDryRun(c) {
+			b.addWarning(c, "metadata.annotations", "action CUSTOM cannot be only tried: the policy has no effect")
 			continue
 		}
 		name := config.Spec[*security.AuthorizationPolicy](c).GetProvider().GetName()
@@ -54,14 +55,20 @@ func (b *builder) external(policies []*config.Config) {
 	for _, name := range slices.Sorted(maps.Keys(byProvider)) {
 		list := byProvider[name]
 		p := authorizer{name: name, service: services[name]}
-		p.provider, p.fault = b.provider(name, p.service)
+		p.provider, p.fault = b.findProvider(name, p.service)
 		for _, c := range list {
 			if p.fault != "" {
-				b.warn(c, "spec.provider.name", p.fault+": what the policy means is refused")
+				b.addWarning(c, "spec.provider.name", p.fault+": what the policy means is refused")
 			}
 		}
-		b.out.HTTP = append(b.out.HTTP, p.http(b.decide(list, security.AuthorizationPolicy_CUSTOM, requests).enforced)...)
-		b.out.TCP = append(b.out.TCP, p.tcp(b.decide(list, security.AuthorizationPolicy_CUSTOM, connections).enforced)...)
+		b.out.HTTP = append(
+			b.out.HTTP,
+			p.httpFilters(b.newDecision(list, security.AuthorizationPolicy_CUSTOM, requests).enforced)...,
+		)
+		b.out.TCP = append(
+			b.out.TCP,
+			p.networkFilters(b.newDecision(list, security.AuthorizationPolicy_CUSTOM, connections).enforced)...,
+		)
 		if p.fault == "" {
 			b.out.Clusters = append(b.out.Clusters, p.service.Cluster())
 		}
@@ -71,7 +78,8 @@ func (b *builder) external(policies []*config.Config) {
 	}
 }
 
-// reportUnchecked adds a Warning to ConnectionProblems for each policy whose provider is asked by HTTP.
+// reportUnchecked adds a Warning to ConnectionProblems for each policy whose provider is called by
+// HTTP.
 func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 	reason := fmt.Sprintf("the extension provider %q is asked by HTTP, so it checks requests only: "+
 		"connections that are not HTTP pass unchecked (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
@@ -82,8 +90,8 @@ func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 	}
 }
 
-// provider finds a provider of the mesh; fault says why it is of no use.
-func (b *builder) provider(name string, s destination.Provider) (*meshconfig.MeshConfig_ExtensionProvider, string) {
+// findProvider returns a provider of the mesh by name, or the fault why it cannot be used.
+func (b *builder) findProvider(name string, s destination.Provider) (*meshconfig.MeshConfig_ExtensionProvider, string) {
 	for _, p := range b.settings.Mesh.GetExtensionProviders() {
 		if p.GetName() != name {
 			continue
@@ -96,7 +104,7 @@ func (b *builder) provider(name string, s destination.Provider) (*meshconfig.Mes
 	return nil, fmt.Sprintf("the mesh has no extension provider %q", name)
 }
 
-// authorizer is one external authorizer.
+// authorizer is an external authorizer.
 type authorizer struct {
 	name     string
 	service  destination.Provider
@@ -104,61 +112,71 @@ type authorizer struct {
 	fault    string
 }
 
-// prefix is the begin of the names of what the rules that are only tried have found.
+// prefix returns the prefix of the metadata keys to which the shadow rules write their result.
 func (a authorizer) prefix() string { return "istio_ext_authz_" + a.name + "_" }
 
-// meant holds for calls that a policy of the authorizer means; filter is the name of the one with the rules.
-func (a authorizer) meant(filter string) *matcherv3.MetadataMatcher {
+// matchedBy returns a matcher of calls that the shadow rules of a filter matched.
+func (a authorizer) matchedBy(filter string) *matcherv3.MetadataMatcher {
 	return &matcherv3.MetadataMatcher{
-		Filter: filter, Path: []*matcherv3.MetadataMatcher_PathSegment{segment(a.prefix() + "shadow_effective_policy_id")},
+		Filter: filter, Path: []*matcherv3.MetadataMatcher_PathSegment{
+			pathSegment(a.prefix() + "shadow_effective_policy_id"),
+		},
 		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: regex(".+")}},
 	}
 }
 
-func (a authorizer) http(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
+func (a authorizer) httpFilters(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
 	if a.fault != "" {
-		return []*hcmv3.HttpFilter{decision{enforced: rules}.http(security.AuthorizationPolicy_DENY)}
+		return []*hcmv3.HttpFilter{decision{enforced: rules}.httpFilter(security.AuthorizationPolicy_DENY)}
 	}
 	filter := func(name string, m proto.Message) *hcmv3.HttpFilter {
 		return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(m)}}
 	}
 	return []*hcmv3.HttpFilter{
 		filter(httpFilter, &httprbacv3.RBAC{ShadowRules: rules, ShadowRulesStatPrefix: a.prefix()}),
-		filter(httpAuthorizer, a.check()),
+		filter(httpAuthorizer, a.checkConfig()),
 	}
 }
 
-// requestsOnly reports whether the provider works but cannot be asked about raw connections, because it is asked by HTTP.
+// requestsOnly reports whether the provider works but cannot check raw connections, because it is
+// called by HTTP.
 func (a authorizer) requestsOnly() bool {
 	return a.fault == "" && a.provider.GetEnvoyExtAuthzGrpc() == nil
 }
 
-// tcp returns the network filters that ask the authorizer. It returns none for an authorizer that is asked by HTTP, as istiod
-// does: its policies hold for requests only. If the provider does not work, the filter refuses what the rules match.
-func (a authorizer) tcp(rules *rbacv3.RBAC) []*listenerv3.Filter {
+// networkFilters returns the network filters that call the authorizer. It returns none for an
+// authorizer that is called by HTTP, as in istiod: its policies apply to requests only. If the
+// provider does not work, the filter refuses all calls that the rules match.
+func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	if a.requestsOnly() {
 		return nil
 	}
 	if a.fault != "" {
-		return []*listenerv3.Filter{decision{enforced: rules}.tcp(security.AuthorizationPolicy_DENY)}
+		return []*listenerv3.Filter{decision{enforced: rules}.networkFilter(security.AuthorizationPolicy_DENY)}
 	}
 	g := a.provider.GetEnvoyExtAuthzGrpc()
 	filter := func(name string, m proto.Message) *listenerv3.Filter {
 		return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(m)}}
 	}
 	return []*listenerv3.Filter{
-		filter(tcpFilter, &tcprbacv3.RBAC{ShadowRules: rules, ShadowRulesStatPrefix: a.prefix(), StatPrefix: tcpStatPrefix}),
+		filter(
+			tcpFilter,
+			&tcprbacv3.RBAC{ShadowRules: rules, ShadowRulesStatPrefix: a.prefix(), StatPrefix: tcpStatPrefix},
+		),
 		filter(tcpAuthorizer, &tcpauthzv3.ExtAuthz{
-			StatPrefix: tcpStatPrefix, GrpcService: a.grpc(g.GetTimeout()), FailureModeAllow: g.GetFailOpen(),
-			TransportApiVersion: corev3.ApiVersion_V3, FilterEnabledMetadata: a.meant(tcpFilter),
+			StatPrefix: tcpStatPrefix, GrpcService: a.grpcService(g.GetTimeout()), FailureModeAllow: g.GetFailOpen(),
+			TransportApiVersion: corev3.ApiVersion_V3, FilterEnabledMetadata: a.matchedBy(tcpFilter),
 		}),
 	}
 }
 
-func (a authorizer) check() *httpauthzv3.ExtAuthz {
-	out := &httpauthzv3.ExtAuthz{TransportApiVersion: corev3.ApiVersion_V3, FilterEnabledMetadata: a.meant(httpFilter)}
+func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
+	out := &httpauthzv3.ExtAuthz{
+		TransportApiVersion:   corev3.ApiVersion_V3,
+		FilterEnabledMetadata: a.matchedBy(httpFilter),
+	}
 	if g := a.provider.GetEnvoyExtAuthzGrpc(); g != nil {
-		out.Services = &httpauthzv3.ExtAuthz_GrpcService{GrpcService: a.grpc(g.GetTimeout())}
+		out.Services = &httpauthzv3.ExtAuthz_GrpcService{GrpcService: a.grpcService(g.GetTimeout())}
 		out.FailureModeAllow, out.ClearRouteCache = g.GetFailOpen(), g.GetClearRouteCache()
 		out.StatusOnError, out.WithRequestBody = statusOnError(g.GetStatusOnError()), requestBody(g.GetIncludeRequestBodyInCheck())
 		return out
@@ -166,42 +184,54 @@ func (a authorizer) check() *httpauthzv3.ExtAuthz {
 	h := a.provider.GetEnvoyExtAuthzHttp()
 	out.FailureModeAllow, out.ClearRouteCache = h.GetFailOpen(), h.GetClearRouteCache()
 	out.StatusOnError, out.WithRequestBody = statusOnError(h.GetStatusOnError()), requestBody(h.GetIncludeRequestBodyInCheck())
-	out.AllowedHeaders = names(slices.Concat(h.GetIncludeRequestHeadersInCheck(), h.GetIncludeHeadersInCheck())) //nolint:staticcheck // who still writes it
+	out.AllowedHeaders = headerNames(slices.Concat(
+		h.GetIncludeRequestHeadersInCheck(),
+		h.GetIncludeHeadersInCheck(),
+	)) //nolint:staticcheck // who still writes it
 	service := &httpauthzv3.HttpService{
 		ServerUri: &corev3.HttpUri{
-			Uri: "http://" + a.service.Host, HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: a.service.Cluster()}, Timeout: timeout(h.GetTimeout()),
+			Uri: "http://" + a.service.Host, HttpUpstreamType: &corev3.HttpUri_Cluster{
+				Cluster: a.service.Cluster(),
+			}, Timeout: timeoutOf(h.GetTimeout()),
 		},
 		PathPrefix: h.GetPathPrefix(),
 		AuthorizationResponse: &httpauthzv3.AuthorizationResponse{
-			AllowedUpstreamHeaders: names(h.GetHeadersToUpstreamOnAllow()), AllowedClientHeaders: names(h.GetHeadersToDownstreamOnDeny()),
-			AllowedClientHeadersOnSuccess: names(h.GetHeadersToDownstreamOnAllow()),
+			AllowedUpstreamHeaders:        headerNames(h.GetHeadersToUpstreamOnAllow()),
+			AllowedClientHeaders:          headerNames(h.GetHeadersToDownstreamOnDeny()),
+			AllowedClientHeadersOnSuccess: headerNames(h.GetHeadersToDownstreamOnAllow()),
 		},
 	}
 	if more := h.GetIncludeAdditionalHeadersInCheck(); len(more) > 0 {
 		service.AuthorizationRequest = new(httpauthzv3.AuthorizationRequest)
 		for _, k := range slices.Sorted(maps.Keys(more)) {
-			service.AuthorizationRequest.HeadersToAdd = append(service.AuthorizationRequest.HeadersToAdd, &corev3.HeaderValue{Key: k, Value: more[k]})
+			service.AuthorizationRequest.HeadersToAdd = append(
+				service.AuthorizationRequest.HeadersToAdd,
+				&corev3.HeaderValue{Key: k, Value: more[k]},
+			)
 		}
 	}
 	out.Services = &httpauthzv3.ExtAuthz_HttpService{HttpService: service}
 	return out
 }
 
-func (a authorizer) grpc(d *durationpb.Duration) *corev3.GrpcService {
+func (a authorizer) grpcService(d *durationpb.Duration) *corev3.GrpcService {
 	return &corev3.GrpcService{
-		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: a.service.Cluster(), Authority: a.service.Host}},
-		Timeout:         timeout(d),
+		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+			EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: a.service.Cluster(), Authority: a.service.Host},
+		},
+		Timeout: timeoutOf(d),
 	}
 }
 
-func timeout(d *durationpb.Duration) *durationpb.Duration {
+func timeoutOf(d *durationpb.Duration) *durationpb.Duration {
 	if d == nil {
 		return durationpb.New(authorizerTimeout)
 	}
 	return d
 }
 
-// statusOnError is what callers get when the authorizer does not answer; nil: 403.
+// statusOnError returns the response status if the authorizer does not answer, or nil for the
+// default 403.
 func statusOnError(text string) *typev3.HttpStatus {
 	var code int32
 	if _, err := fmt.Sscanf(text, "%d", &code); err != nil || typev3.StatusCode_name[code] == "" {
@@ -210,23 +240,27 @@ func statusOnError(text string) *typev3.HttpStatus {
 	return &typev3.HttpStatus{Code: typev3.StatusCode(code)}
 }
 
-func requestBody(in *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationRequestBody) *httpauthzv3.BufferSettings {
+func requestBody(
+	in *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationRequestBody,
+) *httpauthzv3.BufferSettings {
 	if in == nil {
 		return nil
 	}
 	return &httpauthzv3.BufferSettings{
-		MaxRequestBytes: in.GetMaxRequestBytes(), AllowPartialMessage: in.GetAllowPartialMessage(), PackAsBytes: in.GetPackAsBytes(),
+		MaxRequestBytes:     in.GetMaxRequestBytes(),
+		AllowPartialMessage: in.GetAllowPartialMessage(),
+		PackAsBytes:         in.GetPackAsBytes(),
 	}
 }
 
-// names matches names of headers: exact, "prefix*" or "*suffix", in any case.
-func names(list []string) *matcherv3.ListStringMatcher {
+// headerNames returns a matcher of header names: exact, "prefix*" or "*suffix", ignoring case.
+func headerNames(list []string) *matcherv3.ListStringMatcher {
 	if len(list) == 0 {
 		return nil
 	}
 	out := new(matcherv3.ListStringMatcher)
 	for _, n := range list {
-		out.Patterns = append(out.Patterns, anyCase(pattern(strings.ToLower(n))))
+		out.Patterns = append(out.Patterns, ignoreCase(pattern(strings.ToLower(n))))
 	}
 	return out
 }

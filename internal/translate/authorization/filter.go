@@ -16,37 +16,38 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Names of the filters, which users' EnvoyFilters look for.
+// Names of the filters, which EnvoyFilters match.
 const (
 	httpFilter = "envoy.filters.http.rbac"
 	tcpFilter  = "envoy.filters.network.rbac"
 )
 
-// tcpStatPrefix is the name of a network filter's statistics, which must have one.
+// tcpStatPrefix is the prefix of a network filter's statistics, which is required.
 const tcpStatPrefix = "tcp."
 
-// decision is the rules of all policies of one action: those in force, and those that are only tried (istio.io/dry-run). Each is nil
-// if there is none of them.
-type decision struct{ enforced, tried *rbacv3.RBAC }
+// decision has the rules of all policies of one action: the enforced ones, and the rules of dry-run
+// policies (istio.io/dry-run). Each is nil if there are none.
+type decision struct{ enforced, dryRun *rbacv3.RBAC }
 
-// decide makes the rules of the policies of an action.
-func (b *builder) decide(policies []*config.Config, action security.AuthorizationPolicy_Action, k kind) decision {
+// newDecision returns the rules of the policies of an action.
+func (b *builder) newDecision(policies []*config.Config, action security.AuthorizationPolicy_Action, k kind) decision {
 	var d decision
 	for _, c := range policies {
 		to := &d.enforced
-		if dryRun(c) {
-			to = &d.tried
+		if isDryRun(c) {
+			to = &d.dryRun
 		}
 		if *to == nil {
 			*to = &rbacv3.RBAC{Action: envoyAction(action), Policies: map[string]*rbacv3.Policy{}}
 		}
-		b.rules(*to, c, k, action == security.AuthorizationPolicy_ALLOW)
+		b.addRules(*to, c, k, action == security.AuthorizationPolicy_ALLOW)
 	}
 	return d
 }
 
-// rules adds the rules of a policy. One without rules has none, and so as the only ALLOW refuses everything.
-func (b *builder) rules(to *rbacv3.RBAC, c *config.Config, k kind, widens bool) {
+// addRules adds the rules of a policy. A policy without rules adds none, so if it is the only
+// ALLOW, it refuses everything.
+func (b *builder) addRules(to *rbacv3.RBAC, c *config.Config, k kind, widens bool) {
 	spec := config.Spec[*security.AuthorizationPolicy](c)
 	level := b.settings.Mesh.GetPathNormalization().GetNormalization()
 	s := scope{
@@ -55,13 +56,13 @@ func (b *builder) rules(to *rbacv3.RBAC, c *config.Config, k kind, widens bool) 
 			level == meshconfig.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES,
 	}
 	for i, r := range spec.GetRules() {
-		if p := s.rule(r, k, widens); p != nil {
+		if p := s.newPolicy(r, k, widens); p != nil {
 			to.Policies[ruleName(c, i)] = p
 		}
 	}
 }
 
-// ruleName is how access logs and statistics call a rule.
+// ruleName returns the name of a rule in access logs and statistics.
 func ruleName(c *config.Config, rule int) string {
 	return fmt.Sprintf("ns[%s]-policy[%s]-rule[%d]", c.Namespace, c.Name, rule)
 }
@@ -72,12 +73,12 @@ func envoyAction(a security.AuthorizationPolicy_Action) rbacv3.RBAC_Action {
 		return rbacv3.RBAC_ALLOW
 	case security.AuthorizationPolicy_AUDIT:
 		return rbacv3.RBAC_LOG
-	default: // what DENY says is refused, and what CUSTOM says is told apart as if it were
+	default: // DENY, and the shadow rules of CUSTOM
 		return rbacv3.RBAC_DENY
 	}
 }
 
-// dryRunPrefix is the begin of the names of what rules that are only tried would have decided.
+// dryRunPrefix returns the prefix of the metadata keys to which dry-run rules write their result.
 func dryRunPrefix(a security.AuthorizationPolicy_Action) string {
 	if a == security.AuthorizationPolicy_DENY {
 		return "istio_dry_run_deny_"
@@ -85,18 +86,21 @@ func dryRunPrefix(a security.AuthorizationPolicy_Action) string {
 	return "istio_dry_run_allow_"
 }
 
-func (d decision) http(a security.AuthorizationPolicy_Action) *hcmv3.HttpFilter {
-	f := &httprbacv3.RBAC{Rules: d.enforced, ShadowRules: d.tried}
-	if d.tried != nil {
+func (d decision) httpFilter(a security.AuthorizationPolicy_Action) *hcmv3.HttpFilter {
+	f := &httprbacv3.RBAC{Rules: d.enforced, ShadowRules: d.dryRun}
+	if d.dryRun != nil {
 		f.ShadowRulesStatPrefix = dryRunPrefix(a)
 	}
 	return &hcmv3.HttpFilter{Name: httpFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(f)}}
 }
 
-func (d decision) tcp(a security.AuthorizationPolicy_Action) *listenerv3.Filter {
-	f := &tcprbacv3.RBAC{Rules: d.enforced, ShadowRules: d.tried, StatPrefix: tcpStatPrefix}
-	if d.tried != nil {
+func (d decision) networkFilter(a security.AuthorizationPolicy_Action) *listenerv3.Filter {
+	f := &tcprbacv3.RBAC{Rules: d.enforced, ShadowRules: d.dryRun, StatPrefix: tcpStatPrefix}
+	if d.dryRun != nil {
 		f.ShadowRulesStatPrefix = dryRunPrefix(a)
 	}
-	return &listenerv3.Filter{Name: tcpFilter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(f)}}
+	return &listenerv3.Filter{
+		Name:       tcpFilter,
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(f)},
+	}
 }

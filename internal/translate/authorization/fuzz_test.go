@@ -17,8 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// FuzzPolicies makes filters of arbitrary policies, whether validation would let them by or not: what comes out is nothing that Envoy's
-// API refuses, is the same the second time, and a policy that lets in or refuses is never without any filter.
+// FuzzPolicies makes filters of arbitrary policies, whether validation would let them by or not:
+// what comes out is nothing that Envoy's API refuses, is the same the second time, and a policy
+// that lets in or refuses is never without any filter.
 func FuzzPolicies(f *testing.F) {
 	for _, text := range []string{
 		`rules: [{from: [{source: {principals: ["*"], namespaces: ["a*"], notServiceAccounts: [b]}}], to: [{operation: {paths: ["/a/{*}", "*"], hosts: ["[::1]"], ports: ["x"]}}], when: [{key: "request.headers[", values: [a]}]}]`,
@@ -40,7 +41,10 @@ func FuzzPolicies(f *testing.F) {
 		f.Add(body)
 	}
 	m := fixture.New(f, nil, nil)
-	proxy := fixture.Proxy(f, []byte(`{type: sidecar, name: p, namespace: default, addresses: [10.0.0.1], labels: {app: p}}`))
+	proxy := fixture.Proxy(
+		f,
+		[]byte(`{type: sidecar, name: p, namespace: default, addresses: [10.0.0.1], labels: {app: p}}`),
+	)
 	key := config.Key{Kind: api.AuthorizationPolicy, Namespace: "default", Name: "fuzz"}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		spec := new(security.AuthorizationPolicy)
@@ -56,18 +60,26 @@ func FuzzPolicies(f *testing.F) {
 		defer m.Send(mesh.Event{Op: mesh.Delete, Config: c})
 		first, second := NewTable().For(m.View(proxy)), NewTable().For(m.View(proxy))
 		if len(first.HTTP) != len(second.HTTP) || len(first.TCP) != len(second.TCP) {
-			t.Fatalf("%d and %d filters, then %d and %d", len(first.HTTP), len(first.TCP), len(second.HTTP), len(second.TCP))
+			t.Fatalf(
+				"%d and %d filters, then %d and %d",
+				len(first.HTTP),
+				len(first.TCP),
+				len(second.HTTP),
+				len(second.TCP),
+			)
 		}
 		for i, filter := range first.HTTP {
 			if !proto.Equal(filter, second.HTTP[i]) {
 				t.Errorf("%v comes out otherwise the second time", filter)
 			}
-			if rules := new(rbacv3.RBAC); filter.GetTypedConfig().UnmarshalTo(rules) == nil && rules.ValidateAll() != nil {
+			if rules := new(rbacv3.RBAC); filter.GetTypedConfig().UnmarshalTo(rules) == nil &&
+				rules.ValidateAll() != nil {
 				t.Errorf("%v: %v", spec, rules.ValidateAll())
 			}
 		}
 		for _, filter := range first.TCP {
-			if rules := new(tcprbacv3.RBAC); filter.GetTypedConfig().UnmarshalTo(rules) == nil && rules.ValidateAll() != nil {
+			if rules := new(tcprbacv3.RBAC); filter.GetTypedConfig().UnmarshalTo(rules) == nil &&
+				rules.ValidateAll() != nil {
 				t.Errorf("%v: %v", spec, rules.ValidateAll())
 			}
 		}

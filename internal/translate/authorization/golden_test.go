@@ -27,8 +27,8 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml), the proxy in proxy.yaml. "http" and "tcp" are the
-// filters, "problems" what users are told.
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml), the proxy in
+// proxy.yaml. "http" and "tcp" are the filters, "problems" what users are told.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		a := authorizationOf(t, c)
@@ -77,7 +77,10 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 		a := authorizationOf(t, c)
 		all.Listeners = append(all.Listeners, listenerWith(t, len(all.Listeners), a))
 		for _, name := range a.Clusters {
-			all.Clusters = slices.DeleteFunc(all.Clusters, func(o *clusterv3.Cluster) bool { return o.GetName() == name })
+			all.Clusters = slices.DeleteFunc(
+				all.Clusters,
+				func(o *clusterv3.Cluster) bool { return o.GetName() == name },
+			)
 			all.Clusters = append(all.Clusters, &clusterv3.Cluster{Name: name})
 		}
 	})
@@ -87,7 +90,10 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 // listenerWith is a listener that has the filters in both of its chains.
 func listenerWith(t testing.TB, n int, a *Authorization) *listenerv3.Listener {
 	t.Helper()
-	router := &hcmv3.HttpFilter{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))}}
+	router := &hcmv3.HttpFilter{
+		Name:       "router",
+		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))},
+	}
 	http := &hcmv3.HttpConnectionManager{StatPrefix: "x", HttpFilters: append(a.HTTP[:len(a.HTTP):len(a.HTTP)], router),
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: new(routev3.RouteConfiguration)}}
 	tcp := &tcpv3.TcpProxy{StatPrefix: "x", ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: "x"}}

@@ -8,33 +8,40 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// At gives what of the filters of connections matters where only connections to some ports come by: rules about other ports are left
-// out, and filters that have no more to say. So a policy for one port of a workload is no matter of connections to its others,
-// which Envoy would end when it changes.
+// At returns the filters of connections, reduced to the ports for which comes returns true. Rules
+// for other ports are removed, and filters without rules, with their authorizers. So a policy for
+// one port of a workload does not change filter chains of its other ports, whose connections Envoy
+// would drain.
 func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv3.Filter {
 	var list []*listenerv3.Filter
 	silent := false
 	for _, f := range filters {
 		if f.GetName() != tcpFilter {
-			if !silent { // an authorizer goes by what the rules before it have found
+			if !silent { // An authorizer depends on the shadow rules before it.
 				list = append(list, f)
 			}
 			continue
 		}
 		rules := new(tcprbacv3.RBAC)
 		if err := f.GetTypedConfig().UnmarshalTo(rules); err != nil {
-			panic("authorization: " + err.Error()) // of our own making
+			panic("authorization: " + err.Error()) // generated
 		}
 		rules.Rules, rules.ShadowRules = rulesAt(rules.Rules, comes), rulesAt(rules.ShadowRules, comes)
 		if silent = rules.Rules == nil && rules.ShadowRules == nil; !silent {
-			list = append(list, &listenerv3.Filter{Name: tcpFilter, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(rules)}})
+			list = append(
+				list,
+				&listenerv3.Filter{
+					Name:       tcpFilter,
+					ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(rules)},
+				},
+			)
 		}
 	}
 	return list
 }
 
-// rulesAt leaves out what is about other ports; nil if nothing is left. Rules of who is let in are never nothing: without any, nobody
-// is.
+// rulesAt removes rules for other ports, and returns nil if none is left. ALLOW rules never become
+// nil: without any rule they refuse everything.
 func rulesAt(r *rbacv3.RBAC, comes func(uint32) bool) *rbacv3.RBAC {
 	if r == nil {
 		return nil
@@ -59,7 +66,7 @@ func anyAt(list []*rbacv3.Permission, comes func(uint32) bool) bool {
 	return false
 }
 
-// mayHold is false only if a permission surely holds for no connection to those ports.
+// mayHold returns false only if a permission matches no connection to those ports.
 func mayHold(p *rbacv3.Permission, comes func(uint32) bool) bool {
 	switch p := p.GetRule().(type) {
 	case *rbacv3.Permission_DestinationPort:

@@ -13,7 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestAt: a rule about one port is no matter of connections to others; what may hold for them is never left out.
+// TestAt: a rule about one port is no matter of connections to others; what may hold for them is
+// never left out.
 func TestAt(t *testing.T) {
 	const (
 		denyHTTP  = `{action: DENY, rules: [{to: [{operation: {ports: ["8080"], paths: [/admin]}}]}]}`

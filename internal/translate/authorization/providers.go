@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// providersOf gives where the authorizers that the policies name are to a View.
+// providersOf returns the authorizers that the policies name, as the View sees them.
 func providersOf(v *view.View, policies []*config.Config) memo.List[destination.NamedProvider] {
 	named := map[string]bool{}
 	for _, c := range policies {
@@ -19,7 +19,13 @@ func providersOf(v *view.View, policies []*config.Config) memo.List[destination.
 	var list []destination.NamedProvider
 	for _, p := range v.Settings.Mesh.GetExtensionProviders() {
 		if at := addressOf(p); at != nil && named[p.GetName()] {
-			list = append(list, destination.NamedProvider{Name: p.GetName(), Provider: destination.ProviderOf(v, at.GetService(), at.GetPort())})
+			list = append(
+				list,
+				destination.NamedProvider{
+					Name:     p.GetName(),
+					Provider: destination.ProviderOf(v, at.GetService(), at.GetPort()),
+				},
+			)
 		}
 	}
 	return memo.ListOf(list)
@@ -30,7 +36,7 @@ type address interface {
 	GetPort() uint32
 }
 
-// addressOf gives the service of an authorizer, nil if the provider is none.
+// addressOf returns the service of an authorizer, or nil if the provider is not an authorizer.
 func addressOf(p *meshconfig.MeshConfig_ExtensionProvider) address {
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzHttp:

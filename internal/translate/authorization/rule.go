@@ -6,7 +6,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// kind is what calls are told apart by: requests have all attributes, raw connections some.
+// kind is the kind of calls that a filter sees: requests have all attributes, raw connections some.
 type kind int
 
 const (
@@ -14,14 +14,15 @@ const (
 	connections
 )
 
-// rule makes a rule of a policy; nil if no call of the kind can match it. widens says that calls that match are let in, so that
-// what a connection does not have makes the rule match none, the alternatives beside it too, as istiod has it; else it is left out, and
-// more calls match.
-func (s scope) rule(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
+// newPolicy translates a rule of a policy, or returns nil if no call of the kind can match it.
+// widens is set for ALLOW rules. If such a rule has an attribute that connections lack, it matches
+// none, including its alternatives, as in istiod. Other rules ignore the attribute, and so match
+// more calls.
+func (s scope) newPolicy(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
 	c := &compiler{scope: s, kind: k, widens: widens}
 	var who []*rbacv3.Principal
 	for _, from := range r.GetFrom() {
-		p, ok := c.source(from.GetSource())
+		p, ok := c.principalOf(from.GetSource())
 		if !ok {
 			return nil
 		}
@@ -29,7 +30,7 @@ func (s scope) rule(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
 	}
 	var what []*rbacv3.Permission
 	for _, to := range r.GetTo() {
-		p, ok := c.operation(to.GetOperation())
+		p, ok := c.permissionOf(to.GetOperation())
 		if !ok {
 			return nil
 		}
@@ -52,7 +53,7 @@ func (s scope) rule(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
 		}
 		of := *c
 		of.scope.name = name
-		if !of.condition(a, w.GetValues(), w.GetNotValues(), &whens, &asked) {
+		if !of.addCondition(a, w.GetValues(), w.GetNotValues(), &whens, &asked) {
 			return nil
 		}
 	}
@@ -62,15 +63,21 @@ func (s scope) rule(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
 	}
 }
 
-// compiler makes the conditions of one rule.
+// compiler translates the conditions of one rule.
 type compiler struct {
 	scope
 	kind   kind
 	widens bool
 }
 
-// condition appends what an attribute must and must not be, and says whether any call can have that.
-func (c *compiler) condition(a attribute, values, not []string, who *[]*rbacv3.Principal, what *[]*rbacv3.Permission) bool {
+// addCondition appends the matchers of an attribute to who or what. It returns false if no call can
+// match them.
+func (c *compiler) addCondition(
+	a attribute,
+	values, not []string,
+	who *[]*rbacv3.Principal,
+	what *[]*rbacv3.Permission,
+) bool {
 	if len(values)+len(not) == 0 {
 		return true
 	}
@@ -85,7 +92,7 @@ func (c *compiler) condition(a attribute, values, not []string, who *[]*rbacv3.P
 	return true
 }
 
-// conditions makes what a value must be one of, and what it must be none of.
+// conditions returns a matcher of any of values, and one of none of not.
 func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not []string) []T {
 	each := func(values []string) T {
 		list := make([]T, 0, len(values))
@@ -104,30 +111,34 @@ func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not
 	return out
 }
 
-// source makes who asks; false if no call of the kind can be from there.
-func (c *compiler) source(s *security.Source) (*rbacv3.Principal, bool) {
+// principalOf translates a source; false if no call of the kind can match it.
+func (c *compiler) principalOf(s *security.Source) (*rbacv3.Principal, bool) {
 	var who []*rbacv3.Principal
 	for _, f := range []struct {
 		is          attribute
 		values, not []string
 	}{
 		{attribute{principal: principalIs}, s.GetPrincipals(), s.GetNotPrincipals()},
-		{attribute{principal: requestPrincipalIs, requests: true}, s.GetRequestPrincipals(), s.GetNotRequestPrincipals()},
+		{
+			attribute{principal: requestPrincipalIs, requests: true},
+			s.GetRequestPrincipals(),
+			s.GetNotRequestPrincipals(),
+		},
 		{attribute{principal: namespaceIs}, s.GetNamespaces(), s.GetNotNamespaces()},
 		{attribute{principal: serviceAccountIs}, s.GetServiceAccounts(), s.GetNotServiceAccounts()},
 		{attribute{principal: trustDomainIs}, s.GetTrustDomains(), s.GetNotTrustDomains()},
 		{attribute{principal: directIP}, s.GetIpBlocks(), s.GetNotIpBlocks()},
 		{attribute{principal: remoteIP}, s.GetRemoteIpBlocks(), s.GetNotRemoteIpBlocks()},
 	} {
-		if !c.condition(f.is, f.values, f.not, &who, nil) {
+		if !c.addCondition(f.is, f.values, f.not, &who, nil) {
 			return nil, false
 		}
 	}
 	return principals.and(who), true
 }
 
-// operation makes what is asked for; false if no call of the kind can ask for it.
-func (c *compiler) operation(o *security.Operation) (*rbacv3.Permission, bool) {
+// permissionOf translates an operation; false if no call of the kind can match it.
+func (c *compiler) permissionOf(o *security.Operation) (*rbacv3.Permission, bool) {
 	var what []*rbacv3.Permission
 	for _, f := range []struct {
 		is          attribute
@@ -138,7 +149,7 @@ func (c *compiler) operation(o *security.Operation) (*rbacv3.Permission, bool) {
 		{attribute{permission: methodIs, requests: true}, o.GetMethods(), o.GetNotMethods()},
 		{attribute{permission: pathIs, requests: true}, o.GetPaths(), o.GetNotPaths()},
 	} {
-		if !c.condition(f.is, f.values, f.not, nil, &what) {
+		if !c.addCondition(f.is, f.values, f.not, nil, &what) {
 			return nil, false
 		}
 	}

@@ -15,13 +15,16 @@ import (
 
 const identityScheme = "spiffe://"
 
-// authenticated is a caller whose certificate has an identity that matches. Without mutual TLS there is none, and so no match.
+// authenticated matches callers by the identity in their certificate. Without mutual TLS there is
+// none, so nothing matches.
 func authenticated(m *matcherv3.StringMatcher) *rbacv3.Principal {
-	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Authenticated_{Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: m}}}
+	return &rbacv3.Principal{
+		Identifier: &rbacv3.Principal_Authenticated_{Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: m}},
+	}
 }
 
-// principalIs: "cluster.local/ns/a/sa/b", "*" for anybody with a certificate, a prefix or a suffix. What is said of one of the mesh's
-// trust domains is meant for all of them.
+// principalIs matches "cluster.local/ns/a/sa/b", "*" for any certificate, a prefix or a suffix. A
+// principal in one of the mesh's trust domains matches in all of them.
 func principalIs(s scope, value string) *rbacv3.Principal {
 	switch {
 	case value == present:
@@ -36,22 +39,23 @@ func principalIs(s scope, value string) *rbacv3.Principal {
 	return principals.or(list)
 }
 
-// inDomains gives a principal as it is called in each of the mesh's trust domains, if it is in one of them.
+// inDomains returns a principal in each of the mesh's trust domains, if it is in one of them, else
+// the principal itself.
 func (s scope) inDomains(value string) []string {
 	domain, rest, ok := strings.Cut(value, "/")
 	if !ok {
 		return []string{value}
 	}
 	var list []string
-	for _, d := range s.alike(domain) {
+	for _, d := range s.equivalentDomains(domain) {
 		list = append(list, d+"/"+rest)
 	}
 	return list
 }
 
-// alike gives the trust domains that one stands for: all of the mesh's, if it is one of them. "cluster.local" stands for the mesh's own
-// domain, whatever that is.
-func (s scope) alike(domain string) []string {
+// equivalentDomains returns all trust domains of the mesh if domain is one of them, else domain
+// itself. "cluster.local" always means the mesh's own.
+func (s scope) equivalentDomains(domain string) []string {
 	if domain == "cluster.local" || slices.Contains(s.domains, domain) {
 		return s.domains
 	}
@@ -62,7 +66,7 @@ func namespaceIs(_ scope, value string) *rbacv3.Principal {
 	return authenticated(regex(identityScheme + `[^/]+/ns/` + within(value, `[^/]`) + `/.*`))
 }
 
-// serviceAccountIs: "namespace/name", or a name in the policy's namespace.
+// serviceAccountIs matches "namespace/name", or a name in the policy's namespace.
 func serviceAccountIs(s scope, value string) *rbacv3.Principal {
 	namespace, name, ok := strings.Cut(value, "/")
 	if !ok {
@@ -71,17 +75,18 @@ func serviceAccountIs(s scope, value string) *rbacv3.Principal {
 	return authenticated(regex(identityScheme + `[^/]+/ns/` + quoted(namespace) + `/sa/` + quoted(name)))
 }
 
-// trustDomainIs: what is said of one of the mesh's own is meant for all of them, as of principals.
+// trustDomainIs matches a trust domain. One of the mesh's own matches all of them, as in
+// principals.
 func trustDomainIs(s scope, value string) *rbacv3.Principal {
 	var list []*rbacv3.Principal
-	for _, d := range s.alike(value) {
+	for _, d := range s.equivalentDomains(value) {
 		list = append(list, authenticated(regex(identityScheme+within(d, `[^/]`)+`/.*`)))
 	}
 	return principals.or(list)
 }
 
 func directIP(_ scope, value string) *rbacv3.Principal {
-	r, ok := cidr(value)
+	r, ok := parseCIDR(value)
 	if !ok {
 		return principals.nothing()
 	}
@@ -89,14 +94,14 @@ func directIP(_ scope, value string) *rbacv3.Principal {
 }
 
 func remoteIP(_ scope, value string) *rbacv3.Principal {
-	r, ok := cidr(value)
+	r, ok := parseCIDR(value)
 	if !ok {
 		return principals.nothing()
 	}
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_RemoteIp{RemoteIp: r}}
 }
 
-// headerIs holds where one of a header's values matches. It is asked of the caller, as istiod does.
+// headerIs matches if one of a header's values does. As in istiod, it is a condition on the caller.
 func headerIs(s scope, value string) *rbacv3.Principal {
 	h := &routev3.HeaderMatcher{Name: s.name}
 	if value == present {
@@ -107,8 +112,8 @@ func headerIs(s scope, value string) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Header{Header: h}}
 }
 
-// cidr reads an address or a range.
-func cidr(value string) (*corev3.CidrRange, bool) {
+// parseCIDR parses an address or a range.
+func parseCIDR(value string) (*corev3.CidrRange, bool) {
 	p, err := netip.ParsePrefix(value)
 	if err != nil {
 		a, err := netip.ParseAddr(value)
@@ -117,5 +122,8 @@ func cidr(value string) (*corev3.CidrRange, bool) {
 		}
 		p = netip.PrefixFrom(a, a.BitLen())
 	}
-	return &corev3.CidrRange{AddressPrefix: p.Masked().Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(p.Bits()))}, true
+	return &corev3.CidrRange{
+		AddressPrefix: p.Masked().Addr().String(),
+		PrefixLen:     wrapperspb.UInt32(uint32(p.Bits())),
+	}, true
 }

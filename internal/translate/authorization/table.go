@@ -16,30 +16,31 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Authorization is who may call the workloads of some Views, as filters in the order in which they decide. It is immutable; equal
-// ones have one pointer.
+// Authorization is the access control for the workloads of some Views, as filters in the order of
+// evaluation. It is immutable; equal ones have the same pointer.
 type Authorization struct {
 	HTTP []*hcmv3.HttpFilter
 	TCP  []*listenerv3.Filter
-	// Clusters are those of the services that are asked, sorted.
+	// Clusters are the clusters of external authorizers, sorted.
 	Clusters []string
 	// From are the policies.
 	From []config.Key
 	// Problems are Warnings without Origin.
 	Problems []config.Problem
-	// ConnectionProblems are Warnings that matter only to proxies that serve connections which are not HTTP.
+	// ConnectionProblems are Warnings that apply only to proxies that serve connections which are
+	// not HTTP.
 	ConnectionProblems []config.Problem
 }
 
-// Table makes Authorizations, each distinct one once. It is for use by many goroutines.
+// Table generates Authorizations and caches each distinct one. It is safe for concurrent use.
 type Table struct {
 	made *memo.Table[input, *Authorization]
 }
 
-// NewTable makes a Table that remembers nothing yet.
-func NewTable() *Table { return &Table{memo.New(build)} }
+// NewTable returns a Table with an empty cache.
+func NewTable() *Table { return &Table{memo.New(newAuthorization)} }
 
-// input is all that an Authorization depends on.
+// input is everything that an Authorization depends on.
 type input struct {
 	settings *snapshot.Settings
 	policies memo.List[*config.Config]
@@ -47,13 +48,14 @@ type input struct {
 	providers memo.List[destination.NamedProvider]
 }
 
-// For gives who may call the proxies of a View.
+// For returns the access control for the proxies of a View.
 func (t *Table) For(v *view.View) *Authorization {
 	rows := policiesOf(v)
 	return t.made.Get(input{settings: v.Settings, policies: memo.ListOf(rows), providers: providersOf(v, rows)})
 }
 
-// Touched says whether a change may alter what For gives for a View; s is the snapshot after it.
+// Touched reports whether a change may alter the result of For for a View; s is the snapshot after
+// the change.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -71,13 +73,13 @@ func policiesOf(v *view.View) []*config.Config {
 	return v.Snapshot.Policies(api.AuthorizationPolicy, v.Key.Policies.Authorization)
 }
 
-// builder makes one Authorization.
+// builder builds one Authorization.
 type builder struct {
 	input
 	out *Authorization
 }
 
-func build(in input) *Authorization {
+func newAuthorization(in input) *Authorization {
 	b := &builder{input: in, out: new(Authorization)}
 	byAction := map[security.AuthorizationPolicy_Action][]*config.Config{}
 	for c := range in.policies.All {
@@ -85,14 +87,14 @@ func build(in input) *Authorization {
 		byAction[a] = append(byAction[a], c)
 		b.out.From = append(b.out.From, c.Key)
 	}
-	b.external(byAction[security.AuthorizationPolicy_CUSTOM])
+	b.addExternal(byAction[security.AuthorizationPolicy_CUSTOM])
 	for _, a := range []security.AuthorizationPolicy_Action{
-		// AUDIT goes first, as in istiod: calls that DENY or ALLOW refuse are audited too.
+		// AUDIT is first, as in istiod: calls that DENY or ALLOW refuse are audited too.
 		security.AuthorizationPolicy_AUDIT, security.AuthorizationPolicy_DENY, security.AuthorizationPolicy_ALLOW,
 	} {
 		if list := byAction[a]; len(list) > 0 {
-			b.out.HTTP = append(b.out.HTTP, b.decide(list, a, requests).http(a))
-			b.out.TCP = append(b.out.TCP, b.decide(list, a, connections).tcp(a))
+			b.out.HTTP = append(b.out.HTTP, b.newDecision(list, a, requests).httpFilter(a))
+			b.out.TCP = append(b.out.TCP, b.newDecision(list, a, connections).networkFilter(a))
 		}
 	}
 	slices.Sort(b.out.Clusters)
@@ -100,12 +102,16 @@ func build(in input) *Authorization {
 	return b.out
 }
 
-// dryRun reports whether a policy is only tried. A value that is not a boolean is a Problem of validation.
-func dryRun(c *config.Config) bool {
+// isDryRun reports whether a policy is not enforced. A value that is not a boolean is a Problem of
+// validation.
+func isDryRun(c *config.Config) bool {
 	tried, err := config.DryRun(c)
 	return err == nil && tried
 }
 
-func (b *builder) warn(c *config.Config, field, reason string) {
-	b.out.Problems = append(b.out.Problems, config.Problem{Key: c.Key, Field: field, Reason: reason, Severity: config.Warning})
+func (b *builder) addWarning(c *config.Config, field, reason string) {
+	b.out.Problems = append(
+		b.out.Problems,
+		config.Problem{Key: c.Key, Field: field, Reason: reason, Severity: config.Warning},
+	)
 }

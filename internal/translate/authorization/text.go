@@ -7,40 +7,49 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// quoted makes a regular expression of text that matches that text and nothing else. It is the only way for text of users into one.
+// quoted returns a regular expression that matches text and nothing else. All users' text in
+// regular expressions goes through it.
 func quoted(text string) string { return regexp.QuoteMeta(text) }
 
-// present is the pattern of anything that is not empty.
+// present is the pattern of any value that is not empty.
 const present = "*"
 
-// pattern reads a value of the API: exact, "prefix*", "*suffix", or "*" for anything that is not empty.
+// pattern returns the matcher of a value of the API: exact, "prefix*", "*suffix", or "*" for any
+// that is not empty.
 func pattern(value string) *matcherv3.StringMatcher {
 	switch {
 	case value == present:
 		return regex(".+")
 	case strings.HasSuffix(value, "*"):
-		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: strings.TrimSuffix(value, "*")}}
+		return &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: strings.TrimSuffix(value, "*")},
+		}
 	case strings.HasPrefix(value, "*"):
-		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: strings.TrimPrefix(value, "*")}}
+		return &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: strings.TrimPrefix(value, "*")},
+		}
 	default:
 		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: value}}
 	}
 }
 
-// anyCase has a pattern ignore the case of letters.
-func anyCase(m *matcherv3.StringMatcher) *matcherv3.StringMatcher {
-	if m.GetSafeRegex() == nil { // of ours, which say it themselves
+// ignoreCase makes a matcher ignore case.
+func ignoreCase(m *matcherv3.StringMatcher) *matcherv3.StringMatcher {
+	if m.GetSafeRegex() == nil { // Generated expressions contain the flag.
 		m.IgnoreCase = true
 	}
 	return m
 }
 
-// regex matches the whole of a text.
+// regex returns a matcher of a complete text.
 func regex(expression string) *matcherv3.StringMatcher {
-	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: expression}}}
+	return &matcherv3.StringMatcher{
+		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: expression}},
+	}
 }
 
-// within gives the expression of a pattern inside a longer text.
+// within returns the regular expression of a pattern inside a longer text; anything is the class of
+// characters that "*" matches.
 func within(value, anything string) string {
 	switch {
 	case value == present:
@@ -54,10 +63,11 @@ func within(value, anything string) string {
 	}
 }
 
-// host is the pattern of an authority: in any case, with or without a port and the dot of a full name.
-func host(value string) *matcherv3.StringMatcher {
+// hostMatcher returns the matcher of an authority, ignoring case, with or without a port and the
+// dot of an absolute name.
+func hostMatcher(value string) *matcherv3.StringMatcher {
 	if value == present {
-		return regex(".+") // addresses of IPv6 too, which are full of colons
+		return regex(".+") // including IPv6 addresses, which contain colons
 	}
 	return regex(`(?i)` + within(value, `[^:]`) + `\.?(:[0-9]*)?`)
 }

@@ -4,11 +4,11 @@ import (
 	rbacv3 "github.com/envoyproxy/go-control-plane/envoy/config/rbac/v3"
 )
 
-// tree is how conditions are joined, the same for what is asked for and for who asks.
+// tree combines conditions, in the same way for permissions and for principals.
 type tree[T any] struct {
 	all, any func(list []T) T
 	not      func(T) T
-	// everything matches always.
+	// everything always matches.
 	everything T
 }
 
@@ -38,7 +38,7 @@ var principals = tree[*rbacv3.Principal]{ //nolint:gochecknoglobals // a table
 	everything: &rbacv3.Principal{Identifier: &rbacv3.Principal_Any{Any: true}},
 }
 
-// and joins conditions that must all hold; none is everything.
+// and combines conditions that must all match. An empty list matches everything.
 func (t tree[T]) and(list []T) T {
 	switch len(list) {
 	case 0:
@@ -50,7 +50,7 @@ func (t tree[T]) and(list []T) T {
 	}
 }
 
-// or joins conditions of which one must hold.
+// or combines alternative conditions.
 func (t tree[T]) or(list []T) T {
 	if len(list) == 1 {
 		return list[0]
@@ -58,5 +58,5 @@ func (t tree[T]) or(list []T) T {
 	return t.any(list)
 }
 
-// nothing matches never: what a value that makes no sense stands for.
+// nothing never matches. It is used for invalid values.
 func (t tree[T]) nothing() T { return t.not(t.everything) }
