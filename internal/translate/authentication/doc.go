@@ -1,12 +1,15 @@
-// Package authentication checks the tokens of requests (RequestAuthentication).
+// Package authentication generates the filters that validate the tokens of requests
+// (RequestAuthentication).
 //
-// In: the rules that hold for a proxy, and the keys of the issuers that they name. Out: the Envoy filters that check what tokens a
-// request has, before anybody decides by them.
-// Law: pure, and it fails closed: a token that cannot be checked is refused, whatever the reason, and no rule without keys makes up
-// any. A request without a token passes: that one is needed is for an AuthorizationPolicy to say.
+// The inputs are the rules that apply to a proxy, and the keys of the issuers that they name. The
+// output is the Envoy filters, which precede all filters that decide by tokens. Validation fails
+// closed: a token that cannot be validated is rejected, whatever the reason, and a rule without
+// keys accepts no token. A request without a token passes; an AuthorizationPolicy can require one.
 //
-// What is in a checked token is left where package token says. Headers that tokens' claims are put into are taken off requests by Envoy
-// before, whoever sent them: test/integration/jwt holds it to that.
+// The filter writes the contents of a valid token to the metadata that package token names. Envoy
+// first removes the headers that claims are copied to (outputClaimToHeaders) from every request;
+// test/integration/jwt verifies that.
 //
-// Start with [Table.For] in table.go; rule.go finds what there is to check, filter.go says it to Envoy.
+// Start with [Table.For] in table.go; rule.go collects the rules, and filter.go generates the
+// filters.
 package authentication

@@ -19,40 +19,52 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
-// What istiod has for keys that Envoy fetches.
+// The values of istiod for keys that Envoy fetches.
 const (
 	fetchTimeout  = 5 * time.Second
 	cacheDuration = 5 * time.Minute
 )
 
-func filters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
+func newFilters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
 	if len(rules) == 0 {
 		return nil
 	}
 	check := &jwtv3.JwtAuthentication{
-		Providers: map[string]*jwtv3.JwtProvider{}, BypassCorsPreflight: true, // browsers send them without tokens
+		// Browsers send them without tokens.
+		Providers: map[string]*jwtv3.JwtProvider{}, BypassCorsPreflight: true,
 		Rules: []*jwtv3.RequirementRule{{
 			Match:           &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
-			RequirementType: &jwtv3.RequirementRule_Requires{Requires: requirement(len(rules))},
+			RequirementType: &jwtv3.RequirementRule_Requires{Requires: newRequirement(len(rules))},
 		}},
 	}
 	for i, r := range rules {
-		check.Providers[providerName(i)] = provider(r, routes)
+		check.Providers[providerName(i)] = newProvider(r, routes)
 	}
-	return []*hcmv3.HttpFilter{{Name: token.Filter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(check)}}}
+	return []*hcmv3.HttpFilter{
+		{Name: token.Filter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(check)}},
+	}
 }
 
-// providerName is istiod's: EnvoyFilters may look for it.
+// providerName returns the provider's name as in istiod, because EnvoyFilters may match it.
 func providerName(i int) string { return fmt.Sprintf("origins-%d", i) }
 
-// requirement is what a request must have of n providers. Each either accepts the token that is where it looks, or there is none. Where
-// several look in one place only one can accept what is there, so that it is enough that one does.
-func requirement(n int) *jwtv3.JwtRequirement {
+// newRequirement returns the requirement of requests for n providers: each either accepts the token
+// where it looks, or finds none. If several look in the same place, only one can accept the token,
+// so one is sufficient.
+func newRequirement(n int) *jwtv3.JwtRequirement {
 	var accepted, each []*jwtv3.JwtRequirement
 	for i := range n {
 		one := &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_ProviderName{ProviderName: providerName(i)}}
 		accepted = append(accepted, one)
-		each = append(each, anyOf(one, &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_AllowMissing{AllowMissing: new(emptypb.Empty)}}))
+		each = append(
+			each,
+			anyOf(
+				one,
+				&jwtv3.JwtRequirement{
+					RequiresType: &jwtv3.JwtRequirement_AllowMissing{AllowMissing: new(emptypb.Empty)},
+				},
+			),
+		)
 	}
 	if n == 1 {
 		return each[0]
@@ -63,15 +75,20 @@ func requirement(n int) *jwtv3.JwtRequirement {
 }
 
 func anyOf(list ...*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
-	return &jwtv3.JwtRequirement{RequiresType: &jwtv3.JwtRequirement_RequiresAny{RequiresAny: &jwtv3.JwtRequirementOrList{Requirements: list}}}
+	return &jwtv3.JwtRequirement{
+		RequiresType: &jwtv3.JwtRequirement_RequiresAny{RequiresAny: &jwtv3.JwtRequirementOrList{Requirements: list}},
+	}
 }
 
-// provider is how tokens of one rule are found, checked and passed on.
-func provider(r Rule, routes bool) *jwtv3.JwtProvider {
+// newProvider returns how the tokens of one rule are found, validated and forwarded.
+func newProvider(r Rule, routes bool) *jwtv3.JwtProvider {
 	s := r.Spec
 	p := &jwtv3.JwtProvider{
-		Issuer: s.GetIssuer(), Audiences: s.GetAudiences(), FromParams: s.GetFromParams(), FromCookies: s.GetFromCookies(),
-		Forward: s.GetForwardOriginalToken(), ForwardPayloadHeader: s.GetOutputPayloadToHeader(),
+		Issuer:      s.GetIssuer(),
+		Audiences:   s.GetAudiences(),
+		FromParams:  s.GetFromParams(),
+		FromCookies: s.GetFromCookies(),
+		Forward:     s.GetForwardOriginalToken(), ForwardPayloadHeader: s.GetOutputPayloadToHeader(),
 		PayloadInMetadata:          token.Payload,
 		NormalizePayloadInMetadata: &jwtv3.JwtProvider_NormalizePayload{SpaceDelimitedClaims: spaceDelimited(s)},
 		ClearRouteCache:            routes,
@@ -80,29 +97,39 @@ func provider(r Rule, routes bool) *jwtv3.JwtProvider {
 		p.FromHeaders = append(p.FromHeaders, &jwtv3.JwtHeader{Name: h.GetName(), ValuePrefix: h.GetPrefix()})
 	}
 	for _, c := range s.GetOutputClaimToHeaders() {
-		p.ClaimToHeaders = append(p.ClaimToHeaders, &jwtv3.JwtClaimToHeader{HeaderName: c.GetHeader(), ClaimName: c.GetClaim()})
+		p.ClaimToHeaders = append(
+			p.ClaimToHeaders,
+			&jwtv3.JwtClaimToHeader{HeaderName: c.GetHeader(), ClaimName: c.GetClaim()},
+		)
 	}
 	if r.Cluster != "" {
-		p.JwksSourceSpecifier = &jwtv3.JwtProvider_RemoteJwks{RemoteJwks: remote(r)}
+		p.JwksSourceSpecifier = &jwtv3.JwtProvider_RemoteJwks{RemoteJwks: remoteKeys(r)}
 		return p
 	}
-	// Envoy refuses a set without keys. From no text at all it makes a provider that accepts no token.
-	p.JwksSourceSpecifier = &jwtv3.JwtProvider_LocalJwks{LocalJwks: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: r.Keys}}}
+	// Envoy refuses a set without keys. An empty text makes a provider that accepts no token.
+	p.JwksSourceSpecifier = &jwtv3.JwtProvider_LocalJwks{
+		LocalJwks: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: r.Keys}},
+	}
 	return p
 }
 
-func remote(r Rule) *jwtv3.RemoteJwks {
+func remoteKeys(r Rule) *jwtv3.RemoteJwks {
 	timeout := durationpb.New(fetchTimeout)
 	if t := r.Spec.GetTimeout(); t != nil {
 		timeout = t
 	}
 	return &jwtv3.RemoteJwks{
-		HttpUri:       &corev3.HttpUri{Uri: r.Spec.GetJwksUri(), HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: r.Cluster}, Timeout: timeout},
+		HttpUri: &corev3.HttpUri{
+			Uri:              r.Spec.GetJwksUri(),
+			HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: r.Cluster},
+			Timeout:          timeout,
+		},
 		CacheDuration: durationpb.New(cacheDuration),
 	}
 }
 
-// spaceDelimited are the claims that are lists of words: those that are so by custom, and the rule's.
+// spaceDelimited returns the claims that are space-delimited lists: the usual names, and the rule's
+// own.
 func spaceDelimited(r *security.JWTRule) []string {
 	list := append([]string{"permission", "scope"}, r.GetSpaceDelimitedClaims()...)
 	slices.Sort(list)

@@ -22,8 +22,9 @@ import (
 
 const cases = "testdata/*.txtar"
 
-// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, features.yaml), the keys that are known in keys.yaml,
-// the proxy in proxy.yaml. "http" is the filters, "problems" what users are told.
+// TestGolden runs every case: what a user wrote is in config.yaml (and mesh.yaml, features.yaml),
+// the keys that are known in keys.yaml, the proxy in proxy.yaml. "http" is the filters, "problems"
+// what users are told.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		a := authenticationOf(t, c)
@@ -82,7 +83,10 @@ func TestEnvoyTakesAllCases(t *testing.T) {
 }
 
 func listenerWith(n int, a *Authentication) *listenerv3.Listener {
-	router := &hcmv3.HttpFilter{Name: "router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))}}
+	router := &hcmv3.HttpFilter{
+		Name:       "router",
+		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(new(routerv3.Router))},
+	}
 	http := &hcmv3.HttpConnectionManager{
 		StatPrefix: "x", HttpFilters: append(a.HTTP[:len(a.HTTP):len(a.HTTP)], router),
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: new(routev3.RouteConfiguration)},
@@ -90,10 +94,14 @@ func listenerWith(n int, a *Authentication) *listenerv3.Listener {
 	return &listenerv3.Listener{
 		Name: fmt.Sprint(n),
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address: fmt.Sprintf("127.1.%d.%d", n/256, n%256), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80},
+			Address: fmt.Sprintf("127.1.%d.%d", n/256, n%256), PortSpecifier: &corev3.SocketAddress_PortValue{
+				PortValue: 80,
+			},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{
-			Filters: []*listenerv3.Filter{{Name: "hcm", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(http)}}},
+			Filters: []*listenerv3.Filter{
+				{Name: "hcm", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(http)}},
+			},
 		}},
 	}
 }

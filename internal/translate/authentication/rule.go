@@ -18,23 +18,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// Rule is one JWTRule that holds for a proxy, and what its tokens are checked with.
+// Rule is a JWTRule that applies to a proxy, with the keys that validate its tokens.
 type Rule struct {
 	Policy *config.Config
-	// Index is the rule's place in the object.
+	// Index is the index of the rule in the object.
 	Index int
 	Spec  *security.JWTRule
-	// Keys are a JSON Web Key Set; "" without a Cluster: tokens of the issuer are refused.
+	// Keys is a JSON Web Key Set. If Keys and Cluster are "", tokens of the issuer are rejected.
 	Keys string
-	// Cluster is by which Envoy fetches the keys itself; "": it does not.
+	// Cluster is the cluster through which Envoy fetches the keys itself, or "".
 	Cluster string
-	// Fault says why the keys are not there, or not known to be the newest; "": they are.
+	// Fault is why the keys are missing or may be outdated, or "".
 	Fault string
-	// field is the one that Fault is about.
+	// field is the field that Fault refers to.
 	field string
 }
 
-// sourceOf says where the keys of a rule come from; the zero value: they stand in it.
+// sourceOf returns where the keys of a rule are published, or the zero value if the rule contains
+// them.
 func sourceOf(r *security.JWTRule) mesh.KeySource {
 	switch {
 	case r.GetJwks() != "":
@@ -46,7 +47,8 @@ func sourceOf(r *security.JWTRule) mesh.KeySource {
 	}
 }
 
-// Sources gives where the control plane has to get keys for an object, and how long that may take each time; 0: as long as usual.
+// Sources returns where the control plane must fetch the keys for an object, with the timeout of
+// each source; 0 is the default timeout.
 func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource]time.Duration {
 	list := map[mesh.KeySource]time.Duration{}
 	for _, r := range config.Spec[*security.RequestAuthentication](c).GetJwtRules() {
@@ -57,13 +59,14 @@ func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource
 	return list
 }
 
-// keysOf gives what is known of the keys of all rules, in their order.
+// keysOf returns the keys of all rules, in their order, as far as they are known.
 func keysOf(v *view.View, policies []*config.Config) []keys {
 	var list []keys
 	for _, c := range policies {
 		for _, r := range config.Spec[*security.RequestAuthentication](c).GetJwtRules() {
 			k := keys{source: sourceOf(r)}
-			if fetching := v.Settings.Features.KeyFetching; k.source.URI != "" && fetching != snapshot.FetchedByControlPlane {
+			if fetching := v.Settings.Features.KeyFetching; k.source.URI != "" &&
+				fetching != snapshot.FetchedByControlPlane {
 				at := serviceAt(v, k.source.URI)
 				if k.cluster = at.Cluster(); k.cluster == "" && fetching == snapshot.FetchedByProxies {
 					k.fault = at.Fault
@@ -78,11 +81,12 @@ func keysOf(v *view.View, policies []*config.Config) []keys {
 	return list
 }
 
-// serviceAt finds the service that a URI leads to.
+// serviceAt returns the service that a URI refers to.
 func serviceAt(v *view.View, uri string) destination.Provider {
 	u, err := url.Parse(uri)
 	if err != nil {
-		return destination.Provider{Fault: fmt.Sprintf("%q is not a URL", uri)} // validation has refused it
+		// Validation refuses it.
+		return destination.Provider{Fault: fmt.Sprintf("%q is not a URL", uri)}
 	}
 	port := uint64(80)
 	if u.Scheme == "https" {
@@ -96,8 +100,9 @@ func serviceAt(v *view.View, uri string) destination.Provider {
 	return destination.ProviderOf(v, u.Hostname(), uint32(port))
 }
 
-// rules gives the rules of all objects, sorted by issuer as istiod has them: what follows is named by their order.
-func rules(policies []*config.Config, keys []keys) []Rule {
+// rulesOf returns the rules of all objects, sorted by issuer as in istiod, because providers are
+// named by their index.
+func rulesOf(policies []*config.Config, keys []keys) []Rule {
 	var list []Rule
 	for _, c := range policies {
 		for i, spec := range config.Spec[*security.RequestAuthentication](c).GetJwtRules() {
@@ -131,7 +136,7 @@ func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	return r
 }
 
-// problems tells of keys that are not as they should be.
+// problems returns a Warning if the keys are missing or may be outdated.
 func (r Rule) problems() []config.Problem {
 	if r.Fault == "" {
 		return nil
@@ -141,6 +146,10 @@ func (r Rule) problems() []config.Problem {
 		reason = fmt.Sprintf("%s: tokens of issuer %q are refused", r.Fault, r.Spec.GetIssuer())
 	}
 	return []config.Problem{{
-		Key: r.Policy.Key, Field: fmt.Sprintf("spec.jwtRules[%d].%s", r.Index, r.field), Reason: reason, Severity: config.Warning,
+		Key: r.Policy.Key, Field: fmt.Sprintf(
+			"spec.jwtRules[%d].%s",
+			r.Index,
+			r.field,
+		), Reason: reason, Severity: config.Warning,
 	}}
 }

@@ -13,51 +13,59 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// Authentication is how tokens of requests to the workloads of some Views are checked. It is immutable; equal ones have one pointer.
+// Authentication is how tokens of requests to the workloads of some Views are validated. It is
+// immutable; equal ones have the same pointer.
 type Authentication struct {
-	// Rules are what is checked, sorted by issuer.
+	// Rules are the applicable rules, sorted by issuer.
 	Rules []Rule
-	// HTTP are the filters, in the order in which requests pass them; none without rules.
+	// HTTP are the filters, in the order in which requests pass them; empty without rules.
 	HTTP []*hcmv3.HttpFilter
-	// Clusters are those of the services that Envoy fetches keys from, sorted.
+	// Clusters are the clusters through which Envoy fetches keys, sorted.
 	Clusters []string
-	// From are the objects that rules are of.
+	// From are the objects that contain the rules.
 	From []config.Key
 	// Problems are Warnings without Origin.
 	Problems []config.Problem
 }
 
-// Table makes Authentications, each distinct one once. It is for use by many goroutines.
+// Table generates Authentications and caches each distinct one. It is safe for concurrent use.
 type Table struct {
 	made *memo.Table[input, *Authentication]
 }
 
-// NewTable makes a Table that remembers nothing yet.
-func NewTable() *Table { return &Table{memo.New(build)} }
+// NewTable returns a Table with an empty cache.
+func NewTable() *Table { return &Table{memo.New(newAuthentication)} }
 
-// input is all that an Authentication depends on.
+// input is everything that an Authentication depends on.
 type input struct {
 	policies memo.List[*config.Config]
 	keys     memo.List[keys]
-	// routes says that requests are routed only when their tokens are checked: a gateway's.
+	// routes re-evaluates the route of a request after validation, because routes of gateways may
+	// match claims.
 	routes bool
 }
 
-// keys are where those of one rule come from.
+// keys is the source of the keys of one rule.
 type keys struct {
-	source mesh.KeySource // zero: they stand in the rule
-	set    *mesh.KeySet   // what is known of them, nil: nothing
-	// cluster is that of the service by which Envoy is to fetch them, "": it is not; fault says why it cannot.
+	source mesh.KeySource // zero if the rule contains them
+	set    *mesh.KeySet   // nil if not fetched yet
+	// cluster is the cluster through which Envoy fetches the keys, "" if it does not; fault is why
+	// it cannot.
 	cluster, fault string
 }
 
-// For gives how tokens of requests to the proxies of a View are checked.
+// For returns how tokens of requests to the proxies of a View are validated.
 func (t *Table) For(v *view.View) *Authentication {
 	policies := policiesOf(v)
-	return t.made.Get(input{policies: memo.ListOf(policies), keys: memo.ListOf(keysOf(v, policies)), routes: v.Key.Type == mesh.RouterProxy})
+	return t.made.Get(input{
+		policies: memo.ListOf(policies),
+		keys:     memo.ListOf(keysOf(v, policies)),
+		routes:   v.Key.Type == mesh.RouterProxy,
+	})
 }
 
-// Touched says whether a change may alter what For gives for a View; s is the snapshot after it.
+// Touched reports whether a change may alter the result of For for a View; s is the snapshot after
+// the change.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -86,12 +94,12 @@ func policiesOf(v *view.View) []*config.Config {
 	return v.Snapshot.Policies(api.RequestAuthentication, v.Key.Policies.Authentication)
 }
 
-func build(in input) *Authentication {
+func newAuthentication(in input) *Authentication {
 	out := new(Authentication)
 	for c := range in.policies.All {
 		out.From = append(out.From, c.Key)
 	}
-	out.Rules = rules(slices.Collect(in.policies.All), slices.Collect(in.keys.All))
+	out.Rules = rulesOf(slices.Collect(in.policies.All), slices.Collect(in.keys.All))
 	for _, r := range out.Rules {
 		if r.Cluster != "" {
 			out.Clusters = append(out.Clusters, r.Cluster)
@@ -101,6 +109,6 @@ func build(in input) *Authentication {
 	slices.Sort(out.Clusters)
 	out.Clusters = slices.Compact(out.Clusters)
 	slices.SortFunc(out.Problems, config.Problem.Compare)
-	out.HTTP = filters(out.Rules, in.routes)
+	out.HTTP = newFilters(out.Rules, in.routes)
 	return out
 }
