@@ -20,22 +20,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// The filters that gRPC's clients have; names by which routes configure them.
+// The HTTP filters of gRPC clients, by the names with which routes configure them.
 const (
 	faultFilter  = "envoy.filters.http.fault"
 	routerFilter = "envoy.filters.http.router"
 )
 
-// clientInput is all that the listener of a target depends on.
+// clientInput is everything that the listener of a target depends on.
 type clientInput struct {
 	host    string // as the client writes it
 	port    uint32
 	service *mesh.Service
-	// leads is whose routes it has: those of the service itself, unless that stands for another.
-	leads mesh.Hostname
+	// routeHost is the host whose routes apply: that of the service, or for an alias that of the
+	// service that it refers to.
+	routeHost mesh.Hostname
 }
 
-// Clients gives the listeners of targets: for each port of each service the View sees, by all names that applications know it by.
+// Clients returns the listeners of targets: one for each port of each service of the View, and each
+// name of the service.
 func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {
@@ -45,24 +47,32 @@ func (g *Generator) Clients(v *view.View) []*resource.Resource {
 		}
 		names := namesOf(v, svc)
 		for i, p := range svc.Ports {
-			if !p.Protocol.Captured() || slices.ContainsFunc(svc.Ports[:i], func(o mesh.Port) bool { return o.Number == p.Number && o.Protocol.Captured() }) {
+			if !p.Protocol.Captured() ||
+				slices.ContainsFunc(
+					svc.Ports[:i],
+					func(o mesh.Port) bool { return o.Number == p.Number && o.Protocol.Captured() },
+				) {
 				continue
 			}
 			for _, name := range names {
-				list = append(list, g.clients.Get(clientInput{host: name, port: p.Number, service: svc, leads: leads}))
+				list = append(
+					list,
+					g.clients.Get(clientInput{host: name, port: p.Number, service: svc, routeHost: leads}),
+				)
 			}
 		}
 	}
 	return list
 }
 
-// ClientsTouched says whether a change may alter the listeners of targets. Endpoints and rules do not.
+// ClientsTouched reports whether a change may alter the listeners of targets. Changes of endpoints
+// and rules do not.
 func ClientsTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return d.All || len(d.Services) > 0 || v.Sidecar != nil && d.ChangesVisibility()
 }
 
-// namesOf gives the names of a service: its own and, of those in Kubernetes, the shorter ones. A name that is another service's
-// own means that one.
+// namesOf returns the names of a service: its host and, for services of Kubernetes, the short
+// names. A short name that is the host of another service is omitted.
 func namesOf(v *view.View, svc *mesh.Service) []string {
 	names := []string{string(svc.Host)}
 	short := svc.Name + "." + svc.Namespace
@@ -83,21 +93,26 @@ func namesOf(v *view.View, svc *mesh.Service) []string {
 
 func clientListener(in clientInput) *resource.Resource {
 	name := in.host + ":" + strconv.FormatUint(uint64(in.port), 10)
-	leads := mesh.ClusterName{Direction: mesh.Outbound, Port: in.port, Host: in.leads}
-	return encode(name, api.ListenerType, &listenerv3.Listener{
+	leads := mesh.ClusterName{Direction: mesh.Outbound, Port: in.port, Host: in.routeHost}
+	return encodeResource(name, api.ListenerType, &listenerv3.Listener{
 		Name: name,
-		ApiListener: &listenerv3.ApiListener{ApiListener: packed(&hcmv3.HttpConnectionManager{
-			HttpFilters: []*hcmv3.HttpFilter{filter(faultFilter, new(faultv3.HTTPFault)), filter(routerFilter, new(routerv3.Router))},
+		ApiListener: &listenerv3.ApiListener{ApiListener: packAny(&hcmv3.HttpConnectionManager{
+			HttpFilters: []*hcmv3.HttpFilter{
+				httpFilter(faultFilter, new(faultv3.HTTPFault)),
+				httpFilter(routerFilter, new(routerv3.Router)),
+			},
 			RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
 				RouteConfigName: leads.String(),
 				ConfigSource: &corev3.ConfigSource{
-					ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)}, ResourceApiVersion: corev3.ApiVersion_V3,
+					ConfigSourceSpecifier: &corev3.ConfigSource_Ads{
+						Ads: new(corev3.AggregatedConfigSource),
+					}, ResourceApiVersion: corev3.ApiVersion_V3,
 				},
 			}},
 		})},
 	}, in.service.AppendObjects(nil)...)
 }
 
-func filter(name string, m proto.Message) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packed(m)}}
+func httpFilter(name string, m proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: packAny(m)}}
 }

@@ -1,16 +1,19 @@
-// Package grpc makes configuration for gRPC applications without a proxy (node metadata GENERATOR "grpc").
+// Package grpc generates configuration for gRPC applications without a proxy (node metadata
+// GENERATOR "grpc").
 //
-// In: a View of such applications, and what the generators for Envoy make of it. Out: the same, reduced to what gRPC takes, under the
-// names that Istio has for it:
+// The inputs are a View of such applications, and the resources that the generators for Envoy
+// return for it. The outputs are these resources, reduced to what gRPC supports, under the names
+// that Istio uses:
 //
-//	listener  HOST:PORT                              a target xds:///HOST:PORT, leads to
-//	route     outbound|PORT||HOST                    its RouteConfiguration, with one virtual host, leads to
+//	listener  HOST:PORT                              a target xds:///HOST:PORT; references
+//	route     outbound|PORT||HOST                    its RouteConfiguration with one virtual host; references
 //	cluster   outbound|PORT|SUBSET|HOST              the same names as Envoy's
 //	listener  xds.istio.io/grpc/lds/inbound/IP:PORT  a server at that address
 //
-// Law: pure. Nothing is decided here that is decided for Envoy as well: clusters, endpoints, routes and policies are those that an
-// Envoy in that place would get. What gRPC cannot do it must not do wrongly: a policy that it cannot express lets in fewer, and a
-// cluster whose TLS it cannot speak is one that it refuses.
+// An Envoy in the same place would receive the same clusters, endpoints, routes and policies; this
+// package makes no decisions of its own. What gRPC does not support fails safely: a policy that it
+// cannot express allows fewer calls, and gRPC refuses a cluster with TLS that it does not support.
 //
-// Start with [Generator] in generator.go. What gRPC takes is said by its proposals A27 to A83, https://github.com/grpc/proposal.
+// Start with [Generator] in generator.go. What gRPC supports is defined by its proposals A27 to
+// A83, https://github.com/grpc/proposal.
 package grpc

@@ -10,39 +10,44 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// reduceAssignment makes an assignment one that gRPC takes: it ignores localities without a weight, and refuses those without a name,
-// two of one name and priority, an address that is there twice, and priorities with a gap.
+// reduceAssignment returns an assignment that gRPC accepts. gRPC ignores localities without a
+// weight. It refuses localities without a name, two with one name and priority, duplicate
+// addresses, and priorities with gaps.
 func reduceAssignment(of *resource.Resource) *reduced {
 	a := new(endpointv3.ClusterLoadAssignment)
-	decode(of, a)
-	r := reduction{seen: map[string]bool{}, places: map[place]*endpointv3.LocalityLbEndpoints{}}
+	decodeResource(of, a)
+	r := reduction{seen: map[string]bool{}, groupsBy: map[localityPriority]*endpointv3.LocalityLbEndpoints{}}
 	for _, group := range a.GetEndpoints() {
-		r.add(group)
+		r.addGroup(group)
 	}
-	out := &endpointv3.ClusterLoadAssignment{ClusterName: a.GetClusterName(), Endpoints: r.finished()}
-	return keep(of, encode(of.Name, of.TypeURL, out))
+	out := &endpointv3.ClusterLoadAssignment{ClusterName: a.GetClusterName(), Endpoints: r.finish()}
+	return keepTogether(of, encodeResource(of.Name, of.TypeURL, out))
 }
 
-type place struct {
+type localityPriority struct {
 	region, zone, subZone string
 	priority              uint32
 }
 
 type reduction struct {
-	groups []*endpointv3.LocalityLbEndpoints
-	places map[place]*endpointv3.LocalityLbEndpoints
-	seen   map[string]bool // addresses
+	groups   []*endpointv3.LocalityLbEndpoints
+	groupsBy map[localityPriority]*endpointv3.LocalityLbEndpoints
+	seen     map[string]bool // addresses
 }
 
-func (r *reduction) add(group *endpointv3.LocalityLbEndpoints) {
+func (r *reduction) addGroup(group *endpointv3.LocalityLbEndpoints) {
 	l := group.GetLocality()
-	at := place{l.GetRegion(), l.GetZone(), l.GetSubZone(), group.GetPriority()}
-	g := r.places[at]
+	at := localityPriority{l.GetRegion(), l.GetZone(), l.GetSubZone(), group.GetPriority()}
+	g := r.groupsBy[at]
 	if g == nil {
 		g = &endpointv3.LocalityLbEndpoints{
-			Locality: &corev3.Locality{Region: at.region, Zone: at.zone, SubZone: at.subZone}, Priority: at.priority, LoadBalancingWeight: wrapperspb.UInt32(0),
+			Locality: &corev3.Locality{
+				Region:  at.region,
+				Zone:    at.zone,
+				SubZone: at.subZone,
+			}, Priority: at.priority, LoadBalancingWeight: wrapperspb.UInt32(0),
 		}
-		r.places[at] = g
+		r.groupsBy[at] = g
 		r.groups = append(r.groups, g)
 	}
 	weight := uint32(0)
@@ -54,18 +59,20 @@ func (r *reduction) add(group *endpointv3.LocalityLbEndpoints) {
 		r.seen[s.String()] = true
 		weight += max(e.GetLoadBalancingWeight().GetValue(), 1)
 		g.LbEndpoints = append(g.LbEndpoints, &endpointv3.LbEndpoint{
-			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: e.GetEndpoint().GetAddress()}},
-			HealthStatus:   e.GetHealthStatus(), LoadBalancingWeight: e.GetLoadBalancingWeight(),
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
+				Endpoint: &endpointv3.Endpoint{Address: e.GetEndpoint().GetAddress()},
+			},
+			HealthStatus: e.GetHealthStatus(), LoadBalancingWeight: e.GetLoadBalancingWeight(),
 		})
 	}
-	if w := group.GetLoadBalancingWeight(); w != nil { // somebody says how much goes there
+	if w := group.GetLoadBalancingWeight(); w != nil { // an explicit weight
 		weight = w.GetValue()
 	}
 	g.LoadBalancingWeight.Value += weight
 }
 
-// finished gives the groups that have endpoints, their priorities without gaps.
-func (r *reduction) finished() []*endpointv3.LocalityLbEndpoints {
+// finish returns the groups that have endpoints, with priorities without gaps.
+func (r *reduction) finish() []*endpointv3.LocalityLbEndpoints {
 	r.groups = slices.DeleteFunc(r.groups, func(g *endpointv3.LocalityLbEndpoints) bool {
 		return len(g.GetLbEndpoints()) == 0 || g.GetLoadBalancingWeight().GetValue() == 0
 	})

@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/route"
 )
 
-// Generator makes the resources of gRPC applications, each distinct one once. It is for use by many goroutines.
+// Generator generates the resources of gRPC applications, and caches each distinct one. It is safe
+// for concurrent use.
 type Generator struct {
 	envoy          Envoy
 	authorizations *authorization.Table
@@ -26,18 +27,19 @@ type Generator struct {
 	servers             *memo.Table[serverInput, *resource.Resource]
 }
 
-// Envoy is the generators whose resources are reduced.
+// Envoy has the generators whose resources are reduced.
 type Envoy struct {
 	Clusters  *cluster.Generator
 	Endpoints *endpoint.Generator
 	Routes    *route.Generator
 }
 
-// reduced is a resource of Envoy's, and what stays of it; nil if gRPC has no use for it.
+// reduced is a resource of Envoy, and what remains of it; made is nil if nothing does.
 type reduced struct{ of, made *resource.Resource }
 
-// keep ties what was made of a resource to it: as long as one is in use the other is found again.
-func keep(of, made *resource.Resource) *reduced {
+// keepTogether returns both resources as a pair. Each references the pair, so as long as one is in
+// use, both stay cached.
+func keepTogether(of, made *resource.Resource) *reduced {
 	r := &reduced{of: of, made: made}
 	if made != nil {
 		made.From, made.Parts = of.From, r
@@ -45,7 +47,7 @@ func keep(of, made *resource.Resource) *reduced {
 	return r
 }
 
-// NewGenerator makes a Generator that remembers nothing yet.
+// NewGenerator returns a Generator with empty caches.
 func NewGenerator(e Envoy) *Generator {
 	return &Generator{
 		envoy: e, authorizations: authorization.NewTable(),
@@ -58,12 +60,14 @@ func NewGenerator(e Envoy) *Generator {
 	}
 }
 
-// Clusters gives the clusters of a View whose endpoints come by EDS. gRPC asks for those by name that its routes lead to.
+// Clusters returns the clusters of a View that use EDS. gRPC subscribes by name to the clusters
+// that its routes reference.
 func (g *Generator) Clusters(v *view.View) []*resource.Resource {
 	return g.reduceClusters(g.envoy.Clusters.Outbound(v))
 }
 
-// ClustersSince gives what Clusters gives that differs from an older View.
+// ClustersSince returns the difference between the results of Clusters for old and v. If ok is
+// false, the difference is unknown.
 func (g *Generator) ClustersSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 	diff, ok := g.envoy.Clusters.OutboundSince(old, v, d)
 	if !ok {
@@ -74,7 +78,7 @@ func (g *Generator) ClustersSince(old, v *view.View, d snapshot.Delta) (resource
 	for _, r := range updated {
 		there[r.Name] = true
 	}
-	for _, r := range diff.Updated { // those that are now of a kind that gRPC does not have
+	for _, r := range diff.Updated { // clusters whose type gRPC no longer supports
 		if !there[r.Name] {
 			diff.Removed = append(diff.Removed, r.Name)
 		}
@@ -93,21 +97,21 @@ func (g *Generator) reduceClusters(list []*resource.Resource) []*resource.Resour
 	return made
 }
 
-// Endpoints gives the assignment of a cluster.
+// Endpoints returns the assignment of a cluster.
 func (g *Generator) Endpoints(v *view.View, name string) *resource.Resource {
 	return g.endpoints.Get(g.envoy.Endpoints.Named(v, name)).made
 }
 
-// Route gives the RouteConfiguration of a service's port, nil if there is no such service.
+// Route returns the RouteConfiguration of a service's port, or nil if there is no such service.
 func (g *Generator) Route(v *view.View, name string) *resource.Resource {
-	n, ok := routeOf(name)
+	n, ok := parseRouteName(name)
 	if !ok {
 		return nil
 	}
-	if of := g.envoy.Routes.Named(v, envoysName(n)); of != nil {
-		return g.routes.Get(routeInput{of: of, name: n, idle: idle(v, of.From, n.Port)}).made
+	if of := g.envoy.Routes.Named(v, envoyRouteName(n)); of != nil {
+		return g.routes.Get(routeInput{of: of, name: n, idle: idleClusters(v, of.From, n.Port)}).made
 	}
-	// gRPC can call ports, too, of which nobody says that requests are made there.
+	// gRPC may also call ports that are not declared as HTTP.
 	svc := v.Service(n.Host)
 	if svc == nil || svc.Resolution == mesh.Alias {
 		return nil
@@ -118,32 +122,35 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 	return g.direct.Get(directInput{name: n, from: svc.From})
 }
 
-// RoutesAffected gives those of the names whose RouteConfigurations a change may alter.
+// RoutesAffected returns the elements of names whose RouteConfigurations a change may alter,
+// sorted.
 func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	var envoys, affected []string
 	by := map[string]string{}
 	for _, name := range names {
-		n, ok := routeOf(name)
+		n, ok := parseRouteName(name)
 		if !ok {
 			continue
 		}
-		// A service that comes or goes may be one of those that have no route of Envoy's, or have a share of 0, as subsets may.
+		// A service that was added or removed may have no route for Envoy, or be a destination of
+		// weight 0, as subsets may.
 		if len(d.Services) > 0 || len(d.Rules) > 0 || d.All {
 			affected = append(affected, name)
 			continue
 		}
-		e := envoysName(n)
+		e := envoyRouteName(n)
 		by[e] = name
 		envoys = append(envoys, e)
 	}
-	for _, e := range g.envoy.Routes.Affected(old, v, d, sorted(envoys)) {
+	for _, e := range g.envoy.Routes.Affected(old, v, d, sortUnique(envoys)) {
 		affected = append(affected, by[e])
 	}
-	return sorted(affected)
+	return sortUnique(affected)
 }
 
-// routeOf reads the name of a route, which is that of the cluster of a whole service.
-func routeOf(name string) (mesh.ClusterName, bool) {
+// parseRouteName parses the name of a route, which is that of the cluster of a whole service. ok is
+// false for other names.
+func parseRouteName(name string) (mesh.ClusterName, bool) {
 	if !strings.HasPrefix(name, "outbound|") {
 		return mesh.ClusterName{}, false
 	}
@@ -151,7 +158,7 @@ func routeOf(name string) (mesh.ClusterName, bool) {
 	return n, err == nil && n.Direction == mesh.Outbound && n.Subset == "" && n.String() == name
 }
 
-// Computed is how many resources were really made since the start, by what they are, for tests and metrics.
+// Computed returns how many resources have been generated since the start.
 func (g *Generator) Computed() uint64 {
 	return g.clusters.Computed() + g.endpoints.Computed() + g.routes.Computed() + g.direct.Computed() + g.clients.Computed() + g.servers.Computed()
 }

@@ -39,9 +39,10 @@ func read[M proto.Message](t *testing.T, m M, text string) M {
 	return m
 }
 
-// TestAssignment: gRPC refuses what has no locality, the same one or the same address twice, and gaps between priorities.
+// TestAssignment: gRPC refuses what has no locality, the same one or the same address twice, and
+// gaps between priorities.
 func TestAssignment(t *testing.T) {
-	of := encode("c", api.EndpointType, read(t, new(endpointv3.ClusterLoadAssignment), `
+	of := encodeResource("c", api.EndpointType, read(t, new(endpointv3.ClusterLoadAssignment), `
 clusterName: c
 endpoints:
 - lbEndpoints:
@@ -66,16 +67,16 @@ endpoints:
 - {locality: {region: r}, priority: 1, loadBalancingWeight: 7, lbEndpoints: [{endpoint: {address: {socketAddress: {address: 10.0.0.4, portValue: 80}}}}]}
 `)
 	got := new(endpointv3.ClusterLoadAssignment)
-	decode(reduceAssignment(of).made, got)
+	decodeResource(reduceAssignment(of).made, got)
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// TestPolicyFailsClosed: what gRPC does not know never lets in more. An ALLOW takes it as never true, a DENY as always, and both turn
-// around under a negation.
+// TestPolicyFailsClosed: what gRPC does not know never lets in more. An ALLOW takes it as never
+// true, a DENY as always, and both turn around under a negation.
 func TestPolicyFailsClosed(t *testing.T) {
-	always, never := permission(true), permission(false)
+	always, never := constantPermission(true), constantPermission(false)
 	template := read(t, new(rbacv3.Permission), "uriTemplate: {name: x}")
 	others := &rbacv3.Permission{Rule: &rbacv3.Permission_SourcedMetadata{SourcedMetadata: new(rbacv3.SourcedMetadata)}}
 	not := func(p *rbacv3.Permission) *rbacv3.Permission {
@@ -89,14 +90,35 @@ func TestPolicyFailsClosed(t *testing.T) {
 		"its negation":                  {not(template), not(always), not(never)},
 		"of a filter that is not there": {others, never, always},
 		"a header that gRPC refuses": {
-			read(t, new(rbacv3.Permission), "andRules: {rules: [{destinationPort: 80}, {header: {name: grpc-timeout, presentMatch: true}}]}"),
-			&rbacv3.Permission{Rule: &rbacv3.Permission_AndRules{AndRules: &rbacv3.Permission_Set{Rules: []*rbacv3.Permission{port, never}}}},
-			&rbacv3.Permission{Rule: &rbacv3.Permission_AndRules{AndRules: &rbacv3.Permission_Set{Rules: []*rbacv3.Permission{port, always}}}},
+			read(
+				t,
+				new(rbacv3.Permission),
+				"andRules: {rules: [{destinationPort: 80}, {header: {name: grpc-timeout, presentMatch: true}}]}",
+			),
+			&rbacv3.Permission{
+				Rule: &rbacv3.Permission_AndRules{
+					AndRules: &rbacv3.Permission_Set{Rules: []*rbacv3.Permission{port, never}},
+				},
+			},
+			&rbacv3.Permission{
+				Rule: &rbacv3.Permission_AndRules{
+					AndRules: &rbacv3.Permission_Set{Rules: []*rbacv3.Permission{port, always}},
+				},
+			},
 		},
 		"in any case": {scheme, never, always},
 	} {
-		for action, want := range map[rbacv3.RBAC_Action]*rbacv3.Permission{rbacv3.RBAC_ALLOW: test.allow, rbacv3.RBAC_DENY: test.deny} {
-			out := reduceRules(&rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{"p": {Permissions: []*rbacv3.Permission{test.in}}}}, false)
+		for action, want := range map[rbacv3.RBAC_Action]*rbacv3.Permission{
+			rbacv3.RBAC_ALLOW: test.allow,
+			rbacv3.RBAC_DENY:  test.deny,
+		} {
+			out := reduceRules(
+				&rbacv3.RBAC{
+					Action:   action,
+					Policies: map[string]*rbacv3.Policy{"p": {Permissions: []*rbacv3.Permission{test.in}}},
+				},
+				false,
+			)
 			if diff := cmp.Diff(want, out.GetPolicies()["p"].GetPermissions()[0], protocmp.Transform()); diff != "" {
 				t.Errorf("%s, %v (-want +got):\n%s", name, action, diff)
 			}
@@ -104,10 +126,13 @@ func TestPolicyFailsClosed(t *testing.T) {
 	}
 }
 
-// TestTokensFailClosed: where a RequestAuthentication would have tokens read, what is said of them is not known; else there are none.
+// TestTokensFailClosed: where a RequestAuthentication would have tokens read, what is said of them
+// is not known; else there are none.
 func TestTokensFailClosed(t *testing.T) {
-	always, never := principal(true), principal(false)
-	token := &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: new(rbacv3.SourcedMetadata)}}
+	always, never := constantPrincipal(true), constantPrincipal(false)
+	token := &rbacv3.Principal{
+		Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: new(rbacv3.SourcedMetadata)},
+	}
 	not := func(p *rbacv3.Principal) *rbacv3.Principal {
 		return &rbacv3.Principal{Identifier: &rbacv3.Principal_NotId{NotId: p}}
 	}
@@ -121,8 +146,17 @@ func TestTokensFailClosed(t *testing.T) {
 		"a token, none read":  {token, false, never, never},
 		"no token, none read": {not(token), false, not(never), not(never)},
 	} {
-		for action, want := range map[rbacv3.RBAC_Action]*rbacv3.Principal{rbacv3.RBAC_ALLOW: test.allow, rbacv3.RBAC_DENY: test.deny} {
-			out := reduceRules(&rbacv3.RBAC{Action: action, Policies: map[string]*rbacv3.Policy{"p": {Principals: []*rbacv3.Principal{test.in}}}}, test.tokens)
+		for action, want := range map[rbacv3.RBAC_Action]*rbacv3.Principal{
+			rbacv3.RBAC_ALLOW: test.allow,
+			rbacv3.RBAC_DENY:  test.deny,
+		} {
+			out := reduceRules(
+				&rbacv3.RBAC{
+					Action:   action,
+					Policies: map[string]*rbacv3.Policy{"p": {Principals: []*rbacv3.Principal{test.in}}},
+				},
+				test.tokens,
+			)
 			if diff := cmp.Diff(want, out.GetPolicies()["p"].GetPrincipals()[0], protocmp.Transform()); diff != "" {
 				t.Errorf("%s, %v (-want +got):\n%s", name, action, diff)
 			}
@@ -130,7 +164,8 @@ func TestTokensFailClosed(t *testing.T) {
 	}
 }
 
-// TestMatch: what all calls of gRPC share is decided, what a proxy would have found out is not taken for met.
+// TestMatch: what all calls of gRPC share is decided, what a proxy would have found out is not
+// taken for met.
 func TestMatch(t *testing.T) {
 	for in, want := range map[string]string{
 		"{prefix: /, headers: [{name: a, stringMatch: {exact: b}}]}":                                              "{prefix: /, headers: [{name: a, stringMatch: {exact: b}}]}",
@@ -208,7 +243,13 @@ spec: {action: DENY, rules: [{}]}
 
 func newView(t *testing.T, proxy string) (*Generator, *view.View) {
 	t.Helper()
-	m := fixture.New(t, []byte(world), []byte("extensionProviders: [{name: ask, envoyExtAuthzGrpc: {service: other.elsewhere.svc.cluster.local, port: 80}}]"))
+	m := fixture.New(
+		t,
+		[]byte(world),
+		[]byte(
+			"extensionProviders: [{name: ask, envoyExtAuthzGrpc: {service: other.elsewhere.svc.cluster.local, port: 80}}]",
+		),
+	)
 	p := fixture.Proxy(t, []byte(proxy))
 	return NewGenerator(Envoy{cluster.NewGenerator(), endpoint.NewGenerator(), route.NewGenerator()}), m.View(p)
 }
@@ -217,7 +258,7 @@ func named(t *testing.T, list []*resource.Resource, name string, into proto.Mess
 	t.Helper()
 	for _, r := range list {
 		if r.Name == name {
-			decode(r, into)
+			decodeResource(r, into)
 			return
 		}
 	}
@@ -226,7 +267,8 @@ func named(t *testing.T, list []*resource.Resource, name string, into proto.Mess
 
 const application = "{namespace: default, labels: {app: echo}, identity: true, generator: grpc, addresses: [10.9.9.9]}"
 
-// TestClients: each name that applications know a service by is a target, and leads to the one route of the service.
+// TestClients: each name that applications know a service by is a target, and leads to the one
+// route of the service.
 func TestClients(t *testing.T) {
 	g, v := newView(t, application)
 	var names []string
@@ -241,7 +283,8 @@ func TestClients(t *testing.T) {
 	}
 	l, h := new(listenerv3.Listener), new(hcmv3.HttpConnectionManager)
 	named(t, g.Clients(v), "echo:80", l)
-	if err := l.GetApiListener().GetApiListener().UnmarshalTo(h); err != nil || h.GetRds().GetRouteConfigName() != "outbound|80||echo.default.svc.cluster.local" {
+	if err := l.GetApiListener().GetApiListener().UnmarshalTo(h); err != nil ||
+		h.GetRds().GetRouteConfigName() != "outbound|80||echo.default.svc.cluster.local" {
 		t.Errorf("it leads to %q, %v", h.GetRds().GetRouteConfigName(), err)
 	}
 	for name, cluster := range map[string]string{
@@ -255,12 +298,20 @@ func TestClients(t *testing.T) {
 			continue
 		}
 		c := new(routev3.RouteConfiguration)
-		decode(r, c)
-		if c.GetName() != name || len(c.GetVirtualHosts()) != 1 || !cmp.Equal(c.GetVirtualHosts()[0].GetDomains(), []string{"*"}) || !cmp.Equal(r.Refers(), []string{cluster}) {
+		decodeResource(r, c)
+		if c.GetName() != name || len(c.GetVirtualHosts()) != 1 ||
+			!cmp.Equal(
+				c.GetVirtualHosts()[0].GetDomains(),
+				[]string{"*"},
+			) || !cmp.Equal(r.Refers(), []string{cluster}) {
 			t.Errorf("route %s is %v", name, c)
 		}
 	}
-	for _, name := range []string{"80", "outbound|81||echo.default.svc.cluster.local", "outbound|80|v1|echo.default.svc.cluster.local", "outbound|80||nobody", "inbound|80||", ""} {
+	for _, name := range []string{
+		"80", "outbound|81||echo.default.svc.cluster.local",
+		"outbound|80|v1|echo.default.svc.cluster.local", "outbound|80||nobody",
+		"inbound|80||", "",
+	} {
 		if r := g.Route(v, name); r != nil {
 			t.Errorf("route %q is %v", name, r)
 		}
@@ -285,16 +336,20 @@ spec:
     - {destination: {host: other}, weight: 100}
 `
 	m := fixture.New(t, []byte(world+more), nil)
-	g, v := NewGenerator(Envoy{cluster.NewGenerator(), endpoint.NewGenerator(), route.NewGenerator()}), m.View(fixture.Proxy(t, []byte(application)))
+	g, v := NewGenerator(Envoy{
+		cluster.NewGenerator(), endpoint.NewGenerator(), route.NewGenerator(),
+	}), m.View(fixture.Proxy(t, []byte(application)))
 	c := new(routev3.RouteConfiguration)
-	decode(g.Route(v, "outbound|80||other.elsewhere.svc.cluster.local"), c)
+	decodeResource(g.Route(v, "outbound|80||other.elsewhere.svc.cluster.local"), c)
 	routes := c.GetVirtualHosts()[0].GetRoutes()
-	if len(routes) != 2 || routes[1].GetMatch().GetPath() != nobodyCalls || routes[1].GetRoute().GetCluster() != "outbound|80|v1|echo.default.svc.cluster.local" {
+	if len(routes) != 2 || routes[1].GetMatch().GetPath() != unusedPath ||
+		routes[1].GetRoute().GetCluster() != "outbound|80|v1|echo.default.svc.cluster.local" {
 		t.Errorf("routes are %v", routes)
 	}
 }
 
-// TestClusters: with the mesh's certificates where a rule says so, and never in the clear what is to be called with TLS.
+// TestClusters: with the mesh's certificates where a rule says so, and never in the clear what is
+// to be called with TLS.
 func TestClusters(t *testing.T) {
 	g, v := newView(t, application)
 	for name, want := range map[string]string{
@@ -319,7 +374,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestServers: a listener for each address that a server may say it has, with the policies for who may call.
+// TestServers: a listener for each address that a server may say it has, with the policies for who
+// may call.
 func TestServers(t *testing.T) {
 	g, v := newView(t, application)
 	list := g.Servers(v)
@@ -342,21 +398,33 @@ func TestServers(t *testing.T) {
 			names = append(names, f.GetName())
 		}
 		// What somebody would be asked about is refused, and what is only tried is left out.
-		if diff := cmp.Diff([]string{"envoy.filters.http.rbac", "envoy.filters.http.rbac.2", "envoy.filters.http.router"}, names); diff != "" {
+		if diff := cmp.Diff(
+			[]string{"envoy.filters.http.rbac", "envoy.filters.http.rbac.2", "envoy.filters.http.router"},
+			names,
+		); diff != "" {
 			t.Errorf("port %s (-want +got):\n%s", port, diff)
 			continue
 		}
 		r := new(httprbacv3.RBAC)
-		if err := h.GetHttpFilters()[0].GetTypedConfig().UnmarshalTo(r); err != nil || r.GetRules().GetAction() != rbacv3.RBAC_DENY || r.GetShadowRules() != nil {
+		if err := h.GetHttpFilters()[0].GetTypedConfig().UnmarshalTo(r); err != nil ||
+			r.GetRules().GetAction() != rbacv3.RBAC_DENY || r.GetShadowRules() != nil {
 			t.Errorf("the first filter is %v, %v", r, err)
 		}
 	}
 	g, v = newView(t, strings.Replace(application, "app: echo", "app: echo, security.istio.io/tlsMode: istio", 1))
 	l := new(listenerv3.Listener)
-	if named(t, g.Servers(v), "xds.istio.io/grpc/lds/inbound/10.9.9.9:9090", l); l.GetFilterChains()[0].GetTransportSocket() == nil {
+	if named(
+		t,
+		g.Servers(v),
+		"xds.istio.io/grpc/lds/inbound/10.9.9.9:9090",
+		l,
+	); l.GetFilterChains()[0].GetTransportSocket() == nil {
 		t.Error("proxies call with TLS whom the label says to take it, and it does not")
 	}
-	g, v = newView(t, "{namespace: default, labels: {app: client}, identity: true, generator: grpc, ports: [7070, 7071, 7070]}")
+	g, v = newView(
+		t,
+		"{namespace: default, labels: {app: client}, identity: true, generator: grpc, ports: [7070, 7071, 7070]}",
+	)
 	if list := g.Servers(v); len(list) != 2*5 {
 		t.Errorf("an application that no service selects, with two ports, has %d listeners", len(list))
 	}

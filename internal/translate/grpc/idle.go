@@ -15,16 +15,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// A client of gRPC knows a cluster by the routes to it, and not by a share of 0. When a share grows from there, grpc-go chooses the
-// cluster for calls before its balancer has heard of it, and ends these. So destinations of weight 0 have a route that nobody takes:
-// connections to them are there before the first call is.
+// A gRPC client knows only the clusters that its routes reference, and none of weight 0. When a
+// weight rises from 0, grpc-go selects the cluster for calls before its balancer has been updated,
+// and fails them. So destinations of weight 0 have a route that no call matches: their connections
+// are established before the first call.
 
-// nobodyCalls is a path that no call has.
-const nobodyCalls = "/meshpilot.Nobody/Calls"
+// unusedPath is a path that no call has.
+const unusedPath = "/meshpilot.Nobody/Calls"
 
-// idle gives the clusters of destinations of weight 0 in the VirtualServices that a route is of, sorted and joined by ";". Those that
-// are not there are left out: a client waits for whatever a route leads to.
-func idle(v *view.View, from []config.Key, port uint32) string {
+// idleClusters returns the clusters of destinations of weight 0 in the VirtualServices of a route,
+// sorted and joined by ";". It omits clusters that do not exist, because a client waits for every
+// cluster that a route references.
+func idleClusters(v *view.View, from []config.Key, port uint32) string {
 	var names []string
 	for _, k := range from {
 		c := v.Snapshot.Config(k)
@@ -33,19 +35,22 @@ func idle(v *view.View, from []config.Key, port uint32) string {
 		}
 		for _, h := range config.Spec[*networking.VirtualService](c).GetHttp() {
 			for _, d := range h.GetRoute() {
-				host := destination.Host(v, mesh.ResolveShortName(d.GetDestination().GetHost(), k.Namespace, v.Settings.Domain))
+				host := destination.Host(
+					v,
+					mesh.ResolveShortName(d.GetDestination().GetHost(), k.Namespace, v.Settings.Domain),
+				)
 				name := destination.Named(host, d.GetDestination(), port)
-				if d.GetWeight() == 0 && len(h.GetRoute()) > 1 && called(v, name) {
+				if d.GetWeight() == 0 && len(h.GetRoute()) > 1 && isCallable(v, name) {
 					names = append(names, name.String())
 				}
 			}
 		}
 	}
-	return strings.Join(sorted(names), ";")
+	return strings.Join(sortUnique(names), ";")
 }
 
-// called says whether gRPC's clients can call a cluster.
-func called(v *view.View, n mesh.ClusterName) bool {
+// isCallable reports whether gRPC clients can call a cluster.
+func isCallable(v *view.View, n mesh.ClusterName) bool {
 	svc := v.Service(n.Host)
 	if svc == nil || svc.Resolution != mesh.Static {
 		return false
@@ -57,10 +62,11 @@ func called(v *view.View, n mesh.ClusterName) bool {
 		return true
 	}
 	rule := v.DestinationRule(n.Host)
-	return rule != nil && slices.ContainsFunc(rule.Spec.GetSubsets(), func(s *networking.Subset) bool { return s.GetName() == n.Subset })
+	return rule != nil &&
+		slices.ContainsFunc(rule.Spec.GetSubsets(), func(s *networking.Subset) bool { return s.GetName() == n.Subset })
 }
 
-// idleRoutes gives a route that nobody takes to each of the clusters.
+// idleRoutes returns a route that no call matches for each of the clusters.
 func idleRoutes(clusters string) []*routev3.Route {
 	if clusters == "" {
 		return nil
@@ -68,8 +74,10 @@ func idleRoutes(clusters string) []*routev3.Route {
 	var list []*routev3.Route
 	for name := range strings.SplitSeq(clusters, ";") {
 		list = append(list, &routev3.Route{
-			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: nobodyCalls}},
-			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: name}}},
+			Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: unusedPath}},
+			Action: &routev3.Route_Route{
+				Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: name}},
+			},
 		})
 	}
 	return list

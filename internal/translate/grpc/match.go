@@ -9,12 +9,13 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// reduceMatch gives a match as gRPC's clients decide it, nil if no call of theirs can meet it.
+// reduceMatch returns a match as gRPC clients evaluate it, or nil if no call can match it.
 //
-// They know the path and the application's metadata (proposals A28, A31). What is the same in all their calls is decided here, for
-// they would find nothing of it; and what a filter has found out is not there, which they would take for met.
+// Clients know the path and the application's metadata (proposals A28, A31). Headers that are equal
+// in all their calls are evaluated here, because clients do not have them. Metadata from filters
+// does not exist, and clients would ignore the condition.
 func reduceMatch(m *routev3.RouteMatch) *routev3.RouteMatch {
-	if len(m.GetQueryParameters()) > 0 { // no path of gRPC has any
+	if len(m.GetQueryParameters()) > 0 { // Paths of gRPC have none.
 		return nil
 	}
 	for _, d := range m.GetDynamicMetadata() {
@@ -22,33 +23,37 @@ func reduceMatch(m *routev3.RouteMatch) *routev3.RouteMatch {
 			return nil
 		}
 	}
-	out := &routev3.RouteMatch{PathSpecifier: m.GetPathSpecifier(), CaseSensitive: m.GetCaseSensitive(), RuntimeFraction: m.GetRuntimeFraction()}
+	out := &routev3.RouteMatch{
+		PathSpecifier:   m.GetPathSpecifier(),
+		CaseSensitive:   m.GetCaseSensitive(),
+		RuntimeFraction: m.GetRuntimeFraction(),
+	}
 	for _, h := range m.GetHeaders() {
-		value, same := constant(h.GetName())
+		value, same := constantHeader(h.GetName())
 		switch {
 		case !same:
 			out.Headers = append(out.Headers, h)
-		case holds(h, value) == h.GetInvertMatch():
+		case matchesValue(h, value) == h.GetInvertMatch():
 			return nil
 		}
 	}
 	return out
 }
 
-// constant gives the value of a header that all calls of gRPC share.
-func constant(header string) (value string, same bool) {
+// constantHeader returns the value of a header that is equal in all gRPC calls.
+func constantHeader(header string) (value string, same bool) {
 	switch strings.ToLower(header) {
 	case ":method":
 		return "POST", true
-	case ":scheme": // proxies are called in the clear
+	case ":scheme": // Proxies are called in plaintext.
 		return "http", true
 	default:
 		return "", false
 	}
 }
 
-// holds says whether a matcher takes a value, inversion aside.
-func holds(h *routev3.HeaderMatcher, value string) bool {
+// matchesValue reports whether a matcher matches a value; inversion is ignored.
+func matchesValue(h *routev3.HeaderMatcher, value string) bool {
 	if _, present := h.GetHeaderMatchSpecifier().(*routev3.HeaderMatcher_PresentMatch); present {
 		return h.GetPresentMatch()
 	}
@@ -76,7 +81,8 @@ func holds(h *routev3.HeaderMatcher, value string) bool {
 	}
 }
 
-// unknownHeaders are pseudo headers that gRPC's clients find nothing of, and that differ from call to call.
-func unknownHeader(name string) bool {
+// isUnknownHeader reports whether a header is a pseudo header that gRPC clients do not evaluate and
+// that differs from call to call.
+func isUnknownHeader(name string) bool {
 	return slices.Contains([]string{":authority", "host", ":path"}, strings.ToLower(name))
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// The messages here are of our own making: they can always be read and written.
+// These messages are generated, so they can always be decoded and encoded.
 
-func decode(r *resource.Resource, into proto.Message) {
+func decodeResource(r *resource.Resource, into proto.Message) {
 	if err := proto.Unmarshal(r.Body, into); err != nil {
 		panic("grpc: decode " + r.TypeURL + " " + r.Name + ": " + err.Error())
 	}
 }
 
-func encode(name, typeURL string, m proto.Message, from ...config.Key) *resource.Resource {
+func encodeResource(name, typeURL string, m proto.Message, from ...config.Key) *resource.Resource {
 	r, err := resource.Encode(name, typeURL, m, from...)
 	if err != nil {
 		panic("grpc: " + err.Error())
@@ -24,4 +24,4 @@ func encode(name, typeURL string, m proto.Message, from ...config.Key) *resource
 	return r
 }
 
-func packed(m proto.Message) *anypb.Any { return resource.Pack(m) }
+func packAny(m proto.Message) *anypb.Any { return resource.Pack(m) }

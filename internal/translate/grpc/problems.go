@@ -16,14 +16,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Problems gives what an application does not get of the objects that it is given anything of, sorted, as Warnings without Origin. asked
-// gives the names of a type that it has asked for: of rules for others' calls nothing is told.
+// Problems returns what an application does not receive of the objects that affect it, sorted, as
+// Warnings without Origin. asked returns the names of a type that it has subscribed to; objects
+// that affect only other resources are not reported.
 func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem {
 	if !v.Key.Proxyless {
 		return nil
 	}
 	var list []config.Problem
-	for k := range g.shaping(v, asked) {
+	for k := range g.sourceObjects(v, asked) {
 		c := v.Snapshot.Config(k)
 		if c == nil {
 			continue
@@ -35,16 +36,19 @@ func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL str
 			list = append(list, unservedDestination(k, config.Spec[*networking.DestinationRule](c))...)
 		}
 	}
-	if slices.ContainsFunc(asked(api.ListenerType), func(name string) bool { return strings.HasPrefix(name, serverPrefix) }) {
+	if slices.ContainsFunc(
+		asked(api.ListenerType),
+		func(name string) bool { return strings.HasPrefix(name, serverPrefix) },
+	) {
 		list = slices.Concat(list, policyProblems(v), g.authorizations.For(v).Problems)
 	}
-	list = append(list, selecting(v, p)...)
+	list = append(list, selectorProblems(v, p)...)
 	slices.SortFunc(list, config.Problem.Compare)
 	return slices.Compact(list)
 }
 
-// shaping gives the objects that the application's routes and clusters are of.
-func (g *Generator) shaping(v *view.View, asked func(typeURL string) []string) map[config.Key]bool {
+// sourceObjects returns the objects that the application's routes and clusters derive from.
+func (g *Generator) sourceObjects(v *view.View, asked func(typeURL string) []string) map[config.Key]bool {
 	keys := map[config.Key]bool{}
 	note := func(r *resource.Resource) {
 		if r != nil {
@@ -68,13 +72,16 @@ func (g *Generator) shaping(v *view.View, asked func(typeURL string) []string) m
 	return keys
 }
 
-// policyProblems tells of policies for who may call.
+// policyProblems returns the parts of access policies that have no effect.
 func policyProblems(v *view.View) []config.Problem {
 	var list []config.Problem
 	names := v.Key.Policies
 	for _, c := range v.Snapshot.Policies(api.RequestAuthentication, names.Authentication) {
 		r := &report{key: c.Key}
-		r.add("spec", "they read no tokens: none is refused for being wrong, and what policies say of tokens is not known")
+		r.addWarning(
+			"spec",
+			"they read no tokens: none is refused for being wrong, and what policies say of tokens is not known",
+		)
 		list = append(list, r.list...)
 	}
 	for _, c := range v.Snapshot.Policies(api.AuthorizationPolicy, names.Authorization) {
@@ -83,17 +90,22 @@ func policyProblems(v *view.View) []config.Problem {
 	return list
 }
 
-// selecting tells of objects for proxies that choose the application by its labels. Of those for the whole mesh or a namespace, which
-// has others too, nothing is told.
-func selecting(v *view.View, p *mesh.Proxy) []config.Problem {
+// selectorProblems returns Warnings for objects for proxies that select the application by its
+// labels. Objects for the whole mesh or a namespace are not reported, because they apply to other
+// workloads too.
+func selectorProblems(v *view.View, p *mesh.Proxy) []config.Problem {
 	s := v.Snapshot
 	patched := snapshot.Patched{
-		Type: p.Type, Namespace: p.Namespace, Labels: view.Labels(s, p), Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
+		Type:      p.Type,
+		Namespace: p.Namespace,
+		Labels:    view.Labels(s, p),
+		Version:   p.Metadata.IstioVersion,
+		Metadata:  p.Metadata.Strings,
 	}
 	var list []config.Problem
 	tell := func(c *config.Config, field string, selects bool) {
 		if r := (&report{key: c.Key}); selects {
-			r.add(field, "it selects some, and does nothing for them: there is no Envoy")
+			r.addWarning(field, "it selects some, and does nothing for them: there is no Envoy")
 			list = append(list, r.list...)
 		}
 	}

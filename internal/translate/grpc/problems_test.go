@@ -99,7 +99,8 @@ metadata: {name: elsewhere, namespace: default}
 spec: {hosts: [elsewhere.example], http: [{mirror: {host: echo}, route: [{destination: {host: echo}}]}]}
 `
 
-// TestProblems: whatever an object asks and gRPC applications do not get is told, with its field; and nothing else.
+// TestProblems: whatever an object asks and gRPC applications do not get is told, with its field;
+// and nothing else.
 func TestProblems(t *testing.T) {
 	m := fixture.New(t, []byte(unserved), nil)
 	p := fixture.Proxy(t, []byte(application))
@@ -150,7 +151,11 @@ VirtualService/echo spec.http[1].redirect`), "\n")
 		}
 	}
 	sidecar := fixture.Proxy(t, []byte(strings.Replace(application, ", generator: grpc", "", 1)))
-	if list := g.Problems(m.View(sidecar), sidecar, func(typeURL string) []string { return asked[typeURL] }); list != nil {
+	if list := g.Problems(
+		m.View(sidecar),
+		sidecar,
+		func(typeURL string) []string { return asked[typeURL] },
+	); list != nil {
 		t.Errorf("of a proxy is told: %v", list)
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// envoysName is what the generator for Envoy calls the routes of one service's port.
-func envoysName(n mesh.ClusterName) string {
+// envoyRouteName returns the name of the RouteConfiguration for Envoy of one service's port.
+func envoyRouteName(n mesh.ClusterName) string {
 	return string(n.Host) + ":" + strconv.FormatUint(uint64(n.Port), 10)
 }
 
-func sorted(names []string) []string {
+func sortUnique(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -26,17 +26,23 @@ func sorted(names []string) []string {
 type routeInput struct {
 	of   *resource.Resource
 	name mesh.ClusterName
-	idle string // clusters of weight 0, see idle
+	idle string // clusters of weight 0, see idleClusters
 }
 
-// reduceRoute keeps of the routes of one service what gRPC reads (proposals A28, A31, A44).
+// reduceRoute returns the routes of one service with only the fields that gRPC reads (proposals
+// A28, A31, A44).
 func reduceRoute(in routeInput) *reduced {
 	c := new(routev3.RouteConfiguration)
-	decode(in.of, c)
+	decodeResource(in.of, c)
 	out := &routev3.RouteConfiguration{Name: in.name.String()}
-	if len(c.GetVirtualHosts()) > 0 { // there is one: the name is that of a service
+	// There is exactly one, because the name is that of a service.
+	if len(c.GetVirtualHosts()) > 0 {
 		h := c.GetVirtualHosts()[0]
-		host := &routev3.VirtualHost{Name: h.GetName(), Domains: []string{"*"}, TypedPerFilterConfig: faults(h.GetTypedPerFilterConfig())}
+		host := &routev3.VirtualHost{
+			Name:                 h.GetName(),
+			Domains:              []string{"*"},
+			TypedPerFilterConfig: faultConfigs(h.GetTypedPerFilterConfig()),
+		}
 		for _, r := range h.GetRoutes() {
 			if m := reduceMatch(r.GetMatch()); m != nil {
 				host.Routes = append(host.Routes, reduceAction(r, m))
@@ -45,37 +51,48 @@ func reduceRoute(in routeInput) *reduced {
 		host.Routes = append(host.Routes, idleRoutes(in.idle)...)
 		out.VirtualHosts = append(out.VirtualHosts, host)
 	}
-	made := encode(out.Name, in.of.TypeURL, out)
+	made := encodeResource(out.Name, in.of.TypeURL, out)
 	made.Refers = in.of.Refers
-	return keep(in.of, made)
+	return keepTogether(in.of, made)
 }
 
-// reduceAction gives a route with what gRPC does. Redirects and answers of the proxy's own stay: gRPC ends calls that match them.
+// reduceAction returns a route with an action that gRPC supports. Redirects and direct responses
+// are unchanged: gRPC fails calls that match them.
 func reduceAction(r *routev3.Route, m *routev3.RouteMatch) *routev3.Route {
 	out := &routev3.Route{
-		Name: r.GetName(), Match: m, Action: r.GetAction(), Metadata: r.GetMetadata(), TypedPerFilterConfig: faults(r.GetTypedPerFilterConfig()),
+		Name:                 r.GetName(),
+		Match:                m,
+		Action:               r.GetAction(),
+		Metadata:             r.GetMetadata(),
+		TypedPerFilterConfig: faultConfigs(r.GetTypedPerFilterConfig()),
 	}
 	a := r.GetRoute()
 	if a == nil {
 		return out
 	}
-	action := &routev3.RouteAction{ClusterSpecifier: a.GetClusterSpecifier(), HashPolicy: a.GetHashPolicy(), RetryPolicy: a.GetRetryPolicy(), MaxStreamDuration: a.GetMaxStreamDuration()}
+	action := &routev3.RouteAction{
+		ClusterSpecifier:  a.GetClusterSpecifier(),
+		HashPolicy:        a.GetHashPolicy(),
+		RetryPolicy:       a.GetRetryPolicy(),
+		MaxStreamDuration: a.GetMaxStreamDuration(),
+	}
 	for _, c := range action.GetWeightedClusters().GetClusters() {
-		c.TypedPerFilterConfig = faults(c.GetTypedPerFilterConfig())
+		c.TypedPerFilterConfig = faultConfigs(c.GetTypedPerFilterConfig())
 	}
 	if action.GetRetryPolicy().GetNumRetries() != nil && action.GetRetryPolicy().GetNumRetries().GetValue() == 0 {
 		action.RetryPolicy = nil
 	}
 	if t := a.GetTimeout(); t.AsDuration() > 0 && action.GetMaxStreamDuration().GetMaxStreamDuration() == nil {
-		// gRPC knows no other time limit, and has no use for one of none.
+		// gRPC supports no other timeout, and none of 0.
 		action.MaxStreamDuration = &routev3.RouteAction_MaxStreamDuration{MaxStreamDuration: t}
 	}
 	out.Action = &routev3.Route_Route{Route: action}
 	return out
 }
 
-// faults keeps the configuration of the one filter that clients have; gRPC refuses routes with those that it does not know.
-func faults(all map[string]*anypb.Any) map[string]*anypb.Any {
+// faultConfigs returns the configuration of the fault filter, the only one of clients. gRPC refuses
+// routes with configurations of unknown filters.
+func faultConfigs(all map[string]*anypb.Any) map[string]*anypb.Any {
 	f, ok := all[faultFilter]
 	if !ok {
 		return nil
@@ -88,15 +105,18 @@ type directInput struct {
 	from config.Key
 }
 
-// directRoute leads all calls to the service's own cluster.
+// directRoute returns a RouteConfiguration that routes all calls to the service's own cluster.
 func directRoute(in directInput) *resource.Resource {
 	cluster := in.name.String()
-	r := encode(cluster, api.RouteType, &routev3.RouteConfiguration{Name: cluster, VirtualHosts: []*routev3.VirtualHost{{
-		Name: envoysName(in.name), Domains: []string{"*"}, Routes: []*routev3.Route{{
-			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{}},
-			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}},
-		}},
-	}}}, in.from)
+	r := encodeResource(cluster, api.RouteType, &routev3.RouteConfiguration{Name: cluster,
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name: envoyRouteName(in.name), Domains: []string{"*"}, Routes: []*routev3.Route{{
+				Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{}},
+				Action: &routev3.Route_Route{
+					Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}},
+				},
+			}},
+		}}}, in.from)
 	r.Refers = func() []string { return []string{cluster} }
 	return r
 }

@@ -27,28 +27,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// serverPrefix begins the names of servers' listeners, as the bootstrap's server_listener_resource_name_template has it.
+// serverPrefix is the prefix of the names of servers' listeners, as in
+// server_listener_resource_name_template of the bootstrap.
 const serverPrefix = "xds.istio.io/grpc/lds/inbound/"
 
-// serverInput is all that the listener of a server depends on.
+// serverInput is everything that the listener of a server depends on.
 type serverInput struct {
 	address netip.Addr
 	port    uint32
-	// mutual says that clients must have certificates of the mesh.
+	// mutual requires clients to have certificates of the mesh.
 	mutual bool
 	policy *authorization.Authorization
-	// tokens says that tokens of requests are to be read, which they are not.
+	// tokens is set if a RequestAuthentication would have tokens validated, which gRPC does not.
 	tokens bool
 	from   memo.List[config.Key]
 }
 
-// Servers gives the listeners of the ports that the applications serve, at each address where a server may say that it listens. A
-// port that a container says that it has needs no service: a server must not lose its listener when a service selects others.
+// Servers returns the listeners of the ports that the applications serve, one for each address at
+// which a server may listen. A declared container port needs no service: a server must not lose its
+// listener when a service selects other workloads.
 //
-// gRPC's servers cannot take both TLS and what comes in the clear. Under PERMISSIVE they take the one that proxies call them with, as
-// the workload's label security.istio.io/tlsMode says.
+// gRPC servers cannot accept both TLS and plaintext. Under PERMISSIVE they accept what proxies call
+// them with, by the workload's label security.istio.io/tlsMode.
 func (g *Generator) Servers(v *view.View) []*resource.Resource {
-	ports := served(v)
+	ports := servedPorts(v)
 	if len(ports) == 0 {
 		return nil
 	}
@@ -57,12 +59,15 @@ func (g *Generator) Servers(v *view.View) []*resource.Resource {
 		modes = v.Key.PeerModes(v.Snapshot)
 	}
 	policy := g.authorizations.For(v)
-	addresses := places(v)
+	addresses := listenAddresses(v)
 	var list []*resource.Resource
 	for _, port := range ports {
 		mode := modes.At(port.number)
-		s := serverInput{port: port.number, policy: policy, tokens: v.Key.Policies.Authentication != "", mutual: mode == security.PeerAuthentication_MutualTLS_STRICT ||
-			mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.CalledWithTLS}
+		s := serverInput{port: port.number,
+			policy: policy,
+			tokens: v.Key.Policies.Authentication != "",
+			mutual: mode == security.PeerAuthentication_MutualTLS_STRICT ||
+				mode == security.PeerAuthentication_MutualTLS_PERMISSIVE && v.Key.CalledWithTLS}
 		s.from = memo.ListOf(append(port.from, modes.From...))
 		for _, s.address = range addresses {
 			list = append(list, g.servers.Get(s))
@@ -71,18 +76,18 @@ func (g *Generator) Servers(v *view.View) []*resource.Resource {
 	return list
 }
 
-// servedPort is a port that applications serve, and the objects of the service whose it is.
+// servedPort is a port that applications serve, with the objects of its service.
 type servedPort struct {
 	number uint32
 	from   []config.Key
 }
 
-// served gives the ports of services, and those of containers that are of none.
-func served(v *view.View) []servedPort {
+// servedPorts returns the ports of services, and container ports without a service.
+func servedPorts(v *view.View) []servedPort {
 	var list []servedPort
 	for i, in := range v.Inbound {
 		if i > 0 && v.Inbound[i-1].TargetPort == in.TargetPort {
-			continue // they are sorted by it, and the listener is the same
+			continue // Instances are sorted by target port, and the listener is the same.
 		}
 		list = append(list, servedPort{in.TargetPort, in.Service.AppendObjects(nil)})
 	}
@@ -95,14 +100,18 @@ func served(v *view.View) []servedPort {
 	return list
 }
 
-// ServersTouched says whether a change may alter the listeners of servers.
+// ServersTouched reports whether a change may alter the listeners of servers.
 func (g *Generator) ServersTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.TouchesInbound(d) || g.authorizations.Touched(v, s, d)
 }
 
-// places are the addresses that a server may listen at: all of them, loopback, and the workload's own.
-func places(v *view.View) []netip.Addr {
-	list := []netip.Addr{netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+// listenAddresses returns the addresses at which a server may listen: unspecified, loopback, and
+// the workload's own.
+func listenAddresses(v *view.View) []netip.Addr {
+	list := []netip.Addr{
+		netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.IPv6Loopback(),
+		netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+	}
 	for text := range strings.SplitSeq(v.Key.Addresses, ",") {
 		if a, err := netip.ParseAddr(text); err == nil && !slices.Contains(list, a) {
 			list = append(list, a)
@@ -115,23 +124,34 @@ func serverListener(in serverInput) *resource.Resource {
 	name := serverPrefix + net.JoinHostPort(in.address.String(), strconv.FormatUint(uint64(in.port), 10))
 	chain := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{{
 		Name: "inbound-hcm" + strconv.FormatUint(uint64(in.port), 10),
-		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(&hcmv3.HttpConnectionManager{
-			HttpFilters: append(policies(in.policy.HTTP, in.tokens), filter(routerFilter, new(routerv3.Router))),
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packAny(&hcmv3.HttpConnectionManager{
+			HttpFilters: append(
+				reducePolicies(in.policy.HTTP, in.tokens),
+				httpFilter(routerFilter, new(routerv3.Router)),
+			),
 			RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
-				Name: "inbound", VirtualHosts: []*routev3.VirtualHost{{Name: "inbound", Domains: []string{"*"}, Routes: []*routev3.Route{{
-					Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{}}, Action: new(routev3.Route_NonForwardingAction),
-				}}}},
+				Name: "inbound",
+				VirtualHosts: []*routev3.VirtualHost{{Name: "inbound",
+					Domains: []string{"*"},
+					Routes: []*routev3.Route{{
+						Match: &routev3.RouteMatch{
+							PathSpecifier: &routev3.RouteMatch_Prefix{},
+						}, Action: new(routev3.Route_NonForwardingAction),
+					}}}},
 			}},
 		})},
 	}}}
 	if in.mutual {
-		chain.TransportSocket = socket(&tlsv3.DownstreamTlsContext{CommonTlsContext: certificates(), RequireClientCertificate: wrapperspb.Bool(true)})
+		chain.TransportSocket = tlsSocket(&tlsv3.DownstreamTlsContext{
+			CommonTlsContext:         certificates(),
+			RequireClientCertificate: wrapperspb.Bool(true),
+		})
 	}
 	from := append([]config.Key{}, in.policy.From...)
 	for k := range in.from.All {
 		from = append(from, k)
 	}
-	return encode(name, api.ListenerType, &listenerv3.Listener{
+	return encodeResource(name, api.ListenerType, &listenerv3.Listener{
 		Name: name, TrafficDirection: corev3.TrafficDirection_INBOUND,
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 			Address: in.address.String(), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: in.port},

@@ -12,20 +12,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// unservedPolicy gives what of an AuthorizationPolicy gRPC's servers cannot decide, and what they do instead (proposal A41).
-// tokens says that a RequestAuthentication would have tokens read.
+// unservedPolicy returns the conditions of an AuthorizationPolicy that gRPC servers cannot
+// evaluate, and how they treat them (proposal A41). tokens is set if a RequestAuthentication would
+// have tokens validated.
 func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 	r, p := &report{key: c.Key}, config.Spec[*security.AuthorizationPolicy](c)
 	if tried, err := config.DryRun(c); err == nil && tried {
-		r.add("metadata.annotations["+annotation.IoIstioDryRun.Name+"]", "the policy is not tried: they do not count what it would decide")
+		r.addWarning(
+			"metadata.annotations["+annotation.IoIstioDryRun.Name+"]",
+			"the policy is not tried: they do not count what it would decide",
+		)
 		return r.list
 	}
 	switch p.GetAction() {
 	case security.AuthorizationPolicy_AUDIT:
-		r.add("spec.action", "nothing is audited")
+		r.addWarning("spec.action", "nothing is audited")
 		return r.list
 	case security.AuthorizationPolicy_CUSTOM:
-		r.add("spec.action", "they ask nobody: requests that the rules are about are refused")
+		r.addWarning("spec.action", "they ask nobody: requests that the rules are about are refused")
 	default:
 	}
 	what := "it counts as not met, so that nobody is let in by it"
@@ -33,40 +37,52 @@ func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 		what = "it counts as met, so that whoever it may be about is refused"
 	}
 	for i, rule := range p.GetRules() {
-		r.rule(fmt.Sprintf("spec.rules[%d]", i), rule, tokens, what)
+		r.checkRule(fmt.Sprintf("spec.rules[%d]", i), rule, tokens, what)
 	}
 	return r.list
 }
 
-// rule tells of one rule. What it says of tokens is told where some are to be read: else proxies know none either.
-func (r *report) rule(at string, rule *security.Rule, tokens bool, what string) {
+// checkRule reports one rule. Conditions on tokens are reported only if tokens is set: otherwise
+// proxies have no tokens either.
+func (r *report) checkRule(at string, rule *security.Rule, tokens bool, what string) {
 	for i, f := range rule.GetFrom() {
 		if s := f.GetSource(); tokens && len(s.GetRequestPrincipals())+len(s.GetNotRequestPrincipals()) > 0 {
-			r.add(fmt.Sprintf("%s.from[%d].source", at, i), "they read no tokens: what is said of request principals is not known; %s", what)
+			r.addWarning(
+				fmt.Sprintf("%s.from[%d].source", at, i),
+				"they read no tokens: what is said of request principals is not known; %s",
+				what,
+			)
 		}
 		if s := f.GetSource(); len(s.GetRemoteIpBlocks())+len(s.GetNotRemoteIpBlocks()) > 0 {
-			r.add(fmt.Sprintf("%s.from[%d].source", at, i), "they do not read x-forwarded-for: the remote address is that of the connection")
+			r.addWarning(
+				fmt.Sprintf("%s.from[%d].source", at, i),
+				"they do not read x-forwarded-for: the remote address is that of the connection",
+			)
 		}
 	}
 	for i, t := range rule.GetTo() {
 		paths := slices.Concat(t.GetOperation().GetPaths(), t.GetOperation().GetNotPaths())
-		if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "{*}") || strings.Contains(p, "{**}") }) {
-			r.add(fmt.Sprintf("%s.to[%d].operation", at, i), "they have no path templates ({*}, {**})")
+		if slices.ContainsFunc(
+			paths,
+			func(p string) bool { return strings.Contains(p, "{*}") || strings.Contains(p, "{**}") },
+		) {
+			r.addWarning(fmt.Sprintf("%s.to[%d].operation", at, i), "they have no path templates ({*}, {**})")
 		}
 	}
 	for i, c := range rule.GetWhen() {
 		field := fmt.Sprintf("%s.when[%d].key", at, i)
 		switch k := c.GetKey(); {
 		case strings.HasPrefix(k, "request.auth.") && tokens:
-			r.add(field, "they read no tokens: it is not known; %s", what)
+			r.addWarning(field, "they read no tokens: it is not known; %s", what)
 		case k == "connection.sni":
-			r.add(field, "they do not know the server name that was asked for")
+			r.addWarning(field, "they do not know the server name that was asked for")
 		case strings.HasPrefix(k, "experimental."):
-			r.add(field, "they have no filters that it could be of")
-		case strings.HasPrefix(k, "request.headers[") && refusedName(strings.TrimSuffix(strings.TrimPrefix(k, "request.headers["), "]")):
-			r.add(field, "they keep this header from policies")
+			r.addWarning(field, "they have no filters that it could be of")
+		case strings.HasPrefix(k, "request.headers[") &&
+			isRefusedName(strings.TrimSuffix(strings.TrimPrefix(k, "request.headers["), "]")):
+			r.addWarning(field, "they keep this header from policies")
 		case k == "remote.ip":
-			r.add(field, "they do not read x-forwarded-for: it is the address of the connection")
+			r.addWarning(field, "they do not read x-forwarded-for: it is the address of the connection")
 		}
 	}
 }
