@@ -18,18 +18,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
 
-// common is what many listeners have in them, made once for the settings of the mesh and never changed.
-type common struct {
-	around
+// sharedParts are the parts that many listeners share, generated once for a listenerContext and
+// never modified.
+type sharedParts struct {
+	listenerContext
 	httpFilters map[filterSet][]*hcmv3.HttpFilter
 
 	sidecarConnections, gatewayConnections *meshconfig.ProxyConfig_ConnectionSettings
 }
 
-func newCommon(a around) *common {
+func newSharedParts(a listenerContext) *sharedParts {
 	s := a.settings
-	c := &common{
-		around: a, httpFilters: map[filterSet][]*hcmv3.HttpFilter{},
+	c := &sharedParts{
+		listenerContext: a, httpFilters: map[filterSet][]*hcmv3.HttpFilter{},
 		sidecarConnections: connectionSettings(s.Mesh, false), gatewayConnections: connectionSettings(s.Mesh, true),
 	}
 	for _, of := range []filterSet{{calledFrom: true}, {callsOn: true}, {calledFrom: true, callsOn: true}} {
@@ -40,28 +41,30 @@ func newCommon(a around) *common {
 	return c
 }
 
-// filtersOf gives the filters of a connection manager. They are one list for all, unless there are plugins.
-func (c *common) filtersOf(of filterSet) []*hcmv3.HttpFilter {
+// filtersOf returns the HTTP filters of a connection manager. Without plugins, all connection
+// managers of a kind share one list.
+func (c *sharedParts) filtersOf(of filterSet) []*hcmv3.HttpFilter {
 	if c.plugins != (plugin.Places{}) {
-		return c.around.httpFilters(of)
+		return c.listenerContext.httpFilters(of)
 	}
 	of.port = 0
 	return c.httpFilters[of]
 }
 
-// builder writes the parts of one listener.
+// builder encodes the parts of one listener.
 type builder struct {
-	*common
+	*sharedParts
 	inbound, edge, quic bool
 	// localDestination is Spec.LocalDestination.
 	localDestination bool
-	// ports are those that chains of the listener are for, sorted: connections to them come by no other chain.
+	// ports are the destination ports that chains of the listener match, sorted. Connections to
+	// them use no other chain.
 	ports []uint32
-	// port is that of all chains but those for ports of their own; 0: they are for any.
+	// port is the port of all chains that match no destination port; 0 if they apply to any port.
 	port uint32
 }
 
-// side is what is told of the listener's traffic.
+// side returns the telemetry of the listener's direction.
 func (b builder) side() *telemetry.Side {
 	if b.inbound {
 		return &b.telemetry.Server
@@ -69,41 +72,55 @@ func (b builder) side() *telemetry.Side {
 	return &b.telemetry.Client
 }
 
-// build writes a Spec as Envoy's listener.
-func build(s *Spec, c *common) *listenerv3.Listener {
-	b := builder{common: c, inbound: s.Inbound, edge: s.Gateway, quic: s.QUIC, localDestination: s.LocalDestination, ports: s.ports(), port: s.Port}
+// buildListener encodes a Spec as an Envoy listener.
+func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
+	b := builder{
+		sharedParts:      c,
+		inbound:          s.Inbound,
+		edge:             s.Gateway,
+		quic:             s.QUIC,
+		localDestination: s.LocalDestination,
+		ports:            s.ports(),
+		port:             s.Port,
+	}
 	if s.Name == virtualInbound || s.Name == virtualOutbound {
 		b.port = 0
 	}
 	l := &listenerv3.Listener{
 		Name:               s.Name,
-		Address:            address(s.Address, s.Port),
+		Address:            socketAddress(s.Address, s.Port),
 		TrafficDirection:   corev3.TrafficDirection_OUTBOUND,
 		ListenerFilters:    listenerFilters(s),
-		DefaultFilterChain: b.chain(&s.Default),
+		DefaultFilterChain: b.buildChain(&s.Default),
 	}
-	if len(l.ListenerFilters) > 0 && !s.Gateway { // at the edge, clients that say nothing are not waited for
-		// Zero waits for the client's first bytes for as long as it takes; a positive time goes on without an answer.
+	// Gateways do not wait for clients that send nothing.
+	if len(l.ListenerFilters) > 0 && !s.Gateway {
+		// Zero waits for the client's first bytes without limit. After a positive time the
+		// connection continues undetected.
 		l.ListenerFiltersTimeout = durationpb.New(c.settings.Mesh.GetProtocolDetectionTimeout().AsDuration())
 		l.ContinueOnListenerFiltersTimeout = true
 	}
 	for _, more := range s.More {
-		l.AdditionalAddresses = append(l.AdditionalAddresses, &listenerv3.AdditionalAddress{Address: address(more, s.Port)})
+		l.AdditionalAddresses = append(
+			l.AdditionalAddresses,
+			&listenerv3.AdditionalAddress{Address: socketAddress(more, s.Port)},
+		)
 	}
 	if s.QUIC {
-		overUDP(l)
+		makeUDP(l)
 	}
 	switch {
 	case !s.Bind:
 		l.BindToPort = wrapperspb.Bool(false)
-	case !s.QUIC: // a socket of UDP accepts nothing
+	case !s.QUIC: // A UDP socket accepts no connections.
 		l.MaxConnectionsToAcceptPerSocketEvent = acceptsPerEvent(c.settings.Features.AcceptsPerEvent)
 	}
 	if s.Inbound {
 		l.TrafficDirection = corev3.TrafficDirection_INBOUND
 	}
 	b.applyConnectionLimit(l)
-	if s.Gateway && !c.settings.Mesh.GetDisableEnvoyListenerLog() { // listeners of sidecars have a default filter chain
+	// Listeners of sidecars have a default filter chain.
+	if s.Gateway && !c.settings.Mesh.GetDisableEnvoyListenerLog() {
 		l.AccessLog = b.side().ListenerLogs
 	}
 	if s.UseOriginalDst {
@@ -113,12 +130,12 @@ func build(s *Spec, c *common) *listenerv3.Listener {
 		l.Transparent = wrapperspb.Bool(true)
 	}
 	for i := range s.Chains {
-		l.FilterChains = append(l.FilterChains, b.chain(&s.Chains[i]))
+		l.FilterChains = append(l.FilterChains, b.buildChain(&s.Chains[i]))
 	}
 	return l
 }
 
-// acceptsPerEvent returns Features.AcceptsPerEvent with its default, as Envoy has it: nil is no limit.
+// acceptsPerEvent returns Features.AcceptsPerEvent or its default; nil means no limit.
 func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
 	if configured < 0 {
 		return nil
@@ -126,8 +143,8 @@ func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
 	return wrapperspb.UInt32(uint32(cmp.Or(configured, snapshot.DefaultAcceptsPerEvent)))
 }
 
-// address writes an IP and port, or a socket.
-func address(at string, port uint32) *corev3.Address {
+// socketAddress returns an IP and port, or a Unix domain socket, as an Envoy address.
+func socketAddress(at string, port uint32) *corev3.Address {
 	if path, ok := strings.CutPrefix(at, socketScheme); ok {
 		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
 	}

@@ -21,8 +21,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// httpALPNs are what the HTTP inspector says of a connection that carries HTTP in the clear. HTTP/1.0 is forwarded unread where
-// it is not let in: reading it would be to refuse it.
+// httpALPNs returns the application protocols that the HTTP inspector detects on plaintext HTTP
+// connections. Unless HTTP/1.0 is enabled, it is forwarded as TCP, because the codec would refuse
+// it.
 func (b builder) httpALPNs() []string {
 	if b.settings.Features.HTTP10 {
 		return []string{"http/1.0", "http/1.1", "h2c"}
@@ -30,11 +31,15 @@ func (b builder) httpALPNs() []string {
 	return []string{"http/1.1", "h2c"}
 }
 
-func (b builder) chain(c *Chain) *listenerv3.FilterChain {
+func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	if c.HTTP == nil && c.TCP == nil {
 		return nil
 	}
-	out := &listenerv3.FilterChain{Name: c.Name, FilterChainMatch: b.match(&c.Match), TransportSocket: b.transportSocket(c.TLS)}
+	out := &listenerv3.FilterChain{
+		Name:             c.Name,
+		FilterChainMatch: b.chainMatch(&c.Match),
+		TransportSocket:  b.transportSocket(c.TLS),
+	}
 	if b.edge && c.TLS != nil {
 		out.TransportSocketConnectTimeout = durationpb.New(handshakeTimeout)
 	}
@@ -43,18 +48,24 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 	}
 	if c.HTTP != nil {
 		out.Filters = append(out.Filters, b.connectionPlugins(c, everyPhase()...)...)
-		out.Filters = append(out.Filters, filter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP, b.portOf(c))))
+		out.Filters = append(
+			out.Filters,
+			networkFilter("envoy.filters.network.http_connection_manager", b.connectionManager(c.HTTP, b.portOf(c))),
+		)
 		return out
 	}
-	if !c.TCP.ends() {
-		out.Filters = append(out.Filters, b.connectionPlugins(c, plugin.BeforeAuthentication, plugin.BeforeAuthorization)...)
-		if b.guard != nil && (b.inbound || b.edge) {
-			out.Filters = append(out.Filters, b.guarded(c.Match.DestinationPort)...)
+	if !c.TCP.isRefusal() {
+		out.Filters = append(
+			out.Filters,
+			b.connectionPlugins(c, plugin.BeforeAuthentication, plugin.BeforeAuthorization)...,
+		)
+		if b.access != nil && (b.inbound || b.edge) {
+			out.Filters = append(out.Filters, b.accessFilters(c.Match.DestinationPort)...)
 		}
 		out.Filters = append(out.Filters, b.connectionPlugins(c, plugin.AfterAuthorization, plugin.Last)...)
 	}
 	if c.TCP.Redis {
-		out.Filters = append(out.Filters, filter("envoy.filters.network.redis_proxy", redisProxy(c.TCP)))
+		out.Filters = append(out.Filters, networkFilter("envoy.filters.network.redis_proxy", redisProxy(c.TCP)))
 		return out
 	}
 	prefix := c.TCP.StatPrefix
@@ -62,22 +73,26 @@ func (b builder) chain(c *Chain) *listenerv3.FilterChain {
 		prefix = c.Name
 	}
 	if c.TCP.Mongo {
-		out.Filters = append(out.Filters, filter("envoy.filters.network.mongo_proxy", &mongov3.MongoProxy{StatPrefix: prefix}))
+		out.Filters = append(
+			out.Filters,
+			networkFilter("envoy.filters.network.mongo_proxy", &mongov3.MongoProxy{StatPrefix: prefix}),
+		)
 	}
-	if c.TCP.Lookup.wanted() {
+	if c.TCP.Lookup.isWanted() {
 		out.Filters = append(out.Filters, lookupServerName(c.TCP.Lookup))
 	}
 	if c.TCP.Discovered {
-		out.Filters = append(out.Filters, discovered(c.Name))
+		out.Filters = append(out.Filters, discoveredProxy(c.Name))
 	} else {
-		out.Filters = append(out.Filters, filter("envoy.filters.network.tcp_proxy", b.tcpProxy(c.TCP)))
+		out.Filters = append(out.Filters, networkFilter("envoy.filters.network.tcp_proxy", b.tcpProxy(c.TCP)))
 	}
 	return out
 }
 
-// guarded gives the filters that decide who may connect, by a chain for a port; 0: for all that no other chain is for.
-func (b builder) guarded(port uint32) []*listenerv3.Filter {
-	return authorization.At(b.guard.connections, func(p uint32) bool {
+// accessFilters returns the network filters of access policies for a chain of a port; 0 for the
+// ports that no other chain matches.
+func (b builder) accessFilters(port uint32) []*listenerv3.Filter {
+	return authorization.At(b.access.connections, func(p uint32) bool {
 		if port != 0 {
 			return p == port
 		}
@@ -86,37 +101,45 @@ func (b builder) guarded(port uint32) []*listenerv3.Filter {
 	})
 }
 
-// discovered is a TCP proxy that the listener waits for (ECDS).
-func discovered(name string) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
-		ConfigSource: &corev3.ConfigSource{
-			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
-			ResourceApiVersion:    corev3.ApiVersion_V3,
-			InitialFetchTimeout:   durationpb.New(0), // wait: there is nothing to do without it
-		},
-		TypeUrls: []string{resource.Pack(new(tcpv3.TcpProxy)).TypeUrl},
-	}}}
+// discoveredProxy returns a TCP proxy whose config comes by ECDS. The listener stays warming until
+// it arrives.
+func discoveredProxy(name string) *listenerv3.Filter {
+	return &listenerv3.Filter{Name: name,
+		ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+			ConfigSource: &corev3.ConfigSource{
+				ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
+				ResourceApiVersion:    corev3.ApiVersion_V3,
+				// No timeout: the chain cannot work without it.
+				InitialFetchTimeout: durationpb.New(0),
+			},
+			TypeUrls: []string{resource.Pack(new(tcpv3.TcpProxy)).TypeUrl},
+		}}}
 }
 
-func filter(name string, config proto.Message) *listenerv3.Filter {
-	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(config)}}
+func networkFilter(name string, config proto.Message) *listenerv3.Filter {
+	return &listenerv3.Filter{
+		Name:       name,
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: resource.Pack(config)},
+	}
 }
 
-// redisTimeout is how long a command may take.
+// redisTimeout is the timeout of a Redis command.
 const redisTimeout = 5 * time.Second
 
-// redisProxy sends Redis commands to the one cluster.
+// redisProxy returns a proxy that sends Redis commands to the only cluster.
 func redisProxy(t *TCP) *redisv3.RedisProxy {
 	return &redisv3.RedisProxy{
 		StatPrefix:      t.StatPrefix,
 		Settings:        &redisv3.RedisProxy_ConnPoolSettings{OpTimeout: durationpb.New(redisTimeout)},
 		LatencyInMicros: true,
-		PrefixRoutes:    &redisv3.RedisProxy_PrefixRoutes{CatchAllRoute: &redisv3.RedisProxy_PrefixRoutes_Route{Cluster: t.Clusters[0].Name}},
+		PrefixRoutes: &redisv3.RedisProxy_PrefixRoutes{
+			CatchAllRoute: &redisv3.RedisProxy_PrefixRoutes_Route{Cluster: t.Clusters[0].Name},
+		},
 	}
 }
 
-// match writes a Match; nil where it takes everything.
-func (b builder) match(m *Match) *listenerv3.FilterChainMatch {
+// chainMatch encodes a Match, or returns nil if it matches everything.
+func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 	out := &listenerv3.FilterChainMatch{TransportProtocol: m.Transport, ServerNames: m.SNI}
 	if m.DestinationPort != 0 {
 		out.DestinationPort = wrapperspb.UInt32(m.DestinationPort)
@@ -147,11 +170,14 @@ func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 	} else {
 		weighted := new(tcpv3.TcpProxy_WeightedCluster)
 		for _, c := range t.Clusters {
-			weighted.Clusters = append(weighted.Clusters, &tcpv3.TcpProxy_WeightedCluster_ClusterWeight{Name: c.Name, Weight: c.Weight})
+			weighted.Clusters = append(
+				weighted.Clusters,
+				&tcpv3.TcpProxy_WeightedCluster_ClusterWeight{Name: c.Name, Weight: c.Weight},
+			)
 		}
 		out.ClusterSpecifier = &tcpv3.TcpProxy_WeightedClusters{WeightedClusters: weighted}
 	}
-	if t.IdleTimeoutMS != 0 { // Envoy's zero is "never"
+	if t.IdleTimeoutMS != 0 { // Envoy's zero is "never".
 		out.IdleTimeout = durationpb.New(time.Duration(max(t.IdleTimeoutMS, 0)) * time.Millisecond)
 	}
 	if t.MaxDurationMS > 0 {
@@ -161,7 +187,9 @@ func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 		out.TunnelingConfig = &tcpv3.TcpProxy_TunnelingConfig{Hostname: t.Tunnel, UsePost: t.TunnelByPost}
 	}
 	if t.SourceIPHash {
-		out.HashPolicy = []*typev3.HashPolicy{{PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: new(typev3.HashPolicy_SourceIp)}}}
+		out.HashPolicy = []*typev3.HashPolicy{
+			{PolicySpecifier: &typev3.HashPolicy_SourceIp_{SourceIp: new(typev3.HashPolicy_SourceIp)}},
+		}
 	}
 	return out
 }

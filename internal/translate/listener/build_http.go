@@ -15,16 +15,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// connectionManager writes an HTTP connection manager.
+// connectionManager encodes an HTTP connection manager.
 func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
-		StatPrefix:        h.StatPrefix,
-		CodecType:         hcmv3.HttpConnectionManager_AUTO,
-		HttpFilters:       b.filtersOf(filterSet{calledFrom: b.inbound || b.edge, callsOn: !b.inbound, grpcWeb: h.GRPCWeb, port: port}),
+		StatPrefix: h.StatPrefix,
+		CodecType:  hcmv3.HttpConnectionManager_AUTO,
+		HttpFilters: b.filtersOf(filterSet{
+			calledFrom: b.inbound || b.edge,
+			callsOn:    !b.inbound,
+			grpcWeb:    h.GRPCWeb,
+			port:       port,
+		}),
 		AccessLog:         b.side().HTTPLogs,
 		Tracing:           b.side().Tracing,
 		UseRemoteAddress:  wrapperspb.Bool(false),
-		StreamIdleTimeout: durationpb.New(0), // long polls and streams are the application's business
+		StreamIdleTimeout: durationpb.New(0), // Applications decide how long streams may be idle.
 		Proxy_100Continue: !b.settings.Features.AnswerExpectContinue,
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
@@ -33,7 +38,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 			UseRequestIdForTraceSampling: wrapperspb.Bool(false),
 		})}
 	}
-	m.HttpFilters = lookupRequests(m.HttpFilters, h.Lookup)
+	m.HttpFilters = withLookup(m.HttpFilters, h.Lookup)
 	b.normalizePath(m)
 	b.applyConnectionSettings(m)
 	b.applyProxyHeaders(m)
@@ -55,7 +60,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 		RouteConfigName: h.Route,
 		ConfigSource: &corev3.ConfigSource{
 			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
-			// A listener that opened before its routes came would answer 404: a shut one is better.
+			// Until its routes arrive, an open listener would answer 404; a warming one is better.
 			InitialFetchTimeout: durationpb.New(0),
 			ResourceApiVersion:  corev3.ApiVersion_V3,
 		},
@@ -70,7 +75,7 @@ func http1Options(m *hcmv3.HttpConnectionManager) *corev3.Http1ProtocolOptions {
 	return m.HttpProtocolOptions
 }
 
-// normalizePath sets how paths are made canonical before anything matches on them (MeshConfig.pathNormalization).
+// normalizePath sets how paths are normalized before any match (MeshConfig.pathNormalization).
 func (b builder) normalizePath(m *hcmv3.HttpConnectionManager) {
 	on := wrapperspb.Bool(true)
 	switch b.settings.Mesh.GetPathNormalization().GetNormalization() {
@@ -81,30 +86,33 @@ func (b builder) normalizePath(m *hcmv3.HttpConnectionManager) {
 	case meshconfig.MeshConfig_ProxyPathNormalization_DECODE_AND_MERGE_SLASHES:
 		m.NormalizePath, m.MergeSlashes = on, true
 		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD
-	default: // BASE is the default
+	default: // BASE is the default.
 		m.NormalizePath = on
 	}
 }
 
-// inboundRoutes is the one route of an inbound chain, to the application. It is inside the listener, so clusters are not
-// validated: a cluster that comes late must not make the proxy refuse the listener.
+// inboundRoutes returns the only route of an inbound chain, to the application. It is inline, so
+// clusters are not validated: otherwise the proxy would refuse the listener if the cluster came
+// later.
 func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
 	action := &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: r.Cluster},
 		Timeout:          durationpb.New(0),
-		// The caller's proxy has already bounded the request; a gRPC deadline of the caller is kept, however long.
+		// The caller's proxy already limits the request. A gRPC deadline of the caller is kept,
+		// however long.
 		MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
 			MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0),
 		},
 	}
 	if !r.NoRetry {
-		// The application may close an idle connection just when a request is sent on it: nothing of it was read then.
+		// The application may close an idle connection while a request is sent on it. It has not
+		// read that request.
 		action.RetryPolicy = &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2)}
 	}
 	return &routev3.RouteConfiguration{
 		Name:             r.Cluster,
 		ValidateClusters: wrapperspb.Bool(false),
-		// Only this proxy itself says so.
+		// Only this proxy may set it.
 		ResponseHeadersToRemove: []string{mesh.LostRequestHeader},
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name:    r.VirtualHost,

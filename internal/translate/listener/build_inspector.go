@@ -16,12 +16,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// listenerFilters is the listener filters in the order in which they run: where a connection was going is known before
-// anything looks at its bytes.
+// listenerFilters returns the listener filters in execution order: the original destination is
+// restored before any filter inspects bytes.
 func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 	var list []*listenerv3.ListenerFilter
 	add := func(name string, config proto.Message) *listenerv3.ListenerFilter {
-		f := &listenerv3.ListenerFilter{Name: name, ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: resource.Pack(config)}}
+		f := &listenerv3.ListenerFilter{
+			Name:       name,
+			ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: resource.Pack(config)},
+		}
 		list = append(list, f)
 		return f
 	}
@@ -35,19 +38,26 @@ func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 		add("envoy.filters.listener.original_src", &originalsrcv3.OriginalSrc{Mark: originalSourceMark})
 	}
 	if s.TLSInspector {
-		add("envoy.filters.listener.tls_inspector", new(tlsinspectorv3.TlsInspector)).FilterDisabled = onPorts(s.NoInspection)
+		add(
+			"envoy.filters.listener.tls_inspector",
+			new(tlsinspectorv3.TlsInspector),
+		).FilterDisabled = onPorts(s.NoInspection)
 	}
 	if s.HTTPInspector {
-		add("envoy.filters.listener.http_inspector", new(httpinspectorv3.HttpInspector)).FilterDisabled = onPorts(slices.Sorted(slices.Values(slices.Concat(s.NoInspection, s.NoHTTPInspection))))
+		add(
+			"envoy.filters.listener.http_inspector",
+			new(httpinspectorv3.HttpInspector),
+		).FilterDisabled = onPorts(slices.Sorted(slices.Values(slices.Concat(s.NoInspection, s.NoHTTPInspection))))
 	}
 	return list
 }
 
-// originalSourceMark marks the connections that Envoy makes to the workload in a client's name. By it the rules and routes of
-// TPROXY (istio-iptables -t, whose default it is) let them pass, and bring the workload's answers back to Envoy.
+// originalSourceMark marks the connections that Envoy makes to the workload with a client's source
+// address. The rules and routes of TPROXY (istio-iptables -t, whose default it is) exclude them
+// from capture, and route the workload's replies to Envoy.
 const originalSourceMark = 1337
 
-// onPorts is the predicate that holds for connections to one of the ports; nil for none.
+// onPorts returns a predicate that matches connections to one of the ports, or nil for none.
 func onPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	var rules []*listenerv3.ListenerFilterChainMatchPredicate
 	for _, p := range ports {
@@ -60,7 +70,7 @@ func onPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	switch len(rules) {
 	case 0:
 		return nil
-	case 1: // Envoy refuses an "or" of one
+	case 1: // Envoy refuses an "or" of one.
 		return rules[0]
 	default:
 		return &listenerv3.ListenerFilterChainMatchPredicate{

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
-// downstreamTLS writes the server's side of TLS, nil for none.
+// downstreamTLS returns the server side of TLS, or nil if t is nil.
 func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 	if t == nil {
 		return nil
@@ -25,11 +25,15 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 		common.ValidationContextType = certificate.Checked(t.Trust, clientValidation(t))
 	}
 	return &corev3.TransportSocket{Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{
-		TypedConfig: resource.Pack(&tlsv3.DownstreamTlsContext{CommonTlsContext: common, RequireClientCertificate: wrapperspb.Bool(t.Required)}),
+		TypedConfig: resource.Pack(&tlsv3.DownstreamTlsContext{
+			CommonTlsContext:         common,
+			RequireClientCertificate: wrapperspb.Bool(t.Required),
+		}),
 	}}
 }
 
-// tlsParameters gives versions, ciphers and curves: the server's, else the mesh's (MeshConfig.tlsDefaults), else Envoy's own.
+// tlsParameters returns TLS versions, ciphers and curves: the server's, else the mesh's
+// (MeshConfig.tlsDefaults), else Envoy's defaults.
 func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
 	defaults := b.settings.Mesh.GetTlsDefaults()
 	if t.Peers {
@@ -60,7 +64,7 @@ func meshTLSVersion(v meshconfig.MeshConfig_TLSConfig_TLSProtocol) tlsv3.TlsPara
 	}
 }
 
-// clientValidation says which certificates of clients are taken, but for the authorities.
+// clientValidation returns how certificates of clients are verified, without the authorities.
 func clientValidation(t *TLS) *tlsv3.CertificateValidationContext {
 	v := certificate.Validation(t.Names, t.RevocationFile)
 	for _, domain := range t.Domains {

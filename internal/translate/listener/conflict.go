@@ -7,27 +7,29 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Conflict is connections that a service, or a VirtualService for it, does not get because another has them.
+// Conflict is connections that a service, or a VirtualService for it, does not receive because
+// another one takes precedence.
 type Conflict struct {
-	// Listener is the name of the one that it is about.
+	// Listener is the name of the listener.
 	Listener string
-	// Service and Port are who gets nothing there. Rule is the VirtualService that asked for it, the zero Key if none did.
+	// Service and Port receive no connections there. Rule is the VirtualService that requested
+	// them, or the zero Key if none did.
 	Service *mesh.Service
 	Port    mesh.Port
 	Rule    config.Key
-	// Winner is who has it, by itself or by WinnerRule; nil is the proxy itself.
+	// Winner receives them, by itself or by WinnerRule. If nil, the proxy itself uses the address.
 	Winner     *mesh.Service
 	WinnerRule config.Key
 }
 
-func (p *planner) conflict(at place, b bid, by, winner claimant) {
+func (p *planner) addConflict(at listenAddress, b servicePort, by, winner candidate) {
 	p.plan.conflicts = append(p.plan.conflicts, Conflict{
-		Listener: name(at.address, at.port), Service: b.service, Port: b.port, Rule: by.rule,
+		Listener: listenerName(at.address, at.port), Service: b.service, Port: b.port, Rule: by.rule,
 		Winner: winner.service, WinnerRule: winner.rule,
 	})
 }
 
-// object is whose fault it is, as far as it is one.
+// object returns the object to report the conflict on: the rule, or else the service.
 func (c *Conflict) object() config.Key {
 	if c.Rule != (config.Key{}) {
 		return c.Rule
@@ -35,7 +37,7 @@ func (c *Conflict) object() config.Key {
 	return c.Service.From
 }
 
-// problem tells of the Conflict and of more like it at other listeners.
+// problem returns a Problem for the conflict, and for more equal conflicts at other listeners.
 func (c *Conflict) problem(more int) config.Problem {
 	field := "spec.ports"
 	if c.Rule != (config.Key{}) {
@@ -50,14 +52,24 @@ func (c *Conflict) problem(more int) config.Problem {
 	case c.Winner == nil:
 		reason += fmt.Sprintf("the proxy itself is at %s, so connections are not recognised", at)
 	case c.WinnerRule != (config.Key{}):
-		reason += fmt.Sprintf("connections at %s go where %s leads those to %s, which comes first", at, c.WinnerRule, c.Winner.Host)
+		reason += fmt.Sprintf(
+			"connections at %s go where %s leads those to %s, which comes first",
+			at,
+			c.WinnerRule,
+			c.Winner.Host,
+		)
 	default:
-		reason += fmt.Sprintf("connections at %s go to %s, which comes first and cannot be told from it", at, c.Winner.Host)
+		reason += fmt.Sprintf(
+			"connections at %s go to %s, which comes first and cannot be told from it",
+			at,
+			c.Winner.Host,
+		)
 	}
 	return config.Problem{Key: c.object(), Field: field, Reason: reason, Severity: config.Warning}
 }
 
-// conflictProblems gives a Problem for each who lost something to another, however many listeners it is about.
+// conflictProblems returns one Problem for all conflicts between the same two objects, however many
+// listeners have them.
 func conflictProblems(conflicts []Conflict) []config.Problem {
 	type pair struct {
 		object, winnerRule config.Key

@@ -18,9 +18,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// connectionSettings gives the limits and timeouts of the connections that proxies take (ProxyConfig.connectionSettings).
-// Values that Envoy would refuse are as if they were not there; connectionFaults tells of them. The defaults of the profile
-// EDGE are for gateways only.
+// connectionSettings returns the limits and timeouts of downstream connections
+// (ProxyConfig.connectionSettings). Values that Envoy would refuse are unset; connectionFaults
+// reports them. The defaults of the profile EDGE apply only to gateways.
 func connectionSettings(m *meshconfig.MeshConfig, gateway bool) *meshconfig.ProxyConfig_ConnectionSettings {
 	in := m.GetDefaultConfig().GetConnectionSettings()
 	if in == nil {
@@ -38,13 +38,13 @@ func connectionSettings(m *meshconfig.MeshConfig, gateway bool) *meshconfig.Prox
 		}
 	}
 	if gateway && in.GetProfile() == meshconfig.ProxyConfig_ConnectionSettings_EDGE {
-		proto.Merge(out, onlyMissing(out, edge()))
+		proto.Merge(out, onlyMissing(out, edgeDefaults()))
 	}
 	return out
 }
 
-// edge is what the profile EDGE adds, as its API documents it.
-func edge() *meshconfig.ProxyConfig_ConnectionSettings {
+// edgeDefaults returns the settings of the profile EDGE, as its API documents them.
+func edgeDefaults() *meshconfig.ProxyConfig_ConnectionSettings {
 	const kibibyte = 1 << 10
 	return &meshconfig.ProxyConfig_ConnectionSettings{
 		ListenerPerConnectionBufferLimitBytes: wrapperspb.Int32(32 * kibibyte),
@@ -60,7 +60,7 @@ func edge() *meshconfig.ProxyConfig_ConnectionSettings {
 	}
 }
 
-// onlyMissing takes out of the defaults what is set.
+// onlyMissing clears the fields of defaults that are set in set.
 func onlyMissing(set, defaults *meshconfig.ProxyConfig_ConnectionSettings) *meshconfig.ProxyConfig_ConnectionSettings {
 	fields := set.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -71,7 +71,7 @@ func onlyMissing(set, defaults *meshconfig.ProxyConfig_ConnectionSettings) *mesh
 	return defaults
 }
 
-// connectionLimit is a number of the settings, and what Envoy takes for it.
+// connectionLimit is a number of the settings, with the range that Envoy accepts.
 type connectionLimit struct {
 	field       string
 	value       **wrapperspb.Int32Value
@@ -113,7 +113,7 @@ func connectionTimeouts(s *meshconfig.ProxyConfig_ConnectionSettings) []connecti
 	}
 }
 
-// connectionFaults gives what of the settings is ignored, as Warnings without Key and Origin.
+// connectionFaults returns a Warning for each setting that is ignored, without Key and Origin.
 func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	s := m.GetDefaultConfig().GetConnectionSettings()
 	if s == nil {
@@ -121,7 +121,14 @@ func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	}
 	var found []config.Problem
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Field: "defaultConfig.connectionSettings." + field, Reason: reason, Severity: config.Warning})
+		found = append(
+			found,
+			config.Problem{
+				Field:    "defaultConfig.connectionSettings." + field,
+				Reason:   reason,
+				Severity: config.Warning,
+			},
+		)
 	}
 	for _, l := range connectionLimits(s) {
 		if *l.value != nil && l.fault() != "" {
@@ -136,17 +143,17 @@ func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	return found
 }
 
-// applyConnectionLimit bounds the buffers of a listener's connections.
+// applyConnectionLimit sets the buffer limit of a listener's connections.
 func (b builder) applyConnectionLimit(l *listenerv3.Listener) {
-	if n := b.connections().GetListenerPerConnectionBufferLimitBytes(); n != nil {
+	if n := b.connectionSettings().GetListenerPerConnectionBufferLimitBytes(); n != nil {
 		l.PerConnectionBufferLimitBytes = wrapperspb.UInt32(uint32(n.GetValue()))
 	}
 }
 
-// applyConnectionSettings sets what connection managers follow. What is said of paths here goes before what the mesh says of
-// them (MeshConfig.pathNormalization).
+// applyConnectionSettings sets the limits and timeouts of a connection manager. Path settings here
+// override the mesh's (MeshConfig.pathNormalization).
 func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
-	s := b.connections()
+	s := b.connectionSettings()
 	if s == nil {
 		return
 	}
@@ -158,21 +165,23 @@ func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
 	if s.HttpStreamIdleTimeout != nil {
 		m.StreamIdleTimeout = s.HttpStreamIdleTimeout
 	}
-	if s.HttpMaxConcurrentStreams != nil || s.Http2InitialStreamWindowSize != nil || s.Http2InitialConnectionWindowSize != nil {
+	if s.HttpMaxConcurrentStreams != nil || s.Http2InitialStreamWindowSize != nil ||
+		s.Http2InitialConnectionWindowSize != nil {
 		m.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{
-			MaxConcurrentStreams:        unsigned(s.HttpMaxConcurrentStreams),
-			InitialStreamWindowSize:     unsigned(s.Http2InitialStreamWindowSize),
-			InitialConnectionWindowSize: unsigned(s.Http2InitialConnectionWindowSize),
+			MaxConcurrentStreams:        toUInt32(s.HttpMaxConcurrentStreams),
+			InitialStreamWindowSize:     toUInt32(s.Http2InitialStreamWindowSize),
+			InitialConnectionWindowSize: toUInt32(s.Http2InitialConnectionWindowSize),
 		}
 	}
 	if a := s.GetHttpHeadersWithUnderscoresAction(); a > meshconfig.ProxyConfig_ConnectionSettings_HEADERS_WITH_UNDERSCORES_ALLOW {
-		// Envoy has the same three in the same order, without one for "unspecified".
+		// Envoy has the same three values in the same order, without "unspecified".
 		commonOptions(m).HeadersWithUnderscoresAction = corev3.HttpProtocolOptions_HeadersWithUnderscoresAction(a - 1)
 	}
 	if s.HttpMergeSlashes != nil {
 		m.MergeSlashes = s.HttpMergeSlashes.GetValue()
 	}
-	if a := s.GetHttpPathWithEscapedSlashesAction(); a != 0 { // Envoy's own enum has the same numbers
+	// Envoy's enumeration has the same numbers.
+	if a := s.GetHttpPathWithEscapedSlashesAction(); a != 0 {
 		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_PathWithEscapedSlashesAction(a)
 	}
 }
@@ -184,15 +193,15 @@ func commonOptions(m *hcmv3.HttpConnectionManager) *corev3.HttpProtocolOptions {
 	return m.CommonHttpProtocolOptions
 }
 
-func unsigned(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
+func toUInt32(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
 	if n == nil {
 		return nil
 	}
 	return wrapperspb.UInt32(uint32(n.GetValue()))
 }
 
-// connections are the settings for the builder's listener.
-func (b builder) connections() *meshconfig.ProxyConfig_ConnectionSettings {
+// connectionSettings returns the settings for the builder's listener.
+func (b builder) connectionSettings() *meshconfig.ProxyConfig_ConnectionSettings {
 	if b.edge {
 		return b.gatewayConnections
 	}

@@ -25,10 +25,10 @@ func TestEdgeIsForGateways(t *testing.T) {
 	m := meshWith(&meshconfig.ProxyConfig_ConnectionSettings{
 		Profile: meshconfig.ProxyConfig_ConnectionSettings_EDGE, HttpRequestTimeout: durationpb.New(time.Second), HttpMergeSlashes: wrapperspb.Bool(false),
 	})
-	c := &common{sidecarConnections: connectionSettings(m, false), gatewayConnections: connectionSettings(m, true)}
+	c := &sharedParts{sidecarConnections: connectionSettings(m, false), gatewayConnections: connectionSettings(m, true)}
 	var sidecar, gateway hcmv3.HttpConnectionManager
-	builder{common: c}.applyConnectionSettings(&sidecar)
-	builder{common: c, edge: true}.applyConnectionSettings(&gateway)
+	builder{sharedParts: c}.applyConnectionSettings(&sidecar)
+	builder{sharedParts: c, edge: true}.applyConnectionSettings(&gateway)
 	if sidecar.GetHttp2ProtocolOptions() != nil || sidecar.GetRequestTimeout().AsDuration() != time.Second {
 		t.Errorf("sidecars have %v", &sidecar)
 	}
@@ -48,7 +48,7 @@ func TestBadConnectionSettingsAreLeftOut(t *testing.T) {
 		Http2InitialConnectionWindowSize: wrapperspb.Int32(-1), ListenerPerConnectionBufferLimitBytes: wrapperspb.Int32(-1),
 	}), true)
 	var m hcmv3.HttpConnectionManager
-	builder{common: &common{sidecarConnections: bad}}.applyConnectionSettings(&m)
+	builder{sharedParts: &sharedParts{sidecarConnections: bad}}.applyConnectionSettings(&m)
 	if m.GetCommonHttpProtocolOptions() != nil || m.GetHttp2ProtocolOptions() != nil {
 		t.Errorf("%v", &m)
 	}

@@ -8,41 +8,45 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// draft is an outbound listener in the making.
+// draft is an outbound listener under construction.
 type draft struct {
-	place
+	listenAddress
 	name string
 	more []string
-	// bind says that the proxy listens there itself; there is no original destination then to fall back to.
+	// bind is set if the proxy listens on the address itself. Connections then have no original
+	// destination to fall back to.
 	bind bool
-	// locked drafts are of a Sidecar's listeners with a port: the listener for everything else adds nothing to them.
+	// locked is set for the listeners of a Sidecar with a port: the listener without a port adds
+	// nothing to them.
 	locked bool
-	// http takes the connections that carry HTTP, by RDS; nil if the place is not for HTTP.
+	// http receives connections with HTTP, by RDS; nil if the listener has none.
 	http *HTTP
-	// httpOnly says that all connections carry HTTP, so that nobody needs to look.
+	// httpOnly is set if all connections carry HTTP, so that no inspector is needed.
 	httpOnly bool
 	chains   []Chain // by server name or destination range
-	claims   map[claim]claimant
-	// tcp takes what no chain does; tcpBy is whose it is, and tls says that it carries TLS.
+	claims   map[matchKey]candidate
+	// tcp receives connections that match no chain; tcpBy is its owner, and tls is set if it
+	// carries TLS.
 	tcp   *TCP
-	tcpBy claimant
+	tcpBy candidate
 	tls   bool
 	from  []config.Key
 }
 
-// claim is one destination range and server name; "" stands for all. No two services share one, for if a listener has two
-// chains for the same connections Envoy refuses all of it.
-type claim struct{ prefix, sni string }
+// matchKey is one destination range and server name; "" means all. No two services have the same
+// one, because Envoy refuses a listener with two chains for the same connections.
+type matchKey struct{ prefix, sni string }
 
-// claimant is who has something: a service, by itself or by a VirtualService for it.
-type claimant struct {
+// candidate is a service that requests connections, by itself or by a VirtualService for it.
+type candidate struct {
 	service *mesh.Service
 	rule    config.Key
 }
 
-// contends says whether two want the same for different ends: not two services that one VirtualService leads to the same
-// place, and not a service that has what a VirtualService does not take of its connections.
-func (c claimant) contends(o claimant) bool {
+// conflictsWith reports whether two candidates want the same connections for different
+// destinations. They do not if one VirtualService routes both services, or if a service keeps the
+// connections that its own VirtualService does not match.
+func (c candidate) conflictsWith(o candidate) bool {
 	none := config.Key{}
 	if c.service == o.service {
 		return c.rule != none && o.rule != none && c.rule != o.rule
@@ -50,47 +54,47 @@ func (c claimant) contends(o claimant) bool {
 	return c.rule == none || c.rule != o.rule
 }
 
-// claim takes what is free of a match's ranges and names, and says whether there is any. lost is one of those who have
-// the rest, nil if there is no rest.
-func (d *draft) claim(m Match, by claimant) (got Match, ok bool, lost *claimant) {
+// claimMatches assigns the free ranges and names of a match to by, and returns them. ok is false if
+// none is free. lost is the owner of any other part of the match, or nil.
+func (d *draft) claimMatches(m Match, by candidate) (got Match, ok bool, lost *candidate) {
 	taken := func(prefix, sni string) bool {
-		owner, there := d.claims[claim{prefix, sni}]
+		owner, there := d.claims[matchKey{prefix, sni}]
 		if there && lost == nil {
 			lost = &owner
 		}
 		return there
 	}
 	if len(m.SNI) > 0 {
-		m.SNI = free(m.SNI, func(sni string) bool {
+		m.SNI = withoutTaken(m.SNI, func(sni string) bool {
 			return slices.ContainsFunc(orAny(m.Prefixes), func(p string) bool { return taken(p, sni) })
 		})
 		ok = len(m.SNI) > 0
 	} else {
-		m.Prefixes = free(m.Prefixes, func(p string) bool { return taken(p, "") })
+		m.Prefixes = withoutTaken(m.Prefixes, func(p string) bool { return taken(p, "") })
 		ok = len(m.Prefixes) > 0
 	}
 	if !ok {
 		return Match{}, false, lost
 	}
 	if d.claims == nil {
-		d.claims = map[claim]claimant{}
+		d.claims = map[matchKey]candidate{}
 	}
 	for _, p := range orAny(m.Prefixes) {
 		for _, sni := range orAny(m.SNI) {
-			d.claims[claim{p, sni}] = by
+			d.claims[matchKey{p, sni}] = by
 		}
 	}
 	return m, true, lost
 }
 
-// free gives the values that are not taken, sorted, each once.
-func free(values []string, taken func(string) bool) []string {
+// withoutTaken returns the values for which taken is false, sorted, without duplicates.
+func withoutTaken(values []string, taken func(string) bool) []string {
 	list := slices.DeleteFunc(slices.Clone(values), taken)
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// orAny gives the values, or the one that stands for all.
+// orAny returns values, or "" for any if values is empty.
 func orAny(values []string) []string {
 	if len(values) == 0 {
 		return []string{""}
@@ -98,22 +102,31 @@ func orAny(values []string) []string {
 	return values
 }
 
-// empty says that nobody got anything.
-func (d *draft) empty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
+// isEmpty reports whether no service receives connections.
+func (d *draft) isEmpty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
 
-// spec finishes the draft. unknown is the cluster of connections that are nobody's.
-func (d *draft) spec(unknown string) Spec {
+// toSpec returns the finished listener. unknown is the cluster of connections to unknown
+// destinations.
+func (d *draft) toSpec(unknown string) Spec {
 	n := d.name
-	s := Spec{Name: n, Address: d.address, More: d.more, Port: d.port, Bind: d.bind, From: sortedKeys(d.from), Chains: d.chains}
+	s := Spec{
+		Name:    n,
+		Address: d.address,
+		More:    d.more,
+		Port:    d.port,
+		Bind:    d.bind,
+		From:    sortedKeys(d.from),
+		Chains:  d.chains,
+	}
 	switch {
 	case d.tcp != nil:
 		s.Default = Chain{Name: n + "_tcp", TCP: d.tcp}
 	case d.http != nil && d.httpOnly:
 		s.Default = Chain{Name: n, HTTP: d.http}
 	case d.bind:
-		s.Default = Chain{Name: "BlackHoleFilterChain", TCP: forward(mesh.BlackHoleCluster)}
+		s.Default = Chain{Name: "BlackHoleFilterChain", TCP: forwardTo(mesh.BlackHoleCluster)}
 	default:
-		s.Default = Chain{Name: "PassthroughFilterChain", TCP: forward(unknown)}
+		s.Default = Chain{Name: "PassthroughFilterChain", TCP: forwardTo(unknown)}
 	}
 	if d.http != nil && s.Default.HTTP == nil {
 		s.Chains = append(s.Chains, Chain{Match: Match{HTTP: true, Transport: rawBuffer}, HTTP: d.http})
@@ -129,8 +142,8 @@ func (d *draft) spec(unknown string) Spec {
 	return s
 }
 
-// chainName names a chain by the first thing that it matches. No other chain of the listener has that, and it changes
-// only when the match does: a chain with another name is another chain to Envoy, which drains the old one.
+// chainName names a chain by the first value that it matches, which no other chain of the listener
+// has. The name changes only with the match: Envoy drains a chain that gets another name.
 func chainName(m Match) string {
 	var n string
 	for _, first := range [][]string{m.Prefixes, m.SNI} {

@@ -67,12 +67,12 @@ func (c *crowd) apart(l *listenerv3.Listener) *listenerv3.Listener {
 		pipe.Path = fmt.Sprintf("/run/%0*d", len(pipe.Path)-len("/run/"), n)
 	} else {
 		protocol := l.GetAddress().GetSocketAddress().GetProtocol()
-		l.Address = address(fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255), 80)
+		l.Address = socketAddress(fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255), 80)
 		l.Address.GetSocketAddress().Protocol = protocol
 	}
 	for i, a := range l.GetAdditionalAddresses() {
 		protocol := a.GetAddress().GetSocketAddress().GetProtocol()
-		a.Address = address(fmt.Sprintf("fd00::%x:%x", n, i), 80)
+		a.Address = socketAddress(fmt.Sprintf("fd00::%x:%x", n, i), 80)
 		a.Address.GetSocketAddress().Protocol = protocol
 	}
 	return l

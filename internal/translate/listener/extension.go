@@ -17,27 +17,28 @@ import (
 type extensionInput struct {
 	chain *Chain
 	from  []config.Key
-	around
+	listenerContext
 }
 
 // extensionKey identifies an extensionInput.
 type extensionKey struct {
 	name string
 	tcp  string // the complete text of the chain's TCP proxy
-	from string // the text of the objects that shaped it
-	around
+	from string // the text of the objects that it derives from
+	listenerContext
 }
 
 func (in extensionInput) key() extensionKey {
 	return extensionKey{
-		name:   in.chain.Name,
-		tcp:    string(in.chain.TCP.appendText(nil)),
-		from:   fmt.Sprint(in.from),
-		around: in.around,
+		name:            in.chain.Name,
+		tcp:             string(in.chain.TCP.appendText(nil)),
+		from:            fmt.Sprint(in.from),
+		listenerContext: in.listenerContext,
 	}
 }
 
-// Extension gives the extension of that name that outbound listeners of a View wait for, nil if none does.
+// Extension returns the named extension config that outbound listeners of a View reference, or nil
+// if none does.
 func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.gateway(v).extensions[name]
@@ -45,8 +46,8 @@ func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 	return g.outbound(v).extensions[name]
 }
 
-// extensions gives those of all chains, by name; nil if there are none.
-func (g *Generator) extensionsOf(specs []Spec, a around) map[string]*resource.Resource {
+// extensionsOf returns the extension configs of all chains by name, or nil if there are none.
+func (g *Generator) extensionsOf(specs []Spec, a listenerContext) map[string]*resource.Resource {
 	var out map[string]*resource.Resource
 	add := func(s *Spec, c *Chain) {
 		if c.TCP == nil || !c.TCP.Discovered {
@@ -68,12 +69,17 @@ func (g *Generator) extensionsOf(specs []Spec, a around) map[string]*resource.Re
 }
 
 func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {
-	c, from, a := in.chain, in.from, in.around
-	common := g.commons.Get(a)
-	b := builder{common: common}
-	r, err := resource.Encode(c.Name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: c.Name, TypedConfig: resource.Pack(b.tcpProxy(c.TCP))}, slices.Concat(from, a.telemetry.From)...)
+	c, from, a := in.chain, in.from, in.listenerContext
+	common := g.shared.Get(a)
+	b := builder{sharedParts: common}
+	r, err := resource.Encode(
+		c.Name,
+		api.ExtensionType,
+		&corev3.TypedExtensionConfig{Name: c.Name, TypedConfig: resource.Pack(b.tcpProxy(c.TCP))},
+		slices.Concat(from, a.telemetry.From)...,
+	)
 	if err != nil {
-		panic(fmt.Sprintf("extension %q: %v", c.Name, err)) // messages of our own making always encode
+		panic(fmt.Sprintf("extension %q: %v", c.Name, err)) // Generated messages always encode.
 	}
 	r.Parts = common
 	clusters := slices.Concat(c.TCP.clusterNames(), a.telemetry.Clusters)

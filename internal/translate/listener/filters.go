@@ -18,16 +18,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// filterSet is what decides which HTTP filters a connection manager has.
+// filterSet is the properties of a connection manager that determine its HTTP filters.
 type filterSet struct {
-	// calledFrom is set where callers come to the proxy, callsOn where it sends requests on to others; a gateway does both.
+	// calledFrom is set if clients connect to the proxy, callsOn if it forwards requests to other
+	// proxies. A gateway has both.
 	calledFrom, callsOn bool
 	grpcWeb             bool
-	// port is where plugins are told apart by.
+	// port selects the plugins.
 	port uint32
 }
 
-// side is whose listeners those are.
+// side returns the side of plugins for these listeners.
 func (of filterSet) side() plugin.Side {
 	switch {
 	case !of.calledFrom:
@@ -39,41 +40,52 @@ func (of filterSet) side() plugin.Side {
 	}
 }
 
-// httpFilters is the HTTP filters of a connection manager, in the order in which requests pass them.
-func (a around) httpFilters(of filterSet) []*hcmv3.HttpFilter {
+// httpFilters returns the HTTP filters of a connection manager, in the order in which requests pass
+// them.
+func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	var list []*hcmv3.HttpFilter
 	add := func(name string, config proto.Message) {
-		list = append(list, &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(config)}})
+		list = append(
+			list,
+			&hcmv3.HttpFilter{
+				Name:       name,
+				ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(config)},
+			},
+		)
 	}
 	if of.grpcWeb {
-		add("envoy.filters.http.grpc_web", new(grpcwebv3.GrpcWeb)) // first: whatever comes after sees gRPC
+		// first, so that all others see gRPC
+		add("envoy.filters.http.grpc_web", new(grpcwebv3.GrpcWeb))
 	}
 	run := func(phase plugin.Phase) { list = append(list, a.requestPlugins(phase, of.side(), of.port)...) }
-	by := new(guard)
-	if of.calledFrom && a.guard != nil {
-		by = a.guard
+	by := new(accessFilters)
+	if of.calledFrom && a.access != nil {
+		by = a.access
 	}
 	run(plugin.BeforeAuthentication)
-	list = append(list, by.callers...) // before anything is done for the caller
+	list = append(list, by.callers...) // before any work for an unauthenticated caller
 	run(plugin.BeforeAuthorization)
 	list = append(list, by.requests...)
 	run(plugin.AfterAuthorization)
 	run(plugin.Last)
-	add("envoy.filters.http.fault", new(faultv3.HTTPFault)) // before what the upstream does: a fault stands for all of it
-	add("envoy.filters.http.cors", new(corsv3.Cors))        // answers preflights itself; routes configure it
+	// A fault replaces the upstream's behaviour, so it comes first.
+	add("envoy.filters.http.fault", new(faultv3.HTTPFault))
+	// Answers preflight requests; routes configure it.
+	add("envoy.filters.http.cors", new(corsv3.Cors))
 	if of.callsOn && a.peers {
-		add("envoy.filters.http.set_filter_state", requestMark()) // for the cluster, whichever is chosen
+		add("envoy.filters.http.set_filter_state", requestMark()) // for all clusters
 	}
 	if of.callsOn && a.settings.Features.PersistentSessions {
-		add("envoy.filters.http.stateful_session", new(sessionv3.StatefulSession)) // routes configure it
+		// Routes configure it.
+		add("envoy.filters.http.stateful_session", new(sessionv3.StatefulSession))
 	}
-	add("envoy.filters.http.router", &routerv3.Router{ // ends the list
+	add("envoy.filters.http.router", &routerv3.Router{ // terminal
 		SuppressEnvoyHeaders: a.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
 	})
 	return list
 }
 
-// requestMark tells clusters that what is sent are requests: see certificate.RequestKey.
+// requestMark marks requests for clusters: see certificate.RequestKey.
 func requestMark() *setstatev3.Config {
 	return &setstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{{
 		Key:        &statev3.FilterStateValue_ObjectKey{ObjectKey: certificate.RequestKey},

@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// gateway is the listeners of a gateway, planned and made.
+// gateway is the listeners of a gateway, planned and encoded.
 type gateway struct {
 	resources  []*resource.Resource
 	extensions map[string]*resource.Resource
@@ -26,12 +26,12 @@ type gatewayKey struct {
 func (g *Generator) gateway(v *view.View) *gateway {
 	return snapshot.Derive(v.Snapshot.Derived, gatewayKey{g, v.Key}, func() *gateway {
 		p := planGateway(v)
-		a := g.guarded(v)
+		a := g.inboundContext(v)
 		return &gateway{g.resources(p.specs, a), g.extensionsOf(p.specs, a), p.problems}
 	})
 }
 
-// Gateway gives the listeners of a router: those of the Gateways that select it.
+// Gateway returns the listeners of a router, from the Gateways that select it.
 func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -39,8 +39,8 @@ func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 	return g.gateway(v).resources
 }
 
-// GatewayTouched says whether a change may alter what Gateway gives; s is the snapshot after it. Requests are routed by RDS:
-// only what is said of connections matters.
+// GatewayTouched reports whether a change may alter the result of Gateway; s is the snapshot after
+// the change. Requests are routed by RDS, so only routes of connections matter.
 func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false
@@ -48,13 +48,13 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 	if d.All || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) {
 		return true
 	}
-	if (len(d.Services) > 0 || len(d.Rules) > 0) && slices.ContainsFunc(v.Gateway().Listeners, leadsConnections) {
+	if (len(d.Services) > 0 || len(d.Rules) > 0) && slices.ContainsFunc(v.Gateway().Listeners, forwardsConnections) {
 		return true
 	}
 	for k := range d.Configs {
 		switch k.Kind {
 		case api.DestinationRule: // see above
-		case api.ReferenceGrant: // may open a Secret of another namespace, or shut it
+		case api.ReferenceGrant: // It may grant or deny a Secret of another namespace.
 			return true
 		case api.VirtualService:
 			if routesConnections(v.Snapshot.Config(k)) || routesConnections(s.Config(k)) {
@@ -69,7 +69,8 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 	return false
 }
 
-// leadsConnections says that a listener leads connections to services, rather than requests alone.
-func leadsConnections(l *view.GatewayListener) bool {
+// forwardsConnections reports whether a listener forwards connections to services, and not only
+// requests.
+func forwardsConnections(l *view.GatewayListener) bool {
 	return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.HTTP() })
 }

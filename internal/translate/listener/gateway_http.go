@@ -13,22 +13,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// GatewayHTTP is what a connection manager at the edge of the mesh has that others do not. There nobody is believed but the
-// proxies in front that are known of.
+// GatewayHTTP is the properties of a connection manager at the edge of the mesh. There only the
+// known proxies in front are trusted.
 type GatewayHTTP struct {
-	// TrustedProxies is how many of the last addresses in x-forwarded-for are of proxies in front
+	// TrustedProxies is how many of the last addresses in x-forwarded-for belong to trusted proxies
 	// (ProxyConfig.gatewayTopology.numTrustedProxies).
 	TrustedProxies uint32
-	// ForwardCert is what becomes of x-forwarded-client-cert (forwardClientCertDetails).
+	// ForwardCert is the handling of x-forwarded-client-cert (forwardClientCertDetails).
 	ForwardCert meshconfig.ForwardClientCertDetails
-	// HTTP10 serves HTTP/1.0; HTTP3 is for connections by QUIC alone.
+	// HTTP10 accepts HTTP/1.0; HTTP3 is set for QUIC listeners.
 	HTTP10, HTTP3 bool
 }
 
-// edgeOf gives what all connection managers of a gateway have.
+// edgeOf returns the common properties of all connection managers of a gateway.
 func edgeOf(v *view.View) *GatewayHTTP {
 	t := v.GatewayTopology()
-	e := &GatewayHTTP{TrustedProxies: t.GetNumTrustedProxies(), ForwardCert: t.GetForwardClientCertDetails(), HTTP10: v.Key.Gateway.HTTP10}
+	e := &GatewayHTTP{
+		TrustedProxies: t.GetNumTrustedProxies(),
+		ForwardCert:    t.GetForwardClientCertDetails(),
+		HTTP10:         v.Key.Gateway.HTTP10,
+	}
 	if e.ForwardCert == meshconfig.ForwardClientCertDetails_UNDEFINED {
 		e.ForwardCert = v.Settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetForwardedClientCert()
 	}
@@ -38,7 +42,7 @@ func edgeOf(v *view.View) *GatewayHTTP {
 	return e
 }
 
-// appendText appends the text of it, which says all.
+// appendText appends the complete text of e.
 func (e *GatewayHTTP) appendText(b []byte) []byte {
 	b = append(b, ", edge"...)
 	if e.TrustedProxies != 0 {
@@ -49,7 +53,7 @@ func (e *GatewayHTTP) appendText(b []byte) []byte {
 	return appendFlag(b, " HTTP/3", e.HTTP3)
 }
 
-// applyEdge makes a connection manager one of the edge.
+// applyEdge configures a connection manager for the edge of the mesh.
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
 	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
@@ -67,13 +71,15 @@ func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	}
 }
 
-// edgeCertDetails is clientCertDetails with the whole certificate too, unless the mesh says otherwise: backends of a gateway see
-// no other proof of who calls.
-func edgeCertDetails(in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
+// edgeCertDetails is clientCertDetails with the whole certificate by default: backends of a gateway
+// see no other proof of the caller's identity.
+func edgeCertDetails(
+	in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails,
+) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
 	out := clientCertDetails(in)
 	out.Cert = in.GetCert() == nil || in.GetCert().GetValue()
 	return out
 }
 
-// serverField is the path of a server in its Gateway.
+// serverField returns the path of a server in its Gateway.
 func serverField(s *view.GatewayServer) string { return fmt.Sprintf("spec.servers[%d]", s.Index) }

@@ -9,37 +9,46 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// gatewayPlan is the listeners of a gateway.
+// gatewayPlan is the planned listeners of a gateway.
 type gatewayPlan struct {
 	specs    []Spec // sorted by port and address
 	problems []config.Problem
 }
 
-// gatewayPlanner plans them. What routes of connections lead to it asks of a planner.
+// gatewayPlanner plans them. It uses the routes of connections of planner.
 type gatewayPlanner struct {
 	planner
 	edge *GatewayHTTP
-	// proxyProtocol says that connections begin with a header that tells who they are from.
+	// proxyProtocol is set if connections begin with a PROXY protocol header.
 	proxyProtocol bool
 
-	// What follows is of the listener at hand.
+	// The following fields belong to the current listener.
 	listener *view.GatewayListener
 	spec     *Spec
-	// names are the server names that are taken, and by which rule, the zero Key for a server itself.
+	// names are the server names that are taken, by rule; the zero Key for a server itself.
 	names map[string]config.Key
 }
 
 func planGateway(v *view.View) *gatewayPlan {
 	merged := v.Gateway()
-	in := &outboundInput{class: classOf(v.Key), around: around{settings: v.Settings, peers: v.Key.Client != mesh.Credentials{}}}
+	in := &outboundInput{
+		class:           classOf(v.Key),
+		listenerContext: listenerContext{settings: v.Settings, peers: v.Key.Client != mesh.Credentials{}},
+	}
 	p := &gatewayPlanner{
-		planner: planner{in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan), targets: map[mesh.Hostname]target{}},
-		edge:    edgeOf(v), proxyProtocol: v.GatewayTopology().GetProxyProtocol() != nil,
+		planner: planner{
+			in:      in,
+			v:       v,
+			family:  familyOf(v.Key),
+			plan:    new(outboundPlan),
+			targets: map[mesh.Hostname]target{},
+		},
+		edge: edgeOf(v), proxyProtocol: v.GatewayTopology().GetProxyProtocol() != nil,
 	}
 	p.addTargets()
 	out := new(gatewayPlan)
 	for _, l := range merged.Listeners {
-		out.specs = append(out.specs, p.listen(l)...)
+		out.specs = append(out.specs, p.planListener(l)...)
 	}
 	out.problems = slices.Concat(merged.Problems, p.plan.found())
 	slices.SortFunc(out.problems, config.Problem.Compare)
@@ -47,7 +56,8 @@ func planGateway(v *view.View) *gatewayPlan {
 	return out
 }
 
-// addTargets finds the DestinationRules that connections follow: of what is bound to servers that lead connections.
+// addTargets adds the DestinationRules for connections: of destinations in VirtualServices bound to
+// servers that forward connections.
 func (p *gatewayPlanner) addTargets() {
 	seen, bound := map[mesh.Hostname]bool{}, map[string]bool{}
 	for _, l := range p.v.Gateway().Listeners {
@@ -66,8 +76,9 @@ func (p *gatewayPlanner) addTargets() {
 	}
 }
 
-// listen plans a listener, and one for HTTP/3 beside it. One that nothing is bound to is none: the port stays shut.
-func (p *gatewayPlanner) listen(l *view.GatewayListener) []Spec {
+// planListener plans a listener, and one for HTTP/3 beside it. It returns none if nothing is bound
+// to the servers: the port stays closed.
+func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	p.listener, p.names = l, map[string]config.Key{}
 	p.spec = &Spec{Port: l.Port, Gateway: true, Bind: true, ProxyProtocol: p.proxyProtocol}
 	switch {
@@ -78,7 +89,7 @@ func (p *gatewayPlanner) listen(l *view.GatewayListener) []Spec {
 	default:
 		p.spec.Address, p.spec.More = p.family.wildcard[0], p.family.wildcard[1:]
 	}
-	p.spec.Name = name(p.spec.Address, l.Port)
+	p.spec.Name = listenerName(p.spec.Address, l.Port)
 	for _, s := range l.Servers {
 		if !s.Passthrough() {
 			for _, n := range s.ServerNames {
@@ -87,17 +98,17 @@ func (p *gatewayPlanner) listen(l *view.GatewayListener) []Spec {
 		}
 	}
 	if l.Sharing == view.ByHost {
-		p.requests(l)
+		p.addRequests(l)
 	} else {
 		for _, s := range l.Servers {
-			p.server(s)
+			p.addServer(s)
 		}
 	}
-	return p.finished(l)
+	return p.finishListener(l)
 }
 
-// finished completes the listener.
-func (p *gatewayPlanner) finished(l *view.GatewayListener) []Spec {
+// finishListener returns the completed listener, or none if it has no chains.
+func (p *gatewayPlanner) finishListener(l *view.GatewayListener) []Spec {
 	s := *p.spec
 	if len(s.Chains) == 0 && s.Default.HTTP == nil && s.Default.TCP == nil {
 		return nil
@@ -107,7 +118,7 @@ func (p *gatewayPlanner) finished(l *view.GatewayListener) []Spec {
 		c.Name = s.Name + chainName(c.Match)
 	}
 	slices.SortFunc(s.Chains, func(a, b Chain) int { return strings.Compare(a.Name, b.Name) })
-	// Also where there is nothing to tell apart yet: a change of listener filters would drain all connections.
+	// Even with one chain: a change of listener filters would drain all connections.
 	s.TLSInspector = l.Sharing == view.ByServerName
 	s.From = sortedKeys(s.From)
 	if !l.QUIC {
@@ -116,8 +127,8 @@ func (p *gatewayPlanner) finished(l *view.GatewayListener) []Spec {
 	return []Spec{s, overQUIC(&s)}
 }
 
-// requests plans a listener for requests in plain text, which are told apart by their hosts.
-func (p *gatewayPlanner) requests(l *view.GatewayListener) {
+// addRequests plans a listener for plaintext requests, which are routed by host.
+func (p *gatewayPlanner) addRequests(l *view.GatewayListener) {
 	first := l.Servers[0]
 	p.spec.Default = Chain{Name: p.spec.Name, HTTP: &HTTP{
 		StatPrefix: p.statPrefix(), Route: first.Route, GRPCWeb: first.Protocol == mesh.GRPCWeb, Gateway: p.edge,
@@ -131,27 +142,35 @@ func (p *gatewayPlanner) statPrefix() string {
 	return statPrefix(mesh.Outbound, p.spec.Address, p.listener.Port)
 }
 
-// server plans the chains of a server that shares its place with others by server name, or with none.
-func (p *gatewayPlanner) server(s *view.GatewayServer) {
+// addServer plans the chains of a server that shares its address with others by server name, or
+// with none.
+func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	switch {
-	case p.withheld(s):
+	case p.isWithheld(s):
 	case s.AutoPassthrough():
-		p.autoPassthrough(s)
+		p.addAutoPassthrough(s)
 	case s.Passthrough():
-		p.passthrough(s)
+		p.addPassthrough(s)
 	case s.HTTP():
 		prefix := p.statPrefix()
 		if n := s.Spec.GetName(); n != "" {
 			prefix = n + ";"
 		}
-		p.add(s, Chain{Match: Match{SNI: s.ServerNames}, TLS: p.tls(s), HTTP: &HTTP{StatPrefix: prefix, Route: s.Route, Gateway: p.edge}})
+		p.addChain(
+			s,
+			Chain{
+				Match: Match{SNI: s.ServerNames},
+				TLS:   p.serverTLS(s),
+				HTTP:  &HTTP{StatPrefix: prefix, Route: s.Route, Gateway: p.edge},
+			},
+		)
 	default:
-		p.connections(s)
+		p.addConnections(s)
 	}
 }
 
-// add adds a chain of a server. The name that is all names is none: the chain takes what no other does.
-func (p *gatewayPlanner) add(s *view.GatewayServer, c Chain, from ...config.Key) {
+// addChain adds a chain of a server. A chain with the name "*" becomes the default chain.
+func (p *gatewayPlanner) addChain(s *view.GatewayServer, c Chain, from ...config.Key) {
 	p.spec.From = append(append(p.spec.From, s.Object.Key), from...)
 	if len(c.Match.SNI) > 0 && !slices.Contains(c.Match.SNI, anyName) {
 		p.spec.Chains = append(p.spec.Chains, c)

@@ -16,11 +16,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// handshakeTimeout is how long a client of a gateway may take for its handshake, as istiod has it.
+// handshakeTimeout is the timeout of TLS handshakes with gateways, as in istiod.
 const handshakeTimeout = 15 * time.Second
 
-// tls gives how a server ends TLS. What the API's protocols of ALPN say is the same for requests and bytes.
-func (p *gatewayPlanner) tls(s *view.GatewayServer) *TLS {
+// serverTLS returns how a server terminates TLS. The ALPN names are the same for requests and
+// connections.
+func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
 	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
 		return newTLS(in, protocols)
@@ -28,7 +29,7 @@ func (p *gatewayPlanner) tls(s *view.GatewayServer) *TLS {
 	own := p.v.Key.Server
 	if own == (mesh.Credentials{}) {
 		own = mesh.Credentials{Certificate: mesh.OwnCertificate, Roots: mesh.MeshRoots}
-		p.problem(s.Object.Key, serverField(s)+".tls.mode",
+		p.addProblem(s.Object.Key, serverField(s)+".tls.mode",
 			"gateways without certificates of the mesh, or files (TLS_SERVER_CERT_CHAIN) in their place, do not serve this")
 	}
 	return &TLS{
@@ -37,10 +38,11 @@ func (p *gatewayPlanner) tls(s *view.GatewayServer) *TLS {
 	}
 }
 
-// withheld says whether the server's certificates are Secrets that the gateway may not have, or not any more: its account has no
-// right to them, or they are of another namespace that has not granted them. Then it is not served: Envoy keeps a secret that is
-// withdrawn for as long as something uses it.
-func (p *gatewayPlanner) withheld(s *view.GatewayServer) bool {
+// isWithheld reports whether the gateway may not read the server's certificates: its account has no
+// right to read Secrets, or a Secret is in another namespace without a ReferenceGrant. Such a
+// server is not served, because Envoy keeps a withdrawn secret as long as it is in use. It adds a
+// Problem.
+func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	if !s.TLS() || s.Passthrough() {
 		return false
 	}
@@ -50,11 +52,12 @@ func (p *gatewayPlanner) withheld(s *view.GatewayServer) bool {
 		case err != nil:
 			continue
 		case n.Store == mesh.KubernetesSecret && p.v.Key.Keys == view.KeysRefused:
-			p.problem(s.Object.Key, serverField(s)+".tls.credentialName",
+			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName",
 				"gateways in the namespace "+own+" whose service account may not read Secrets there do not serve this")
 			return true
-		case n.Store == mesh.GatewaySecret && n.Namespace != own && (s.Object.Namespace != own || !p.v.Snapshot.MayRefer(own, n.Namespace, n.Object)):
-			p.problem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways in the namespace "+own+
+		case n.Store == mesh.GatewaySecret && n.Namespace != own &&
+			(s.Object.Namespace != own || !p.v.Snapshot.MayRefer(own, n.Namespace, n.Object)):
+			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways in the namespace "+own+
 				" do not serve this: no ReferenceGrant in "+n.Namespace+" lets Gateways of theirs name the Secret "+n.Object)
 			return true
 		}
@@ -62,8 +65,8 @@ func (p *gatewayPlanner) withheld(s *view.GatewayServer) bool {
 	return false
 }
 
-// overQUIC gives the listener for HTTP/3 beside one for HTTPS: the same servers at the same port of UDP, but for those that want
-// certificates of clients, which Envoy does not ask for there.
+// overQUIC returns the listener for HTTP/3 beside one for HTTPS: the same servers at the same UDP
+// port, except servers that require client certificates, which Envoy does not support there.
 func overQUIC(s *Spec) Spec {
 	q := *s
 	q.Name, q.QUIC, q.ProxyProtocol, q.TLSInspector = "udp_"+s.Name, true, false, false
@@ -91,7 +94,7 @@ func chainOverQUIC(c *Chain) (Chain, bool) {
 	return out, true
 }
 
-// transportSocket writes what a chain's connections are wrapped in, nil for nothing.
+// transportSocket returns the transport socket of a chain, or nil for plaintext.
 func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 	inner := b.downstreamTLS(t)
 	if inner == nil || !b.quic {
@@ -99,22 +102,23 @@ func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 	}
 	context := new(tlsv3.DownstreamTlsContext)
 	if err := inner.GetTypedConfig().UnmarshalTo(context); err != nil {
-		panic("listener: unpack TLS: " + err.Error()) // of our own making
+		panic("listener: unpack TLS: " + err.Error()) // generated
 	}
-	return &corev3.TransportSocket{Name: "envoy.transport_sockets.quic", ConfigType: &corev3.TransportSocket_TypedConfig{
-		TypedConfig: resource.Pack(&quicv3.QuicDownstreamTransport{DownstreamTlsContext: context}),
-	}}
+	return &corev3.TransportSocket{Name: "envoy.transport_sockets.quic",
+		ConfigType: &corev3.TransportSocket_TypedConfig{
+			TypedConfig: resource.Pack(&quicv3.QuicDownstreamTransport{DownstreamTlsContext: context}),
+		}}
 }
 
-// overUDP makes a listener one of QUIC.
-func overUDP(l *listenerv3.Listener) {
-	for _, a := range slices.Concat([]*corev3.Address{l.GetAddress()}, additional(l)) {
+// makeUDP converts a listener to QUIC.
+func makeUDP(l *listenerv3.Listener) {
+	for _, a := range slices.Concat([]*corev3.Address{l.GetAddress()}, additionalAddresses(l)) {
 		a.GetSocketAddress().Protocol = corev3.SocketAddress_UDP
 	}
 	l.UdpListenerConfig = &listenerv3.UdpListenerConfig{QuicOptions: new(listenerv3.QuicProtocolOptions)}
 }
 
-func additional(l *listenerv3.Listener) []*corev3.Address {
+func additionalAddresses(l *listenerv3.Listener) []*corev3.Address {
 	var list []*corev3.Address
 	for _, a := range l.GetAdditionalAddresses() {
 		list = append(list, a.GetAddress())

@@ -20,18 +20,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
 
-// Generator makes the listeners of Views, each distinct one once. It is for use by many goroutines.
+// Generator generates the listeners of Views, and caches each distinct one. It is safe for
+// concurrent use.
 type Generator struct {
 	built           *memo.KeyedTable[listenerInput, listenerKey, *resource.Resource]
 	extensions      *memo.KeyedTable[extensionInput, extensionKey, *resource.Resource]
-	commons         *memo.Table[around, *common]
+	shared          *memo.Table[listenerContext, *sharedParts]
 	telemetry       *telemetry.Table
 	authentications *authentication.Table
 	authorizations  *authorization.Table
-	guards          *memo.KeyedTable[guardInput, guardKey, *guard]
-	// policyExtensions are the policies that come by ECDS.
+	accessTable     *memo.KeyedTable[accessInput, accessKey, *accessFilters]
+	// policyExtensions are the extension configs with policies.
 	policyExtensions *memo.Table[policyExtension, *resource.Resource]
-	// newest are the outbound listeners of classes as they are now: what a change of them is made from.
+	// newest are the newest outbound listeners of each class, from which the next are derived.
 	newest *memo.Latest[class, outbound]
 
 	planned, replanned, places atomic.Uint64
@@ -40,78 +41,86 @@ type Generator struct {
 // listenerInput is everything that an encoded listener depends on.
 type listenerInput struct {
 	spec *Spec
-	around
+	listenerContext
 }
 
 // listenerKey identifies a listenerInput.
 type listenerKey struct {
 	spec string // its complete text
-	around
+	listenerContext
 }
 
 func (in listenerInput) key() listenerKey {
 	var buffer [4096]byte
-	return listenerKey{string(in.spec.appendText(buffer[:0], false)), in.around}
+	return listenerKey{string(in.spec.appendText(buffer[:0], false)), in.listenerContext}
 }
 
-// around is what finished listeners depend on beside what is planned.
-type around struct {
+// listenerContext is everything that encoded listeners depend on besides the Spec.
+type listenerContext struct {
 	settings  *snapshot.Settings
 	telemetry *telemetry.Telemetry
-	// peers says that the proxy calls others with mutual TLS.
+	// peers is set if the proxy calls others with mutual TLS.
 	peers bool
-	// guard is who may call; nil: listeners by which the workload itself calls.
-	guard *guard
-	// plugins are where users' code is.
+	// access has the filters of access policies; nil for the listeners of the workload's own calls.
+	access *accessFilters
+	// plugins are the places of plugins.
 	plugins plugin.Places
 }
 
-func (g *Generator) around(v *view.View) around {
-	return around{settings: v.Settings, telemetry: g.telemetry.For(v), peers: v.Key.Client != mesh.Credentials{}, plugins: plugin.Of(v)}
+func (g *Generator) contextFor(v *view.View) listenerContext {
+	return listenerContext{
+		settings:  v.Settings,
+		telemetry: g.telemetry.For(v),
+		peers:     v.Key.Client != mesh.Credentials{},
+		plugins:   plugin.Of(v),
+	}
 }
 
-// guarded is around for what is called.
-func (g *Generator) guarded(v *view.View) around {
-	a := g.around(v)
-	a.guard = g.guard(v, a.plugins)
+// inboundContext returns the context of listeners that clients call, with access policies.
+func (g *Generator) inboundContext(v *view.View) listenerContext {
+	a := g.contextFor(v)
+	a.access = g.accessFilters(v, a.plugins)
 	return a
 }
 
-// NewGenerator makes a Generator that remembers nothing yet.
+// NewGenerator returns a Generator with empty caches.
 func NewGenerator() *Generator {
 	g := &Generator{
-		commons:          memo.New(newCommon),
+		shared:           memo.New(newSharedParts),
 		telemetry:        telemetry.NewTable(),
 		authentications:  authentication.NewTable(),
 		authorizations:   authorization.NewTable(),
-		guards:           memo.NewKeyed(guardInput.key, newGuard),
+		accessTable:      memo.NewKeyed(accessInput.key, newAccessFilters),
 		policyExtensions: memo.New(encodePolicies),
 		newest:           memo.NewLatest[class, outbound](),
 	}
-	g.built = memo.NewKeyed(listenerInput.key, g.encode)
+	g.built = memo.NewKeyed(listenerInput.key, g.encodeListener)
 	g.extensions = memo.NewKeyed(extensionInput.key, g.encodeExtension)
 	return g
 }
 
-// All gives the listeners of a View: those of its own, then those that all Views of its class have, or those of a gateway.
+// All returns the listeners of a View: its own, then the listeners of its class or its gateway.
 func (g *Generator) All(v *view.View) []*resource.Resource {
 	return slices.Concat(g.Own(v), g.Outbound(v), g.Gateway(v))
 }
 
-// Own gives the listeners that depend on what a proxy serves and how connections get to it.
+// Own returns the listeners that depend on the ports that a proxy serves and on how connections
+// reach it.
 func (g *Generator) Own(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	return g.resources(planOwn(v).specs, g.guarded(v))
+	return g.resources(planOwn(v).specs, g.inboundContext(v))
 }
 
-// OwnTouched says whether a change may alter what Own gives; s is the snapshot after it.
+// OwnTouched reports whether a change may alter the result of Own; s is the snapshot after the
+// change.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) || plugin.Touched(v, s, d)
 }
 
-// Outbound gives the listeners by which services are called.
+// Outbound returns the listeners for calls to services. It omits listeners whose name an inbound
+// listener of the View has.
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
@@ -124,8 +133,8 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	return slices.DeleteFunc(slices.Clone(common.resources), func(r *resource.Resource) bool { return taken[r.Name] })
 }
 
-// OutboundTouched says whether a change may alter what Outbound gives; s is the snapshot after it. Of VirtualServices and
-// DestinationRules only those do that have something to say of connections.
+// OutboundTouched reports whether a change may alter the result of Outbound; s is the snapshot
+// after the change. Only VirtualServices and DestinationRules with settings for connections matter.
 func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.GatewayTouched(v, s, d)
@@ -149,21 +158,26 @@ func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 	return len(d.Rules) > 0 && rulesTouch(v, s, d)
 }
 
-// rulesTouch says whether the DestinationRules that differ are of hosts whose listeners follow them.
+// rulesTouch reports whether listeners honour any of the changed DestinationRules.
 func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	for _, e := range v.Egress {
 		for _, vs := range e.VirtualServices {
-			if len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0 { // and so may lead to hosts that are no services
+			// Such routes may reference hosts without a service.
+			if len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0 {
 				return true
 			}
 		}
 	}
 	now := v.On(s)
 	differs, ok := now.Since(v, d)
-	return !ok || slices.ContainsFunc(differs.Rules, func(h mesh.Hostname) bool { return shapingRule(v, h) != shapingRule(now, h) })
+	return !ok ||
+		slices.ContainsFunc(
+			differs.Rules,
+			func(h mesh.Hostname) bool { return shapingRule(v, h) != shapingRule(now, h) },
+		)
 }
 
-// routesConnections says that a VirtualService has routes other than of HTTP.
+// routesConnections reports whether a VirtualService has TCP or TLS routes.
 func routesConnections(c *config.Config) bool {
 	if c == nil {
 		return false
@@ -172,7 +186,7 @@ func routesConnections(c *config.Config) bool {
 	return len(spec.GetTcp())+len(spec.GetTls()) > 0
 }
 
-// Plan gives the same as plain data, for people and tests. It is made anew each time.
+// Plan returns the planned listeners of a View, for debugging and tests. It is not cached.
 func (g *Generator) Plan(v *view.View) []Spec {
 	if v.Key.Type == mesh.RouterProxy {
 		return planGateway(v).specs
@@ -184,7 +198,8 @@ func (g *Generator) Plan(v *view.View) []Spec {
 	return slices.Concat(own.specs, slices.DeleteFunc(common.specs, func(s Spec) bool { return own.taken[s.Name] }))
 }
 
-// Conflicts gives the connections that services of a View's class do not get because others have them.
+// Conflicts returns the connections that services of a View's class do not receive because others
+// take precedence.
 func (g *Generator) Conflicts(v *view.View) []Conflict {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
@@ -192,7 +207,7 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 	return g.outbound(v).conflicts
 }
 
-// Problems gives what of the objects that a View's listeners are made of is not served as it says, sorted, as Warnings
+// Problems returns what has no effect in the objects of a View's listeners, sorted, as Warnings
 // without Origin.
 func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
@@ -202,13 +217,22 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 		return nil
 	}
 	own, common := planOwn(v), g.outbound(v)
-	list := slices.Concat(conflictProblems(common.conflicts), withoutPlaces(common.problems), own.problems, g.telemetry.Problems(v), g.policyProblems(v))
+	list := slices.Concat(
+		conflictProblems(common.conflicts),
+		withoutPlaces(common.problems),
+		own.problems,
+		g.telemetry.Problems(v),
+		g.policyProblems(v),
+	)
 	list = append(list, unimported(v)...)
 	for _, r := range common.resources {
 		if own.taken[r.Name] {
 			list = append(list, config.Problem{
 				Key: v.Sidecar.Key, Field: "spec.ingress", Severity: config.Warning,
-				Reason: fmt.Sprintf("a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)", r.Name),
+				Reason: fmt.Sprintf(
+					"a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)",
+					r.Name,
+				),
 			})
 		}
 	}
@@ -216,7 +240,7 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 	return slices.Compact(list)
 }
 
-// unimported tells of an egressProxy that is there, and that its Sidecar does not import.
+// unimported returns a Problem for an egressProxy that exists but is not imported by its Sidecar.
 func unimported(v *view.View) []config.Problem {
 	host := mesh.Hostname(v.Unknown().Proxy.GetHost())
 	is := func(svc *mesh.Service) bool { return svc.Host == host }
@@ -225,27 +249,31 @@ func unimported(v *view.View) []config.Problem {
 	}
 	return []config.Problem{{
 		Key: v.Sidecar.Key, Field: "spec.outboundTrafficPolicy.egressProxy.host", Severity: config.Warning,
-		Reason: fmt.Sprintf("no egress listener of this Sidecar imports %q: connections to unknown destinations fail", host),
+		Reason: fmt.Sprintf(
+			"no egress listener of this Sidecar imports %q: connections to unknown destinations fail",
+			host,
+		),
 	}}
 }
 
-// Computed is how many listeners were really made since the start, for tests and metrics.
+// Computed returns how many listeners have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.built.Computed() }
 
-// ComputedExtensions is how many extensions were.
+// ComputedExtensions returns how many extension configs have been generated since the start.
 func (g *Generator) ComputedExtensions() uint64 { return g.extensions.Computed() }
 
-// Planned is how often outbound listeners were planned whole since the start.
+// Planned returns how often outbound listeners of a class have been planned completely.
 func (g *Generator) Planned() uint64 { return g.planned.Load() }
 
-// Replanned is how often they were planned only as far as a change went.
+// Replanned returns how often outbound listeners have been planned only for the addresses that a
+// change affects.
 func (g *Generator) Replanned() uint64 { return g.replanned.Load() }
 
-// Places is how many listeners were planned, in one way or the other.
+// Places returns how many outbound listeners have been planned, completely or after a change.
 func (g *Generator) Places() uint64 { return g.places.Load() }
 
-// resources gives the finished listeners of Specs.
-func (g *Generator) resources(specs []Spec, a around) []*resource.Resource {
+// resources returns the encoded listeners of Specs.
+func (g *Generator) resources(specs []Spec, a listenerContext) []*resource.Resource {
 	list := make([]*resource.Resource, len(specs))
 	for i := range specs {
 		list[i] = g.built.Get(listenerInput{&specs[i], a})
@@ -253,18 +281,18 @@ func (g *Generator) resources(specs []Spec, a around) []*resource.Resource {
 	return list
 }
 
-func (g *Generator) encode(in listenerInput) *resource.Resource {
-	s, a := in.spec, in.around
-	c := g.commons.Get(a)
+func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
+	s, a := in.spec, in.listenerContext
+	c := g.shared.Get(a)
 	from, clusters := slices.Concat(s.From, a.telemetry.From), slices.Concat(s.clusters(), a.telemetry.Clusters)
-	if a.guard != nil && (s.Inbound || s.Gateway) {
-		from, clusters = append(from, a.guard.from...), append(clusters, a.guard.clusters...)
+	if a.access != nil && (s.Inbound || s.Gateway) {
+		from, clusters = append(from, a.access.from...), append(clusters, a.access.clusters...)
 	}
-	r, err := resource.Encode(s.Name, api.ListenerType, build(s, c), append(from, a.pluginsOf(s)...)...)
+	r, err := resource.Encode(s.Name, api.ListenerType, buildListener(s, c), append(from, a.pluginsOf(s)...)...)
 	if err != nil {
-		panic(fmt.Sprintf("listener %q: %v", s.Name, err)) // messages of our own making always encode
+		panic(fmt.Sprintf("listener %q: %v", s.Name, err)) // Generated messages always encode.
 	}
-	r.Parts = c // the next listener may have it too
+	r.Parts = c // so that the next listener finds it cached
 	if len(clusters) > 0 {
 		r.Refers = func() []string { return clusters }
 	}
@@ -274,8 +302,8 @@ func (g *Generator) encode(in listenerInput) *resource.Resource {
 // own is the listeners that a View does not share with its class.
 type own struct {
 	*inboundPlan
-	// taken are the names of inbound listeners that are bound. The class may have outbound ones of the same names, that is
-	// in the same places.
+	// taken are the names of inbound listeners that are bound. The class may have outbound
+	// listeners with the same names, and so the same addresses.
 	taken map[string]bool
 }
 

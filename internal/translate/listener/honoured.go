@@ -12,22 +12,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// sidecarFields are the fields of Sidecar that shape what its proxies get: here, in clusters (connection pools) or in the
-// View (hosts).
+// sidecarFields returns the fields of Sidecar that affect its proxies: in listeners, in clusters
+// (connection pools) or in the View (hosts).
 func sidecarFields() config.Fields {
 	return config.Fields{
 		"workloadSelector.labels",
 		"ingress.port", "ingress.bind", "ingress.captureMode", "ingress.defaultEndpoint", "ingress.connectionPool",
-		"ingress.tls.mode", "ingress.tls.serverCertificate", "ingress.tls.privateKey", "ingress.tls.caCertificates", "ingress.tls.caCrl",
-		"ingress.tls.credentialName", "ingress.tls.credentialNames", "ingress.tls.caCertCredentialName", "ingress.tls.tlsCertificates",
+		"ingress.tls.mode", "ingress.tls.serverCertificate", "ingress.tls.privateKey",
+		"ingress.tls.caCertificates", "ingress.tls.caCrl",
+		"ingress.tls.credentialName", "ingress.tls.credentialNames",
+		"ingress.tls.caCertCredentialName", "ingress.tls.tlsCertificates",
 		"ingress.tls.subjectAltNames", "ingress.tls.verifyCertificateSpki", "ingress.tls.verifyCertificateHash",
-		"ingress.tls.minProtocolVersion", "ingress.tls.maxProtocolVersion", "ingress.tls.cipherSuites", "ingress.tls.insecureSkipVerify",
+		"ingress.tls.minProtocolVersion", "ingress.tls.maxProtocolVersion",
+		"ingress.tls.cipherSuites", "ingress.tls.insecureSkipVerify",
 		"egress.port", "egress.bind", "egress.captureMode", "egress.hosts",
 		"inboundConnectionPool", "outboundTrafficPolicy.mode", "outboundTrafficPolicy.egressProxy",
 	}
 }
 
-// UnhonouredSidecar gives what of a Sidecar is not honoured, or cannot do what it says, as Warnings without Key and Origin.
+// UnhonouredSidecar returns a Warning for each setting of a Sidecar that is not honoured, or cannot
+// take effect, without Key and Origin.
 func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	found := sidecarFields().Unhonoured(spec)
 	warn := func(field, reason string) {
@@ -36,43 +40,58 @@ func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	for i, l := range spec.GetIngress() {
 		captured := l.GetCaptureMode() != networking.CaptureMode_NONE
 		if a, err := netip.ParseAddr(l.GetBind()); err == nil && captured && !a.IsUnspecified() {
-			warn(fmt.Sprintf("spec.ingress[%d].bind", i), "captured connections are taken at any address; only captureMode NONE listens at this one")
+			warn(
+				fmt.Sprintf("spec.ingress[%d].bind", i),
+				"captured connections are taken at any address; only captureMode NONE listens at this one",
+			)
 		}
 		warnUpgrade(warn, fmt.Sprintf("spec.ingress[%d].connectionPool", i), l.GetConnectionPool())
 		if !captured && l.GetDefaultEndpoint() == "" {
-			warn(fmt.Sprintf("spec.ingress[%d].defaultEndpoint", i), "is missing: with captureMode NONE nothing else says where connections go")
+			warn(
+				fmt.Sprintf("spec.ingress[%d].defaultEndpoint", i),
+				"is missing: with captureMode NONE nothing else says where connections go",
+			)
 		}
 	}
 	warnUpgrade(warn, "spec.inboundConnectionPool", spec.GetInboundConnectionPool())
 	for i, l := range spec.GetEgress() {
-		if a, err := netip.ParseAddr(l.GetBind()); err == nil && a.IsLoopback() && l.GetCaptureMode() != networking.CaptureMode_NONE {
-			warn(fmt.Sprintf("spec.egress[%d].bind", i), "connections to a loopback address are not captured; only with captureMode NONE does anything listen there")
+		if a, err := netip.ParseAddr(l.GetBind()); err == nil && a.IsLoopback() &&
+			l.GetCaptureMode() != networking.CaptureMode_NONE {
+			warn(
+				fmt.Sprintf("spec.egress[%d].bind", i),
+				"connections to a loopback address are not captured; only with captureMode NONE does anything listen there",
+			)
 		}
 	}
 	return found
 }
 
-// warnUpgrade tells that nothing is upgraded on its way to the workload.
+// warnUpgrade warns that requests to the workload are not upgraded to HTTP/2.
 func warnUpgrade(warn func(field, reason string), field string, pool *networking.ConnectionPoolSettings) {
 	if pool.GetHttp().GetH2UpgradePolicy() != networking.ConnectionPoolSettings_HTTPSettings_DEFAULT {
-		warn(field+".http.h2UpgradePolicy", "has no effect here: the workload is spoken to as its port is declared, or as the client speaks (useClientProtocol)")
+		warn(
+			field+".http.h2UpgradePolicy",
+			"has no effect here: the workload is spoken to as its port is declared, or as the client speaks (useClientProtocol)",
+		)
 	}
 }
 
-// meshLater are the fields of MeshConfig that are to shape listeners and do not yet, and why.
-func meshLater() map[string]string {
+// unsupportedMeshFields returns the fields of MeshConfig that should affect listeners and do not,
+// with the reasons.
+func unsupportedMeshFields() map[string]string {
 	return map[string]string{
 		"defaultConfig.proxyHeaders.metadataExchangeHeaders": "has no effect: proxies send each other no metadata headers, inside the mesh or outside",
 		"hboneIdleTimeout": "has no effect: it is for HBONE, the tunnels of ambient mode, which is not served",
-		// Envoy reads the limit of a listener from its runtime alone, which proxies are given when they start.
+		// Envoy reads this limit only from its runtime, which is set at startup.
 		"defaultConfig.connectionSettings.listenerConnectionLimit": "has no effect: set defaultConfig.runtimeValues envoy.resource_limits.listener.NAME.connection_limit, or globalDownstreamConnectionLimit",
 	}
 }
 
-// UnhonouredMesh gives what of a MeshConfig would shape listeners and does not, as Warnings without Key and Origin. Fields
-// are paths in the MeshConfig itself: "defaultConfig.gatewayTopology". The fields of other rooms are theirs to tell of.
+// UnhonouredMesh returns a Warning for each field of a MeshConfig that should affect listeners and
+// does not, without Key and Origin. Fields are paths in the MeshConfig:
+// "defaultConfig.gatewayTopology". Other packages report their own fields.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
-	later := meshLater()
+	later := unsupportedMeshFields()
 	reason := func(path string) string {
 		for above, reason := range later {
 			if (config.Fields{above}).Covers(path) {

@@ -14,25 +14,25 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// inboundPlan is the listeners on the workload's own side.
+// inboundPlan is the planned listeners of the workload's own ports.
 type inboundPlan struct {
 	specs    []Spec
 	problems []config.Problem
 }
 
-func (p *inboundPlan) problem(key config.Key, field, reason string) {
+func (p *inboundPlan) addProblem(key config.Key, field, reason string) {
 	p.problems = append(p.problems, config.Problem{Key: key, Field: field, Reason: reason, Severity: config.Warning})
 }
 
-// inboundPort is one port of the workload with what is known of it.
+// inboundPort is one port of the workload.
 type inboundPort struct {
 	port        uint32 // on the workload
 	servicePort uint32
-	// hostPort is the port in the name of the virtual host, by which EnvoyFilters find it: the service's, or that of the Sidecar's
-	// ingress listener.
+	// hostPort is the port in the name of the virtual host, which EnvoyFilters match: the
+	// service's, or that of the Sidecar's ingress listener.
 	hostPort uint32
 	protocol mesh.Protocol
-	tls      *TLS // nil where the proxy ends none
+	tls      *TLS // nil if the proxy does not terminate TLS
 	// idle and most are TCP.IdleTimeoutMS and TCP.MaxDurationMS of its connections.
 	idle, most int64
 	service    string // hostname, for traces
@@ -43,66 +43,74 @@ func (p inboundPort) cluster() string {
 	return mesh.ClusterName{Direction: mesh.Inbound, Port: p.port}.String()
 }
 
-// planInbound plans the listener that capture hands all inbound connections to: a chain for every port of the proxy's own
-// services, and chains that pass the rest on as it came. Inbound listeners of a Sidecar take the services' place.
-// Without capture there are only those: the workload listens on its services' ports itself.
+// planInbound plans the listener that receives all captured inbound connections: a chain for every
+// port of the proxy's own services, and chains that forward the rest to their original destination.
+// Ingress listeners of a Sidecar replace the services. Without capture there are only those,
+// because the workload itself listens on its services' ports.
 func planInbound(v *view.View) *inboundPlan {
 	p := new(inboundPlan)
 	direct := v.Key.Interception == noInterception
 	var captured []inboundPort
 	switch {
 	case len(v.Ingress) > 0:
-		captured = p.ingress(v)
+		captured = p.planIngress(v)
 	case !direct:
-		captured = p.services(v)
+		captured = p.servicePorts(v)
 	}
 	if !direct {
-		p.specs = append(p.specs, virtual(v, captured))
+		p.specs = append(p.specs, planVirtualInbound(v, captured))
 	}
 	return p
 }
 
-// virtual plans the listener of captured connections. It does not look at the first bytes where TCP is declared, for there
-// the server may speak first.
-func virtual(v *view.View, ports []inboundPort) Spec {
+// planVirtualInbound plans the listener of captured connections. It does not inspect the first
+// bytes on ports declared as TCP, where the server may send first.
+func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 	addresses := familyOf(v.Key).wildcard
 	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())
 	s := Spec{
 		Name: virtualInbound, Address: addresses[0], More: addresses[1:], Port: listen, Inbound: true, Bind: true,
 		Transparent: v.Key.Interception == transparent, OriginalDst: true,
 		HTTPInspector: true, NoInspection: []uint32{listen},
-		Chains: []Chain{{Name: "virtualInbound-blackhole", Match: Match{DestinationPort: listen}, TCP: forward(mesh.BlackHoleCluster)}},
+		Chains: []Chain{
+			{
+				Name:  "virtualInbound-blackhole",
+				Match: Match{DestinationPort: listen},
+				TCP:   forwardTo(mesh.BlackHoleCluster),
+			},
+		},
 	}
 	peers := peersOf(v)
 	s.TLSInspector = peers.own != (mesh.Credentials{})
 	for _, p := range ports {
 		http, tcp := p.chains(addresses[0])
-		if p.tls != nil { // the user's own certificates, not the mesh's
+		if p.tls != nil { // certificates of the user, not the mesh's
 			s.TLSInspector = true
-			s.Chains = append(s.Chains, peers.plain(p.port, http, tcp)...)
+			s.Chains = append(s.Chains, peers.plainChains(p.port, http, tcp)...)
 			s.Chains = append(s.Chains, refusal(addresses[0], p.port))
 		} else {
-			s.Chains = append(s.Chains, peers.port(p.port, http, tcp, addresses[0])...)
-			s.inspect(p.port, http == nil, peers.modes.At(p.port))
+			s.Chains = append(s.Chains, peers.portChains(p.port, http, tcp, addresses[0])...)
+			s.setInspection(p.port, http == nil, peers.modes.At(p.port))
 		}
 		if p.from != (config.Key{}) {
 			s.From = append(s.From, p.from)
 		}
 	}
-	for _, port := range peers.elsewhere(ports) {
-		http, tcp := peers.passed(port, addresses[0])
-		s.Chains = append(s.Chains, peers.port(port, http, tcp, addresses[0])...)
+	for _, port := range peers.portsBeyond(ports) {
+		http, tcp := peers.passthroughChains(port, addresses[0])
+		s.Chains = append(s.Chains, peers.portChains(port, http, tcp, addresses[0])...)
 	}
-	s.rest(peers, addresses[0])
+	s.addRest(peers, addresses[0])
 	slices.Sort(s.NoInspection)
 	slices.Sort(s.NoHTTPInspection)
 	s.From = sortedKeys(append(s.From, peers.modes.From...))
 	return s
 }
 
-// inspect says which inspectors look at what comes to a port. Each change of that makes Envoy drain the whole listener, where a
-// chain more harms nobody: so it is the same for PERMISSIVE and STRICT, and for all but declared TCP.
-func (s *Spec) inspect(port uint32, tcp bool, mode snapshot.PeerMode) {
+// setInspection sets which inspectors run on connections to a port. Every change of that makes
+// Envoy drain the whole listener, whereas an additional chain drains nothing. So the inspectors are
+// the same for PERMISSIVE and STRICT, and for all protocols but declared TCP.
+func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 	switch {
 	case !tcp:
 	case mode == security.PeerAuthentication_MutualTLS_DISABLE:
@@ -112,34 +120,35 @@ func (s *Spec) inspect(port uint32, tcp bool, mode snapshot.PeerMode) {
 	}
 }
 
-// rest plans what becomes of connections to all other ports.
-func (s *Spec) rest(p peers, address string) {
-	http, tcp := p.passed(0, address)
+// addRest plans the chains of connections to all other ports.
+func (s *Spec) addRest(p peers, address string) {
+	http, tcp := p.passthroughChains(0, address)
 	for _, c := range p.chains(p.modes.Mode, http, tcp) {
-		if c.TLS != nil || c.HTTP != nil { // the others are the default
+		if c.TLS != nil || c.HTTP != nil { // The others are the default chain.
 			c.Match.Transport = cmp.Or(c.Match.Transport, rawBuffer)
 			s.Chains = append(s.Chains, c)
 		}
 	}
 	s.Default = *tcp
 	if p.modes.Mode == security.PeerAuthentication_MutualTLS_STRICT {
-		s.Default.TCP = forward(mesh.BlackHoleCluster)
+		s.Default.TCP = forwardTo(mesh.BlackHoleCluster)
 	}
 }
 
-// chains gives the chains of a port: one where the protocol is declared, or else one for HTTP and one for the rest. Both
-// match alike but for that: Envoy would not fall back from one to the other if only one of them named a transport.
+// chains returns the chains of a port: one if the protocol is declared, else one for HTTP and one
+// for the rest. Both have the same match except for HTTP: Envoy does not fall back from one to the
+// other if only one has a transport.
 func (p inboundPort) chains(address string) (http, tcp *Chain) {
-	n := name(address, p.port)
+	n := listenerName(address, p.port)
 	http = &Chain{Name: n, HTTP: &HTTP{
 		StatPrefix: statPrefix(mesh.Inbound, address, p.port), GRPCWeb: p.protocol == mesh.GRPCWeb,
 		Inbound: &InboundRoute{
-			Cluster: p.cluster(), VirtualHost: "inbound|http|" + number(p.hostPort),
-			Operation: p.service + ":" + number(p.servicePort) + "/*",
-			NoRetry:   p.protocol.IsHTTP2(), // streams may stay open for hours
+			Cluster: p.cluster(), VirtualHost: "inbound|http|" + formatNumber(p.hostPort),
+			Operation: p.service + ":" + formatNumber(p.servicePort) + "/*",
+			NoRetry:   p.protocol.IsHTTP2(), // Streams may stay open for hours.
 		},
 	}}
-	tcp = &Chain{Name: n, TCP: forward(p.cluster())}
+	tcp = &Chain{Name: n, TCP: forwardTo(p.cluster())}
 	if p.tls != nil {
 		http.TLS, http.Match.Transport = p.tls, tlsTransport
 		tcp.TLS, tcp.Match.Transport = p.tls, tlsTransport
@@ -157,24 +166,29 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	}
 }
 
-// refusal ends connections to a port at which the proxy ends TLS, and that carry none: without it they would pass by the
-// certificates, on to where unknown connections go.
+// refusal returns a chain that closes plaintext connections to a port where the proxy terminates
+// TLS. Without it they would be forwarded like connections to unknown ports, without certificates.
 func refusal(address string, port uint32) Chain {
-	return Chain{Name: name(address, port) + "_plaintext", Match: Match{DestinationPort: port}, TCP: forward(mesh.BlackHoleCluster)}
+	return Chain{
+		Name:  listenerName(address, port) + "_plaintext",
+		Match: Match{DestinationPort: port},
+		TCP:   forwardTo(mesh.BlackHoleCluster),
+	}
 }
 
-// services gives each port of the workload once: of several services on one, the oldest gives the protocol.
-func (p *inboundPlan) services(v *view.View) []inboundPort {
+// servicePorts returns each port of the workload once. If several services share it, the protocol
+// is that of the oldest.
+func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 	var list []inboundPort
 	for _, i := range v.Inbound {
 		if len(list) > 0 && list[len(list)-1].port == i.TargetPort {
 			continue // sorted by target port, the oldest service first
 		}
-		if !p.servable(v, i.TargetPort, i.Service.From, "spec.ports") {
+		if !p.isServable(v, i.TargetPort, i.Service.From, "spec.ports") {
 			continue
 		}
-		port, _ := portFor(i.Service, i.Port.Number) // the number may be there twice, for UDP first
-		list = append(list, limited(v, inboundPort{
+		port, _ := portFor(i.Service, i.Port.Number) // The number may occur twice, with UDP first.
+		list = append(list, withLimits(v, inboundPort{
 			port: i.TargetPort, servicePort: i.Port.Number, hostPort: i.Port.Number, protocol: port.Protocol,
 			service: string(i.Service.Host), from: i.Service.From,
 		}))
@@ -182,9 +196,10 @@ func (p *inboundPlan) services(v *view.View) []inboundPort {
 	return list
 }
 
-// limited sets how long a port's connections may be quiet, and be at all: as the Sidecar says for its listener, or else for all
-// of what comes in. What a DestinationRule says of it is for callers.
-func limited(v *view.View, p inboundPort) inboundPort {
+// withLimits returns p with the idle timeout and maximum duration of its connections: from the
+// Sidecar's listener, or else from its settings for all inbound connections. Limits of a
+// DestinationRule apply only to callers.
+func withLimits(v *view.View, p inboundPort) inboundPort {
 	if v.Sidecar == nil {
 		return p
 	}
@@ -200,12 +215,17 @@ func limited(v *view.View, p inboundPort) inboundPort {
 	return p
 }
 
-// servable says whether a port of the workload is not one at which the proxy takes all connections.
-func (p *inboundPlan) servable(v *view.View, port uint32, object config.Key, field string) bool {
+// isServable reports whether a port of the workload differs from the ports on which the proxy
+// receives captured connections. If not, it adds a Problem.
+func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, field string) bool {
 	m := v.Settings.Mesh
 	if port != uint32(m.GetProxyListenPort()) && port != uint32(m.GetProxyInboundListenPort()) {
 		return true
 	}
-	p.problem(object, field, fmt.Sprintf("port %d of the workload is the proxy's own: nothing is served there", port))
+	p.addProblem(
+		object,
+		field,
+		fmt.Sprintf("port %d of the workload is the proxy's own: nothing is served there", port),
+	)
 	return false
 }

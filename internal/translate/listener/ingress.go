@@ -14,37 +14,46 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// ingress plans a listener for every ingress listener of the Sidecar that is not captured, and gives the ports of those
-// that are, sorted. Of two with one port the first counts.
-func (p *inboundPlan) ingress(v *view.View) (captured []inboundPort) {
+// planIngress plans a listener for every ingress listener of the Sidecar that is not captured, and
+// returns the ports of the captured ones, sorted. Of two with one port, the first is used.
+func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 	seen := map[uint32]bool{}
 	for i, l := range v.Ingress {
 		port := ingressPort(v, l)
 		field := fmt.Sprintf("spec.ingress[%d]", i)
-		if seen[port.port] || !p.servable(v, port.port, v.Sidecar.Key, field+".port.number") {
+		if seen[port.port] || !p.isServable(v, port.port, v.Sidecar.Key, field+".port.number") {
 			continue
 		}
 		seen[port.port] = true
 		if !port.protocol.Captured() {
-			p.problem(v.Sidecar.Key, field+".port.protocol", l.GetPort().GetProtocol()+" is not captured: this listener is left out")
+			p.addProblem(
+				v.Sidecar.Key,
+				field+".port.protocol",
+				l.GetPort().GetProtocol()+" is not captured: this listener is left out",
+			)
 			continue
 		}
 		if v.Key.Interception != noInterception && l.GetCaptureMode() != networking.CaptureMode_NONE {
 			captured = append(captured, port)
 			continue
 		}
-		if occupied(v.Settings, port.port) {
-			p.problem(v.Sidecar.Key, field+".port.number", fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", port.port))
+		if isOccupied(v.Settings, port.port) {
+			p.addProblem(
+				v.Sidecar.Key,
+				field+".port.number",
+				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", port.port),
+			)
 			continue
 		}
-		p.bound(v, l, port, p.needsLocalDestination(v, i, l))
+		p.planBound(v, l, port, p.needsLocalDestination(v, i, l))
 	}
 	slices.SortFunc(captured, func(a, b inboundPort) int { return int(a.port) - int(b.port) })
 	slices.SortFunc(p.specs, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
 	return captured
 }
 
-// ingressPort says what is known of the port of an ingress listener: the service there, if one is, gives it its name.
+// ingressPort returns the port of an ingress listener. If a service has the port as target, its
+// name is used.
 func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	number := l.GetPort().GetNumber()
@@ -53,7 +62,7 @@ func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
 	}
 	if tls := l.GetTls(); tls != nil {
-		port.protocol, port.tls = ended(protocol), newTLS(tls, nil)
+		port.protocol, port.tls = terminated(protocol), newTLS(tls, nil)
 		if port.protocol.IsHTTP() {
 			port.tls.Protocols = []string{"h2", "http/1.1"}
 		}
@@ -61,21 +70,26 @@ func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	if i := slices.IndexFunc(v.Inbound, func(i view.Instance) bool { return i.TargetPort == number }); i >= 0 {
 		port.service, port.servicePort = string(v.Inbound[i].Service.Host), v.Inbound[i].Port.Number
 	}
-	return limited(v, port)
+	return withLimits(v, port)
 }
 
-// ended gives what is spoken inside the TLS that a port is declared to carry.
-func ended(p mesh.Protocol) mesh.Protocol {
+// terminated returns the protocol inside the TLS of a port.
+func terminated(p mesh.Protocol) mesh.Protocol {
 	if p == mesh.HTTPS {
 		return mesh.HTTP
 	}
 	return mesh.TCP
 }
 
-// bound plans a listener that callers connect to themselves. Unless the Sidecar has certificates of its own for it, it takes mutual
-// TLS and plain text as PeerAuthentication says for the port; a connection that no chain takes is refused. localDestination is
-// Spec.LocalDestination.
-func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, port inboundPort, localDestination bool) {
+// planBound plans a listener that clients connect to directly. Unless the Sidecar configures
+// certificates for it, it accepts mutual TLS and plaintext by PeerAuthentication; a connection that
+// matches no chain is refused. localDestination is Spec.LocalDestination.
+func (p *inboundPlan) planBound(
+	v *view.View,
+	l *networking.IstioIngressListener,
+	port inboundPort,
+	localDestination bool,
+) {
 	f := familyOf(v.Key)
 	address := f.wildcard[0]
 	if a, err := netip.ParseAddr(l.GetBind()); err == nil {
@@ -83,7 +97,12 @@ func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, po
 	}
 	at, more := f.at(address, port.port)
 	s := Spec{
-		Name: name(at.address, at.port), Address: at.address, More: more, Port: at.port, Inbound: true, Bind: true,
+		Name:             listenerName(at.address, at.port),
+		Address:          at.address,
+		More:             more,
+		Port:             at.port,
+		Inbound:          true,
+		Bind:             true,
 		LocalDestination: localDestination, From: []config.Key{v.Sidecar.Key},
 	}
 	http, tcp := port.chains(at.address)
@@ -99,7 +118,8 @@ func (p *inboundPlan) bound(v *view.View, l *networking.IstioIngressListener, po
 	}
 	for _, c := range []*Chain{http, tcp} {
 		if c != nil {
-			c.Match.Transport = "" // no inspector runs: what does not begin with TLS fails in the handshake
+			// No inspector runs. A connection without TLS fails in the handshake.
+			c.Match.Transport = ""
 		}
 	}
 	switch {

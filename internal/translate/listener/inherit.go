@@ -8,21 +8,23 @@ import (
 	"strings"
 )
 
-// inherited gives the chains that have to be there twice. Envoy picks the narrowest range first and then looks only at
-// chains of that range; so what holds for all addresses, or for a wider range, must be said again for each range inside,
-// as far as that does not say otherwise. One that takes a server name of the range goes before a wider range's for it.
+// inherited returns copies of chains that Envoy requires. Envoy selects the narrowest range first
+// and then considers only chains of that range. So chains for all addresses, or for a wider range,
+// must be repeated for each range inside, unless that range has its own chain. A chain for a server
+// name in the range takes precedence over that of a wider range.
 func inherited(chains []Chain) []Chain {
 	ranges := rangesOf(chains)
 	if len(ranges) == 0 {
 		return nil
 	}
-	everywhere := takers(chains, "")
-	heirs := map[int]map[string][]string{} // chain -> server name -> the ranges that it is to be repeated for
+	everywhere := chainsByServerName(chains, "")
+	// chain -> server name -> the ranges for which it is repeated
+	heirs := map[int]map[string][]string{}
 	for i, r := range ranges {
 		have := maps.Clone(r.names)
 		inherit := func(names map[string][]int) {
 			for _, name := range slices.Sorted(maps.Keys(names)) {
-				if covered(r.names, name) || covered(have, name) {
+				if isCovered(r.names, name) || isCovered(have, name) {
 					continue
 				}
 				for _, c := range names[name] {
@@ -43,37 +45,38 @@ func inherited(chains []Chain) []Chain {
 	}
 	var out []Chain
 	for _, c := range slices.Sorted(maps.Keys(heirs)) {
-		out = append(out, repeated(chains[c], heirs[c])...)
+		out = append(out, repeatChain(chains[c], heirs[c])...)
 	}
 	return out
 }
 
-// rangeOf is a destination range of a listener and who takes which server name there: the places of chains, by name.
-type rangeOf struct {
+// rangeChains is a destination range of a listener, with the indexes of its chains by server name.
+type rangeChains struct {
 	prefix netip.Prefix
 	names  map[string][]int
 }
 
-// rangesOf gives all ranges of the chains, the narrowest first.
-func rangesOf(chains []Chain) []rangeOf {
+// rangesOf returns all ranges of the chains, the narrowest first.
+func rangesOf(chains []Chain) []rangeChains {
 	seen := map[string]bool{}
-	var list []rangeOf
+	var list []rangeChains
 	for _, c := range chains {
 		for _, p := range c.Match.Prefixes {
 			if !seen[p] {
 				seen[p] = true
-				list = append(list, rangeOf{netip.MustParsePrefix(p), takers(chains, p)})
+				list = append(list, rangeChains{netip.MustParsePrefix(p), chainsByServerName(chains, p)})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b rangeOf) int {
+	slices.SortFunc(list, func(a, b rangeChains) int {
 		return cmp.Or(b.prefix.Bits()-a.prefix.Bits(), a.prefix.Addr().Compare(b.prefix.Addr()))
 	})
 	return list
 }
 
-// takers gives the chains of a range ("": of none) by server name, "" for those that take all.
-func takers(chains []Chain, prefix string) map[string][]int {
+// chainsByServerName returns the indexes of the chains of a range ("" for chains without one) by
+// server name, "" for chains that match all names.
+func chainsByServerName(chains []Chain, prefix string) map[string][]int {
 	names := map[string][]int{}
 	for i, c := range chains {
 		if slices.Contains(orAny(c.Match.Prefixes), prefix) {
@@ -85,8 +88,8 @@ func takers(chains []Chain, prefix string) map[string][]int {
 	return names
 }
 
-// covered says whether somebody takes all connections with a server name already.
-func covered(names map[string][]int, name string) bool {
+// isCovered reports whether chains already match all connections with a server name.
+func isCovered(names map[string][]int, name string) bool {
 	if names[""] != nil || names[name] != nil {
 		return true
 	}
@@ -103,8 +106,8 @@ func covered(names map[string][]int, name string) bool {
 	return false
 }
 
-// repeated gives copies of a chain: one for all server names that are to be repeated for the same ranges.
-func repeated(c Chain, heirs map[string][]string) []Chain {
+// repeatChain returns copies of a chain: one for all server names with the same ranges.
+func repeatChain(c Chain, heirs map[string][]string) []Chain {
 	byRanges := map[string]*Chain{}
 	for _, name := range slices.Sorted(maps.Keys(heirs)) {
 		key := strings.Join(heirs[name], ",")

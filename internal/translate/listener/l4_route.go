@@ -12,27 +12,29 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// routed is where some connections go.
+// routed is the destination of some connections.
 type routed struct {
 	match Match
 	tcp   *TCP
-	// rule is the VirtualService that says so, the zero Key if none does; from are all objects that shaped tcp, other
-	// than the service.
+	// rule is the VirtualService that routes them, or the zero Key. from are all objects that tcp
+	// derives from, except the service.
 	rule config.Key
 	from []config.Key
 }
 
-// tcpRoutes is where the plain connections of a service go: those to some ranges apart, then the rest.
+// tcpRoutes is the destinations of the raw connections of a service: by destination range, then for
+// the rest.
 type tcpRoutes struct {
 	ranged []routed
 	rest   routed
 }
 
-// tcpRoutes gives where VirtualServices lead the plain connections of a service port, or else to the service itself. ip is
-// the address of the place if it is one: whether it is in a route's subnets is known then.
-func (p *planner) tcpRoutes(b bid, ip netip.Addr) tcpRoutes {
+// tcpRoutes returns the destinations of the raw connections of a service port: by VirtualServices,
+// or else the service itself. ip is the address of the listener if it is a single one; destination
+// subnets are evaluated against it.
+func (p *planner) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	var out tcpRoutes
-	for _, vs := range p.rules.of(b.service.Host) {
+	for _, vs := range p.rules.rulesFor(b.service.Host) {
 		for _, r := range vs.Spec.GetTcp() {
 			all, subnets := p.tcpMatch(r.GetMatch(), b, ip)
 			switch {
@@ -50,14 +52,19 @@ func (p *planner) tcpRoutes(b bid, ip netip.Addr) tcpRoutes {
 	return out
 }
 
-// tcpMatch says whether matches of a TCP route, of which one must hold, take all connections, or else those to which subnets.
-func (p *planner) tcpMatch(matches []*networking.L4MatchAttributes, b bid, ip netip.Addr) (all bool, subnets []string) {
+// tcpMatch reports whether the matches of a TCP route match all connections. Otherwise it returns
+// the destination subnets that they match.
+func (p *planner) tcpMatch(
+	matches []*networking.L4MatchAttributes,
+	b servicePort,
+	ip netip.Addr,
+) (all bool, subnets []string) {
 	for _, m := range matches {
-		if !p.holds(m, b) {
+		if !p.applies(m, b) {
 			continue
 		}
-		to, everywhere := prefixes(m.GetDestinationSubnets())
-		if everywhere || ip.IsValid() && within(ip, to) {
+		to, everywhere := parseSubnets(m.GetDestinationSubnets())
+		if everywhere || ip.IsValid() && containsIP(ip, to) {
 			return true, nil
 		}
 		if !ip.IsValid() {
@@ -68,7 +75,7 @@ func (p *planner) tcpMatch(matches []*networking.L4MatchAttributes, b bid, ip ne
 	return len(matches) == 0, slices.Compact(subnets)
 }
 
-// l4Match is what the matches of TCP and of TLS routes have in common.
+// l4Match is the common interface of the matches of TCP and TLS routes.
 type l4Match interface {
 	GetPort() uint32
 	GetGateways() []string
@@ -76,17 +83,18 @@ type l4Match interface {
 	GetSourceNamespace() string
 }
 
-// holds says whether what of a match is known beforehand holds for a service port and the proxies of this View.
-func (p *planner) holds(m l4Match, b bid) bool {
+// applies reports whether the static conditions of a match apply to a service port and the View's
+// proxies.
+func (p *planner) applies(m l4Match, b servicePort) bool {
 	gateways := m.GetGateways()
 	return (m.GetPort() == 0 || m.GetPort() == b.port.Number) &&
 		(len(gateways) == 0 || slices.Contains(gateways, snapshot.MeshGateway)) &&
 		p.v.SourceMatches(m.GetSourceLabels(), m.GetSourceNamespace())
 }
 
-// prefixes reads the destination subnets of a match, leaving out what is none. No subnets at all are all addresses, and so
-// is one of no bits.
-func prefixes(subnets []string) (list []string, everywhere bool) {
+// parseSubnets parses the destination subnets of a match and ignores invalid ones. everywhere is
+// set if there are none, or one covers all addresses.
+func parseSubnets(subnets []string) (list []string, everywhere bool) {
 	for _, s := range subnets {
 		if prefix, ok := parsePrefix(s); ok {
 			list = append(list, prefix.String())
@@ -97,24 +105,25 @@ func prefixes(subnets []string) (list []string, everywhere bool) {
 	return slices.Compact(list), everywhere || len(subnets) == 0
 }
 
-func within(ip netip.Addr, subnets []string) bool {
+func containsIP(ip netip.Addr, subnets []string) bool {
 	return slices.ContainsFunc(subnets, func(s string) bool {
 		prefix, ok := parsePrefix(s)
 		return ok && prefix.Contains(ip)
 	})
 }
 
-// weighted gives the way that a TCP or TLS route leads. Of several destinations the first one's policy counts.
-func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b bid) routed {
+// weighted returns the destinations of a TCP or TLS route. If there are several, the policy of the
+// first applies.
+func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b servicePort) routed {
 	out := routed{rule: vs.Config.Key, from: slices.Clone(vs.From)}
 	shares := destination.Shares(p.v, vs, routes, b.port.Number)
 	if len(shares) == 0 {
-		out.tcp = forward(mesh.BlackHoleCluster)
+		out.tcp = forwardTo(mesh.BlackHoleCluster)
 		out.tcp.Discovered = !p.in.class.inline
 		return out
 	}
 	first := shares[0].Cluster
-	out.tcp = forward(first.String())
+	out.tcp = forwardTo(first.String())
 	if len(shares) > 1 {
 		out.tcp = &TCP{StatPrefix: vs.Config.Name + "." + vs.Config.Namespace}
 		for _, s := range shares {
@@ -122,15 +131,15 @@ func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.Rou
 		}
 	}
 	out.tcp.Mongo, out.tcp.Discovered = b.protocol == mesh.Mongo, !p.in.class.inline
-	p.in.follow(&out, p.targets[first.Host].rule, first.Subset, first.Port)
+	p.in.applyPolicy(&out, p.targets[first.Host].rule, first.Subset, first.Port)
 	return out
 }
 
-// l4Rules finds the VirtualServices with TCP or TLS routes for a host.
+// l4Rules indexes the VirtualServices with TCP or TLS routes by host.
 type l4Rules struct {
 	list  []*snapshot.VirtualService
-	exact map[mesh.Hostname][]int // places in list, in order
-	wild  []int                   // places of those that have a wildcard host
+	exact map[mesh.Hostname][]int // indexes in list, in order
+	wild  []int                   // indexes of those with a wildcard host
 }
 
 func newL4Rules(list []*snapshot.VirtualService) l4Rules {
@@ -147,22 +156,22 @@ func newL4Rules(list []*snapshot.VirtualService) l4Rules {
 	return r
 }
 
-// of gives the VirtualServices that have something to say of a host, in the order in which they are tried.
-func (r l4Rules) of(host mesh.Hostname) []*snapshot.VirtualService {
+// rulesFor returns the VirtualServices that match a host, by precedence.
+func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	var places []int
 	switch {
 	case len(r.list) == 0:
 		return nil
 	case host.IsWildcard():
 		for i, vs := range r.list {
-			if matches(vs, host) {
+			if matchesHost(vs, host) {
 				places = append(places, i)
 			}
 		}
 	default:
 		places = slices.Clone(r.exact[host])
 		for _, i := range r.wild {
-			if matches(r.list[i], host) {
+			if matchesHost(r.list[i], host) {
 				places = append(places, i)
 			}
 		}
@@ -175,6 +184,6 @@ func (r l4Rules) of(host mesh.Hostname) []*snapshot.VirtualService {
 	return out
 }
 
-func matches(vs *snapshot.VirtualService, host mesh.Hostname) bool {
+func matchesHost(vs *snapshot.VirtualService, host mesh.Hostname) bool {
 	return slices.ContainsFunc(vs.Hosts, host.Matches)
 }

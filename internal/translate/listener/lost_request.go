@@ -16,35 +16,40 @@ const (
 	connectionTermination = "UC"
 )
 
-// safeMethods are those of RFC 9110, 9.2.1, but TRACE, which Envoy does not know.
+// safeMethods are the methods of RFC 9110, 9.2.1, except TRACE, which Envoy does not support.
 const safeMethods = "GET|HEAD|OPTIONS"
 
-// lostRequests marks the answers that a proxy gives in the place of its application (mesh.LostRequestHeader).
+// lostRequests returns a config that marks the responses that a proxy sends in place of its
+// application (mesh.LostRequestHeader).
 func lostRequests() *hcmv3.LocalReplyConfig {
 	safe := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
 		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
 			Name: ":method",
 			HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: safeMethods}},
+				MatchPattern: &matcherv3.StringMatcher_SafeRegex{
+					SafeRegex: &matcherv3.RegexMatcher{Regex: safeMethods},
+				},
 			}},
 		}},
 	}}
 	both := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
-		AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{flagged(connectionTermination), safe}},
+		AndFilter: &accesslogv3.AndFilter{
+			Filters: []*accesslogv3.AccessLogFilter{responseFlag(connectionTermination), safe},
+		},
 	}}
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
-		marked(flagged(connectionFailure), mesh.RequestNotSent),
-		marked(both, mesh.RequestNotAnswered),
+		responseMark(responseFlag(connectionFailure), mesh.RequestNotSent),
+		responseMark(both, mesh.RequestNotAnswered),
 	}}
 }
 
-func flagged(flag string) *accesslogv3.AccessLogFilter {
+func responseFlag(flag string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{flag}},
 	}}
 }
 
-func marked(which *accesslogv3.AccessLogFilter, how string) *hcmv3.ResponseMapper {
+func responseMark(which *accesslogv3.AccessLogFilter, how string) *hcmv3.ResponseMapper {
 	return &hcmv3.ResponseMapper{Filter: which, HeadersToAdd: []*corev3.HeaderValueOption{{
 		Header:       &corev3.HeaderValue{Key: mesh.LostRequestHeader, Value: how},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,

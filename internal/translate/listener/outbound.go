@@ -15,20 +15,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// outboundPlan is the outbound listeners of a class, or those of some places.
+// outboundPlan is the planned outbound listeners of a class, or some of them.
 type outboundPlan struct {
 	specs     []Spec     // sorted by name
 	conflicts []Conflict // sorted by listener
 	problems  []located
 }
 
-// located is a Problem and the listener that it was found at, "" for none.
+// located is a Problem with the listener that it was found at, or "".
 type located struct {
 	listener string
 	config.Problem
 }
 
-// found gives the Problems of a plan.
+// found returns the Problems of a plan.
 func (p *outboundPlan) found() []config.Problem { return withoutPlaces(p.problems) }
 
 func withoutPlaces(list []located) []config.Problem {
@@ -39,26 +39,27 @@ func withoutPlaces(list []located) []config.Problem {
 	return out
 }
 
-// planner plans the outbound listeners of a class: every port of every service bids for its places, older services first.
-// What becomes of one place depends on nothing but who bids for it.
+// planner plans the outbound listeners of a class. Every port of every service is a candidate for
+// its addresses, older services first. The listener of an address depends only on its candidates.
 type planner struct {
 	in *outboundInput
-	// v is asked for names of services only; the rest is in the input.
+	// v is used only to resolve names of services; everything else is in the input.
 	v       *view.View
 	family  family
-	drafts  map[place]*draft
+	drafts  map[listenAddress]*draft
 	targets map[mesh.Hostname]target
 	plan    *outboundPlan
 
-	// only are the places that are planned, nil for all; ports are their ports, and whether one of them is a wildcard or socket.
-	only  map[place]bool
+	// only are the addresses to plan, nil for all. ports are their ports, with true if one of them
+	// is a wildcard or socket.
+	only  map[listenAddress]bool
 	ports map[uint32]bool
-	// visited, where it is not nil, takes the places that are bid for, instead of their being planned.
-	visited map[place]bool
-	// here is the place that is bid for.
-	here place
+	// visited, if not nil, collects the addresses of candidates instead of planning them.
+	visited map[listenAddress]bool
+	// here is the current address.
+	here listenAddress
 
-	// What follows is of the egress listener whose services bid.
+	// The following fields belong to the current egress listener.
 	egress  *egressInput
 	at      binding
 	rules   l4Rules
@@ -68,7 +69,7 @@ type planner struct {
 func newPlanner(v *view.View, in *outboundInput) *planner {
 	p := &planner{
 		in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan),
-		drafts: map[place]*draft{}, targets: map[mesh.Hostname]target{},
+		drafts: map[listenAddress]*draft{}, targets: map[mesh.Hostname]target{},
 	}
 	for _, t := range in.targets {
 		p.targets[t.host] = t
@@ -76,67 +77,78 @@ func newPlanner(v *view.View, in *outboundInput) *planner {
 	return p
 }
 
-// binding is where a Sidecar puts an egress listener.
+// binding is where a Sidecar binds an egress listener.
 type binding struct {
-	// address is the one to listen at; "": wherever the services are called.
+	// address is the address to listen at; "" for the addresses of the services.
 	address string
 	bound   bool
 }
 
-// bid is a service port that wants connections.
-type bid struct {
+// servicePort is a service port that is a candidate for connections.
+type servicePort struct {
 	serviceInput
 	port mesh.Port
-	// protocol is the port's, or what the Sidecar's listener says instead.
+	// protocol is that of the port, or of the Sidecar's listener if it has one.
 	protocol mesh.Protocol
 }
 
-// planOutbound plans all outbound listeners. Egress listeners of a Sidecar that have a port come before the one for
-// everything, which adds nothing to what they have.
+// planOutbound plans all outbound listeners. Egress listeners of a Sidecar with a port precede the
+// one without a port, which adds nothing to them.
 func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
 	p := newPlanner(v, in)
 	for i := range in.egress {
 		e := &in.egress[i]
 		e.sortByAge()
-		p.listen(e, e.byAge())
+		p.planServices(e, e.byAge())
 	}
 	return p.finish()
 }
 
-// listen lets services of an egress listener bid, in their order.
-func (p *planner) listen(e *egressInput, services iter.Seq[serviceInput]) {
+// planServices plans the listeners of an egress listener's services, in their order.
+func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) {
 	switch {
 	case !p.begin(e):
 	case e.listener.GetPort() != nil:
-		p.onPort(e.listener, services)
+		p.planEgressPort(e.listener, services)
 	default:
-		p.everything(services)
-		p.unknownRequests()
+		p.planAllPorts(services)
+		p.addUnknownRequests()
 	}
 }
 
-// unknownRequests has requests to hosts that nobody knows read where they are most likely to be sent, even if there is no
-// service: where DNS is to say where they go they must be. To look for them everywhere would be to wait for the first bytes of
-// every connection, and many a server speaks first.
-func (p *planner) unknownRequests() {
+// addUnknownRequests plans a listener for requests to unknown hosts on the port where they are most
+// likely sent, even without a service: their destination is resolved by DNS. Detecting HTTP on
+// every port would wait for the client's first bytes on every connection, and many servers send
+// first.
+func (p *planner) addUnknownRequests() {
 	at, more := p.family.at(p.family.wildcard[0], httpPort)
-	if !p.in.byName || p.egress.listener != nil || p.visited != nil || p.only != nil && !p.only[at] || p.drafts[at] != nil || p.taken(at) {
+	if !p.in.byName || p.egress.listener != nil || p.visited != nil || p.only != nil && !p.only[at] ||
+		p.drafts[at] != nil || p.isTaken(at) {
 		return
 	}
-	p.drafts[at] = &draft{place: at, name: name(at.address, at.port), more: more, bind: p.at.bound, http: &HTTP{
-		StatPrefix: statPrefix(mesh.Outbound, at.address, at.port), Route: number(at.port), Lookup: p.anyName(),
-	}}
+	p.drafts[at] = &draft{listenAddress: at,
+		name: listenerName(at.address, at.port),
+		more: more,
+		bind: p.at.bound,
+		http: &HTTP{
+			StatPrefix: statPrefix(mesh.Outbound, at.address, at.port),
+			Route:      formatNumber(at.port),
+			Lookup:     p.requestLookup(),
+		}}
 }
 
-// httpPort is the port of HTTP without another (RFC 9110, section 4.2.1).
+// httpPort is the default port of HTTP (RFC 9110, section 4.2.1).
 const httpPort = 80
 
-// finish gives what became of the bids.
+// finish returns the finished plan.
 func (p *planner) finish() *outboundPlan {
 	p.plan.specs = make([]Spec, 0, len(p.drafts))
-	for _, d := range slices.SortedFunc(maps.Values(p.drafts), func(a, b *draft) int { return strings.Compare(a.name, b.name) }) {
-		if !d.empty() {
-			p.plan.specs = append(p.plan.specs, d.spec(p.in.unknown))
+	for _, d := range slices.SortedFunc(
+		maps.Values(p.drafts),
+		func(a, b *draft) int { return strings.Compare(a.name, b.name) },
+	) {
+		if !d.isEmpty() {
+			p.plan.specs = append(p.plan.specs, d.toSpec(p.in.unknown))
 		}
 	}
 	slices.SortStableFunc(p.plan.conflicts, func(a, b Conflict) int { return strings.Compare(a.Listener, b.Listener) })
@@ -149,9 +161,10 @@ func compareLocated(a, b located) int {
 	return cmp.Or(strings.Compare(a.listener, b.listener), a.Compare(b.Problem))
 }
 
-// begin turns to an egress listener, and says whether it can be served.
+// begin selects an egress listener as the current one, and reports whether it can be served. If its
+// bind address is invalid, it adds a Problem and returns false.
 func (p *planner) begin(e *egressInput) bool {
-	p.egress, p.here = e, place{}
+	p.egress, p.here = e, listenAddress{}
 	p.rules = newL4Rules(e.rules)
 	p.aliases = map[mesh.Hostname][]mesh.Hostname{}
 	for _, s := range e.services {
@@ -163,12 +176,18 @@ func (p *planner) begin(e *egressInput) bool {
 		}
 	}
 	l := e.listener
-	p.at = binding{bound: p.in.class.direct || l.GetCaptureMode() == networking.CaptureMode_NONE || isSocket(l.GetBind())}
+	p.at = binding{
+		bound: p.in.class.direct || l.GetCaptureMode() == networking.CaptureMode_NONE || isSocket(l.GetBind()),
+	}
 	switch {
 	case l.GetBind() != "":
 		var ok bool
-		if p.at.address, ok = bindAddress(l.GetBind()); !ok {
-			p.problem(p.in.sidecar.Key, "spec.egress.bind", "nothing can be bound to "+l.GetBind()+": this listener is left out")
+		if p.at.address, ok = parseBind(l.GetBind()); !ok {
+			p.addProblem(
+				p.in.sidecar.Key,
+				"spec.egress.bind",
+				"nothing can be bound to "+l.GetBind()+": this listener is left out",
+			)
 			return false
 		}
 	case p.at.bound:
@@ -177,25 +196,26 @@ func (p *planner) begin(e *egressInput) bool {
 	return true
 }
 
-// everything lets all ports of services bid, for places that no listener with a port has.
-func (p *planner) everything(services iter.Seq[serviceInput]) {
+// planAllPorts plans all ports of services, except at addresses of egress listeners with a port.
+func (p *planner) planAllPorts(services iter.Seq[serviceInput]) {
 	for _, d := range p.drafts {
 		d.locked = true
 	}
 	for s := range services {
 		if s.service.Resolution == mesh.Alias {
-			continue // another name for routes, no place of its own
+			continue // An alias is a name for routes and has no address.
 		}
 		for _, port := range s.service.Ports {
-			if b := (bid{s, port, port.Protocol}); port.Protocol.Captured() && p.concerns(b) {
-				p.bid(b)
+			if b := (servicePort{s, port, port.Protocol}); port.Protocol.Captured() && p.mayConcern(b) {
+				p.planPort(b)
 			}
 		}
 	}
 }
 
-// concerns says whether a service port may bid for one of the places that are planned. It costs less than to let it bid.
-func (p *planner) concerns(b bid) bool {
+// mayConcern reports whether a service port may be a candidate for one of the addresses to plan. It
+// is cheaper than planning the port.
+func (p *planner) mayConcern(b servicePort) bool {
 	if p.only == nil {
 		return true
 	}
@@ -204,56 +224,57 @@ func (p *planner) concerns(b bid) bool {
 		return planned
 	}
 	return slices.ContainsFunc(b.service.Addresses, func(a string) bool {
-		// An IPv4 address is spelled in one way only; others may be spelled in several.
-		return strings.ContainsAny(a, ":/") || p.only[place{a, b.port.Number}]
+		// An IPv4 address has only one spelling; others may have several.
+		return strings.ContainsAny(a, ":/") || p.only[listenAddress{a, b.port.Number}]
 	})
 }
 
-// bid lets a service port bid for its places.
-func (p *planner) bid(b bid) {
+// planPort plans the listeners of a service port.
+func (p *planner) planPort(b servicePort) {
 	switch {
 	case p.at.address != "":
-		p.take(b, p.at.address)
+		p.planAddress(b, p.at.address)
 	case b.protocol.IsHTTP():
-		p.takeHTTP(b)
-	case perEndpoint(b.serviceInput):
-		p.takeEndpoints(b)
+		p.planHTTP(b)
+	case isPerEndpoint(b.serviceInput):
+		p.planEndpoints(b)
 	default:
-		p.takeAddresses(b)
+		p.planAddresses(b)
 	}
 }
 
-// take bids for an address, in the way of the protocol.
-func (p *planner) take(b bid, address string) {
+// planAddress plans the listener of an address for a service port, by its protocol.
+func (p *planner) planAddress(b servicePort, address string) {
 	switch {
 	case b.protocol.IsHTTP():
-		p.http(b, address)
+		p.addHTTP(b, address)
 	case b.protocol.IsTLS():
-		p.tls(b, address)
+		p.addTLS(b, address)
 	case b.protocol == mesh.Auto:
-		p.auto(b, address)
+		p.addAuto(b, address)
 	default:
-		p.tcp(b, address)
+		p.addTCP(b, address)
 	}
 }
 
-// draft gives the draft at an address and port, nil if the bidder gets nothing there: of a listener that a Sidecar has
-// named, because nobody else is meant to, and at a port of the proxy, because it is in use.
-func (p *planner) draft(b bid, address string) *draft {
+// draftAt returns the draft of an address and port, and creates it if needed. It returns nil if the
+// address is not planned, belongs to an egress listener with a port, or is used by the proxy
+// itself, which is a conflict.
+func (p *planner) draftAt(b servicePort, address string) *draft {
 	at, more := p.family.at(address, b.port.Number)
 	if isSocket(address) {
 		at.port = 0
 	}
-	if !p.turnTo(at) {
+	if !p.selectAddress(at) {
 		return nil
 	}
 	d := p.drafts[at]
 	switch {
-	case d == nil && p.taken(at):
-		p.conflict(at, b, claimant{service: b.service}, claimant{})
+	case d == nil && p.isTaken(at):
+		p.addConflict(at, b, candidate{service: b.service}, candidate{})
 		return nil
 	case d == nil:
-		d = &draft{place: at, name: name(at.address, at.port), more: more}
+		d = &draft{listenAddress: at, name: listenerName(at.address, at.port), more: more}
 		p.drafts[at] = d
 	case d.locked:
 		return nil
@@ -265,8 +286,8 @@ func (p *planner) draft(b bid, address string) *draft {
 	return d
 }
 
-// turnTo turns to a place, and says whether it is planned.
-func (p *planner) turnTo(at place) bool {
+// selectAddress makes an address the current one, and reports whether to plan it.
+func (p *planner) selectAddress(at listenAddress) bool {
 	p.here = at
 	if p.visited != nil {
 		p.visited[at] = true
@@ -275,26 +296,26 @@ func (p *planner) turnTo(at place) bool {
 	return p.only == nil || p.only[at]
 }
 
-// taken says whether a place is one of the proxy's own.
-func (p *planner) taken(at place) bool {
+// isTaken reports whether the proxy itself uses an address.
+func (p *planner) isTaken(at listenAddress) bool {
 	switch {
 	case p.at.bound:
-		return at.port != 0 && occupied(p.in.settings, at.port)
+		return at.port != 0 && isOccupied(p.in.settings, at.port)
 	case at.address == p.family.loopback[0]:
 		return at.port == uint32(p.in.settings.Mesh.GetProxyHttpPort())
 	default:
-		return at.address == p.family.wildcard[0] && reserved(p.in.settings, at.port)
+		return at.address == p.family.wildcard[0] && isReserved(p.in.settings, at.port)
 	}
 }
 
-// problem notes what is wrong with an object at the place that is bid for.
-func (p *planner) problem(key config.Key, field, reason string) {
+// addProblem adds a Problem of an object at the current address.
+func (p *planner) addProblem(key config.Key, field, reason string) {
 	if p.visited != nil || p.only != nil && !p.only[p.here] {
 		return
 	}
 	l := located{Problem: config.Problem{Key: key, Field: field, Reason: reason, Severity: config.Warning}}
-	if p.here != (place{}) {
-		l.listener = name(p.here.address, p.here.port)
+	if p.here != (listenAddress{}) {
+		l.listener = listenerName(p.here.address, p.here.port)
 	}
 	p.plan.problems = append(p.plan.problems, l)
 }

@@ -11,25 +11,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// change is the services of an egress listener whose places have to be planned anew: as they were, and as they are.
+// change is the services of an egress listener whose addresses must be replanned: their previous
+// and their new inputs.
 type change struct{ before, after []serviceInput }
 
-// Beyond so many changes at once it is as well to plan all.
+// Above these numbers of changes, everything is replanned.
 const (
 	mostServices = 64
 	mostRules    = 16
 )
 
-// since gives what changed since an older input of the same class, for each egress listener, and finds the order of the
-// services from the older one. ok is false where all has to be planned.
+// since returns the changes since an older input of the same class, for each egress listener, and
+// derives the order of the services from the older one. ok is false if everything must be
+// replanned.
 func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []change, ok bool) {
-	if in.around != was.around || in.sidecar != was.sidecar || in.unknown != was.unknown || len(in.egress) != len(was.egress) {
+	if in.listenerContext != was.listenerContext || in.sidecar != was.sidecar || in.unknown != was.unknown ||
+		len(in.egress) != len(was.egress) {
 		return nil, false
 	}
-	// Where a route without a port leads is a matter of the service there.
+	// The destination of a route without a port depends on the service.
 	moved := movedTargets(was.targets, in.targets)
 	for i := range in.egress {
-		in.egress[i].differing(&was.egress[i], moved)
+		in.egress[i].addDiffering(&was.egress[i], moved)
 	}
 	for i := range in.egress {
 		e, old := &in.egress[i], &was.egress[i]
@@ -38,7 +41,7 @@ func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []chan
 			return nil, false
 		}
 		c, ok := e.since(old, moved, func(host mesh.Hostname) bool {
-			return slices.ContainsFunc(rules, func(vs *snapshot.VirtualService) bool { return matches(vs, host) })
+			return slices.ContainsFunc(rules, func(vs *snapshot.VirtualService) bool { return matchesHost(vs, host) })
 		})
 		if !ok {
 			return nil, false
@@ -48,7 +51,7 @@ func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []chan
 	return changes, true
 }
 
-// movedTargets gives the hosts whose DestinationRule differs, of those that routes lead to.
+// movedTargets returns the hosts that routes reference and whose DestinationRule changed.
 func movedTargets(was, is []target) map[mesh.Hostname]bool {
 	moved := map[mesh.Hostname]bool{}
 	for _, t := range was {
@@ -64,8 +67,13 @@ func movedTargets(was, is []target) map[mesh.Hostname]bool {
 	return moved
 }
 
-// changedRules gives the VirtualServices that came or went, and those that lead to a host whose policy differs.
-func changedRules(v *view.View, was, is []*snapshot.VirtualService, moved map[mesh.Hostname]bool) []*snapshot.VirtualService {
+// changedRules returns the VirtualServices that were added or removed, and the ones that reference
+// a host in moved.
+func changedRules(
+	v *view.View,
+	was, is []*snapshot.VirtualService,
+	moved map[mesh.Hostname]bool,
+) []*snapshot.VirtualService {
 	if len(moved) == 0 && slices.Equal(was, is) {
 		return nil
 	}
@@ -75,7 +83,7 @@ func changedRules(v *view.View, was, is []*snapshot.VirtualService, moved map[me
 	}
 	var list []*snapshot.VirtualService
 	for _, vs := range is {
-		if !there[vs] || leadsTo(v, vs, moved) {
+		if !there[vs] || references(v, vs, moved) {
 			list = append(list, vs)
 		}
 		delete(there, vs)
@@ -88,17 +96,23 @@ func changedRules(v *view.View, was, is []*snapshot.VirtualService, moved map[me
 	return list
 }
 
-func leadsTo(v *view.View, vs *snapshot.VirtualService, hosts map[mesh.Hostname]bool) bool {
+func references(v *view.View, vs *snapshot.VirtualService, hosts map[mesh.Hostname]bool) bool {
 	leads := func(d *networking.RouteDestination) bool {
 		return hosts[destination.Host(v, vs.Resolve(d.GetDestination().GetHost()))]
 	}
 	return len(hosts) > 0 &&
-		(slices.ContainsFunc(vs.Spec.GetTcp(), func(r *networking.TCPRoute) bool { return slices.ContainsFunc(r.GetRoute(), leads) }) ||
-			slices.ContainsFunc(vs.Spec.GetTls(), func(r *networking.TLSRoute) bool { return slices.ContainsFunc(r.GetRoute(), leads) }))
+		(slices.ContainsFunc(
+			vs.Spec.GetTcp(),
+			func(r *networking.TCPRoute) bool { return slices.ContainsFunc(r.GetRoute(), leads) },
+		) ||
+			slices.ContainsFunc(
+				vs.Spec.GetTls(),
+				func(r *networking.TLSRoute) bool { return slices.ContainsFunc(r.GetRoute(), leads) },
+			))
 }
 
-// differing collects the hosts whose service, or what shapes its listeners, differs.
-func (e *egressInput) differing(old *egressInput, into map[mesh.Hostname]bool) {
+// addDiffering adds to into the hosts whose service, or its other inputs, changed.
+func (e *egressInput) addDiffering(old *egressInput, into map[mesh.Hostname]bool) {
 	a, b := old.services, e.services
 	for len(a) > 0 || len(b) > 0 {
 		switch {
@@ -115,9 +129,15 @@ func (e *egressInput) differing(old *egressInput, into map[mesh.Hostname]bool) {
 	}
 }
 
-// since gives the services that differ, or that routed says are led elsewhere, and finds the order of all.
-func (e *egressInput) since(old *egressInput, differs map[mesh.Hostname]bool, routed func(mesh.Hostname) bool) (c change, ok bool) {
-	at := make([]int32, len(old.services)) // where an unchanged service is now; -1 for the others
+// since returns the services that changed, or for which routed returns true, and derives the order
+// of all. ok is false if everything must be replanned.
+func (e *egressInput) since(
+	old *egressInput,
+	differs map[mesh.Hostname]bool,
+	routed func(mesh.Hostname) bool,
+) (c change, ok bool) {
+	// the new index of an unchanged service; -1 for the others
+	at := make([]int32, len(old.services))
 	var after []int32
 	for i, j := 0, 0; i < len(old.services) || j < len(e.services); {
 		switch {
@@ -143,26 +163,26 @@ func (e *egressInput) since(old *egressInput, differs map[mesh.Hostname]bool, ro
 	}
 	alias := func(s serviceInput) bool { return s.service.Resolution == mesh.Alias }
 	if slices.ContainsFunc(c.before, alias) || slices.ContainsFunc(c.after, alias) {
-		return change{}, false // names of others change with it
+		return change{}, false // Aliases change the names of other services.
 	}
 	if isHTTPProxy(e.listener) && len(c.before)+len(c.after) > 0 {
-		return change{}, false // the first of all services stands for it
+		return change{}, false // The listener uses the first of all services.
 	}
-	e.follow(old, at, after)
+	e.mergeOrder(old, at, after)
 	return c, true
 }
 
-// follow finds the order of the services from that of an older list. at is where its services are now, -1 for those that have
-// to be put in their place again, which are after.
-func (e *egressInput) follow(old *egressInput, at, after []int32) {
-	slices.SortFunc(after, e.older)
+// mergeOrder derives the order of the services from that of an older list. at has the new indexes
+// of its services, -1 for the changed ones, whose new indexes are in after.
+func (e *egressInput) mergeOrder(old *egressInput, at, after []int32) {
+	slices.SortFunc(after, e.compareAge)
 	e.order = make([]int32, 0, len(e.services))
 	for _, i := range old.order {
 		now := at[i]
 		if now < 0 {
 			continue
 		}
-		for len(after) > 0 && e.older(after[0], now) < 0 {
+		for len(after) > 0 && e.compareAge(after[0], now) < 0 {
 			e.order, after = append(e.order, after[0]), after[1:]
 		}
 		e.order = append(e.order, now)

@@ -18,75 +18,86 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// class names the Views whose outbound listeners are the same.
+// class identifies the Views with equal outbound listeners.
 type class struct {
 	namespace, labels string
 	own               string // Key.Own
 	sidecar           config.Key
 	rules             snapshot.RuleNames
 	ipv4, ipv6        bool
-	// allocated proxies know the addresses that services without any were given.
+	// allocated is set if the proxies know the allocated addresses of services without any.
 	allocated bool
 	home      mesh.ClusterID
-	// direct proxies are not handed captured connections: applications call their listeners (interception NONE).
+	// direct is set for proxies without traffic capture: applications connect to their listeners
+	// (interception NONE).
 	direct bool
-	// inline proxies have TCP proxies in their listeners wherever connections are routed: EnvoyFilters look for them there.
+	// inline is set if listeners contain TCP proxies instead of referencing them by ECDS, because
+	// EnvoyFilters match them there.
 	inline bool
-	// telemetry and logService say what is told of traffic.
+	// telemetry and logService identify the observability configuration.
 	telemetry  snapshot.TelemetryKeys
 	logService bool
-	// peers proxies call others with mutual TLS.
+	// peers is set if the proxies call others with mutual TLS.
 	peers   bool
 	plugins snapshot.PluginNames
 }
 
 func classOf(k view.Key) class {
 	return class{
-		namespace: k.Namespace, labels: k.Labels, own: k.Own, sidecar: k.Sidecar, rules: k.Rules, ipv4: k.IPv4, ipv6: k.IPv6,
-		allocated: k.Allocated, home: k.Home, direct: k.Interception == noInterception, inline: k.Patches.Listeners != "",
+		namespace: k.Namespace,
+		labels:    k.Labels,
+		own:       k.Own,
+		sidecar:   k.Sidecar,
+		rules:     k.Rules,
+		ipv4:      k.IPv4,
+		ipv6:      k.IPv6,
+		allocated: k.Allocated,
+		home:      k.Home,
+		direct:    k.Interception == noInterception,
+		inline:    k.Patches.Listeners != "",
 		telemetry: k.Telemetry, logService: k.LogService, peers: k.Client != mesh.Credentials{},
 		plugins: k.Plugins,
 	}
 }
 
-// noInterception is the mode of proxies to which applications connect themselves (Key.Interception).
+// noInterception is the mode of proxies without traffic capture (Key.Interception).
 const noInterception = "NONE"
 
-// outboundInput is all that the outbound listeners of a class depend on. Whoever plans them reads nothing else of a View
-// but names of services, which are the same where the services are.
+// outboundInput is everything that the outbound listeners of a class depend on. The planner reads
+// nothing else of a View but names of services, which are equal if the services are.
 type outboundInput struct {
 	class class
-	around
+	listenerContext
 	sidecar *config.Config
-	// unknown is the cluster of connections that are nobody's.
+	// unknown is the cluster of connections to unknown destinations.
 	unknown string
-	// byName says that DNS tells where requests go that are nobody's.
+	// byName is set if the destinations of requests to unknown hosts are resolved by DNS.
 	byName bool
 	egress []egressInput
-	// targets are the DestinationRules of hosts to which TCP and TLS routes lead.
+	// targets are the DestinationRules of hosts that TCP and TLS routes reference.
 	targets []target
 }
 
-// egressInput is one egress listener: of the Sidecar, or (nil) the one for everything.
+// egressInput is one egress listener of the Sidecar; without a Sidecar listener is nil.
 type egressInput struct {
 	listener *networking.IstioEgressListener
-	services []serviceInput // sorted by hostname, one for each
-	// order is the services' places in the list, older ones first: the order in which they compete.
+	services []serviceInput // sorted by hostname, without duplicates
+	// order has the indexes of services by age, the oldest first, which is their precedence.
 	order []int32
-	// rules are the VirtualServices that have TCP or TLS routes, in the order in which they are tried.
+	// rules are the VirtualServices with TCP or TLS routes, by precedence.
 	rules []*snapshot.VirtualService
 }
 
-// serviceInput is a service and what else shapes its listeners.
+// serviceInput is a service, with everything else that its listeners depend on.
 type serviceInput struct {
 	service *mesh.Service
-	// rule is nil where it says nothing of TCP connections.
+	// rule is nil if it has no settings for TCP connections.
 	rule *snapshot.DestinationRule
-	// endpoints is set where each of them has a listener.
+	// endpoints is set if each of them has a listener.
 	endpoints *snapshot.EndpointSet
 }
 
-// sortByAge finds the order, once.
+// sortByAge sets order, unless it is set.
 func (e *egressInput) sortByAge() {
 	if e.order != nil {
 		return
@@ -95,16 +106,16 @@ func (e *egressInput) sortByAge() {
 	for i := range e.order {
 		e.order[i] = int32(i)
 	}
-	slices.SortFunc(e.order, e.older)
+	slices.SortFunc(e.order, e.compareAge)
 }
 
-// older compares the services at two places of the list by age.
-func (e *egressInput) older(i, j int32) int {
+// compareAge compares the services at two indexes by age.
+func (e *egressInput) compareAge(i, j int32) int {
 	a, b := e.services[i].service, e.services[j].service
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// byAge gives the services in their order.
+// byAge iterates over the services by precedence.
 func (e *egressInput) byAge() iter.Seq[serviceInput] {
 	return func(yield func(serviceInput) bool) {
 		for _, i := range e.order {
@@ -121,7 +132,13 @@ type target struct {
 }
 
 func (g *Generator) inputFor(v *view.View) *outboundInput {
-	in := &outboundInput{class: classOf(v.Key), around: g.around(v), sidecar: v.Sidecar, unknown: destination.Unknown(v), byName: v.Unknown().ByName}
+	in := &outboundInput{
+		class:           classOf(v.Key),
+		listenerContext: g.contextFor(v),
+		sidecar:         v.Sidecar,
+		unknown:         destination.Unknown(v),
+		byName:          v.Unknown().ByName,
+	}
 	seen := map[mesh.Hostname]bool{}
 	for _, e := range v.Egress {
 		x := egressInput{listener: e.Listener, services: make([]serviceInput, len(e.Services))}
@@ -141,7 +158,7 @@ func (g *Generator) inputFor(v *view.View) *outboundInput {
 
 func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 	in := serviceInput{service: svc}
-	if !slices.ContainsFunc(svc.Ports, forwarded) || svc.Resolution == mesh.Alias {
+	if !slices.ContainsFunc(svc.Ports, isForwarded) || svc.Resolution == mesh.Alias {
 		return in
 	}
 	in.rule = shapingRule(v, svc.Host)
@@ -151,8 +168,8 @@ func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 	return in
 }
 
-// forwarded says that connections to a port are, or may turn out to be, forwarded unread.
-func forwarded(p mesh.Port) bool { return p.Protocol.Captured() && !p.Protocol.IsHTTP() }
+// isForwarded reports whether connections to a port are, or may be, forwarded as TCP.
+func isForwarded(p mesh.Port) bool { return p.Protocol.Captured() && !p.Protocol.IsHTTP() }
 
 func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, seen map[mesh.Hostname]bool) {
 	note := func(list []*networking.RouteDestination) {
@@ -175,17 +192,18 @@ func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, s
 	}
 }
 
-// shapingRule gives the DestinationRule of a host if it says something that TCP listeners follow.
+// shapingRule returns the DestinationRule of a host if it has settings that TCP listeners honour,
+// else nil.
 func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	r := v.DestinationRule(host)
 	if r == nil {
 		return nil
 	}
-	// Where the mesh has a default for the pool, one that says nothing of the sort takes its place all the same.
+	// If the mesh has default settings for the pool, a rule without such settings overrides them.
 	pools := v.Settings.Mesh.GetDefaultTrafficPolicy().GetConnectionPool() != nil
-	shapes := policyShapes(r.Spec.GetTrafficPolicy(), pools)
+	shapes := hasTCPSettings(r.Spec.GetTrafficPolicy(), pools)
 	for _, s := range r.Spec.GetSubsets() {
-		shapes = shapes || policyShapes(s.GetTrafficPolicy(), pools)
+		shapes = shapes || hasTCPSettings(s.GetTrafficPolicy(), pools)
 	}
 	if !shapes {
 		return nil
@@ -193,20 +211,21 @@ func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	return r
 }
 
-func policyShapes(p *networking.TrafficPolicy, pools bool) bool {
+func hasTCPSettings(p *networking.TrafficPolicy, pools bool) bool {
 	shapes := func(pool *networking.ConnectionPoolSettings, lb *networking.LoadBalancerSettings) bool {
 		tcp := pool.GetTcp()
 		return pools && pool != nil || tcp.GetIdleTimeout() != nil || tcp.GetMaxConnectionDuration() != nil ||
 			lb.GetConsistentHash().GetUseSourceIp()
 	}
-	return p.GetTunnel() != nil || shapes(p.GetConnectionPool(), p.GetLoadBalancer()) || slices.ContainsFunc(p.GetPortLevelSettings(),
+	return p.GetTunnel() != nil ||
+		shapes(p.GetConnectionPool(), p.GetLoadBalancer()) || slices.ContainsFunc(p.GetPortLevelSettings(),
 		func(s *networking.TrafficPolicy_PortTrafficPolicy) bool {
 			return shapes(s.GetConnectionPool(), s.GetLoadBalancer())
 		})
 }
 
-// follow makes a TCP proxy follow the traffic policy of the cluster that it leads to.
-func (in *outboundInput) follow(c *routed, r *snapshot.DestinationRule, subset string, port uint32) {
+// applyPolicy sets the parts of a TCP proxy that depend on the traffic policy of its cluster.
+func (in *outboundInput) applyPolicy(c *routed, r *snapshot.DestinationRule, subset string, port uint32) {
 	var spec *networking.DestinationRule
 	if r != nil {
 		spec = r.Spec
@@ -221,7 +240,7 @@ func (in *outboundInput) follow(c *routed, r *snapshot.DestinationRule, subset s
 	c.tcp.Tunnel, c.tcp.TunnelByPost = tunnel.Target, tunnel.Post
 }
 
-// milliseconds gives a duration as TCP has it: 0 is unset, negative is none at all.
+// milliseconds converts a duration to the form of TCP: 0 is unset, negative is unlimited.
 func milliseconds(d *durationpb.Duration) int64 {
 	switch {
 	case d == nil:
@@ -233,10 +252,11 @@ func milliseconds(d *durationpb.Duration) int64 {
 	}
 }
 
-// equal says whether the listeners of two inputs of one class are the same. What else there is in them follows from the
-// settings and the Sidecar, which are rows.
+// equal reports whether two inputs of one class yield the same listeners. All other inputs derive
+// from the settings and the Sidecar, which are compared by pointer.
 func (in *outboundInput) equal(o *outboundInput) bool {
-	return in.around == o.around && in.sidecar == o.sidecar && in.unknown == o.unknown && slices.Equal(in.targets, o.targets) &&
+	return in.listenerContext == o.listenerContext && in.sidecar == o.sidecar && in.unknown == o.unknown &&
+		slices.Equal(in.targets, o.targets) &&
 		slices.EqualFunc(in.egress, o.egress, func(a, b egressInput) bool {
 			return slices.Equal(a.services, b.services) && slices.Equal(a.rules, b.rules)
 		})

@@ -9,14 +9,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// outbound is the outbound listeners of a class, planned and made. Of the plan only that is kept which is still needed: there
-// may be as many classes as namespaces.
+// outbound is the outbound listeners of a class, planned and encoded. It keeps only the parts of
+// the plan that are needed later, because there may be as many classes as namespaces.
 type outbound struct {
 	input     *outboundInput
 	resources []*resource.Resource // sorted by name
-	// extensions are what chains of them wait for, by name.
+	// extensions are the extension configs that chains reference, by name.
 	extensions map[string]*resource.Resource
-	// waiting are the names of the extensions by that of their listener.
+	// waiting are the names of the extension configs by the name of their listener.
 	waiting   map[string][]string
 	conflicts []Conflict
 	problems  []located
@@ -27,8 +27,8 @@ type outboundKey struct {
 	class class
 }
 
-// outbound gives the outbound listeners of a View's class: once for a state of the mesh, and not anew if what they are
-// made of is as it was.
+// outbound returns the outbound listeners of a View's class. They are planned once per snapshot,
+// and reused from the previous one if their inputs are equal.
 func (g *Generator) outbound(v *view.View) *outbound {
 	return snapshot.Derive(v.Snapshot.Derived, outboundKey{g, classOf(v.Key)}, func() *outbound {
 		in := g.inputFor(v)
@@ -42,8 +42,11 @@ func (g *Generator) outbound(v *view.View) *outbound {
 			g.planned.Add(1)
 			g.places.Add(uint64(len(p.specs)))
 			o = &outbound{
-				input: in, resources: g.resources(p.specs, in.around), extensions: g.extensionsOf(p.specs, in.around), waiting: waiting(p.specs),
-				conflicts: p.conflicts, problems: p.problems,
+				input:      in,
+				resources:  g.resources(p.specs, in.listenerContext),
+				extensions: g.extensionsOf(p.specs, in.listenerContext),
+				waiting:    extensionNames(p.specs),
+				conflicts:  p.conflicts, problems: p.problems,
 			}
 		}
 		g.newest.Set(in.class, o)
@@ -51,8 +54,9 @@ func (g *Generator) outbound(v *view.View) *outbound {
 	})
 }
 
-// replan gives the outbound listeners of a class with only those made anew that a change may have altered: at the places for
-// which services that differ bid, or have bid. nil: too much differs, or there is nothing to begin with.
+// replan returns the outbound listeners of a class with only those regenerated that a change may
+// affect: at the addresses of services that changed. It returns nil if too much changed, or there
+// are no previous listeners.
 func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outbound {
 	if was == nil {
 		return nil
@@ -61,22 +65,22 @@ func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outb
 	if !ok {
 		return nil
 	}
-	only := map[place]bool{}
+	only := map[listenAddress]bool{}
 	visit := newPlanner(v, in)
 	visit.visited = only
 	for i := range changes {
-		visit.listen(&was.input.egress[i], slices.Values(changes[i].before))
-		visit.listen(&in.egress[i], slices.Values(changes[i].after))
+		visit.planServices(&was.input.egress[i], slices.Values(changes[i].before))
+		visit.planServices(&in.egress[i], slices.Values(changes[i].after))
 	}
 	p := newPlanner(v, in)
 	p.only, p.ports = only, map[uint32]bool{}
 	names := make(map[string]bool, len(only))
 	for at := range only {
 		p.ports[at.port] = p.ports[at.port] || at.address == p.family.wildcard[0] || isSocket(at.address)
-		names[name(at.address, at.port)] = true
+		names[listenerName(at.address, at.port)] = true
 	}
 	for i := range in.egress {
-		p.listen(&in.egress[i], in.egress[i].byAge())
+		p.planServices(&in.egress[i], in.egress[i].byAge())
 	}
 	plan := p.finish()
 	g.replanned.Add(1)
@@ -84,16 +88,21 @@ func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outb
 	return g.joined(was, in, plan, names)
 }
 
-// joined puts what was planned anew in the place of what those listeners were.
+// joined merges replanned listeners into the previous ones.
 func (g *Generator) joined(was *outbound, in *outboundInput, plan *outboundPlan, names map[string]bool) *outbound {
 	o := &outbound{
-		input:     in,
-		resources: merged(was.resources, g.resources(plan.specs, in.around), func(r *resource.Resource) string { return r.Name }, names),
+		input: in,
+		resources: merged(
+			was.resources,
+			g.resources(plan.specs, in.listenerContext),
+			func(r *resource.Resource) string { return r.Name },
+			names,
+		),
 		conflicts: merged(was.conflicts, plan.conflicts, func(c Conflict) string { return c.Listener }, names),
 		problems:  merged(was.problems, plan.problems, func(l located) string { return l.listener }, names),
 	}
 	o.extensions, o.waiting = was.extensions, was.waiting
-	now := waiting(plan.specs)
+	now := extensionNames(plan.specs)
 	stale := func(listener string) bool { return was.waiting[listener] != nil }
 	if len(now) == 0 && !anyOf(names, stale) {
 		return o
@@ -108,7 +117,7 @@ func (g *Generator) joined(was *outbound, in *outboundInput, plan *outboundPlan,
 		}
 		delete(o.waiting, n)
 	}
-	maps.Copy(o.extensions, g.extensionsOf(plan.specs, in.around))
+	maps.Copy(o.extensions, g.extensionsOf(plan.specs, in.listenerContext))
 	maps.Copy(o.waiting, now)
 	return o
 }
@@ -122,7 +131,7 @@ func anyOf(set map[string]bool, holds func(string) bool) bool {
 	return false
 }
 
-// merged gives what of a list, sorted by name, is not of the names, and the others in their place.
+// merged returns a list, sorted by name, with the elements of names replaced by others.
 func merged[T any](old, others []T, nameOf func(T) string, names map[string]bool) []T {
 	list := make([]T, 0, len(old)+len(others))
 	for _, x := range old {
@@ -141,8 +150,9 @@ func merged[T any](old, others []T, nameOf func(T) string, names map[string]bool
 	return list
 }
 
-// waiting gives the names of the extensions that listeners wait for, by the name of the listener; nil if there are none.
-func waiting(specs []Spec) map[string][]string {
+// extensionNames returns the names of the extension configs that listeners reference, by the name
+// of the listener; nil if there are none.
+func extensionNames(specs []Spec) map[string][]string {
 	var out map[string][]string
 	for i := range specs {
 		s := &specs[i]

@@ -18,23 +18,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// everyPhase gives where plugins may be, in order.
+// everyPhase returns all phases of plugins, in order.
 func everyPhase() []plugin.Phase {
-	return []plugin.Phase{plugin.BeforeAuthentication, plugin.BeforeAuthorization, plugin.AfterAuthorization, plugin.Last}
+	return []plugin.Phase{
+		plugin.BeforeAuthentication, plugin.BeforeAuthorization, plugin.AfterAuthorization,
+		plugin.Last,
+	}
 }
 
-// betweenPolicies says whether there is a plugin between the authentication and the authorization of requests.
+// betweenPolicies reports whether a plugin runs between the authentication and the authorization of
+// requests.
 func betweenPolicies(plugins plugin.Places) bool {
 	for p := range plugins.All {
-		if !p.Connections && p.Phase == plugin.BeforeAuthorization && (p.AppliesToSide(plugin.Inbound) || p.AppliesToSide(plugin.Edge)) {
+		if !p.Connections && p.Phase == plugin.BeforeAuthorization &&
+			(p.AppliesToSide(plugin.Inbound) || p.AppliesToSide(plugin.Edge)) {
 			return true
 		}
 	}
 	return false
 }
 
-// requestPlugins gives the filters whose place plugins of a phase take, for requests.
-func (a around) requestPlugins(phase plugin.Phase, side plugin.Side, port uint32) (list []*hcmv3.HttpFilter) {
+// requestPlugins returns the HTTP filters that reference the plugins of a phase by ECDS.
+func (a listenerContext) requestPlugins(phase plugin.Phase, side plugin.Side, port uint32) (list []*hcmv3.HttpFilter) {
 	for p := range a.plugins.All {
 		if p.Connections || p.Phase != phase || !p.AppliesTo(side, port) {
 			continue
@@ -43,12 +48,16 @@ func (a around) requestPlugins(phase plugin.Phase, side plugin.Side, port uint32
 		if p.Language == plugin.Lua {
 			source = pluginSource(new(luav3.Lua))
 		}
-		list = append(list, &hcmv3.HttpFilter{Name: p.Name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: source}})
+		list = append(
+			list,
+			&hcmv3.HttpFilter{Name: p.Name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: source}},
+		)
 	}
 	return list
 }
 
-// connectionPlugins gives the same of some phases for the connections of a chain. Those by QUIC are nothing that plugins know.
+// connectionPlugins returns the network filters that reference the plugins of phases by ECDS.
+// Plugins do not support QUIC.
 func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*listenerv3.Filter) {
 	if b.quic {
 		return nil
@@ -66,7 +75,7 @@ func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*li
 	return list
 }
 
-// portOf is the port of a chain's connections, by which plugins are told apart; 0 where it may be any.
+// portOf returns the port of a chain's connections, which selects plugins; 0 if it may be any.
 func (b builder) portOf(c *Chain) uint32 {
 	if port := c.Match.DestinationPort; port != 0 {
 		return port
@@ -74,8 +83,9 @@ func (b builder) portOf(c *Chain) uint32 {
 	return b.port
 }
 
-// pluginSource is where a plugin comes from: the plugin itself, or what an agent that cannot have its module puts in its place. The
-// listener waits, since a plugin may guard it, but not for ever: what has none then answers no request.
+// pluginSource returns the source of a plugin, or of the replacement that an agent sends if it
+// cannot download the module. The listener waits for it, because a plugin may protect it, but with
+// a timeout: without the plugin it then refuses all requests.
 func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
 	source := &corev3.ExtensionConfigSource{ConfigSource: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
@@ -88,8 +98,8 @@ func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
 	return source
 }
 
-// pluginsOf gives the plugins that a listener may have places for.
-func (a around) pluginsOf(s *Spec) (list []config.Key) {
+// pluginsOf returns the plugins that a listener may contain.
+func (a listenerContext) pluginsOf(s *Spec) (list []config.Key) {
 	side := filterSet{calledFrom: s.Inbound || s.Gateway, callsOn: !s.Inbound}.side()
 	for p := range a.plugins.All {
 		if p.AppliesToSide(side) {

@@ -25,21 +25,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// PoliciesExtension is the name of the extension by which connection managers that are called learn who may call (ECDS). They
-// all name it, whether there are policies or not: so a policy that comes, changes or goes is no matter of any listener.
+// PoliciesExtension is the name of the extension config by which inbound connection managers
+// receive access policies (ECDS). All of them reference it, with or without policies, so no change
+// of a policy changes a listener.
 const PoliciesExtension = "meshpilot.policies"
 
-// Where a plugin is between finding out who asks and deciding what they may (phase AUTHZ), there is an extension on either side of it
-// instead.
+// If a plugin runs between authentication and authorization (phase AUTHZ), two extension configs
+// replace it.
 const (
 	authenticationExtension = "meshpilot.authentication"
 	authorizationExtension  = "meshpilot.authorization"
 )
 
-// guard is what listeners that are called have inside of policies. Equal ones have one pointer.
-type guard struct {
-	// callers and requests are the slots for extensions, or where policies are inside all their filters: callers what goes before
-	// plugins of phase AUTHZ, requests the rest.
+// accessFilters are the filters of access policies in listeners. Equal ones have the same pointer.
+type accessFilters struct {
+	// callers and requests are the references to extension configs, or if the policies are inside,
+	// all their filters. callers precede plugins of phase AUTHZ.
 	callers, requests []*hcmv3.HttpFilter
 
 	connections []*listenerv3.Filter
@@ -47,40 +48,40 @@ type guard struct {
 	from        []config.Key
 }
 
-// guardInput is everything that a guard depends on.
-type guardInput struct {
-	// inside puts the policies into the listeners. Otherwise listeners have slots for extensions.
+// accessInput is everything that accessFilters depend on.
+type accessInput struct {
+	// inside puts the policies into the listeners. Otherwise listeners reference extension configs.
 	inside bool
 	// split leaves room for plugins between authentication and authorization.
 	split    bool
 	policies policySet
 }
 
-// guardKey identifies a guardInput. Unless the policies are inside, it has only the text of their
-// filters of connections, so most edits of policies leave it unchanged.
-type guardKey struct {
-	guardInput
+// accessKey identifies an accessInput. Unless the policies are inside, it has only the text of
+// their network filters, so most edits of policies leave it unchanged.
+type accessKey struct {
+	accessInput
 	connections, from string
 }
 
-func (in guardInput) key() guardKey {
+func (in accessInput) key() accessKey {
 	if in.inside {
-		return guardKey{guardInput: in}
+		return accessKey{accessInput: in}
 	}
-	k := guardKey{guardInput: guardInput{split: in.split}}
+	k := accessKey{accessInput: accessInput{split: in.split}}
 	if list := in.policies.connections(); len(list) > 0 {
 		k.connections, k.from = textOf(list), fmt.Sprint(in.policies.from(), in.policies.clusters())
 	}
 	return k
 }
 
-// policySet is the policies that hold for some proxies, nil if there are none of a kind.
+// policySet is the policies that apply to some proxies; nil if there are none of a kind.
 type policySet struct {
 	authentication *authentication.Authentication
 	authorization  *authorization.Authorization
 }
 
-// policies gives the policies of a View.
+// policies returns the policies of a View.
 func (g *Generator) policies(v *view.View) policySet {
 	p := policySet{g.authentications.For(v), g.authorizations.For(v)}
 	if p.authentication != nil && len(p.authentication.From) == 0 {
@@ -92,13 +93,14 @@ func (g *Generator) policies(v *view.View) policySet {
 	return p
 }
 
-// policiesTouched says whether a change may alter the policies of a View; s is the snapshot after it.
+// policiesTouched reports whether a change may alter the policies of a View; s is the snapshot
+// after the change.
 func (g *Generator) policiesTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return g.authentications.Touched(v, s, d) || g.authorizations.Touched(v, s, d)
 }
 
-// policyProblems returns what is wrong with the policies of a View. It includes ConnectionProblems only if the proxies of the View
-// have a port that is not declared as HTTP.
+// policyProblems returns the Problems of a View's policies. It includes ConnectionProblems only if
+// the proxies of the View have a port that is not declared as HTTP.
 func (g *Generator) policyProblems(v *view.View) []config.Problem {
 	authorization := g.authorizations.For(v)
 	list := slices.Concat(g.authentications.For(v).Problems, authorization.Problems)
@@ -108,8 +110,8 @@ func (g *Generator) policyProblems(v *view.View) []config.Problem {
 	return list
 }
 
-// servesRawConnections reports whether a port of a service, an ingress listener of the Sidecar or a server of the gateway may serve
-// something else than HTTP. Ports without a declared protocol count.
+// servesRawConnections reports whether a port of a service, an ingress listener of the Sidecar or a
+// server of the gateway may serve another protocol than HTTP. An undeclared protocol may.
 func servesRawConnections(v *view.View) bool {
 	if gateway := v.Gateway(); gateway != nil {
 		return slices.ContainsFunc(gateway.Listeners, func(l *view.GatewayListener) bool {
@@ -125,7 +127,7 @@ func servesRawConnections(v *view.View) bool {
 	return slices.ContainsFunc(v.Inbound, func(i view.Instance) bool { return !i.Port.Protocol.IsHTTP() })
 }
 
-// filters gives the filters of requests, in the order in which they pass them: who asks is found out before what they may.
+// filters returns the HTTP filters in execution order: authentication before authorization.
 func (p policySet) filters() (list []*hcmv3.HttpFilter) {
 	if p.authentication != nil {
 		list = append(list, p.authentication.HTTP...)
@@ -136,7 +138,7 @@ func (p policySet) filters() (list []*hcmv3.HttpFilter) {
 	return list
 }
 
-// connections gives the filters of raw connections, which carry no tokens.
+// connections returns the network filters. Raw connections have no tokens.
 func (p policySet) connections() []*listenerv3.Filter {
 	if p.authorization == nil {
 		return nil
@@ -164,20 +166,20 @@ func (p policySet) clusters() (list []string) {
 	return list
 }
 
-// guard gives the guard of a View that has plugins in those places.
-func (g *Generator) guard(v *view.View, plugins plugin.Places) *guard {
+// accessFilters returns the access filters of a View with the given plugins.
+func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFilters {
 	p := g.policies(v)
 	if v.Key.PoliciesInside {
-		return g.guards.Get(guardInput{inside: true, policies: p})
+		return g.accessTable.Get(accessInput{inside: true, policies: p})
 	}
-	return g.guards.Get(guardInput{split: betweenPolicies(plugins), policies: p})
+	return g.accessTable.Get(accessInput{split: betweenPolicies(plugins), policies: p})
 }
 
-func newGuard(in guardInput) *guard {
+func newAccessFilters(in accessInput) *accessFilters {
 	p := in.policies
 	if in.inside {
 		who, what := p.halves()
-		return &guard{
+		return &accessFilters{
 			callers:     who.filters(),
 			requests:    what.filters(),
 			connections: p.connections(),
@@ -185,7 +187,7 @@ func newGuard(in guardInput) *guard {
 			from:        p.from(),
 		}
 	}
-	out := &guard{requests: []*hcmv3.HttpFilter{discoveredPolicies(PoliciesExtension)}}
+	out := &accessFilters{requests: []*hcmv3.HttpFilter{discoveredPolicies(PoliciesExtension)}}
 	if in.split {
 		out.callers = []*hcmv3.HttpFilter{discoveredPolicies(authenticationExtension)}
 		out.requests = []*hcmv3.HttpFilter{discoveredPolicies(authorizationExtension)}
@@ -196,13 +198,13 @@ func newGuard(in guardInput) *guard {
 	return out
 }
 
-// textOf gives text that is the same for equal filters only.
+// textOf returns a text that is equal only for equal filters.
 func textOf(filters []*listenerv3.Filter) string {
 	var b []byte
 	for _, f := range filters {
 		one, err := proto.MarshalOptions{Deterministic: true}.Marshal(f)
 		if err != nil {
-			panic("listener: encode " + f.GetName() + ": " + err.Error()) // of our own making
+			panic("listener: encode " + f.GetName() + ": " + err.Error()) // generated
 		}
 		b = append(appendNumber(b, uint32(len(one))), ' ')
 		b = append(b, one...)
@@ -210,30 +212,33 @@ func textOf(filters []*listenerv3.Filter) string {
 	return string(b)
 }
 
-// discoveredPolicies is the filter whose place policies take. The listener waits for them: nobody gets in before.
+// discoveredPolicies returns a filter whose config comes by ECDS. The listener stays warming until
+// it arrives, so no client is accepted without policies.
 func discoveredPolicies(name string) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
-		ConfigSource: &corev3.ConfigSource{
-			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
-			ResourceApiVersion:    corev3.ApiVersion_V3,
-			InitialFetchTimeout:   durationpb.New(0),
-		},
-		TypeUrls: []string{resource.Pack(new(filterchainv3.FilterChainConfig)).TypeUrl},
-	}}}
+	return &hcmv3.HttpFilter{Name: name,
+		ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+			ConfigSource: &corev3.ConfigSource{
+				ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
+				ResourceApiVersion:    corev3.ApiVersion_V3,
+				InitialFetchTimeout:   durationpb.New(0),
+			},
+			TypeUrls: []string{resource.Pack(new(filterchainv3.FilterChainConfig)).TypeUrl},
+		}}}
 }
 
-// halves gives who asks and what they may apart.
+// halves returns authentication and authorization apart.
 func (p policySet) halves() (who, what policySet) {
 	return policySet{authentication: p.authentication}, policySet{authorization: p.authorization}
 }
 
-// policyExtension is all that an extension of policies depends on.
+// policyExtension is everything that an extension config with policies depends on.
 type policyExtension struct {
 	name     string
 	policies policySet
 }
 
-// Policies gives the extension of that name if it is PoliciesExtension or a half of it.
+// Policies returns the extension config with a name, or nil unless it is PoliciesExtension or a
+// half of it.
 func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
 	in := policyExtension{name: name}
 	switch name {
@@ -249,13 +254,14 @@ func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
 	return g.policyExtensions.Get(in)
 }
 
-// PoliciesTouched says whether a change may alter what Policies gives; s is the snapshot after it.
+// PoliciesTouched reports whether a change may alter the result of Policies; s is the snapshot
+// after the change.
 func (g *Generator) PoliciesTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return g.policiesTouched(v, s, d)
 }
 
-// encodePolicies makes a chain of filters inside one, since how many there are differs. Envoy puts them in the place of that one,
-// where they do what they would do in the listener.
+// encodePolicies returns a filter that contains a chain of filters, because their number varies.
+// Envoy runs them as if they were in the listener.
 func encodePolicies(in policyExtension) *resource.Resource {
 	p := in.policies
 	chain := new(filterchainv3.FilterChainConfig)
@@ -263,11 +269,19 @@ func encodePolicies(in policyExtension) *resource.Resource {
 		if chain.DefaultFilterChain == nil {
 			chain.DefaultFilterChain = new(filterchainv3.FilterChain)
 		}
-		chain.DefaultFilterChain.Filters = append(chain.DefaultFilterChain.Filters, &corev3.TypedExtensionConfig{Name: f.GetName(), TypedConfig: f.GetTypedConfig()})
+		chain.DefaultFilterChain.Filters = append(
+			chain.DefaultFilterChain.Filters,
+			&corev3.TypedExtensionConfig{Name: f.GetName(), TypedConfig: f.GetTypedConfig()},
+		)
 	}
-	r, err := resource.Encode(in.name, api.ExtensionType, &corev3.TypedExtensionConfig{Name: in.name, TypedConfig: resource.Pack(chain)}, p.from()...)
+	r, err := resource.Encode(
+		in.name,
+		api.ExtensionType,
+		&corev3.TypedExtensionConfig{Name: in.name, TypedConfig: resource.Pack(chain)},
+		p.from()...,
+	)
 	if err != nil {
-		panic(fmt.Sprintf("extension %q: %v", in.name, err)) // messages of our own making always encode
+		panic(fmt.Sprintf("extension %q: %v", in.name, err)) // Generated messages always encode.
 	}
 	if clusters := p.clusters(); len(clusters) > 0 {
 		r.Refers = func() []string { return clusters }

@@ -15,8 +15,9 @@ import (
 // serverName is the default "server" header of responses of workloads and gateways.
 const serverName = "istio-envoy"
 
-// applyProxyHeaders sets what the proxy itself adds to requests and responses (ProxyConfig.proxyHeaders). The outbound side
-// only follows requestId, preserveHttp1HeaderCase and server.
+// applyProxyHeaders sets the headers that the proxy adds to requests and responses
+// (ProxyConfig.proxyHeaders). Outbound listeners honour only requestId, preserveHttp1HeaderCase and
+// server.
 func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	h := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	if h.GetRequestId().GetDisabled().GetValue() {
@@ -41,8 +42,8 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// applyServerHeader sets the "server" header of responses (proxyHeaders.server). By default the outbound side sets Envoy's own
-// default, "envoy".
+// applyServerHeader sets the "server" header of responses (proxyHeaders.server). By default
+// outbound listeners keep Envoy's default, "envoy".
 func (b builder) applyServerHeader(m *hcmv3.HttpConnectionManager) {
 	if b.inbound || b.edge {
 		m.ServerName = serverName
@@ -71,7 +72,9 @@ func forwardClientCert(in meshconfig.ForwardClientCertDetails) hcmv3.HttpConnect
 	}
 }
 
-func clientCertDetails(in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
+func clientCertDetails(
+	in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails,
+) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {
 	or := func(v *wrapperspb.BoolValue, otherwise bool) bool {
 		if v == nil {
 			return otherwise

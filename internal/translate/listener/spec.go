@@ -9,73 +9,80 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Spec is one listener as planned, before it is written as Envoy's protobuf. String prints all of it.
+// Spec is one planned listener, before it is encoded. String returns its complete text.
 type Spec struct {
 	Name string
-	// Address and Port are what the listener answers for: an IP, or a socket "unix://PATH" with Port 0.
+	// Address and Port are the listener's address: an IP, or a socket "unix://PATH" with Port 0.
 	Address string
 	Port    uint32
-	// More are further addresses with the same port: the same of the other family ("::" beside "0.0.0.0").
+	// More are additional addresses with the same port: the same of the other family ("::" beside
+	// "0.0.0.0").
 	More []string
-	// Inbound listeners take what comes to the workload, the others what it sends.
+	// Inbound is set for traffic to the workload, and not for its own calls.
 	Inbound bool
-	// Gateway listeners take what comes from outside the mesh.
+	// Gateway is set for traffic from outside the mesh.
 	Gateway bool
-	// QUIC listeners are at a port of UDP.
+	// QUIC is set for a UDP port.
 	QUIC bool
-	// ProxyProtocol listeners read who a connection is from in its first bytes.
+	// ProxyProtocol reads the source of a connection from a PROXY protocol header.
 	ProxyProtocol bool
-	// Bind says that the proxy really listens there. The others are handed connections by their original destination.
+	// Bind listens on the address. Other listeners receive captured connections by their original
+	// destination.
 	Bind bool
-	// UseOriginalDst hands connections on to the listener of their original destination.
+	// UseOriginalDst forwards connections to the listener of their original destination.
 	UseOriginalDst bool
 	// Transparent listens with IP_TRANSPARENT (interception by TPROXY).
 	Transparent bool
-	// LocalDestination makes the address that the client connected to the original destination: for listeners that are not captured
-	// and whose cluster is of type ORIGINAL_DST.
+	// LocalDestination sets the original destination to the address that the client connected to:
+	// for listeners that are not captured and whose cluster is of type ORIGINAL_DST.
 	LocalDestination bool
-	// OriginalDst, TLSInspector and HTTPInspector are the listener filters it has.
+	// OriginalDst, TLSInspector and HTTPInspector enable listener filters.
 	OriginalDst, TLSInspector, HTTPInspector bool
-	// NoInspection are the destination ports whose first bytes the inspectors leave alone: where the server speaks first, a
-	// wait for the client's bytes would never end.
+	// NoInspection are the destination ports that no inspector reads from: if the server sends
+	// first, waiting for the client's bytes would never end.
 	NoInspection []uint32
-	// NoHTTPInspection are more ports that the HTTP inspector leaves alone: there only mutual TLS is told from the rest.
+	// NoHTTPInspection are additional ports that the HTTP inspector does not read from: there only
+	// mutual TLS is detected.
 	NoHTTPInspection []uint32
-	// Chains are tried by match; Default takes what none of them does. It is there in every listener but some of gateways.
+	// Chains are selected by match; Default handles all other connections. Only some gateways'
+	// listeners have no Default.
 	Chains  []Chain
 	Default Chain
-	// From are the objects that shaped it.
+	// From are the objects that the listener derives from.
 	From []config.Key
 }
 
-// Chain is one filter chain: what it matches and where its connections go. Exactly one of HTTP and TCP is set.
+// Chain is one filter chain: its match, and the destination of its connections. Exactly one of HTTP
+// and TCP is set.
 type Chain struct {
 	Name  string
 	Match Match
-	// TLS is how the proxy ends TLS before it reads on; nil: it does not.
+	// TLS is how the proxy terminates TLS; nil if it does not.
 	TLS  *TLS
 	HTTP *HTTP
 	TCP  *TCP
 }
 
-// Match is what connections a chain takes. Zero fields match everything. Envoy compares destination port, prefix, SNI,
-// transport and application protocol in this order, takes the most specific value each time and never goes back: chains
-// that are to share connections of one port, prefix or transport must all name it.
+// Match selects connections. Zero fields match everything. Envoy compares destination port, prefix,
+// SNI, transport and application protocol in this order, selects the most specific value each time
+// and never goes back. Chains that share connections of one port, prefix or transport must all have
+// it.
 type Match struct {
 	DestinationPort uint32
 	Prefixes        []string // destination CIDRs, canonical
 	SNI             []string // "*.example.com" or exact, lower case
 	Transport       string   // rawBuffer, tlsTransport, or "" for any
-	// HTTP takes only connections on which the HTTP inspector saw HTTP in the clear.
+	// HTTP matches only connections on which the HTTP inspector detected plaintext HTTP.
 	HTTP bool
-	// ALPN takes only connections whose client says that it speaks one of these.
+	// ALPN matches only connections whose client offers one of these names.
 	ALPN []string
 }
 
 const (
-	// rawBuffer is the transport of connections on which the TLS inspector saw no TLS, or did not look.
+	// rawBuffer is the transport of connections on which the TLS inspector detected no TLS, or did
+	// not run.
 	rawBuffer = "raw_buffer"
-	// tlsTransport is that of connections on which it did.
+	// tlsTransport is the transport of connections with TLS.
 	tlsTransport = "tls"
 )
 
@@ -88,7 +95,7 @@ type HTTP struct {
 	Inbound *InboundRoute
 	// GRPCWeb translates gRPC-Web of browsers into gRPC.
 	GRPCWeb bool
-	// Lookup finds the addresses of the hosts of requests.
+	// Lookup resolves the hosts of requests.
 	Lookup Lookup
 	// AbsoluteURL accepts "GET http://host/path": clients use the listener as their HTTP proxy.
 	AbsoluteURL bool
@@ -96,50 +103,55 @@ type HTTP struct {
 	Gateway *GatewayHTTP
 }
 
-// InboundRoute is the one route of an inbound chain.
+// InboundRoute is the only route of an inbound chain.
 type InboundRoute struct {
 	Cluster string
 	// VirtualHost is "inbound|http|<port>": of the service, or of the Sidecar's ingress listener.
 	VirtualHost string
-	// Operation is the name that traces give it: "reviews.default.svc.cluster.local:9080/*".
+	// Operation is the name in traces: "reviews.default.svc.cluster.local:9080/*".
 	Operation string
-	// NoRetry omits the retry policy. With one, Envoy keeps the body of every open stream up to its buffer limit (1 MiB).
+	// NoRetry omits the retry policy. With one, Envoy keeps the body of every open stream up to its
+	// buffer limit (1 MiB).
 	NoRetry bool
 }
 
 // TCP is a TCP proxy.
 type TCP struct {
-	// Discovered says that the chain names an extension instead (ECDS, by the name of the chain), which has all of this but
-	// Mongo and Lookup. So a route can change without its listener, whose connections Envoy would drain.
+	// Discovered references an extension config instead (ECDS, by the name of the chain), which
+	// contains everything but Mongo and Lookup. So a route can change without its listener, whose
+	// connections Envoy would drain.
 	Discovered bool
 	StatPrefix string
 	// Clusters has one entry, or several with weights.
 	Clusters []WeightedCluster
-	// Mongo reads the Mongo protocol for its metrics before forwarding.
+	// Mongo parses the Mongo protocol for its metrics before forwarding.
 	Mongo bool
-	// Lookup finds the addresses of the server names of TLS connections.
+	// Lookup resolves the server names of TLS connections.
 	Lookup Lookup
-	// Redis reads the commands, and sends each to the endpoint that its key belongs to.
+	// Redis parses commands, and sends each to the endpoint of its key.
 	Redis bool
-	// IdleTimeoutMS closes quiet connections, in milliseconds; 0: Envoy's default (1 hour), negative: never.
+	// IdleTimeoutMS is the idle timeout in milliseconds; 0: Envoy's default (1 hour), negative:
+	// none.
 	IdleTimeoutMS int64
-	// MaxDurationMS closes connections of that age, in milliseconds; 0: never.
+	// MaxDurationMS is the maximum duration of connections in milliseconds; 0: none.
 	MaxDurationMS int64
-	// SourceIPHash keeps the connections of one client on one endpoint (DestinationRule consistentHash.useSourceIp).
+	// SourceIPHash keeps the connections of one client on one endpoint (DestinationRule
+	// consistentHash.useSourceIp).
 	SourceIPHash bool
-	// Tunnel is where the forward proxy to which the connections go is asked to connect, "host:port"; "": they are not
-	// wrapped into requests to one. TunnelByPost asks by POST rather than by CONNECT.
+	// Tunnel is the destination, "host:port", that the forward proxy connects to if connections are
+	// tunnelled in HTTP requests to it, or "". TunnelByPost uses POST instead of CONNECT.
 	Tunnel       string
 	TunnelByPost bool
 }
 
-// WeightedCluster is a destination and its share.
+// WeightedCluster is a destination with its weight.
 type WeightedCluster struct {
 	Name   string
 	Weight uint32
 }
 
-// clusters gives the names of the clusters of services that the listener itself leads to, sorted: not by RDS or ECDS.
+// clusters returns the names of the clusters of services that the listener itself references, not
+// by RDS or ECDS, sorted.
 func (s *Spec) clusters() []string {
 	var names []string
 	add := func(c *Chain) {
@@ -155,7 +167,7 @@ func (s *Spec) clusters() []string {
 	return slices.Compact(names)
 }
 
-// ports gives the destination ports that chains are for, sorted.
+// ports returns the destination ports that chains match, sorted.
 func (s *Spec) ports() []uint32 {
 	var list []uint32
 	for i := range s.Chains {
@@ -167,7 +179,8 @@ func (s *Spec) ports() []uint32 {
 	return slices.Compact(list)
 }
 
-// clusterNames gives the names of the clusters of services, not of those that every proxy has.
+// clusterNames returns the names of the clusters of services, without the clusters that every proxy
+// has.
 func (t *TCP) clusterNames() []string {
 	var names []string
 	for _, c := range t.Clusters {
@@ -178,22 +191,26 @@ func (t *TCP) clusterNames() []string {
 	return names
 }
 
-// ends says that connections are closed.
-func (t *TCP) ends() bool { return len(t.Clusters) == 1 && t.Clusters[0].Name == mesh.BlackHoleCluster }
+// isRefusal reports whether connections are closed.
+func (t *TCP) isRefusal() bool {
+	return len(t.Clusters) == 1 && t.Clusters[0].Name == mesh.BlackHoleCluster
+}
 
-// forward sends connections to one cluster.
-func forward(cluster string) *TCP {
+// forwardTo returns a TCP proxy to one cluster.
+func forwardTo(cluster string) *TCP {
 	return &TCP{StatPrefix: cluster, Clusters: []WeightedCluster{{Name: cluster}}}
 }
 
-// name is the name of the listener at an address and port: "10.0.0.1_80", "::_80", "unix:///run/x.sock_0".
-func name(address string, port uint32) string {
-	return address + "_" + number(port)
+// listenerName returns the name of the listener at an address and port: "10.0.0.1_80", "::_80",
+// "unix:///run/x.sock_0".
+func listenerName(address string, port uint32) string {
+	return address + "_" + formatNumber(port)
 }
 
-// statPrefix is the name of a listener's HTTP statistics. The semicolon ends the name where the metrics' tags are cut out.
+// statPrefix returns the prefix of a listener's HTTP statistics. The semicolon ends the part that
+// becomes a tag of the metrics.
 func statPrefix(d mesh.Direction, address string, port uint32) string {
-	return string(d) + "_" + name(address, port) + ";"
+	return string(d) + "_" + listenerName(address, port) + ";"
 }
 
-func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+func formatNumber(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

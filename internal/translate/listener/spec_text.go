@@ -2,11 +2,12 @@ package listener
 
 import "strconv"
 
-// String prints the Spec as people read it. It leaves nothing out: two Specs print alike only if they are equal.
+// String returns the complete text of the Spec. Two Specs have the same text only if they are
+// equal.
 func (s *Spec) String() string { return string(s.appendText(nil, true)) }
 
-// appendText appends the text, or without extensions that without what comes by ECDS: the key under which the finished
-// listener is remembered.
+// appendText appends the text. Without extensions, it omits the parts that come by ECDS; that text
+// is the cache key of the encoded listener.
 func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(append(b, "listener "...), s.Name)
 	b = append(b, " at "...)
@@ -111,7 +112,8 @@ func (t *TCP) appendText(b []byte) []byte {
 	b = appendFlag(b, ", redis", t.Redis)
 	b = t.Lookup.appendText(b)
 	if t.IdleTimeoutMS != 0 {
-		b = append(strconv.AppendInt(append(b, ", idle "...), t.IdleTimeoutMS, 10), "ms"...) // negative: for ever
+		// negative: unlimited
+		b = append(strconv.AppendInt(append(b, ", idle "...), t.IdleTimeoutMS, 10), "ms"...)
 	}
 	if t.MaxDurationMS != 0 {
 		b = append(strconv.AppendInt(append(b, ", at most "...), t.MaxDurationMS, 10), "ms"...)
@@ -147,7 +149,7 @@ func appendWords(b []byte, what string, words []string) []byte {
 	return b
 }
 
-// appendWord appends a name as it is, or quoted where it could be taken for something else.
+// appendWord appends a word, quoted if it contains separators.
 func appendWord(b []byte, word string) []byte {
 	for i := range len(word) {
 		if c := word[i]; c <= ' ' || c == '"' || c == ',' || c >= 0x7f {

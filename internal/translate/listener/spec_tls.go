@@ -7,32 +7,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TLS is how a chain ends TLS: what it shows to clients, and what it asks of them (ServerTLSSettings). All certificates come
-// by SDS, also those that are files on the proxy's disk: so a file that is not there, or changes, is no matter of the listener.
+// TLS is how a chain terminates TLS: the certificates that it presents, and how it verifies clients
+// (ServerTLSSettings). All certificates come by SDS, including files on the proxy's disk, so a file
+// that is missing or changes does not change the listener.
 type TLS struct {
-	// Certificates are the SDS names of the proxy's own, one for each kind of key.
+	// Certificates are the SDS names of the proxy's certificates, one for each kind of key.
 	Certificates []string
-	// Trust is the SDS name of the authorities that a client's certificate is checked against; "" where none is asked for.
+	// Trust is the SDS name of the authorities that client certificates are verified against; "" if
+	// none is requested.
 	Trust string
-	// Required says that a client without a certificate is turned away; Unchecked, that one with a bad certificate is not.
+	// Required refuses clients without a certificate. Unchecked accepts certificates that do not
+	// verify.
 	Required, Unchecked bool
-	// RevocationFile is a list of certificates of clients that are not taken, a file on the proxy's disk.
+	// RevocationFile is a file of revocation lists on the proxy's disk.
 	RevocationFile string
-	// Names, Hashes and Keys are what the client's certificate must be one of, by subject alternative name, by SHA-256 of
-	// the certificate and of its public key.
+	// Names, Hashes and Keys restrict the client's certificate: by subject alternative name, by
+	// SHA-256 of the certificate, and by SHA-256 of its public key.
 	Names, Hashes, Keys []string
-	// MinVersion and MaxVersion are "TLSv1_2" and alike; "": Envoy's default, or that of the mesh.
+	// MinVersion and MaxVersion are "TLSv1_2" etc.; "" for the default of the mesh or Envoy.
 	MinVersion, MaxVersion string
 	Ciphers                []string
-	// Peers says that this is mutual TLS of the mesh, whose settings are the mesh's (MeshConfig.meshMTLS).
+	// Peers is set for mutual TLS of the mesh, whose settings are the mesh's (MeshConfig.meshMTLS).
 	Peers bool
-	// Domains are trust domains: the client's identity must be of one of them. nil: it need not.
+	// Domains are the trust domains of accepted clients; nil for any.
 	Domains []string
-	// Protocols are what the proxy offers in ALPN.
+	// Protocols are the ALPN names that the proxy offers.
 	Protocols []string
 }
 
-// newTLS reads ServerTLSSettings of a mode that ends TLS with certificates of the user's own. protocols are those of ALPN.
+// newTLS translates ServerTLSSettings of a mode that terminates TLS with the user's certificates.
+// protocols are ALPN names.
 func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 	t := &TLS{
 		Certificates: certificatesOf(in), Ciphers: config.KnownCipherSuites(in.GetCipherSuites()), Protocols: protocols,
@@ -43,7 +47,7 @@ func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 		t.Required = true
 	case networking.ServerTLSSettings_OPTIONAL_MUTUAL:
 	default:
-		return t // nothing is asked of the client
+		return t // No client certificate is requested.
 	}
 	t.Trust, t.RevocationFile = trustOf(in), in.GetCaCrl()
 	t.Unchecked = in.GetInsecureSkipVerify().GetValue()
@@ -51,7 +55,8 @@ func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 	return t
 }
 
-// certificatesOf gives the SDS names of a server's certificates, from the one place of several that is used.
+// certificatesOf returns the SDS names of a server's certificates. Of several fields that name
+// some, the first is used.
 func certificatesOf(in *networking.ServerTLSSettings) []string {
 	var names []string
 	switch {
@@ -71,7 +76,8 @@ func certificatesOf(in *networking.ServerTLSSettings) []string {
 	return names
 }
 
-// trustOf gives the SDS name of the authorities for clients. A credential has its own, unless another is named for that.
+// trustOf returns the SDS name of the authorities for clients. A credential contains its own,
+// unless another field names them.
 func trustOf(in *networking.ServerTLSSettings) string {
 	switch {
 	case in.GetCaCertCredentialName() != "":
@@ -91,7 +97,8 @@ func trustOf(in *networking.ServerTLSSettings) string {
 	return ""
 }
 
-// credential gives the SDS name of a credential; one that the control plane does not serve stays as it is.
+// credential returns the SDS name of a credential. A name that the control plane does not serve is
+// unchanged.
 func credential(name string) string {
 	if n, ok := mesh.CredentialName(name); ok {
 		return n.String()
@@ -106,7 +113,7 @@ func trustCredential(name string) string {
 	return name
 }
 
-// tlsVersion gives a version's name in Envoy, "" where the API leaves it open.
+// tlsVersion returns the name of a version in Envoy, or "" if the API does not set it.
 func tlsVersion(v networking.ServerTLSSettings_TLSProtocol) string {
 	switch v {
 	case networking.ServerTLSSettings_TLSV1_0:
@@ -122,7 +129,7 @@ func tlsVersion(v networking.ServerTLSSettings_TLSProtocol) string {
 	}
 }
 
-// appendText appends the text of a chain's TLS, with all that is in it.
+// appendText appends the complete text of a chain's TLS.
 func (t *TLS) appendText(b []byte) []byte {
 	b = appendWords(b, " certificates", t.Certificates)
 	if t.Trust != "" {
