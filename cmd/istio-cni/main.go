@@ -21,6 +21,9 @@ import (
 // installerName is the name of Istio's program that corresponds to `istio-cni install`.
 const installerName = "install-cni"
 
+// cniTitle is the title of the program in generated documentation.
+const cniTitle = "meshpilot CNI Plugin"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx)
@@ -44,6 +47,7 @@ func newRoot() *cobra.Command {
 		install := newInstallCommand(os.LookupEnv, os.Executable)
 		install.Use = installerName
 		install.AddCommand(command.Version())
+		command.AddCollateral(install, cniTitle)
 		return install
 	}
 	root := &cobra.Command{
@@ -52,5 +56,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 	}
 	root.AddCommand(newInstallCommand(os.LookupEnv, os.Executable), command.Version())
+	command.AddCollateral(root, cniTitle)
 	return root
 }

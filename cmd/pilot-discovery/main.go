@@ -35,5 +35,6 @@ func root() *cobra.Command {
 		command.Request("Call the control plane's own HTTP port and print the answer", "127.0.0.1:15014"))
 	c.SetOut(os.Stdout)
 	command.TolerateUnknownFlags(c, os.Args[1:], os.Stderr)
+	command.AddCollateral(c, "meshpilot Discovery")
 	return c
 }

@@ -54,5 +54,6 @@ func NewWithRunner(o Options, run func(context.Context, agent.Options) error) *c
 		root.AddCommand(o.ExtraCommands(&logs)...)
 	}
 	command.TolerateUnknownFlags(root, o.Args, o.Stderr)
+	command.AddCollateral(root, "meshpilot Agent")
 	return root
 }
