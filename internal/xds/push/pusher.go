@@ -136,7 +136,7 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 		session: session{
 			env: &p.environment, node: proxy, mode: mode, wake: make(chan struct{}, 1),
 			id:      proxy.Name + "." + proxy.Namespace + "-" + strconv.FormatUint(p.clients.nextID(), 10),
-			machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern, Names: p.limits}),
+			machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern, Names: p.limits, Drain: drainEvents(proxy)}),
 		},
 		peer: peer, connected: p.clock.Now(), secrets: secretSubscription{report: p.secrets},
 	}

@@ -25,6 +25,7 @@ func (m *Machine) debts(s *subscription, d *draft) {
 			case s.Removable && !has(d.removed, n):
 				d.removed = union(d.removed, []string{n})
 				delete(s.gone, n)
+				delete(s.draining, n)
 			}
 		})
 	}

@@ -67,6 +67,8 @@
 // all. If it comes back in time it was never gone. While a listener or route stands refused, clusters linger: the client
 // uses the older one. In SotW what lingers is sent along with the full state. A client that names its clusters (gRPC) keeps those
 // that it still names for two Overdue events more: it uses new routes a moment after it has acknowledged them.
+// An inbound cluster is kept for the client's drain time more (Options.Drain): Envoy keeps the connections of a removed filter chain
+// for that long, and answers their requests with 503 if the cluster is not there.
 //
 // # What waits for clusters (arrival.go)
 //

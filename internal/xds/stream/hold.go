@@ -15,6 +15,9 @@ type lingering struct {
 	gone map[string]*resource.Resource
 	from uint64 // the round in which the youngest went
 	age  int    // of the youngest, in Overdue events (EDS: of a client that starts up, see startUp)
+	// draining has for each resource in gone that connections of a drained listener may use
+	// (Type.Drains), how many Overdue events are left before it is removed.
+	draining map[string]int
 }
 
 const (
@@ -38,6 +41,7 @@ func (m *Machine) linger(s *subscription, d *draft) {
 			continue
 		}
 		delete(s.gone, name)
+		delete(s.draining, name)
 		d.returned = append(d.returned, name)
 		if old != nil && old.Version == r.Version {
 			d.leaveOut(name)
@@ -49,6 +53,12 @@ func (m *Machine) linger(s *subscription, d *draft) {
 			s.gone = map[string]*resource.Resource{}
 		}
 		s.gone[name] = s.was(name)
+		if m.drain > 0 && s.Drains != nil && s.Drains(name) {
+			if s.draining == nil {
+				s.draining = map[string]int{}
+			}
+			s.draining[name] = m.drain
+		}
 		s.from, s.age = m.round, 0
 	}
 	d.removed = nil
@@ -66,15 +76,22 @@ func (d *draft) leaveOut(name string) {
 	d.parts = slices.DeleteFunc(d.parts, func(p *Payload) bool { return len(p.resources) == 0 })
 }
 
-// releasable says that nothing the client was sent, and may still use, can refer to what lingers: everything that could
-// was brought up to the round in which it went, or a later one, and acknowledged.
+// releasable reports whether the client is to be told now of a resource in gone that it is removed:
+// nothing refers to it any more, and no connection that is drained may use it.
 func (m *Machine) releasable(s *subscription) bool {
-	if len(s.gone) == 0 {
+	if len(s.gone) <= len(s.draining) {
 		return false
 	}
 	if !s.wildcard && s.age < inUse && slices.ContainsFunc(s.names, func(name string) bool { _, gone := s.gone[name]; return gone }) {
 		return false
 	}
+	return m.unreferenced(s)
+}
+
+// unreferenced reports whether nothing that the client was sent, and may still use, refers to the
+// resources in gone. It is so when every type that may refer to them was brought up to the round in
+// which the youngest went, or a later one, and acknowledged.
+func (m *Machine) unreferenced(s *subscription) bool {
 	for i, t := range m.subs {
 		if !m.types.list[i].refers() || len(m.world.shelves[i]) == 0 {
 			continue
@@ -92,16 +109,20 @@ func (m *Machine) releasable(s *subscription) bool {
 	return true
 }
 
-// release says that what lingered is gone.
+// release returns the removal of all resources in gone but those that are still draining. It is nil
+// if the client does not subscribe to any of them.
 func (m *Machine) release(s *subscription) *draft {
 	d := &draft{before: s.reached}
 	for name := range s.gone {
+		if s.draining[name] > 0 {
+			continue
+		}
 		if s.covers(name) {
 			d.removed = append(d.removed, name)
 		}
+		delete(s.gone, name)
 	}
 	slices.Sort(d.removed)
-	s.gone = nil
 	if len(d.removed) > 0 && m.mode == SotW {
 		return m.stateOfTheWorld(s, d, true)
 	}
@@ -157,6 +178,13 @@ func (m *Machine) age() {
 		}
 		if len(s.gone) > 0 {
 			s.age = min(s.age+1, max(unasked, inUse))
+		}
+		if m.world != nil && len(s.draining) > 0 && m.unreferenced(s) { // the client drains since it acknowledged
+			for name, left := range s.draining {
+				if s.draining[name] = left - 1; left <= 1 {
+					delete(s.draining, name)
+				}
+			}
 		}
 	}
 	if !m.writing {

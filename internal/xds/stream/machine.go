@@ -13,6 +13,9 @@ type Options struct {
 	Intern func(names []string) ([]string, any)
 	// Names bounds what a client may subscribe to. Zero values mean no limit.
 	Names NameLimits
+	// Drain is for how many Overdue events after the last reference is gone the client keeps a
+	// resource that drained connections use (Type.Drains). If 0, it is removed at once.
+	Drain int
 }
 
 // Machine is one ADS stream: see the package's documentation. It is not safe for concurrent use.
@@ -20,6 +23,7 @@ type Machine struct {
 	types  *Types
 	intern func([]string) ([]string, any)
 	limits NameLimits
+	drain  int
 
 	world *World
 	round uint64          // counts the Worlds
@@ -40,7 +44,7 @@ type Machine struct {
 
 // New makes the Machine of a new stream.
 func New(o Options) *Machine {
-	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern, limits: o.Names}
+	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern, limits: o.Names, drain: o.Drain}
 	if m.types == nil {
 		m.types = envoyTypes
 	}

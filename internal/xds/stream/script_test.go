@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 // TestScripts plays the dialogues in testdata. The language:
 //
 //	mode delta                           or sotw; the first line that is no comment. "mode delta config" serves
-//	                                     configTypes instead of EnvoyTypes
+//	                                     configTypes instead of EnvoyTypes; "mode delta drain 3" sets Options.Drain
 //	> world CDS a=1 b=1 / c=1; EDS a=1 x=-   a World: resources and their versions; "/" parts Shelves; "x=-" was looked
 //	                                     up and does not exist (EDS, RDS). "CDS" alone: served, and empty.
 //	                                     "RDS 80=1:a,b" refers to the clusters a and b.
@@ -90,7 +90,11 @@ func play(t *testing.T, text string) string {
 			if s.types = envoyTypes; len(words) > 2 && words[2] == "config" {
 				s.types = configTypes
 			}
-			s.m, s.twin = New(Options{Mode: s.mode, Types: s.types}), New(Options{Mode: s.mode, Types: s.types})
+			o := Options{Mode: s.mode, Types: s.types}
+			if len(words) > 3 && words[2] == "drain" {
+				o.Drain, _ = strconv.Atoi(words[3]) // 0 shows in the answers
+			}
+			s.m, s.twin = New(o), New(o)
 			fmt.Fprintln(&s.out, line)
 		case strings.HasPrefix(line, "> "):
 			fmt.Fprintln(&s.out, line)

@@ -158,7 +158,7 @@ func (s *subscription) tidy() {
 		s.refused = nil
 	}
 	if len(s.gone) == 0 {
-		s.gone = nil
+		s.gone, s.draining = nil, nil
 	}
 	if s.held.Len() == 0 {
 		s.held = nil

@@ -1,6 +1,10 @@
 package stream
 
-import "github.com/meshpilot/meshpilot/internal/model/api"
+import (
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+)
 
 // Type is what the protocol rules need to know of one resource type.
 type Type struct {
@@ -15,6 +19,10 @@ type Type struct {
 	// Silent types are not answered as long as there is no resource to send: Istio's agent, which asks for them itself,
 	// does not acknowledge an empty response.
 	Silent bool
+	// Drains reports whether connections that use a resource by its name outlive the listener that
+	// refers to it, by Options.Drain. If nil, none does. An inbound route is part of its listener:
+	// a connection of a removed filter chain goes on to use its cluster.
+	Drains func(name string) bool
 	role   role
 }
 
@@ -66,7 +74,7 @@ func NewTypes(list ...Type) *Types {
 // envoyTypes is in the order of a push (xDS protocol, "Eventual consistency considerations": make before break). A
 // changed extension goes before the listeners that use it. To serve another type, give it a line at its place here.
 var envoyTypes = NewTypes(
-	Type{URL: api.ClusterType, Wildcard: true, Removable: true, role: clusterRole},
+	Type{URL: api.ClusterType, Wildcard: true, Removable: true, Drains: isInbound, role: clusterRole},
 	Type{URL: api.EndpointType, role: endpointRole},
 	Type{URL: api.ExtensionType, role: referringRole},
 	Type{URL: api.ListenerType, Wildcard: true, Removable: true, role: listenerRole},
@@ -75,6 +83,9 @@ var envoyTypes = NewTypes(
 	Type{URL: api.NameTableType, Wildcard: true, Silent: true},
 	Type{URL: api.ProxyConfigType, Wildcard: true, Silent: true},
 )
+
+// isInbound reports whether a cluster leads to the proxy's own workload.
+func isInbound(cluster string) bool { return strings.HasPrefix(cluster, "inbound|") }
 
 // Serves says whether proxies and their agents are served the type at all.
 func Serves(typeURL string) bool { return envoyTypes.Serves(typeURL) }
