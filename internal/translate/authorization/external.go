@@ -186,8 +186,8 @@ func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	out.StatusOnError, out.WithRequestBody = statusOnError(h.GetStatusOnError()), requestBody(h.GetIncludeRequestBodyInCheck())
 	out.AllowedHeaders = headerNames(slices.Concat(
 		h.GetIncludeRequestHeadersInCheck(),
-		h.GetIncludeHeadersInCheck(),
-	)) //nolint:staticcheck // who still writes it
+		h.GetIncludeHeadersInCheck(), //nolint:staticcheck // deprecated, still in use
+	))
 	service := &httpauthzv3.HttpService{
 		ServerUri: &corev3.HttpUri{
 			Uri: "http://" + a.service.Host, HttpUpstreamType: &corev3.HttpUri_Cluster{

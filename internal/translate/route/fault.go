@@ -32,8 +32,8 @@ func faultDelay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDel
 	out := &commonfaultv3.FaultDelay{
 		FaultDelaySecifier: &commonfaultv3.FaultDelay_FixedDelay{FixedDelay: in.GetFixedDelay()},
 		Percentage: &typev3.FractionalPercent{
-			Numerator: uint32(max(in.GetPercent(), 0)),
-		}, //nolint:staticcheck // still in use
+			Numerator: uint32(max(in.GetPercent(), 0)), //nolint:staticcheck // deprecated, still in use
+		},
 	}
 	if in.GetPercentage() != nil {
 		out.Percentage = percentage(in.GetPercentage())
