@@ -117,7 +117,7 @@ func (e *environment) apply(o *discovery.Options) {
 	o.Remote.IgnoreWorkloadEntries = !e.boolean("PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY", true)
 	o.Remote.NoCredentials = !e.boolean("PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER", true)
 	o.Remote.KeepGatewayNames = !e.boolean("RESOLVE_HOSTNAME_GATEWAYS", true)
-	o.Allocation.OnlyAsked = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)
+	o.Allocation.OnlyOnRequest = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)
 	for i, name := range []string{"PILOT_IP_AUTOALLOCATE_IPV4_PREFIX", "PILOT_IP_AUTOALLOCATE_IPV6_PREFIX"} {
 		e.prefix(name, &o.Allocation.Ranges[i])
 	}
@@ -125,10 +125,10 @@ func (e *environment) apply(o *discovery.Options) {
 	e.webhooks(&o.Webhooks)
 	o.Features.ScopeGateways = e.boolean("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
 	o.Features.QUICListeners = e.boolean("PILOT_ENABLE_QUIC_LISTENERS", false)
-	o.Features.AnyTrustDomain = e.boolean("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
+	o.Features.AcceptAnyTrustDomain = e.boolean("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
 	o.Features.SendUnhealthy = e.boolean("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
 	o.Features.PersistentSessions = e.boolean("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
-	o.Features.TakeAnyServer = !e.boolean("VERIFY_CERTIFICATE_AT_CLIENT", true)
+	o.Features.AcceptAnyServer = !e.boolean("VERIFY_CERTIFICATE_AT_CLIENT", true)
 	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {
 		if e.number("PILOT_TRACE_SAMPLING", &o.Features.TraceSampling); o.Features.TraceSampling == 0 {
 			o.Features.TraceSampling = -1 // none: what is not set means something else

@@ -40,7 +40,7 @@ func (s *server) exportable() []types.NamespacedName {
 	var list []types.NamespacedName
 	for _, svc := range current.Services() {
 		own := svc.From.Kind == api.Service && svc.Cluster == mesh.ClusterID(s.options.ClusterID)
-		if own && svc.Resolution != mesh.Alias && !current.Settings.ClusterLocal(svc.Host) {
+		if own && svc.Resolution != mesh.Alias && !current.Settings.IsClusterLocal(svc.Host) {
 			list = append(list, types.NamespacedName{Namespace: svc.From.Namespace, Name: svc.From.Name})
 		}
 	}

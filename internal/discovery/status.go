@@ -90,7 +90,7 @@ func (w *statusWriter) run(ctx context.Context) error {
 			group.Go(func() error { return w.s.lead(ctx, leader.Status+"-"+r, w.writer.LeadRevision) })
 		}
 	}
-	if a := w.s.options.Allocation; len(a.Ranges) > 0 && !a.OnlyAsked {
+	if a := w.s.options.Allocation; len(a.Ranges) > 0 && !a.OnlyOnRequest {
 		group.Go(func() error {
 			return w.s.lead(ctx, leader.Addresses, func(ctx context.Context) { w.writer.LeadAddresses(ctx, w.s.addressesOf) })
 		})

@@ -2,7 +2,7 @@ package snapshot
 
 import "slices"
 
-// Accounts gives the accounts of the endpoints, sorted, each once.
+// Accounts returns the distinct service accounts (SPIFFE IDs) of the endpoints, sorted.
 func (s *EndpointSet) Accounts() []string {
 	if s == nil {
 		return nil
@@ -19,9 +19,10 @@ func (s *EndpointSet) Accounts() []string {
 	return list
 }
 
-// noteAccounts notes the services of whose endpoints other accounts answer than before, or that all take mutual TLS now, or do
-// not any more. Callers that go by that must be told, where endpoints alone are no matter of theirs.
-func (e *edit) noteAccounts() {
+// markChangedAccounts adds to delta.Accounts the services whose endpoints have other accounts than
+// before, or whose AllTLS changed. Both are part of the callers' clusters, which a change of
+// endpoints alone does not touch.
+func (e *edit) markChangedAccounts() {
 	for k := range e.delta.Endpoints {
 		old, now := e.current.endpoints.Get(k), e.endpoints.Get(k)
 		if old.AllTLS() != now.AllTLS() || !slices.Equal(old.Accounts(), now.Accounts()) {

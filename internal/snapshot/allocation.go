@@ -8,33 +8,40 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/vip"
 )
 
-// Allocation is how services without addresses are given some.
+// Allocation configures the automatic allocation of virtual addresses to services without
+// addresses.
 type Allocation struct {
-	// Ranges are what addresses are taken from, at most one of each family; none: no addresses are given.
+	// Ranges are the ranges to allocate from, at most one per address family. If empty, nothing is
+	// allocated.
 	Ranges []netip.Prefix
-	// OnlyAsked has only those proxies know them that ask for it (node metadata DNS_AUTO_ALLOCATE); otherwise all do whose
-	// applications resolve names by their agents (DNS_CAPTURE).
-	OnlyAsked bool
+	// OnlyOnRequest limits the allocated addresses to proxies that request them (node metadata
+	// DNS_AUTO_ALLOCATE). If false, every proxy whose agent answers DNS (DNS_CAPTURE) uses them.
+	OnlyOnRequest bool
 }
 
-// DefaultAllocation takes addresses from the ranges that Istio takes: 240.240.0.0/16 of those that are reserved (RFC 1112,
-// class E), and 2001:2::/48 of those for benchmarks (RFC 5180). None of them is routed anywhere.
+// DefaultAllocation returns the ranges that Istio allocates from: 240.240.0.0/16, which is part of
+// the reserved class E (RFC 1112), and 2001:2::/48, which is reserved for benchmarks (RFC 5180).
+// Neither is routed.
 func DefaultAllocation() Allocation {
-	return Allocation{Ranges: []netip.Prefix{netip.MustParsePrefix("240.240.0.0/16"), netip.MustParsePrefix("2001:2::/48")}}
+	return Allocation{
+		Ranges: []netip.Prefix{netip.MustParsePrefix("240.240.0.0/16"), netip.MustParsePrefix("2001:2::/48")},
+	}
 }
 
-// addressPlan is the builder's own account of who has which address.
+// addressPlan is the Builder's mutable state of address allocation.
 type addressPlan struct {
 	pools []rangePool
-	// named are the addresses that services name themselves, by service, as far as they are in one of the ranges.
+	// named maps services to their explicit addresses that lie in one of the ranges.
 	named map[mesh.ServiceKey][]netip.Addr
 }
 
+// rangePool is the pool of one range.
 type rangePool struct {
 	prefix netip.Prefix
 	*vip.Pool
 }
 
+// newAddressPlan returns an empty plan with one pool per range.
 func newAddressPlan(a Allocation) addressPlan {
 	p := addressPlan{named: map[mesh.ServiceKey][]netip.Addr{}}
 	for _, r := range a.Ranges {
@@ -45,9 +52,11 @@ func newAddressPlan(a Allocation) addressPlan {
 
 func vipKey(k mesh.ServiceKey) vip.Key { return vip.Key{Namespace: k.Namespace, Host: string(k.Host)} }
 
-// set takes up what a service is now, nil if it is gone. It gives the other services that have another address now.
+// set records the current definition of a service, or its removal if now is nil. It reserves the
+// service's explicit addresses and allocates addresses if it has none. It returns the other
+// services whose allocated address changed as a result.
 func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.ServiceKey) {
-	named := p.namedBy(now)
+	named := p.explicitAddresses(now)
 	for _, pool := range p.pools {
 		note := func(keys []vip.Key) {
 			for _, m := range keys {
@@ -65,7 +74,11 @@ func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.Ser
 			}
 		}
 		if now != nil && now.Allocates && len(now.Addresses) == 0 && now.Provider == mesh.External {
-			note(pool.Set(vip.Claim{Key: vipKey(k), Created: now.Created, Wanted: pool.wanted(now.Allocated)}))
+			note(
+				pool.Set(
+					vip.Request{Key: vipKey(k), Created: now.Created, Wanted: pool.requestedAddress(now.Allocated)},
+				),
+			)
 		} else {
 			note(pool.Remove(vipKey(k)))
 		}
@@ -78,23 +91,26 @@ func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.Ser
 	return moved
 }
 
-// namedBy gives the addresses that a service names itself and that could be given to another.
-func (p addressPlan) namedBy(s *mesh.Service) []netip.Addr {
+// explicitAddresses returns the addresses of a service's definition that lie in one of the ranges,
+// so that they must not be allocated to another service.
+func (p addressPlan) explicitAddresses(s *mesh.Service) []netip.Addr {
 	if s == nil {
 		return nil
 	}
 	var list []netip.Addr
-	for _, a := range addresses(s.Addresses) {
-		if !slices.Contains(list, a) && slices.ContainsFunc(p.pools, func(r rangePool) bool { return r.prefix.Contains(a) }) {
+	for _, a := range parseAddresses(s.Addresses) {
+		if !slices.Contains(list, a) &&
+			slices.ContainsFunc(p.pools, func(r rangePool) bool { return r.prefix.Contains(a) }) {
 			list = append(list, a)
 		}
 	}
 	return list
 }
 
-// wanted gives the first address of the pool's family, which may be outside of its range: another control plane gave it.
-func (p rangePool) wanted(told []string) netip.Addr {
-	for _, a := range addresses(told) {
+// requestedAddress returns the first address of the pool's family that another control plane has
+// allocated. It may be outside of the pool's range.
+func (p rangePool) requestedAddress(told []string) netip.Addr {
+	for _, a := range parseAddresses(told) {
 		if a.Is4() == p.prefix.Addr().Is4() {
 			return a
 		}
@@ -102,8 +118,9 @@ func (p rangePool) wanted(told []string) netip.Addr {
 	return netip.Addr{}
 }
 
-// allocated gives the service with the addresses that it has been given.
-func (p addressPlan) allocated(s *mesh.Service) *mesh.Service {
+// withAllocation returns s with its current allocated addresses in Allocated; it returns s itself
+// if they are unchanged.
+func (p addressPlan) withAllocation(s *mesh.Service) *mesh.Service {
 	if s == nil {
 		return nil
 	}
@@ -121,22 +138,23 @@ func (p addressPlan) allocated(s *mesh.Service) *mesh.Service {
 	return next.Sealed()
 }
 
-// withAllocated gives the service as those see it who know the addresses that it has been given.
-func withAllocated(s *mesh.Service) *mesh.Service {
+// asAllocated returns a copy of s with the allocated addresses as its addresses.
+func asAllocated(s *mesh.Service) *mesh.Service {
 	next := *s
 	next.Addresses, next.Hash = s.Allocated, 0
 	return next.Sealed()
 }
 
-// KnowsAllocated says whether a proxy knows the addresses that were given to services: only where its applications are told
-// them. Others would see listeners at addresses that nobody calls.
-func (s *Snapshot) KnowsAllocated(p *mesh.Proxy) bool {
-	return s.allocation != nil && bool(p.Metadata.DNSCapture) && (!s.allocation.OnlyAsked || bool(p.Metadata.DNSAutoAllocate))
+// KnowsAllocatedAddresses reports whether a proxy's applications resolve services to allocated
+// addresses. Proxies of other applications get no listeners for these addresses.
+func (s *Snapshot) KnowsAllocatedAddresses(p *mesh.Proxy) bool {
+	return s.allocation != nil && bool(p.Metadata.DNSCapture) &&
+		(!s.allocation.OnlyOnRequest || bool(p.Metadata.DNSAutoAllocate))
 }
 
-// Allocated gives the service as those see it who know the addresses that it has been given: the same row, if it has none of
-// them.
-func (s *Snapshot) Allocated(svc *mesh.Service) *mesh.Service {
+// WithAllocatedAddresses returns svc with its allocated addresses as its addresses. It returns svc
+// itself if it has none. Equal content has an equal pointer.
+func (s *Snapshot) WithAllocatedAddresses(svc *mesh.Service) *mesh.Service {
 	if len(svc.Allocated) == 0 {
 		return svc
 	}

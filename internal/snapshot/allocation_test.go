@@ -29,13 +29,13 @@ func TestAllocation(t *testing.T) {
 			t.Errorf("%s is not of %s", a, r)
 		}
 	}
-	known := m.Snapshot().Allocated(plain)
+	known := m.Snapshot().WithAllocatedAddresses(plain)
 	if diff := cmp.Diff(plain.Allocated, known.Addresses); diff != "" {
 		t.Errorf("who knows them sees (-want +got):\n%s", diff)
 	}
 	// Rows stay as they are while nothing happens to them.
 	s, _ := m.Apply(t, strings.ReplaceAll(entry("b", "resolution: DNS, "+http80), "h.example", "other.example"))
-	if s.Service(host) != plain || s.Allocated(plain) != known {
+	if s.Service(host) != plain || s.WithAllocatedAddresses(plain) != known {
 		t.Error("the row changed with another's")
 	}
 	// Addresses that somebody names are not given to others, and are given back.
@@ -52,12 +52,13 @@ func TestAllocation(t *testing.T) {
 		t.Errorf("allocated %v after it was given back", s.Service(host).Allocated)
 	}
 	s, _ = m.Apply(t, entry("a", "resolution: DNS, addresses: [198.51.100.1], "+http80))
-	if svc := s.Service(host); len(svc.Allocated) != 0 || s.Allocated(svc) != svc {
+	if svc := s.Service(host); len(svc.Allocated) != 0 || s.WithAllocatedAddresses(svc) != svc {
 		t.Errorf("allocated %v to one that names its address", svc.Allocated)
 	}
 }
 
-// TestAllocatedByStatus: what the status of an object says stays, also outside of the ranges, and before all others.
+// TestAllocatedByStatus: what the status of an object says stays, also outside of the ranges, and
+// before all others.
 func TestAllocatedByStatus(t *testing.T) {
 	first := entry("a", "resolution: DNS, "+http80)
 	m := fixture.New(t, []byte(first), nil)
@@ -73,8 +74,8 @@ func TestAllocatedByStatus(t *testing.T) {
 	}
 }
 
-// TestAllocationIsTheSameEverywhere: in whatever order objects come and go, a control plane that finds them so gives the
-// same addresses. The range is small, so that many compete for one address.
+// TestAllocationIsTheSameEverywhere: in whatever order objects come and go, a control plane that
+// finds them so gives the same addresses. The range is small, so that many compete for one address.
 func TestAllocationIsTheSameEverywhere(t *testing.T) {
 	allocation := snapshot.Allocation{Ranges: []netip.Prefix{netip.MustParsePrefix("240.240.0.0/27"), netip.MustParsePrefix("2001:2::/124")}}
 	build := func() *snapshot.Builder {
@@ -109,7 +110,7 @@ func TestAllocationIsTheSameEverywhere(t *testing.T) {
 			if diff := cmp.Diff(svc, got); diff != "" {
 				t.Fatalf("-found so +edited:\n%s", diff)
 			}
-			if diff := cmp.Diff(fresh.Current().Allocated(svc), s.Allocated(got)); diff != "" {
+			if diff := cmp.Diff(fresh.Current().WithAllocatedAddresses(svc), s.WithAllocatedAddresses(got)); diff != "" {
 				t.Fatalf("-found so +edited:\n%s", diff)
 			}
 		}
@@ -129,11 +130,11 @@ func TestKnowsAllocated(t *testing.T) {
 		{snapshot.DefaultAllocation(), "{dnsCapture: true}", true},
 		{snapshot.DefaultAllocation(), "{dnsAutoAllocate: true}", false},
 		{snapshot.Allocation{}, "{dnsCapture: true, dnsAutoAllocate: true}", false},
-		{snapshot.Allocation{Ranges: snapshot.DefaultAllocation().Ranges, OnlyAsked: true}, "{dnsCapture: true}", false},
-		{snapshot.Allocation{Ranges: snapshot.DefaultAllocation().Ranges, OnlyAsked: true}, "{dnsCapture: true, dnsAutoAllocate: true}", true},
+		{snapshot.Allocation{Ranges: snapshot.DefaultAllocation().Ranges, OnlyOnRequest: true}, "{dnsCapture: true}", false},
+		{snapshot.Allocation{Ranges: snapshot.DefaultAllocation().Ranges, OnlyOnRequest: true}, "{dnsCapture: true, dnsAutoAllocate: true}", true},
 	} {
 		s := snapshot.NewBuilder(snapshot.Options{Allocation: c.allocation}).Current()
-		if got := s.KnowsAllocated(fixture.Proxy(t, []byte(c.proxy))); got != c.want {
+		if got := s.KnowsAllocatedAddresses(fixture.Proxy(t, []byte(c.proxy))); got != c.want {
 			t.Errorf("%+v of %+v: %t", c.proxy, c.allocation, got)
 		}
 	}

@@ -13,27 +13,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 
-// Options are what a Builder needs to know from the start.
+// Options configure a Builder.
 type Options struct {
 	// Domain is the DNS suffix of Kubernetes services; "cluster.local" if empty.
 	Domain string
-	// Cluster is the local cluster: of two clusters' definitions of a service, its own counts first.
+	// Cluster is the local cluster. If several clusters define a service, its definition takes
+	// precedence.
 	Cluster mesh.ClusterID
-	// Allocation is how services without addresses are given some.
+	// Allocation configures addresses for services that have none.
 	Allocation Allocation
-	// Features become part of the Settings.
+	// Features are copied to the Settings.
 	Features Features
-	// Recovery confines a panic in Apply to the event that caused it (refused_events.go). If nil, the panic passes.
+	// Recovery confines a panic in Apply to the event that caused it (refused_events.go). If nil,
+	// the panic propagates.
 	Recovery *recovery.Recorder
 }
 
-// Builder turns events into snapshots. It is used by one goroutine; the snapshots that it gives out are for everyone.
+// Builder converts events to snapshots. It must be used by one goroutine at a time; the snapshots
+// that it returns are immutable and can be shared.
 type Builder struct {
 	options  Options
 	current  *Snapshot
 	settings mesh.Settings
 
-	claims      claims
+	definitions serviceDefinitions
 	addressPlan addressPlan
 	workloads   workloads
 	gateways    map[gatewayObjectKey]*mesh.GatewayObject
@@ -41,7 +44,7 @@ type Builder struct {
 	refused     refusedEvents
 }
 
-// NewBuilder makes a Builder whose current snapshot is an empty mesh with default settings.
+// NewBuilder returns a Builder whose current snapshot is an empty mesh with default settings.
 func NewBuilder(o Options) *Builder {
 	if o.Domain == "" {
 		o.Domain = "cluster.local"
@@ -59,11 +62,11 @@ func NewBuilder(o Options) *Builder {
 			endpoints:        cow.New[mesh.ServiceKey, *EndpointSet](),
 			byAddress:        newAddresses(),
 			shards:           cow.New[mesh.ServiceKey, []*mesh.Shard](),
-			homes:            newHomes(),
+			clusterAddresses: newClusterAddresses(),
 			destinationRules: newDestinationRules(),
 			virtualServices:  newVirtualServices(),
 		},
-		claims:      newClaims(),
+		definitions: newServiceDefinitions(),
 		addressPlan: newAddressPlan(o.Allocation),
 		workloads:   newWorkloads(),
 		gateways:    map[gatewayObjectKey]*mesh.GatewayObject{},
@@ -76,95 +79,103 @@ func NewBuilder(o Options) *Builder {
 	return b
 }
 
-// Current is the newest snapshot.
+// Current returns the newest snapshot.
 func (b *Builder) Current() *Snapshot { return b.current }
 
-// Apply applies the events as one change, in their order. Events that say what is so already change nothing; if nothing
-// changed the snapshot is the current one and the Delta is empty. The same events give an equal snapshot.
+// Apply applies the events in their order as one change, and returns the resulting snapshot with
+// the Delta to the previous one. An event that repeats the current state changes nothing. If no
+// event changes anything, Apply returns the current snapshot and an empty Delta. The result depends
+// only on the events, so replicas agree.
 //
-// With Options.Recovery, events that make it panic are refused: the snapshot is the one without them, a Problem names the
-// object of each, and later calls try them again.
+// With Options.Recovery, an event that causes a panic is refused: the snapshot is built without it
+// and a Problem names its object. Later calls retry it.
 func (b *Builder) Apply(events ...mesh.Event) (*Snapshot, Delta) {
-	delta := b.retry(events)
-	d, err := b.try(events)
+	delta := b.retryRefused(events)
+	d, err := b.applyOrRollBack(events)
 	if err != nil {
-		d = b.isolate(events, err)
+		d = b.refuseFailing(events, err)
 	}
 	b.acceptApplied(events)
 	delta.Merge(d)
 	return b.current, delta
 }
 
-// apply applies events and finishes the edit.
-func (e *edit) apply(events []mesh.Event) (*Snapshot, Delta) {
+// applyAll applies events in their order and finishes the edit.
+func (e *edit) applyAll(events []mesh.Event) (*Snapshot, Delta) {
 	for i := range events {
-		e.event(&events[i])
+		e.applyEvent(&events[i])
 	}
 	return e.finish()
 }
 
-// edit is one Apply under way.
+// edit is the state of one call of Apply.
 type edit struct {
 	*Builder
-	next      Snapshot
-	delta     Delta
-	configs   *cow.Edit[config.Key, *config.Config]
-	services  *cow.Edit[mesh.ServiceKey, *mesh.Service]
-	allocated *cow.Edit[mesh.ServiceKey, *mesh.Service]
-	endpoints *cow.Edit[mesh.ServiceKey, *EndpointSet]
-	shards    *cow.Edit[mesh.ServiceKey, []*mesh.Shard]
-	homes     homesEdit
-	addresses addressEdit
+	next             Snapshot
+	delta            Delta
+	configs          *cow.Edit[config.Key, *config.Config]
+	services         *cow.Edit[mesh.ServiceKey, *mesh.Service]
+	allocated        *cow.Edit[mesh.ServiceKey, *mesh.Service]
+	endpoints        *cow.Edit[mesh.ServiceKey, *EndpointSet]
+	shards           *cow.Edit[mesh.ServiceKey, []*mesh.Shard]
+	clusterAddresses clusterAddressesEdit
+	addresses        addressEdit
 
-	objects  map[config.Key]struct{}      // config objects that changed, also those that are no part of the delta
-	rejoin   map[mesh.ServiceKey]struct{} // services whose endpoints are to be joined again
-	undo     undoLog
-	outside  bool // gateways of networks may be others: something changed that is, or was, reached from outside its cluster
-	problems bool
+	// changed config objects, including kinds that are not part of the Delta
+	objects        map[config.Key]struct{}
+	dirtyEndpoints map[mesh.ServiceKey]struct{} // services whose endpoints must be merged again
+	undo           undoLog
+	// network gateways must be computed again: a service or object that defines some has changed
+	networksDirty bool
+	problems      bool
 }
 
-func (b *Builder) edit() *edit {
+// newEdit starts an edit of the current snapshot.
+func (b *Builder) newEdit() *edit {
 	c := b.current
 	return &edit{
-		Builder:   b,
-		next:      *c,
-		configs:   c.configs.Edit(),
-		services:  c.services.Edit(),
-		allocated: c.allocated.Edit(),
-		endpoints: c.endpoints.Edit(),
-		shards:    c.shards.Edit(),
-		homes:     c.homes.edit(),
-		addresses: addressEdit{c.byAddress.Edit()},
-		rejoin:    map[mesh.ServiceKey]struct{}{},
-		undo:      undoLog{settings: b.settings},
+		Builder:          b,
+		next:             *c,
+		configs:          c.configs.Edit(),
+		services:         c.services.Edit(),
+		allocated:        c.allocated.Edit(),
+		endpoints:        c.endpoints.Edit(),
+		shards:           c.shards.Edit(),
+		clusterAddresses: c.clusterAddresses.edit(),
+		addresses:        addressEdit{c.byAddress.Edit()},
+		dirtyEndpoints:   map[mesh.ServiceKey]struct{}{},
+		undo:             undoLog{settings: b.settings},
 	}
 }
 
-func (e *edit) event(ev *mesh.Event) {
+// applyEvent dispatches an event by its type.
+func (e *edit) applyEvent(ev *mesh.Event) {
 	switch {
 	case ev.Config != nil:
-		e.config(ev.Op, ev.Config)
+		e.applyConfig(ev.Op, ev.Config)
 	case ev.Service != nil:
-		e.service(ev.Op, ev.Service)
+		e.applyService(ev.Op, ev.Service)
 	case ev.Shard != nil:
-		e.shard(ev.Op, ev.Shard)
+		e.applyShard(ev.Op, ev.Shard)
 	case ev.Workload != nil:
-		e.workload(ev.Op, ev.Workload)
+		e.applyWorkload(ev.Op, ev.Workload)
 	case ev.Settings != nil:
 		e.setSettings(ev.Settings)
 	case ev.Problems != nil:
 		e.setProblems(ev.Source, ev.Problems)
-	case ev.Right != nil:
-		e.right(ev.Op, ev.Right)
+	case ev.SecretAccess != nil:
+		e.applySecretAccess(ev.Op, ev.SecretAccess)
 	case ev.KeySet != nil:
-		e.keySet(ev.Op, ev.KeySet)
+		e.applyKeySet(ev.Op, ev.KeySet)
 	case ev.Gateways != nil:
-		e.gatewayObject(ev.Op, ev.Gateways)
+		e.applyGatewayObject(ev.Op, ev.Gateways)
 	case ev.Resolved != nil:
-		e.resolve(ev.Op, ev.Resolved)
+		e.applyResolvedName(ev.Op, ev.Resolved)
 	}
 }
 
+// setSettings merges the fields that s sets into the settings. If the result differs, everything
+// may have changed (delta.All).
 func (e *edit) setSettings(s *mesh.Settings) {
 	next := e.Builder.settings
 	if s.Mesh != nil {
@@ -190,29 +201,32 @@ func (e *edit) setSettings(s *mesh.Settings) {
 	e.delta.All = true
 }
 
-// finish joins what the events touched, in the order of dependence, and publishes the new snapshot.
+// finish merges everything that the events have touched, in the order of dependencies, and
+// publishes the new snapshot. It returns the current snapshot and an empty Delta if nothing has
+// changed.
 func (e *edit) finish() (*Snapshot, Delta) {
 	b := e.Builder
 	e.joinServices()
 	e.joinPeers()
 	e.joinEndpoints()
-	e.noteAccounts()
+	e.markChangedAccounts()
 	e.joinNetworks()
 	e.next.configs = e.configs.Done()
 	e.next.services = e.services.Done()
 	e.next.allocated = e.allocated.Done()
 	e.next.endpoints = e.endpoints.Done()
 	e.next.shards = e.shards.Done()
-	e.next.homes = e.homes.done()
+	e.next.clusterAddresses = e.clusterAddresses.done()
 	e.next.byAddress = e.addresses.Done()
 	e.indexConfigs()
 	if e.problems {
 		e.next.problems = sortedProblems(b.problems)
 	}
 	if e.delta.Empty() {
-		if e.problems || len(e.objects) > 0 || e.next.shards != b.current.shards || e.next.byAddress != b.current.byAddress ||
+		if e.problems || len(e.objects) > 0 || e.next.shards != b.current.shards ||
+			e.next.byAddress != b.current.byAddress ||
 			!maps.Equal(e.next.resolved, b.current.resolved) {
-			b.current = e.seal() // worth remembering, not a push
+			b.current = e.seal() // part of the snapshot, but no reason for a push
 		}
 		return b.current, Delta{}
 	}
@@ -229,13 +243,14 @@ func (e *edit) finish() (*Snapshot, Delta) {
 	return b.current, e.delta
 }
 
+// seal returns the next snapshot with the next version.
 func (e *edit) seal() *Snapshot {
 	e.next.Version++
 	s := e.next
 	return &s
 }
 
-// indexConfigs brings the indexes over config objects up to date, those of kinds that changed.
+// indexConfigs updates the indexes of the config kinds that changed.
 func (e *edit) indexConfigs() {
 	changed := map[api.Kind]bool{}
 	for k := range e.objects {
@@ -246,30 +261,48 @@ func (e *edit) indexConfigs() {
 	}
 	switch rules := e.next.Configs(api.DestinationRule); {
 	case e.delta.All:
-		e.next.destinationRules = e.next.destinationRules.rebuilt(rules, e.next.Settings)
+		e.next.destinationRules = e.next.destinationRules.rebuildIndex(rules, e.next.Settings)
 	case changed[api.DestinationRule]:
-		e.next.destinationRules, e.delta.Rules = e.next.destinationRules.changed(e.ruleGroups(), rules, e.next.Settings)
+		e.next.destinationRules, e.delta.Rules = e.next.destinationRules.updateIndex(
+			e.changedRuleGroups(),
+			rules,
+			e.next.Settings,
+		)
 	}
 	switch {
 	case e.delta.All:
-		e.next.virtualServices = e.next.virtualServices.rebuilt(e.next.Configs(api.VirtualService), e.next.Settings, e.next.Config)
+		e.next.virtualServices = e.next.virtualServices.rebuildIndex(
+			e.next.Configs(api.VirtualService),
+			e.next.Settings,
+			e.next.Config,
+		)
 	case changed[api.VirtualService]:
-		e.next.virtualServices = e.next.virtualServices.changed(e.changedOf(api.VirtualService), e.next.Settings, e.current.Config, e.next.Config)
+		e.next.virtualServices = e.next.virtualServices.updateIndex(
+			e.changedObjects(api.VirtualService),
+			e.next.Settings,
+			e.current.Config,
+			e.next.Config,
+		)
 	}
 	if changed[api.Gateway] || e.delta.All {
 		e.next.gateways = newGateways(e.next.Configs(api.Gateway))
 	}
 	if changed[api.EnvoyFilter] || e.delta.All {
-		e.next.envoyFilters = e.next.envoyFilters.rebuilt(e.next.Configs(api.EnvoyFilter), e.next.Settings)
+		e.next.envoyFilters = e.next.envoyFilters.rebuildIndex(e.next.Configs(api.EnvoyFilter), e.next.Settings)
 	}
 	e.indexPolicies(changed)
 	if changed[api.Telemetry] || e.delta.All {
-		e.next.telemetries = e.next.telemetries.changed(e.objects, e.delta.All, e.next.Configs(api.Telemetry), e.next.Settings)
+		e.next.telemetries = e.next.telemetries.updateIndex(
+			e.objects,
+			e.delta.All,
+			e.next.Configs(api.Telemetry),
+			e.next.Settings,
+		)
 	}
 }
 
-// changedOf gives the objects of a kind that changed.
-func (e *edit) changedOf(kind api.Kind) map[config.Key]bool {
+// changedObjects returns the keys of the changed objects of a kind.
+func (e *edit) changedObjects(kind api.Kind) map[config.Key]bool {
 	keys := map[config.Key]bool{}
 	for k := range e.objects {
 		if k.Kind == kind {
@@ -279,15 +312,16 @@ func (e *edit) changedOf(kind api.Kind) map[config.Key]bool {
 	return keys
 }
 
-// ruleGroups gives the groups in which a DestinationRule that changed stands, or stood.
-func (e *edit) ruleGroups() map[ruleGroup]struct{} {
+// changedRuleGroups returns the groups that the changed DestinationRules belong to, before and
+// after the change.
+func (e *edit) changedRuleGroups() map[ruleGroup]struct{} {
 	groups := map[ruleGroup]struct{}{}
 	for k := range e.objects {
 		if k.Kind != api.DestinationRule {
 			continue
 		}
 		for _, c := range []*config.Config{e.current.Config(k), e.next.Config(k)} {
-			if g, ok := groupOf(c, e.next.Settings); ok {
+			if g, ok := ruleGroupOf(c, e.next.Settings); ok {
 				groups[g] = struct{}{}
 			}
 		}

@@ -6,10 +6,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ClusterLocal says whether a service is reached within the caller's own cluster only (MeshConfig.serviceSettings). The most
-// exact of the hosts that cover it counts, and of equal ones the first. Without a word on it, the API server and what belongs to
-// the cluster's own system is, as in Istio.
-func (s *Settings) ClusterLocal(host mesh.Hostname) bool {
+// IsClusterLocal reports whether callers reach a service only in their own cluster
+// (MeshConfig.serviceSettings). The setting with the most specific matching host applies, and the
+// first of several equally specific ones. By default the API server and the namespace kube-system
+// are local, as in Istio.
+func (s *Settings) IsClusterLocal(host mesh.Hostname) bool {
 	local, exact := false, -1
 	for _, h := range [...]mesh.Hostname{mesh.Hostname("kubernetes.default.svc." + s.Domain), mesh.Hostname("*.kube-system.svc." + s.Domain)} {
 		if h.Covers(host) {

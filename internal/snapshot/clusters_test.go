@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestGatewaysOfOneName: a gateway that has one name in all clusters leads to another network in each, and each counts, although the
-// service is one.
+// TestGatewaysOfOneName: a gateway that has one name in all clusters leads to another network in
+// each, and each counts, although the service is one.
 func TestGatewaysOfOneName(t *testing.T) {
 	key := mesh.ServiceKey{Namespace: "istio-system", Host: "eastwest.istio-system.svc.cluster.local"}
 	in := func(cluster, network, address string) mesh.Event {
@@ -45,8 +45,8 @@ func TestGatewaysOfOneName(t *testing.T) {
 	}
 }
 
-// TestGatewaysOfObjects: gateways that objects other than Services stand for count beside those of Services, in each cluster, for as long as
-// they are there; their names are resolved.
+// TestGatewaysOfObjects: gateways that objects other than Services stand for count beside those of
+// Services, in each cluster, for as long as they are there; their names are resolved.
 func TestGatewaysOfObjects(t *testing.T) {
 	from := config.Key{Kind: "Gateway.gateway.networking.k8s.io", Namespace: "istio-system", Name: "eastwest"}
 	object := func(op mesh.Op, cluster mesh.ClusterID, addresses ...string) mesh.Event {
@@ -69,7 +69,8 @@ func TestGatewaysOfObjects(t *testing.T) {
 		changes bool
 	}{
 		{"one", object(mesh.Upsert, "east", "198.51.100.1"), "of-east/198.51.100.1", true},
-		{"the same by a Service", service, "of-east/198.51.100.1", true}, // the service is news, the gateway is not
+		// the service is news, the gateway is not
+		{"the same by a Service", service, "of-east/198.51.100.1", true},
 		{"it is said again", object(mesh.Upsert, "east", "198.51.100.1"), "of-east/198.51.100.1", false},
 		{"of that name in another cluster", object(mesh.Upsert, "west", "198.51.100.2", "elb.example.com"), "of-east/198.51.100.1 of-west/198.51.100.2", true},
 		{"a name is resolved", mesh.Event{Resolved: &mesh.ResolvedName{Name: "elb.example.com", Addresses: []string{"198.51.100.3"}}}, "of-east/198.51.100.1 of-west/198.51.100.2 of-west/198.51.100.3", true},
@@ -88,30 +89,31 @@ func TestGatewaysOfObjects(t *testing.T) {
 	}
 }
 
-// TestRights: what accounts may do is known as it was last said, and a change names the accounts and nothing else.
+// TestRights: what accounts may do is known as it was last said, and a change names the accounts
+// and nothing else.
 func TestRights(t *testing.T) {
 	a, other := mesh.Account{Cluster: "c", Namespace: "ns", Name: "a"}, mesh.Account{Cluster: "d", Namespace: "ns", Name: "a"}
 	b := snapshot.NewBuilder(snapshot.Options{})
 	say := func(op mesh.Op, allowed bool) (*snapshot.Snapshot, snapshot.Delta) {
-		return b.Apply(mesh.Event{Op: op, Right: &mesh.Right{Account: a, Allowed: allowed}})
+		return b.Apply(mesh.Event{Op: op, SecretAccess: &mesh.SecretAccess{Account: a, Allowed: allowed}})
 	}
 	first, d := say(mesh.Upsert, true)
-	if r := first.Right(a); r == nil || !r.Allowed || first.Right(other) != nil || len(d.Rights) != 1 || d.Empty() || d.EndpointsOnly() {
-		t.Errorf("%+v, %+v, delta %+v", r, first.Right(other), d)
+	if r := first.SecretAccess(a); r == nil || !r.Allowed || first.SecretAccess(other) != nil || len(d.SecretAccess) != 1 || d.Empty() || d.EndpointsOnly() {
+		t.Errorf("%+v, %+v, delta %+v", r, first.SecretAccess(other), d)
 	}
 	if s, d := say(mesh.Upsert, true); s != first || !d.Empty() {
 		t.Errorf("what is known already makes %+v", d)
 	}
-	if s, d := say(mesh.Upsert, false); s.Right(a).Allowed || len(d.Rights) != 1 || !first.Right(a).Allowed {
-		t.Errorf("taken back: %+v, delta %+v, in the old snapshot %+v", s.Right(a), d, first.Right(a))
+	if s, d := say(mesh.Upsert, false); s.SecretAccess(a).Allowed || len(d.SecretAccess) != 1 || !first.SecretAccess(a).Allowed {
+		t.Errorf("taken back: %+v, delta %+v, in the old snapshot %+v", s.SecretAccess(a), d, first.SecretAccess(a))
 	}
-	if s, d := say(mesh.Delete, false); s.Right(a) != nil || len(d.Rights) != 1 {
-		t.Errorf("forgotten: %+v, delta %+v", s.Right(a), d)
+	if s, d := say(mesh.Delete, false); s.SecretAccess(a) != nil || len(d.SecretAccess) != 1 {
+		t.Errorf("forgotten: %+v, delta %+v", s.SecretAccess(a), d)
 	}
 }
 
-// TestGatewaysByName: names of gateways are said to be resolved, and count as the addresses that they stand for. Until one is
-// known there is no way into a network that has no other gateway.
+// TestGatewaysByName: names of gateways are said to be resolved, and count as the addresses that
+// they stand for. Until one is known there is no way into a network that has no other gateway.
 func TestGatewaysByName(t *testing.T) {
 	elb := mesh.Event{Service: mesh.Service{
 		ServiceKey: mesh.ServiceKey{Namespace: "istio-system", Host: "eastwest.istio-system.svc.cluster.local"}, Provider: mesh.Kubernetes,
@@ -171,7 +173,7 @@ func TestGatewaysByName(t *testing.T) {
 			t.Errorf("step %d: names (-want +got):\n%s", i, diff)
 		}
 		for _, network := range []mesh.Network{"east", "west", "north"} {
-			if want := slices.Contains(step.unknown, network); s.Networks().Unknown(network) != want {
+			if want := slices.Contains(step.unknown, network); s.Networks().IsUnresolved(network) != want {
 				t.Errorf("step %d: no way into %s: %v, want %v", i, network, !want, want)
 			}
 		}
@@ -181,8 +183,9 @@ func TestGatewaysByName(t *testing.T) {
 	}
 }
 
-// TestSelectionByCluster: a Kubernetes Service that several clusters have selects in each of them the WorkloadEntries that are there, by
-// that cluster's own definition, under the ports of the one that counts; a ServiceEntry selects those of all clusters.
+// TestSelectionByCluster: a Kubernetes Service that several clusters have selects in each of them
+// the WorkloadEntries that are there, by that cluster's own definition, under the ports of the one
+// that counts; a ServiceEntry selects those of all clusters.
 func TestSelectionByCluster(t *testing.T) {
 	key := mesh.ServiceKey{Namespace: "shop", Host: "web.shop.svc.cluster.local"}
 	entry := mesh.ServiceKey{Namespace: "shop", Host: "vms.example.com"}

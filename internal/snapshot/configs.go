@@ -10,9 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// config takes up one event about an object. An object with the hash that is known stays as it is: metadata, status
-// and resync stop here.
-func (e *edit) config(op mesh.Op, c *config.Config) {
+// applyConfig applies one event about a config object. It ignores an object whose Hash is
+// unchanged, which filters out changes of metadata and status, and resyncs.
+func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 	old := e.configs.Get(c.Key)
 	switch {
 	case op == mesh.Delete && old == nil, op == mesh.Upsert && old != nil && old.Hash == c.Hash:
@@ -23,23 +23,24 @@ func (e *edit) config(op mesh.Op, c *config.Config) {
 		e.configs.Set(c.Key, c)
 	}
 	add(&e.objects, c.Key)
-	if !comesOtherwise(c.Kind) {
+	if !isConvertedKind(c.Kind) {
 		add(&e.delta.Configs, c.Key)
 	}
 }
 
-// comesOtherwise says that what objects of the kind mean comes from a registry, as services, shards and workloads, or as objects
-// of other kinds. The objects themselves are kept for people to look at, and for their status; a change of one is no difference by
-// itself.
-func comesOtherwise(kind api.Kind) bool {
+// isConvertedKind reports whether a registry converts objects of the kind to services, endpoints or
+// objects of other kinds. Such objects are stored for debug pages and status only; a change of one
+// is not part of the Delta.
+func isConvertedKind(kind api.Kind) bool {
 	return kind == api.ServiceEntry || kind == api.WorkloadEntry || kind == api.Ingress || kind == api.IngressClass
 }
 
+// compareConfigs orders objects of one kind by namespace and name.
 func compareConfigs(a, b *config.Config) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// indexKind brings the sorted list of one kind up to date.
+// indexKind updates the sorted list of one kind by merging the changed objects into it.
 func (e *edit) indexKind(kind api.Kind) {
 	var now []*config.Config
 	var gone []config.Key
@@ -54,7 +55,7 @@ func (e *edit) indexKind(kind api.Kind) {
 	}
 	slices.SortFunc(gone, config.Key.Compare)
 	slices.SortFunc(now, compareConfigs)
-	kept := withoutConfigs(e.next.kinds[kind], gone)
+	kept := removeConfigs(e.next.kinds[kind], gone)
 	list := make([]*config.Config, 0, len(kept)+len(now))
 	for _, c := range now {
 		at, _ := slices.BinarySearchFunc(kept, c, compareConfigs)
@@ -67,11 +68,15 @@ func (e *edit) indexKind(kind api.Kind) {
 	e.next.kinds[kind] = append(list, kept...)
 }
 
-// withoutConfigs gives a list of one kind without some objects; both are sorted.
-func withoutConfigs(list []*config.Config, gone []config.Key) []*config.Config {
+// removeConfigs returns list without the objects gone. Both must be sorted and of one kind.
+func removeConfigs(list []*config.Config, gone []config.Key) []*config.Config {
 	kept := make([]*config.Config, 0, len(list))
 	for _, k := range gone {
-		at, found := slices.BinarySearchFunc(list, k, func(c *config.Config, k config.Key) int { return c.Key.Compare(k) })
+		at, found := slices.BinarySearchFunc(
+			list,
+			k,
+			func(c *config.Config, k config.Key) int { return c.Key.Compare(k) },
+		)
 		if kept = append(kept, list[:at]...); found {
 			at++
 		}
@@ -80,9 +85,11 @@ func withoutConfigs(list []*config.Config, gone []config.Key) []*config.Config {
 	return append(kept, list...)
 }
 
-// problemScope is whose list of Problems it is.
+// problemScope identifies one list of Problems: the source that reports it, and the scope within
+// the source.
 type problemScope struct{ source, scope string }
 
+// setProblems replaces the list of one scope. An empty list removes it.
 func (e *edit) setProblems(source string, p *mesh.Problems) {
 	k := problemScope{source, p.Scope}
 	if slices.Equal(e.Builder.problems[k], p.List) {
@@ -92,6 +99,7 @@ func (e *edit) setProblems(source string, p *mesh.Problems) {
 	e.problems = true
 }
 
+// sortedProblems returns the Problems of all scopes, sorted and without duplicates.
 func sortedProblems(scopes map[problemScope][]config.Problem) []config.Problem {
 	var all []config.Problem
 	for _, list := range scopes {

@@ -11,9 +11,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// narrowed gives the matches of a delegate's route within those of the root's: each of the delegate's joined with each of
-// the root's that it fits. One that fits none makes the whole route unusable; fault then says what stands against it.
-func narrowed(root, leaf []*networking.HTTPMatchRequest) (matches []*networking.HTTPMatchRequest, fault string) {
+// intersectMatches returns the matches of a delegate's route restricted by those of the delegating
+// route (root): each leaf match is merged with every root match that contains it. If some leaf
+// match is contained in no root match, the whole route is unusable, and fault describes the
+// conflict.
+func intersectMatches(
+	root, leaf []*networking.HTTPMatchRequest,
+) (matches []*networking.HTTPMatchRequest, fault string) {
 	if len(root) == 0 {
 		return leaf, ""
 	}
@@ -23,9 +27,9 @@ func narrowed(root, leaf []*networking.HTTPMatchRequest) (matches []*networking.
 	for i, l := range leaf {
 		fits := false
 		for _, r := range root {
-			field := conflict(r, l)
+			field := conflictingField(r, l)
 			if field == "" {
-				matches, fits = append(matches, joined(r, l)), true
+				matches, fits = append(matches, mergeMatches(r, l)), true
 			} else if fault == "" {
 				fault = fmt.Sprintf("its match[%d].%s does not lie within that of the route that delegates", i, field)
 			}
@@ -38,11 +42,12 @@ func narrowed(root, leaf []*networking.HTTPMatchRequest) (matches []*networking.
 	return matches, ""
 }
 
-// conflict names the field by which a delegate's match takes requests that the root's does not; "" if there is none.
+// conflictingField returns the field in which a delegate's match is not contained in the root's
+// match, or "" if there is none.
 //
-// The rules are Istio's: they compare field by field, and find a conflict in some that would be none, such as a
-// sourceNamespace that only the root has.
-func conflict(root, leaf *networking.HTTPMatchRequest) string {
+// The rules are Istio's. They compare field by field, so they also report some conflicts that are
+// none, such as a sourceNamespace that only the root has.
+func conflictingField(root, leaf *networking.HTTPMatchRequest) string {
 	for _, f := range []struct {
 		name       string
 		root, leaf *networking.StringMatch
@@ -50,7 +55,7 @@ func conflict(root, leaf *networking.HTTPMatchRequest) string {
 		{"uri", root.GetUri(), leaf.GetUri()}, {"scheme", root.GetScheme(), leaf.GetScheme()},
 		{"method", root.GetMethod(), leaf.GetMethod()}, {"authority", root.GetAuthority(), leaf.GetAuthority()},
 	} {
-		if !within(f.root, f.leaf) {
+		if !isSubset(f.root, f.leaf) {
 			return f.name
 		}
 	}
@@ -63,7 +68,7 @@ func conflict(root, leaf *networking.HTTPMatchRequest) string {
 		{"queryParams", root.GetQueryParams(), leaf.GetQueryParams()},
 	} {
 		for _, key := range slices.Sorted(maps.Keys(f.leaf)) {
-			if !within(f.root[key], f.leaf[key]) {
+			if !isSubset(f.root[key], f.leaf[key]) {
 				return f.name + "[" + key + "]"
 			}
 		}
@@ -86,9 +91,10 @@ func conflict(root, leaf *networking.HTTPMatchRequest) string {
 	return ""
 }
 
-// within says whether each value that leaf matches is one that root matches. What is not set matches everything, on either
-// side: joined then has the other's. Regular expressions are not compared, so that one does not go with anything.
-func within(root, leaf *networking.StringMatch) bool {
+// isSubset reports whether every value that leaf matches is also matched by root. It returns true
+// if either is unset, because mergeMatches then uses the other one. It returns false if root is a
+// regular expression.
+func isSubset(root, leaf *networking.StringMatch) bool {
 	if root == nil || leaf == nil {
 		return true
 	}
@@ -106,8 +112,9 @@ func within(root, leaf *networking.StringMatch) bool {
 	}
 }
 
-// joined gives a match that asks for what either of two asks for; where both do, the delegate's is the narrower one.
-func joined(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
+// mergeMatches returns a match for requests that match both root and leaf. For a field that both
+// set, the delegate's value is used, because it is the more specific one.
+func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	m := proto.CloneOf(leaf)
 	m.Name = joinedName(root.GetName(), leaf.GetName())
 	for _, f := range []struct {

@@ -13,21 +13,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// delegate is a VirtualService to which another one leaves requests (HTTPRoute.delegate), as the other one finds it.
+// delegate is the resolved target of HTTPRoute.delegate of another VirtualService.
 type delegate struct {
 	key config.Key
-	// config is nil if there is none that may be used; fault then says why.
+	// config is nil if the target cannot be used; fault is then the reason.
 	config *config.Config
 	fault  string
 }
 
-// findConfig looks up an object, nil if there is none.
+// findConfig returns an object by key, or nil.
 type findConfig func(config.Key) *config.Config
 
-// delegatesOf gives the delegates of all routes that have one, in the order of the routes.
+// delegatesOf resolves the delegates of all routes that have one, in the order of the routes.
 func delegatesOf(c *config.Config, spec *networking.VirtualService, settings *Settings, find findConfig) []delegate {
 	if len(spec.GetHosts()) == 0 {
-		return nil // a delegate itself: there is one level of them only
+		return nil // it is a delegate itself, and delegates cannot delegate
 	}
 	var list []delegate
 	for _, r := range spec.GetHttp() {
@@ -38,7 +38,8 @@ func delegatesOf(c *config.Config, spec *networking.VirtualService, settings *Se
 	return list
 }
 
-// delegateKey gives the object that a delegate of an object means: without a namespace one of the object's own.
+// delegateKey returns the key of the object to which d of object c refers. The default namespace is
+// that of c.
 func delegateKey(c *config.Config, d *networking.Delegate) config.Key {
 	k := config.Key{Kind: api.VirtualService, Namespace: d.GetNamespace(), Name: d.GetName()}
 	if k.Namespace == "" {
@@ -47,25 +48,45 @@ func delegateKey(c *config.Config, d *networking.Delegate) config.Key {
 	return k
 }
 
+// findDelegate looks up a delegate for an object of the given namespace. It refuses one that does
+// not exist, has hosts of its own or is not exported to the namespace.
 func findDelegate(key config.Key, namespace string, settings *Settings, find findConfig) delegate {
 	c := find(key)
 	if c == nil {
-		return delegate{key: key, fault: fmt.Sprintf("there is no VirtualService %q in namespace %q", key.Name, key.Namespace)}
+		return delegate{
+			key:   key,
+			fault: fmt.Sprintf("there is no VirtualService %q in namespace %q", key.Name, key.Namespace),
+		}
 	}
 	spec := config.Spec[*networking.VirtualService](c)
-	visible := exportTo(spec.GetExportTo(), settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace)
+	visible := resolveExportTo(spec.GetExportTo(), settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace)
 	switch {
 	case len(spec.GetHosts()) > 0:
-		return delegate{key: key, fault: fmt.Sprintf("VirtualService \"%s/%s\" has hosts of its own, and a delegate must not", key.Namespace, key.Name)}
+		return delegate{
+			key: key,
+			fault: fmt.Sprintf(
+				"VirtualService \"%s/%s\" has hosts of its own, and a delegate must not",
+				key.Namespace,
+				key.Name,
+			),
+		}
 	case !slices.Contains(visible, "*") && !slices.Contains(visible, namespace):
-		return delegate{key: key, fault: fmt.Sprintf("VirtualService \"%s/%s\" is not exported to namespace %q", key.Namespace, key.Name, namespace)}
+		return delegate{
+			key: key,
+			fault: fmt.Sprintf(
+				"VirtualService \"%s/%s\" is not exported to namespace %q",
+				key.Namespace,
+				key.Name,
+				namespace,
+			),
+		}
 	}
 	return delegate{key: key, config: c}
 }
 
-// takeDelegates puts the routes of delegates in the places of those that leave requests to them. The object's own spec
-// stays as it is.
-func (v *VirtualService) takeDelegates() {
+// inlineDelegates replaces each route that delegates with the routes of its delegate, in a copy of
+// the spec. It adds a Problem to Faults for each delegate that cannot be used, and drops its route.
+func (v *VirtualService) inlineDelegates() {
 	if len(v.delegates) == 0 {
 		return
 	}
@@ -82,46 +103,49 @@ func (v *VirtualService) takeDelegates() {
 		rest = rest[1:]
 		at := fmt.Sprintf("spec.http[%d].delegate", i)
 		if d.config == nil {
-			v.fault(at, d.fault+": the route is left out")
+			v.addFault(at, d.fault+": the route is left out")
 			continue
 		}
 		v.From = append(v.From, d.key)
-		v.take(at, r, d)
+		v.inlineDelegate(at, r, d)
 	}
 	slices.SortFunc(v.From, config.Key.Compare)
 	v.From = slices.Compact(v.From)
 }
 
-// take appends the routes of a delegate, each as the root's route narrows it.
-func (v *VirtualService) take(at string, root *networking.HTTPRoute, d delegate) {
+// inlineDelegate appends the routes of a delegate, with their matches restricted to those of the
+// delegating route. Routes that conflict or that delegate further are dropped with a Problem.
+func (v *VirtualService) inlineDelegate(at string, root *networking.HTTPRoute, d delegate) {
 	resolveGateways(root.GetMatch(), v.Config.Namespace)
 	for i, r := range config.Spec[*networking.VirtualService](d.config).GetHttp() {
 		which := fmt.Sprintf("http[%d] of VirtualService \"%s/%s\" is left out", i, d.key.Namespace, d.key.Name)
 		if r.GetDelegate() != nil {
-			v.fault(at, which+": a delegate must not delegate further")
+			v.addFault(at, which+": a delegate must not delegate further")
 			continue
 		}
 		r = proto.CloneOf(r)
 		resolveRoute(r, d.config.Namespace, v.domain)
-		matches, fault := narrowed(root.GetMatch(), r.GetMatch())
+		matches, fault := intersectMatches(root.GetMatch(), r.GetMatch())
 		if fault != "" {
-			v.fault(at, which+": "+fault)
+			v.addFault(at, which+": "+fault)
 			continue
 		}
 		r.Match = matches
 		r.Name = joinedName(root.GetName(), r.GetName())
-		inherit(r, root)
+		inheritRouteFields(r, root)
 		v.Spec.Http = append(v.Spec.Http, r)
 	}
 }
 
-func (v *VirtualService) fault(field, reason string) {
+// addFault appends a Warning about a field to Faults.
+func (v *VirtualService) addFault(field, reason string) {
 	v.Faults = append(v.Faults, config.Problem{
 		Key: v.Config.Key, Origin: v.Config.Origin, Field: field, Reason: reason, Severity: config.Warning,
 	})
 }
 
-// resolveRoute writes the names in a delegate's route in full, as they are meant in its namespace: the root is in another.
+// resolveRoute replaces short names in a delegate's route with full names, relative to the
+// delegate's namespace, because the delegating object may be in another one.
 func resolveRoute(r *networking.HTTPRoute, namespace, domain string) {
 	resolve := func(d *networking.Destination) {
 		if d != nil {
@@ -138,7 +162,7 @@ func resolveRoute(r *networking.HTTPRoute, namespace, domain string) {
 	resolveGateways(r.GetMatch(), namespace)
 }
 
-// resolveGateways writes the gateways of matches in full.
+// resolveGateways replaces the gateways of matches with their full names.
 func resolveGateways(matches []*networking.HTTPMatchRequest, namespace string) {
 	for _, m := range matches {
 		for i, g := range m.GetGateways() {
@@ -147,6 +171,7 @@ func resolveGateways(matches []*networking.HTTPMatchRequest, namespace string) {
 	}
 }
 
+// joinedName returns "root-leaf", or the one name that is not empty.
 func joinedName(root, leaf string) string {
 	if root == "" || leaf == "" {
 		return root + leaf
@@ -154,8 +179,9 @@ func joinedName(root, leaf string) string {
 	return root + "-" + leaf
 }
 
-// inherit gives a delegate's route what it does not say itself and the root's does (VirtualService, "Delegate").
-func inherit(r, root *networking.HTTPRoute) {
+// inheritRouteFields copies to r the fields of root that r does not set (VirtualService,
+// "Delegate").
+func inheritRouteFields(r, root *networking.HTTPRoute) {
 	if r.Rewrite == nil {
 		r.Rewrite = root.Rewrite
 	}

@@ -160,10 +160,10 @@ func TestMatchesOfDelegatesLieWithinTheRoots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root, leaf := parsed(t, new(networking.HTTPMatchRequest), tt.root), parsed(t, new(networking.HTTPMatchRequest), tt.leaf)
-			if got := conflict(root, leaf); got != tt.want {
+			if got := conflictingField(root, leaf); got != tt.want {
 				t.Errorf("conflict %q, want %q", got, tt.want)
 			}
-			matches, fault := narrowed([]*networking.HTTPMatchRequest{root}, []*networking.HTTPMatchRequest{leaf})
+			matches, fault := intersectMatches([]*networking.HTTPMatchRequest{root}, []*networking.HTTPMatchRequest{leaf})
 			if (fault == "") != (tt.want == "") || (len(matches) == 1) != (tt.want == "") {
 				t.Errorf("%d matches and fault %q", len(matches), fault)
 			}
@@ -178,7 +178,7 @@ func TestJoinedMatchAsksForBoth(t *testing.T) {
 	want := parsed(t, new(networking.HTTPMatchRequest), `{uri: {prefix: /a/b}, scheme: {exact: http}, method: {exact: GET}, authority: {exact: h},
 		headers: {x: {exact: a}, y: {}, z: {exact: c}}, withoutHeaders: {o: {}}, queryParams: {q: {exact: a}}, port: 80, sourceLabels: {a: b, c: d},
 		sourceNamespace: ns, gateways: [g], statPrefix: s}`)
-	if diff := cmp.Diff(want, joined(root, leaf), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, mergeMatches(root, leaf), protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

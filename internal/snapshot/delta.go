@@ -9,44 +9,48 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Delta names what differs between two snapshots.
+// Delta describes the difference between two snapshots.
 type Delta struct {
-	// All says that anything may differ: the first snapshot, or changed settings.
+	// All is set if anything may differ: for the first snapshot, and after a change of settings.
 	All bool
-	// Services appeared, went, or changed in their definition.
+	// Services were added, removed or changed in their definition.
 	Services map[mesh.ServiceKey]struct{}
-	// Endpoints are the services whose endpoints differ.
+	// Endpoints are the services whose endpoints changed.
 	Endpoints map[mesh.ServiceKey]struct{}
-	// Accounts are those of them whose endpoints have other accounts than before, or all of which take mutual TLS only since, or
-	// only until then.
+	// Accounts are the services whose endpoints have other service accounts than before, or whose
+	// EndpointSet.AllTLS changed. They are a subset of Endpoints.
 	Accounts map[mesh.ServiceKey]struct{}
-	// Configs appeared, went or changed in content.
+	// Configs were added, removed or changed in content.
 	Configs map[config.Key]struct{}
-	// Rules are the hosts, wildcards too, for which the DestinationRule of some namespace differs. The objects are among
-	// Configs.
+	// Rules are the hosts, including wildcards, for which the DestinationRule of some namespace
+	// changed. Configs contains the objects.
 	Rules map[mesh.Hostname]struct{}
-	// Workloads are the addresses at which a workload appeared, went or changed, Served those at which the service ports
-	// that endpoints serve differ. A proxy there may have other services of its own.
+	// Workloads are the addresses at which a workload was added, removed or changed. Served are the
+	// addresses at which the service ports of endpoints changed. The inbound side of a proxy at
+	// such an address may differ.
 	Workloads, Served map[netip.Addr]struct{}
-	// Rights are the accounts of which it came to be known, or changed, whether they may read Secrets.
-	Rights map[mesh.Account]struct{}
-	// KeySets are the sources of token issuers' keys of which other keys came to be known, or other faults.
+	// SecretAccess are the accounts whose access to Secrets became known or changed.
+	SecretAccess map[mesh.Account]struct{}
+	// KeySets are the sources of token issuers' keys whose keys or errors changed.
 	KeySets map[mesh.KeySource]struct{}
 }
 
-// Empty says that nothing differs.
+// IsEmpty reports whether nothing differs.
 func (d Delta) Empty() bool {
-	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0 && len(d.Rights) == 0 &&
+	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0 &&
+		len(d.SecretAccess) == 0 &&
 		len(d.KeySets) == 0
 }
 
-// EndpointsOnly says that nothing but endpoints (and the workloads behind them) differs: no scope, no route, no listener
-// of any proxy does, except for proxies at the Workloads' addresses.
+// IsEndpointsOnly reports whether nothing but endpoints and their workloads differs. Then scopes,
+// routes and listeners are unchanged for all proxies, except for proxies at the addresses in
+// Workloads.
 func (d Delta) EndpointsOnly() bool {
-	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.Rights) == 0 && len(d.KeySets) == 0
+	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.SecretAccess) == 0 && len(d.KeySets) == 0
 }
 
-// ChangesVisibility says whether what some proxy sees of the mesh may differ: services, VirtualServices, Sidecars.
+// ChangesVisibility reports whether the set of services, VirtualServices or Sidecars that proxies
+// see may differ.
 func (d Delta) ChangesVisibility() bool {
 	if d.All || len(d.Services) > 0 {
 		return true
@@ -59,7 +63,7 @@ func (d Delta) ChangesVisibility() bool {
 	return false
 }
 
-// Merge makes d name also what o names.
+// Merge adds the contents of o to d.
 func (d *Delta) Merge(o Delta) {
 	d.All = d.All || o.All
 	d.Services = union(d.Services, o.Services)
@@ -69,12 +73,12 @@ func (d *Delta) Merge(o Delta) {
 	d.Rules = union(d.Rules, o.Rules)
 	d.Workloads = union(d.Workloads, o.Workloads)
 	d.Served = union(d.Served, o.Served)
-	d.Rights = union(d.Rights, o.Rights)
+	d.SecretAccess = union(d.SecretAccess, o.SecretAccess)
 	d.KeySets = union(d.KeySets, o.KeySets)
 }
 
-// union gives a map of all that is in either, b's where both have it; one of the two itself if the other has nothing. Maps are
-// shared, and not changed any more once they are in a Delta that was given out.
+// union returns a map with the entries of both; b takes precedence. If one is empty, it returns the
+// other one itself, without a copy: maps in a published Delta are never modified.
 func union[K comparable, V any](a, b map[K]V) map[K]V {
 	switch {
 	case len(b) == 0:
@@ -87,6 +91,7 @@ func union[K comparable, V any](a, b map[K]V) map[K]V {
 	return a
 }
 
+// add inserts k into a set, which may be nil.
 func add[K comparable](set *map[K]struct{}, k K) {
 	if *set == nil {
 		*set = map[K]struct{}{}

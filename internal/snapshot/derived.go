@@ -2,14 +2,17 @@ package snapshot
 
 import "sync"
 
-// Derived holds values computed from a snapshot's services, config and settings, each once, whoever asks first.
-// Snapshots that differ only in endpoints and workloads share one Derived, so such a change costs no recomputation.
+// Derived is a cache of values that are computed from a part of a snapshot: its services, config
+// and settings. Snapshots for which that part is equal share one Derived, so a change of endpoints
+// invalidates nothing. It is safe for concurrent use.
 type Derived struct {
 	values sync.Map // any comparable key -> func() any
 }
 
-// Derive gives the value for the key, computing it with f if nobody has yet. K should be a type of the caller's own
-// package, so that keys of two packages never meet. f must depend on nothing but the key and what Derived is about.
+// Derive returns the cached value of key, or computes it with f; concurrent callers wait for one
+// computation. K should be a type of the caller's package, so that keys of different packages never
+// collide. f must depend only on the key and on the part of the snapshot that d caches for. Derive
+// panics if the cached value has another type.
 func Derive[K comparable, V any](d *Derived, key K, f func() V) V {
 	once, ok := d.values.Load(key)
 	if !ok {

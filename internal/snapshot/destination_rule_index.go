@@ -11,24 +11,33 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// destinationRules is the index for look-ups by namespace and host.
+// destinationRules is the index of DestinationRules by namespace and host. It is immutable.
 type destinationRules struct {
-	// local has the rules of a namespace for its own proxies, exported those for others.
+	// local has the rules of a namespace that apply to its own proxies, exported those that apply
+	// to others.
 	local, exported map[string]*hostRules
-	// private has the rules of the root namespace that only its own proxies see.
-	private *hostRules
-	// selectors are those of each namespace's rules that have one, by the rule's name.
+	// rootOnly has the rules of the root namespace that are exported only to its own proxies.
+	rootOnly *hostRules
+	// selectors has the workloadSelectors of each namespace's rules, in the order of the rules'
+	// names.
 	selectors map[string][]ruleSelector
-	// near is the labels that the rules of each namespace name in failoverPriority, nearLabels those of all, and of the mesh.
-	near       map[string]labelNames
-	nearLabels []string
+	// labels are the label names in failoverPriority of each namespace's rules. failoverLabels are
+	// those of all namespaces and of MeshConfig.
+	labels         map[string]labelNames
+	failoverLabels []string
 }
 
 func newDestinationRules() *destinationRules {
-	return &destinationRules{local: map[string]*hostRules{}, exported: map[string]*hostRules{}, selectors: map[string][]ruleSelector{}, near: map[string]labelNames{}}
+	return &destinationRules{
+		local:     map[string]*hostRules{},
+		exported:  map[string]*hostRules{},
+		selectors: map[string][]ruleSelector{},
+		labels:    map[string]labelNames{},
+	}
 }
 
-// ruleSelector is the workloadSelector of a rule. Without labels it selects all.
+// ruleSelector is the workloadSelector of a rule. Without labels it selects all workloads of the
+// namespace.
 type ruleSelector struct {
 	name   string
 	labels map[string]string
@@ -38,49 +47,61 @@ func (s ruleSelector) equal(o ruleSelector) bool {
 	return s.name == o.name && maps.Equal(s.labels, o.labels)
 }
 
-// hostRules is the rules of one namespace. Of several for one host the first that is for a client counts.
+// hostRules contains the rules of one namespace. If several rules of a host apply to a client, the
+// first is used.
 type hostRules struct {
 	exact     map[mesh.Hostname][]*DestinationRule
-	wildcards []*DestinationRule // the most specific first
+	wildcards []*DestinationRule // most specific first
 }
 
-// ruleGroup is the rules of one host in one namespace, which are merged.
+// ruleGroup identifies the rules of one host in one namespace, which are merged.
 type ruleGroup struct {
 	namespace string
 	host      mesh.Hostname
 }
 
-// groupOf gives the group of an object; ok is false for none.
-func groupOf(c *config.Config, settings *Settings) (g ruleGroup, ok bool) {
+// ruleGroupOf returns the group of an object. ok is false if c is nil.
+func ruleGroupOf(c *config.Config, settings *Settings) (g ruleGroup, ok bool) {
 	if c == nil {
 		return ruleGroup{}, false
 	}
-	return ruleGroup{c.Namespace, mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).Host, c.Namespace, settings.Domain)}, true
+	return ruleGroup{
+		c.Namespace,
+		mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).Host, c.Namespace, settings.Domain),
+	}, true
 }
 
-// rebuilt makes the index for all objects of the kind.
-func (d *destinationRules) rebuilt(list []*config.Config, settings *Settings) *destinationRules {
+// rebuildIndex returns a new index of all DestinationRules. Rows whose inputs are unchanged are
+// taken over from d.
+func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Settings) *destinationRules {
 	groups := map[ruleGroup][]*config.Config{}
 	next := newDestinationRules()
 	for _, c := range list {
-		if g, ok := groupOf(c, settings); ok {
+		if g, ok := ruleGroupOf(c, settings); ok {
 			groups[g] = append(groups[g], c)
 		}
-		next.note(c)
+		next.addSelectors(c)
 	}
 	for g, parts := range groups {
-		next.put(g, parts, d, settings)
+		next.addGroup(g, parts, d, settings)
 	}
-	next.sort()
-	next.nearLabels = nearest(next.near, settings)
+	next.sortWildcards()
+	next.failoverLabels = collectFailoverLabels(next.labels, settings)
 	return next
 }
 
-// changed makes the index after a change of the groups given; list is all objects of the kind, sorted by namespace. It gives
-// the hosts for which a rule came out different.
-func (d *destinationRules) changed(groups map[ruleGroup]struct{}, list []*config.Config, settings *Settings) (*destinationRules, map[mesh.Hostname]struct{}) {
+// updateIndex returns the index after a change of objects in groups. list must contain all
+// DestinationRules, sorted by namespace. The second result contains the hosts for which a row
+// differs.
+func (d *destinationRules) updateIndex(
+	groups map[ruleGroup]struct{},
+	list []*config.Config,
+	settings *Settings,
+) (*destinationRules, map[mesh.Hostname]struct{}) {
 	next := &destinationRules{
-		local: maps.Clone(d.local), exported: maps.Clone(d.exported), private: d.private, selectors: maps.Clone(d.selectors), near: maps.Clone(d.near),
+		local: maps.Clone(
+			d.local,
+		), exported: maps.Clone(d.exported), rootOnly: d.rootOnly, selectors: maps.Clone(d.selectors), labels: maps.Clone(d.labels),
 	}
 	hosts := map[string]map[mesh.Hostname]bool{}
 	for g := range groups {
@@ -93,66 +114,87 @@ func (d *destinationRules) changed(groups map[ruleGroup]struct{}, list []*config
 	for ns, touched := range hosts {
 		parts := map[ruleGroup][]*config.Config{}
 		delete(next.selectors, ns)
-		delete(next.near, ns)
+		delete(next.labels, ns)
 		for _, c := range inNamespace(list, ns) {
-			if g, ok := groupOf(c, settings); ok && touched[g.host] {
+			if g, ok := ruleGroupOf(c, settings); ok && touched[g.host] {
 				parts[g] = append(parts[g], c)
 			}
-			next.note(c)
+			next.addSelectors(c)
 		}
-		next.local[ns], next.exported[ns] = next.local[ns].without(touched), next.exported[ns].without(touched)
+		next.local[ns], next.exported[ns] = next.local[ns].withoutHosts(
+			touched,
+		), next.exported[ns].withoutHosts(
+			touched,
+		)
 		if ns == settings.RootNamespace {
-			next.private = next.private.without(touched)
+			next.rootOnly = next.rootOnly.withoutHosts(touched)
 		}
 		for h := range touched {
 			if g := (ruleGroup{ns, h}); len(parts[g]) > 0 {
-				next.put(g, parts[g], d, settings)
+				next.addGroup(g, parts[g], d, settings)
 			}
-			if !slices.Equal(next.local[ns].at(h), d.local[ns].at(h)) || !slices.Equal(next.exported[ns].at(h), d.exported[ns].at(h)) {
+			if !slices.Equal(next.local[ns].rowsOf(h), d.local[ns].rowsOf(h)) ||
+				!slices.Equal(next.exported[ns].rowsOf(h), d.exported[ns].rowsOf(h)) {
 				differ[h] = struct{}{}
 			}
 		}
 	}
-	next.sort()
-	next.nearLabels = nearest(next.near, settings)
+	next.sortWildcards()
+	next.failoverLabels = collectFailoverLabels(next.labels, settings)
 	return next, differ
 }
 
-// note takes up what of an object is a matter of who a proxy is.
-func (d *destinationRules) note(c *config.Config) {
+// addSelectors records the workloadSelector and the failover labels of an object.
+func (d *destinationRules) addSelectors(c *config.Config) {
 	if sel := config.Spec[*networking.DestinationRule](c).GetWorkloadSelector(); sel != nil {
 		d.selectors[c.Namespace] = append(d.selectors[c.Namespace], ruleSelector{c.Name, sel.GetMatchLabels()})
 	}
 	names := labelNames{}
-	names.ofRule(c)
+	names.addRule(c)
 	if len(names) == 0 {
 		return
 	}
-	if d.near[c.Namespace] == nil {
-		d.near[c.Namespace] = labelNames{}
+	if d.labels[c.Namespace] == nil {
+		d.labels[c.Namespace] = labelNames{}
 	}
-	maps.Copy(d.near[c.Namespace], names)
+	maps.Copy(d.labels[c.Namespace], names)
 }
 
-// put adds the rows of a group that has the parts given: those of old that have the same parts, or new ones.
-func (d *destinationRules) put(g ruleGroup, parts []*config.Config, old *destinationRules, settings *Settings) {
-	merge := &merger{group: g, known: slices.Concat(old.local[g.namespace].at(g.host), old.exported[g.namespace].at(g.host))}
+// addGroup adds the merged rows of a group with the given objects. It reuses rows of old that have
+// the same inputs.
+func (d *destinationRules) addGroup(g ruleGroup, parts []*config.Config, old *destinationRules, settings *Settings) {
+	merge := &ruleMerger{
+		group:    g,
+		existing: slices.Concat(old.local[g.namespace].rowsOf(g.host), old.exported[g.namespace].rowsOf(g.host)),
+	}
 	if g.namespace == settings.RootNamespace {
-		merge.known = append(merge.known, old.private.at(g.host)...)
+		merge.existing = append(merge.existing, old.rootOnly.rowsOf(g.host)...)
 	}
 	parts = slices.SortedFunc(slices.Values(parts), config.Older)
-	selected, general := merge.selected(parts), visibleParts(parts, settings)
-	d.local[g.namespace] = d.local[g.namespace].with(g.host, append(selected, merge.rows(general, g.namespace)...))
-	d.exported[g.namespace] = d.exported[g.namespace].with(g.host, merge.rows(general, append(general.named(g.namespace), "*")...))
+	selected, general := merge.mergeSelected(parts), visibleParts(parts, settings)
+	d.local[g.namespace] = d.local[g.namespace].withRows(
+		g.host,
+		append(selected, merge.mergeVisible(general, g.namespace)...),
+	)
+	d.exported[g.namespace] = d.exported[g.namespace].withRows(
+		g.host,
+		merge.mergeVisible(general, append(general.namedNamespaces(g.namespace), "*")...),
+	)
 	if g.namespace == settings.RootNamespace {
-		d.private = d.private.with(g.host, append(selected[:len(selected):len(selected)], merge.rows(general.only(g.namespace), g.namespace)...))
+		d.rootOnly = d.rootOnly.withRows(
+			g.host,
+			append(
+				selected[:len(selected):len(selected)],
+				merge.mergeVisible(general.visibleOnlyTo(g.namespace), g.namespace)...),
+		)
 	}
 }
 
-// sort puts the wildcards in the order in which they are tried.
-func (d *destinationRules) sort() {
-	for _, h := range slices.Concat(slices.Collect(maps.Values(d.local)), slices.Collect(maps.Values(d.exported)), []*hostRules{d.private}) {
-		if h != nil && !slices.IsSortedFunc(h.wildcards, compareRules) { // those that are sorted may be others' too
+// sortWildcards sorts the wildcard rules of each namespace, most specific first.
+func (d *destinationRules) sortWildcards() {
+	for _, h := range slices.Concat(slices.Collect(maps.Values(d.local)), slices.Collect(maps.Values(d.exported)), []*hostRules{d.rootOnly}) {
+		// sorted lists may be shared with older snapshots
+		if h != nil && !slices.IsSortedFunc(h.wildcards, compareRules) {
 			slices.SortStableFunc(h.wildcards, compareRules)
 		}
 	}
@@ -160,9 +202,13 @@ func (d *destinationRules) sort() {
 
 func compareRules(a, b *DestinationRule) int { return a.Host.MoreSpecific(b.Host) }
 
-// inNamespace gives the part of a list sorted by namespace that is of one.
+// inNamespace returns the objects of one namespace from a list sorted by namespace.
 func inNamespace(list []*config.Config, namespace string) []*config.Config {
-	from, _ := slices.BinarySearchFunc(list, namespace, func(c *config.Config, ns string) int { return cmp.Compare(c.Namespace, ns) })
+	from, _ := slices.BinarySearchFunc(
+		list,
+		namespace,
+		func(c *config.Config, ns string) int { return cmp.Compare(c.Namespace, ns) },
+	)
 	to := from
 	for to < len(list) && list[to].Namespace == namespace {
 		to++
@@ -170,8 +216,8 @@ func inNamespace(list []*config.Config, namespace string) []*config.Config {
 	return list[from:to]
 }
 
-// at gives the rows of a host as it is written.
-func (h *hostRules) at(host mesh.Hostname) []*DestinationRule {
+// rowsOf returns the rows of exactly this host.
+func (h *hostRules) rowsOf(host mesh.Hostname) []*DestinationRule {
 	if h == nil {
 		return nil
 	}
@@ -187,8 +233,8 @@ func (h *hostRules) at(host mesh.Hostname) []*DestinationRule {
 	return rows
 }
 
-// without gives a copy that has no rows of the hosts.
-func (h *hostRules) without(hosts map[mesh.Hostname]bool) *hostRules {
+// withoutHosts returns a copy of h without the rows of the hosts.
+func (h *hostRules) withoutHosts(hosts map[mesh.Hostname]bool) *hostRules {
 	if h == nil {
 		return nil
 	}
@@ -200,8 +246,9 @@ func (h *hostRules) without(hosts map[mesh.Hostname]bool) *hostRules {
 	return next
 }
 
-// with adds the rows of a host, of which there are none yet.
-func (h *hostRules) with(host mesh.Hostname, rows []*DestinationRule) *hostRules {
+// withRows adds the rows of a host that has none yet. It modifies and returns h, or a new hostRules
+// if h is nil.
+func (h *hostRules) withRows(host mesh.Hostname, rows []*DestinationRule) *hostRules {
 	if len(rows) == 0 {
 		return h
 	}

@@ -10,13 +10,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// merger makes the rows of one group. A client goes by all rules of the group that it may see, and by no others.
-type merger struct {
-	group ruleGroup
-	known []*DestinationRule // rows that there are already
+// ruleMerger merges the rules of one group into rows. A client uses the merge of all rules of the
+// group that it can see.
+type ruleMerger struct {
+	group    ruleGroup
+	existing []*DestinationRule // existing rows, for reuse
 }
 
-// visiblePart is a rule without a workloadSelector, and the namespaces whose clients see it, "*" for all.
+// visiblePart is a rule without a workloadSelector and the namespaces to which it is exported; "*"
+// is all.
 type visiblePart struct {
 	object   *config.Config
 	exportTo []string
@@ -24,6 +26,7 @@ type visiblePart struct {
 
 type partList []visiblePart
 
+// visibleParts returns the objects without a workloadSelector, with their resolved exportTo.
 func visibleParts(parts []*config.Config, settings *Settings) partList {
 	var list partList
 	for _, c := range parts {
@@ -31,9 +34,10 @@ func visibleParts(parts []*config.Config, settings *Settings) partList {
 		if spec.GetWorkloadSelector() != nil {
 			continue
 		}
-		to := exportTo(spec.GetExportTo(), settings.Mesh.GetDefaultDestinationRuleExportTo(), c.Namespace)
+		to := resolveExportTo(spec.GetExportTo(), settings.Mesh.GetDefaultDestinationRuleExportTo(), c.Namespace)
 		if len(spec.GetExportTo()) == 0 && !slices.Contains(to, "*") && !slices.Contains(to, c.Namespace) {
-			to = append(to, c.Namespace) // the mesh's default cannot take a rule away from its own namespace
+			// the mesh's default exportTo never hides a rule from its own namespace
+			to = append(to, c.Namespace)
 		}
 		slices.Sort(to)
 		list = append(list, visiblePart{c, slices.Compact(to)})
@@ -41,20 +45,25 @@ func visibleParts(parts []*config.Config, settings *Settings) partList {
 	return list
 }
 
-// seenBy gives the parts that clients of a namespace see; of "*" those that all see.
-func (l partList) seenBy(client string) partList {
+// visibleTo returns the parts that clients of a namespace see, or for "*" the parts that all
+// clients see.
+func (l partList) visibleTo(client string) partList {
 	return slices.DeleteFunc(slices.Clone(l), func(p visiblePart) bool {
 		return !slices.Contains(p.exportTo, "*") && !slices.Contains(p.exportTo, client)
 	})
 }
 
-// only gives the parts that nobody but the clients of one namespace sees.
-func (l partList) only(client string) partList {
-	return slices.DeleteFunc(slices.Clone(l), func(p visiblePart) bool { return !slices.Equal(p.exportTo, []string{client}) })
+// visibleOnlyTo returns the parts that are exported to exactly one namespace.
+func (l partList) visibleOnlyTo(client string) partList {
+	return slices.DeleteFunc(
+		slices.Clone(l),
+		func(p visiblePart) bool { return !slices.Equal(p.exportTo, []string{client}) },
+	)
 }
 
-// named gives the namespaces other than their own that parts are exported to by name, sorted.
-func (l partList) named(own string) []string {
+// namedNamespaces returns the namespaces other than own to which parts are exported by name,
+// sorted.
+func (l partList) namedNamespaces(own string) []string {
 	var names []string
 	for _, p := range l {
 		for _, to := range p.exportTo {
@@ -67,17 +76,18 @@ func (l partList) named(own string) []string {
 	return slices.Compact(names)
 }
 
-// rows gives the rows for clients of the namespaces, "*" being all others.
-func (m *merger) rows(list partList, clients ...string) []*DestinationRule {
+// mergeVisible returns the rows for clients of the given namespaces; "*" stands for all others.
+// Namespaces that see the same parts share a row.
+func (m *ruleMerger) mergeVisible(list partList, clients ...string) []*DestinationRule {
 	var rows []*DestinationRule
 	for _, client := range clients {
-		seen := list.seenBy(client)
+		seen := list.visibleTo(client)
 		if len(seen) == 0 {
 			continue
 		}
 		to := []string{client}
 		if !slices.ContainsFunc(seen, func(p visiblePart) bool { return !slices.Equal(p.exportTo, seen[0].exportTo) }) {
-			to = seen[0].exportTo // one row for all of them
+			to = seen[0].exportTo // one row for all namespaces of exportTo
 		}
 		parts := make([]*config.Config, len(seen))
 		for i, p := range seen {
@@ -90,8 +100,9 @@ func (m *merger) rows(list partList, clients ...string) []*DestinationRule {
 	return rows
 }
 
-// selected gives the rows of the parts with a workloadSelector, one for each that is different, the oldest first.
-func (m *merger) selected(parts []*config.Config) []*DestinationRule {
+// mergeSelected returns the rows of the objects with a workloadSelector: one per distinct selector,
+// ordered by the oldest object.
+func (m *ruleMerger) mergeSelected(parts []*config.Config) []*DestinationRule {
 	groups := map[string][]*config.Config{}
 	var order []string
 	for _, c := range parts {
@@ -112,9 +123,9 @@ func (m *merger) selected(parts []*config.Config) []*DestinationRule {
 	return rows
 }
 
-// row gives the row of exactly these parts: one that there is already, or a new one.
-func (m *merger) row(parts []*config.Config, exportTo []string, selected bool) *DestinationRule {
-	for _, r := range m.known {
+// row returns the row that is merged from exactly these objects: an existing one or a new one.
+func (m *ruleMerger) row(parts []*config.Config, exportTo []string, selected bool) *DestinationRule {
+	for _, r := range m.existing {
 		if r.Selects == selected && slices.Equal(r.parts, parts) && slices.Equal(r.exportTo, exportTo) {
 			return r
 		}
@@ -125,12 +136,13 @@ func (m *merger) row(parts []*config.Config, exportTo []string, selected bool) *
 	for _, c := range parts {
 		r.From = append(r.From, c.Key)
 	}
-	m.known = append(m.known, r)
+	m.existing = append(m.existing, r)
 	return r
 }
 
-// mergedSpec merges the rules of one host: the policy of the oldest one that has any counts, and subsets are joined, each name
-// once.
+// mergedSpec merges the rules of one host, sorted oldest first. The trafficPolicy is that of the
+// oldest object that has one. Subsets are concatenated; of several with one name, the first is
+// used.
 func mergedSpec(parts []*config.Config) *networking.DestinationRule {
 	spec := config.Spec[*networking.DestinationRule](parts[0])
 	if len(parts) > 1 {
@@ -150,8 +162,9 @@ func mergedSpec(parts []*config.Config) *networking.DestinationRule {
 	return spec
 }
 
-// exportTo resolves an exportTo list: "." is the object's own namespace, "~" nobody; an empty list is the mesh's default.
-func exportTo(list, defaults []string, namespace string) []string {
+// resolveExportTo resolves an exportTo list: "." is the object's own namespace and "~" exports to
+// none. An empty list is replaced with the defaults of the mesh, and without defaults with "*".
+func resolveExportTo(list, defaults []string, namespace string) []string {
 	if len(list) == 0 {
 		list = defaults
 	}

@@ -10,36 +10,41 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// DestinationRule is the rules of one host in one namespace, merged: those that one kind of client may see. It is a row.
+// DestinationRule is the merge of the DestinationRules of one host in one namespace that a group of
+// clients sees. It is immutable, and its pointer changes only with its content.
 type DestinationRule struct {
-	// Host is resolved to a full name; it may be a wildcard.
+	// Host is a fully qualified name, possibly a wildcard.
 	Host      mesh.Hostname
 	Namespace string
-	// Spec is the merged rule: policy and duplicate subsets are the oldest object's.
+	// Spec is the merged rule. The oldest object takes precedence in the policy and for duplicate
+	// subsets.
 	Spec *networking.DestinationRule
 	From []config.Key
-	// Selects says that it is only for clients that the workloadSelector of its objects, which is the same, selects.
+	// Selects reports whether the objects have a workloadSelector, the same in all of them. The
+	// rule then applies only to the selected clients.
 	Selects bool
 
-	parts []*config.Config // the oldest first
-	// exportTo is the namespaces whose clients it is for, "*" for all.
+	parts []*config.Config // oldest first
+	// exportTo contains the namespaces of the clients that see the rule; "*" is all.
 	exportTo []string
 }
 
-// RuleNames names the DestinationRules with a workloadSelector that select a proxy, all of the proxy's own namespace, each
-// followed by ";". Proxies with equal names go by the same rules. The zero value is none.
+// RuleNames lists the DestinationRules with a workloadSelector that selects a proxy, all of them in
+// the proxy's own namespace. Each name is followed by ";". Proxies with equal names use the same
+// rules. The zero value is empty.
 type RuleNames string
 
-// Has says whether a rule is among the names.
+// Has reports whether the list contains a rule.
 func (n RuleNames) Has(name string) bool {
 	return strings.HasPrefix(string(n), name+";") || strings.Contains(string(n), ";"+name+";")
 }
 
-// RuleNames gives the names of the DestinationRules of a namespace whose workloadSelector selects the labels.
+// RuleNames returns the names of the DestinationRules of a namespace whose workloadSelector matches
+// labels.
 func (s *Snapshot) RuleNames(namespace string, labels map[string]string) RuleNames {
 	var names strings.Builder
 	for _, sel := range s.destinationRules.selectors[namespace] {
-		if len(sel.labels) == 0 || Selects(sel.labels, labels) {
+		if len(sel.labels) == 0 || SelectorMatches(sel.labels, labels) {
 			names.WriteString(sel.name)
 			names.WriteByte(';')
 		}
@@ -47,47 +52,54 @@ func (s *Snapshot) RuleNames(namespace string, labels map[string]string) RuleNam
 	return RuleNames(names.String())
 }
 
-// SameRuleSelectors says whether the same rules of a namespace have the same selectors in both snapshots: then no proxy's
-// RuleNames differ.
+// SameRuleSelectors reports whether the workloadSelectors of a namespace's rules are equal in both
+// snapshots, so that RuleNames returns the same for every proxy.
 func (s *Snapshot) SameRuleSelectors(o *Snapshot, namespace string) bool {
-	return slices.EqualFunc(s.destinationRules.selectors[namespace], o.destinationRules.selectors[namespace], ruleSelector.equal)
+	return slices.EqualFunc(
+		s.destinationRules.selectors[namespace],
+		o.destinationRules.selectors[namespace],
+		ruleSelector.equal,
+	)
 }
 
-// DestinationRule finds the rule that proxies of the client's namespace use for a host, none of whose workloadSelectors
-// selects them; see SelectedRule.
+// DestinationRule returns the rule that proxies in namespace client use for a service if no
+// workloadSelector selects them, or nil; see SelectedRule.
 func (s *Snapshot) DestinationRule(client string, svc mesh.ServiceKey) *DestinationRule {
 	return s.SelectedRule(client, "", svc)
 }
 
-// SelectedRule finds the rule that a proxy of the client's namespace uses for a host, nil if there is none: from the client's
-// namespace, then the service's, then the root namespace, each time the most specific host. names are the rules that select
-// the proxy: for one host they come before those for all.
+// SelectedRule returns the rule that a proxy in namespace client uses for a service, or nil. It
+// looks in the client's namespace, then in that of the service, then in the root namespace, each
+// time for the most specific host. names are the rules whose workloadSelector selects the proxy;
+// for the same host they take precedence over rules without one.
 //
-// The root namespace is where rules for everybody are. So for its own proxies, gateways as a rule, those come last too: first
-// what is exported to nobody else, then the service's.
+// The root namespace contains the defaults of the mesh. Its own proxies, usually gateways,
+// therefore use them last too: first the rules that are exported to the root namespace alone, then
+// those of the service's namespace.
 func (s *Snapshot) SelectedRule(client string, names RuleNames, svc mesh.ServiceKey) *DestinationRule {
 	rules, root := s.destinationRules, s.Settings.RootNamespace
 	own := rules.local[client]
 	if client == root {
-		own = rules.private
+		own = rules.rootOnly
 	}
-	if r := own.find(svc.Host, client, names); r != nil {
+	if r := own.mostSpecific(svc.Host, client, names); r != nil {
 		return r
 	}
 	if svc.Namespace != "" && (svc.Namespace != client || client == root) {
-		if r := rules.exported[svc.Namespace].find(svc.Host, client, ""); r != nil {
+		if r := rules.exported[svc.Namespace].mostSpecific(svc.Host, client, ""); r != nil {
 			return r
 		}
 	}
-	return rules.exported[root].find(svc.Host, client, "")
+	return rules.exported[root].mostSpecific(svc.Host, client, "")
 }
 
-// RulesOf gives all rules that some proxy of the client's namespace may use for a host: those that select some proxies only,
-// and the one for the others.
+// RulesOf returns all rules that some proxy in namespace client may use for a service: those with a
+// workloadSelector, and the one for all other proxies.
 func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRule {
 	var list []*DestinationRule
 	for _, sel := range s.destinationRules.selectors[client] {
-		if r := s.SelectedRule(client, RuleNames(sel.name+";"), svc); r != nil && r.Selects && !slices.Contains(list, r) {
+		if r := s.SelectedRule(client, RuleNames(sel.name+";"), svc); r != nil && r.Selects &&
+			!slices.Contains(list, r) {
 			list = append(list, r)
 		}
 	}
@@ -97,26 +109,29 @@ func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRul
 	return list
 }
 
-// find gives the rule of the most specific host that is for the client.
-func (h *hostRules) find(host mesh.Hostname, client string, names RuleNames) *DestinationRule {
+// mostSpecific returns the rule with the most specific matching host that applies to the client, or
+// nil.
+func (h *hostRules) mostSpecific(host mesh.Hostname, client string, names RuleNames) *DestinationRule {
 	if h == nil {
 		return nil
 	}
 	for _, r := range h.exact[host] {
-		if r.isFor(client, names) {
+		if r.appliesTo(client, names) {
 			return r
 		}
 	}
 	for _, r := range h.wildcards {
-		if r.Host.Covers(host) && r.isFor(client, names) {
+		if r.Host.Covers(host) && r.appliesTo(client, names) {
 			return r
 		}
 	}
 	return nil
 }
 
-func (r *DestinationRule) isFor(client string, names RuleNames) bool {
-	if r.Selects && !names.Has(r.parts[0].Name) { // what selects one part selects all
+// appliesTo reports whether the rule is exported to namespace client and, if it has a
+// workloadSelector, whether names contains it.
+func (r *DestinationRule) appliesTo(client string, names RuleNames) bool {
+	if r.Selects && !names.Has(r.parts[0].Name) { // all parts have the same selector
 		return false
 	}
 	return r.exportTo[0] == "*" || slices.Contains(r.exportTo, client)

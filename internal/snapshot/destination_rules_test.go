@@ -16,8 +16,8 @@ import (
 
 const reviews = "reviews.prod.svc.cluster.local"
 
-// ruleText is a DestinationRule: the namespace and name, the host, to whom it is exported, and the labels of its selector
-// ("app=a"; "" for no selector). Its one subset has its name.
+// ruleText is a DestinationRule: the namespace and name, the host, to whom it is exported, and the
+// labels of its selector ("app=a"; "" for no selector). Its one subset has its name.
 type ruleText struct {
 	name, host string
 	exportTo   []string
@@ -35,7 +35,8 @@ func (r ruleText) event(t *testing.T, age int) mesh.Event {
 	return upsert(object(t, api.DestinationRule, ns, name, age, spec))
 }
 
-// TestRulesByClient: which rules a proxy of a namespace, with labels, goes by for the service reviews of prod.
+// TestRulesByClient: which rules a proxy of a namespace, with labels, goes by for the service
+// reviews of prod.
 func TestRulesByClient(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -88,7 +89,8 @@ func TestRulesByClient(t *testing.T) {
 	}
 }
 
-// TestRuleChanges: after any change the index is as one made of all rules at once, and the change named the hosts.
+// TestRuleChanges: after any change the index is as one made of all rules at once, and the change
+// named the hosts.
 func TestRuleChanges(t *testing.T) {
 	texts := []ruleText{
 		{"prod/a", "reviews", nil, ""}, {"prod/a", "reviews", []string{"."}, ""}, {"prod/a", "*.local", nil, ""}, {"prod/a", "reviews", nil, "app=a"},

@@ -7,28 +7,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// EndpointSet is all endpoints of one service, over all its ports and registries. It is a row.
+// EndpointSet contains all endpoints of one service, for all its ports and from all registries. It
+// is immutable, and its pointer changes only with its content.
 type EndpointSet struct {
 	Service mesh.ServiceKey
 	// Endpoints are sorted by service port, address and port.
 	Endpoints []*mesh.Endpoint
-	// Networked says that some of them say which network they are in.
+	// Networked reports whether at least one endpoint declares its network.
 	Networked bool
-	// Confined says that some of them are for callers of their own cluster only.
+	// Confined reports whether at least one endpoint is limited to callers of its own cluster.
 	Confined bool
 	// Hash is the content hash.
 	Hash uint64
 }
 
-// AllTLS says that all of them take mutual TLS, and that there are some.
+// AllTLS reports whether the set is not empty and all its endpoints accept mutual TLS.
 func (s *EndpointSet) AllTLS() bool {
-	return s != nil && len(s.Endpoints) > 0 && !slices.ContainsFunc(s.Endpoints, func(e *mesh.Endpoint) bool { return !e.TLS })
+	return s != nil && len(s.Endpoints) > 0 &&
+		!slices.ContainsFunc(s.Endpoints, func(e *mesh.Endpoint) bool { return !e.TLS })
 }
 
 var noEndpoints = new(EndpointSet)
 
-// shard takes up one event about a list of endpoints.
-func (e *edit) shard(op mesh.Op, s *mesh.Shard) {
+// applyShard applies one event about a shard: the endpoints that one object lists for a service.
+func (e *edit) applyShard(op mesh.Op, s *mesh.Shard) {
 	list := e.shards.Get(s.Service)
 	i := slices.IndexFunc(list, func(o *mesh.Shard) bool { return o.Key == s.Key })
 	switch {
@@ -48,18 +50,24 @@ func (e *edit) shard(op mesh.Op, s *mesh.Shard) {
 	} else {
 		e.shards.Set(s.Service, list)
 	}
-	e.rejoin[s.Service] = struct{}{}
+	e.dirtyEndpoints[s.Service] = struct{}{}
 }
 
 func compareShards(a, b *mesh.Shard) int {
-	return cmp.Or(cmp.Compare(a.Key.Provider, b.Key.Provider), cmp.Compare(a.Key.Cluster, b.Key.Cluster), a.Key.Object.Compare(b.Key.Object))
+	return cmp.Or(
+		cmp.Compare(a.Key.Provider, b.Key.Provider),
+		cmp.Compare(a.Key.Cluster, b.Key.Cluster),
+		a.Key.Object.Compare(b.Key.Object),
+	)
 }
 
-// joinEndpoints makes one set of the shards and selected workloads of each service that was touched.
+// joinEndpoints merges the endpoints of every service in dirtyEndpoints and updates the index by
+// address. Services whose endpoints are part of clusters or listeners are added to delta.Services
+// too.
 func (e *edit) joinEndpoints() {
-	for k := range e.rejoin {
+	for k := range e.dirtyEndpoints {
 		old := e.endpoints.Get(k)
-		joined := e.joinedEndpoints(k)
+		joined := e.mergedEndpoints(k)
 		oldHash, newHash := uint64(0), uint64(0)
 		if old != nil {
 			oldHash = old.Hash
@@ -80,16 +88,19 @@ func (e *edit) joinEndpoints() {
 		}
 		add(&e.delta.Endpoints, k)
 		if svc := e.services.Get(k); svc != nil && svc.Resolution != mesh.Static {
-			// Endpoints of other services are not sent by EDS: they shape clusters (DNS names) and listeners (headless).
+			// Only endpoints of Static services are sent by EDS. Those of others are part of
+			// clusters (DNS names) and listeners (headless services).
 			add(&e.delta.Services, k)
 		}
 	}
 }
 
-func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
+// mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
+// workloads. It returns nil if there are none.
+func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	svc := e.services.Get(k)
 	if svc == nil {
-		return nil // endpoints wait in their shards until the service is known
+		return nil // the shards are kept until the service exists
 	}
 	var all []*mesh.Endpoint
 	for _, s := range e.shards.Get(k) {
@@ -103,42 +114,54 @@ func (e *edit) joinedEndpoints(k mesh.ServiceKey) *EndpointSet {
 		return nil
 	}
 	slices.SortStableFunc(all, compareEndpoints)
-	// The same address may be listed twice, by an object and by a selector, or by two EndpointSlices while it moves from one
-	// to the other: the healthiest counts, and then the first.
+	// The same address may be listed twice, by an object and a selector, or by two EndpointSlices
+	// during a move. The healthiest entry is used, and then the first.
 	all = slices.CompactFunc(all, func(a, b *mesh.Endpoint) bool {
-		return a.ServicePort == b.ServicePort && a.Address == b.Address && a.Address != "" && a.Port == b.Port && a.Network == b.Network
+		return a.ServicePort == b.ServicePort && a.Address == b.Address && a.Address != "" && a.Port == b.Port &&
+			a.Network == b.Network
 	})
-	all = e.next.peerAuthentications.open(all)
+	all = e.next.peerAuthentications.markPlaintext(all)
 	networked := slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.Network != "" })
 	confined := slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.Confined })
-	return &EndpointSet{Service: k, Endpoints: all, Networked: networked, Confined: confined, Hash: mesh.HashEndpoints(all)}
+	return &EndpointSet{
+		Service:   k,
+		Endpoints: all,
+		Networked: networked,
+		Confined:  confined,
+		Hash:      mesh.HashEndpoints(all),
+	}
 }
 
-// selectedEndpoints gives the workloads that a service selects by label. Where several clusters have a Kubernetes Service, each
-// of them selects its own.
+// selectedEndpoints returns the workloads that the service's selector matches. If several clusters
+// have a Kubernetes Service, each definition selects the workloads of its own cluster.
 func (e *edit) selectedEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	if svc.Provider != mesh.Kubernetes {
-		return e.workloads.endpoints(svc)
+		return e.workloads.selectedEndpoints(svc)
 	}
 	var all []*mesh.Endpoint
-	for _, part := range e.claims.byKey[svc.ServiceKey] {
+	for _, part := range e.definitions.byKey[svc.ServiceKey] {
 		if part.Provider != mesh.Kubernetes {
 			continue
 		}
-		if list := e.workloads.endpoints(part); len(list) > 0 {
-			all = append(all, renamed(list, portNames(part, svc), svc)...)
+		if list := e.workloads.selectedEndpoints(part); len(list) > 0 {
+			all = append(all, renamePorts(list, portNames(part, svc), svc)...)
 		}
 	}
 	return all
 }
 
 func compareEndpoints(a, b *mesh.Endpoint) int {
-	return cmp.Or(cmp.Compare(a.ServicePort, b.ServicePort), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port),
-		cmp.Compare(a.Network, b.Network), cmp.Compare(illness(a), illness(b)))
+	return cmp.Or(
+		cmp.Compare(a.ServicePort, b.ServicePort),
+		cmp.Compare(a.Address, b.Address),
+		cmp.Compare(a.Port, b.Port),
+		cmp.Compare(a.Network, b.Network),
+		cmp.Compare(healthRank(a), healthRank(b)),
+	)
 }
 
-// illness orders endpoints by health, the healthy first.
-func illness(e *mesh.Endpoint) int {
+// healthRank orders endpoints by health, healthy endpoints first.
+func healthRank(e *mesh.Endpoint) int {
 	switch e.Health {
 	case mesh.Healthy:
 		return 0

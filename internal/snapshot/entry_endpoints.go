@@ -9,34 +9,35 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// entryEndpoints gives the endpoints that ServiceEntries define for a service, whether or not they are what it was made of:
-// so a ServiceEntry can add machines to a Kubernetes Service of its namespace, or to an older ServiceEntry. Each adds to
-// those ports of the service that its own stand for. What the service's own selector chooses is not among them.
+// entryEndpoints returns the endpoints of a service that ServiceEntries define, including
+// ServiceEntries that are not the definition of the service. A ServiceEntry can thus add machines
+// to a Kubernetes Service of its namespace or to an older ServiceEntry, for the ports that both
+// have. Endpoints that the service's own selector matches are not included.
 func (e *edit) entryEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	var all []*mesh.Endpoint
-	claims := e.claims.byKey[svc.ServiceKey]
+	claims := e.definitions.byKey[svc.ServiceKey]
 	for i, part := range claims {
 		if part.Provider != mesh.External {
 			continue
 		}
-		list := e.listed(part)
+		list := e.listedEndpoints(part)
 		if svc.Provider != mesh.External || !sameSelector(part, svc) {
-			list = append(list, e.workloads.endpoints(part)...)
+			list = append(list, e.workloads.selectedEndpoints(part)...)
 		}
 		if len(list) == 0 {
 			continue
 		}
 		names := portNames(part, svc)
 		if i > 0 && svc.Resolution == mesh.DNSRoundRobin {
-			leaveOut(names, all) // Envoy uses one name only
+			removeServedPorts(names, all) // Envoy uses only one DNS name per cluster
 		}
-		all = append(all, renamed(list, names, svc)...)
+		all = append(all, renamePorts(list, names, svc)...)
 	}
 	return all
 }
 
-// listed gives the endpoints that a ServiceEntry lists itself.
-func (e *edit) listed(part *mesh.Service) []*mesh.Endpoint {
+// listedEndpoints returns the endpoints in the ServiceEntry's own endpoints field.
+func (e *edit) listedEndpoints(part *mesh.Service) []*mesh.Endpoint {
 	for _, s := range e.shards.Get(part.ServiceKey) {
 		if s.Key.Cluster == part.Cluster && s.Key.Object == part.From {
 			return slices.Clip(s.Endpoints)
@@ -45,8 +46,9 @@ func (e *edit) listed(part *mesh.Service) []*mesh.Endpoint {
 	return nil
 }
 
-// portNames says what the ports of one definition are called in the service, as far as it has them. They are those of the
-// same number; or else of the same name, which in Kubernetes goes before.
+// portNames maps the port names of one definition to the service's names for the same ports. Ports
+// are equal if their numbers are equal, or else their names; for Kubernetes Services the name is
+// compared first. Ports that the service does not have are left out.
 func portNames(part, svc *mesh.Service) map[string]string {
 	names := make(map[string]string, len(part.Ports))
 	for _, p := range part.Ports {
@@ -63,19 +65,20 @@ func portNames(part, svc *mesh.Service) map[string]string {
 	return names
 }
 
-// leaveOut takes ports out that have endpoints already.
-func leaveOut(names map[string]string, all []*mesh.Endpoint) {
+// removeServedPorts deletes from names the ports that already have an endpoint in all.
+func removeServedPorts(names map[string]string, all []*mesh.Endpoint) {
 	maps.DeleteFunc(names, func(_, name string) bool {
 		return slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.ServicePort == name })
 	})
 }
 
-// renamed gives those endpoints that the service can have, under the names of its own ports.
-func renamed(list []*mesh.Endpoint, names map[string]string, svc *mesh.Service) []*mesh.Endpoint {
+// renamePorts returns the endpoints that the service accepts, with the port names of the service.
+// Endpoints of ports that are not in names are left out.
+func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Service) []*mesh.Endpoint {
 	out := make([]*mesh.Endpoint, 0, len(list))
 	for _, e := range list {
 		name, stands := names[e.ServicePort]
-		if !stands || !takes(svc, e.Address) {
+		if !stands || !acceptsAddress(svc, e.Address) {
 			continue
 		}
 		if name != e.ServicePort {
@@ -88,14 +91,16 @@ func renamed(list []*mesh.Endpoint, names map[string]string, svc *mesh.Service) 
 	return out
 }
 
-// takes says whether a service can have endpoints at such an address. Without one an endpoint is for the gateways of its
-// network, which are told of by EDS.
-func takes(svc *mesh.Service, address string) bool {
+// acceptsAddress reports whether an endpoint of the service can have this address, given its
+// resolution. An empty address means that the endpoint is reached through the gateways of its
+// network, by EDS.
+func acceptsAddress(svc *mesh.Service, address string) bool {
 	_, err := netip.ParseAddr(address)
 	ip, socket := err == nil, strings.HasPrefix(address, "unix://")
 	switch svc.Resolution {
 	case mesh.Static:
-		return ip || address == "" || socket && svc.Provider == mesh.External // a Kubernetes Service has ports
+		// a Kubernetes Service needs a port, which a socket does not have
+		return ip || address == "" || socket && svc.Provider == mesh.External
 	case mesh.DNS, mesh.DNSRoundRobin:
 		return address != "" && !socket
 	case mesh.Passthrough:

@@ -31,7 +31,7 @@ func TestSeeksPolicies(t *testing.T) {
 		if err := protojson.Unmarshal(text, p); err != nil {
 			t.Fatal(err)
 		}
-		if got := seeksPolicies(p); got != c.want {
+		if got := patchesSecurityFilters(p); got != c.want {
 			t.Errorf("%s: %t", c.patch, got)
 		}
 	}

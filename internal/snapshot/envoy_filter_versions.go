@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// PatchesOfNoVersion returns the patches of EnvoyFilters whose match.proxy.proxyVersion matches none of the versions, sorted by
-// object and index. A regular expression that is invalid is a Problem of its own, and not among them.
+// PatchesOfNoVersion returns the patches of EnvoyFilters whose match.proxy.proxyVersion matches
+// none of the versions, sorted by object and index. Patches with an invalid regular expression are
+// excluded; validation reports them.
 func (s *Snapshot) PatchesOfNoVersion(versions []string) []EnvoyPatch {
 	if s.envoyFilters == nil {
 		return nil

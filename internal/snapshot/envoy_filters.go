@@ -17,25 +17,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// PatchNames names the patches of EnvoyFilters that hold for a proxy, for each kind of resource. Proxies with equal names are
-// patched alike. The zero value is no patch at all.
+// PatchNames identifies the EnvoyFilter patches that apply to a proxy, by resource type. Proxies
+// with equal names have the same patches. The zero value contains none.
 type PatchNames struct {
 	Clusters PatchList
-	// Listeners has also the patches of routes that inbound listeners have inside.
+	// Listeners also contains the patches of routes that are inlined in inbound listeners.
 	Listeners  PatchList
 	Routes     PatchList
 	Extensions PatchList
 }
 
-// PatchList names patches by object and place, in the order in which they are applied: "istio-system/lua:0,2;default/limits:1".
+// PatchList lists patches by object and index, in the order of application:
+// "istio-system/lua:0,2;default/limits:1".
 type PatchList string
 
-// Has says whether one of the object's patches is among the names.
+// Has reports whether one of the object's patches is in any of the lists.
 func (n PatchNames) Has(k config.Key) bool {
 	return n.Clusters.Has(k) || n.Listeners.Has(k) || n.Routes.Has(k) || n.Extensions.Has(k)
 }
 
-// Has says whether one of the object's patches is in the list.
+// Has reports whether one of the object's patches is in the list.
 func (l PatchList) Has(k config.Key) bool {
 	if l == "" || k.Kind != api.EnvoyFilter {
 		return false
@@ -44,12 +45,17 @@ func (l PatchList) Has(k config.Key) bool {
 	return strings.HasPrefix(string(l), object) || strings.Contains(string(l), ";"+object)
 }
 
-// Without gives the names but for those of one object's patches.
-func (n PatchNames) Without(k config.Key) PatchNames {
-	return PatchNames{n.Clusters.without(k), n.Listeners.without(k), n.Routes.without(k), n.Extensions.without(k)}
+// WithoutObject returns the lists without the patches of one object.
+func (n PatchNames) WithoutObject(k config.Key) PatchNames {
+	return PatchNames{
+		n.Clusters.withoutObject(k),
+		n.Listeners.withoutObject(k),
+		n.Routes.withoutObject(k),
+		n.Extensions.withoutObject(k),
+	}
 }
 
-func (l PatchList) without(k config.Key) PatchList {
+func (l PatchList) withoutObject(k config.Key) PatchList {
 	if !l.Has(k) {
 		return l
 	}
@@ -63,13 +69,13 @@ func (l PatchList) without(k config.Key) PatchList {
 	return PatchList(strings.Join(kept, ";"))
 }
 
-// Patched is what of a proxy decides which patches hold for it.
-type Patched struct {
+// ProxyAttributes are the attributes of a proxy that selectors of policies and EnvoyFilters match.
+type ProxyAttributes struct {
 	Type      mesh.ProxyType
 	Namespace string
 	Labels    map[string]string
-	// Version is what match.proxy.proxyVersion is held against (ISTIO_VERSION), Metadata what match.proxy.metadata is: the
-	// entries of the node's metadata whose values are strings.
+	// Version is compared with match.proxy.proxyVersion (ISTIO_VERSION). Metadata is compared with
+	// match.proxy.metadata: it contains the entries of the node metadata whose values are strings.
 	Version  string
 	Metadata map[string]string
 }
@@ -80,44 +86,46 @@ type EnvoyPatch struct {
 	Index  int
 }
 
-// envoyFilters is the index of EnvoyFilters by whom they apply to. nil is an index of none.
+// envoyFilters is the index of EnvoyFilters by namespace. A nil index is empty.
 type envoyFilters struct {
 	rows map[*config.Config]*filterRow
-	// byNamespace has, for each namespace that has EnvoyFilters, those and the root namespace's in the order in which they
-	// are applied; all other namespaces have root.
+	// byNamespace has, for each namespace with EnvoyFilters, those and the root namespace's in the
+	// order of application. All other namespaces use root.
 	byNamespace map[string][]*filterRow
 	root        []*filterRow
-	// rootNamespace is the name of the namespace whose EnvoyFilters are for all.
+	// rootNamespace is the namespace whose EnvoyFilters apply to all proxies.
 	rootNamespace string
 
 	mu    sync.RWMutex
-	known map[string]PatchNames // by what matched, so that alike proxies share the texts
+	known map[string]PatchNames // cache by matched patches, so that equal proxies share the strings
 }
 
-// filterRow is one EnvoyFilter, ready to be held against proxies.
+// filterRow is an EnvoyFilter, prepared for matching.
 type filterRow struct {
 	object  *config.Config
 	spec    *networking.EnvoyFilter
 	patches []patchRow
 }
 
-// patchRow is one patch, ready to be held against proxies.
+// patchRow is a patch, prepared for matching.
 type patchRow struct {
 	applyTo networking.EnvoyFilter_ApplyTo
 	context networking.EnvoyFilter_PatchContext
-	// version is nil where any will do; never says that no version can match.
+	// version is the compiled proxyVersion, or nil to match all. never is set if the expression is
+	// invalid, so that no version matches.
 	version  *regexp.Regexp
 	never    bool
 	metadata map[string]string
 }
 
-// maxVersionRegexp is the greatest length in bytes of a proxyVersion that is compiled, whatever validation let through.
+// maxVersionRegexp is the maximum length in bytes of a proxyVersion that is compiled, independent
+// of validation.
 const maxVersionRegexp = 1024
 
-// PatchNames gives the names of the patches that hold for a proxy.
-func (s *Snapshot) PatchNames(p Patched) PatchNames { return s.envoyFilters.names(p) }
+// PatchNames returns the names of the patches that apply to a proxy.
+func (s *Snapshot) PatchNames(p ProxyAttributes) PatchNames { return s.envoyFilters.matchingNames(p) }
 
-// EnvoyPatches gives the patches of a list. Those that are not there any more are left out.
+// EnvoyPatches returns the patches of a list. Patches that no longer exist are left out.
 func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	var list []EnvoyPatch
 	for one := range strings.SplitSeq(string(names), ";") {
@@ -140,8 +148,8 @@ func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	return list
 }
 
-// rebuilt makes the index for the objects given, all of the kind, keeping what is known of those that are the same.
-func (f *envoyFilters) rebuilt(list []*config.Config, settings *Settings) *envoyFilters {
+// rebuildIndex returns a new index of all EnvoyFilters. It reuses the rows of unchanged objects.
+func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *envoyFilters {
 	if len(list) == 0 {
 		return nil
 	}
@@ -165,28 +173,37 @@ func (f *envoyFilters) rebuilt(list []*config.Config, settings *Settings) *envoy
 		if ns != root {
 			rows = slices.Concat(next.root, rows)
 		}
-		slices.SortFunc(rows, func(a, b *filterRow) int { return a.before(b, root) })
+		slices.SortFunc(rows, func(a, b *filterRow) int { return a.compareFilters(b, root) })
 		next.byNamespace[ns] = rows
 	}
 	return next
 }
 
-// before orders EnvoyFilters as they are applied: by priority whatever the namespace, then those of the root namespace,
-// then by age.
-func (r *filterRow) before(o *filterRow, root string) int {
+// compareFilters orders EnvoyFilters for application: by priority in all namespaces, then those of
+// the root namespace, then by age.
+func (r *filterRow) compareFilters(o *filterRow, root string) int {
 	own := func(x *filterRow) int {
 		if x.object.Namespace == root {
 			return 0
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(r.spec.GetPriority(), o.spec.GetPriority()), cmp.Compare(own(r), own(o)), config.Older(r.object, o.object))
+	return cmp.Or(
+		cmp.Compare(r.spec.GetPriority(), o.spec.GetPriority()),
+		cmp.Compare(own(r), own(o)),
+		config.Older(r.object, o.object),
+	)
 }
 
+// newFilterRow compiles the matches of an EnvoyFilter.
 func newFilterRow(c *config.Config) *filterRow {
 	r := &filterRow{object: c, spec: config.Spec[*networking.EnvoyFilter](c)}
 	for _, p := range r.spec.GetConfigPatches() {
-		row := patchRow{applyTo: p.GetApplyTo(), context: p.GetMatch().GetContext(), metadata: p.GetMatch().GetProxy().GetMetadata()}
+		row := patchRow{
+			applyTo:  p.GetApplyTo(),
+			context:  p.GetMatch().GetContext(),
+			metadata: p.GetMatch().GetProxy().GetMetadata(),
+		}
 		if expr := p.GetMatch().GetProxy().GetProxyVersion(); expr != "" {
 			row.never = true
 			if len(expr) <= maxVersionRegexp {
@@ -200,7 +217,9 @@ func newFilterRow(c *config.Config) *filterRow {
 	return r
 }
 
-func (f *envoyFilters) names(p Patched) PatchNames {
+// matchingNames returns the names of the patches that match p, from the cache if an equal set was
+// matched before.
+func (f *envoyFilters) matchingNames(p ProxyAttributes) PatchNames {
 	if f == nil {
 		return PatchNames{}
 	}
@@ -208,13 +227,13 @@ func (f *envoyFilters) names(p Patched) PatchNames {
 	if !ok {
 		rows = f.root
 	}
-	matched := make([]byte, 0, 64) // pairs of a row's and a patch's place
+	matched := make([]byte, 0, 64) // pairs of row index and patch index
 	for i, r := range rows {
-		if !r.selects(p, f.rootNamespace) {
+		if !r.selectsProxy(p, f.rootNamespace) {
 			continue
 		}
 		for j := range r.patches {
-			if r.patches[j].holds(p) {
+			if r.patches[j].matchesProxy(p) {
 				matched = binary.AppendUvarint(binary.AppendUvarint(matched, uint64(i)), uint64(j))
 			}
 		}
@@ -227,7 +246,7 @@ func (f *envoyFilters) names(p Patched) PatchNames {
 	n, ok := f.known[string(key)]
 	f.mu.RUnlock()
 	if !ok {
-		n = namesOf(rows, matched, p.Type)
+		n = buildPatchNames(rows, matched, p.Type)
 		f.mu.Lock()
 		f.known[string(key)] = n
 		f.mu.Unlock()
@@ -235,22 +254,23 @@ func (f *envoyFilters) names(p Patched) PatchNames {
 	return n
 }
 
-func namesOf(rows []*filterRow, matched []byte, t mesh.ProxyType) PatchNames {
+// buildPatchNames sorts the matched patches into the lists for a proxy of type t.
+func buildPatchNames(rows []*filterRow, matched []byte, t mesh.ProxyType) PatchNames {
 	var n PatchNames
 	for len(matched) > 0 {
 		i, size := binary.Uvarint(matched)
 		j, more := binary.Uvarint(matched[size:])
 		matched = matched[size+more:]
 		r := rows[i]
-		for _, l := range r.patches[j].lists(&n, t) {
-			*l = l.with(r.object.Key, int(j))
+		for _, l := range r.patches[j].resourceLists(&n, t) {
+			*l = l.appendPatch(r.object.Key, int(j))
 		}
 	}
 	return n
 }
 
-// with appends a patch: by its number alone if the one before it is of the same object.
-func (l PatchList) with(k config.Key, patch int) PatchList {
+// appendPatch appends a patch. It adds only the index if the last entry is of the same object.
+func (l PatchList) appendPatch(k config.Key, patch int) PatchList {
 	object := k.Namespace + "/" + k.Name + ":"
 	last := l[strings.LastIndexByte(string(l), ';')+1:]
 	switch {
@@ -264,15 +284,18 @@ func (l PatchList) with(k config.Key, patch int) PatchList {
 	return l + PatchList(strconv.Itoa(patch))
 }
 
-// lists gives the lists that a patch belongs to: those of the resources of such a proxy in which it may find something.
-func (p *patchRow) lists(n *PatchNames, t mesh.ProxyType) []*PatchList {
+// resourceLists returns the lists of n to which a patch belongs: those of the resource types of a
+// proxy of type t that it may modify.
+func (p *patchRow) resourceLists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 	switch p.applyTo {
 	case networking.EnvoyFilter_CLUSTER:
 		return []*PatchList{&n.Clusters}
 	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_NETWORK_FILTER,
 		networking.EnvoyFilter_HTTP_FILTER, networking.EnvoyFilter_LISTENER_FILTER:
 		return []*PatchList{&n.Listeners}
-	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION,
+		networking.EnvoyFilter_VIRTUAL_HOST,
+		networking.EnvoyFilter_HTTP_ROUTE:
 		switch {
 		case t != mesh.SidecarProxy:
 			return []*PatchList{&n.Routes}
@@ -285,13 +308,14 @@ func (p *patchRow) lists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 		}
 	case networking.EnvoyFilter_EXTENSION_CONFIG:
 		return []*PatchList{&n.Extensions}
-	default: // the bootstrap is no resource
+	default: // the bootstrap is not sent over xDS
 		return nil
 	}
 }
 
-// holds says whether a patch of an EnvoyFilter that selects the proxy may find something in its resources.
-func (p *patchRow) holds(x Patched) bool {
+// matchesProxy reports whether a patch, whose EnvoyFilter selects the proxy, matches the proxy's
+// type, version and metadata.
+func (p *patchRow) matchesProxy(x ProxyAttributes) bool {
 	switch p.context {
 	case networking.EnvoyFilter_ANY:
 	case networking.EnvoyFilter_SIDECAR_INBOUND, networking.EnvoyFilter_SIDECAR_OUTBOUND:
@@ -302,7 +326,7 @@ func (p *patchRow) holds(x Patched) bool {
 		if x.Type != mesh.RouterProxy {
 			return false
 		}
-	default: // there are no waypoints
+	default: // waypoints do not exist here
 		return false
 	}
 	if p.never || p.version != nil && (x.Version == "" || !p.version.MatchString(x.Version)) {
@@ -316,25 +340,30 @@ func (p *patchRow) holds(x Patched) bool {
 	return true
 }
 
-// Labels that pods of a Gateway of the Gateway API have.
+// Labels of the pods of a Kubernetes Gateway API Gateway.
 const (
 	gatewayNameLabel  = "gateway.networking.k8s.io/gateway-name"
 	gatewayClassLabel = "gateway.networking.k8s.io/gateway-class-name"
 	gatewayGroup      = "gateway.networking.k8s.io"
 )
 
-// selects says whether an EnvoyFilter of the proxy's namespace or of the root namespace is for the proxy.
-func (r *filterRow) selects(p Patched, root string) bool {
+// selectsProxy reports whether an EnvoyFilter of the proxy's namespace or of the root namespace
+// selects the proxy, by its references or its workloadSelector. Without either it selects every
+// proxy.
+func (r *filterRow) selectsProxy(p ProxyAttributes, root string) bool {
 	if refs := r.spec.GetTargetRefs(); len(refs) > 0 {
-		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool { return p.meant(ref, r.object.Namespace, root) })
+		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool {
+			return p.isReferencedBy(ref, r.object.Namespace, root)
+		})
 	}
 	labels := r.spec.GetWorkloadSelector().GetLabels()
-	return len(labels) == 0 || Selects(labels, p.Labels)
+	return len(labels) == 0 || SelectorMatches(labels, p.Labels)
 }
 
-// meant says whether a reference of an object in a namespace means the proxy. Services and ServiceEntries can be meant only
-// where there are waypoints.
-func (p Patched) meant(ref *typev1beta1.PolicyTargetReference, namespace, root string) bool {
+// isReferencedBy reports whether a targetRef of an object in a namespace refers to the proxy: to
+// its Gateway or GatewayClass. Services and ServiceEntries can be referenced only where there are
+// waypoints.
+func (p ProxyAttributes) isReferencedBy(ref *typev1beta1.PolicyTargetReference, namespace, root string) bool {
 	if p.Type != mesh.RouterProxy || ref.GetGroup() != gatewayGroup || ref.GetName() == "" {
 		return false
 	}

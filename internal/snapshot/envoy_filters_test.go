@@ -45,7 +45,7 @@ func TestPatchNamesOrder(t *testing.T) {
 		"istio-system": "istio-system/everywhere:0;istio-system/late:0",
 		"quiet":        "istio-system/everywhere:0;istio-system/late:0",
 	} {
-		if got := s.PatchNames(Patched{Type: mesh.SidecarProxy, Namespace: ns}).Clusters; got != want {
+		if got := s.PatchNames(ProxyAttributes{Type: mesh.SidecarProxy, Namespace: ns}).Clusters; got != want {
 			t.Errorf("in %s: got %s, want %s", ns, got, want)
 		}
 	}
@@ -75,7 +75,7 @@ configPatches:
 		mesh.SidecarProxy: {Clusters: "shop/a:0", Listeners: "shop/a:1,2,3,4,5,6,7", Routes: "shop/a:6,8", Extensions: "shop/a:9"},
 		mesh.RouterProxy:  {Clusters: "shop/a:0,11", Listeners: "shop/a:1,2,3,4,5", Routes: "shop/a:6,13", Extensions: "shop/a:9"},
 	} {
-		got := s.PatchNames(Patched{Type: proxy, Namespace: "shop"})
+		got := s.PatchNames(ProxyAttributes{Type: proxy, Namespace: "shop"})
 		if got != want {
 			t.Errorf("%s: got %+v, want %+v", proxy, got, want)
 		}
@@ -86,32 +86,32 @@ func TestPatchNamesSelection(t *testing.T) {
 	root := "istio-system"
 	for _, test := range []struct {
 		name, namespace, spec string
-		proxy                 Patched
+		proxy                 ProxyAttributes
 		want                  bool
 	}{
-		{"labels", "shop", "workloadSelector: {labels: {app: web}}", Patched{Labels: map[string]string{"app": "web", "v": "1"}}, true},
-		{"other labels", "shop", "workloadSelector: {labels: {app: web}}", Patched{Labels: map[string]string{"app": "db"}}, false},
-		{"an empty selector", "shop", "workloadSelector: {}", Patched{}, true},
-		{"labels from the root namespace", root, "workloadSelector: {labels: {app: web}}", Patched{Labels: map[string]string{"app": "web"}}, true},
-		{"a version", "shop", `match: {proxy: {proxyVersion: "^1\\.9.*"}}`, Patched{Version: "1.9.3"}, true},
-		{"part of a version", "shop", `match: {proxy: {proxyVersion: "9"}}`, Patched{Version: "1.9.3"}, true},
-		{"another version", "shop", `match: {proxy: {proxyVersion: "^1\\.9.*"}}`, Patched{Version: "1.19"}, false},
-		{"no version", "shop", `match: {proxy: {proxyVersion: ".*"}}`, Patched{}, false},
-		{"a bad version", "shop", `match: {proxy: {proxyVersion: "["}}`, Patched{Version: "["}, false},
-		{"a version too long", "shop", `match: {proxy: {proxyVersion: "` + strings.Repeat("a?", 600) + `"}}`, Patched{Version: "1"}, false},
-		{"metadata", "shop", "match: {proxy: {metadata: {A: x, B: w}}}", Patched{Metadata: map[string]string{"A": "x", "B": "w", "C": "z"}}, true},
-		{"metadata that lacks one", "shop", "match: {proxy: {metadata: {A: x, B: \"\"}}}", Patched{Metadata: map[string]string{"A": "x"}}, false},
+		{"labels", "shop", "workloadSelector: {labels: {app: web}}", ProxyAttributes{Labels: map[string]string{"app": "web", "v": "1"}}, true},
+		{"other labels", "shop", "workloadSelector: {labels: {app: web}}", ProxyAttributes{Labels: map[string]string{"app": "db"}}, false},
+		{"an empty selector", "shop", "workloadSelector: {}", ProxyAttributes{}, true},
+		{"labels from the root namespace", root, "workloadSelector: {labels: {app: web}}", ProxyAttributes{Labels: map[string]string{"app": "web"}}, true},
+		{"a version", "shop", `match: {proxy: {proxyVersion: "^1\\.9.*"}}`, ProxyAttributes{Version: "1.9.3"}, true},
+		{"part of a version", "shop", `match: {proxy: {proxyVersion: "9"}}`, ProxyAttributes{Version: "1.9.3"}, true},
+		{"another version", "shop", `match: {proxy: {proxyVersion: "^1\\.9.*"}}`, ProxyAttributes{Version: "1.19"}, false},
+		{"no version", "shop", `match: {proxy: {proxyVersion: ".*"}}`, ProxyAttributes{}, false},
+		{"a bad version", "shop", `match: {proxy: {proxyVersion: "["}}`, ProxyAttributes{Version: "["}, false},
+		{"a version too long", "shop", `match: {proxy: {proxyVersion: "` + strings.Repeat("a?", 600) + `"}}`, ProxyAttributes{Version: "1"}, false},
+		{"metadata", "shop", "match: {proxy: {metadata: {A: x, B: w}}}", ProxyAttributes{Metadata: map[string]string{"A": "x", "B": "w", "C": "z"}}, true},
+		{"metadata that lacks one", "shop", "match: {proxy: {metadata: {A: x, B: \"\"}}}", ProxyAttributes{Metadata: map[string]string{"A": "x"}}, false},
 		{"a Gateway", "shop", "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw}]",
-			Patched{Type: mesh.RouterProxy, Labels: map[string]string{gatewayNameLabel: "gw"}}, true},
+			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayNameLabel: "gw"}}, true},
 		{"a Gateway of another namespace", root, "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw}]",
-			Patched{Type: mesh.RouterProxy, Labels: map[string]string{gatewayNameLabel: "gw"}}, false},
+			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayNameLabel: "gw"}}, false},
 		{"a Gateway and a sidecar", "shop", "targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw}]",
-			Patched{Labels: map[string]string{gatewayNameLabel: "gw"}}, false},
+			ProxyAttributes{Labels: map[string]string{gatewayNameLabel: "gw"}}, false},
 		{"a GatewayClass", root, "targetRefs: [{group: gateway.networking.k8s.io, kind: GatewayClass, name: c}]",
-			Patched{Type: mesh.RouterProxy, Labels: map[string]string{gatewayClassLabel: "c"}}, true},
+			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayClassLabel: "c"}}, true},
 		{"a GatewayClass from elsewhere", "shop", "targetRefs: [{group: gateway.networking.k8s.io, kind: GatewayClass, name: c}]",
-			Patched{Type: mesh.RouterProxy, Labels: map[string]string{gatewayClassLabel: "c"}}, false},
-		{"a Service", "shop", "targetRefs: [{kind: Service, name: web}]", Patched{Type: mesh.RouterProxy}, false},
+			ProxyAttributes{Type: mesh.RouterProxy, Labels: map[string]string{gatewayClassLabel: "c"}}, false},
+		{"a Service", "shop", "targetRefs: [{kind: Service, name: web}]", ProxyAttributes{Type: mesh.RouterProxy}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			spec := "configPatches: [{applyTo: CLUSTER}]\n" + test.spec
@@ -135,7 +135,7 @@ func TestEnvoyPatches(t *testing.T) {
 	b := NewBuilder(Options{})
 	two := envoyFilter(t, "shop", "two", 1, "{configPatches: [{applyTo: LISTENER}, {applyTo: CLUSTER}, {applyTo: CLUSTER}]}")
 	s, _ := b.Apply(upsert(envoyFilter(t, "shop", "one", 2, oneCluster)), upsert(two))
-	names := s.PatchNames(Patched{Type: mesh.SidecarProxy, Namespace: "shop"})
+	names := s.PatchNames(ProxyAttributes{Type: mesh.SidecarProxy, Namespace: "shop"})
 	list := s.EnvoyPatches(names.Clusters)
 	if len(list) != 3 || list[0].Filter.Name != "one" || list[1] != (EnvoyPatch{two, 1}) || list[2] != (EnvoyPatch{two, 2}) {
 		t.Errorf("%q gives %v", names.Clusters, list)
@@ -148,10 +148,11 @@ func TestEnvoyPatches(t *testing.T) {
 	}
 }
 
-// TestPatchNamesFollowEdits: what changes an EnvoyFilter, or the root namespace, is seen; what does not changes nothing.
+// TestPatchNamesFollowEdits: what changes an EnvoyFilter, or the root namespace, is seen; what does
+// not changes nothing.
 func TestPatchNamesFollowEdits(t *testing.T) {
 	b := NewBuilder(Options{})
-	p := Patched{Type: mesh.SidecarProxy, Namespace: "shop"}
+	p := ProxyAttributes{Type: mesh.SidecarProxy, Namespace: "shop"}
 	if got := b.Current().PatchNames(p); got != (PatchNames{}) {
 		t.Errorf("an empty mesh has %+v", got)
 	}
@@ -179,7 +180,7 @@ func BenchmarkPatchNames(b *testing.B) {
 			builder.Apply(upsert(envoyFilter(b, ns, name, 0, `configPatches: [{applyTo: CLUSTER, match: {proxy: {proxyVersion: "^1\\.2.*"}}}, {applyTo: HTTP_FILTER}]`)))
 		}
 	}
-	p := Patched{Type: mesh.SidecarProxy, Namespace: "shop", Version: "1.29.1"}
+	p := ProxyAttributes{Type: mesh.SidecarProxy, Namespace: "shop", Version: "1.29.1"}
 	b.ReportAllocs()
 	for b.Loop() {
 		builder.Current().PatchNames(p)

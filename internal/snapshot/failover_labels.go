@@ -13,53 +13,65 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// FailoverLabels gives the names of the labels by which endpoints may be near or far for having the same value as the caller
-// (failoverPriority of DestinationRules and of the mesh), but for those of the topology. They are sorted.
-func (s *Snapshot) FailoverLabels() []string { return s.destinationRules.nearLabels }
+// FailoverLabels returns the names of the labels whose values endpoints and callers are compared by
+// (failoverPriority of DestinationRules and MeshConfig), sorted. Labels of the topology are
+// excluded, because locality and network are known for every proxy.
+func (s *Snapshot) FailoverLabels() []string { return s.destinationRules.failoverLabels }
 
-// labelNames is a set of them.
+// labelNames is a set of such label names.
 type labelNames map[string]struct{}
 
-// ofRule adds what a DestinationRule names.
-func (n labelNames) ofRule(c *config.Config) {
+// addRule adds the labels of all policies of a DestinationRule.
+func (n labelNames) addRule(c *config.Config) {
 	spec := config.Spec[*networking.DestinationRule](c)
-	n.ofPolicy(spec.GetTrafficPolicy())
+	n.addPolicy(spec.GetTrafficPolicy())
 	for _, s := range spec.GetSubsets() {
-		n.ofPolicy(s.GetTrafficPolicy())
+		n.addPolicy(s.GetTrafficPolicy())
 	}
 }
 
-func (n labelNames) ofPolicy(p *networking.TrafficPolicy) {
-	n.of(p.GetLoadBalancer().GetLocalityLbSetting(), p.GetLoadBalancer().GetZoneAwareLbSetting())
+// addPolicy adds the labels of a policy and of its port policies.
+func (n labelNames) addPolicy(p *networking.TrafficPolicy) {
+	n.addSettings(p.GetLoadBalancer().GetLocalityLbSetting(), p.GetLoadBalancer().GetZoneAwareLbSetting())
 	for _, s := range p.GetPortLevelSettings() {
-		n.of(s.GetLoadBalancer().GetLocalityLbSetting(), s.GetLoadBalancer().GetZoneAwareLbSetting())
+		n.addSettings(s.GetLoadBalancer().GetLocalityLbSetting(), s.GetLoadBalancer().GetZoneAwareLbSetting())
 	}
 }
 
-func (n labelNames) of(locality *networking.LocalityLoadBalancerSetting, zones *networking.ZoneAwareLoadBalancerSetting) {
+// addSettings adds the labels of two kinds of failoverPriority. Entries with a value ("key=value")
+// and topology labels are skipped.
+func (n labelNames) addSettings(
+	locality *networking.LocalityLoadBalancerSetting,
+	zones *networking.ZoneAwareLoadBalancerSetting,
+) {
 	for _, list := range [][]string{locality.GetFailoverPriority(), zones.GetFailoverPriority()} {
 		for _, entry := range list {
-			if !strings.Contains(entry, "=") && !topology(entry) {
+			if !strings.Contains(entry, "=") && !isTopologyLabel(entry) {
 				n[entry] = struct{}{}
 			}
 		}
 	}
 }
 
-// topology says that a label is about where something runs, which is known of every proxy.
-func topology(name string) bool {
+// isTopologyLabel reports whether a label is derived from the locality, network or cluster, which
+// are known for every proxy.
+func isTopologyLabel(name string) bool {
 	switch name {
-	case corev1.LabelTopologyRegion, corev1.LabelTopologyZone, label.TopologySubzone.Name, label.TopologyNetwork.Name, label.TopologyCluster.Name:
+	case corev1.LabelTopologyRegion,
+		corev1.LabelTopologyZone,
+		label.TopologySubzone.Name,
+		label.TopologyNetwork.Name,
+		label.TopologyCluster.Name:
 		return true
 	default:
 		return false
 	}
 }
 
-// nearest gives the names of all namespaces and of the mesh.
-func nearest(byNamespace map[string]labelNames, settings *Settings) []string {
+// collectFailoverLabels returns the sorted union of the labels of all namespaces and of MeshConfig.
+func collectFailoverLabels(byNamespace map[string]labelNames, settings *Settings) []string {
 	all := labelNames{}
-	all.of(settings.Mesh.GetLocalityLbSetting(), settings.Mesh.GetZoneAwareLbSetting())
+	all.addSettings(settings.Mesh.GetLocalityLbSetting(), settings.Mesh.GetZoneAwareLbSetting())
 	for _, names := range byNamespace {
 		maps.Copy(all, names)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// FuzzApply: objects that pass validation never make the Builder panic, and are in its snapshot the same way whether they come together,
-// one by one or backwards; when they go nothing is left.
+// FuzzApply: objects that pass validation never make the Builder panic, and are in its snapshot the
+// same way whether they come together, one by one or backwards; when they go nothing is left.
 func FuzzApply(f *testing.F) {
 	for _, s := range []string{
 		"apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: a, namespace: n}\nspec: {hosts: [a], http: [{delegate: {name: b}}]}\n---\napiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: b, namespace: n}\nspec: {http: [{route: [{destination: {host: c}}]}]}\n",

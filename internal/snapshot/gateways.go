@@ -13,11 +13,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// GatewayNames names the Gateways that select a proxy, the oldest first: "istio-system/public;shop/orders;". Proxies with equal
-// names serve the same Gateways. The zero value is none.
+// GatewayNames lists the Gateways that select a proxy, oldest first:
+// "istio-system/public;shop/orders;". Proxies with equal names serve the same Gateways. The zero
+// value is empty.
 type GatewayNames string
 
-// Has says whether an object is among the names.
+// Has reports whether the list contains an object.
 func (n GatewayNames) Has(k config.Key) bool {
 	if n == "" || k.Kind != api.Gateway {
 		return false
@@ -26,24 +27,25 @@ func (n GatewayNames) Has(k config.Key) bool {
 	return strings.HasPrefix(string(n), one) || strings.Contains(string(n), ";"+one)
 }
 
-// gateways is the index of Gateways by whom they select. nil is an index of none.
+// gateways is the index of Gateways by selector. A nil index is empty.
 type gateways struct {
-	// groups have one selector each, in the order of its text.
+	// groups have distinct selectors and are sorted by the selector's text.
 	groups []selectedGateways
-	// derived is what others compute of Gateways and settings alone.
+	// derived caches values that depend only on Gateways and settings.
 	derived *Derived
 
-	mu    sync.RWMutex
-	known map[string]GatewayNames // by the groups that matched, so that alike proxies share the texts
+	mu sync.RWMutex
+	// cache by matched groups, so that equal proxies share the strings
+	known map[string]GatewayNames
 }
 
-// selectedGateways is the Gateways with one selector, the oldest first.
+// selectedGateways contains the Gateways with one selector, oldest first.
 type selectedGateways struct {
 	labels map[string]string
 	list   []*config.Config
 }
 
-// newGateways makes the index of the objects given, all of the kind.
+// newGateways returns an index of all Gateways.
 func newGateways(list []*config.Config) *gateways {
 	if len(list) == 0 {
 		return nil
@@ -65,8 +67,9 @@ func newGateways(list []*config.Config) *gateways {
 	return x
 }
 
-// GatewayNames gives the names of the Gateways that select a proxy of the namespace with those labels. A Gateway without a
-// selector is for all. Where gateways are scoped to their namespace, only those of the proxy's own are.
+// GatewayNames returns the names of the Gateways that select a proxy with these labels in a
+// namespace. A Gateway without a selector selects all gateway proxies. With Features.ScopeGateways
+// only Gateways of the proxy's namespace are used.
 func (s *Snapshot) GatewayNames(namespace string, labels map[string]string) GatewayNames {
 	if s.gateways == nil {
 		return ""
@@ -74,15 +77,16 @@ func (s *Snapshot) GatewayNames(namespace string, labels map[string]string) Gate
 	if !s.Settings.Features.ScopeGateways {
 		namespace = ""
 	}
-	return s.gateways.names(namespace, labels)
+	return s.gateways.matchingNames(namespace, labels)
 }
 
-// names gives the names; namespace is "" for Gateways of all.
-func (x *gateways) names(namespace string, labels map[string]string) GatewayNames {
+// matchingNames returns the Gateways that select labels, from the cache if possible. An empty
+// namespace includes Gateways of all namespaces.
+func (x *gateways) matchingNames(namespace string, labels map[string]string) GatewayNames {
 	key := append(make([]byte, 0, 64), namespace+"\x00"...)
 	begin := len(key)
 	for i, g := range x.groups {
-		if len(g.labels) == 0 || Selects(g.labels, labels) {
+		if len(g.labels) == 0 || SelectorMatches(g.labels, labels) {
 			key = binary.AppendUvarint(key, uint64(i))
 		}
 	}
@@ -94,7 +98,7 @@ func (x *gateways) names(namespace string, labels map[string]string) GatewayName
 	n, ok := x.known[string(key)]
 	x.mu.RUnlock()
 	if !ok {
-		n = x.join(matched, namespace)
+		n = x.joinNames(matched, namespace)
 		x.mu.Lock()
 		x.known[string(key)] = n
 		x.mu.Unlock()
@@ -102,7 +106,8 @@ func (x *gateways) names(namespace string, labels map[string]string) GatewayName
 	return n
 }
 
-func (x *gateways) join(matched []byte, namespace string) GatewayNames {
+// joinNames returns the names of the Gateways in the matched groups, oldest first.
+func (x *gateways) joinNames(matched []byte, namespace string) GatewayNames {
 	var list []*config.Config
 	for len(matched) > 0 {
 		i, size := binary.Uvarint(matched)
@@ -119,7 +124,7 @@ func (x *gateways) join(matched []byte, namespace string) GatewayNames {
 	return GatewayNames(b.String())
 }
 
-// Gateways gives the Gateways of the names. Those that are not there any more are left out.
+// Gateways returns the Gateways with the given names. Gateways that no longer exist are left out.
 func (s *Snapshot) Gateways(names GatewayNames) []*config.Config {
 	var list []*config.Config
 	for one := range strings.SplitSeq(string(names), ";") {
@@ -134,8 +139,8 @@ func (s *Snapshot) Gateways(names GatewayNames) []*config.Config {
 	return list
 }
 
-// GatewaysDerived holds what others compute of Gateways and settings alone: snapshots between which none of those changed
-// share it.
+// GatewaysDerived returns the cache for values that depend only on Gateways and settings. It is
+// shared by all snapshots between which neither changed.
 func (s *Snapshot) GatewaysDerived() *Derived {
 	if s.gateways == nil {
 		return new(Derived)
@@ -143,11 +148,12 @@ func (s *Snapshot) GatewaysDerived() *Derived {
 	return s.gateways.derived
 }
 
-// AnyWorkload says whether some workload has the labels, and whether there is any at all.
-func (s *Snapshot) AnyWorkload(labels map[string]string) (selected, known bool) {
+// HasWorkload reports whether some workload has the labels (selected), and whether any workload is
+// known at all (known).
+func (s *Snapshot) HasWorkload(labels map[string]string) (selected, known bool) {
 	for _, at := range s.byAddress.All() {
 		for _, w := range at.Workloads {
-			if known = true; Selects(labels, w.Labels) {
+			if known = true; SelectorMatches(labels, w.Labels) {
 				return true, true
 			}
 		}

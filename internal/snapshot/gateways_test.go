@@ -62,7 +62,8 @@ func TestGatewayNames(t *testing.T) {
 	}
 }
 
-// TestGatewaysKeepWhatIsDerivedOfThem: what is computed of Gateways is computed again only when one of them changes.
+// TestGatewaysKeepWhatIsDerivedOfThem: what is computed of Gateways is computed again only when one
+// of them changes.
 func TestGatewaysKeepWhatIsDerivedOfThem(t *testing.T) {
 	b := NewBuilder(Options{})
 	s, _ := b.Apply(gatewayEvent(t, "a", "one", 1, nil))

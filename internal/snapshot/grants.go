@@ -9,10 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// MayRefer says whether Gateways of one namespace may name a Secret of another: whether some ReferenceGrant there says so
-// (Gateway API, ReferenceGrant.spec). A grant is for the Gateway API's Gateways or for Istio's, as its group says; Istio takes the
-// former for both, and so is it here.
-func (s *Snapshot) MayRefer(from, namespace, secret string) bool {
+// IsReferenceGranted reports whether Gateways in namespace from may reference a Secret of another
+// namespace: always in their own namespace, otherwise only if a ReferenceGrant there allows it. A
+// grant can name Gateways of the Gateway API or of Istio; like Istio, either allows both.
+func (s *Snapshot) IsReferenceGranted(from, namespace, secret string) bool {
 	if from == namespace {
 		return true
 	}
@@ -21,19 +21,24 @@ func (s *Snapshot) MayRefer(from, namespace, secret string) bool {
 			continue
 		}
 		spec := &config.Spec[*gatewayv1.ReferenceGrant](c).Spec
-		if slices.ContainsFunc(spec.From, func(f gatewayv1.ReferenceGrantFrom) bool { return isGateway(f) && string(f.Namespace) == from }) &&
-			slices.ContainsFunc(spec.To, func(t gatewayv1.ReferenceGrantTo) bool { return isSecret(t, secret) }) {
+		if slices.ContainsFunc(
+			spec.From,
+			func(f gatewayv1.ReferenceGrantFrom) bool { return grantsGateway(f) && string(f.Namespace) == from },
+		) &&
+			slices.ContainsFunc(spec.To, func(t gatewayv1.ReferenceGrantTo) bool { return grantsSecret(t, secret) }) {
 			return true
 		}
 	}
 	return false
 }
 
-func isGateway(f gatewayv1.ReferenceGrantFrom) bool {
+// grantsGateway reports whether a grant allows references from Gateways.
+func grantsGateway(f gatewayv1.ReferenceGrantFrom) bool {
 	return f.Kind == "Gateway" && (f.Group == "gateway.networking.k8s.io" || f.Group == "networking.istio.io")
 }
 
-// isSecret says whether a grant opens a Secret: of that name, or all.
-func isSecret(t gatewayv1.ReferenceGrantTo, name string) bool {
+// grantsSecret reports whether a grant allows references to a Secret: by its name, or to all
+// Secrets.
+func grantsSecret(t gatewayv1.ReferenceGrantTo, name string) bool {
 	return t.Group == "" && t.Kind == "Secret" && (t.Name == nil || *t.Name == "" || string(*t.Name) == name)
 }

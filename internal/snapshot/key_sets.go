@@ -6,11 +6,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// KeySet gives what is known of the keys of a source, nil where nothing is: nobody has looked yet.
+// KeySet returns the keys of a source, or nil if they have not been fetched yet.
 func (s *Snapshot) KeySet(source mesh.KeySource) *mesh.KeySet { return s.keySets[source] }
 
-// keySet takes up the keys of an issuer of tokens, or that nothing is known of them any more.
-func (e *edit) keySet(op mesh.Op, k *mesh.KeySet) {
+// applyKeySet stores or deletes the keys of a source. It ignores an event that changes nothing.
+func (e *edit) applyKeySet(op mesh.Op, k *mesh.KeySet) {
 	old := e.next.keySets[k.Source]
 	switch {
 	case op == mesh.Delete && old == nil, op == mesh.Upsert && old != nil && *old == *k:

@@ -7,7 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// TestKeySets: keys of token issuers are known as they were last said, and a change names their sources and nothing else.
+// TestKeySets: keys of token issuers are known as they were last said, and a change names their
+// sources and nothing else.
 func TestKeySets(t *testing.T) {
 	b := snapshot.NewBuilder(snapshot.Options{})
 	a, other := mesh.KeySource{URI: "https://a"}, mesh.KeySource{Issuer: "https://a"}

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// NamesToResolve gives the names by which gateways of networks are known, sorted: what they stand for is to be said by events with a
-// ResolvedName. The list must not be changed.
+// NamesToResolve returns the DNS names of network gateways, sorted. A source must resolve them and
+// send their addresses as events with a ResolvedName. Callers must not modify the list.
 func (s *Snapshot) NamesToResolve() []string {
 	if s.networks == nil {
 		return nil
@@ -18,8 +18,9 @@ func (s *Snapshot) NamesToResolve() []string {
 	return s.networks.names
 }
 
-// resolve takes up what a name stands for, or that this is not known any more.
-func (e *edit) resolve(op mesh.Op, r *mesh.ResolvedName) {
+// applyResolvedName stores or deletes the addresses of a DNS name. It ignores an event that changes
+// nothing.
+func (e *edit) applyResolvedName(op mesh.Op, r *mesh.ResolvedName) {
 	old := e.next.resolved[r.Name]
 	if op == mesh.Delete && old == nil || op == mesh.Upsert && old != nil && old.Equal(r) {
 		return
@@ -34,22 +35,23 @@ func (e *edit) resolve(op mesh.Op, r *mesh.ResolvedName) {
 		now[r.Name] = r
 	}
 	e.next.resolved = now
-	e.outside = true
+	e.networksDirty = true
 }
 
-// gatewayList is a list of gateways under way.
+// gatewayList collects network gateways.
 type gatewayList struct {
-	resolved map[string]*mesh.ResolvedName
-	all      []mesh.NetworkGateway
-	names    map[string]struct{}
-	unknown  map[mesh.Network]struct{} // networks with a gateway of a name that is not resolved
+	resolved   map[string]*mesh.ResolvedName
+	all        []mesh.NetworkGateway
+	names      map[string]struct{}
+	unresolved map[mesh.Network]struct{} // networks with a gateway whose name is not resolved
 }
 
 func newGatewayList(resolved map[string]*mesh.ResolvedName) *gatewayList {
-	return &gatewayList{resolved: resolved, names: map[string]struct{}{}, unknown: map[mesh.Network]struct{}{}}
+	return &gatewayList{resolved: resolved, names: map[string]struct{}{}, unresolved: map[mesh.Network]struct{}{}}
 }
 
-// add adds a gateway by its address, or one for each address of its name.
+// add adds a gateway: one for an IP address, or one for each resolved address of a DNS name. It
+// ignores gateways without port or address.
 func (l *gatewayList) add(g mesh.NetworkGateway) {
 	if g.Port == 0 || g.Address == "" {
 		return
@@ -60,12 +62,12 @@ func (l *gatewayList) add(g mesh.NetworkGateway) {
 		return
 	}
 	if !config.IsHostname(g.Address) {
-		return // an address that is neither, which is a Problem of its object
+		return // neither an address nor a hostname: reported as a Problem of its object
 	}
 	l.names[g.Address] = struct{}{}
 	r := l.resolved[g.Address]
 	if r == nil {
-		l.unknown[g.Network] = struct{}{}
+		l.unresolved[g.Network] = struct{}{}
 		return
 	}
 	for _, a := range r.Addresses {
@@ -74,13 +76,13 @@ func (l *gatewayList) add(g mesh.NetworkGateway) {
 	}
 }
 
-// sorted gives the gateways, each once.
-func (l *gatewayList) sorted() *NetworkGateways {
+// build returns the collected gateways, sorted and without duplicates.
+func (l *gatewayList) build() *NetworkGateways {
 	slices.SortFunc(l.all, mesh.NetworkGateway.Compare)
 	g := &NetworkGateways{all: slices.Compact(l.all), names: slices.Sorted(maps.Keys(l.names))}
 	for _, known := range g.all {
-		delete(l.unknown, known.Network)
+		delete(l.unresolved, known.Network)
 	}
-	g.unknown = slices.Sorted(maps.Keys(l.unknown))
+	g.unresolved = slices.Sorted(maps.Keys(l.unresolved))
 	return g
 }

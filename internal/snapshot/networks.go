@@ -10,17 +10,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// NetworkGateways are the gateways by which networks are reached from others. It is a row. A nil one has none.
+// NetworkGateways contains the gateways through which each network is reached from others. It is
+// immutable, and its pointer changes only with its content. A nil value is empty.
 type NetworkGateways struct {
 	all       []mesh.NetworkGateway // sorted
 	byNetwork map[mesh.Network][]mesh.NetworkGateway
 	byCluster map[clusterNetwork][]mesh.NetworkGateway
-	// scale is the least common multiple of how many gateways there are anywhere.
+	// scale is the least common multiple of the numbers of gateways of all networks and clusters,
+	// up to maxScale.
 	scale uint32
-	// names are those of gateways that are known by name, sorted. unknown are the networks all of whose gateways are, of names
-	// that have not been resolved: there is a way into them, and nobody can tell where.
-	names   []string
-	unknown []mesh.Network
+	// names are the DNS names of gateways, sorted. unknown are the networks whose gateways all have
+	// unresolved names: a gateway exists, but its address is not known.
+	names      []string
+	unresolved []mesh.Network
 }
 
 type clusterNetwork struct {
@@ -28,10 +30,10 @@ type clusterNetwork struct {
 	cluster mesh.ClusterID
 }
 
-// maxScale keeps weights, of which there are 32 bits, from being scaled beyond use by odd numbers of gateways.
+// maxScale limits scale, because scaled weights must fit in 32 bits.
 const maxScale = 1 << 16
 
-// All gives the gateways, sorted. The list must not be changed.
+// All returns the gateways, sorted. Callers must not modify the list.
 func (g *NetworkGateways) All() []mesh.NetworkGateway {
 	if g == nil {
 		return nil
@@ -39,8 +41,9 @@ func (g *NetworkGateways) All() []mesh.NetworkGateway {
 	return g.all
 }
 
-// Of gives the gateways for the endpoints of a cluster in a network: those of that cluster, or else all of the network.
-func (g *NetworkGateways) Of(network mesh.Network, cluster mesh.ClusterID) []mesh.NetworkGateway {
+// GatewaysFor returns the gateways for the endpoints of a cluster in a network: those of that
+// cluster if there are any, otherwise all gateways of the network.
+func (g *NetworkGateways) GatewaysFor(network mesh.Network, cluster mesh.ClusterID) []mesh.NetworkGateway {
 	if g == nil {
 		return nil
 	}
@@ -50,29 +53,31 @@ func (g *NetworkGateways) Of(network mesh.Network, cluster mesh.ClusterID) []mes
 	return g.byNetwork[network]
 }
 
-// Unknown says that a network is reached by gateways only, of none of which the address is known.
-func (g *NetworkGateways) Unknown(network mesh.Network) bool {
-	return g != nil && slices.Contains(g.unknown, network)
+// IsUnresolved reports whether a network has gateways, but none with a known address.
+func (g *NetworkGateways) IsUnresolved(network mesh.Network) bool {
+	return g != nil && slices.Contains(g.unresolved, network)
 }
 
-// Scale is what weights are multiplied with, so that one can be divided among any of the lists of gateways without a rest.
-func (g *NetworkGateways) Scale() uint32 {
+// WeightScale returns the factor by which weights are multiplied, so that a weight can be divided
+// by the number of gateways of any list without remainder.
+func (g *NetworkGateways) WeightScale() uint32 {
 	if g == nil {
 		return 1
 	}
 	return g.scale
 }
 
-// equal says that two have the same gateways.
+// equal reports whether both have the same gateways and names.
 func (g *NetworkGateways) equal(o *NetworkGateways) bool {
 	if g == nil || o == nil {
 		return g == o
 	}
-	return slices.Equal(g.all, o.all) && slices.Equal(g.names, o.names) && slices.Equal(g.unknown, o.unknown)
+	return slices.Equal(g.all, o.all) && slices.Equal(g.names, o.names) && slices.Equal(g.unresolved, o.unresolved)
 }
 
-// indexed completes g by what follows from the list of all and the names, nil if there is nothing of either.
-func (g *NetworkGateways) indexed() *NetworkGateways {
+// withIndexes fills the indexes and scale of g from its gateways and returns g, or nil if it has
+// neither gateways nor names.
+func (g *NetworkGateways) withIndexes() *NetworkGateways {
 	if len(g.all) == 0 && len(g.names) == 0 {
 		return nil
 	}
@@ -83,15 +88,17 @@ func (g *NetworkGateways) indexed() *NetworkGateways {
 		g.byCluster[k] = append(g.byCluster[k], gw)
 	}
 	for _, l := range g.byNetwork {
-		g.scaleTo(len(l))
+		g.includeInScale(len(l))
 	}
 	for _, l := range g.byCluster {
-		g.scaleTo(len(l))
+		g.includeInScale(len(l))
 	}
 	return g
 }
 
-func (g *NetworkGateways) scaleTo(n int) {
+// includeInScale changes scale to the least common multiple of scale and n, unless that exceeds
+// maxScale.
+func (g *NetworkGateways) includeInScale(n int) {
 	a, b := uint64(g.scale), uint64(n)
 	for b != 0 {
 		a, b = b, a%b
@@ -101,13 +108,19 @@ func (g *NetworkGateways) scaleTo(n int) {
 	}
 }
 
-// joinNetworks finds the gateways again if services or settings that they depend on differ. A difference makes everything
-// anew: gateways hardly ever change, and assignments of all services may.
+// joinNetworks computes the network gateways again if services, objects or settings that define
+// them changed. If the result differs, everything may have changed (delta.All). That is rare, and
+// can affect the endpoints of every service.
 func (e *edit) joinNetworks() {
-	if !e.delta.All && !e.outside {
+	if !e.delta.All && !e.networksDirty {
 		return
 	}
-	now := networkGateways(e.next.Settings, e.claims.outside(), e.Builder.gateways, e.next.resolved).indexed()
+	now := networkGateways(
+		e.next.Settings,
+		e.definitions.externalDefinitions(),
+		e.Builder.gateways,
+		e.next.resolved,
+	).withIndexes()
 	if now.equal(e.next.networks) {
 		return
 	}
@@ -115,10 +128,17 @@ func (e *edit) joinNetworks() {
 	e.delta.All = true
 }
 
-// networkGateways gives all gateways, sorted, each once: those with addresses of their own in MeshNetworks, and the external
-// addresses of services that are named there or have the label of a network, and those of other objects. services are what each cluster says of its own: in each
-// a gateway of one name may lead to another network. Names count as the addresses that they stand for: EDS takes no names.
-func networkGateways(settings *Settings, services []*mesh.Service, objects map[gatewayObjectKey]*mesh.GatewayObject, resolved map[string]*mesh.ResolvedName) *NetworkGateways {
+// networkGateways returns all gateways, sorted and without duplicates: addresses and registry
+// services in MeshNetworks, services with the label of a network, and gateways that other objects
+// declare. services are the definitions of each cluster, because a gateway of one name may belong
+// to different networks in different clusters. DNS names are replaced with their resolved
+// addresses, because EDS accepts no names.
+func networkGateways(
+	settings *Settings,
+	services []*mesh.Service,
+	objects map[gatewayObjectKey]*mesh.GatewayObject,
+	resolved map[string]*mesh.ResolvedName,
+) *NetworkGateways {
 	g := newGatewayList(resolved)
 	add := g.add
 	type named struct {
@@ -146,13 +166,28 @@ func networkGateways(settings *Settings, services []*mesh.Service, objects map[g
 	for _, s := range services {
 		for _, address := range s.External {
 			if network, port := labelledGateway(s); network != "" {
-				add(mesh.NetworkGateway{Network: network, Cluster: s.Cluster, Address: address, Port: outside(s, port)})
-				continue // the label goes before what is said by name
+				add(
+					mesh.NetworkGateway{
+						Network: network,
+						Cluster: s.Cluster,
+						Address: address,
+						Port:    externalPort(s, port),
+					},
+				)
+				continue // the label takes precedence over MeshNetworks
 			}
 			for _, n := range byService[s.Host] {
-				// Only the registry of the network's own endpoints can say what the name stands for there.
+				// The name identifies a gateway of this network only in registries of the network's
+				// own endpoints.
 				if slices.Contains(n.registries, string(s.Cluster)) {
-					add(mesh.NetworkGateway{Network: n.network, Cluster: s.Cluster, Address: address, Port: outside(s, n.port)})
+					add(
+						mesh.NetworkGateway{
+							Network: n.network,
+							Cluster: s.Cluster,
+							Address: address,
+							Port:    externalPort(s, n.port),
+						},
+					)
 				}
 			}
 		}
@@ -162,35 +197,37 @@ func networkGateways(settings *Settings, services []*mesh.Service, objects map[g
 			add(gw)
 		}
 	}
-	return g.sorted()
+	return g.build()
 }
 
-// gatewayObjectKey is an object of a cluster that says which gateways lead into a network.
+// gatewayObjectKey identifies an object that declares network gateways.
 type gatewayObjectKey struct {
 	cluster mesh.ClusterID
 	from    config.Key
 }
 
-// gatewayObject takes up what an object says of gateways.
-func (e *edit) gatewayObject(op mesh.Op, g *mesh.GatewayObject) {
+// applyGatewayObject stores or deletes the gateways that an object declares.
+func (e *edit) applyGatewayObject(op mesh.Op, g *mesh.GatewayObject) {
 	k := gatewayObjectKey{g.Cluster, g.From}
 	if op == mesh.Delete {
 		g = nil
 	}
 	e.setGateways(k, g)
-	e.outside = true
+	e.networksDirty = true
 }
 
-// outside gives the port at a service's external addresses that leads to one of its own.
-func outside(s *mesh.Service, port uint32) uint32 {
+// externalPort returns the port of a service's external addresses that maps to a port of the
+// service.
+func externalPort(s *mesh.Service, port uint32) uint32 {
 	if mapped := s.ExternalPorts[port]; mapped != 0 {
 		return mapped
 	}
 	return port
 }
 
-// labelledGateway gives the network to which a service leads by its label topology.istio.io/network, and the port for it: that of
-// the label networking.istio.io/gatewayPort, or else 15443. It must be one of the service's ports.
+// labelledGateway returns the network that a service is a gateway of by its label
+// topology.istio.io/network, and the port for it: that of the label
+// networking.istio.io/gatewayPort, or 15443. port is 0 if the service does not have that port.
 func labelledGateway(s *mesh.Service) (network mesh.Network, port uint32) {
 	network = mesh.Network(s.Labels[label.TopologyNetwork.Name])
 	if network == "" {

@@ -10,31 +10,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Peers names the PeerAuthentications that hold for a workload, the zero Key where there is none: the root namespace's and the
-// workload's namespace's for everybody, and the one that selects it. Each is more particular than those before it.
+// Peers identifies the PeerAuthentications that apply to a workload: those of the root namespace
+// and of the workload's namespace without a selector, and the one that selects the workload. A
+// missing one is the zero Key. Each overrides those before it.
 type Peers struct {
 	Mesh, Namespace, Workload config.Key
 }
 
-// Has says whether the object is one of them.
+// Has reports whether the object is one of them.
 func (p Peers) Has(k config.Key) bool {
 	return k.Kind == api.PeerAuthentication && (k == p.Mesh || k == p.Namespace || k == p.Workload)
 }
 
-// PeerMode is what a workload takes from its peers: PERMISSIVE, STRICT or DISABLE.
+// PeerMode is the mTLS mode of a workload for inbound connections: PERMISSIVE, STRICT or DISABLE.
 type PeerMode = security.PeerAuthentication_MutualTLS_Mode
 
-// PeerModes are the modes of a workload's ports.
+// PeerModes contains the mTLS modes of a workload's ports.
 type PeerModes struct {
-	// Mode is that of all ports but those in Ports.
+	// Mode applies to all ports that are not in Ports.
 	Mode PeerMode
-	// Ports are by the workload's own port numbers.
+	// Ports is keyed by the workload's port numbers.
 	Ports map[uint32]PeerMode
-	// From are the objects that say so.
+	// From are the objects that define the modes.
 	From []config.Key
 }
 
-// At gives the mode of a port of the workload.
+// At returns the mode of a port of the workload.
 func (m PeerModes) At(port uint32) PeerMode {
 	if mode, ok := m.Ports[port]; ok {
 		return mode
@@ -42,13 +43,13 @@ func (m PeerModes) At(port uint32) PeerMode {
 	return m.Mode
 }
 
-// Peers gives the names of the PeerAuthentications that hold for a workload. Of several that would stand in one place the oldest
-// does. One in the root namespace with a selector selects nothing, as in istiod.
+// Peers returns the PeerAuthentications that apply to a workload. Of several for one position, the
+// oldest applies. An object in the root namespace with a selector is ignored, as in istiod.
 func (s *Snapshot) Peers(namespace string, labels map[string]string) Peers {
-	return s.peerAuthentications.of(namespace, labels)
+	return s.peerAuthentications.keysFor(namespace, labels)
 }
 
-// PeerModes gives what the named PeerAuthentications say together.
+// PeerModes returns the modes that the objects of p define together.
 func (s *Snapshot) PeerModes(p Peers) PeerModes {
 	var rows [3]*config.Config
 	for i, k := range [...]config.Key{p.Mesh, p.Namespace, p.Workload} {
@@ -56,11 +57,12 @@ func (s *Snapshot) PeerModes(p Peers) PeerModes {
 			rows[i] = s.Config(k)
 		}
 	}
-	return composedPeers(rows)
+	return mergePeerModes(rows)
 }
 
-// composedPeers joins what the mesh's, the namespace's and the workload's objects say. Only the last of them has ports.
-func composedPeers(rows [3]*config.Config) PeerModes {
+// mergePeerModes merges the objects of the mesh, the namespace and the workload. Port modes are
+// only read from the workload's object. The default mode is PERMISSIVE.
+func mergePeerModes(rows [3]*config.Config) PeerModes {
 	m := PeerModes{Mode: security.PeerAuthentication_MutualTLS_PERMISSIVE}
 	for _, c := range rows {
 		if c == nil {
@@ -85,23 +87,23 @@ func composedPeers(rows [3]*config.Config) PeerModes {
 	return m
 }
 
-// peerAuthentications is the index of PeerAuthentications by whom they hold for. nil is an index of none.
+// peerAuthentications is the index of PeerAuthentications by namespace. A nil index is empty.
 type peerAuthentications struct {
 	root        string
 	mesh        *config.Config
 	byNamespace map[string]namespacePeers
 }
 
-// namespacePeers are the objects of one namespace: the one for everybody, nil if there is none, and those with a selector, the
-// oldest first.
+// namespacePeers contains the objects of one namespace: the one without a selector, or nil, and
+// those with one, oldest first.
 type namespacePeers struct {
 	wide      *config.Config
 	selecting []*config.Config
-	// disables says that one of them switches mutual TLS off somewhere.
+	// disables is set if one of them disables mutual TLS somewhere.
 	disables bool
 }
 
-// newPeerAuthentications makes the index of all objects of the kind.
+// newPeerAuthentications returns an index of all PeerAuthentications.
 func newPeerAuthentications(list []*config.Config, root string) *peerAuthentications {
 	if len(list) == 0 {
 		return nil
@@ -124,13 +126,14 @@ func newPeerAuthentications(list []*config.Config, root string) *peerAuthenticat
 		case of.wide == nil:
 			of.wide = c
 		}
-		of.disables = of.disables || switchesOff(spec)
+		of.disables = of.disables || disablesTLS(spec)
 		p.byNamespace[c.Namespace] = of
 	}
 	return p
 }
 
-func switchesOff(spec *security.PeerAuthentication) bool {
+// disablesTLS reports whether an object has mode DISABLE for the workload or a port.
+func disablesTLS(spec *security.PeerAuthentication) bool {
 	const off = security.PeerAuthentication_MutualTLS_DISABLE
 	for _, tls := range spec.GetPortLevelMtls() {
 		if tls.GetMode() == off {
@@ -140,15 +143,15 @@ func switchesOff(spec *security.PeerAuthentication) bool {
 	return spec.GetMtls().GetMode() == off
 }
 
-// rows gives the objects that hold for a workload, those of Peers.
-func (p *peerAuthentications) rows(namespace string, labels map[string]string) [3]*config.Config {
+// rowsFor returns the objects that apply to a workload, in the order of Peers.
+func (p *peerAuthentications) rowsFor(namespace string, labels map[string]string) [3]*config.Config {
 	if p == nil {
 		return [3]*config.Config{}
 	}
 	of := p.byNamespace[namespace]
 	rows := [3]*config.Config{p.mesh, of.wide}
 	for _, c := range of.selecting {
-		if Selects(config.Spec[*security.PeerAuthentication](c).GetSelector().GetMatchLabels(), labels) {
+		if SelectorMatches(config.Spec[*security.PeerAuthentication](c).GetSelector().GetMatchLabels(), labels) {
 			rows[2] = c
 			break
 		}
@@ -156,9 +159,10 @@ func (p *peerAuthentications) rows(namespace string, labels map[string]string) [
 	return rows
 }
 
-func (p *peerAuthentications) of(namespace string, labels map[string]string) Peers {
+// keysFor returns the keys of the objects that apply to a workload.
+func (p *peerAuthentications) keysFor(namespace string, labels map[string]string) Peers {
 	var k Peers
-	for i, c := range p.rows(namespace, labels) {
+	for i, c := range p.rowsFor(namespace, labels) {
 		if c != nil {
 			*[...]*config.Key{&k.Mesh, &k.Namespace, &k.Workload}[i] = c.Key
 		}
@@ -166,21 +170,26 @@ func (p *peerAuthentications) of(namespace string, labels map[string]string) Pee
 	return k
 }
 
-// disables says whether any workload of a namespace may have mutual TLS switched off.
-func (p *peerAuthentications) disables(namespace string) bool {
+// mayDisableTLS reports whether mutual TLS may be disabled for some workload of a namespace.
+func (p *peerAuthentications) mayDisableTLS(namespace string) bool {
 	if p == nil {
 		return false
 	}
-	return p.mesh != nil && switchesOff(config.Spec[*security.PeerAuthentication](p.mesh)) || p.byNamespace[namespace].disables
+	return p.mesh != nil && disablesTLS(config.Spec[*security.PeerAuthentication](p.mesh)) ||
+		p.byNamespace[namespace].disables
 }
 
-// open gives the endpoints with those that have mutual TLS switched off marked so: callers know from the endpoint how to call it.
-func (p *peerAuthentications) open(list []*mesh.Endpoint) []*mesh.Endpoint {
+// markPlaintext clears TLS for each endpoint whose port has mode DISABLE, in copies that replace
+// the entries of list. Callers choose TLS by this field. It returns list.
+func (p *peerAuthentications) markPlaintext(list []*mesh.Endpoint) []*mesh.Endpoint {
 	for i, e := range list {
-		if !e.TLS || !p.disables(e.Namespace) {
+		if !e.TLS || !p.mayDisableTLS(e.Namespace) {
 			continue
 		}
-		if composedPeers(p.rows(e.Namespace, e.Labels)).At(e.Port) == security.PeerAuthentication_MutualTLS_DISABLE {
+		if mergePeerModes(
+			p.rowsFor(e.Namespace, e.Labels),
+		).At(e.Port) ==
+			security.PeerAuthentication_MutualTLS_DISABLE {
 			plain := *e
 			plain.TLS, plain.TLSDisabled = false, true
 			list[i] = &plain
@@ -189,15 +198,18 @@ func (p *peerAuthentications) open(list []*mesh.Endpoint) []*mesh.Endpoint {
 	return list
 }
 
-// joinPeers brings the index up to date, before endpoints are joined, and has those joined again whose callers may have to call
-// them in another way.
+// joinPeers updates the index before endpoints are merged. It adds to dirtyEndpoints the services
+// whose endpoints may change between TLS and plain text.
 func (e *edit) joinPeers() {
-	changed := e.changedOf(api.PeerAuthentication)
+	changed := e.changedObjects(api.PeerAuthentication)
 	if len(changed) == 0 && !e.delta.All {
 		return
 	}
 	old := e.next.peerAuthentications
-	list := slices.DeleteFunc(slices.Clone(e.next.Configs(api.PeerAuthentication)), func(c *config.Config) bool { return changed[c.Key] })
+	list := slices.DeleteFunc(
+		slices.Clone(e.next.Configs(api.PeerAuthentication)),
+		func(c *config.Config) bool { return changed[c.Key] },
+	)
 	for k := range changed {
 		if c := e.configs.Get(k); c != nil {
 			list = append(list, c)
@@ -211,8 +223,9 @@ func (e *edit) joinPeers() {
 		everywhere = everywhere || k.Namespace == e.next.Settings.RootNamespace
 	}
 	for _, svc := range e.next.serviceList {
-		if (everywhere || namespaces[svc.Namespace]) && (old.disables(svc.Namespace) || now.disables(svc.Namespace)) {
-			e.rejoin[svc.ServiceKey] = struct{}{}
+		if (everywhere || namespaces[svc.Namespace]) &&
+			(old.mayDisableTLS(svc.Namespace) || now.mayDisableTLS(svc.Namespace)) {
+			e.dirtyEndpoints[svc.ServiceKey] = struct{}{}
 		}
 	}
 }

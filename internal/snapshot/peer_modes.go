@@ -9,11 +9,11 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// Easing is the modes of a workload in words, "PERMISSIVE 8080=STRICT": what it takes while its callers are being told of other ones.
-// "" is none.
+// Easing encodes modes of a workload as text, "PERMISSIVE 8080=STRICT". It overrides the modes of
+// its PeerAuthentications while a change of them is rolled out to the callers. "" is no override.
 type Easing string
 
-// modes reads them.
+// modes parses the text. Malformed entries are skipped.
 func (e Easing) modes() PeerModes {
 	var m PeerModes
 	for i, word := range strings.Fields(string(e)) {
@@ -24,7 +24,7 @@ func (e Easing) modes() PeerModes {
 		port, mode, _ := strings.Cut(word, "=")
 		n, err := strconv.ParseUint(port, 10, 32)
 		if err != nil {
-			continue // not of our writing
+			continue // not written by PeerModes.Easing
 		}
 		if m.Ports == nil {
 			m.Ports = map[uint32]PeerMode{}
@@ -34,7 +34,7 @@ func (e Easing) modes() PeerModes {
 	return m
 }
 
-// Easing gives the modes in words.
+// Easing returns the modes in the text form.
 func (m PeerModes) Easing() Easing {
 	words := []string{m.Mode.String()}
 	for _, port := range slices.Sorted(maps.Keys(m.Ports)) {
@@ -43,7 +43,7 @@ func (m PeerModes) Easing() Easing {
 	return Easing(strings.Join(words, " "))
 }
 
-// With gives the modes of an Easing in the place of these, if there is one. Who says so stays the same.
+// With returns the modes of e instead of m, with the objects of m. It returns m if e is empty.
 func (m PeerModes) With(e Easing) PeerModes {
 	if e == "" {
 		return m
@@ -53,8 +53,8 @@ func (m PeerModes) With(e Easing) PeerModes {
 	return eased
 }
 
-// Between gives modes by which both those callers are served that go by these and those that go by others: where they differ a
-// workload takes everything.
+// Between returns modes that accept both the callers that use m and those that use o: PERMISSIVE
+// wherever the modes differ.
 func (m PeerModes) Between(o PeerModes) PeerModes {
 	between := func(a, b PeerMode) PeerMode {
 		if a == b {
@@ -74,18 +74,19 @@ func (m PeerModes) Between(o PeerModes) PeerModes {
 	return out
 }
 
-// Same says whether a workload takes the same by these modes as by others.
+// Same reports whether both accept the same connections on all ports.
 func (m PeerModes) Same(o PeerModes) bool {
 	return !m.differ(o, func(a, b PeerMode) bool { return a != b })
 }
 
-// CalledAlike says whether callers call a workload in the same way by these modes as by others: in the clear where mutual TLS is
-// switched off, and with it elsewhere.
+// CalledAlike reports whether callers connect to the workload in the same way under both: in plain
+// text where the mode is DISABLE, with mutual TLS elsewhere.
 func (m PeerModes) CalledAlike(o PeerModes) bool {
 	const off = security.PeerAuthentication_MutualTLS_DISABLE
 	return !m.differ(o, func(a, b PeerMode) bool { return (a == off) != (b == off) })
 }
 
+// differ reports whether f returns true for the modes of some port, or for the default modes.
 func (m PeerModes) differ(o PeerModes, differ func(a, b PeerMode) bool) bool {
 	if differ(m.Mode, o.Mode) {
 		return true
@@ -98,7 +99,7 @@ func (m PeerModes) differ(o PeerModes, differ func(a, b PeerMode) bool) bool {
 	return false
 }
 
-// ports are those of which one of them says something.
+// ports returns the ports that have their own mode in m or o; only the keys are meaningful.
 func (m PeerModes) ports(o PeerModes) map[uint32]PeerMode {
 	all := maps.Clone(m.Ports)
 	if all == nil {

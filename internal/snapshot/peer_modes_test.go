@@ -6,8 +6,8 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// TestBetween: while a workload goes from some modes to others it takes what either takes, and nothing more at ports of which
-// neither says anything new.
+// TestBetween: while a workload goes from some modes to others it takes what either takes, and
+// nothing more at ports of which neither says anything new.
 func TestBetween(t *testing.T) {
 	for _, c := range []struct {
 		was, is, between string

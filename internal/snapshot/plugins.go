@@ -5,31 +5,33 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// PluginNames names the WasmPlugins and TrafficExtensions that hold for a proxy, as PolicyNames names policies. The zero value is none.
+// PluginNames lists the WasmPlugins and TrafficExtensions that apply to a proxy, in the form of
+// PolicyNames. The zero value is empty.
 type PluginNames struct{ Wasm, Traffic string }
 
-// Has says whether the object is one of them.
+// Has reports whether the lists contain an object.
 func (n PluginNames) Has(k config.Key) bool {
 	switch k.Kind {
 	case api.WasmPlugin:
-		return named(n.Wasm, k)
+		return containsName(n.Wasm, k)
 	case api.TrafficExtension:
-		return named(n.Traffic, k)
+		return containsName(n.Traffic, k)
 	default:
 		return false
 	}
 }
 
-// PluginNames gives the names of the plugins that hold for a proxy: chosen as policies are (see PolicyNames).
-func (s *Snapshot) PluginNames(p Patched) PluginNames {
+// PluginNames returns the names of the plugins that apply to a proxy. They are selected like
+// policies (PolicyNames).
+func (s *Snapshot) PluginNames(p ProxyAttributes) PluginNames {
 	if s.policies == nil {
 		return PluginNames{}
 	}
-	return PluginNames{s.policies[api.WasmPlugin].names(p), s.policies[api.TrafficExtension].names(p)}
+	return PluginNames{s.policies[api.WasmPlugin].matchingNames(p), s.policies[api.TrafficExtension].matchingNames(p)}
 }
 
-// Plugins gives the objects of the names: those of the root namespace first, the oldest first in each. Those that are gone since are
-// left out.
+// Plugins returns the objects with the given names: first those of the root namespace, then the
+// others, each oldest first. Objects that no longer exist are left out.
 func (s *Snapshot) Plugins(n PluginNames) []*config.Config {
 	wasm, traffic := s.Policies(api.WasmPlugin, n.Wasm), s.Policies(api.TrafficExtension, n.Traffic)
 	list := make([]*config.Config, 0, len(wasm)+len(traffic))
@@ -43,6 +45,8 @@ func (s *Snapshot) Plugins(n PluginNames) []*config.Config {
 	return append(append(list, wasm...), traffic...)
 }
 
+// pluginBefore reports whether a precedes b: objects of the root namespace first, then the older
+// one.
 func (s *Snapshot) pluginBefore(a, b *config.Config) bool {
 	if root := s.Settings.RootNamespace; a.Namespace != b.Namespace {
 		return a.Namespace == root

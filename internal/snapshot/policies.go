@@ -9,11 +9,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// PolicyNames names the AuthorizationPolicies and RequestAuthentications that hold for a proxy, each "namespace/name;", oldest first.
-// Proxies with equal names go by the same policies. The zero value is none.
+// PolicyNames lists the AuthorizationPolicies and RequestAuthentications that apply to a proxy,
+// each as "namespace/name;", oldest first. Proxies with equal names have the same policies. The
+// zero value is empty.
 type PolicyNames struct{ Authorization, Authentication string }
 
-// Has says whether the object is one of them.
+// Has reports whether the lists contain an object.
 func (n PolicyNames) Has(k config.Key) bool {
 	list := n.Authorization
 	switch k.Kind {
@@ -23,24 +24,30 @@ func (n PolicyNames) Has(k config.Key) bool {
 	default:
 		return false
 	}
-	return named(list, k)
+	return containsName(list, k)
 }
 
-func named(list string, k config.Key) bool {
+// containsName reports whether a list contains the name of k.
+func containsName(list string, k config.Key) bool {
 	name := k.Namespace + "/" + k.Name + ";"
 	return strings.HasPrefix(list, name) || strings.Contains(list, ";"+name)
 }
 
-// PolicyNames gives the names of the policies that hold for a proxy: those of its namespace and of the root namespace that select
-// everybody there or it (of Patched, Version and Metadata do not count).
-func (s *Snapshot) PolicyNames(p Patched) PolicyNames {
+// PolicyNames returns the names of the policies that apply to a proxy: those of its namespace and
+// of the root namespace without a selector, and those that select the proxy. It ignores Version and
+// Metadata of p.
+func (s *Snapshot) PolicyNames(p ProxyAttributes) PolicyNames {
 	if s.policies == nil {
 		return PolicyNames{}
 	}
-	return PolicyNames{s.policies[api.AuthorizationPolicy].names(p), s.policies[api.RequestAuthentication].names(p)}
+	return PolicyNames{
+		s.policies[api.AuthorizationPolicy].matchingNames(p),
+		s.policies[api.RequestAuthentication].matchingNames(p),
+	}
 }
 
-// Policies gives the objects of one kind of PolicyNames or PluginNames in their order. Those that are gone since are left out.
+// Policies returns the objects of one list of PolicyNames or PluginNames, in its order. Objects
+// that no longer exist are left out.
 func (s *Snapshot) Policies(kind api.Kind, names string) []*config.Config {
 	var list []*config.Config
 	for one := range strings.SplitSeq(strings.TrimSuffix(names, ";"), ";") {
@@ -52,18 +59,18 @@ func (s *Snapshot) Policies(kind api.Kind, names string) []*config.Config {
 	return list
 }
 
-// policies is the index of one kind of policies by namespace, oldest first.
+// policies is the index of one kind of policy by namespace, oldest first.
 type policies struct {
 	root        string
 	byNamespace map[string][]*config.Config
 }
 
-// policyKinds are the kinds that have such an index.
+// policyKinds returns the kinds with such an index.
 func policyKinds() []api.Kind {
 	return []api.Kind{api.AuthorizationPolicy, api.RequestAuthentication, api.WasmPlugin, api.TrafficExtension}
 }
 
-// indexPolicies brings the indexes of changed kinds up to date.
+// indexPolicies updates the indexes of the changed kinds.
 func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 	for _, kind := range policyKinds() {
 		if !changed[kind] && !e.delta.All {
@@ -74,7 +81,7 @@ func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 			next = map[api.Kind]*policies{}
 		}
 		p := &policies{root: e.next.Settings.RootNamespace, byNamespace: map[string][]*config.Config{}}
-		for of := range chunks(e.next.Configs(kind)) {
+		for of := range namespaceParts(e.next.Configs(kind)) {
 			p.byNamespace[of[0].Namespace] = slices.SortedFunc(slices.Values(of), config.Older)
 		}
 		next[kind] = p
@@ -82,7 +89,9 @@ func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 	}
 }
 
-func (p *policies) names(who Patched) string {
+// matchingNames returns the names of the policies that apply to a proxy, those of the root
+// namespace first.
+func (p *policies) matchingNames(who ProxyAttributes) string {
 	if p == nil {
 		return ""
 	}
@@ -93,7 +102,7 @@ func (p *policies) names(who Patched) string {
 	}
 	for _, ns := range namespaces {
 		for _, c := range p.byNamespace[ns] {
-			if selector, refs := attachment(c); len(selector) == 0 && len(refs) == 0 || who.holds(c, p.root) {
+			if selector, refs := policyTarget(c); len(selector) == 0 && len(refs) == 0 || who.isTargetOf(c, p.root) {
 				b.WriteString(c.Namespace + "/" + c.Name + ";")
 			}
 		}

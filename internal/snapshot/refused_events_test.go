@@ -41,8 +41,8 @@ func (s *Snapshot) refusals() (list []string) {
 	return list
 }
 
-// TestPanicCostsOneEvent: of a batch with an event that panics all others are applied, the object keeps its last good version and
-// is named, and it works again when it is fixed.
+// TestPanicCostsOneEvent: of a batch with an event that panics all others are applied, the object
+// keeps its last good version and is named, and it works again when it is fixed.
 func TestPanicCostsOneEvent(t *testing.T) {
 	b, log, panics := recovering()
 	good := object(t, api.DestinationRule, "shop", "r", 1, &networking.DestinationRule{Host: "a"})
@@ -68,7 +68,8 @@ func TestPanicCostsOneEvent(t *testing.T) {
 	}
 }
 
-// TestRefusedEventIsTriedAgain: an event whose panic depends on another object is applied once that is gone.
+// TestRefusedEventIsTriedAgain: an event whose panic depends on another object is applied once that
+// is gone.
 func TestRefusedEventIsTriedAgain(t *testing.T) {
 	b, _, panics := recovering()
 	web := service("shop", "web", 80)
@@ -101,7 +102,8 @@ func TestRefusedEventIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestRetriesBackOff: an event that always panics is tried ten times in a thousand calls, not a thousand times.
+// TestRetriesBackOff: an event that always panics is tried ten times in a thousand calls, not a
+// thousand times.
 func TestRetriesBackOff(t *testing.T) {
 	b, _, panics := recovering()
 	b.Apply(poisonedRule("r", 7))
@@ -130,8 +132,8 @@ func TestNoRecoveryWithoutRecorder(t *testing.T) {
 	NewBuilder(Options{}).Apply(poisonedRule("r", 7))
 }
 
-// TestRollback: whatever batches come, with poisoned events anywhere in them, the Builder is the same as one that was never sent
-// the poisoned ones, in its snapshots and in its own state.
+// TestRollback: whatever batches come, with poisoned events anywhere in them, the Builder is the
+// same as one that was never sent the poisoned ones, in its snapshots and in its own state.
 func TestRollback(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		poisoned, _, _ := recovering()
@@ -157,13 +159,16 @@ func TestRollback(t *testing.T) {
 	})
 }
 
-// poison draws an event that panics in one of the phases of an edit, after other phases have changed the Builder.
+// poison draws an event that panics in one of the phases of an edit, after other phases have
+// changed the Builder.
 func poison(t *rapid.T, name string, id uint64) mesh.Event {
 	poisonedName := "poison-" + name
 	switch rapid.IntRange(0, 2).Draw(t, "phase") {
 	case 0:
 		return poisonedRule(poisonedName, id)
-	case 1: // panics when endpoints are joined: it brings its own service's key, which the harmless events also have
+	// panics when endpoints are joined: it brings its own service's key, which the harmless events
+	// also have
+	case 1:
 		e := entry(poisonedName, id)
 		e.Service.Ports = nil
 		return mesh.Event{Source: "test", Shard: &mesh.Shard{
@@ -235,10 +240,10 @@ func stateOf(s *Snapshot, b *Builder) map[string]string {
 	for a, at := range s.byAddress.All() {
 		state["address "+a.String()] = fmt.Sprint(len(at.Workloads), at.Targets)
 	}
-	for k, list := range b.claims.byKey {
+	for k, list := range b.definitions.byKey {
 		state["claims "+string(k.Host)] = fmt.Sprint(len(list))
 	}
-	for ns, keys := range b.claims.selecting {
+	for ns, keys := range b.definitions.selecting {
 		if len(keys) > 0 {
 			state["selecting "+ns] = fmt.Sprint(len(keys))
 		}

@@ -5,18 +5,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// undoLog is what an edit has changed in the Builder itself, as it was before, in the order of the changes. All else that an
-// edit makes is new: the Builder's current snapshot and its maps (package cow) stay as they were.
+// undoLog records the old values of all state that an edit changes in the Builder itself, in the
+// order of the changes. Everything else that an edit creates is new, because the current snapshot
+// and its maps (package cow) are immutable.
 type undoLog struct {
 	settings    mesh.Settings
-	claims      []undoClaims
+	definitions []undoDefinitions
 	workloads   []undoWorkload
 	gateways    []undoGateway
 	problems    []undoProblems
-	addressPlan bool // it was changed, and is rebuilt
+	addressPlan bool // changed; rollback rebuilds it
 }
 
-type undoClaims struct {
+type undoDefinitions struct {
 	key mesh.ServiceKey
 	old []*mesh.Service
 }
@@ -36,15 +37,16 @@ type undoProblems struct {
 	old   []config.Problem
 }
 
-// setClaims is claims.set with an entry in the undo log. The other functions of this file are alike.
-func (e *edit) setClaims(k mesh.ServiceKey, list []*mesh.Service) {
-	e.undo.claims = append(e.undo.claims, undoClaims{k, e.claims.byKey[k]})
-	e.claims.set(k, list)
+// setDefinitions calls setDefinitions and records the old value in the undo log. The other
+// functions of this file do the same for other state.
+func (e *edit) setDefinitions(k mesh.ServiceKey, list []*mesh.Service) {
+	e.undo.definitions = append(e.undo.definitions, undoDefinitions{k, e.definitions.byKey[k]})
+	e.definitions.setDefinitions(k, list)
 }
 
 func (e *edit) setWorkload(k workloadKey, w *mesh.Workload) {
 	e.undo.workloads = append(e.undo.workloads, undoWorkload{k, e.workloads.byNamespace[k.namespace][k]})
-	e.workloads.set(k, w)
+	e.workloads.setWorkload(k, w)
 }
 
 func (e *edit) setGateways(k gatewayObjectKey, g *mesh.GatewayObject) {
@@ -57,12 +59,13 @@ func (e *edit) setProblemList(k problemScope, list []config.Problem) {
 	setOrDelete(e.Builder.problems, k, list, len(list) == 0)
 }
 
-// planAddresses is addressPlan.set with an entry in the undo log.
+// planAddresses calls addressPlan.set and marks the plan as changed in the undo log.
 func (e *edit) planAddresses(k mesh.ServiceKey, s *mesh.Service) []mesh.ServiceKey {
 	e.undo.addressPlan = true
 	return e.addressPlan.set(k, s)
 }
 
+// setOrDelete sets m[k], or deletes it if remove is set.
 func setOrDelete[K comparable, V any](m map[K]V, k K, v V, remove bool) {
 	if remove {
 		delete(m, k)
@@ -71,16 +74,16 @@ func setOrDelete[K comparable, V any](m map[K]V, k K, v V, remove bool) {
 	}
 }
 
-// rollback restores the Builder to what it was before the edit. The order is that of the changes reversed, because an edit may
-// change one entry twice.
+// rollback restores the Builder to its state before the edit. It undoes the changes in reverse
+// order, because an edit may change one entry twice.
 func (e *edit) rollback() {
 	b, u := e.Builder, &e.undo
 	b.settings = u.settings
-	for i := len(u.claims) - 1; i >= 0; i-- {
-		b.claims.set(u.claims[i].key, u.claims[i].old)
+	for i := len(u.definitions) - 1; i >= 0; i-- {
+		b.definitions.setDefinitions(u.definitions[i].key, u.definitions[i].old)
 	}
 	for i := len(u.workloads) - 1; i >= 0; i-- {
-		b.workloads.set(u.workloads[i].key, u.workloads[i].old)
+		b.workloads.setWorkload(u.workloads[i].key, u.workloads[i].old)
 	}
 	for i := len(u.gateways) - 1; i >= 0; i-- {
 		setOrDelete(b.gateways, u.gateways[i].key, u.gateways[i].old, u.gateways[i].old == nil)
@@ -93,12 +96,12 @@ func (e *edit) rollback() {
 	}
 }
 
-// rebuildAddressPlan makes the plan again of all services. Which addresses they have is a function of the services alone
-// (package vip), so that the plan is what it was.
+// rebuildAddressPlan rebuilds the plan from all services. Allocated addresses are a function of the
+// set of services alone (package vip), so the result equals the plan before the edit.
 func (b *Builder) rebuildAddressPlan() {
 	b.addressPlan = newAddressPlan(b.options.Allocation)
-	e := b.edit()
-	for k := range b.claims.byKey {
-		b.addressPlan.set(k, e.join(k))
+	e := b.newEdit()
+	for k := range b.definitions.byKey {
+		b.addressPlan.set(k, e.mergeService(k))
 	}
 }

@@ -43,8 +43,8 @@ func outline(s *snapshot.Snapshot, k mesh.ServiceKey) (ports, addresses, endpoin
 	return words(p), words(svc.Addresses), words(e), words(w)
 }
 
-// TestEqualHosts: what becomes of several definitions of one host in one namespace. The order in which they come means
-// nothing.
+// TestEqualHosts: what becomes of several definitions of one host in one namespace. The order in
+// which they come means nothing.
 func TestEqualHosts(t *testing.T) {
 	const http, tls = "ports: [{name: http, number: 80, protocol: HTTP}]", "ports: [{name: tls, number: 443, protocol: TLS}]"
 	for _, c := range []struct {
@@ -161,7 +161,8 @@ func TestEqualHosts(t *testing.T) {
 	}
 }
 
-// TestEntryOfKubernetesService: a ServiceEntry that has the host of a Service adds endpoints to it, and nothing else.
+// TestEntryOfKubernetesService: a ServiceEntry that has the host of a Service adds endpoints to it,
+// and nothing else.
 func TestEntryOfKubernetesService(t *testing.T) {
 	const service = `
 kind: Service
@@ -226,7 +227,8 @@ spec: {address: 192.0.2.7, labels: {app: vm}, ports: {http: 7000}}
 	}
 }
 
-// TestSelection: Services choose WorkloadEntries and ServiceEntries pods, and both follow as either side changes.
+// TestSelection: Services choose WorkloadEntries and ServiceEntries pods, and both follow as either
+// side changes.
 func TestSelection(t *testing.T) {
 	const text = `
 kind: Service
@@ -279,8 +281,9 @@ func TestJoinedServiceNamesItsObjects(t *testing.T) {
 	}
 }
 
-// TestServiceOfSeveralClusters: a Kubernetes Service is one service in all clusters. The local one says what it is, and the
-// others add accounts, and addresses for callers there; nothing of them is left when they go.
+// TestServiceOfSeveralClusters: a Kubernetes Service is one service in all clusters. The local one
+// says what it is, and the others add accounts, and addresses for callers there; nothing of them is
+// left when they go.
 func TestServiceOfSeveralClusters(t *testing.T) {
 	key := mesh.ServiceKey{Namespace: "default", Host: "web.default.svc.cluster.local"}
 	in := func(cluster mesh.ClusterID, address, account string, port uint32) mesh.Event {
@@ -308,16 +311,16 @@ func TestServiceOfSeveralClusters(t *testing.T) {
 	} {
 		before := b.Current()
 		s, d := b.Apply(step.event)
-		if s.SameHomes(before) != (s.Home("remote") == before.Home("remote") && s.Home("other") == before.Home("other")) {
+		if s.HasSameVIPClusters(before) != (s.VIPCluster("remote") == before.VIPCluster("remote") && s.VIPCluster("other") == before.VIPCluster("other")) {
 			t.Errorf("step %d: the clusters where services have other addresses are not told right", i)
 		}
 		if len(d.Services) != 1 {
 			t.Errorf("step %d: the delta is %+v", i, d)
 		}
-		if got := s.Home("remote"); got != step.home || s.Home("local") != "" {
+		if got := s.VIPCluster("remote"); got != step.home || s.VIPCluster("local") != "" {
 			t.Errorf("step %d: the home of callers in remote is %q", i, got)
 		}
-		if got := s.KnownIn(s.Home("remote"), s.Service(key)).Addresses; !slices.Equal(got, step.known) {
+		if got := s.ServiceForCluster(s.VIPCluster("remote"), s.Service(key)).Addresses; !slices.Equal(got, step.known) {
 			t.Errorf("step %d: callers in remote know it by %v, want %v", i, got, step.known)
 		}
 		svc := s.Service(key)

@@ -8,17 +8,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
+// compareServiceKeys orders services by hostname and namespace.
 func compareServiceKeys(a, b mesh.ServiceKey) int {
 	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// listServices brings the sorted list of services, and that of selecting services of each namespace, up to date.
+// listServices updates the sorted list of services and the lists of services with a selector of
+// each namespace.
 func (e *edit) listServices() {
 	changed := slices.SortedFunc(maps.Keys(e.delta.Services), compareServiceKeys)
-	e.next.serviceList = replaced(e.next.serviceList, changed, e.services.Get)
+	e.next.serviceList = replaceServices(e.next.serviceList, changed, e.services.Get)
 	byNamespace := map[string][]mesh.ServiceKey{}
 	for _, k := range changed {
-		if selecting(e.services.Get(k)) != nil || selecting(e.current.services.Get(k)) != nil {
+		if ifSelecting(e.services.Get(k)) != nil || ifSelecting(e.current.services.Get(k)) != nil {
 			byNamespace[k.Namespace] = append(byNamespace[k.Namespace], k)
 		}
 	}
@@ -29,7 +31,11 @@ func (e *edit) listServices() {
 		e.next.selecting = map[string][]*mesh.Service{}
 	}
 	for ns, keys := range byNamespace {
-		list := replaced(e.next.selecting[ns], keys, func(k mesh.ServiceKey) *mesh.Service { return selecting(e.services.Get(k)) })
+		list := replaceServices(
+			e.next.selecting[ns],
+			keys,
+			func(k mesh.ServiceKey) *mesh.Service { return ifSelecting(e.services.Get(k)) },
+		)
 		if len(list) == 0 {
 			delete(e.next.selecting, ns)
 		} else {
@@ -38,20 +44,28 @@ func (e *edit) listServices() {
 	}
 }
 
-// selecting gives a service only if it selects workloads by label.
-func selecting(s *mesh.Service) *mesh.Service {
+// ifSelecting returns s if it selects workloads by label, and nil otherwise.
+func ifSelecting(s *mesh.Service) *mesh.Service {
 	if s == nil || len(s.Selector) == 0 {
 		return nil
 	}
 	return s
 }
 
-// replaced gives a copy of a sorted list in which the services of some keys, which are sorted too, are what they are now; nil
-// is gone. What lies between them is copied as a whole.
-func replaced(list []*mesh.Service, keys []mesh.ServiceKey, now func(mesh.ServiceKey) *mesh.Service) []*mesh.Service {
+// replaceServices returns a copy of a sorted list with the services of the sorted keys replaced by
+// now(key); nil removes one. The parts in between are copied as a whole.
+func replaceServices(
+	list []*mesh.Service,
+	keys []mesh.ServiceKey,
+	now func(mesh.ServiceKey) *mesh.Service,
+) []*mesh.Service {
 	out := make([]*mesh.Service, 0, len(list)+len(keys))
 	for _, k := range keys {
-		i, found := slices.BinarySearchFunc(list, k, func(s *mesh.Service, k mesh.ServiceKey) int { return compareServiceKeys(s.ServiceKey, k) })
+		i, found := slices.BinarySearchFunc(
+			list,
+			k,
+			func(s *mesh.Service, k mesh.ServiceKey) int { return compareServiceKeys(s.ServiceKey, k) },
+		)
 		out = append(out, list[:i]...)
 		if s := now(k); s != nil {
 			out = append(out, s)

@@ -7,11 +7,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// service takes up one event about a service as one registry tells it.
-func (e *edit) service(op mesh.Op, s *mesh.Service) {
-	claims := e.claims.byKey[s.ServiceKey]
-	i := slices.IndexFunc(claims, func(c *mesh.Service) bool { return sameClaim(c, s) })
-	e.outside = e.outside || len(s.External) > 0 || i >= 0 && len(claims[i].External) > 0
+// applyService applies one event about a service definition of one registry.
+func (e *edit) applyService(op mesh.Op, s *mesh.Service) {
+	claims := e.definitions.byKey[s.ServiceKey]
+	i := slices.IndexFunc(claims, func(c *mesh.Service) bool { return isSameDefinition(c, s) })
+	e.networksDirty = e.networksDirty || len(s.External) > 0 || i >= 0 && len(claims[i].External) > 0
 	switch {
 	case op == mesh.Delete && i < 0, op == mesh.Upsert && i >= 0 && claims[i].Hash == s.Hash:
 		return
@@ -23,20 +23,20 @@ func (e *edit) service(op mesh.Op, s *mesh.Service) {
 	default:
 		claims = append(slices.Clone(claims), s)
 	}
-	slices.SortFunc(claims, e.claimOrder)
-	e.setClaims(s.ServiceKey, claims)
+	slices.SortFunc(claims, e.compareDefinitions)
+	e.setDefinitions(s.ServiceKey, claims)
 	add(&e.delta.Services, s.ServiceKey)
-	e.rejoin[s.ServiceKey] = struct{}{}
+	e.dirtyEndpoints[s.ServiceKey] = struct{}{}
 }
 
-// sameClaim says whether two definitions of a service come from the same place.
-func sameClaim(a, b *mesh.Service) bool {
+// isSameDefinition reports whether two definitions come from the same object of the same registry.
+func isSameDefinition(a, b *mesh.Service) bool {
 	return a.Provider == b.Provider && a.Cluster == b.Cluster && a.From == b.From
 }
 
-// claimOrder puts first what counts first: Kubernetes before others, the local cluster before remote ones, then the older
-// object.
-func (e *edit) claimOrder(a, b *mesh.Service) int {
+// compareDefinitions orders definitions by precedence: Kubernetes before other registries, the
+// local cluster before remote ones, then the older object.
+func (e *edit) compareDefinitions(a, b *mesh.Service) int {
 	rank := func(s *mesh.Service) int {
 		switch {
 		case s.Provider != mesh.Kubernetes:
@@ -47,11 +47,17 @@ func (e *edit) claimOrder(a, b *mesh.Service) int {
 			return 0
 		}
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created), cmp.Compare(a.Cluster, b.Cluster), a.From.Compare(b.From))
+	return cmp.Or(
+		cmp.Compare(rank(a), rank(b)),
+		a.Created.Compare(b.Created),
+		cmp.Compare(a.Cluster, b.Cluster),
+		a.From.Compare(b.From),
+	)
 }
 
-// joinServices makes one service of all definitions of each key that changed, and gives those without addresses some, which
-// may take them from others.
+// joinServices merges the definitions of each changed service and updates the allocated addresses,
+// which can change those of other services too. It removes services from delta.Services whose
+// merged definition is unchanged.
 func (e *edit) joinServices() {
 	if len(e.delta.Services) == 0 {
 		return
@@ -59,28 +65,29 @@ func (e *edit) joinServices() {
 	joined := make(map[mesh.ServiceKey]*mesh.Service, len(e.delta.Services))
 	var moved []mesh.ServiceKey
 	for k := range e.delta.Services {
-		joined[k] = e.join(k)
+		joined[k] = e.mergeService(k)
 		moved = append(moved, e.planAddresses(k, joined[k])...)
 	}
 	for _, k := range moved {
 		if _, known := joined[k]; !known {
-			joined[k] = e.join(k)
+			joined[k] = e.mergeService(k)
 			add(&e.delta.Services, k)
 		}
 	}
 	for k, s := range joined {
-		if !e.putService(k, e.addressPlan.allocated(s)) {
-			delete(e.delta.Services, k) // another cluster said what is known already
+		if !e.storeService(k, e.addressPlan.withAllocation(s)) {
+			delete(e.delta.Services, k) // the changed definition does not change the service
 		}
 	}
 	e.listServices()
 }
 
-// putService notes what a service is now, nil if it is gone, and says whether that is news.
-func (e *edit) putService(k mesh.ServiceKey, now *mesh.Service) bool {
+// storeService stores the merged definition of a service, or deletes it if now is nil, and reports
+// whether it changed.
+func (e *edit) storeService(k mesh.ServiceKey, now *mesh.Service) bool {
 	old := e.services.Get(k)
 	if old == nil || now == nil || old.Hash != now.Hash {
-		e.homes.replace(old, now)
+		e.clusterAddresses.replaceService(old, now)
 	}
 	switch {
 	case old == nil && now == nil, old != nil && now != nil && old.Hash == now.Hash:
@@ -92,7 +99,7 @@ func (e *edit) putService(k mesh.ServiceKey, now *mesh.Service) bool {
 	}
 	e.services.Set(k, now)
 	if len(now.Allocated) > 0 {
-		e.allocated.Set(k, withAllocated(now))
+		e.allocated.Set(k, asAllocated(now))
 	} else {
 		e.allocated.Delete(k)
 	}

@@ -12,99 +12,121 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Settings is the mesh-wide configuration, resolved: no field is nil. It is a row.
+// Settings is the mesh-wide configuration with all defaults applied; no pointer is nil. It is
+// immutable, and its pointer changes only with its content.
 type Settings struct {
 	Mesh     *meshconfig.MeshConfig
 	Networks *meshconfig.MeshNetworks
 	// Domain is the DNS suffix of Kubernetes services, "cluster.local".
 	Domain string
-	// Cluster is the one that config is read from, "" if it has no name.
+	// Cluster is the cluster of the config objects, "" if it has no name.
 	Cluster       mesh.ClusterID
 	RootNamespace string
 	TrustDomain   string
 	Features      Features
-	// Roots are the certificates of the mesh's own authority, in PEM; none where there is no authority.
+	// Roots are the root certificates of the mesh's own CA, in PEM; empty if there is no CA.
 	Roots []string
-	// RootsComing says that there is an authority whose roots are not known yet.
+	// RootsComing is set while there is a CA whose roots are not known yet.
 	RootsComing bool
-	// Bundles are the certificates of the trust bundles that Mesh names, as in mesh.Settings.
+	// Bundles are the certificates of the trust bundles that Mesh references, as in mesh.Settings.
 	Bundles map[string]string
 
-	// others are the Settings of proxies that have some of their own, by what With was given.
+	// others caches the results of With by its argument.
 	others *sync.Map
 }
 
-// The defaults of Features that are not zero, as istiod has them.
+// The defaults of Features whose zero value is not the default, as in istiod.
 const (
 	DefaultAcceptsPerEvent = 1
 	DefaultDNSJitter       = 100 * time.Millisecond
 )
 
-// Features are what Istio has as environment variables of its control plane, and not in MeshConfig. They are part of Settings,
-// which are all that is known of a mesh besides its objects.
+// Features are settings that Istio reads from environment variables of the control plane instead of
+// MeshConfig. Translation depends on no other configuration than objects and Settings.
 type Features struct {
-	// ScopeGateways keeps Gateways from proxies of other namespaces. PILOT_SCOPE_GATEWAY_TO_NAMESPACE.
+	// ScopeGateways limits Gateways to proxies of their own namespace (default false;
+	// PILOT_SCOPE_GATEWAY_TO_NAMESPACE).
 	ScopeGateways bool
-	// QUICListeners serves HTTPS of gateways over HTTP/3 too. PILOT_ENABLE_QUIC_LISTENERS.
+	// QUICListeners serves HTTPS of gateways over HTTP/3 too (default false;
+	// PILOT_ENABLE_QUIC_LISTENERS).
 	QUICListeners bool
-	// HTTP10 lets clients speak HTTP/1.0. PILOT_HTTP10.
+	// HTTP10 accepts HTTP/1.0 requests (default false; PILOT_HTTP10).
 	HTTP10 bool
-	// AnswerExpectContinue lets proxies answer `Expect: 100-continue` themselves rather than forward it, so that an upload
-	// is sent whole even if the server would refuse it (default false; ENABLE_100_CONTINUE_HEADERS=false).
+	// AnswerExpectContinue lets proxies answer `Expect: 100-continue` themselves rather than
+	// forward it, so that an upload is sent whole even if the server would refuse it (default
+	// false; ENABLE_100_CONTINUE_HEADERS=false).
 	AnswerExpectContinue bool
-	// AcceptsPerEvent is the number of connections that a worker of a proxy accepts at once (DefaultAcceptsPerEvent, if 0; less than
-	// 0 is no limit; MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP). A low number spreads a burst of connections over the workers.
+	// AcceptsPerEvent is the number of connections that a worker of a proxy accepts per event
+	// (default DefaultAcceptsPerEvent, also for 0; negative is unlimited;
+	// MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP). A low number spreads a burst of connections over the
+	// workers.
 	AcceptsPerEvent int
-	// DNSJitter is added at random to the time between two look-ups of a host (DefaultDNSJitter, if 0; less than 0 is none;
-	// PILOT_DNS_JITTER_DURATION).
+	// DNSJitter is the maximum random delay added to the DNS refresh interval (default
+	// DefaultDNSJitter, also for 0; negative is none; PILOT_DNS_JITTER_DURATION).
 	DNSJitter time.Duration
-	// TrackRemaining has proxies count what is left of each circuit breaker limit, as statistics (default false;
-	// DISABLE_TRACK_REMAINING_CB_METRICS=false).
+	// TrackRemaining makes proxies publish the remaining capacity of each circuit breaker as
+	// statistics (default false; DISABLE_TRACK_REMAINING_CB_METRICS=false).
 	TrackRemaining bool
-	// RedisFilter has sidecars read the commands that are sent to services that speak Redis, each of which goes to the
-	// endpoint that its key belongs to, rather than all of a connection to one. PILOT_ENABLE_REDIS_FILTER.
+	// RedisFilter makes sidecars parse Redis commands and route each by its key to an endpoint,
+	// instead of sending a whole connection to one endpoint (default false;
+	// PILOT_ENABLE_REDIS_FILTER).
 	RedisFilter bool
-	// PersistentSessions has callers of services with sessions (mesh.Service.Session) come back to the endpoint that they had.
-	// PILOT_ENABLE_PERSISTENT_SESSION_FILTER.
+	// PersistentSessions makes callers of services with sessions (mesh.Service.Session) return to
+	// the same endpoint (default false; PILOT_ENABLE_PERSISTENT_SESSION_FILTER).
 	PersistentSessions bool
-	// SendUnhealthy has callers know of endpoints that are not ready also where a rule has a minHealthPercent, and Envoy never call them:
-	// it panics no more. PILOT_SEND_UNHEALTHY_ENDPOINTS.
+	// SendUnhealthy sends endpoints that are not ready also for services whose DestinationRule has
+	// minHealthPercent, and disables Envoy's panic mode, so that they are never called (default
+	// false; PILOT_SEND_UNHEALTHY_ENDPOINTS).
 	SendUnhealthy bool
-	// TraceSampling is the percentage of requests that are traced where nothing else says so; 0: 1. None is less than 0.
-	// PILOT_TRACE_SAMPLING.
+	// TraceSampling is the default percentage of requests that are traced (default 1, also for 0;
+	// negative is none; PILOT_TRACE_SAMPLING).
 	TraceSampling float64
-	// AnyTrustDomain takes calls of proxies of any trust domain that the mesh's roots vouch for. PILOT_SKIP_VALIDATE_TRUST_DOMAIN.
-	AnyTrustDomain bool
-	// TakeAnyServer has proxies check of servers that they call by TLS only what a rule says is to be checked.
-	// VERIFY_CERTIFICATE_AT_CLIENT=false.
-	TakeAnyServer bool
-	// KeyFetching is who fetches the keys that tokens of requests are checked with. PILOT_JWT_ENABLE_REMOTE_JWKS.
+	// AcceptAnyTrustDomain accepts callers of any trust domain whose certificates the mesh's roots
+	// verify (default false; PILOT_SKIP_VALIDATE_TRUST_DOMAIN).
+	AcceptAnyTrustDomain bool
+	// AcceptAnyServer disables the default verification of servers for TLS origination: only what a
+	// DestinationRule requires is verified (default false; VERIFY_CERTIFICATE_AT_CLIENT=false).
+	AcceptAnyServer bool
+	// KeyFetching selects who fetches the keys of token issuers (default FetchedByControlPlane;
+	// PILOT_JWT_ENABLE_REMOTE_JWKS).
 	KeyFetching KeyFetching
 }
 
-// KeyFetching is who fetches the keys of token issuers from where a jwksUri says. What has to be found out by the issuer's discovery
-// document is fetched by the control plane in any case.
+// KeyFetching selects who fetches the keys of token issuers from a jwksUri. If an issuer has no
+// jwksUri, the control plane always fetches the discovery document and the keys.
 type KeyFetching string
 
 const (
-	// FetchedByControlPlane is for all keys.
+	// FetchedByControlPlane fetches all keys in the control plane.
 	FetchedByControlPlane KeyFetching = ""
-	// FetchedByBoth has proxies fetch from hosts that they see as services, and the control plane from others.
+	// FetchedByBoth fetches in the proxies from hosts that they see as services, and in the control
+	// plane from all others.
 	FetchedByBoth KeyFetching = "hybrid"
-	// FetchedByProxies has proxies fetch all: hosts have to be services.
+	// FetchedByProxies fetches all keys in the proxies; hosts must be services.
 	FetchedByProxies KeyFetching = "envoy"
 )
 
-// With gives the Settings for proxies that have some of their own: those fields of a ProxyConfig, encoded, that take the place of
-// the mesh's. It is the same row each time.
-func (s *Settings) With(own string) *Settings {
+// WithProxyConfig returns the settings of proxies with overrides: own is an encoded ProxyConfig
+// whose fields replace those of the mesh. Equal arguments return the same pointer. It returns s
+// itself for "".
+func (s *Settings) WithProxyConfig(own string) *Settings {
 	if own == "" || s.others == nil {
 		return s
 	}
 	if r, ok := s.others.Load(own); ok {
 		return r.(*Settings) //nolint:forcetypeassert // nothing else is put there
 	}
-	r := &Settings{Networks: s.Networks, Domain: s.Domain, Cluster: s.Cluster, RootNamespace: s.RootNamespace, TrustDomain: s.TrustDomain, Features: s.Features, Roots: s.Roots, RootsComing: s.RootsComing, Bundles: s.Bundles}
+	r := &Settings{
+		Networks:      s.Networks,
+		Domain:        s.Domain,
+		Cluster:       s.Cluster,
+		RootNamespace: s.RootNamespace,
+		TrustDomain:   s.TrustDomain,
+		Features:      s.Features,
+		Roots:         s.Roots,
+		RootsComing:   s.RootsComing,
+		Bundles:       s.Bundles,
+	}
 	r.Mesh = proto.CloneOf(s.Mesh)
 	config := new(meshconfig.ProxyConfig)
 	if r.Mesh.DefaultConfig == nil {
@@ -117,7 +139,7 @@ func (s *Settings) With(own string) *Settings {
 	return made.(*Settings) //nolint:forcetypeassert // as above
 }
 
-// replaceSet sets every field of dst that src has.
+// replaceSet sets in dst every field that is set in src.
 func replaceSet(dst, src *meshconfig.ProxyConfig) {
 	src.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		dst.ProtoReflect().Set(f, v)
@@ -125,13 +147,24 @@ func replaceSet(dst, src *meshconfig.ProxyConfig) {
 	})
 }
 
-// TrustDomains gives the mesh's trust domain, and the others whose identities are its own too (trustDomainAliases).
+// TrustDomains returns the mesh's trust domain and its aliases (trustDomainAliases).
 func (s *Settings) TrustDomains() []string {
 	return append([]string{s.TrustDomain}, s.Mesh.GetTrustDomainAliases()...)
 }
 
+// resolveSettings applies the defaults to s.
 func resolveSettings(s mesh.Settings, o Options) *Settings {
-	r := &Settings{Mesh: s.Mesh, Networks: s.Networks, Domain: o.Domain, Cluster: o.Cluster, Features: o.Features, Roots: s.Roots, RootsComing: s.RootsComing, Bundles: s.Bundles, others: new(sync.Map)}
+	r := &Settings{
+		Mesh:        s.Mesh,
+		Networks:    s.Networks,
+		Domain:      o.Domain,
+		Cluster:     o.Cluster,
+		Features:    o.Features,
+		Roots:       s.Roots,
+		RootsComing: s.RootsComing,
+		Bundles:     s.Bundles,
+		others:      new(sync.Map),
+	}
 	if r.Mesh == nil {
 		r.Mesh = mesh.DefaultMeshConfig()
 	}

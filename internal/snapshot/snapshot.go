@@ -9,20 +9,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 
-// Snapshot is the whole mesh at one moment. It is immutable and read without locks.
+// Snapshot is the state of the whole mesh at one moment. It is immutable and safe for concurrent
+// use.
 type Snapshot struct {
-	// Version counts up by one for every Apply that changed something. It means nothing to other replicas.
+	// Version is incremented by every Apply that changes something. It is not comparable between
+	// replicas.
 	Version  uint64
 	Settings *Settings
-	// Derived holds what others compute from everything but endpoints and workloads, Visibility what they compute from
-	// services, VirtualServices, Sidecars and settings alone, Catalog what they compute from services and settings alone.
+	// Derived caches values that depend on anything but endpoints and workloads. Visibility caches
+	// values that depend only on services, VirtualServices, Sidecars and settings. Catalog caches
+	// values that depend only on services and settings.
 	Derived, Visibility, Catalog *Derived
 
-	configs             *cow.Map[config.Key, *config.Config]
-	kinds               map[api.Kind][]*config.Config
-	services            *cow.Map[mesh.ServiceKey, *mesh.Service]
-	allocated           *cow.Map[mesh.ServiceKey, *mesh.Service] // those that were given addresses, as if they were their own
-	allocation          *Allocation                              // nil if no addresses are given
+	configs  *cow.Map[config.Key, *config.Config]
+	kinds    map[api.Kind][]*config.Config
+	services *cow.Map[mesh.ServiceKey, *mesh.Service]
+	// services with allocated addresses as their addresses
+	allocated           *cow.Map[mesh.ServiceKey, *mesh.Service]
+	allocation          *Allocation // nil if no addresses are allocated
 	serviceList         []*mesh.Service
 	selecting           map[string][]*mesh.Service
 	endpoints           *cow.Map[mesh.ServiceKey, *EndpointSet]
@@ -31,31 +35,34 @@ type Snapshot struct {
 	envoyFilters        *envoyFilters
 	telemetries         *telemetries
 	peerAuthentications *peerAuthentications
-	policies            map[api.Kind]*policies // never changed in place
+	policies            map[api.Kind]*policies // copied before a change
 	gateways            *gateways
 	networks            *NetworkGateways
 	virtualServices     virtualServices
-	keySets             map[mesh.KeySource]*mesh.KeySet // never changed in place: there are few
+	keySets             map[mesh.KeySource]*mesh.KeySet // copied before a change: there are few
 	problems            []config.Problem
 	shards              *cow.Map[mesh.ServiceKey, []*mesh.Shard]
-	homes               homes
-	rights              map[mesh.Account]*mesh.Right  // never changed in place: there are few
-	resolved            map[string]*mesh.ResolvedName // likewise
+	clusterAddresses    clusterAddresses
+	secretAccess        map[mesh.Account]*mesh.SecretAccess // copied before a change: there are few
+	resolved            map[string]*mesh.ResolvedName       // likewise
 }
 
-// Config finds an object, nil if there is none.
+// Config returns an object, or nil.
 func (s *Snapshot) Config(k config.Key) *config.Config { return s.configs.Get(k) }
 
-// Configs gives the objects of a kind sorted by namespace and name. The list must not be changed.
+// Configs returns the objects of a kind, sorted by namespace and name. Callers must not modify the
+// list.
 func (s *Snapshot) Configs(kind api.Kind) []*config.Config { return s.kinds[kind] }
 
-// Service finds a service, nil if there is none.
+// Service returns a service, or nil.
 func (s *Snapshot) Service(k mesh.ServiceKey) *mesh.Service { return s.services.Get(k) }
 
-// Services gives all services sorted by hostname and namespace. The list must not be changed.
+// Services returns all services, sorted by hostname and namespace. Callers must not modify the
+// list.
 func (s *Snapshot) Services() []*mesh.Service { return s.serviceList }
 
-// Endpoints gives the endpoints of a service, an empty set if there are none. It is never nil.
+// Endpoints returns the endpoints of a service. It returns an empty set, never nil, if there are
+// none.
 func (s *Snapshot) Endpoints(k mesh.ServiceKey) *EndpointSet {
 	if e := s.endpoints.Get(k); e != nil {
 		return e
@@ -63,14 +70,15 @@ func (s *Snapshot) Endpoints(k mesh.ServiceKey) *EndpointSet {
 	return noEndpoints
 }
 
-// Networks gives the gateways by which networks are reached from others, nil if there are none.
+// Networks returns the gateways between networks, or nil if there are none.
 func (s *Snapshot) Networks() *NetworkGateways { return s.networks }
 
-// Shards gives the lists that the endpoints of a service were joined from, for the debug pages.
+// Shards returns the lists from which the endpoints of a service were merged, for debug pages.
 func (s *Snapshot) Shards(k mesh.ServiceKey) []*mesh.Shard { return s.shards.Get(k) }
 
-// RulesMark is equal in two snapshots only if no DestinationRule differs between them.
-func (s *Snapshot) RulesMark() any { return s.destinationRules }
+// DestinationRulesVersion returns a comparable value. Two snapshots with equal values have the same
+// DestinationRules.
+func (s *Snapshot) DestinationRulesVersion() any { return s.destinationRules }
 
-// Problems gives what sources and registries found wrong, sorted.
+// Problems returns the Problems that sources and registries report, sorted.
 func (s *Snapshot) Problems() []config.Problem { return s.problems }

@@ -215,7 +215,7 @@ func TestSelectorJoinsWorkloads(t *testing.T) {
 	if got := hostPorts(s, entry.ServiceKey); !slices.Equal(got, []string{"10.9.0.1:6000"}) {
 		t.Errorf("endpoints %v after the pod was labelled otherwise", got)
 	}
-	if at := s.At(netip.MustParseAddr("10.9.0.2")); at == nil || len(at.Workloads) != 1 || len(at.Targets) != 0 {
+	if at := s.Address(netip.MustParseAddr("10.9.0.2")); at == nil || len(at.Workloads) != 1 || len(at.Targets) != 0 {
 		t.Errorf("at the pod's address: %+v", at)
 	}
 }
@@ -289,7 +289,7 @@ func dump(s *Snapshot) []string {
 		out = append(out, v.Config.Key.String())
 	}
 	for i := range 4 {
-		out = append(out, fmt.Sprint(s.At(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}))))
+		out = append(out, fmt.Sprint(s.Address(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}))))
 	}
 	return out
 }
@@ -314,8 +314,8 @@ func BenchmarkApplyEndpoints(b *testing.B) {
 	}
 }
 
-// TestEndpointsInsideClusters: where endpoints are part of clusters or listeners, a change of them is more than one of
-// endpoints.
+// TestEndpointsInsideClusters: where endpoints are part of clusters or listeners, a change of them
+// is more than one of endpoints.
 func TestEndpointsInsideClusters(t *testing.T) {
 	for resolution, only := range map[mesh.Resolution]bool{
 		mesh.Static: true, mesh.DNS: false, mesh.DNSRoundRobin: false, mesh.Passthrough: false,

@@ -9,26 +9,29 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// TelemetryKeys names the Telemetry objects that hold for a proxy, the zero Key where there is none: the root namespace's
-// and the proxy's namespace's for everybody, and the one that selects the proxy. Each adds to those before it.
+// TelemetryKeys identifies the Telemetry objects that apply to a proxy: those of the root namespace
+// and of the proxy's namespace without a selector, and the one that selects the proxy. A missing
+// one is the zero Key. Each is merged over those before it.
 type TelemetryKeys struct {
 	Mesh, Namespace, Workload config.Key
-	// Passed is an object that selects the proxy too, by other labels than Workload, and has no effect: users are told.
-	Passed config.Key
+	// Ignored is another object that selects the proxy, by other labels than Workload. It is
+	// ignored and reported to users.
+	Ignored config.Key
 }
 
-// All gives the names of what holds in order, those of nothing too.
+// All returns the keys in the order of merging, including zero Keys.
 func (t TelemetryKeys) All() [3]config.Key { return [3]config.Key{t.Mesh, t.Namespace, t.Workload} }
 
-// Has says whether the object is one of them.
+// Has reports whether the object is one of them.
 func (t TelemetryKeys) Has(k config.Key) bool {
 	return k.Kind == api.Telemetry && (k == t.Mesh || k == t.Namespace || k == t.Workload)
 }
 
-// TelemetryRows are the objects that TelemetryKeys names, from the mesh's to the workload's; nil where there is none.
+// TelemetryRows are the objects that TelemetryKeys identifies, from the mesh's to the workload's;
+// nil if there is none.
 type TelemetryRows [3]*config.Config
 
-// Telemetries gives the objects of the names. One that is gone since is left out.
+// Telemetries returns the objects with the given keys. Objects that no longer exist are nil.
 func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 	var rows TelemetryRows
 	for i, key := range k.All() {
@@ -39,77 +42,87 @@ func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 	return rows
 }
 
-// TelemetryKeys gives the names of the Telemetry objects that hold for a proxy (of Patched, Version and Metadata do not
-// count). Of several that would stand in one place the oldest does.
-func (s *Snapshot) TelemetryKeys(p Patched) TelemetryKeys {
+// TelemetryKeys returns the Telemetry objects that apply to a proxy. Of several for one position,
+// the oldest applies. It ignores Version and Metadata of p.
+func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	t := s.telemetries
 	if t == nil {
 		return TelemetryKeys{}
 	}
 	own := t.byNamespace[p.Namespace]
-	k := TelemetryKeys{Mesh: first(t.byNamespace[t.root].wide), Workload: first(own.selecting, func(c *config.Config) bool { return p.holds(c, t.root) })}
-	if p.Namespace != t.root {
-		k.Namespace = first(own.wide)
+	k := TelemetryKeys{
+		Mesh:     firstMatching(t.byNamespace[t.root].wide),
+		Workload: firstMatching(own.selecting, func(c *config.Config) bool { return p.isTargetOf(c, t.root) }),
 	}
-	if k.Workload == (config.Key{}) && p.Namespace != t.root { // a GatewayClass is named in the root namespace
-		k.Workload = first(t.byNamespace[t.root].selecting, func(c *config.Config) bool {
-			_, refs := attachment(c)
-			return len(refs) > 0 && p.holds(c, t.root)
+	if p.Namespace != t.root {
+		k.Namespace = firstMatching(own.wide)
+	}
+	// a GatewayClass is referenced in the root namespace
+	if k.Workload == (config.Key{}) && p.Namespace != t.root {
+		k.Workload = firstMatching(t.byNamespace[t.root].selecting, func(c *config.Config) bool {
+			_, refs := policyTarget(c)
+			return len(refs) > 0 && p.isTargetOf(c, t.root)
 		})
 	}
 	if len(own.selecting) > 1 && k.Workload.Namespace == p.Namespace {
-		labels := selectorOf(s.Config(k.Workload))
-		k.Passed = first(own.selecting, func(c *config.Config) bool {
-			return c.Key != k.Workload && !maps.Equal(labels, selectorOf(c)) && p.holds(c, t.root)
+		labels := matchLabels(s.Config(k.Workload))
+		k.Ignored = firstMatching(own.selecting, func(c *config.Config) bool {
+			return c.Key != k.Workload && !maps.Equal(labels, matchLabels(c)) && p.isTargetOf(c, t.root)
 		})
 	}
 	return k
 }
 
-// SpareTelemetry is an object that never has an effect, for an older one stands in its place.
-type SpareTelemetry struct{ Key, Older config.Key }
+// ShadowedTelemetry is an object without effect, because an older one has the same scope.
+type ShadowedTelemetry struct{ Key, Older config.Key }
 
-// SpareTelemetries gives the spare objects of a namespace: of those for everybody all but the oldest, and those that select by
-// the same labels as an older one does.
-func (s *Snapshot) SpareTelemetries(namespace string) []SpareTelemetry {
+// ShadowedTelemetries returns the objects of a namespace without effect: all but the oldest of
+// those without a selector, and those with the same selector as an older one.
+func (s *Snapshot) ShadowedTelemetries(namespace string) []ShadowedTelemetry {
 	if s.telemetries == nil {
 		return nil
 	}
-	var spare []SpareTelemetry
+	var spare []ShadowedTelemetry
 	of := s.telemetries.byNamespace[namespace]
 	for i, c := range of.wide {
 		if i > 0 {
-			spare = append(spare, SpareTelemetry{c.Key, of.wide[0].Key})
+			spare = append(spare, ShadowedTelemetry{c.Key, of.wide[0].Key})
 		}
 	}
 	for i, c := range of.selecting {
-		labels := selectorOf(c)
-		same := func(o *config.Config) bool { return len(labels) > 0 && maps.Equal(labels, selectorOf(o)) }
+		labels := matchLabels(c)
+		same := func(o *config.Config) bool { return len(labels) > 0 && maps.Equal(labels, matchLabels(o)) }
 		if older := slices.IndexFunc(of.selecting[:i], same); older >= 0 {
-			spare = append(spare, SpareTelemetry{c.Key, of.selecting[older].Key})
+			spare = append(spare, ShadowedTelemetry{c.Key, of.selecting[older].Key})
 		}
 	}
 	return spare
 }
 
-// telemetries is the index of Telemetry objects by whom they hold for. nil is an index of none.
+// telemetries is the index of Telemetry objects by namespace. A nil index is empty.
 type telemetries struct {
 	root        string
 	byNamespace map[string]namespaceTelemetries
 }
 
-// namespaceTelemetries are the objects of one namespace, the oldest first: those for everybody, and the others.
+// namespaceTelemetries contains the objects of one namespace, oldest first: those without a
+// selector or reference, and the others.
 type namespaceTelemetries struct{ wide, selecting []*config.Config }
 
-// changed makes the index after a change of objects of some namespaces; list is all of the kind, sorted by namespace. all
-// says that anything may differ.
-func (t *telemetries) changed(objects map[config.Key]struct{}, all bool, list []*config.Config, settings *Settings) *telemetries {
+// updateIndex returns the index after a change of objects. list must contain all Telemetry objects,
+// sorted by namespace. If all is set, every namespace is indexed again.
+func (t *telemetries) updateIndex(
+	objects map[config.Key]struct{},
+	all bool,
+	list []*config.Config,
+	settings *Settings,
+) *telemetries {
 	if len(list) == 0 {
 		return nil
 	}
 	next := &telemetries{root: settings.RootNamespace, byNamespace: map[string]namespaceTelemetries{}}
 	if t == nil || all {
-		for of := range chunks(list) {
+		for of := range namespaceParts(list) {
 			next.byNamespace[of[0].Namespace] = newNamespaceTelemetries(of)
 		}
 		return next
@@ -127,8 +140,9 @@ func (t *telemetries) changed(objects map[config.Key]struct{}, all bool, list []
 	return next
 }
 
-// chunks gives the parts of a list, sorted by namespace, that are of one namespace each.
-func chunks(list []*config.Config) iter.Seq[[]*config.Config] {
+// namespaceParts returns an iterator over the parts of list that are of one namespace each. list
+// must be sorted by namespace.
+func namespaceParts(list []*config.Config) iter.Seq[[]*config.Config] {
 	return func(yield func([]*config.Config) bool) {
 		for len(list) > 0 {
 			of := inNamespace(list, list[0].Namespace)
@@ -140,10 +154,11 @@ func chunks(list []*config.Config) iter.Seq[[]*config.Config] {
 	}
 }
 
+// newNamespaceTelemetries returns the index of the objects of one namespace.
 func newNamespaceTelemetries(list []*config.Config) namespaceTelemetries {
 	var n namespaceTelemetries
 	for _, c := range slices.SortedFunc(slices.Values(list), config.Older) {
-		if selector, refs := attachment(c); len(selector) == 0 && len(refs) == 0 {
+		if selector, refs := policyTarget(c); len(selector) == 0 && len(refs) == 0 {
 			n.wide = append(n.wide, c)
 		} else {
 			n.selecting = append(n.selecting, c)
@@ -152,8 +167,9 @@ func newNamespaceTelemetries(list []*config.Config) namespaceTelemetries {
 	return n
 }
 
-// first gives the name of the first object of which all is true, the zero Key if there is none.
-func first(list []*config.Config, all ...func(*config.Config) bool) config.Key {
+// firstMatching returns the key of the first object for which all conditions return true, or the
+// zero Key.
+func firstMatching(list []*config.Config, all ...func(*config.Config) bool) config.Key {
 	for _, c := range list {
 		if !slices.ContainsFunc(all, func(is func(*config.Config) bool) bool { return !is(c) }) {
 			return c.Key

@@ -44,15 +44,15 @@ func TestTelemetryKeys(t *testing.T) {
 		upsert(telemetryObject(t, "shop", "front", 9, "{targetRef: {group: gateway.networking.k8s.io, kind: Gateway, name: front}}")),
 	)
 	s := b.Current()
-	sidecar := func(namespace, app string) Patched {
-		return Patched{Type: mesh.SidecarProxy, Namespace: namespace, Labels: map[string]string{"app": app}}
+	sidecar := func(namespace, app string) ProxyAttributes {
+		return ProxyAttributes{Type: mesh.SidecarProxy, Namespace: namespace, Labels: map[string]string{"app": app}}
 	}
-	router := func(namespace, label, value string) Patched {
-		return Patched{Type: mesh.RouterProxy, Namespace: namespace, Labels: map[string]string{"gateway.networking.k8s.io/" + label: value}}
+	router := func(namespace, label, value string) ProxyAttributes {
+		return ProxyAttributes{Type: mesh.RouterProxy, Namespace: namespace, Labels: map[string]string{"gateway.networking.k8s.io/" + label: value}}
 	}
 	tests := []struct {
 		name  string
-		proxy Patched
+		proxy ProxyAttributes
 		want  [3]string
 	}{
 		{"elsewhere", sidecar("other", "a"), [3]string{"mesh", "", ""}},
@@ -70,7 +70,7 @@ func TestTelemetryKeys(t *testing.T) {
 	}
 	spare := map[string]string{}
 	for _, ns := range []string{"istio-system", "shop", "other"} {
-		for _, x := range s.SpareTelemetries(ns) {
+		for _, x := range s.ShadowedTelemetries(ns) {
 			spare[x.Key.Namespace+"/"+x.Key.Name] = x.Older.Name
 		}
 	}
@@ -81,7 +81,7 @@ func TestTelemetryKeys(t *testing.T) {
 
 func TestTelemetryKeysFollowChanges(t *testing.T) {
 	b := NewBuilder(Options{})
-	p := Patched{Type: mesh.SidecarProxy, Namespace: "shop", Labels: map[string]string{"app": "a"}}
+	p := ProxyAttributes{Type: mesh.SidecarProxy, Namespace: "shop", Labels: map[string]string{"app": "a"}}
 	step := func(want [3]string, events ...mesh.Event) {
 		t.Helper()
 		b.Apply(events...)

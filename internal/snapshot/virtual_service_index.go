@@ -8,98 +8,109 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
 
-// virtualServices is the index over all VirtualServices.
+// virtualServices is the index of all VirtualServices. It is immutable.
 type virtualServices struct {
 	list []*VirtualService // oldest first
-	// roots are the objects that leave requests to a delegate, by the delegate's key, which need not be there.
-	roots   *cow.Map[config.Key, []config.Key]
-	sources map[string]source
-	// selectors are the labels of sources, in the order of their texts.
+	// delegators maps a delegate, which need not exist, to the objects that delegate to it.
+	delegators *cow.Map[config.Key, []config.Key]
+	sources    map[string]selectorUse
+	// selectors are the labels of sources, sorted by their text.
 	selectors []map[string]string
 }
 
 func newVirtualServices() virtualServices {
-	return virtualServices{roots: cow.New[config.Key, []config.Key](), sources: map[string]source{}}
+	return virtualServices{delegators: cow.New[config.Key, []config.Key](), sources: map[string]selectorUse{}}
 }
 
-// source is a label selector by which routes look at where a request comes from, and how many matches have it.
-type source struct {
+// selectorUse is a source label selector of routes, and the number of matches that use it.
+type selectorUse struct {
 	labels map[string]string
 	uses   int
 }
 
-// VirtualServices gives all VirtualServices, oldest first, delegates too: those have no Hosts. The list must not be changed.
+// VirtualServices returns all VirtualServices, oldest first. Delegates are included; they have no
+// Hosts. Callers must not modify the list.
 func (s *Snapshot) VirtualServices() []*VirtualService { return s.virtualServices.list }
 
-// SourceSelectors gives the distinct source label selectors of all VirtualServices, in a fixed order.
-// What of a proxy's labels shapes its routes is which of them match.
+// SourceSelectors returns the distinct source label selectors of all VirtualServices, in a fixed
+// order. A proxy's labels affect its routes only by which of these selectors match.
 func (s *Snapshot) SourceSelectors() []map[string]string { return s.virtualServices.selectors }
 
-// Delegators gives the VirtualServices that leave requests to a delegate, whether that is there or not. The list must not be
-// changed.
+// Delegators returns the VirtualServices that delegate to an object, whether it exists or not.
+// Callers must not modify the list.
 func (s *Snapshot) Delegators(delegate config.Key) []config.Key {
-	return s.virtualServices.roots.Get(delegate)
+	return s.virtualServices.delegators.Get(delegate)
 }
 
-// rebuilt makes the index for the objects given, keeping every row that would come out the same.
-func (x virtualServices) rebuilt(list []*config.Config, settings *Settings, find findConfig) virtualServices {
+// rebuildIndex returns a new index of all VirtualServices. It reuses every row whose inputs are
+// unchanged.
+func (x virtualServices) rebuildIndex(list []*config.Config, settings *Settings, find findConfig) virtualServices {
 	known := make(map[*config.Config]*VirtualService, len(x.list))
 	for _, v := range x.list {
 		known[v.Config] = v
 	}
 	next := newVirtualServices()
-	roots := next.roots.Edit()
+	roots := next.delegators.Edit()
 	for _, c := range list {
 		row := newVirtualService(c, settings, find)
-		if k := known[c]; k != nil && k.same(row) {
+		if k := known[c]; k != nil && k.hasSameInputs(row) {
 			row = k
 		}
 		next.list = append(next.list, row)
-		row.note(roots, next.sources)
+		row.addTo(roots, next.sources)
 	}
 	slices.SortFunc(next.list, byAge)
-	next.roots = roots.Done()
-	next.selectors = sorted(next.sources)
+	next.delegators = roots.Done()
+	next.selectors = sortedSelectors(next.sources)
 	return next
 }
 
-// changed makes the index after a change of the objects: their rows and those of the ones that they are delegates of are
-// made anew, all others stay. A few are put in place, many are sorted afresh.
-func (x virtualServices) changed(objects map[config.Key]bool, settings *Settings, old, now findConfig) virtualServices {
+// updateIndex returns the index after a change of objects. It rebuilds their rows and those of the
+// objects that delegate to them, and merges them into the sorted list.
+func (x virtualServices) updateIndex(
+	objects map[config.Key]bool,
+	settings *Settings,
+	old, now findConfig,
+) virtualServices {
 	again := maps.Clone(objects)
 	for k := range objects {
-		for _, root := range x.roots.Get(k) {
+		for _, root := range x.delegators.Get(k) {
 			again[root] = true
 		}
 	}
-	roots, sources := x.roots.Edit(), maps.Clone(x.sources)
+	roots, sources := x.delegators.Edit(), maps.Clone(x.sources)
 	var gone, come []*VirtualService
 	for k := range again {
 		if c := old(k); c != nil {
-			gone = append(gone, x.find(c))
-			x.find(c).forget(roots, sources)
+			gone = append(gone, x.rowOf(c))
+			x.rowOf(c).removeFrom(roots, sources)
 		}
 		if c := now(k); c != nil {
 			row := newVirtualService(c, settings, now)
-			if n := len(gone); n > 0 && gone[n-1].same(row) {
-				row = gone[n-1] // a delegate changed in what does not matter
+			if n := len(gone); n > 0 && gone[n-1].hasSameInputs(row) {
+				row = gone[n-1] // a delegate changed in a way that does not affect the row
 			}
 			come = append(come, row)
-			row.note(roots, sources)
+			row.addTo(roots, sources)
 		}
 	}
-	next := virtualServices{list: x.replaced(gone, come), roots: roots.Done(), sources: sources, selectors: x.selectors}
-	if !maps.EqualFunc(next.sources, x.sources, func(_, _ source) bool { return true }) {
-		next.selectors = sorted(next.sources)
+	next := virtualServices{
+		list:       x.replaceRows(gone, come),
+		delegators: roots.Done(),
+		sources:    sources,
+		selectors:  x.selectors,
+	}
+	if !maps.EqualFunc(next.sources, x.sources, func(_, _ selectorUse) bool { return true }) {
+		next.selectors = sortedSelectors(next.sources)
 	}
 	return next
 }
 
-// note takes up what a row is asked about, forget takes it out again.
-func (v *VirtualService) note(roots *cow.Edit[config.Key, []config.Key], sources map[string]source) {
+// addTo adds the selectors and delegates of a row to the indexes. removeFrom removes them.
+func (v *VirtualService) addTo(roots *cow.Edit[config.Key, []config.Key], sources map[string]selectorUse) {
 	for _, labels := range v.sources {
 		text := SelectorText(labels)
-		sources[text] = source{labels, sources[text].uses + 1}
+		sources[text] = selectorUse{labels, sources[text].uses + 1}
 	}
 	for _, d := range v.delegates {
 		if list := roots.Get(d.key); !slices.Contains(list, v.Config.Key) {
@@ -108,11 +119,11 @@ func (v *VirtualService) note(roots *cow.Edit[config.Key, []config.Key], sources
 	}
 }
 
-func (v *VirtualService) forget(roots *cow.Edit[config.Key, []config.Key], sources map[string]source) {
+func (v *VirtualService) removeFrom(roots *cow.Edit[config.Key, []config.Key], sources map[string]selectorUse) {
 	for _, labels := range v.sources {
 		text := SelectorText(labels)
 		if s := sources[text]; s.uses > 1 {
-			sources[text] = source{s.labels, s.uses - 1}
+			sources[text] = selectorUse{s.labels, s.uses - 1}
 		} else {
 			delete(sources, text)
 		}
@@ -129,14 +140,18 @@ func (v *VirtualService) forget(roots *cow.Edit[config.Key, []config.Key], sourc
 
 func byAge(a, b *VirtualService) int { return config.Older(a.Config, b.Config) }
 
-// find gives the row of an object that is there.
-func (x virtualServices) find(c *config.Config) *VirtualService {
-	at, _ := slices.BinarySearchFunc(x.list, c, func(v *VirtualService, c *config.Config) int { return config.Older(v.Config, c) })
+// rowOf returns the row of an indexed object.
+func (x virtualServices) rowOf(c *config.Config) *VirtualService {
+	at, _ := slices.BinarySearchFunc(
+		x.list,
+		c,
+		func(v *VirtualService, c *config.Config) int { return config.Older(v.Config, c) },
+	)
 	return x.list[at]
 }
 
-// replaced gives the list without some rows and with others.
-func (x virtualServices) replaced(gone, come []*VirtualService) []*VirtualService {
+// replaceRows returns the sorted list without the rows gone and with the rows come.
+func (x virtualServices) replaceRows(gone, come []*VirtualService) []*VirtualService {
 	slices.SortFunc(gone, byAge)
 	slices.SortFunc(come, byAge)
 	kept, rest := make([]*VirtualService, 0, len(x.list)), x.list
@@ -156,8 +171,8 @@ func (x virtualServices) replaced(gone, come []*VirtualService) []*VirtualServic
 	return append(list, kept...)
 }
 
-// sorted gives the selectors in the order of their texts.
-func sorted(sources map[string]source) []map[string]string {
+// sortedSelectors returns the selectors sorted by their text.
+func sortedSelectors(sources map[string]selectorUse) []map[string]string {
 	var list []map[string]string
 	for _, text := range slices.Sorted(maps.Keys(sources)) {
 		list = append(list, sources[text].labels)

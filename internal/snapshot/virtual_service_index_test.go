@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestVirtualServicesFollowEdits holds the index as it comes about by random changes against one that is made at once, and
-// sees to it that the rows of objects that nothing happened to stay.
+// TestVirtualServicesFollowEdits holds the index as it comes about by random changes against one
+// that is made at once, and sees to it that the rows of objects that nothing happened to stay.
 func TestVirtualServicesFollowEdits(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -33,7 +33,7 @@ func TestVirtualServicesFollowEdits(t *testing.T) {
 				batch = append(batch, e)
 			}
 			after, _ := b.Apply(batch...)
-			want := newVirtualServices().rebuilt(after.Configs(api.VirtualService), after.Settings, after.Config)
+			want := newVirtualServices().rebuildIndex(after.Configs(api.VirtualService), after.Settings, after.Config)
 			if diff := cmp.Diff(summaries(want.list), summaries(after.VirtualServices()), protocmp.Transform()); diff != "" {
 				t.Fatalf("seed %d: rows (-made at once +made by changes):\n%s", seed, diff)
 			}

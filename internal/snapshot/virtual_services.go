@@ -11,21 +11,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// MeshGateway is the name by which VirtualServices mean all sidecars.
+// MeshGateway is the name that selects all sidecars in the gateways of a VirtualService.
 const MeshGateway = "mesh"
 
-// VirtualService is one VirtualService with its names resolved. It is a row.
+// VirtualService is a VirtualService with resolved names and inlined delegates. It is immutable,
+// and its pointer changes only with its content.
 type VirtualService struct {
 	Config *config.Config
-	// Spec has the routes of delegates where the object leaves requests to them.
+	// Spec contains the routes of delegates in place of the routes that delegate.
 	Spec *networking.VirtualService
-	// Hosts are full names, in the order of the spec.
+	// Hosts are fully qualified names, in the order of the spec.
 	Hosts []mesh.Hostname
 	// Gateways are "mesh" or "namespace/name".
 	Gateways []string
-	// From is the object and its delegates, sorted.
+	// From contains the object and its delegates, sorted.
 	From []config.Key
-	// Faults say which delegates, and which of their routes, are not in use, and why.
+	// Faults are Problems about delegates, or routes of delegates, that are not used.
 	Faults []config.Problem
 
 	exportTo  []string
@@ -34,37 +35,39 @@ type VirtualService struct {
 	sources   []map[string]string
 }
 
-// Resolve expands a destination's host as this object means it: a short name is a service of its namespace.
-func (v *VirtualService) Resolve(host string) mesh.Hostname {
+// ResolveHost returns the full name of a destination's host. A short name is resolved in the
+// namespace of the object.
+func (v *VirtualService) ResolveHost(host string) mesh.Hostname {
 	return mesh.ResolveShortName(host, v.Config.Namespace, v.domain)
 }
 
-// VisibleTo says whether proxies of the namespace see the object (exportTo).
-func (v *VirtualService) VisibleTo(namespace string) bool {
+// IsVisibleTo reports whether the object is exported to proxies of a namespace.
+func (v *VirtualService) IsVisibleTo(namespace string) bool {
 	return slices.Contains(v.exportTo, "*") || slices.Contains(v.exportTo, namespace)
 }
 
-// Private says whether only its own namespace sees it.
-func (v *VirtualService) Private() bool {
+// IsPrivate reports whether the object is exported only to its own namespace.
+func (v *VirtualService) IsPrivate() bool {
 	return len(v.exportTo) == 1 && v.exportTo[0] == v.Config.Namespace
 }
 
-// Meets says whether some namespace sees both objects.
-func (v *VirtualService) Meets(o *VirtualService) bool {
+// SharesNamespaceWith reports whether at least one namespace sees both objects.
+func (v *VirtualService) SharesNamespaceWith(o *VirtualService) bool {
 	return slices.ContainsFunc(v.exportTo, func(ns string) bool {
 		return ns == "*" && len(o.exportTo) > 0 || slices.Contains(o.exportTo, "*") || slices.Contains(o.exportTo, ns)
 	})
 }
 
+// newVirtualService resolves the names of an object and inlines its delegates.
 func newVirtualService(c *config.Config, settings *Settings, find findConfig) *VirtualService {
 	spec := config.Spec[*networking.VirtualService](c)
 	v := &VirtualService{
 		Config: c, Spec: spec, From: []config.Key{c.Key}, domain: settings.Domain,
-		exportTo:  exportTo(spec.ExportTo, settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace),
+		exportTo:  resolveExportTo(spec.ExportTo, settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace),
 		delegates: delegatesOf(c, spec, settings, find),
 	}
 	for _, h := range spec.Hosts {
-		v.Hosts = append(v.Hosts, v.Resolve(h))
+		v.Hosts = append(v.Hosts, v.ResolveHost(h))
 	}
 	for _, g := range spec.Gateways {
 		v.Gateways = append(v.Gateways, ResolveGateway(g, c.Namespace))
@@ -72,19 +75,21 @@ func newVirtualService(c *config.Config, settings *Settings, find findConfig) *V
 	if len(spec.Gateways) == 0 {
 		v.Gateways = []string{MeshGateway}
 	}
-	v.takeDelegates()
-	if len(v.Hosts) > 0 { // a delegate's own routes are nobody's
+	v.inlineDelegates()
+	if len(v.Hosts) > 0 { // the routes of a delegate apply only where they are inlined
 		v.sources = sourceLabels(v.Spec)
 	}
 	return v
 }
 
-// same says whether two rows were made of the same things.
-func (v *VirtualService) same(o *VirtualService) bool {
-	return v.Config == o.Config && v.domain == o.domain && slices.Equal(v.exportTo, o.exportTo) && slices.Equal(v.delegates, o.delegates)
+// hasSameInputs reports whether two rows were built from the same inputs.
+func (v *VirtualService) hasSameInputs(o *VirtualService) bool {
+	return v.Config == o.Config && v.domain == o.domain && slices.Equal(v.exportTo, o.exportTo) &&
+		slices.Equal(v.delegates, o.delegates)
 }
 
-// ResolveGateway gives a gateway's full name as an object of the namespace means it: "mesh" or "namespace/name".
+// ResolveGateway returns the full name of a gateway that an object of the namespace references:
+// "mesh" or "namespace/name".
 func ResolveGateway(name, namespace string) string {
 	if name == MeshGateway || strings.Contains(name, "/") {
 		if ns, n, ok := strings.Cut(name, "/"); ok && ns == "." {
@@ -95,7 +100,7 @@ func ResolveGateway(name, namespace string) string {
 	return namespace + "/" + name
 }
 
-// sourceLabels collects the label selectors by which routes look at where a request comes from.
+// sourceLabels returns the sourceLabels of all matches.
 func sourceLabels(spec *networking.VirtualService) []map[string]string {
 	var list []map[string]string
 	note := func(labels map[string]string) {
@@ -121,7 +126,7 @@ func sourceLabels(spec *networking.VirtualService) []map[string]string {
 	return list
 }
 
-// SelectorText writes a label selector canonically: "app=x,version=v1".
+// SelectorText formats a label selector canonically: "app=x,version=v1".
 func SelectorText(labels map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {

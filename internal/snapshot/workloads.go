@@ -21,7 +21,7 @@ func keyOf(w *mesh.Workload) workloadKey {
 	return workloadKey{w.Provider, w.Cluster, w.Namespace, w.Name}
 }
 
-// workloads is the builder's own index of workloads: what selectors choose from.
+// workloads is the Builder's mutable index of workloads by namespace, for label selectors.
 type workloads struct {
 	byNamespace map[string]map[workloadKey]*mesh.Workload
 }
@@ -30,8 +30,9 @@ func newWorkloads() workloads {
 	return workloads{byNamespace: map[string]map[workloadKey]*mesh.Workload{}}
 }
 
-// workload takes up one event about a pod or WorkloadEntry.
-func (e *edit) workload(op mesh.Op, w *mesh.Workload) {
+// applyWorkload applies one event about a pod or WorkloadEntry. It marks the endpoints of all
+// services that select it, before or after the change.
+func (e *edit) applyWorkload(op mesh.Op, w *mesh.Workload) {
 	k := keyOf(w)
 	old := e.workloads.byNamespace[w.Namespace][k]
 	if op == mesh.Delete && old == nil || op == mesh.Upsert && old != nil && old.Hash == w.Hash {
@@ -46,16 +47,18 @@ func (e *edit) workload(op mesh.Op, w *mesh.Workload) {
 		if x == nil {
 			continue
 		}
-		for _, a := range addresses(x.Addresses) {
+		for _, a := range parseAddresses(x.Addresses) {
 			add(&e.delta.Workloads, a)
 		}
-		for _, k := range e.claims.choosing(x) { // services that this Apply brings are joined anyway
-			e.rejoin[k] = struct{}{}
+		// services that this Apply adds are merged in any case
+		for _, k := range e.definitions.selectingServices(x) {
+			e.dirtyEndpoints[k] = struct{}{}
 		}
 	}
 }
 
-func (ws workloads) set(k workloadKey, w *mesh.Workload) {
+// setWorkload stores a workload, or deletes it if w is nil.
+func (ws workloads) setWorkload(k workloadKey, w *mesh.Workload) {
 	ns := ws.byNamespace[k.namespace]
 	if w == nil {
 		delete(ns, k)
@@ -68,9 +71,9 @@ func (ws workloads) set(k workloadKey, w *mesh.Workload) {
 	ns[k] = w
 }
 
-// selects says whether the workload is an endpoint of the service by label. A Kubernetes Service is the same in all clusters that have
-// it, and in each of them it selects what is there.
-func selects(s *mesh.Service, w *mesh.Workload) bool {
+// selectsWorkload reports whether the service's selector matches the workload. A definition of a
+// Kubernetes Service selects only workloads of its own cluster.
+func selectsWorkload(s *mesh.Service, w *mesh.Workload) bool {
 	if s.Provider == mesh.Kubernetes && s.Cluster != w.Cluster {
 		return false
 	}
@@ -78,12 +81,12 @@ func selects(s *mesh.Service, w *mesh.Workload) bool {
 		return false
 	}
 	all := s.Selector != nil && len(s.Selector) == 0
-	return s.Namespace == w.Namespace && (all || Selects(s.Selector, w.Labels))
+	return s.Namespace == w.Namespace && (all || SelectorMatches(s.Selector, w.Labels))
 }
 
-// Selects says whether labels have all that the selector asks for. An empty selector selects nothing here: where the
-// API has it select everything, the caller knows.
-func Selects(selector, labels map[string]string) bool {
+// SelectorMatches reports whether labels contain all labels of the selector. An empty selector
+// matches nothing; callers must handle APIs in which it matches everything.
+func SelectorMatches(selector, labels map[string]string) bool {
 	if len(selector) == 0 {
 		return false
 	}
@@ -95,31 +98,38 @@ func Selects(selector, labels map[string]string) bool {
 	return true
 }
 
-// endpoints makes the endpoints that the service's selector chooses.
-func (ws workloads) endpoints(s *mesh.Service) []*mesh.Endpoint {
+// selectedEndpoints returns the endpoints of all workloads that the service selects, one per port.
+// Workloads that are not ready are included only if the service publishes them.
+func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 	if s.Selector == nil || !s.SelectsPods && !s.SelectsWorkloadEntries {
 		return nil
 	}
 	var list []*mesh.Endpoint
 	for _, w := range ws.byNamespace[s.Namespace] {
-		if !w.Ready && !s.PublishNotReady || !takes(s, w.MainAddress()) || !selects(s, w) {
+		if !w.Ready && !s.PublishNotReady || !acceptsAddress(s, w.MainAddress()) || !selectsWorkload(s, w) {
 			continue
 		}
 		for _, p := range s.Ports {
 			if port := targetPort(s, p, w); port != 0 {
-				list = append(list, endpoint(s, w, p, port))
+				list = append(list, newEndpoint(s, w, p, port))
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b *mesh.Endpoint) int { // of those at one address the first counts
-		return cmp.Or(cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.ServicePort, b.ServicePort))
+	// of several at one address the first is used
+	slices.SortFunc(list, func(a, b *mesh.Endpoint) int {
+		return cmp.Or(
+			cmp.Compare(a.Workload, b.Workload),
+			cmp.Compare(a.Cluster, b.Cluster),
+			cmp.Compare(a.ServicePort, b.ServicePort),
+		)
 	})
 	return list
 }
 
-// targetPort resolves a service's port on a workload. A target port that is a name means the port of that name, which a pod
-// has of its containers and a WorkloadEntry in its own map; that map may also have another number for the service's port, and so
-// may a pod's containers for a ServiceEntry's. 0 means that the workload does not have the port.
+// targetPort returns the port of a workload that a service port maps to, or 0 if the workload does
+// not have it. A named target port is looked up in the workload's port map and its container ports.
+// For other ports a WorkloadEntry's port map, and for ServiceEntries also the container ports, can
+// override the number.
 func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 	switch {
 	case p.TargetName != "":
@@ -131,7 +141,8 @@ func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 	}
 }
 
-func endpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {
+// newEndpoint returns the endpoint of a workload for a port of a service.
+func newEndpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {
 	e := &mesh.Endpoint{
 		Address: w.MainAddress(), Port: port, ServicePort: p.Name,
 		Labels: w.Labels, Account: w.Account, Workload: w.Name, Owner: w.Owner, Namespace: w.Namespace,
@@ -149,15 +160,17 @@ func endpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh
 	return e
 }
 
-// Address is what lives at one IP: workloads, and endpoints that services list. It is a row.
+// Address contains the workloads and service ports at one IP address. It is immutable, and its
+// pointer changes only with its content.
 type Address struct {
-	// Workloads are sorted by namespace and name; host-network pods share their node's address.
+	// Workloads are sorted by namespace and name. Pods in the host network share the address of
+	// their node.
 	Workloads []*mesh.Workload
-	// Targets are the service ports served here, sorted by service and port.
+	// Targets are the service ports that are served at the address, sorted by service and port.
 	Targets []Target
 }
 
-// Target says that a service's port is served by some port of an address.
+// Target is a service port that is served at a port of an address.
 type Target struct {
 	Service     mesh.ServiceKey
 	ServicePort string // the port's name
@@ -166,10 +179,10 @@ type Target struct {
 
 func newAddresses() *cow.Map[netip.Addr, *Address] { return cow.New[netip.Addr, *Address]() }
 
-// At gives what lives at an IP, nil if nothing known does.
-func (s *Snapshot) At(a netip.Addr) *Address { return s.byAddress.Get(a) }
+// Address returns the workloads and service ports at an IP address, or nil.
+func (s *Snapshot) Address(a netip.Addr) *Address { return s.byAddress.Get(a) }
 
-// Workloads gives all workloads that have an address with each of their addresses.
+// Workloads returns an iterator over all workloads that have an address, once per address.
 func (s *Snapshot) Workloads() iter.Seq2[netip.Addr, *mesh.Workload] {
 	return func(yield func(netip.Addr, *mesh.Workload) bool) {
 		for ip, a := range s.byAddress.All() {
@@ -182,7 +195,8 @@ func (s *Snapshot) Workloads() iter.Seq2[netip.Addr, *mesh.Workload] {
 	}
 }
 
-// WorkloadAccounts gives the SPIFFE IDs of all workloads that have an address, some of them more than once.
+// WorkloadAccounts returns an iterator over the SPIFFE IDs of all workloads with an address. It may
+// contain duplicates.
 func (s *Snapshot) WorkloadAccounts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, w := range s.Workloads() {
@@ -193,14 +207,19 @@ func (s *Snapshot) WorkloadAccounts() iter.Seq[string] {
 	}
 }
 
-// Selecting gives the services of a namespace that have a selector, sorted by hostname.
-func (s *Snapshot) Selecting(namespace string) []*mesh.Service { return s.selecting[namespace] }
+// ServicesWithSelector returns the services of a namespace that have a selector, sorted by
+// hostname.
+func (s *Snapshot) ServicesWithSelector(namespace string) []*mesh.Service {
+	return s.selecting[namespace]
+}
 
+// addressEdit edits the index by address.
 type addressEdit struct {
 	*cow.Edit[netip.Addr, *Address]
 }
 
-func addresses(texts []string) []netip.Addr {
+// parseAddresses returns the valid IP addresses of a list. DNS names and Unix sockets are skipped.
+func parseAddresses(texts []string) []netip.Addr {
 	var list []netip.Addr
 	for _, t := range texts {
 		if a, err := netip.ParseAddr(t); err == nil { // DNS names and unix sockets have no IP
@@ -210,7 +229,9 @@ func addresses(texts []string) []netip.Addr {
 	return list
 }
 
-func (e addressEdit) change(a netip.Addr, f func(*Address)) {
+// update calls f with a copy of the entry of an address and stores the result, or deletes the entry
+// if it is empty.
+func (e addressEdit) update(a netip.Addr, f func(*Address)) {
 	var next Address
 	if old := e.Get(a); old != nil {
 		next = Address{Workloads: slices.Clone(old.Workloads), Targets: slices.Clone(old.Targets)}
@@ -223,43 +244,51 @@ func (e addressEdit) change(a netip.Addr, f func(*Address)) {
 	e.Set(a, &next)
 }
 
+// replaceWorkload moves a workload from its old addresses to its current ones. Either may be nil.
 func (e addressEdit) replaceWorkload(old, now *mesh.Workload) {
 	if old != nil {
-		for _, a := range addresses(old.Addresses) {
-			e.change(a, func(at *Address) {
-				at.Workloads = slices.DeleteFunc(at.Workloads, func(w *mesh.Workload) bool { return keyOf(w) == keyOf(old) })
+		for _, a := range parseAddresses(old.Addresses) {
+			e.update(a, func(at *Address) {
+				at.Workloads = slices.DeleteFunc(
+					at.Workloads,
+					func(w *mesh.Workload) bool { return keyOf(w) == keyOf(old) },
+				)
 			})
 		}
 	}
 	if now != nil {
-		for _, a := range addresses(now.Addresses) {
-			e.change(a, func(at *Address) {
+		for _, a := range parseAddresses(now.Addresses) {
+			e.update(a, func(at *Address) {
 				at.Workloads = append(at.Workloads, now)
 				slices.SortFunc(at.Workloads, func(a, b *mesh.Workload) int {
-					return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Cluster, b.Cluster))
+					return cmp.Or(
+						cmp.Compare(a.Namespace, b.Namespace),
+						cmp.Compare(a.Name, b.Name),
+						cmp.Compare(a.Cluster, b.Cluster),
+					)
 				})
 			})
 		}
 	}
 }
 
-// replaceEndpoints moves the targets of one service from the old set's addresses to the new set's. It gives the addresses
-// at which they differ.
+// replaceEndpoints replaces the targets of one service at the addresses of its old and new
+// endpoints. It returns the addresses whose targets changed.
 func (e addressEdit) replaceEndpoints(k mesh.ServiceKey, old, now *EndpointSet) (differ []netip.Addr) {
-	was, is := targets(old), targets(now)
+	was, is := targetsByAddress(old), targetsByAddress(now)
 	for a, list := range was {
 		if slices.Equal(list, is[a]) {
 			delete(is, a)
 			continue
 		}
 		differ = append(differ, a)
-		e.change(a, func(at *Address) {
+		e.update(a, func(at *Address) {
 			at.Targets = slices.DeleteFunc(at.Targets, func(t Target) bool { return t.Service == k })
 		})
 	}
 	for a, list := range is {
 		differ = append(differ, a)
-		e.change(a, func(at *Address) {
+		e.update(a, func(at *Address) {
 			at.Targets = append(at.Targets, list...)
 			slices.SortFunc(at.Targets, compareTargets)
 		})
@@ -272,14 +301,15 @@ func compareTargets(a, b Target) int {
 		cmp.Compare(a.ServicePort, b.ServicePort), cmp.Compare(a.Port, b.Port))
 }
 
-func targets(s *EndpointSet) map[netip.Addr][]Target {
+// targetsByAddress returns the targets of an endpoint set by address.
+func targetsByAddress(s *EndpointSet) map[netip.Addr][]Target {
 	m := map[netip.Addr][]Target{}
 	if s == nil {
 		return m
 	}
 	for _, e := range s.Endpoints {
 		t := Target{Service: s.Service, ServicePort: e.ServicePort, Port: e.Port}
-		for _, a := range addresses(append([]string{e.Address}, e.MoreAddresses...)) {
+		for _, a := range parseAddresses(append([]string{e.Address}, e.MoreAddresses...)) {
 			m[a] = append(m[a], t)
 		}
 	}

@@ -31,7 +31,7 @@ func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Lis
 // Touched return true.
 func (p patching) wrapAll(g Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) Generator {
 	of := func(v *view.View) snapshot.PatchList {
-		n := v.Key.Patches
+		n := v.Key.EnvoyFilterPatches
 		return *names(&n)
 	}
 	inner := g
@@ -56,7 +56,7 @@ func (p patching) wrapAll(g Generator, names func(*snapshot.PatchNames) *snapsho
 	if inner.Scope != nil {
 		g.Scope = func(k view.Key) view.Key {
 			scope := inner.Scope(k)
-			*names(&scope.Patches) = *names(&k.Patches)
+			*names(&scope.EnvoyFilterPatches) = *names(&k.EnvoyFilterPatches)
 			return scope
 		}
 	}
@@ -68,17 +68,17 @@ func (p patching) wrapAll(g Generator, names func(*snapshot.PatchNames) *snapsho
 func (p patching) wrapRoutes(g Generator) Generator {
 	inner := g
 	g.Named = func(v *view.View, name string) *resource.Resource {
-		return p.Routes(v, v.Key.Patches.Routes, inner.Named(v, name))
+		return p.Routes(v, v.Key.EnvoyFilterPatches.Routes, inner.Named(v, name))
 	}
 	g.Affected = func(old, v *view.View, d snapshot.Delta, names []string) []string {
-		if patch.Edited(v.Key.Patches.Routes, d) {
+		if patch.Edited(v.Key.EnvoyFilterPatches.Routes, d) {
 			return names
 		}
 		return inner.Affected(old, v, d, names)
 	}
 	g.Scope = func(k view.Key) view.Key {
 		scope := inner.Scope(k)
-		scope.Patches.Routes = k.Patches.Routes
+		scope.EnvoyFilterPatches.Routes = k.EnvoyFilterPatches.Routes
 		return scope
 	}
 	return g
@@ -90,10 +90,10 @@ func (p patching) addedClusters() Generator {
 	return Generator{
 		TypeURL: api.ClusterType,
 		All: func(v *view.View) []*resource.Resource {
-			return p.AddedClusters(v, v.Key.Patches.Clusters, func() []*resource.Resource { return p.clusters.All(v) })
+			return p.AddedClusters(v, v.Key.EnvoyFilterPatches.Clusters, func() []*resource.Resource { return p.clusters.All(v) })
 		},
 		Scope: func(k view.Key) view.Key {
-			if k.Patches.Clusters == "" {
+			if k.EnvoyFilterPatches.Clusters == "" {
 				return view.Key{}
 			}
 			return k
@@ -109,12 +109,12 @@ func (p patching) addedListeners() Generator {
 		All: func(v *view.View) []*resource.Resource {
 			return p.AddedListeners(
 				v,
-				v.Key.Patches.Listeners,
+				v.Key.EnvoyFilterPatches.Listeners,
 				func() []*resource.Resource { return p.listeners.All(v) },
 			)
 		},
 		Scope: func(k view.Key) view.Key {
-			if k.Patches.Listeners == "" {
+			if k.EnvoyFilterPatches.Listeners == "" {
 				return view.Key{}
 			}
 			return k
@@ -127,19 +127,19 @@ func (p patching) extensions() Generator {
 	return Generator{
 		TypeURL: api.ExtensionType,
 		Named: func(v *view.View, name string) *resource.Resource {
-			return p.Extension(v, v.Key.Patches.Extensions, name)
+			return p.Extension(v, v.Key.EnvoyFilterPatches.Extensions, name)
 		},
 		Affected: func(_, v *view.View, d snapshot.Delta, names []string) []string {
-			if patch.Edited(v.Key.Patches.Extensions, d) {
+			if patch.Edited(v.Key.EnvoyFilterPatches.Extensions, d) {
 				return names
 			}
 			return nil
 		},
 		Scope: func(k view.Key) view.Key {
 			return view.Key{
-				Type:      k.Type,
-				Namespace: k.Namespace,
-				Patches:   snapshot.PatchNames{Extensions: k.Patches.Extensions},
+				Type:               k.Type,
+				Namespace:          k.Namespace,
+				EnvoyFilterPatches: snapshot.PatchNames{Extensions: k.EnvoyFilterPatches.Extensions},
 			}
 		},
 	}
@@ -147,7 +147,7 @@ func (p patching) extensions() Generator {
 
 // problems returns the patches of a View that could not be applied, or had no effect.
 func (p patching) problems(v *view.View) []config.Problem {
-	return p.Problems(v, v.Key.Patches, patch.Generated{
+	return p.Problems(v, v.Key.EnvoyFilterPatches, patch.Generated{
 		Clusters: p.clusters.All(v), Listeners: p.listeners.All(v),
 		Route: func(name string) *resource.Resource { return p.routes.Named(v, name) },
 	})

@@ -65,7 +65,7 @@ spec:
 		t,
 		"kind: EnvoyFilter\nmetadata: {name: a}\nspec: {configPatches: [{applyTo: CLUSTER, match: {cluster: {service: web.default.svc.cluster.local}}, patch: {operation: MERGE, value: {alt_stat_name: edited}}}]}",
 	)
-	if !view.Build(m.Snapshot(), k).Touched(d) || !view.KeyMoves(m.Snapshot(), s, d)(proxy) {
+	if !view.Build(m.Snapshot(), k).IsAffectedBy(d) || !view.KeyChangeFilter(m.Snapshot(), s, d)(proxy) {
 		t.Error("an edit is not seen")
 	}
 }

@@ -111,7 +111,7 @@ func clientScope(k view.Key) view.Key {
 // of the application, and its access policies.
 func serverScope(k view.Key) view.Key {
 	scope := clusterScope(k)
-	scope.Inbound, scope.Peers, scope.Policies, scope.Server, scope.Addresses = k.Inbound, k.Peers, k.Policies, k.Server, k.Addresses
+	scope.Inbound, scope.PeerAuthentications, scope.Policies, scope.ServerCredentials, scope.Addresses = k.Inbound, k.PeerAuthentications, k.Policies, k.ServerCredentials, k.Addresses
 	scope.CalledWithTLS, scope.Ports = k.CalledWithTLS, k.Ports
 	return scope
 }

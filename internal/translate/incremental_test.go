@@ -158,7 +158,7 @@ func (f *follower) move(t *testing.T, before, s *snapshot.Snapshot, d snapshot.D
 	if key == f.key {
 		return
 	}
-	if !view.KeyMoves(before, s, d)(f.proxy) {
+	if !view.KeyChangeFilter(before, s, d)(f.proxy) {
 		t.Fatalf("the Key of %s moved from %+v to %+v, and no change said so", f.proxy.ID, f.key, key)
 	}
 	f.key, f.view, f.set = key, nil, nil
@@ -204,7 +204,7 @@ func (f *follower) touched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	case f.gen.All != nil && d.EndpointsOnly():
 		return false
 	default:
-		return f.view.Touched(d)
+		return f.view.IsAffectedBy(d)
 	}
 }
 

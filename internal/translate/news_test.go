@@ -62,7 +62,7 @@ func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 			},
 		}.Sealed()
 	case 3:
-		e.Right = &mesh.Right{
+		e.SecretAccess = &mesh.SecretAccess{
 			Account: mesh.Account{
 				Cluster:   []mesh.ClusterID{"Kubernetes", "remote"}[r.IntN(2)],
 				Namespace: "default",
@@ -83,7 +83,7 @@ func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 	default:
 		e.Config = randomSecret(r)
 	}
-	return e, fmt.Sprintf("%s of %+v %+v %+v %+v %+v\n", e.Op, e.Service, e.Shard, e.Right, e.KeySet, e.Config)
+	return e, fmt.Sprintf("%s of %+v %+v %+v %+v %+v\n", e.Op, e.Service, e.Shard, e.SecretAccess, e.KeySet, e.Config)
 }
 
 // randomSecret gives a Secret with a certificate, or who may have one of another namespace.

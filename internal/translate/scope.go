@@ -9,25 +9,25 @@ import (
 // touchesInbound reports whether a change may alter the services of the View's own workload, or how
 // connections reach it.
 func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.TouchesInbound(d)
+	return v.IsInboundAffectedBy(d)
 }
 
 // clusterScope returns the inputs of outbound clusters: the services and rules that are visible to
 // a proxy, and the proxy's type, addresses and credentials.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
-		Type:        k.Type,
-		Namespace:   k.Namespace,
-		Sidecar:     k.Sidecar,
-		Rules:       k.Rules,
-		IPv4:        k.IPv4,
-		IPv6:        k.IPv6,
-		SocketMark:  k.SocketMark,
-		Client:      k.Client,
-		Own:         k.OwnClusters,
-		OwnClusters: k.OwnClusters,
-		FileServer:  k.FileServer,
-		Lacks:       k.Lacks & view.ClusterFeatures,
+		Type:                 k.Type,
+		Namespace:            k.Namespace,
+		Sidecar:              k.Sidecar,
+		DestinationRules:     k.DestinationRules,
+		IPv4:                 k.IPv4,
+		IPv6:                 k.IPv6,
+		SocketMark:           k.SocketMark,
+		ClientCredentials:    k.ClientCredentials,
+		ProxyConfigOverrides: k.ClusterOverrides,
+		ClusterOverrides:     k.ClusterOverrides,
+		FileServer:           k.FileServer,
+		MissingFeatures:      k.MissingFeatures & view.ClusterFeatures,
 	}
 }
 
@@ -35,7 +35,7 @@ func clusterScope(k view.Key) view.Key {
 // proxy runs.
 func resolvedScope(k view.Key) view.Key {
 	scope := clusterScope(k)
-	scope.Locality, scope.Network, scope.Cluster, scope.Near = k.Locality, k.Network, k.Cluster, k.Near
+	scope.Locality, scope.Network, scope.Cluster, scope.FailoverLabels = k.Locality, k.Network, k.Cluster, k.FailoverLabels
 	scope.NetworkView, scope.Node = k.NetworkView, k.Node
 	return scope
 }
@@ -55,25 +55,25 @@ func sniDNATScope(k view.Key) view.Key {
 // listenerScope returns the inputs of outbound listeners. If an ingress listener is bound to an
 // address of its own, it may conflict with an outbound one, so the whole Key matters.
 func listenerScope(k view.Key) view.Key {
-	if k.Bound {
+	if k.HasBoundIngress {
 		return k
 	}
 	return view.Key{
-		Type:         k.Type,
-		Namespace:    k.Namespace,
-		Sidecar:      k.Sidecar,
-		Rules:        k.Rules,
-		Labels:       k.Labels,
-		IPv4:         k.IPv4,
-		IPv6:         k.IPv6,
-		Interception: k.Interception,
-		Client:       k.Client,
-		Allocated:    k.Allocated,
-		Home:         k.Home,
-		Telemetry:    k.Telemetry,
-		LogService:   k.LogService,
-		Own:          k.Own,
-		Plugins:      k.Plugins, Lacks: k.Lacks & view.ListenerFeatures,
+		Type:                    k.Type,
+		Namespace:               k.Namespace,
+		Sidecar:                 k.Sidecar,
+		DestinationRules:        k.DestinationRules,
+		SourceSelectors:         k.SourceSelectors,
+		IPv4:                    k.IPv4,
+		IPv6:                    k.IPv6,
+		Interception:            k.Interception,
+		ClientCredentials:       k.ClientCredentials,
+		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses,
+		VIPCluster:              k.VIPCluster,
+		Telemetry:               k.Telemetry,
+		LogService:              k.LogService,
+		ProxyConfigOverrides:    k.ProxyConfigOverrides,
+		Plugins:                 k.Plugins, MissingFeatures: k.MissingFeatures & view.ListenerFeatures,
 	}
 }
 
@@ -84,21 +84,21 @@ func gatewayScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := listenerScope(k)
-	scope.Gateway, scope.Server, scope.Policies, scope.PoliciesInside = k.Gateway, k.Server, k.Policies, k.PoliciesInside
-	if k.Keys == view.KeysRefused { // Other states of the secrets do not affect listeners.
-		scope.Keys = k.Keys
+	scope.Gateway, scope.ServerCredentials, scope.Policies, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.Policies, k.PoliciesInside
+	if k.SecretAccess == view.SecretsDenied { // Other states of the secrets do not affect listeners.
+		scope.SecretAccess = k.SecretAccess
 	}
 	return scope
 }
 
 // extensionScope returns the inputs of the extension configs of outbound listeners and of gateways.
 func extensionScope(k view.Key) view.Key {
-	k.Bound = false
+	k.HasBoundIngress = false
 	scope := listenerScope(k)
 	if k.Type == mesh.RouterProxy {
-		scope.Gateway, scope.Server, scope.Policies, scope.PoliciesInside = k.Gateway, k.Server, k.Policies, k.PoliciesInside
+		scope.Gateway, scope.ServerCredentials, scope.Policies, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.Policies, k.PoliciesInside
 	}
-	scope.Patches.Listeners = k.Patches.Listeners
+	scope.EnvoyFilterPatches.Listeners = k.EnvoyFilterPatches.Listeners
 	return scope
 }
 
@@ -110,7 +110,7 @@ func policyScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := clusterScope(k)
-	scope.Own, scope.OwnClusters, scope.FileServer, scope.Lacks = "", "", "", 0
+	scope.ProxyConfigOverrides, scope.ClusterOverrides, scope.FileServer, scope.MissingFeatures = "", "", "", 0
 	scope.Policies = k.Policies
 	return scope
 }
@@ -119,15 +119,15 @@ func policyScope(k view.Key) view.Key {
 // location, but not its own services.
 func endpointScope(k view.Key) view.Key {
 	return view.Key{
-		Type:        k.Type,
-		Namespace:   k.Namespace,
-		Sidecar:     k.Sidecar,
-		Rules:       k.Rules,
-		Locality:    k.Locality,
-		Network:     k.Network,
-		Cluster:     k.Cluster,
-		Near:        k.Near,
-		NetworkView: k.NetworkView, Node: k.Node,
+		Type:             k.Type,
+		Namespace:        k.Namespace,
+		Sidecar:          k.Sidecar,
+		DestinationRules: k.DestinationRules,
+		Locality:         k.Locality,
+		Network:          k.Network,
+		Cluster:          k.Cluster,
+		FailoverLabels:   k.FailoverLabels,
+		NetworkView:      k.NetworkView, Node: k.Node,
 		IPv4: k.IPv4, IPv6: k.IPv6,
 	}
 }
@@ -135,24 +135,24 @@ func endpointScope(k view.Key) view.Key {
 // localScope returns the inputs of the endpoints of the proxy's own workload: the workload and its
 // region.
 func localScope(k view.Key) view.Key {
-	return view.Key{Self: k.Self, Locality: mesh.Locality{Region: k.Locality.Region}}
+	return view.Key{SelfDiscovery: k.SelfDiscovery, Locality: mesh.Locality{Region: k.Locality.Region}}
 }
 
 // routeScope returns the inputs of outbound routes: which services and rules a proxy sees, its
 // addresses, and its labels, which rules can match as source.
 func routeScope(k view.Key) view.Key {
 	return view.Key{
-		Type:      k.Type,
-		Gateway:   k.Gateway,
-		Namespace: k.Namespace,
-		Domain:    k.Domain,
-		Sidecar:   k.Sidecar,
-		Rules:     k.Rules,
-		Labels:    k.Labels,
-		IPv4:      k.IPv4,
-		IPv6:      k.IPv6,
-		Allocated: k.Allocated,
-		Home:      k.Home,
-		Own:       k.Own,
+		Type:                    k.Type,
+		Gateway:                 k.Gateway,
+		Namespace:               k.Namespace,
+		Domain:                  k.Domain,
+		Sidecar:                 k.Sidecar,
+		DestinationRules:        k.DestinationRules,
+		SourceSelectors:         k.SourceSelectors,
+		IPv4:                    k.IPv4,
+		IPv6:                    k.IPv6,
+		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses,
+		VIPCluster:              k.VIPCluster,
+		ProxyConfigOverrides:    k.ProxyConfigOverrides,
 	}
 }

@@ -173,18 +173,18 @@ data:
     `+strings.ReplaceAll(rootCertificate(), "\n", "\n    ")), nil)
 	full := view.Key{
 		Type: mesh.SidecarProxy, Namespace: "default", Domain: "default.svc.cluster.local", Inbound: "80/80/default/static.default.svc.cluster.local",
-		Labels: "app=web", Locality: mesh.Locality{
+		SourceSelectors: "app=web", Locality: mesh.Locality{
 			Region: "r",
 			Zone:   "a",
 		}, Network: "n", Cluster: "Kubernetes", IPv4: true,
 		Interception: "TPROXY", SocketMark: 1337,
-		Self: view.SelfDiscovery{
+		SelfDiscovery: view.SelfDiscovery{
 			Service: mesh.ServiceKey{Namespace: "default", Host: "static.default.svc.cluster.local"},
 			Port:    80,
 		},
 	}
 	patched := full
-	patched.Patches = m.Snapshot().PatchNames(snapshot.Patched{Type: full.Type, Namespace: full.Namespace})
+	patched.EnvoyFilterPatches = m.Snapshot().PatchNames(snapshot.ProxyAttributes{Type: full.Type, Namespace: full.Namespace})
 	patched.Policies = snapshot.PolicyNames{Authorization: "default/who;"}
 	patched.Plugins = snapshot.PluginNames{Wasm: "default/module;"}
 	router := full
@@ -199,11 +199,11 @@ proxyConfig:
   proxyHeaders: {preserveHttp1HeaderCase: true, server: {value: own}}
   connectionSettings: {clusterPerConnectionBufferLimitBytes: 4096, httpIdleTimeout: 600s}
 `)))
-	if own.OwnClusters == "" || own.OwnClusters == own.Own {
-		t.Fatalf("of %q clusters follow %q", own.Own, own.OwnClusters)
+	if own.ClusterOverrides == "" || own.ClusterOverrides == own.ProxyConfigOverrides {
+		t.Fatalf("of %q clusters follow %q", own.ProxyConfigOverrides, own.ClusterOverrides)
 	}
 	ownRouter := router
-	ownRouter.Own, ownRouter.OwnClusters = own.Own, own.OwnClusters
+	ownRouter.ProxyConfigOverrides, ownRouter.ClusterOverrides = own.ProxyConfigOverrides, own.ClusterOverrides
 	for _, g := range NewTable(Options{}).Generators {
 		if g.Scope == nil {
 			continue

@@ -87,7 +87,7 @@ func BenchmarkView(b *testing.B) {
 			s, d := build(b, m, p, workload.RouteEdit, 0)
 			v := view.Build(s, view.KeyFor(s, proxyOf(b, m)))
 			for b.Loop() {
-				v.Touched(d)
+				v.IsAffectedBy(d)
 			}
 		})
 	})

@@ -19,7 +19,7 @@ func (a *analyzer) gatewaySelectors() {
 		}
 		text := snapshot.SelectorText(labels)
 		if _, looked := found[text]; !looked {
-			selected, known := a.s.AnyWorkload(labels)
+			selected, known := a.s.HasWorkload(labels)
 			found[text] = selected || !known
 		}
 		if !found[text] {

@@ -131,7 +131,7 @@ func (a *analyzer) labelledGateways() {
 		if _, there := s.Port(port); !there {
 			a.warn(object, "metadata.labels["+label.TopologyNetwork.Name+"]", fmt.Sprintf("the service has no port %d, so it is no gateway of network %q", port, network))
 		}
-		if a.s.Networks().Unknown(mesh.Network(network)) {
+		if a.s.Networks().IsUnresolved(mesh.Network(network)) {
 			a.warn(object, "status.loadBalancer", fmt.Sprintf("no address of a gateway of network %q is known, which nobody reaches: %s was not resolved", network, strings.Join(s.External, ", ")))
 		}
 	}

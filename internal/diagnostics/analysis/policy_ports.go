@@ -50,7 +50,7 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 		if a.s.Settings.Features.ScopeGateways && c.Namespace != namespace || contradict(selector, labels) {
 			continue
 		}
-		known = known || len(selector) > 0 && snapshot.Selects(selector, labels)
+		known = known || len(selector) > 0 && snapshot.SelectorMatches(selector, labels)
 		for _, s := range g.GetServers() {
 			if !a.leads(namespace, labels, s.GetPort().GetNumber(), listens) {
 				return nil, false
@@ -63,7 +63,7 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 // leads adds where Services of the proxies lead from a port, or the port itself if none does. It is false where that is not known.
 func (a *analyzer) leads(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
-	for _, svc := range a.s.Selecting(namespace) {
+	for _, svc := range a.s.ServicesWithSelector(namespace) {
 		if contradict(svc.Selector, labels) {
 			continue
 		}
@@ -72,7 +72,7 @@ func (a *analyzer) leads(namespace string, labels map[string]string, number uint
 				return false
 			}
 			to[p.Target] = true
-			translated = translated || snapshot.Selects(svc.Selector, labels)
+			translated = translated || snapshot.SelectorMatches(svc.Selector, labels)
 		}
 	}
 	if !translated {

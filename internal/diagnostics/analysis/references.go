@@ -44,7 +44,7 @@ func (a *analyzer) destination(vs *snapshot.VirtualService, d *networking.Destin
 	if d.GetHost() == "" {
 		return // validation's business
 	}
-	host := vs.Resolve(d.Host)
+	host := vs.ResolveHost(d.Host)
 	services := a.services(host)
 	if len(services) == 0 {
 		a.warn(vs.Config, field+".host", fmt.Sprintf("no service has the host %q: requests that are routed there get 503", host))

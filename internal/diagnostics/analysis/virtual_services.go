@@ -76,11 +76,11 @@ func (a *analyzer) shadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, private := range []bool{true, false} { // in the order in which sidecars try them
 		for _, vs := range a.s.VirtualServices() {
-			if vs.Private() != private || len(vs.Spec.GetHttp()) == 0 || !slices.Contains(vs.Gateways, snapshot.MeshGateway) {
+			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 || !slices.Contains(vs.Gateways, snapshot.MeshGateway) {
 				continue
 			}
 			for i, h := range vs.Hosts {
-				if at := slices.IndexFunc(before[h], vs.Meets); at >= 0 {
+				if at := slices.IndexFunc(before[h], vs.SharesNamespaceWith); at >= 0 {
 					first := before[h][at].Config
 					a.warn(vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
 						"VirtualService \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",

@@ -55,7 +55,7 @@ func duplicateDomains(s *snapshot.Snapshot) int {
 			continue
 		}
 		owner := ""
-		if vs.Private() {
+		if vs.IsPrivate() {
 			owner = vs.Config.Namespace
 		}
 		for _, host := range vs.Hosts {

@@ -104,7 +104,7 @@ type proxyTelemetry struct {
 
 func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
 	out := proxyTelemetry{Metrics: []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{}}
-	labels := view.Labels(s, proxy)
+	labels := view.WorkloadLabels(s, proxy)
 	for _, c := range s.Configs(api.Telemetry) {
 		spec := config.Spec[*telemetry.Telemetry](c)
 		selector, key := spec.GetSelector().GetMatchLabels(), namespacedName{c.Namespace, c.Name}
@@ -113,7 +113,7 @@ func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
 			out.Root = key
 		case len(selector) == 0 && c.Namespace == proxy.Namespace:
 			out.Proxy = key
-		case c.Namespace == proxy.Namespace && snapshot.Selects(selector, labels):
+		case c.Namespace == proxy.Namespace && snapshot.SelectorMatches(selector, labels):
 			out.Workload = key
 		default:
 			continue

@@ -82,7 +82,7 @@ func (p *Pages) conflicts(list []push.Connection) []config.Problem {
 	var out []config.Problem
 	for _, c := range list {
 		k := view.KeyFor(s, c.Proxy)
-		if k.Patches == (snapshot.PatchNames{}) {
+		if k.EnvoyFilterPatches == (snapshot.PatchNames{}) {
 			k.Inbound = "" // it is about the outbound side
 		}
 		if !seen[k] {
@@ -149,7 +149,7 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 
 // Orphan says that nothing is known at a proxy's addresses: no workload, no endpoint.
 func Orphan(s *snapshot.Snapshot, p *mesh.Proxy) bool {
-	return !slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return s.At(a) != nil })
+	return !slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return s.Address(a) != nil })
 }
 
 // Empty gives the services whose endpoints the control plane is to know and that have none.

@@ -20,9 +20,9 @@ func (a Account) Compare(b Account) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Right says whether an account may read the Secrets of its namespace, as the API server of its cluster sees it
+// SecretAccess says whether an account may read the Secrets of its namespace, as the API server of its cluster sees it
 // (SubjectAccessReview). It is immutable.
-type Right struct {
+type SecretAccess struct {
 	Account
 	Allowed bool
 }

@@ -34,7 +34,7 @@ type Event struct {
 	Workload *Workload
 	Settings *Settings
 	Problems *Problems
-	Right    *Right
+	SecretAccess    *SecretAccess
 	KeySet   *KeySet
 	Gateways *GatewayObject
 	// Resolved is what a name stands for that Snapshot.NamesToResolve has.

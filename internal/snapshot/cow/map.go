@@ -1,7 +1,10 @@
-// Package cow is a persistent map: an edit copies only the parts that change, and every older version stays as it was.
+// Package cow implements a persistent hash map. An edit copies only the shards that it changes;
+// older versions stay valid and immutable.
 //
-// It is a plain Go map cut into shards. Replacing one of 10,000 entries copies about 40 of them, where copying one flat
-// map copies all; look-ups cost one more hash.
+// The map is split into 256 Go maps by hash. Replacing one of 10,000 entries copies about 40 of
+// them instead of all; a lookup costs one additional hash.
+//
+// Start reading with [Map.Edit].
 package cow
 
 import (
@@ -12,33 +15,34 @@ import (
 
 const shards = 256
 
-// Map is an immutable map. The zero value is not usable; [New] makes an empty one.
+// Map is an immutable map. The zero value is not usable: call [New].
 type Map[K comparable, V any] struct {
 	seed  maphash.Seed
 	shard [shards]map[K]V
 	size  int
 }
 
-// New makes an empty map.
+// New returns an empty map.
 func New[K comparable, V any]() *Map[K, V] {
 	return &Map[K, V]{seed: maphash.MakeSeed()}
 }
 
+// index returns the shard of a key.
 func (m *Map[K, V]) index(k K) int { return int(maphash.Comparable(m.seed, k) % shards) }
 
-// Get gives the value of a key, the zero value if it is not there.
+// Get returns the value of a key, or the zero value if the map does not contain it.
 func (m *Map[K, V]) Get(k K) V { return m.shard[m.index(k)][k] }
 
-// Has says whether a key is there.
+// Has reports whether the map contains a key.
 func (m *Map[K, V]) Has(k K) bool {
 	_, ok := m.shard[m.index(k)][k]
 	return ok
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (m *Map[K, V]) Len() int { return m.size }
 
-// All walks over all entries in no particular order.
+// All returns an iterator over all entries, in no particular order.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, s := range m.shard {
@@ -51,17 +55,18 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// Edit begins a new version.
+// Edit starts a new version of m.
 func (m *Map[K, V]) Edit() *Edit[K, V] { return &Edit[K, V]{base: m} }
 
-// Edit is a new version in the making. It is used by one goroutine.
+// Edit builds a new version of a Map. It must be used by one goroutine at a time.
 type Edit[K comparable, V any] struct {
 	base  *Map[K, V]
 	next  *Map[K, V]
 	owned [shards]bool
 }
 
-func (e *Edit[K, V]) own(i int) map[K]V {
+// mutableShard returns shard i of the new version. It copies the shard at the first call.
+func (e *Edit[K, V]) mutableShard(i int) map[K]V {
 	if e.next == nil {
 		next := *e.base
 		e.next = &next
@@ -75,7 +80,7 @@ func (e *Edit[K, V]) own(i int) map[K]V {
 	return e.next.shard[i]
 }
 
-// Get gives the value of a key as edited so far.
+// Get returns the value of a key, including earlier changes of this Edit, or the zero value.
 func (e *Edit[K, V]) Get(k K) V {
 	if e.next != nil {
 		return e.next.Get(k)
@@ -83,16 +88,16 @@ func (e *Edit[K, V]) Get(k K) V {
 	return e.base.Get(k)
 }
 
-// Set puts a value.
+// Set sets the value of a key.
 func (e *Edit[K, V]) Set(k K, v V) {
-	s := e.own(e.base.index(k))
+	s := e.mutableShard(e.base.index(k))
 	if _, there := s[k]; !there {
 		e.next.size++
 	}
 	s[k] = v
 }
 
-// Delete takes a key out; one that is not there is no change.
+// Delete removes a key. It does nothing if the key does not exist.
 func (e *Edit[K, V]) Delete(k K) {
 	i := e.base.index(k)
 	cur := e.base
@@ -102,11 +107,12 @@ func (e *Edit[K, V]) Delete(k K) {
 	if _, there := cur.shard[i][k]; !there {
 		return
 	}
-	delete(e.own(i), k)
+	delete(e.mutableShard(i), k)
 	e.next.size--
 }
 
-// Done gives the new version: the old one itself if nothing was edited. The Edit must not be used afterwards.
+// Done returns the new version, or the old one itself if nothing was set or deleted. The Edit must
+// not be used afterwards.
 func (e *Edit[K, V]) Done() *Map[K, V] {
 	if e.next == nil {
 		return e.base

@@ -7,15 +7,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Difference is what of the outbound side differs between two Views of one Key, as far as services and DestinationRules go.
+// Difference lists the hosts whose outbound configuration differs between two Views of one Key:
+// changed services and changed DestinationRules.
 type Difference struct {
-	// Services are the hostnames whose service came, went or differs, for any of the egress listeners, sorted.
+	// Services are the hostnames whose service was added, removed or changed for any egress
+	// listener, sorted.
 	Services []mesh.Hostname
-	// Rules are the hostnames of other services whose DestinationRule differs, sorted.
+	// Rules are the hostnames of all other services whose DestinationRule changed, sorted.
 	Rules []mesh.Hostname
 }
 
-// Hosts are all hostnames of the difference, sorted.
+// Hosts returns all hostnames of d, sorted.
 func (d Difference) Hosts() []mesh.Hostname {
 	if len(d.Rules) == 0 {
 		return d.Services
@@ -23,21 +25,25 @@ func (d Difference) Hosts() []mesh.Hostname {
 	return slices.Sorted(slices.Values(slices.Concat(d.Services, d.Rules)))
 }
 
-// Since gives what differs from an older View of the same Key, d being all that changed meanwhile. ok is false where it
-// cannot be told: then anything may differ.
-func (v *View) Since(old *View, d snapshot.Delta) (diff Difference, ok bool) {
-	if old == nil || d.All || old.Settings != v.Settings || old.Sidecar != v.Sidecar || len(old.Egress) != len(v.Egress) {
+// DiffSince returns the difference between v and an older View of the same Key. d must contain all
+// changes between their snapshots. ok is false if the difference cannot be computed, because the
+// mesh settings or the Sidecar changed; then the caller must regenerate everything.
+func (v *View) DiffSince(old *View, d snapshot.Delta) (diff Difference, ok bool) {
+	if old == nil || d.All || old.Settings != v.Settings || old.Sidecar != v.Sidecar ||
+		len(old.Egress) != len(v.Egress) {
 		return Difference{}, false
 	}
 	changed := map[mesh.Hostname]bool{}
 	if v.scope != old.scope {
-		services(old.Services, v.Services, changed)
-		for i, e := range v.Egress { // one listener may see another service of a hostname than the others
-			services(old.Egress[i].Services, e.Services, changed)
+		diffServices(old.Services, v.Services, changed)
+		// one listener may import another service for a hostname than the other listeners do
+		for i, e := range v.Egress {
+			diffServices(old.Egress[i].Services, e.Services, changed)
 		}
-		importedPorts(old.scope.ports, v.scope.ports, changed)
+		diffImportedPorts(old.scope.ports, v.scope.ports, changed)
 	}
-	for k := range d.Services { // also those whose rows are the same, but whose endpoints are part of what they are
+	// also services with an unchanged row, because their endpoints are part of their clusters
+	for k := range d.Services {
 		if svc := v.Service(k.Host); svc != nil && svc.ServiceKey == k {
 			changed[k.Host] = true
 		}
@@ -47,7 +53,7 @@ func (v *View) Since(old *View, d snapshot.Delta) (diff Difference, ok bool) {
 	}
 	slices.Sort(diff.Services)
 	for h := range d.Rules {
-		v.eachCovered(h, func(host mesh.Hostname) {
+		v.forEachCoveredHost(h, func(host mesh.Hostname) {
 			if !changed[host] && old.DestinationRule(host) != v.DestinationRule(host) {
 				changed[host] = true
 				diff.Rules = append(diff.Rules, host)
@@ -58,8 +64,9 @@ func (v *View) Since(old *View, d snapshot.Delta) (diff Difference, ok bool) {
 	return diff, true
 }
 
-// services collects the hostnames for which two lists, sorted by hostname, do not have the same row.
-func services(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
+// diffServices adds to into the hostnames whose row differs between a and b, which are sorted by
+// hostname.
+func diffServices(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	for len(a) > 0 || len(b) > 0 {
 		switch {
 		case len(a) > 0 && len(b) > 0 && a[0] == b[0]:
@@ -75,8 +82,8 @@ func services(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	}
 }
 
-// importedPorts adds the hostnames whose imported ports differ between two scopes.
-func importedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]bool) {
+// diffImportedPorts adds to into the hostnames whose imported ports differ between two scopes.
+func diffImportedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]bool) {
 	for host, ports := range a {
 		if other, partly := b[host]; !partly || !slices.Equal(ports, other) {
 			into[host] = true
@@ -89,8 +96,9 @@ func importedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]bool)
 	}
 }
 
-// eachCovered calls f for the visible services that a host, maybe a wildcard, stands for.
-func (v *View) eachCovered(h mesh.Hostname, f func(mesh.Hostname)) {
+// forEachCoveredHost calls f for each visible service whose hostname is h or, if h is a wildcard,
+// matches h.
+func (v *View) forEachCoveredHost(h mesh.Hostname, f func(mesh.Hostname)) {
 	if !h.IsWildcard() {
 		if v.Service(h) != nil {
 			f(h)
@@ -104,14 +112,15 @@ func (v *View) eachCovered(h mesh.Hostname, f func(mesh.Hostname)) {
 	}
 }
 
-// TouchesInbound says whether the change may have altered the proxy's own services, their own DestinationRules or the
-// Sidecar's inbound listeners. It says false only where it surely has not.
-func (v *View) TouchesInbound(d snapshot.Delta) bool {
+// IsInboundAffectedBy reports whether d may have changed the proxy's own services, their
+// DestinationRules, its PeerAuthentications or the Sidecar's inbound listeners. It may return true
+// for a change without effect, but never false for one with an effect.
+func (v *View) IsInboundAffectedBy(d snapshot.Delta) bool {
 	if d.All {
 		return true
 	}
 	for k := range d.Configs {
-		if v.Key.Peers.Has(k) {
+		if v.Key.PeerAuthentications.Has(k) {
 			return true
 		}
 	}

@@ -6,20 +6,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// EnvoyFeatures is a set of those features of Envoy that generated configuration uses and that some supported version lacks
-// (ADR 34).
+// EnvoyFeatures is a set of features of Envoy that generated configuration uses and that some
+// supported version lacks (ADR 34).
 type EnvoyFeatures uint8
 
-// The features. Each is a bit of Key.Lacks, so it changes the generated configuration.
+// The features. Each is a bit of Key.MissingFeatures, so it changes the generated configuration.
 const (
-	// BoundedStats is the stats access logger with a limit of series (stats_scope). Istio's metrics need it. Envoy 1.37 and 1.38
-	// have the logger without the limit: there, labels that clients choose could fill the proxy's memory.
+	// BoundedStats is the stats access logger with a limit of series (stats_scope). Istio's metrics
+	// need it. Envoy 1.37 and 1.38 have the logger without the limit: there, labels that clients
+	// choose could fill the proxy's memory.
 	BoundedStats EnvoyFeatures = 1 << iota
-	// FilterChain is the HTTP filter that contains a list of filters. Where it is missing, policies are inside of listeners
-	// (Key.PoliciesInside), so Key.Lacks never has this bit.
+	// FilterChain is the HTTP filter that contains a list of filters. Where it is missing, policies
+	// are inside of listeners (Key.PoliciesInside), so Key.MissingFeatures never has this bit.
 	FilterChain
-	// TransportSocketMatcher is Cluster.transport_socket_matcher, which chooses the ALPN of a connection to a port of undeclared
-	// protocol.
+	// TransportSocketMatcher is Cluster.transport_socket_matcher, which chooses the ALPN of a
+	// connection to a port of undeclared protocol.
 	TransportSocketMatcher
 	// RetryBudgetInterval is CircuitBreakers.Thresholds.RetryBudget.budget_interval.
 	RetryBudgetInterval
@@ -27,12 +28,13 @@ const (
 	FormattedSpanTags
 	// DisabledContextPropagation is HttpConnectionManager.Tracing.no_context_propagation.
 	DisabledContextPropagation
-	// OpenTelemetryLogService is OpenTelemetryAccessLogConfig.grpc_service. Older versions have common_config in its place.
+	// OpenTelemetryLogService is OpenTelemetryAccessLogConfig.grpc_service. Older versions have
+	// common_config in its place.
 	OpenTelemetryLogService
 )
 
-// ClusterFeatures are the features that clusters depend on, ListenerFeatures those that listeners do. No other resources depend
-// on any.
+// ClusterFeatures are the features that clusters depend on. ListenerFeatures are the features that
+// listeners depend on. No other resources depend on a feature.
 const (
 	ClusterFeatures  = TransportSocketMatcher | RetryBudgetInterval
 	ListenerFeatures = BoundedStats | FormattedSpanTags | DisabledContextPropagation | OpenTelemetryLogService
@@ -41,15 +43,16 @@ const (
 // OldestEnvoy is the oldest minor version of Envoy 1 that is tested.
 const OldestEnvoy = 36
 
-// envoyFeature is a feature and the Envoys that have it: since a minor version of Envoy 1 and, if the feature is an extension,
-// built with it.
+// envoyFeature is a feature and the Envoys that have it: since a minor version of Envoy 1 and, if
+// the feature is an extension, built with it.
 type envoyFeature struct {
 	feature   EnvoyFeatures
 	since     uint32
 	extension string
 }
 
-// envoyFeatures is the list of all features. The versions were found by loading all golden cases into each of them.
+// envoyFeatures is the list of all features. The versions were found by loading all golden cases
+// into each of them.
 func envoyFeatures() [7]envoyFeature {
 	return [7]envoyFeature{
 		{BoundedStats, 39, "envoy.access_loggers.stats"},
@@ -62,8 +65,9 @@ func envoyFeatures() [7]envoyFeature {
 	}
 }
 
-// Since returns the first minor version of Envoy 1 that has a feature.
-func (f EnvoyFeatures) Since() uint32 {
+// FirstMinorVersion returns the first minor version of Envoy 1 that has the feature, or 0 if f is
+// not exactly one feature.
+func (f EnvoyFeatures) FirstMinorVersion() uint32 {
 	for _, e := range envoyFeatures() {
 		if e.feature == f {
 			return e.since
@@ -75,9 +79,10 @@ func (f EnvoyFeatures) Since() uint32 {
 // Has reports whether the set contains the feature.
 func (f EnvoyFeatures) Has(feature EnvoyFeatures) bool { return f&feature != 0 }
 
-// lacks returns the features that the proxy's Envoy does not have. What a proxy does not state is taken as current: a proxy
-// without version and extensions (gRPC, istioctl, other clients) lacks nothing.
-func lacks(p *mesh.Proxy) EnvoyFeatures {
+// missingFeatures returns the features that the proxy's Envoy does not have. A version or extension
+// list that the proxy does not report is assumed to be current, so a proxy without both (gRPC,
+// istioctl, other clients) lacks nothing.
+func missingFeatures(p *mesh.Proxy) EnvoyFeatures {
 	var missing EnvoyFeatures
 	stated := p.EnvoyVersion != mesh.EnvoyVersion{}
 	for _, e := range envoyFeatures() {

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestLacks: what proxies state of their Envoy decides what they are taken to lack; what they do not state is taken as current.
+// TestLacks: what proxies state of their Envoy decides what they are taken to lack; what they do
+// not state is taken as current.
 func TestLacks(t *testing.T) {
 	s := fixture.New(t, nil, nil).Snapshot()
 	names := []string{"envoy.access_loggers.stats", "envoy.filters.http.filter_chain"}
@@ -40,15 +41,16 @@ func TestLacks(t *testing.T) {
 			p := fixture.Proxy(t, nil)
 			p.EnvoyVersion, p.Extensions = tc.version, tc.extensions
 			k := view.KeyFor(s, p)
-			if k.Lacks != tc.want || k.PoliciesInside != tc.inside {
-				t.Errorf("lacks %b, want %b; policies inside %t, want %t", k.Lacks, tc.want, k.PoliciesInside, tc.inside)
+			if k.MissingFeatures != tc.want || k.PoliciesInside != tc.inside {
+				t.Errorf("lacks %b, want %b; policies inside %t, want %t", k.MissingFeatures, tc.want, k.PoliciesInside, tc.inside)
 			}
 		})
 	}
 }
 
-// TestVersionsShareClasses: proxies of the five supported versions are of four classes, and patch releases make none. A gRPC
-// application is of one, whatever it states. The set costs a Key one word at most.
+// TestVersionsShareClasses: proxies of the five supported versions are of four classes, and patch
+// releases make none. A gRPC application is of one, whatever it states. The set costs a Key one
+// word at most.
 func TestVersionsShareClasses(t *testing.T) {
 	s := fixture.New(t, nil, nil).Snapshot()
 	classes, applications := map[view.Key]bool{}, map[view.Key]bool{}
@@ -66,26 +68,27 @@ func TestVersionsShareClasses(t *testing.T) {
 	if len(classes) != 4 || len(applications) != 1 {
 		t.Errorf("%d classes of sidecars, want 4; %d of applications, want 1", len(classes), len(applications))
 	}
-	if size := unsafe.Sizeof(view.Key{}.Lacks); size != 1 {
+	if size := unsafe.Sizeof(view.Key{}.MissingFeatures); size != 1 {
 		t.Errorf("the set has %d bytes", size)
 	}
 }
 
-// TestFeaturesArePartOfResources: each feature that a Key may lack concerns clusters or listeners, or it would split classes for
-// nothing.
+// TestFeaturesArePartOfResources: each feature that a Key may lack concerns clusters or listeners,
+// or it would split classes for nothing.
 func TestFeaturesArePartOfResources(t *testing.T) {
 	features := []view.EnvoyFeatures{
 		view.BoundedStats, view.TransportSocketMatcher, view.RetryBudgetInterval, view.FormattedSpanTags,
 		view.DisabledContextPropagation, view.OpenTelemetryLogService,
 	}
 	if i := slices.IndexFunc(features, func(f view.EnvoyFeatures) bool {
-		return (view.ClusterFeatures|view.ListenerFeatures)&f == 0 || f.Since() <= view.OldestEnvoy
+		return (view.ClusterFeatures|view.ListenerFeatures)&f == 0 || f.FirstMinorVersion() <= view.OldestEnvoy
 	}); i >= 0 {
 		t.Errorf("feature %b is of no resource, or every supported version has it", features[i])
 	}
 }
 
-// BenchmarkKeyFor shows that looking features up allocates nothing: the two Keys cost the same allocations.
+// BenchmarkKeyFor shows that looking features up allocates nothing: the two Keys cost the same
+// allocations.
 func BenchmarkKeyFor(b *testing.B) {
 	s := fixture.New(b, nil, nil).Snapshot()
 	for name, version := range map[string]mesh.EnvoyVersion{"not stated": {}, "1.36": {Major: 1, Minor: 36, Patch: 4}} {

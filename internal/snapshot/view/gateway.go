@@ -13,59 +13,64 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Gateway is what the Gateways that select the proxies of a View ask for, merged. It is immutable.
+// Gateway is the merged configuration of all Gateways that select the proxies of a View. It is
+// immutable.
 type Gateway struct {
 	// Listeners are sorted by port, then address.
 	Listeners []*GatewayListener
-	// Problems are what is not served as it says, and why, as Warnings without Origin.
+	// Problems are Warnings without Origin for servers and hosts that are not served as configured.
 	Problems []config.Problem
 
 	routes map[string]*GatewayRoute
 }
 
-// GatewayListener is a place where a gateway listens, and the servers that share it.
+// GatewayListener is one address on which a gateway listens, with the servers that share it.
 type GatewayListener struct {
-	// Port is the gateway's own, to which its Services lead. Bind is an IP or a socket "unix://PATH"; "" is all addresses.
+	// Port is the port on which the proxy listens: the target port of its Services. Bind is an IP
+	// address or a socket "unix://PATH"; "" listens on all addresses.
 	Port uint32
 	Bind string
-	// Servers are in the order of age. All have one Sharing; of those in plain text that are not HTTP there is one.
+	// Servers are ordered by the age of their Gateways. All have the same Sharing. With Exclusive
+	// there is only one.
 	Servers []*GatewayServer
 	Sharing Sharing
-	// QUIC says that HTTP/3 is served at the same port of UDP.
+	// QUIC reports whether HTTP/3 is also served, on the same UDP port.
 	QUIC bool
 }
 
-// Sharing is how the servers of one listener are told apart.
+// Sharing is how a listener selects one of its servers.
 type Sharing uint8
 
 const (
-	// ByHost is requests in plain text, told apart by the host that they are for.
+	// ByHost selects the server of a plain-text request by its host.
 	ByHost Sharing = iota
-	// ByServerName is connections with TLS, told apart by the name that they ask for.
+	// ByServerName selects the server of a TLS connection by its server name (SNI).
 	ByServerName
-	// Alone is connections that are not to be told from others.
-	Alone
+	// Exclusive allows a single server, because its connections carry no name.
+	Exclusive
 )
 
-// GatewayServer is one server of a Gateway.
+// GatewayServer is one entry of Gateway.servers, at one address.
 type GatewayServer struct {
 	Spec *networking.Server
-	// Object is the Gateway, Index the server's place in it, and Gateway the name by which VirtualServices have it.
+	// Object is the Gateway and Index the position in its servers. Gateway is the "namespace/name"
+	// by which VirtualServices refer to it.
 	Object   *config.Config
 	Index    int
 	Gateway  string
 	Protocol mesh.Protocol
 	Hosts    []GatewayHost
-	// ServerNames are those of Hosts that TLS connections are told apart by, without those that another server has; lower
-	// case, sorted. "*" is all.
+	// ServerNames are the hosts that select this server by SNI: Hosts without the names that an older
+	// server of the same address has. They are in lower case and sorted; "*" matches all.
 	ServerNames []string
-	// Route is the name of the RouteConfiguration that its requests go by, "" if it has none.
+	// Route is the name of its RouteConfiguration, or "" if it does not serve HTTP.
 	Route string
 }
 
-// GatewayHost is one entry of Server.hosts: which VirtualServices it takes.
+// GatewayHost is one entry of Server.hosts. It limits which hosts of VirtualServices are
+// served.
 type GatewayHost struct {
-	// Namespace is where they are, "*" for anywhere.
+	// Namespace is the required namespace of the VirtualServices; "*" allows all.
 	Namespace string
 	Host      mesh.Hostname
 }
@@ -74,77 +79,91 @@ type GatewayHost struct {
 type GatewayRoute struct {
 	Name    string
 	Servers []*GatewayServer
-	// QUIC says that clients are told of HTTP/3.
+	// QUIC reports whether responses advertise HTTP/3 (alt-svc).
 	QUIC bool
 }
 
-// Port is the port number that the server's users know: of the Service.
+// Port returns the port number in the Gateway, which is the port of the Service and not the target
+// port.
 func (s *GatewayServer) Port() uint32 { return s.Spec.GetPort().GetNumber() }
 
-// Passthrough says that connections are handed on with the TLS that they came with.
-func (s *GatewayServer) Passthrough() bool {
+// IsPassthrough reports whether the server forwards TLS connections without terminating them
+// (PASSTHROUGH or AUTO_PASSTHROUGH).
+func (s *GatewayServer) IsPassthrough() bool {
 	switch s.Spec.GetTls().GetMode() {
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
-		return s.TLS()
+		return s.UsesTLS()
 	default:
 		return false
 	}
 }
 
-// AutoPassthrough says that connections go where the name that they ask for says.
-func (s *GatewayServer) AutoPassthrough() bool {
-	return s.TLS() && s.Spec.GetTls().GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
+// IsAutoPassthrough reports whether the server forwards TLS connections to the cluster that their
+// SNI names.
+func (s *GatewayServer) IsAutoPassthrough() bool {
+	return s.UsesTLS() && s.Spec.GetTls().GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
 }
 
-// TLS says that connections to the server are TLS. Of one that only redirects they are not.
-func (s *GatewayServer) TLS() bool {
-	return s.Spec.GetTls() != nil && !s.Redirects()
+// UsesTLS reports whether connections to the server are TLS. It returns false for a server that
+// only redirects to HTTPS.
+func (s *GatewayServer) UsesTLS() bool {
+	return s.Spec.GetTls() != nil && !s.RedirectsToHTTPS()
 }
 
-// Redirects says that requests are sent to HTTPS instead of being served.
-func (s *GatewayServer) Redirects() bool {
+// RedirectsToHTTPS reports whether the server answers all requests with a redirect to HTTPS
+// (httpsRedirect).
+func (s *GatewayServer) RedirectsToHTTPS() bool {
 	return s.Protocol.IsHTTP() && s.Spec.GetTls().GetHttpsRedirect()
 }
 
-// HTTP says that the gateway reads requests: in plain text, or because it ends TLS of HTTPS.
-func (s *GatewayServer) HTTP() bool {
-	return s.Protocol.IsHTTP() || s.Protocol == mesh.HTTPS && s.TLS() && !s.Passthrough()
+// ServesHTTP reports whether the gateway parses requests: the server is plain HTTP, or HTTPS whose
+// TLS the gateway terminates.
+func (s *GatewayServer) ServesHTTP() bool {
+	return s.Protocol.IsHTTP() || s.Protocol == mesh.HTTPS && s.UsesTLS() && !s.IsPassthrough()
 }
 
-// Gateway gives the merged servers of a router; nil for a sidecar. Views of one Key share it while no Gateway changes.
+// Gateway returns the merged servers of a router, or nil for a sidecar. The result is cached until
+// a Gateway or the settings change, and shared by all Views with the same GatewayKey.
 func (v *View) Gateway() *Gateway {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
 	}
 	type key struct{ GatewayKey }
 	return snapshot.Derive(v.Snapshot.GatewaysDerived(), key{v.Key.Gateway}, func() *Gateway {
-		return mergedGateway(v.Snapshot.Gateways(v.Key.Gateway.Names), v.Key.Gateway, v.Settings)
+		return mergeGateways(v.Snapshot.Gateways(v.Key.Gateway.Names), v.Key.Gateway, v.Settings)
 	})
 }
 
-// Route finds a RouteConfiguration by name, nil if the gateway has none of it.
-func (g *Gateway) Route(name string) *GatewayRoute { return g.routes[name] }
+// RouteByName returns the RouteConfiguration of that name, or nil.
+func (g *Gateway) RouteByName(name string) *GatewayRoute { return g.routes[name] }
 
-// Same says whether two RouteConfigurations serve the same servers.
-func (r *GatewayRoute) Same(o *GatewayRoute) bool {
+// HasSameServers reports whether both RouteConfigurations have the same servers and advertise
+// HTTP/3 alike. Either may be nil.
+func (r *GatewayRoute) HasSameServers(o *GatewayRoute) bool {
 	if r == nil || o == nil {
 		return r == o
 	}
-	return r.QUIC == o.QUIC && slices.EqualFunc(r.Servers, o.Servers, func(a, b *GatewayServer) bool { return a.Object == b.Object && a.Index == b.Index })
+	return r.QUIC == o.QUIC &&
+		slices.EqualFunc(
+			r.Servers,
+			o.Servers,
+			func(a, b *GatewayServer) bool { return a.Object == b.Object && a.Index == b.Index },
+		)
 }
 
-// VirtualServicesOf gives the VirtualServices that are bound to a Gateway ("namespace/name") and that the View sees: those
-// exported to their own namespace only, then the others, each the oldest first.
+// VirtualServicesOf returns the VirtualServices that are bound to a Gateway ("namespace/name") and
+// visible to the View. VirtualServices that are exported only to their own namespace come first;
+// both groups are ordered by age, oldest first.
 func (v *View) VirtualServicesOf(gateway string) []*snapshot.VirtualService {
 	type key struct{ namespace string }
 	return snapshot.Derive(v.Snapshot.Visibility, key{v.Key.Namespace}, func() map[string][]*snapshot.VirtualService {
 		private, public := map[string][]*snapshot.VirtualService{}, map[string][]*snapshot.VirtualService{}
 		for _, vs := range v.Snapshot.VirtualServices() {
-			if len(vs.Hosts) == 0 || !vs.VisibleTo(v.Key.Namespace) {
+			if len(vs.Hosts) == 0 || !vs.IsVisibleTo(v.Key.Namespace) {
 				continue
 			}
 			to := public
-			if vs.Private() {
+			if vs.IsPrivate() {
 				to = private
 			}
 			for i, g := range vs.Gateways {
@@ -160,9 +179,10 @@ func (v *View) VirtualServicesOf(gateway string) []*snapshot.VirtualService {
 	})[gateway]
 }
 
-// Takes gives the hosts of a VirtualService that the server serves: what its own hosts and the VirtualService's have in common,
-// each once, in the order of the VirtualService.
-func (s *GatewayServer) Takes(vs *snapshot.VirtualService) []mesh.Hostname {
+// ServedHosts returns the hosts of vs that the server serves: the intersection of the server's
+// hosts and the hosts of vs, without duplicates, in the order of vs. A server host with a namespace
+// matches only VirtualServices of that namespace.
+func (s *GatewayServer) ServedHosts(vs *snapshot.VirtualService) []mesh.Hostname {
 	var list []mesh.Hostname
 	add := func(h mesh.Hostname) {
 		if !slices.Contains(list, h) {
@@ -183,16 +203,19 @@ func (s *GatewayServer) Takes(vs *snapshot.VirtualService) []mesh.Hostname {
 	return list
 }
 
-// Binds says whether the server serves any host of a VirtualService.
-func (s *GatewayServer) Binds(vs *snapshot.VirtualService) bool { return len(s.Takes(vs)) > 0 }
+// ServesHostOf reports whether the server serves at least one host of vs.
+func (s *GatewayServer) ServesHostOf(vs *snapshot.VirtualService) bool {
+	return len(s.ServedHosts(vs)) > 0
+}
 
-// touchesGateway says whether a change of the object may have altered what a router serves.
-func (v *View) touchesGateway(k config.Key) bool {
+// isGatewayAffectedBy reports whether a change of the object may have changed what a router serves.
+func (v *View) isGatewayAffectedBy(k config.Key) bool {
 	return k.Kind == api.Gateway && v.Key.Gateway.Names.Has(k)
 }
 
-// gatewayHost reads one entry of Server.hosts of a Gateway in that namespace: "host", "*/host", "./host", "namespace/host".
-func gatewayHost(text, own string) GatewayHost {
+// parseGatewayHost parses one entry of Server.hosts of a Gateway in namespace own: "host",
+// "*/host", "./host" or "namespace/host".
+func parseGatewayHost(text, own string) GatewayHost {
 	namespace, host, qualified := strings.Cut(text, "/")
 	switch {
 	case !qualified:
@@ -203,12 +226,13 @@ func gatewayHost(text, own string) GatewayHost {
 	return GatewayHost{namespace, mesh.Hostname(strings.ToLower(host))}
 }
 
-// SNIClusters gives the clusters to which a server of mode AUTO_PASSTHROUGH hands connections on: of all services of the mesh
-// that the View sees and that have one of its hosts, for each port and each subset.
+// SNIClusters returns the clusters to which an AUTO_PASSTHROUGH server forwards connections: one
+// for each port and subset of every visible service of the mesh whose host matches one of the
+// server's names.
 func (s *GatewayServer) SNIClusters(v *View) iter.Seq[mesh.ClusterName] {
 	return func(yield func(mesh.ClusterName) bool) {
 		for _, svc := range v.Services {
-			if !s.autoPasses(svc) {
+			if !s.isPassthroughTarget(svc) {
 				continue
 			}
 			for n := range v.clusterNames(svc) {
@@ -220,14 +244,17 @@ func (s *GatewayServer) SNIClusters(v *View) iter.Seq[mesh.ClusterName] {
 	}
 }
 
-// autoPasses says whether a service is one of them. The server name of a wildcard's cluster would be none that anybody can match.
-func (s *GatewayServer) autoPasses(svc *mesh.Service) bool {
-	return !svc.MeshExternal && !svc.Host.IsWildcard() && svc.Resolution != mesh.Alias && slices.ContainsFunc(s.ServerNames, func(n string) bool {
-		return mesh.Hostname(n).Covers(svc.Host)
-	})
+// isPassthroughTarget reports whether SNIClusters includes the service. Wildcard hosts are
+// excluded: no client could send a matching SNI.
+func (s *GatewayServer) isPassthroughTarget(svc *mesh.Service) bool {
+	return !svc.MeshExternal && !svc.Host.IsWildcard() && svc.Resolution != mesh.Alias &&
+		slices.ContainsFunc(s.ServerNames, func(n string) bool {
+			return mesh.Hostname(n).Covers(svc.Host)
+		})
 }
 
-// clusterNames gives the clusters of a service: for each port that is captured that of the whole host and those of subsets.
+// clusterNames returns the outbound clusters of a service: for each port whose protocol proxies
+// capture, the cluster of the whole service and one per subset.
 func (v *View) clusterNames(svc *mesh.Service) iter.Seq[mesh.ClusterName] {
 	return func(yield func(mesh.ClusterName) bool) {
 		subsets := []string{""}
@@ -243,7 +270,9 @@ func (v *View) clusterNames(svc *mesh.Service) iter.Seq[mesh.ClusterName] {
 				continue
 			}
 			for _, subset := range subsets {
-				if !yield(mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: svc.Host}) {
+				if !yield(
+					mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: svc.Host},
+				) {
 					return
 				}
 			}

@@ -16,33 +16,34 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// GatewayKey is what of a gateway, a proxy of type router, shapes what it serves. It is zero for sidecars.
+// GatewayKey is the part of a Key that only gateways (proxies of type router) have. It is zero for
+// sidecars.
 type GatewayKey struct {
 	// Names are the Gateways that select the proxy.
 	Names snapshot.GatewayNames
-	// Ports are where the proxy's Services lead connections, in the canonical text form that gatewayPorts writes: a Gateway
-	// has numbers of Service ports, and the proxy listens on the targets.
+	// Ports maps Service ports to the proxy's ports, in the text form of encodeGatewayPorts. A
+	// Gateway names ports of Services, but the proxy listens on their target ports.
 	Ports string
-	// Unprivileged proxies cannot listen on ports below 1024.
+	// Unprivileged is set if the proxy cannot listen on ports below 1024.
 	Unprivileged bool
-	// HTTP10 proxies serve clients that speak HTTP/1.0.
+	// HTTP10 is set if the proxy accepts HTTP/1.0 requests.
 	HTTP10 bool
-	// Topology is the proxy's own ProxyConfig.gatewayTopology, encoded; "": the mesh's.
+	// Topology is the proxy's own ProxyConfig.gatewayTopology, encoded; "" means that of the mesh.
 	Topology string
 }
 
-// gatewayKeyFor gives the GatewayKey of a router.
+// gatewayKeyFor returns the GatewayKey of a router.
 func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) GatewayKey {
 	m := &p.Metadata
 	return GatewayKey{
 		Names: s.GatewayNames(p.Namespace, labels), Ports: encodeGatewayPorts(gatewayPorts(s, p, labels)),
-		Unprivileged: m.UnprivilegedPod == "true", HTTP10: s.Settings.Features.HTTP10 || m.HTTP10 == "1", Topology: topologyOf(m.ProxyConfig),
+		Unprivileged: m.UnprivilegedPod == "true", HTTP10: s.Settings.Features.HTTP10 || m.HTTP10 == "1", Topology: encodedTopology(m.ProxyConfig),
 	}
 }
 
-// topologyOf gives ProxyConfig.gatewayTopology of the ProxyConfig that a proxy has, encoded; "" if there is none that can be
-// read.
-func topologyOf(proxyConfig []byte) string {
+// encodedTopology returns the field gatewayTopology of a proxy's own ProxyConfig (JSON), encoded
+// deterministically. It returns "" if the field is missing or cannot be parsed.
+func encodedTopology(proxyConfig []byte) string {
 	if !bytes.Contains(proxyConfig, []byte("gatewayTopology")) {
 		return ""
 	}
@@ -50,7 +51,8 @@ func topologyOf(proxyConfig []byte) string {
 		GatewayTopology json.RawMessage `json:"gatewayTopology"`
 	}
 	t := new(meshconfig.Topology)
-	if json.Unmarshal(proxyConfig, &own) != nil || (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(own.GatewayTopology, t) != nil {
+	if json.Unmarshal(proxyConfig, &own) != nil ||
+		(protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(own.GatewayTopology, t) != nil {
 		return ""
 	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)
@@ -60,8 +62,9 @@ func topologyOf(proxyConfig []byte) string {
 	return string(text)
 }
 
-// GatewayTopology gives what is known of the proxies in front of the gateway (ProxyConfig.gatewayTopology): the gateway's own,
-// or else the mesh's. It is not to be changed.
+// GatewayTopology returns the number and kind of trusted proxies in front of the gateway
+// (ProxyConfig.gatewayTopology): the gateway's own value, or else the mesh's. Callers must not
+// modify it.
 func (v *View) GatewayTopology() *meshconfig.Topology {
 	own := new(meshconfig.Topology)
 	if v.Key.Gateway.Topology != "" && proto.Unmarshal([]byte(v.Key.Gateway.Topology), own) == nil {
@@ -70,19 +73,20 @@ func (v *View) GatewayTopology() *meshconfig.Topology {
 	return v.Settings.Mesh.GetDefaultConfig().GetGatewayTopology()
 }
 
-// gatewayPort is one port of a Service that leads to a gateway.
+// gatewayPort maps one port of a Service that selects a gateway to its target port.
 type gatewayPort struct {
 	number, target uint32
 	udp            bool
 }
 
-// untranslatedLabel is on Services whose target ports are what Gateways mean.
+// untranslatedLabel marks Services whose target ports, too, are valid port numbers in Gateways.
 const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
 
-// gatewayPorts finds where the Services of a gateway lead: those that select its labels, and those that have its address among
-// their endpoints. Services of other namespaces do not count. UDP counts too, for that is what HTTP/3 comes by.
+// gatewayPorts returns the ports of the Services of a gateway: Services that select its labels and
+// Services whose endpoints contain its address. Only Services of the proxy's namespace are used.
+// UDP ports are included because HTTP/3 needs them.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
-	w := workload(s, p)
+	w := findWorkload(s, p)
 	var list []gatewayPort
 	add := func(svc *mesh.Service, port mesh.Port, target uint32) {
 		if target == 0 {
@@ -94,17 +98,17 @@ func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string)
 			list = append(list, gatewayPort{target, target, udp})
 		}
 	}
-	for _, svc := range s.Selecting(p.Namespace) {
-		if !snapshot.Selects(svc.Selector, labels) {
+	for _, svc := range s.ServicesWithSelector(p.Namespace) {
+		if !snapshot.SelectorMatches(svc.Selector, labels) {
 			continue
 		}
 		for _, port := range svc.Ports {
-			add(svc, port, target(port, w))
+			add(svc, port, targetPort(port, w))
 		}
 	}
 	for _, a := range p.Addresses {
-		at := s.At(a)
-		if at == nil || a.IsLoopback() { // everybody on the machine is at a loopback address
+		at := s.Address(a)
+		if at == nil || a.IsLoopback() { // all proxies of the machine share the loopback addresses
 			continue
 		}
 		for _, t := range at.Targets {
@@ -122,7 +126,8 @@ func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string)
 	return list
 }
 
-// encodeGatewayPorts writes ports as "80:8080;443:8443;443:8443/udp", sorted.
+// encodeGatewayPorts formats ports as "80:8080;443:8443;443:8443/udp", sorted and without
+// duplicates.
 func encodeGatewayPorts(list []gatewayPort) string {
 	texts := make([]string, len(list))
 	for i, p := range list {
@@ -135,7 +140,7 @@ func encodeGatewayPorts(list []gatewayPort) string {
 	return strings.Join(slices.Compact(texts), ";")
 }
 
-// decodeGatewayPorts reads what encodeGatewayPorts wrote.
+// decodeGatewayPorts parses the output of encodeGatewayPorts. Malformed entries are skipped.
 func decodeGatewayPorts(text string) []gatewayPort {
 	var list []gatewayPort
 	for one := range strings.SplitSeq(text, ";") {

@@ -48,10 +48,10 @@ func TestGatewaysAreMerged(t *testing.T) {
 	if len(g.Listeners) != 2 || g.Listeners[0].Port != 80 || g.Listeners[1].Port != 443 {
 		t.Fatalf("listeners %+v", g.Listeners)
 	}
-	if r := g.Route("http.80"); r == nil || len(r.Servers) != 2 || r.Servers[0].Gateway != "default/first" {
+	if r := g.RouteByName("http.80"); r == nil || len(r.Servers) != 2 || r.Servers[0].Gateway != "default/first" {
 		t.Errorf("the servers in plain text do not share a route: %+v", r)
 	}
-	if g.Route("https.443.https.first.default") == nil || g.Route("https.443.https.second.other") == nil {
+	if g.RouteByName("https.443.https.first.default") == nil || g.RouteByName("https.443.https.second.other") == nil {
 		t.Error("servers of HTTPS have no routes of their own")
 	}
 	if names := g.Listeners[1].Servers[1].ServerNames; !slices.Equal(names, []string{"b.example.com"}) {
@@ -65,16 +65,17 @@ func TestGatewaysAreMerged(t *testing.T) {
 	}
 }
 
-// TestServersTakeHosts: what a server serves of a VirtualService is what both have, of the namespaces that the server names.
+// TestServersTakeHosts: what a server serves of a VirtualService is what both have, of the
+// namespaces that the server names.
 func TestServersTakeHosts(t *testing.T) {
 	v := fixture.New(t, []byte(twoGateways), nil).View(fixture.Proxy(t, []byte(gatewayProxy)))
-	servers := v.Gateway().Route("http.80").Servers
+	servers := v.Gateway().RouteByName("http.80").Servers
 	bound := func(gateway string) string {
 		var list []string
 		for _, vs := range v.VirtualServicesOf(gateway) {
 			for _, s := range servers {
 				if s.Gateway == gateway {
-					for _, h := range s.Takes(vs) {
+					for _, h := range s.ServedHosts(vs) {
 						list = append(list, vs.Config.Name+" "+string(h))
 					}
 				}
@@ -93,8 +94,8 @@ func TestServersTakeHosts(t *testing.T) {
 	}
 }
 
-// TestGatewayKeyMoves: the Key of a gateway follows the Gateways that select it and its Services, and no change of one that does
-// not alter it moves it.
+// TestGatewayKeyMoves: the Key of a gateway follows the Gateways that select it and its Services,
+// and no change of one that does not alter it moves it.
 func TestGatewayKeyMoves(t *testing.T) {
 	m := fixture.New(t, []byte(twoGateways), nil)
 	p, sidecar := fixture.Proxy(t, []byte(gatewayProxy)), fixture.Proxy(t, []byte("{labels: {app: gateway}}"))
@@ -121,10 +122,10 @@ func TestGatewayKeyMoves(t *testing.T) {
 		if (now != key) != step.moves {
 			t.Errorf("%s: the Key moves: %t, want %t: %+v", step.name, now != key, step.moves, now.Gateway)
 		}
-		if now != key && !view.KeyMoves(before, s, d)(p) {
+		if now != key && !view.KeyChangeFilter(before, s, d)(p) {
 			t.Errorf("%s: the Key has moved, and KeyMoves says it cannot have", step.name)
 		}
-		if got := view.Build(before, key).Touched(d); got != step.touched {
+		if got := view.Build(before, key).IsAffectedBy(d); got != step.touched {
 			t.Errorf("%s: touched: %t, want %t", step.name, got, step.touched)
 		}
 		if view.KeyFor(s, sidecar).Gateway != own.Gateway || own.Gateway != (view.GatewayKey{}) {

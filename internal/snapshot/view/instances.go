@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Instance is one port of a service that the proxy's own workload serves.
+// Instance is one service port that the proxy's workload serves.
 type Instance struct {
 	Service *mesh.Service
 	Port    mesh.Port
@@ -18,31 +18,33 @@ type Instance struct {
 	TargetPort uint32
 }
 
-// ref is an Instance by name, as a Key has it.
-type ref struct {
+// instanceRef identifies an Instance in a Key.
+type instanceRef struct {
 	service mesh.ServiceKey
 	port    uint32 // the service's port number
 	target  uint32
 }
 
-// instances finds the service ports that a proxy's workload serves: services that select its labels (ready or not: its
-// listeners must be there before it can become ready), and endpoints of its namespace that are listed with its address. Those of
-// other namespaces do not count: anyone could otherwise change what the proxy serves with a ServiceEntry of its address.
-func instances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []ref {
-	w := workload(s, p)
-	var refs []ref
-	for _, svc := range s.Selecting(p.Namespace) {
-		if !snapshot.Selects(svc.Selector, labels) {
+// workloadInstances returns the service ports that a proxy's workload serves, sorted. They come
+// from services whose selector matches its labels, and from endpoints with its address. A selected
+// pod need not be ready: it becomes ready only after its listeners exist. Only services of the
+// proxy's namespace are used. Otherwise a ServiceEntry in any namespace could change what the proxy
+// serves.
+func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []instanceRef {
+	w := findWorkload(s, p)
+	var refs []instanceRef
+	for _, svc := range s.ServicesWithSelector(p.Namespace) {
+		if !snapshot.SelectorMatches(svc.Selector, labels) {
 			continue
 		}
 		for _, port := range svc.Ports {
-			if target := target(port, w); target != 0 && port.Protocol.Captured() {
-				refs = append(refs, ref{svc.ServiceKey, port.Number, target})
+			if target := targetPort(port, w); target != 0 && port.Protocol.Captured() {
+				refs = append(refs, instanceRef{svc.ServiceKey, port.Number, target})
 			}
 		}
 	}
 	for _, a := range p.Addresses {
-		at := s.At(a)
+		at := s.Address(a)
 		if at == nil {
 			continue
 		}
@@ -53,7 +55,7 @@ func instances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []
 			}
 			for _, port := range svc.Ports {
 				if port.Name == t.ServicePort && port.Protocol.Captured() {
-					refs = append(refs, ref{t.Service, port.Number, t.Port})
+					refs = append(refs, instanceRef{t.Service, port.Number, t.Port})
 				}
 			}
 		}
@@ -62,9 +64,10 @@ func instances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []
 	return slices.Compact(refs)
 }
 
-// target resolves a service port on the proxy's own workload. Without a known workload a named target port cannot be
-// resolved and the instance is left to the endpoints.
-func target(p mesh.Port, w *mesh.Workload) uint32 {
+// targetPort returns the port of the workload to which a service port maps, or 0 if it cannot be
+// resolved. A named target port needs a known workload; without one, the instance is found through
+// its endpoints.
+func targetPort(p mesh.Port, w *mesh.Workload) uint32 {
 	if w != nil {
 		if own := w.Ports[p.Name]; own != 0 {
 			return own
@@ -78,13 +81,13 @@ func target(p mesh.Port, w *mesh.Workload) uint32 {
 	return cmp.Or(p.Target, p.Number)
 }
 
-func compareRefs(a, b ref) int {
+func compareRefs(a, b instanceRef) int {
 	return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.service.Host, b.service.Host),
 		cmp.Compare(a.service.Namespace, b.service.Namespace), cmp.Compare(a.port, b.port))
 }
 
-// encodeInstances writes refs as "target/port/namespace/host" joined by ";".
-func encodeInstances(refs []ref) string {
+// encodeInstances formats refs as "target/port/namespace/host", joined by ";".
+func encodeInstances(refs []instanceRef) string {
 	var b strings.Builder
 	for i, r := range refs {
 		if i > 0 {
@@ -96,8 +99,9 @@ func encodeInstances(refs []ref) string {
 	return b.String()
 }
 
-// decodeInstances reads what encodeInstances wrote, and finds the services. One that is gone since is left out.
-// Two services on one target port: the older one comes first, and gives the port its protocol.
+// decodeInstances parses the output of encodeInstances and looks up the services. Services that no
+// longer exist are left out. Several services on one target port are sorted oldest first, and the
+// first determines the protocol of the port.
 func decodeInstances(s *snapshot.Snapshot, text string) []Instance {
 	var list []Instance
 	for one := range strings.SplitSeq(text, ";") {

@@ -17,94 +17,109 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Key holds only what changes a View's output. It is comparable; proxies with equal Keys are sent equal configuration.
+// Key holds every value of a proxy that changes its generated configuration, and nothing else. It
+// is comparable. Proxies with equal Keys are sent equal configuration.
 type Key struct {
 	Type      mesh.ProxyType
 	Namespace string
-	// Domain is the proxy's DNS suffix, "default.svc.cluster.local": which short names its applications use.
+	// Domain is the proxy's DNS suffix, "default.svc.cluster.local". It determines which short
+	// names its applications use.
 	Domain string
-	// Sidecar is the Sidecar object that applies, the zero Key if none does.
+	// Sidecar is the Sidecar object that applies, or the zero Key if there is none.
 	Sidecar config.Key
-	// Inbound is the proxy's own service ports, in the canonical text form that instances.go writes and reads.
+	// Inbound lists the proxy's own service ports, in the text form of encodeInstances.
 	Inbound string
-	// Labels is those of the mesh's source label selectors that match the proxy, in the snapshot's order, joined by ";".
-	Labels   string
-	Locality mesh.Locality
-	Network  mesh.Network
-	Cluster  mesh.ClusterID
-	// NetworkView is the networks that the proxy wants to see, joined by commas; "": all.
+	// SourceSelectors lists the source label selectors of the mesh that match the proxy, in the
+	// snapshot's order, joined by ";".
+	SourceSelectors string
+	Locality        mesh.Locality
+	Network         mesh.Network
+	Cluster         mesh.ClusterID
+	// NetworkView lists the networks whose endpoints the proxy requests, joined by commas; ""
+	// requests all.
 	NetworkView string
-	// Node is where the proxy runs, if there are services that it matters to.
+	// Node is the node of the proxy, set only if the mesh has services whose endpoints depend on
+	// the caller's node.
 	Node string
-	// IPv4 and IPv6 say which families the proxy has addresses of.
+	// IPv4 and IPv6 report whether the proxy has an address of that family.
 	IPv4, IPv6 bool
-	// Allocated says that the proxy's applications are told the addresses that services without any were given
-	// (snapshot.Allocation).
-	Allocated bool
-	// Home is the cluster by whose addresses the proxy's applications know services, where those differ from the ones that count
-	// first (Snapshot.Home).
-	Home mesh.ClusterID
-	// Interception is how traffic gets to the proxy: "REDIRECT", "TPROXY" or "NONE".
+	// KnowsAllocatedAddresses is set if the DNS proxy of the proxy's agent resolves services to
+	// automatically allocated addresses (snapshot.Allocation).
+	KnowsAllocatedAddresses bool
+	// VIPCluster is the cluster whose virtual addresses the proxy's applications use, if those
+	// differ from the primary ones (Snapshot.VIPCluster).
+	VIPCluster mesh.ClusterID
+	// Interception is how traffic is redirected to the proxy: "REDIRECT", "TPROXY" or "NONE".
 	Interception string
-	// Bound says that the Sidecar has inbound listeners that are bound, and so may be where outbound ones would be.
-	Bound bool
-	// SocketMark is the SO_MARK that the proxy's upstream connections carry; 0: none.
+	// HasBoundIngress is set if the Sidecar has inbound listeners that bind their port, so that
+	// they can conflict with outbound listeners.
+	HasBoundIngress bool
+	// SocketMark is the SO_MARK of the proxy's upstream connections; 0 sets none.
 	SocketMark int
-	// FileServer is the static cluster by which the proxy's agent is asked for secrets that are files; "": the proxy has no agent.
+	// FileServer is the static cluster of the agent's SDS server for certificate files; "" if the
+	// proxy has no agent.
 	FileServer string
-	// Client and Server are what the proxy has for connections to and from other proxies.
-	Client, Server mesh.Credentials
-	// Near is what the proxy has of the labels by which endpoints are near or far (Snapshot.FailoverLabels), in the canonical
-	// text form of SelectorText.
-	Near string
-	// Rules are the DestinationRules with a workloadSelector that select the proxy.
-	Rules snapshot.RuleNames
-	// Patches are those of EnvoyFilters that hold for the proxy.
-	Patches snapshot.PatchNames
-	// Telemetry are the Telemetry objects that hold for the proxy.
+	// ClientCredentials and Server are the proxy's credentials for connections to and from other
+	// proxies.
+	ClientCredentials, ServerCredentials mesh.Credentials
+	// FailoverLabels holds the proxy's values of the labels that failover priorities compare
+	// (Snapshot.FailoverLabels), in the form of SelectorText.
+	FailoverLabels string
+	// DestinationRules are the DestinationRules with a workloadSelector that selects the proxy.
+	DestinationRules snapshot.RuleNames
+	// EnvoyFilterPatches are the EnvoyFilter patches that apply to the proxy.
+	EnvoyFilterPatches snapshot.PatchNames
+	// Telemetry are the Telemetry objects that apply to the proxy.
 	Telemetry snapshot.TelemetryKeys
-	// Peers are the PeerAuthentications that hold for a sidecar.
-	Peers snapshot.Peers
-	// Easing is what a sidecar takes in the place of what Peers say, while its callers are being told; "" where nobody is.
+	// PeerAuthentications are the PeerAuthentications that apply to a sidecar.
+	PeerAuthentications snapshot.Peers
+	// Easing temporarily overrides the mTLS mode of Peers, while a change of the mode is rolled out
+	// to the callers. It is "" if no change is in progress.
 	Easing snapshot.Easing
-	// Policies are the AuthorizationPolicies and RequestAuthentications that hold for the proxy.
+	// Policies are the AuthorizationPolicies and RequestAuthentications that apply to the proxy.
 	Policies snapshot.PolicyNames
-	// PoliciesInside says that the proxy has its policies for requests inside its listeners, rather than by ECDS.
+	// PoliciesInside is set if HTTP policies are embedded in the proxy's listeners instead of being
+	// served by ECDS.
 	PoliciesInside bool
-	// Plugins are the WasmPlugins and TrafficExtensions that hold for the proxy.
+	// Plugins are the WasmPlugins and TrafficExtensions that apply to the proxy.
 	Plugins snapshot.PluginNames
-	// LogService says that the proxy's own ProxyConfig has an access log service, and the mesh has proxies log to it
-	// (enableEnvoyAccessLogService).
+	// LogService is set if the proxy's own ProxyConfig has an access log service and the mesh
+	// enables logging to it (enableEnvoyAccessLogService).
 	LogService bool
-	// Keys says whether the proxy may be sent private keys of its namespace.
-	Keys KeyRight
-	// Own is what of the proxy's own ProxyConfig takes the place of the mesh's, in the form of Settings.With.
-	Own string
-	// OwnClusters is the part of Own that outbound clusters depend on, in the same form.
-	OwnClusters string
-	// Gateway is what a gateway serves.
+	// SecretAccess is whether the proxy may be sent private keys of its namespace.
+	SecretAccess SecretAccess
+	// ProxyConfigOverrides holds the fields of the proxy's own ProxyConfig that override the
+	// mesh's, in the form of Settings.With.
+	ProxyConfigOverrides string
+	// ClusterOverrides is the part of Own that outbound clusters depend on, in the same form.
+	ClusterOverrides string
+	// Gateway is set for proxies of type router only.
 	Gateway GatewayKey
-	// Proxyless says that there is no Envoy: gRPC itself asks (node metadata GENERATOR "grpc"). Addresses are then its own, joined
-	// by commas, and Ports those of its containers, sorted: it names what its servers are configured by after them, whether they
-	// are of a service or not.
+	// Proxyless is set for gRPC applications without an Envoy (node metadata GENERATOR "grpc").
+	// Addresses are then the application's addresses, joined by commas, and Ports its container
+	// ports, sorted. Its inbound listeners are named after both, with or without a service.
 	Proxyless        bool
 	Addresses, Ports string
-	// Self identifies the endpoints of the proxy's own workload, if the proxy discovers them.
-	Self SelfDiscovery
-	// Lacks is the set of features that the proxies' Envoy does not have; zero for a current one.
-	Lacks EnvoyFeatures
-	// CalledWithTLS says that proxies call such an application with mutual TLS: its workload has the label that says so.
+	// SelfDiscovery identifies the endpoints of the proxy's own workload, if the proxy discovers
+	// them.
+	SelfDiscovery SelfDiscovery
+	// MissingFeatures are the features that the proxies' Envoy does not have; zero for a current
+	// Envoy.
+	MissingFeatures EnvoyFeatures
+	// CalledWithTLS is set for a proxyless application that other proxies call with mutual TLS, as
+	// a label of its workload declares.
 	CalledWithTLS bool
 }
 
-// KeyFor gives the Key of a proxy. It costs little: no services are listed but the selecting ones of one namespace.
+// KeyFor returns the Key of a proxy. It is cheap: it reads only the services with selectors of the
+// proxy's namespace.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
-		Keys: keyRight(s, p), Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
+		SecretAccess: secretAccess(s, p), Type: p.Type, Namespace: p.Namespace, Domain: p.DNSDomain,
 		Locality: p.Locality, Network: p.Network, Cluster: p.ClusterID,
 		Interception: p.Metadata.InterceptionMode, SocketMark: int(p.Metadata.SocketMark),
-		Client: p.Metadata.ClientCredentials(), Server: p.Metadata.ServerCredentials(), FileServer: p.Metadata.FileServer(), Allocated: s.KnowsAllocated(p), Home: s.Home(p.ClusterID),
-		NetworkView: networkView(p), Node: node(s, p),
+		ClientCredentials: p.Metadata.ClientCredentials(), ServerCredentials: p.Metadata.ServerCredentials(), FileServer: p.Metadata.FileServer(), KnowsAllocatedAddresses: s.KnowsAllocatedAddresses(p), VIPCluster: s.VIPCluster(p.ClusterID),
+		NetworkView: networkView(p), Node: callerNode(s, p),
 	}
 	if k.Interception == "" {
 		k.Interception = "REDIRECT"
@@ -113,31 +128,32 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 		k.IPv4 = k.IPv4 || a.Is4()
 		k.IPv6 = k.IPv6 || a.Is6()
 	}
-	labels := Labels(s, p)
-	k.Labels = matching(s.SourceSelectors(), labels)
-	k.Rules, k.Near = s.RuleNames(p.Namespace, labels), near(s, p, labels)
-	patched := snapshot.Patched{
+	labels := WorkloadLabels(s, p)
+	k.SourceSelectors = matchingSelectors(s.SourceSelectors(), labels)
+	k.DestinationRules, k.FailoverLabels = s.RuleNames(p.Namespace, labels), failoverLabels(s, p, labels)
+	patched := snapshot.ProxyAttributes{
 		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
 	}
-	k.Patches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
+	k.EnvoyFilterPatches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
 	k.Policies, k.Plugins = s.PolicyNames(patched), s.PluginNames(patched)
-	k.Lacks = lacks(p)
-	k.PoliciesInside = s.SeekPolicies(k.Patches.Listeners) || k.Lacks.Has(FilterChain)
-	k.Lacks &^= FilterChain
+	k.MissingFeatures = missingFeatures(p)
+	k.PoliciesInside = s.PatchesSecurityFilters(k.EnvoyFilterPatches.Listeners) || k.MissingFeatures.Has(FilterChain)
+	k.MissingFeatures &^= FilterChain
 	own, ownClusters, logService := ownConfig(s.Settings, p)
-	k.Own, k.OwnClusters, k.LogService = own, ownClusters, logService && s.Settings.Mesh.GetEnableEnvoyAccessLogService()
+	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService = own, ownClusters, logService &&
+		s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
 		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
-			k.Sidecar, k.Bound = sc.Key, binds(sc, k.Interception)
+			k.Sidecar, k.HasBoundIngress = sc.Key, hasBoundIngress(sc, k.Interception)
 		}
-		k.Inbound = encodeInstances(instances(s, p, labels))
-		if k.Server != (mesh.Credentials{}) {
-			k.Peers = s.Peers(p.Namespace, labels)
+		k.Inbound = encodeInstances(workloadInstances(s, p, labels))
+		if k.ServerCredentials != (mesh.Credentials{}) {
+			k.PeerAuthentications = s.Peers(p.Namespace, labels)
 		}
 	}
-	k.Self = selfDiscovery(s, p, labels)
+	k.SelfDiscovery = selfDiscovery(s, p, labels)
 	if p.Metadata.Generator == generatorGRPC {
-		k.proxyless(p, labels)
+		k.setProxyless(p, labels)
 	}
 	if p.Type == mesh.RouterProxy {
 		k.Gateway = gatewayKeyFor(s, p, labels)
@@ -145,23 +161,25 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	return k
 }
 
-// PeerModes gives what a proxy of the Key takes of its peers.
+// PeerModes returns the mTLS modes that a proxy of the Key accepts, including a temporary override.
 func (k Key) PeerModes(s *snapshot.Snapshot) snapshot.PeerModes {
-	return s.PeerModes(k.Peers).With(k.Easing)
+	return s.PeerModes(k.PeerAuthentications).With(k.Easing)
 }
 
-// generatorGRPC is what Istio's agent has gRPC applications say of themselves.
+// generatorGRPC is the node metadata GENERATOR of gRPC applications with Istio's agent.
 const generatorGRPC = "grpc"
 
-// mostPorts bounds how many ports a pod may say that it has: each costs a listener for each address.
-const mostPorts = 64
+// maxPodPorts limits the container ports that a pod can declare: each costs one listener per
+// address.
+const maxPodPorts = 64
 
-// proxyless makes the Key that of a gRPC application, of which patches of Envoy's configuration, plugins and telemetry are no matter.
-func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
+// setProxyless sets the fields of a proxyless gRPC application and clears those for EnvoyFilters,
+// plugins and telemetry, which do not apply to it.
+func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
-	k.Patches, k.Telemetry = snapshot.PatchNames{}, snapshot.TelemetryKeys{}
-	k.Own, k.OwnClusters, k.LogService, k.Lacks = "", "", false, 0
-	k.Plugins, k.Self = snapshot.PluginNames{}, SelfDiscovery{}
+	k.EnvoyFilterPatches, k.Telemetry = snapshot.PatchNames{}, snapshot.TelemetryKeys{}
+	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService, k.MissingFeatures = "", "", false, 0
+	k.Plugins, k.SelfDiscovery = snapshot.PluginNames{}, SelfDiscovery{}
 	var list []string
 	for _, a := range p.Addresses {
 		list = append(list, a.String())
@@ -169,29 +187,36 @@ func (k *Key) proxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Addresses = strings.Join(list, ",")
 	ports := slices.Compact(slices.Sorted(slices.Values(p.Metadata.PodPorts)))
 	list = nil
-	for _, port := range ports[:min(len(ports), mostPorts)] {
+	for _, port := range ports[:min(len(ports), maxPodPorts)] {
 		list = append(list, strconv.FormatUint(uint64(port), 10))
 	}
 	k.Ports = strings.Join(list, ",")
 }
 
-// binds says whether a Sidecar has inbound listeners that connections are not handed to by capture.
-func binds(c *config.Config, interception string) bool {
+// hasBoundIngress reports whether a Sidecar has inbound listeners that bind their own port instead
+// of receiving captured connections.
+func hasBoundIngress(c *config.Config, interception string) bool {
 	ingress := config.Spec[*networking.Sidecar](c).GetIngress()
-	return len(ingress) > 0 && (interception == "NONE" || slices.ContainsFunc(ingress, func(l *networking.IstioIngressListener) bool {
-		return l.GetCaptureMode() == networking.CaptureMode_NONE
-	}))
+	return len(ingress) > 0 &&
+		(interception == "NONE" || slices.ContainsFunc(ingress, func(l *networking.IstioIngressListener) bool {
+			return l.GetCaptureMode() == networking.CaptureMode_NONE
+		}))
 }
 
-// KeyMoves gives a function that says whether the change from one snapshot to another may have altered the Key of a proxy.
-// It costs less than KeyFor, and says false only where it surely has not.
-func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
-	namespaces := map[string]bool{} // of services whose selectors may concern the proxies there
+// KeyChangeFilter returns a function that reports whether the change from old to now, described by
+// d, may have changed the Key of a proxy. It is cheaper than KeyFor. It may return true for an
+// unchanged Key, but never false for a changed one. With a nil old it returns true for every proxy.
+func KeyChangeFilter(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
+	// namespaces of services whose selectors may match their proxies
+	namespaces := map[string]bool{}
 	for k := range d.Services {
 		namespaces[k.Namespace] = true
 	}
 	everybody := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal) ||
-		!slices.Equal(old.FailoverLabels(), now.FailoverLabels()) || !old.SameHomes(now) || nodesMatter(old) != nodesMatter(now)
+		!slices.Equal(
+			old.FailoverLabels(),
+			now.FailoverLabels(),
+		) || !old.HasSameVIPClusters(now) || hasNodeAwareServices(old) != hasNodeAwareServices(now)
 	gateways := false
 	for k := range d.Configs {
 		gateways = gateways || k.Kind == api.Gateway
@@ -199,8 +224,14 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 			namespaces[k.Namespace] = true
 		}
 		switch k.Kind {
-		case api.Sidecar, api.EnvoyFilter, api.Telemetry, api.PeerAuthentication, api.AuthorizationPolicy, api.RequestAuthentication,
-			api.WasmPlugin, api.TrafficExtension:
+		case api.Sidecar,
+			api.EnvoyFilter,
+			api.Telemetry,
+			api.PeerAuthentication,
+			api.AuthorizationPolicy,
+			api.RequestAuthentication,
+			api.WasmPlugin,
+			api.TrafficExtension:
 			namespaces[k.Namespace] = true
 			everybody = everybody || k.Namespace == now.Settings.RootNamespace
 		}
@@ -209,7 +240,7 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 		if everybody || namespaces[p.Namespace] || gateways && p.Type == mesh.RouterProxy {
 			return true
 		}
-		if _, changed := d.Rights[p.Account]; changed {
+		if _, changed := d.SecretAccess[p.Account]; changed {
 			return true
 		}
 		for _, a := range p.Addresses {
@@ -217,7 +248,7 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 			if _, serves := d.Served[a]; moved || serves {
 				return true
 			}
-			if len(d.Services) > 0 && servesAny(now.At(a), d.Services) {
+			if len(d.Services) > 0 && servesAnyOf(now.Address(a), d.Services) {
 				return true
 			}
 		}
@@ -225,7 +256,8 @@ func KeyMoves(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) b
 	}
 }
 
-func servesAny(at *snapshot.Address, services map[mesh.ServiceKey]struct{}) bool {
+// servesAnyOf reports whether at is a target of at least one of the services. at may be nil.
+func servesAnyOf(at *snapshot.Address, services map[mesh.ServiceKey]struct{}) bool {
 	if at == nil {
 		return false
 	}
@@ -235,19 +267,21 @@ func servesAny(at *snapshot.Address, services map[mesh.ServiceKey]struct{}) bool
 	})
 }
 
-// Labels gives the labels of a proxy's workload: what the platform says of it, or else what the proxy says itself.
-func Labels(s *snapshot.Snapshot, p *mesh.Proxy) map[string]string {
-	if w := workload(s, p); w != nil {
+// WorkloadLabels returns the labels of a proxy's workload as its platform reports them, or else the
+// labels that the proxy reports itself.
+func WorkloadLabels(s *snapshot.Snapshot, p *mesh.Proxy) map[string]string {
+	if w := findWorkload(s, p); w != nil {
 		return w.Labels
 	}
 	return p.Labels
 }
 
-// workload returns the pod or WorkloadEntry of the proxy's namespace that has its address, nil if there is none. If several share
-// the address (host network), it is the one with the proxy's name. Workloads of other namespaces make no difference.
-func workload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
+// findWorkload returns the pod or WorkloadEntry of the proxy's namespace that has its address, or
+// nil. If several share the address (host network), it returns the one with the proxy's name.
+// Workloads of other namespaces are ignored.
+func findWorkload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
 	for _, a := range p.Addresses {
-		at := s.At(a)
+		at := s.Address(a)
 		if at == nil {
 			continue
 		}
@@ -266,9 +300,9 @@ func workload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
 	return nil
 }
 
-// near gives the proxy's values of the labels by which endpoints are near or far. Its node is such a label that no workload
-// has itself.
-func near(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) string {
+// failoverLabels returns the proxy's values of the labels that failover priorities compare. The
+// node name is used for kubernetes.io/hostname, which no workload has itself.
+func failoverLabels(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) string {
 	names := s.FailoverLabels()
 	if len(names) == 0 {
 		return ""
@@ -286,18 +320,20 @@ func near(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) string 
 	return snapshot.SelectorText(own)
 }
 
-func matching(selectors []map[string]string, labels map[string]string) string {
+// matchingSelectors returns the selectors that match labels, in their order, in the form of
+// SelectorText and joined by ";".
+func matchingSelectors(selectors []map[string]string, labels map[string]string) string {
 	var list []string
 	for _, sel := range selectors {
-		if snapshot.Selects(sel, labels) {
+		if snapshot.SelectorMatches(sel, labels) {
 			list = append(list, snapshot.SelectorText(sel))
 		}
 	}
 	return strings.Join(list, ";")
 }
 
-// SourceMatches says whether a match's sourceLabels and sourceNamespace (HTTPMatchRequest, L4MatchAttributes) hold for
-// the proxies of this View. Empty ones always hold.
+// SourceMatches reports whether the sourceLabels and sourceNamespace of a match (HTTPMatchRequest,
+// L4MatchAttributes) match the proxies of this View. Empty values match all proxies.
 func (v *View) SourceMatches(labels map[string]string, namespace string) bool {
 	if namespace != "" && namespace != v.Key.Namespace {
 		return false
@@ -306,7 +342,7 @@ func (v *View) SourceMatches(labels map[string]string, namespace string) bool {
 		return true
 	}
 	want := snapshot.SelectorText(labels)
-	for have := range strings.SplitSeq(v.Key.Labels, ";") {
+	for have := range strings.SplitSeq(v.Key.SourceSelectors, ";") {
 		if have == want {
 			return true
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// networkView gives the networks that a proxy wants to see (ISTIO_META_REQUESTED_NETWORK_VIEW), sorted and joined by commas; "": all.
+// networkView returns the networks that a proxy requests (ISTIO_META_REQUESTED_NETWORK_VIEW),
+// sorted and joined by commas; "" means all.
 func networkView(p *mesh.Proxy) string {
 	list := slices.Clone(p.Metadata.RequestedNetworkView)
 	for i := range list {
@@ -20,22 +21,24 @@ func networkView(p *mesh.Proxy) string {
 	return strings.Join(slices.DeleteFunc(slices.Compact(list), func(n string) bool { return n == "" }), ",")
 }
 
-// node gives the node on which a proxy runs, as far as that matters to anything that it may call.
-func node(s *snapshot.Snapshot, p *mesh.Proxy) string {
-	if !nodesMatter(s) {
+// callerNode returns the node of a proxy, or "" if no service has endpoints that depend on the
+// caller's node.
+func callerNode(s *snapshot.Snapshot, p *mesh.Proxy) string {
+	if !hasNodeAwareServices(s) {
 		return ""
 	}
-	if w := workload(s, p); w != nil && w.Node != "" {
+	if w := findWorkload(s, p); w != nil && w.Node != "" {
 		return w.Node
 	}
 	return p.Metadata.NodeName
 }
 
-type nodesMatterKey struct{}
+type nodeAwareKey struct{}
 
-// nodesMatter says whether there are services whose callers' nodes make a difference.
-func nodesMatter(s *snapshot.Snapshot) bool {
-	return snapshot.Derive(s.Catalog, nodesMatterKey{}, func() bool {
+// hasNodeAwareServices reports whether the mesh has services whose endpoints depend on the caller's
+// node. The result is cached per set of services.
+func hasNodeAwareServices(s *snapshot.Snapshot) bool {
+	return snapshot.Derive(s.Catalog, nodeAwareKey{}, func() bool {
 		return slices.ContainsFunc(s.Services(), func(svc *mesh.Service) bool {
 			return svc.NodeLocal || svc.TrafficDistribution == corev1.ServiceTrafficDistributionPreferSameNode
 		})

@@ -20,7 +20,7 @@ func TestNodesAreInKeysWhereTheyMatter(t *testing.T) {
 	if k := view.KeyFor(s, p); k.Node != "n1" {
 		t.Errorf("node %q, want n1: a service is reached on the caller's node only", k.Node)
 	}
-	if !view.KeyMoves(before, s, d)(p) {
+	if !view.KeyChangeFilter(before, s, d)(p) {
 		t.Error("no change says that the Key has moved")
 	}
 }

@@ -15,15 +15,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// ownConfig returns the part of the proxy's own ProxyConfig that the control plane follows and that differs from the mesh's:
-// headers and connection settings. all is in the form that Settings.With reads, "" if nothing differs; clusters is the part of
-// it that outbound clusters depend on. logService reports whether the proxy has the cluster of an access log service in its
-// bootstrap (envoyAccessLogService): a listener that logs to a cluster that is not there is refused.
+// ownConfig returns the supported fields of the proxy's own ProxyConfig that differ from the
+// mesh's: headers and connection settings. all is in the form that Settings.With parses, or "" if
+// nothing differs; clusters is the part that outbound clusters depend on. logService reports
+// whether the proxy's bootstrap has the cluster of an access log service (envoyAccessLogService).
+// Envoy rejects a listener that logs to an unknown cluster.
 func ownConfig(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logService bool) {
 	raw := p.Metadata.ProxyConfig
-	if !slices.ContainsFunc([]string{"proxyHeaders", "connectionSettings", "envoyAccessLogService"}, func(field string) bool {
-		return bytes.Contains(raw, []byte(field))
-	}) {
+	if !slices.ContainsFunc(
+		[]string{"proxyHeaders", "connectionSettings", "envoyAccessLogService"},
+		func(field string) bool {
+			return bytes.Contains(raw, []byte(field))
+		},
+	) {
 		return "", "", false
 	}
 	var fields struct {
@@ -38,18 +42,20 @@ func ownConfig(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logSe
 	}
 	logService = fields.EnvoyAccessLogService.Address != ""
 	own, defaults := new(meshconfig.ProxyConfig), s.Mesh.GetDefaultConfig()
-	if h := new(meshconfig.ProxyConfig_ProxyHeaders); read(fields.ProxyHeaders, h) && !proto.Equal(h, defaults.GetProxyHeaders()) {
+	if h := new(meshconfig.ProxyConfig_ProxyHeaders); unmarshalIfPresent(fields.ProxyHeaders, h) &&
+		!proto.Equal(h, defaults.GetProxyHeaders()) {
 		own.ProxyHeaders = h
 	}
-	if c := new(meshconfig.ProxyConfig_ConnectionSettings); read(fields.ConnectionSettings, c) &&
+	if c := new(meshconfig.ProxyConfig_ConnectionSettings); unmarshalIfPresent(fields.ConnectionSettings, c) &&
 		!proto.Equal(c, defaults.GetConnectionSettings()) {
 		own.ConnectionSettings = c
 	}
 	return encodeOwn(own), encodeOwn(forClusters(own, defaults)), logService
 }
 
-// forClusters returns the fields of own that outbound clusters depend on, if they differ from the mesh's. Clusters are most of
-// what a proxy is sent: proxies whose own fields are others share them.
+// forClusters returns the fields of own that outbound clusters depend on, if they differ from the
+// mesh's. Clusters are most of a proxy's configuration, so proxies that differ only in other fields
+// share them.
 func forClusters(own, defaults *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
 	part := new(meshconfig.ProxyConfig)
 	if h := own.GetProxyHeaders(); h != nil {
@@ -61,13 +67,16 @@ func forClusters(own, defaults *meshconfig.ProxyConfig) *meshconfig.ProxyConfig 
 	if c := own.GetConnectionSettings(); c != nil {
 		limit := c.GetClusterPerConnectionBufferLimitBytes()
 		if !proto.Equal(limit, defaults.GetConnectionSettings().GetClusterPerConnectionBufferLimitBytes()) {
-			part.ConnectionSettings = &meshconfig.ProxyConfig_ConnectionSettings{ClusterPerConnectionBufferLimitBytes: limit}
+			part.ConnectionSettings = &meshconfig.ProxyConfig_ConnectionSettings{
+				ClusterPerConnectionBufferLimitBytes: limit,
+			}
 		}
 	}
 	return part
 }
 
-// encodeOwn returns the form that Settings.With reads.
+// encodeOwn encodes own in the form that Settings.With parses. It returns "" if own is empty or
+// cannot be encoded.
 func encodeOwn(own *meshconfig.ProxyConfig) string {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(own)
 	if err != nil {
@@ -76,7 +85,8 @@ func encodeOwn(own *meshconfig.ProxyConfig) string {
 	return string(encoded)
 }
 
-// read reads a message that is there. Fields of a newer API are left out.
-func read(text json.RawMessage, m proto.Message) bool {
+// unmarshalIfPresent parses text into m and reports whether it succeeded. It returns false for
+// empty text. Unknown fields of a newer API are ignored.
+func unmarshalIfPresent(text json.RawMessage, m proto.Message) bool {
 	return len(text) > 0 && (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, m) == nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// TestPoliciesInside: where policies cannot come by ECDS, or are looked for in listeners, they are there.
+// TestPoliciesInside: where policies cannot come by ECDS, or are looked for in listeners, they are
+// there.
 func TestPoliciesInside(t *testing.T) {
 	const filter = `
 kind: EnvoyFilter

@@ -11,16 +11,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// portSet is the imported ports of a service; nil is all of them.
+// portSet contains the imported ports of a service; nil means all ports.
 type portSet map[uint32]bool
 
-// imports collects the services of a scope while its egress listeners are read.
+// imports collects the services of a scope from its egress listeners.
 type imports struct {
 	byHost map[mesh.Hostname]*mesh.Service
 	ports  map[mesh.Hostname]portSet
 }
 
-// add imports ports of a service. If another service of its hostname was imported before, add does nothing.
+// add imports ports of a service. It does nothing if another service with the same hostname was
+// imported before.
 func (im *imports) add(svc *mesh.Service, ports portSet) {
 	switch known := im.byHost[svc.Host]; {
 	case known == nil:
@@ -33,9 +34,10 @@ func (im *imports) add(svc *mesh.Service, ports portSet) {
 	}
 }
 
-// importServices fills services, byHost and ports of a scope: with what its egress listeners import, then with what their
-// VirtualServices route to (visible has one service per hostname). A route destination gets clusters, but no virtual host and no
-// listener. It never replaces a service that a listener imports.
+// importServices fills services, byHost and ports of a scope: first with the imports of its egress
+// listeners, then with the destinations of their VirtualServices. A route destination gets
+// clusters, but no virtual host and no listener. It never replaces a service that a listener
+// imports. visible has one service per hostname.
 func (sc *scope) importServices(visible map[mesh.Hostname]*mesh.Service, namespace string) {
 	im := imports{byHost: map[mesh.Hostname]*mesh.Service{}, ports: map[mesh.Hostname]portSet{}}
 	for _, e := range sc.egress {
@@ -68,31 +70,36 @@ func (sc *scope) importServices(visible map[mesh.Hostname]*mesh.Service, namespa
 	slices.SortFunc(sc.services, compareServices)
 }
 
+// hasAnyPort reports whether the service has at least one of the ports. Nil ports match every
+// service.
 func hasAnyPort(svc *mesh.Service, ports portSet) bool {
 	return ports == nil || slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return ports[p.Number] })
 }
 
-// importedPort returns the port that an egress listener is limited to. matches is false for listeners that import all ports of a
-// service: without a port, on a Unix domain socket, or of protocol HTTP_PROXY, whose requests name the port themselves.
+// importedPort returns the port to which an egress listener is limited. matches is false for
+// listeners that import all ports of a service: listeners without a port, on a Unix domain socket,
+// or of protocol HTTP_PROXY, whose requests name the port themselves.
 func importedPort(l *networking.IstioEgressListener) (port uint32, matches bool) {
 	port = l.GetPort().GetNumber()
 	return port, port != 0 && !strings.EqualFold(l.GetPort().GetProtocol(), "HTTP_PROXY")
 }
 
-// ImportsPort reports whether the View has clusters for a port of a service. A Sidecar's egress listener with a port imports that
-// port alone, and a route destination is imported with the ports that routes name.
+// ImportsPort reports whether the View has clusters for a port of a service. A Sidecar's egress
+// listener with a port imports that port alone. A route destination is imported with the ports that
+// routes name.
 func (v *View) ImportsPort(host mesh.Hostname, port uint32) bool {
 	ports, partly := v.scope.ports[host]
 	return !partly || slices.Contains(ports, port)
 }
 
-// routeDestinations returns the hosts that VirtualServices route to for callers in a namespace, with the ports that the destinations
-// name. A destination without a port stands for all ports of its service.
+// routeDestinations returns the hosts that VirtualServices route to for callers in a namespace,
+// with the ports that the destinations name. A destination without a port selects all ports of its
+// service.
 func routeDestinations(list []*snapshot.VirtualService, namespace string) map[mesh.Hostname]portSet {
 	found := map[mesh.Hostname]portSet{}
 	for _, vs := range list {
 		for _, d := range destinationsOf(vs.Spec, namespace) {
-			host, port := vs.Resolve(d.GetHost()), d.GetPort().GetNumber()
+			host, port := vs.ResolveHost(d.GetHost()), d.GetPort().GetNumber()
 			switch known, seen := found[host]; {
 			case port == 0:
 				found[host] = nil
@@ -106,7 +113,8 @@ func routeDestinations(list []*snapshot.VirtualService, namespace string) map[me
 	return found
 }
 
-// destinationsOf returns the destinations of all routes, mirrors included, that callers in a namespace may take.
+// destinationsOf returns the destinations of all routes, including mirrors, whose sourceNamespace
+// allows callers in namespace.
 func destinationsOf(spec *networking.VirtualService, namespace string) (list []*networking.Destination) {
 	for _, r := range spec.GetHttp() {
 		if !forNamespace(r, namespace) {
@@ -129,6 +137,7 @@ func destinationsOf(spec *networking.VirtualService, namespace string) (list []*
 	return slices.DeleteFunc(list, func(d *networking.Destination) bool { return d == nil })
 }
 
+// appendTargets appends the destination of each TCP or TLS route.
 func appendTargets(list []*networking.Destination, routes []*networking.RouteDestination) []*networking.Destination {
 	for _, d := range routes {
 		list = append(list, d.GetDestination())
@@ -136,7 +145,8 @@ func appendTargets(list []*networking.Destination, routes []*networking.RouteDes
 	return list
 }
 
-// forNamespace reports whether callers in a namespace may take a route: it has no match, or one for any or for that namespace.
+// forNamespace reports whether callers in a namespace can match a route: it has no match, or a
+// match whose sourceNamespace is empty or equal to namespace.
 func forNamespace(r *networking.HTTPRoute, namespace string) bool {
 	return len(r.GetMatch()) == 0 || slices.ContainsFunc(r.GetMatch(), func(m *networking.HTTPMatchRequest) bool {
 		return m.GetSourceNamespace() == "" || m.GetSourceNamespace() == namespace

@@ -11,25 +11,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Egress is what may be called through one outbound listener.
+// Egress contains the services and VirtualServices that can be called through one outbound
+// listener.
 type Egress struct {
-	// Listener is the Sidecar's egress listener; nil is the one for everything.
+	// Listener is the Sidecar's egress listener; nil is the catch-all listener.
 	Listener *networking.IstioEgressListener
-	// Services are the imported services of the listener, sorted by hostname, one per hostname, without those that are only route
-	// destinations.
+	// Services are the imported services of the listener, one per hostname, sorted by hostname.
+	// Services that are only route destinations are not included.
 	Services []*mesh.Service
-	// VirtualServices are those for sidecars, oldest first; ones exported to their own namespace only go before.
+	// VirtualServices are the VirtualServices for sidecars, oldest first. Those exported only to
+	// their own namespace come first.
 	VirtualServices []*snapshot.VirtualService
 }
 
-// scope is the outbound side of a View: the same for all proxies of one namespace and Sidecar.
+// scope is the outbound side of a View. It is equal for all proxies with the same namespace and
+// Sidecar.
 type scope struct {
 	egress   []*Egress
 	services []*mesh.Service
 	byHost   map[mesh.Hostname]*mesh.Service
-	// ports are the imported ports of services that are imported in part only, sorted.
-	ports   map[mesh.Hostname][]uint32
-	unknown Unknown
+	// ports are the imported ports, sorted, of services of which not all ports are imported.
+	ports         map[mesh.Hostname][]uint32
+	trafficPolicy OutboundTrafficPolicy
 }
 
 type scopeKey struct {
@@ -37,12 +40,14 @@ type scopeKey struct {
 	sidecar config.Key
 }
 
+// scopeOf returns the cached scope of a Key, or computes it.
 func scopeOf(s *snapshot.Snapshot, k Key) *scope {
 	return snapshot.Derive(s.Visibility, scopeKey{catalogKeyOf(k), k.Sidecar}, func() *scope {
 		return newScope(s, k, s.Config(k.Sidecar))
 	})
 }
 
+// newScope computes the scope of a Key. sidecar is nil if no Sidecar applies.
 func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	namespace := k.Namespace
 	var spec *networking.Sidecar
@@ -51,14 +56,14 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	}
 	c := catalogOf(s, catalogKeyOf(k))
 	all := visible{services: c.visible, virtualServices: visibleVirtualServices(s, namespace)}
-	sc := &scope{unknown: unknownOf(s.Settings, sidecar)}
+	sc := &scope{trafficPolicy: outboundTrafficPolicy(s.Settings, sidecar)}
 	if len(spec.GetEgress()) == 0 {
 		sc.egress = []*Egress{{Services: c.services, VirtualServices: all.virtualServices}}
 		sc.services, sc.byHost = c.services, c.byHost
 		return sc
 	}
 	for _, l := range spec.GetEgress() {
-		sc.egress = append(sc.egress, all.egress(l, preferenceOf(k)))
+		sc.egress = append(sc.egress, all.egressFor(l, preferenceOf(k)))
 	}
 	sc.importServices(c.byHost, namespace)
 	return sc
@@ -66,13 +71,15 @@ func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 
 func compareServices(a, b *mesh.Service) int { return strings.Compare(string(a.Host), string(b.Host)) }
 
-// visible is what a namespace sees before a Sidecar narrows it.
+// visible contains the services and VirtualServices that a namespace sees before a Sidecar limits
+// them.
 type visible struct {
 	services        []*mesh.Service
 	virtualServices []*snapshot.VirtualService
 }
 
-// catalog is the services that a namespace sees without a Sidecar, the same whatever the rules for them.
+// catalog contains the services that a namespace sees without a Sidecar. It does not depend on
+// rules.
 type catalog struct {
 	visible  []*mesh.Service // sorted by hostname and namespace
 	services []*mesh.Service // one per hostname
@@ -86,13 +93,14 @@ type catalogKey struct {
 }
 
 func catalogKeyOf(k Key) catalogKey {
-	return catalogKey{preferenceOf(k), k.Allocated, k.Home}
+	return catalogKey{preferenceOf(k), k.KnowsAllocatedAddresses, k.VIPCluster}
 }
 
+// catalogOf returns the cached catalog of k, or computes it.
 func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 	return snapshot.Derive(s.Catalog, k, func() *catalog {
 		c := &catalog{visible: visibleServices(s, k), byHost: map[mesh.Hostname]*mesh.Service{}}
-		c.services = k.preferred(c.visible)
+		c.services = k.preferredServices(c.visible)
 		for _, svc := range c.services {
 			c.byHost[svc.Host] = svc
 		}
@@ -100,25 +108,28 @@ func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 	})
 }
 
-// visibleServices gives the services that are exported to a namespace; those that were given addresses as callers see them
-// who know those, and those of several clusters as callers in one know them.
+// visibleServices returns the services that are exported to the namespace of k, with the addresses
+// that its callers use: allocated addresses if k.allocated, and those of the cluster k.home for
+// services in several clusters.
 func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	defaults := s.Settings.Mesh.DefaultServiceExportTo
 	var list []*mesh.Service
 	for _, svc := range s.Services() {
-		if !exported(svc, defaults, k.namespace) {
+		if !isExported(svc, defaults, k.namespace) {
 			continue
 		}
 		if k.allocated {
-			svc = s.Allocated(svc)
+			svc = s.WithAllocatedAddresses(svc)
 		}
-		svc = s.KnownIn(k.home, svc)
+		svc = s.ServiceForCluster(k.home, svc)
 		list = append(list, svc)
 	}
 	return list
 }
 
-func exported(svc *mesh.Service, defaults []string, namespace string) bool {
+// isExported reports whether exportTo, of the service or else the defaults, includes namespace. An
+// empty list exports to all.
+func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 	to := svc.ExportTo
 	if len(to) == 0 {
 		to = defaults
@@ -134,12 +145,14 @@ func exported(svc *mesh.Service, defaults []string, namespace string) bool {
 	return false
 }
 
+// visibleVirtualServices returns the VirtualServices for sidecars that namespace sees. Those
+// exported only to their own namespace come first; each group is sorted oldest first.
 func visibleVirtualServices(s *snapshot.Snapshot, namespace string) []*snapshot.VirtualService {
 	var private, public []*snapshot.VirtualService
 	for _, vs := range s.VirtualServices() {
 		switch {
-		case !slices.Contains(vs.Gateways, snapshot.MeshGateway) || len(vs.Hosts) == 0 || !vs.VisibleTo(namespace):
-		case vs.Private():
+		case !slices.Contains(vs.Gateways, snapshot.MeshGateway) || len(vs.Hosts) == 0 || !vs.IsVisibleTo(namespace):
+		case vs.IsPrivate():
 			private = append(private, vs)
 		default:
 			public = append(public, vs)
@@ -148,10 +161,11 @@ func visibleVirtualServices(s *snapshot.Snapshot, namespace string) []*snapshot.
 	return append(private, public...)
 }
 
-// preference is whose service is taken where several namespaces have one of a hostname.
+// preference decides between services of several namespaces with the same hostname.
 type preference struct {
 	namespace string
-	// gateway proxies take a Kubernetes Service before a ServiceEntry of their own namespace.
+	// gateway is set for proxies of type router, which prefer a Kubernetes Service to a
+	// ServiceEntry of their own namespace.
 	gateway bool
 }
 
@@ -159,11 +173,11 @@ func preferenceOf(k Key) preference {
 	return preference{namespace: k.Namespace, gateway: k.Type == mesh.RouterProxy}
 }
 
-// preferred returns one service per hostname, sorted by hostname.
-func (p preference) preferred(list []*mesh.Service) []*mesh.Service {
+// preferredServices returns one service per hostname, sorted by hostname.
+func (p preference) preferredServices(list []*mesh.Service) []*mesh.Service {
 	best := map[mesh.Hostname]*mesh.Service{}
 	for _, svc := range list {
-		if b := best[svc.Host]; b == nil || p.before(svc, b) {
+		if b := best[svc.Host]; b == nil || p.prefers(svc, b) {
 			best[svc.Host] = svc
 		}
 	}
@@ -175,9 +189,10 @@ func (p preference) preferred(list []*mesh.Service) []*mesh.Service {
 	return out
 }
 
-// before reports whether a is taken rather than b of the same hostname. Sidecars take a service of their own namespace, then one of
-// Kubernetes, then the oldest, as in Istio: a ServiceEntry overrides a host for its namespace. Gateways take one of Kubernetes first.
-func (p preference) before(a, b *mesh.Service) bool {
+// prefers reports whether a takes precedence over b of the same hostname. Sidecars prefer a service
+// of their own namespace, then one of Kubernetes, then the oldest, as in Istio: a ServiceEntry
+// overrides a host for its namespace. Gateways prefer one of Kubernetes first.
+func (p preference) prefers(a, b *mesh.Service) bool {
 	ownA, ownB := a.Namespace == p.namespace, b.Namespace == p.namespace
 	if ownA != ownB && !p.gateway {
 		return ownA
@@ -200,13 +215,15 @@ type hostPattern struct {
 	host      mesh.Hostname
 }
 
-// imported is what an egress listener imports: what one of its patterns takes and none of the excluded ones.
-type imported struct{ patterns, excluded []hostPattern }
+// importFilter selects the imports of an egress listener: hosts that match at least one pattern and
+// no excluded one.
+type importFilter struct{ patterns, excluded []hostPattern }
 
-// importedBy reads egress.hosts. A "~" before the namespace excludes, and "~" alone does so in all namespaces: "~/*" leaves
-// nothing.
-func importedBy(hosts []string, own string) imported {
-	var in imported
+// parseEgressHosts parses egress.hosts of a Sidecar in namespace own. "~" before a namespace
+// excludes the host there, and "~" alone excludes it in all namespaces, so "~/*" imports nothing.
+// Entries without "/" are ignored.
+func parseEgressHosts(hosts []string, own string) importFilter {
+	var in importFilter
 	for _, h := range hosts {
 		ns, name, ok := strings.Cut(h, "/")
 		if !ok {
@@ -229,34 +246,41 @@ func importedBy(hosts []string, own string) imported {
 	return in
 }
 
-func (in imported) service(svc *mesh.Service) bool {
-	selects := func(p hostPattern) bool { return p.selects(svc.Namespace, svc.Host) }
+func (in importFilter) selectsService(svc *mesh.Service) bool {
+	selects := func(p hostPattern) bool { return p.matchesHost(svc.Namespace, svc.Host) }
 	return slices.ContainsFunc(in.patterns, selects) && !slices.ContainsFunc(in.excluded, selects)
 }
 
-// virtualService says whether a VirtualService is imported: by any of its hosts that is not excluded.
-func (in imported) virtualService(vs *snapshot.VirtualService) bool {
+// selectsVirtualService reports whether a VirtualService is imported: at least one of its hosts
+// matches a pattern and is not excluded.
+func (in importFilter) selectsVirtualService(vs *snapshot.VirtualService) bool {
 	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool {
-		return slices.ContainsFunc(in.patterns, func(p hostPattern) bool { return p.in(vs.Config.Namespace) && p.host.Matches(h) }) &&
-			!slices.ContainsFunc(in.excluded, func(p hostPattern) bool { return p.selects(vs.Config.Namespace, h) })
+		return slices.ContainsFunc(
+			in.patterns,
+			func(p hostPattern) bool { return p.matchesNamespace(vs.Config.Namespace) && p.host.Matches(h) },
+		) &&
+			!slices.ContainsFunc(in.excluded, func(p hostPattern) bool { return p.matchesHost(vs.Config.Namespace, h) })
 	})
 }
 
-func (p hostPattern) in(namespace string) bool { return p.namespace == "*" || p.namespace == namespace }
-
-func (p hostPattern) selects(namespace string, host mesh.Hostname) bool {
-	return p.in(namespace) && p.host.Covers(host)
+func (p hostPattern) matchesNamespace(namespace string) bool {
+	return p.namespace == "*" || p.namespace == namespace
 }
 
-// egress narrows what is visible to what one egress listener of a Sidecar imports.
-func (all visible) egress(l *networking.IstioEgressListener, p preference) *Egress {
-	in := importedBy(l.Hosts, p.namespace)
+func (p hostPattern) matchesHost(namespace string, host mesh.Hostname) bool {
+	return p.matchesNamespace(namespace) && p.host.Covers(host)
+}
+
+// egressFor returns the part of the visible services and VirtualServices that one egress listener
+// of a Sidecar imports.
+func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *Egress {
+	in := parseEgressHosts(l.Hosts, p.namespace)
 	e := &Egress{Listener: l}
-	if whole(l) {
+	if isCatchAll(l) {
 		e.Listener = nil
 	}
 	for _, vs := range all.virtualServices {
-		if in.virtualService(vs) {
+		if in.selectsVirtualService(vs) {
 			e.VirtualServices = append(e.VirtualServices, vs)
 		}
 	}
@@ -266,15 +290,16 @@ func (all visible) egress(l *networking.IstioEgressListener, p preference) *Egre
 	}
 	var services []*mesh.Service
 	for _, svc := range all.services {
-		if in.service(svc) && hasAnyPort(svc, ports) {
+		if in.selectsService(svc) && hasAnyPort(svc, ports) {
 			services = append(services, svc)
 		}
 	}
-	e.Services = p.preferred(services)
+	e.Services = p.preferredServices(services)
 	return e
 }
 
-// whole says that an egress listener is the one for everything that no other takes: no port, no bind.
-func whole(l *networking.IstioEgressListener) bool {
+// isCatchAll reports whether an egress listener is the one for all traffic that no other listener
+// handles: it has no port and no bind.
+func isCatchAll(l *networking.IstioEgressListener) bool {
 	return l.Port == nil && l.Bind == "" && l.CaptureMode == networking.CaptureMode_DEFAULT
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// SelfDiscovery identifies the endpoints of mesh.LocalCluster: the endpoints of a service port that belong to the proxy's workload.
-// The zero value means that the proxy does not discover them, or that it is no endpoint of any service.
+// SelfDiscovery identifies the endpoints of mesh.LocalCluster: the endpoints of a service port that
+// belong to the proxy's workload. The zero value means that the proxy does not request them, or is
+// no endpoint of any service.
 type SelfDiscovery struct {
 	Service mesh.ServiceKey
 	// Port is the number of the service's port.
 	Port uint32
-	// Workload is the name of the Deployment or the like.
+	// Workload is the name of the workload, for example of the Deployment.
 	Workload string
-	// Replica labels tell the ReplicaSets of a Deployment, or of an Argo Rollout, apart. Traffic is balanced within one of them,
-	// and not across several.
+	// Template and RolloutTemplate identify the ReplicaSet of a Deployment or of an Argo Rollout.
+	// Traffic is balanced within one ReplicaSet only.
 	Template, RolloutTemplate string
 }
 
@@ -35,13 +36,17 @@ func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string
 	if !p.Metadata.EnableSelfDiscovery {
 		return SelfDiscovery{}
 	}
-	refs := filterByWorkloadEntries(s, p, instances(s, p, labels))
+	refs := filterByWorkloadEntries(s, p, workloadInstances(s, p, labels))
 	if len(refs) == 0 {
 		return SelfDiscovery{}
 	}
-	first := slices.MinFunc(refs, func(a, b ref) int {
-		return cmp.Or(s.Service(a.service).Created.Compare(s.Service(b.service).Created), cmp.Compare(a.service.Host, b.service.Host),
-			cmp.Compare(a.service.Namespace, b.service.Namespace), cmp.Compare(a.port, b.port))
+	first := slices.MinFunc(refs, func(a, b instanceRef) int {
+		return cmp.Or(
+			s.Service(a.service).Created.Compare(s.Service(b.service).Created),
+			cmp.Compare(a.service.Host, b.service.Host),
+			cmp.Compare(a.service.Namespace, b.service.Namespace),
+			cmp.Compare(a.port, b.port),
+		)
 	})
 	return SelfDiscovery{
 		Service: first.service, Port: first.port, Workload: p.Metadata.WorkloadName,
@@ -51,12 +56,12 @@ func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string
 
 // filterByWorkloadEntries returns the refs whose services select a WorkloadEntry with the proxy's
 // address and namespace. It returns all refs if there is no such service.
-func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []ref) []ref {
+func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []instanceRef) []instanceRef {
 	entries := workloadEntries(s, p)
-	var list []ref
+	var list []instanceRef
 	for _, r := range refs {
 		selector := s.Service(r.service).Selector
-		if slices.ContainsFunc(entries, func(w *mesh.Workload) bool { return snapshot.Selects(selector, w.Labels) }) {
+		if slices.ContainsFunc(entries, func(w *mesh.Workload) bool { return snapshot.SelectorMatches(selector, w.Labels) }) {
 			list = append(list, r)
 		}
 	}
@@ -70,7 +75,7 @@ func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []ref) []
 func workloadEntries(s *snapshot.Snapshot, p *mesh.Proxy) []*mesh.Workload {
 	var list []*mesh.Workload
 	for _, a := range p.Addresses {
-		if at := s.At(a); at != nil {
+		if at := s.Address(a); at != nil {
 			for _, w := range at.Workloads {
 				if w.From.Kind == api.WorkloadEntry && w.Namespace == p.Namespace {
 					list = append(list, w)
@@ -87,15 +92,17 @@ func (d SelfDiscovery) Includes(e *mesh.Endpoint) bool {
 	if workload == "" {
 		workload = e.Workload
 	}
-	return workload == d.Workload && e.Labels[templateLabel] == d.Template && e.Labels[rolloutTemplateLabel] == d.RolloutTemplate
+	return workload == d.Workload && e.Labels[templateLabel] == d.Template &&
+		e.Labels[rolloutTemplateLabel] == d.RolloutTemplate
 }
 
-// TouchesSelfDiscovery reports whether the change may have altered the endpoints of the proxy's own workload.
-func (v *View) TouchesSelfDiscovery(d snapshot.Delta) bool {
+// IsSelfDiscoveryAffectedBy reports whether d may have changed the endpoints of the proxy's own
+// workload.
+func (v *View) IsSelfDiscoveryAffectedBy(d snapshot.Delta) bool {
 	if d.All {
 		return true
 	}
-	_, service := d.Services[v.Key.Self.Service]
-	_, endpoints := d.Endpoints[v.Key.Self.Service]
+	_, service := d.Services[v.Key.SelfDiscovery.Service]
+	_, endpoints := d.Endpoints[v.Key.SelfDiscovery.Service]
 	return service || endpoints
 }

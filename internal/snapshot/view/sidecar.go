@@ -10,8 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// sidecarFor gives the Sidecar that applies to a proxy: the oldest of its namespace that selects it, or else the oldest
-// of the namespace without a selector, or else that of the root namespace.
+// sidecarFor returns the Sidecar that applies to a proxy: the oldest in its namespace whose
+// selector matches labels, else the oldest there without a selector, else the oldest in the root
+// namespace without a selector. It returns nil if there is none.
 func sidecarFor(s *snapshot.Snapshot, namespace string, labels map[string]string) *config.Config {
 	type key struct{ namespace string }
 	byAge := func(ns string) []*config.Config {
@@ -33,7 +34,7 @@ func sidecarFor(s *snapshot.Snapshot, namespace string, labels map[string]string
 			if general == nil {
 				general = c
 			}
-		} else if snapshot.Selects(selector.Labels, labels) {
+		} else if snapshot.SelectorMatches(selector.Labels, labels) {
 			return c
 		}
 	}

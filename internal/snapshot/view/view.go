@@ -9,30 +9,37 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// View is what the proxies of one Key see. It is immutable and shared by all of them.
+// View is the part of a snapshot that the proxies of one Key see. It is immutable and shared by all
+// of them.
 type View struct {
 	Key      Key
 	Snapshot *snapshot.Snapshot
 	Settings *snapshot.Settings
-	// Egress are the scopes of the outbound listeners. Without a Sidecar that says otherwise there is one, whose
-	// Listener is nil.
+	// Egress has one entry per outbound listener. Without egress listeners in a Sidecar there is
+	// one, whose Listener is nil.
 	Egress []*Egress
 	// Services are all visible services, one per hostname, sorted by hostname.
 	Services []*mesh.Service
-	// Inbound are the proxy's own service ports, sorted by target port; of several services on one, the oldest first.
+	// Inbound are the proxy's own service ports, sorted by target port. Several services on one
+	// target port are sorted oldest first.
 	Inbound []Instance
-	// Ingress are the inbound listeners of the Sidecar; nil: those of Inbound.
+	// Ingress are the inbound listeners of the Sidecar. If nil, Inbound determines the listeners.
 	Ingress []*networking.IstioIngressListener
-	// Sidecar is the Sidecar that applies, nil if none does. It is a row.
+	// Sidecar is the Sidecar that applies, or nil. Its pointer changes only with its content.
 	Sidecar *config.Config
 
 	scope *scope
 }
 
-// Build makes the View of a Key. Parts that Views have in common are shared with those of the same snapshot, and of
-// all that differ from it only in endpoints.
+// Build returns the View of a Key. Data that several Views have in common is cached in the
+// snapshot, and kept by later snapshots that differ only in endpoints.
 func Build(s *snapshot.Snapshot, k Key) *View {
-	v := &View{Key: k, Snapshot: s, Settings: s.Settings.With(k.Own), Inbound: decodeInstances(s, k.Inbound)}
+	v := &View{
+		Key:      k,
+		Snapshot: s,
+		Settings: s.Settings.WithProxyConfig(k.ProxyConfigOverrides),
+		Inbound:  decodeInstances(s, k.Inbound),
+	}
 	if k.Sidecar != (config.Key{}) {
 		if v.Sidecar = s.Config(k.Sidecar); v.Sidecar != nil {
 			v.Ingress = config.Spec[*networking.Sidecar](v.Sidecar).Ingress
@@ -43,52 +50,55 @@ func Build(s *snapshot.Snapshot, k Key) *View {
 	return v
 }
 
-// On gives the View as it is over a newer snapshot, none of whose changes touch what it is asked for. It lets go of the older
+// WithSnapshot returns a copy of the View over a newer snapshot. The caller must know that no
+// change in between affects the View (IsAffectedBy). The copy no longer references the older
 // snapshot.
-func (v *View) On(s *snapshot.Snapshot) *View {
+func (v *View) WithSnapshot(s *snapshot.Snapshot) *View {
 	next := *v
 	next.Snapshot = s
 	return &next
 }
 
-// Service finds a service by hostname as this View sees it, nil if it sees none.
+// Service returns the service of a hostname that this View sees, or nil.
 func (v *View) Service(h mesh.Hostname) *mesh.Service { return v.scope.byHost[h] }
 
-// DestinationRule gives the rule that applies to a host for this View, nil if there is none.
+// DestinationRule returns the DestinationRule that applies to calls to a host, or nil.
 func (v *View) DestinationRule(h mesh.Hostname) *snapshot.DestinationRule {
 	k := mesh.ServiceKey{Host: h}
 	if svc := v.Service(h); svc != nil {
 		k.Namespace = svc.Namespace
 	}
-	return v.Snapshot.SelectedRule(v.Key.Namespace, v.Key.Rules, k)
+	return v.Snapshot.SelectedRule(v.Key.Namespace, v.Key.DestinationRules, k)
 }
 
-// OwnDestinationRule gives the rule that the service's own namespace has for it: what its inbound side goes by. Rules with a
-// workloadSelector are about what the selected call, not about what they serve.
+// OwnDestinationRule returns the DestinationRule that the service's own namespace has for it, which
+// configures the inbound side, or nil. Rules with a workloadSelector are excluded: they apply to
+// calls of the selected workloads, not to what those serve.
 func (v *View) OwnDestinationRule(svc *mesh.Service) *snapshot.DestinationRule {
 	return v.Snapshot.DestinationRule(svc.Namespace, svc.ServiceKey)
 }
 
-// Endpoints gives the endpoints of a service.
+// Endpoints returns the endpoints of a service.
 func (v *View) Endpoints(svc *mesh.Service) *snapshot.EndpointSet {
 	return v.Snapshot.Endpoints(svc.ServiceKey)
 }
 
-// Touched says whether the change may have altered the View. It says false only where it surely has not. Which proxies
-// belong to the View is another question, that KeyFor answers.
-func (v *View) Touched(d snapshot.Delta) bool {
+// IsAffectedBy reports whether d may have changed the View. It may return true for a change without
+// effect, but never false for one with an effect. Whether a proxy still has this View's Key is
+// decided by KeyFor.
+func (v *View) IsAffectedBy(d snapshot.Delta) bool {
 	if d.All || len(d.Services) > 0 {
 		return true
 	}
 	for k := range d.Configs {
-		if v.TouchedBy(k) {
+		if v.IsAffectedByConfig(k) {
 			return true
 		}
 	}
-	return v.touchesEndpoints(d)
+	return v.areEndpointsAffectedBy(d)
 }
 
-func (v *View) touchesEndpoints(d snapshot.Delta) bool {
+func (v *View) areEndpointsAffectedBy(d snapshot.Delta) bool {
 	for k := range d.Endpoints {
 		if svc := v.Service(k.Host); svc != nil && svc.ServiceKey == k {
 			return true
@@ -97,26 +107,29 @@ func (v *View) touchesEndpoints(d snapshot.Delta) bool {
 	return false
 }
 
-// TouchedBy says whether a change of the object may have altered the View. It says false only where it surely has not.
-func (v *View) TouchedBy(k config.Key) bool {
+// IsAffectedByConfig reports whether a change of the object k may have changed the View. It may
+// return true for a change without effect, but never false for one with an effect.
+func (v *View) IsAffectedByConfig(k config.Key) bool {
 	switch k.Kind {
 	case api.VirtualService, api.DestinationRule:
 		return true
 	case api.EnvoyFilter:
-		return v.Key.Patches.Has(k)
+		return v.Key.EnvoyFilterPatches.Has(k)
 	case api.Telemetry:
 		return v.Key.Telemetry.Has(k)
 	case api.PeerAuthentication:
-		return v.Key.Peers.Has(k)
+		return v.Key.PeerAuthentications.Has(k)
 	case api.AuthorizationPolicy, api.RequestAuthentication:
 		return v.Key.Policies.Has(k)
 	case api.WasmPlugin, api.TrafficExtension:
 		return v.Key.Plugins.Has(k)
 	case api.Gateway:
-		return v.touchesGateway(k)
+		return v.isGatewayAffectedBy(k)
 	case api.Sidecar:
 		return k.Namespace == v.Key.Namespace || k.Namespace == v.Settings.RootNamespace
 	default:
-		return false // services and endpoints made of objects come as such; other kinds shape nothing yet
+		// services and endpoints that objects are converted to are checked separately; no other
+		// kind affects Views
+		return false
 	}
 }

@@ -99,7 +99,8 @@ func TestInstancesOfAProxy(t *testing.T) {
 			s.Selector, s.Ports = app, []mesh.Port{{Name: "dns", Number: 53, Protocol: mesh.UDP, Target: 53}}
 		}),
 		service("other", "web", func(s *mesh.Service) { s.Selector = app }),
-		pod("shop", "web-1", "10.0.0.1", app), // not ready: its listeners must be there all the same
+		// not ready: its listeners must be there all the same
+		pod("shop", "web-1", "10.0.0.1", app),
 		mesh.Event{Service: entry.Sealed()},
 		mesh.Event{Shard: mesh.Shard{Service: entry.ServiceKey, Endpoints: []*mesh.Endpoint{{Address: "10.0.0.1", Port: 9001, ServicePort: "tcp"}}}.Sealed()},
 	)
@@ -176,7 +177,8 @@ func TestEgressHosts(t *testing.T) {
 		hosts []string
 		want  []string
 	}{
-		// The namespace's own VirtualService comes along, and with it the service that it routes to.
+		// The namespace's own VirtualService comes along, and with it the service that it routes
+		// to.
 		{"own namespace", []string{"./*"}, []string{
 			"audit.bank.svc.cluster.local", "cart.shop.svc.cluster.local", "web.shop.svc.cluster.local",
 		}},
@@ -213,8 +215,8 @@ func TestTargetsOfImportedRulesAreVisible(t *testing.T) {
 	}
 }
 
-// TestEgressListenersImport tests what the egress listeners of a Sidecar import, and what is imported only because routes lead
-// there.
+// TestEgressListenersImport tests what the egress listeners of a Sidecar import, and what is
+// imported only because routes lead there.
 func TestEgressListenersImport(t *testing.T) {
 	ports := func(numbers ...uint32) func(*mesh.Service) {
 		return func(s *mesh.Service) {
@@ -306,7 +308,8 @@ func TestEgressListenersImport(t *testing.T) {
 	}
 }
 
-// TestSinceNoticesImportedPorts tests that Since reports a service whose imported ports alone have changed.
+// TestSinceNoticesImportedPorts tests that Since reports a service whose imported ports alone have
+// changed.
 func TestSinceNoticesImportedPorts(t *testing.T) {
 	b := snapshot.NewBuilder(snapshot.Options{})
 	rule := func(port uint32) mesh.Event {
@@ -324,7 +327,7 @@ func TestSinceNoticesImportedPorts(t *testing.T) {
 	}))
 	old := Build(s, KeyFor(s, proxy("shop", "p", "10.0.0.9")))
 	next, d := b.Apply(rule(81))
-	diff, ok := Build(next, old.Key).Since(old, d)
+	diff, ok := Build(next, old.Key).DiffSince(old, d)
 	if want := []mesh.Hostname{"pay.bank.svc.cluster.local"}; !ok || !slices.Equal(diff.Services, want) {
 		t.Errorf("services %v, known %v; want %v", diff.Services, ok, want)
 	}
@@ -361,8 +364,8 @@ func TestOneServicePerHostname(t *testing.T) {
 	}
 }
 
-// TestKubernetesServiceAndServiceEntriesOfOneHost tests which service of a hostname counts: the own namespace's before that of
-// Kubernetes for sidecars, that of Kubernetes first for gateways.
+// TestKubernetesServiceAndServiceEntriesOfOneHost tests which service of a hostname counts: the own
+// namespace's before that of Kubernetes for sidecars, that of Kubernetes first for gateways.
 func TestKubernetesServiceAndServiceEntriesOfOneHost(t *testing.T) {
 	const host = "web.shop.svc.cluster.local"
 	entry := func(ns string, created int64) mesh.Event {
@@ -421,7 +424,7 @@ func TestTouched(t *testing.T) {
 		"a workload":              {snapshot.Delta{Workloads: map[netip.Addr]struct{}{netip.MustParseAddr("10.0.0.1"): {}}}, false},
 		"the Sidecar of the root": {configs(api.Sidecar, "istio-system"), true},
 	} {
-		if got := v.Touched(tt.delta); got != tt.want {
+		if got := v.IsAffectedBy(tt.delta); got != tt.want {
 			t.Errorf("%s: touched %v", name, got)
 		}
 	}

@@ -1,14 +1,16 @@
-// Package vip gives virtual addresses to services that have none of their own.
+// Package vip allocates virtual addresses to services that have none.
 //
-// In: who wants one, with the age that decides between competitors, and which addresses are taken by others. Out: an
-// address for each.
-// Law: what everybody has is a function of who wants, whatever order they came in: so all replicas agree, before and after
-// a restart, without telling each other. A newcomer never moves anybody older.
+// The inputs are requests, each with an age that decides conflicts, and the addresses that are
+// reserved. The output is an address per request. The allocation is a function of the current set
+// of requests and reservations, independent of the order in which they were made. All replicas
+// therefore agree, before and after a restart, without communication. A newer request never changes
+// the address of an older one.
 //
-// Each service has a sequence of places of its own, made by hashing its name, and takes the first that nobody who goes
-// before it has. That is the one outcome in which nobody could rightly ask for another place, so it may be kept up to date
-// by moving only those concerned: who loses a place goes on along its sequence, and a place that becomes free goes to the
-// first of those who were refused it.
+// Each service has a pseudorandom sequence of candidate addresses, the hashes of its name, and gets
+// the first one that is not reserved or assigned to a request with precedence. This is the stable
+// matching in which all requests prefer earlier candidates, and it is maintained incrementally. A
+// service that loses its address continues along its sequence. An address that becomes free goes to
+// the request with the highest precedence that was refused it.
 //
-// Start with [Pool.Set] in pool.go.
+// Start reading with [Pool.Set] in pool.go.
 package vip

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// FuzzPool: whatever comes and goes, everybody has the address that the plain way gives (bySeniority), nobody one that is reserved, and
-// no two the same.
+// FuzzPool: whatever comes and goes, everybody has the address that the plain way gives
+// (bySeniority), nobody one that is reserved, and no two the same.
 func FuzzPool(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 200, 3, 17})
 	f.Add([]byte{0, 64, 128, 192, 0, 64, 128, 192})
@@ -16,12 +16,12 @@ func FuzzPool(f *testing.F) {
 			return
 		}
 		prefix := netip.MustParsePrefix("240.240.0.0/28")
-		p, claims, reserved := NewPool(prefix), map[Key]Claim{}, map[netip.Addr]int{}
+		p, claims, reserved := NewPool(prefix), map[Key]Request{}, map[netip.Addr]int{}
 		for i, s := range steps {
-			k, a := Key{"ns", string(rune('a' + s&15))}, p.nth(uint64(s))
+			k, a := Key{"ns", string(rune('a' + s&15))}, p.addressAt(uint64(s))
 			switch s >> 6 {
 			case 0, 1:
-				c := Claim{Key: k, Created: day.Add(time.Duration(s>>4) * time.Hour)}
+				c := Request{Key: k, Created: day.Add(time.Duration(s>>4) * time.Hour)}
 				claims[k] = c
 				p.Set(c)
 			case 2:

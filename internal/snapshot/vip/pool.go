@@ -10,49 +10,57 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxPlaces bounds the sequence of a service. In a range that is half full one in 2^1024 is left without.
-const maxPlaces = 1024
+// maxCandidates limits the number of candidates of a service. In a range that is half full, a
+// service stays without an address with probability 2^-1024.
+const maxCandidates = 1024
 
-// Key names who has an address. Its parts are hashed, so they must not change from replica to replica.
+// Key identifies a service. Its parts are hashed, so they must be equal in all replicas.
 type Key struct{ Namespace, Host string }
 
-// Claim is somebody who wants an address.
-type Claim struct {
+// Request asks for an address for a service.
+type Request struct {
 	Key
-	// Created decides between two who want one place: the older goes first. Those without an age go before all others,
-	// by name.
+	// Created decides between two requests for one address: the older has precedence. Requests
+	// without a time precede all others and are ordered by name.
 	Created time.Time
-	// Wanted is an address that the claimant was told before, the zero value if none; whoever has one goes before
-	// those who have not. It may be outside the pool's range.
+	// Wanted is an address that was allocated before, for example by another control plane, or the
+	// zero value. A request with one precedes all requests without. It may be outside of the pool's
+	// range.
 	Wanted netip.Addr
 }
 
-// before says that of two who want one place the first has it.
-func (c *Claim) before(o *Claim) bool {
+// precedes reports whether c has precedence over o for the same address.
+func (c *Request) precedes(o *Request) bool {
 	if c.Wanted.IsValid() != o.Wanted.IsValid() {
 		return c.Wanted.IsValid()
 	}
-	return cmp.Or(c.Created.Compare(o.Created), strings.Compare(c.Host, o.Host), strings.Compare(c.Namespace, o.Namespace)) < 0
+	return cmp.Or(
+		c.Created.Compare(o.Created),
+		strings.Compare(c.Host, o.Host),
+		strings.Compare(c.Namespace, o.Namespace),
+	) < 0
 }
 
-// Pool is the addresses of one range and who has them. It is used by one goroutine.
+// Pool allocates the addresses of one range. It must be used by one goroutine at a time.
 type Pool struct {
 	prefix  netip.Prefix
 	holders map[Key]*holder
 	at      map[netip.Addr]*holder
-	// refused are those who would rather have an address than the one they have.
+	// refused maps an address to the requests that prefer it to their current address.
 	refused map[netip.Addr]map[*holder]struct{}
-	// reserved counts who names an address, which then is nobody's to be given.
+	// reserved is the number of services that have an address explicitly. Such an address is not
+	// allocated.
 	reserved map[netip.Addr]int
 }
 
+// holder is a request and its current address.
 type holder struct {
-	Claim
-	place   int // in the sequence: where it is, or is to look
-	address netip.Addr
+	Request
+	candidate int // index in the sequence: of its address, or of the next candidate to try
+	address   netip.Addr
 }
 
-// NewPool makes a Pool of all addresses of a range but its first and last.
+// NewPool returns a Pool of all addresses of a range except for the first and the last.
 func NewPool(prefix netip.Prefix) *Pool {
 	return &Pool{
 		prefix: prefix.Masked(), holders: map[Key]*holder{}, at: map[netip.Addr]*holder{},
@@ -60,7 +68,8 @@ func NewPool(prefix netip.Prefix) *Pool {
 	}
 }
 
-// Address gives what somebody has, the zero value if nothing: who did not ask, or found the range full.
+// Address returns the address of a service. It returns the zero value if the service has not
+// requested one or no candidate was free.
 func (p *Pool) Address(k Key) netip.Addr {
 	if h := p.holders[k]; h != nil {
 		return h.address
@@ -68,37 +77,39 @@ func (p *Pool) Address(k Key) netip.Addr {
 	return netip.Addr{}
 }
 
-// Set takes up a claim, or its new version. It gives all others who have another address now.
-func (p *Pool) Set(c Claim) (moved []Key) {
+// Set adds or replaces the request of a service. It returns the other services whose address
+// changed.
+func (p *Pool) Set(c Request) (moved []Key) {
 	if h := p.holders[c.Key]; h != nil {
 		if h.Created.Equal(c.Created) && h.Wanted == c.Wanted {
 			return nil
 		}
 		moved = p.Remove(c.Key)
 	}
-	h := &holder{Claim: c}
+	h := &holder{Request: c}
 	p.holders[c.Key] = h
-	return append(moved, p.seat(h)...)
+	return append(moved, p.assignAddress(h)...)
 }
 
-// Remove takes a claim back. It gives all others who have another address now.
+// Remove deletes the request of a service. It returns the other services whose address changed.
 func (p *Pool) Remove(k Key) (moved []Key) {
 	h := p.holders[k]
 	if h == nil {
 		return nil
 	}
 	delete(p.holders, k)
-	for place := range min(h.place, maxPlaces) {
-		p.forget(h, p.placeOf(h, place))
+	for place := range min(h.candidate, maxCandidates) {
+		p.removeRefused(h, p.candidateAddress(h, place))
 	}
 	if !h.address.IsValid() {
 		return nil
 	}
 	delete(p.at, h.address)
-	return p.fill(h.address)
+	return p.reassignAddress(h.address)
 }
 
-// Reserve says that an address is taken, by somebody who names it. It gives who has to leave it.
+// Reserve excludes an address from allocation, because a service has it explicitly. Reservations
+// are counted. It returns the services whose address changed.
 func (p *Pool) Reserve(a netip.Addr) (moved []Key) {
 	if !p.prefix.Contains(a) {
 		return nil
@@ -108,11 +119,11 @@ func (p *Pool) Reserve(a netip.Addr) (moved []Key) {
 	}
 	h := p.at[a]
 	delete(p.at, a)
-	p.refuse(h, a)
-	return append(p.seat(h), h.Key)
+	p.skipCandidate(h, a)
+	return append(p.assignAddress(h), h.Key)
 }
 
-// Release takes back one Reserve of the address.
+// Release reverts one Reserve of the address. It returns the services whose address changed.
 func (p *Pool) Release(a netip.Addr) (moved []Key) {
 	if !p.prefix.Contains(a) || p.reserved[a] == 0 {
 		return nil
@@ -121,19 +132,20 @@ func (p *Pool) Release(a netip.Addr) (moved []Key) {
 		return nil
 	}
 	delete(p.reserved, a)
-	return p.fill(a)
+	return p.reassignAddress(a)
 }
 
-// seat finds a place for one who has none, from the one on where it is to look; and for those who have to make room.
-func (p *Pool) seat(h *holder) (moved []Key) {
+// assignAddress assigns an address to h, beginning with its current candidate, and then to each
+// request that is displaced in turn. It returns the displaced services.
+func (p *Pool) assignAddress(h *holder) (moved []Key) {
 	first := h
 	for h != nil {
 		h.address = netip.Addr{}
-		for ; h.place < maxPlaces; h.place++ {
-			a := p.placeOf(h, h.place)
+		for ; h.candidate < maxCandidates; h.candidate++ {
+			a := p.candidateAddress(h, h.candidate)
 			there := p.at[a]
-			if !a.IsValid() || p.reserved[a] > 0 || there != nil && there.before(&h.Claim) {
-				p.note(h, a)
+			if !a.IsValid() || p.reserved[a] > 0 || there != nil && there.precedes(&h.Request) {
+				p.addRefused(h, a)
 				continue
 			}
 			p.at[a], h.address = h, a
@@ -141,11 +153,11 @@ func (p *Pool) seat(h *holder) (moved []Key) {
 				moved = append(moved, h.Key)
 			}
 			if h = there; h != nil {
-				p.refuse(h, a)
+				p.skipCandidate(h, a)
 			}
 			break
 		}
-		if h != nil && h.place == maxPlaces {
+		if h != nil && h.candidate == maxCandidates {
 			if h != first {
 				moved = append(moved, h.Key)
 			}
@@ -155,18 +167,20 @@ func (p *Pool) seat(h *holder) (moved []Key) {
 	return moved
 }
 
-// refuse has somebody who lost an address look further.
-func (p *Pool) refuse(h *holder, a netip.Addr) {
-	p.note(h, a)
-	h.place++
+// skipCandidate records that h was refused a, and advances h to its next candidate.
+func (p *Pool) skipCandidate(h *holder, a netip.Addr) {
+	p.addRefused(h, a)
+	h.candidate++
 }
 
-// fill gives an address that has become free to the first of those who were refused it; and theirs to others.
-func (p *Pool) fill(a netip.Addr) (moved []Key) {
+// reassignAddress assigns a free address to the request with the highest precedence that was
+// refused it, and then does the same for the address that becomes free. It returns the services
+// that moved.
+func (p *Pool) reassignAddress(a netip.Addr) (moved []Key) {
 	for a.IsValid() && p.reserved[a] == 0 && p.at[a] == nil {
 		var next *holder
 		for h := range p.refused[a] {
-			if next == nil || h.before(&next.Claim) {
+			if next == nil || h.precedes(&next.Request) {
 				next = h
 			}
 		}
@@ -174,7 +188,7 @@ func (p *Pool) fill(a netip.Addr) (moved []Key) {
 			return moved
 		}
 		free := next.address
-		p.moveBack(next, a)
+		p.assignEarlier(next, a)
 		moved = append(moved, next.Key)
 		if free.IsValid() {
 			delete(p.at, free)
@@ -184,23 +198,24 @@ func (p *Pool) fill(a netip.Addr) (moved []Key) {
 	return moved
 }
 
-// moveBack gives somebody an address of which they were refused.
-func (p *Pool) moveBack(h *holder, a netip.Addr) {
-	was := h.place
-	h.place = 0
-	for p.placeOf(h, h.place) != a {
-		h.place++
+// assignEarlier assigns to h an earlier candidate that it was refused.
+func (p *Pool) assignEarlier(h *holder, a netip.Addr) {
+	was := h.candidate
+	h.candidate = 0
+	for p.candidateAddress(h, h.candidate) != a {
+		h.candidate++
 	}
-	for place := h.place; place < was; place++ {
-		p.forget(h, p.placeOf(h, place))
+	for place := h.candidate; place < was; place++ {
+		p.removeRefused(h, p.candidateAddress(h, place))
 	}
-	for place := range h.place { // an address may stand in a sequence twice
-		p.note(h, p.placeOf(h, place))
+	for place := range h.candidate { // an address may occur in a sequence twice
+		p.addRefused(h, p.candidateAddress(h, place))
 	}
 	h.address, p.at[a] = a, h
 }
 
-func (p *Pool) note(h *holder, a netip.Addr) {
+// addRefused adds h to the requests that were refused a.
+func (p *Pool) addRefused(h *holder, a netip.Addr) {
 	if !a.IsValid() {
 		return
 	}
@@ -210,16 +225,17 @@ func (p *Pool) note(h *holder, a netip.Addr) {
 	p.refused[a][h] = struct{}{}
 }
 
-func (p *Pool) forget(h *holder, a netip.Addr) {
+// removeRefused removes h from the requests that were refused a.
+func (p *Pool) removeRefused(h *holder, a netip.Addr) {
 	delete(p.refused[a], h)
 	if len(p.refused[a]) == 0 {
 		delete(p.refused, a)
 	}
 }
 
-// placeOf gives an address of somebody's sequence: the one that it was told before, then those that its name hashes to.
-// It gives the zero value where there is none.
-func (p *Pool) placeOf(h *holder, place int) netip.Addr {
+// candidateAddress returns candidate number place of h: Wanted if it is set, then the hashes of its
+// name. It returns the zero value if the range is too small.
+func (p *Pool) candidateAddress(h *holder, place int) netip.Addr {
 	if h.Wanted.IsValid() {
 		if place == 0 {
 			return h.Wanted
@@ -231,11 +247,12 @@ func (p *Pool) placeOf(h *holder, place int) netip.Addr {
 	_, _ = d.Write([]byte{0})
 	_, _ = d.WriteString(h.Namespace)
 	_, _ = d.Write(binary.LittleEndian.AppendUint32([]byte{0}, uint32(place)))
-	return p.nth(d.Sum64())
+	return p.addressAt(d.Sum64())
 }
 
-// nth gives the address that a number stands for. Ranges of more than 2^64 addresses are used as far as that.
-func (p *Pool) nth(n uint64) netip.Addr {
+// addressAt maps a number to an address of the range. Only the lowest 2^64 addresses of larger
+// ranges are used.
+func (p *Pool) addressAt(n uint64) netip.Addr {
 	bits := p.prefix.Addr().BitLen() - p.prefix.Bits()
 	if bits < 2 {
 		return netip.Addr{}

@@ -14,21 +14,22 @@ import (
 
 var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// bySeniority is what the pool is to give, worked out the plain way: one after the other, the senior first.
-func bySeniority(prefix netip.Prefix, claims map[Key]Claim, reserved map[netip.Addr]int) map[Key]netip.Addr {
+// bySeniority is what the pool is to give, worked out the plain way: one after the other, the
+// senior first.
+func bySeniority(prefix netip.Prefix, claims map[Key]Request, reserved map[netip.Addr]int) map[Key]netip.Addr {
 	p := NewPool(prefix)
 	order := slices.Collect(maps.Values(claims))
-	slices.SortFunc(order, func(a, b Claim) int {
-		if a.before(&b) {
+	slices.SortFunc(order, func(a, b Request) int {
+		if a.precedes(&b) {
 			return -1
 		}
 		return 1
 	})
 	taken, given := map[netip.Addr]bool{}, map[Key]netip.Addr{}
 	for _, c := range order {
-		h := &holder{Claim: c}
-		for place := range maxPlaces {
-			if a := p.placeOf(h, place); a.IsValid() && !taken[a] && reserved[a] == 0 {
+		h := &holder{Request: c}
+		for place := range maxCandidates {
+			if a := p.candidateAddress(h, place); a.IsValid() && !taken[a] && reserved[a] == 0 {
 				taken[a], given[c.Key] = true, a
 				break
 			}
@@ -37,16 +38,17 @@ func bySeniority(prefix netip.Prefix, claims map[Key]Claim, reserved map[netip.A
 	return given
 }
 
-// TestOrderMeansNothing lets claims and reservations come, change and go in any order, in a range that is too small for
-// them, and wants what all replicas that found them so would give; and of everybody who moved to be told.
+// TestOrderMeansNothing lets claims and reservations come, change and go in any order, in a range
+// that is too small for them, and wants what all replicas that found them so would give; and of
+// everybody who moved to be told.
 func TestOrderMeansNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := netip.MustParsePrefix(rapid.SampledFrom([]string{"240.240.0.0/28", "2001:2::/124", "240.240.0.0/30", "240.240.0.0/31"}).Draw(t, "prefix"))
 		p := NewPool(prefix)
-		claims, reserved, seen := map[Key]Claim{}, map[netip.Addr]int{}, map[Key]netip.Addr{}
+		claims, reserved, seen := map[Key]Request{}, map[netip.Addr]int{}, map[Key]netip.Addr{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			key := Key{"ns", fmt.Sprintf("h%d", rapid.IntRange(0, 20).Draw(t, "host"))}
-			address := p.nth(rapid.Uint64().Draw(t, "address"))
+			address := p.addressAt(rapid.Uint64().Draw(t, "address"))
 			var moved []Key
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
@@ -64,7 +66,7 @@ func TestOrderMeansNothing(t *testing.T) {
 					reserved[address]--
 				}
 			default:
-				c := Claim{Key: key, Created: day.AddDate(0, 0, rapid.IntRange(0, 3).Draw(t, "age"))}
+				c := Request{Key: key, Created: day.AddDate(0, 0, rapid.IntRange(0, 3).Draw(t, "age"))}
 				if rapid.IntRange(0, 3).Draw(t, "told") == 0 {
 					c.Wanted = address
 				}
@@ -95,7 +97,7 @@ func TestNewcomersMoveNobody(t *testing.T) {
 	taken := map[netip.Addr]bool{}
 	for i := range 6500 {
 		k := Key{"default", fmt.Sprintf("host-%d.example.com", i)}
-		if moved := p.Set(Claim{Key: k, Created: day.Add(time.Duration(i) * time.Second)}); len(moved) != 0 {
+		if moved := p.Set(Request{Key: k, Created: day.Add(time.Duration(i) * time.Second)}); len(moved) != 0 {
 			t.Fatalf("the %dth moved %v", i, moved)
 		}
 		a := p.Address(k)
@@ -106,13 +108,13 @@ func TestNewcomersMoveNobody(t *testing.T) {
 	}
 }
 
-// TestAddressesStayWhatTheyAre: a release that gave other addresses would break every connection that is opened while
-// replicas of both run.
+// TestAddressesStayWhatTheyAre: a release that gave other addresses would break every connection
+// that is opened while replicas of both run.
 func TestAddressesStayWhatTheyAre(t *testing.T) {
 	k := Key{"default", "db.example.com"}
 	for prefix, want := range map[string]string{"240.240.0.0/16": "240.240.122.184", "2001:2::/48": "2001:2::c4f0:6300:2789:7815"} {
 		p := NewPool(netip.MustParsePrefix(prefix))
-		p.Set(Claim{Key: k})
+		p.Set(Request{Key: k})
 		if got := p.Address(k).String(); got != want {
 			t.Errorf("%s of %s, want %s", got, prefix, want)
 		}
@@ -122,9 +124,9 @@ func TestAddressesStayWhatTheyAre(t *testing.T) {
 func BenchmarkAddOneTo10000(b *testing.B) {
 	p := NewPool(netip.MustParsePrefix("240.240.0.0/16"))
 	for i := range 10000 {
-		p.Set(Claim{Key: Key{"default", fmt.Sprintf("host-%d.example.com", i)}, Created: day})
+		p.Set(Request{Key: Key{"default", fmt.Sprintf("host-%d.example.com", i)}, Created: day})
 	}
-	one := Claim{Key: Key{"default", "one.example.com"}, Created: day.Add(time.Hour)}
+	one := Request{Key: Key{"default", "one.example.com"}, Created: day.Add(time.Hour)}
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Set(one)

@@ -83,7 +83,7 @@ func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bo
 	if len(policies) == 0 {
 		return false
 	}
-	now := v.On(s)
+	now := v.WithSnapshot(s)
 	if byProxies {
 		now = view.Build(s, v.Key)
 	}

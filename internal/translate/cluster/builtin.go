@@ -73,7 +73,7 @@ func builtinNames(v *view.View) []string {
 		return []string{mesh.BlackHoleCluster}
 	}
 	names := []string{mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster}
-	if v.Unknown().ByName {
+	if v.OutboundTrafficPolicy().ResolveByHost {
 		names = append(names, mesh.DynamicDNSCluster)
 	}
 	return names

@@ -48,16 +48,16 @@ func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.Tra
 // the Origin "proxies" for what no object configures. It returns immediately for current proxies.
 func EnvoyProblems(v *view.View) []config.Problem {
 	var found []config.Problem
-	if v.Key.Lacks.Has(view.RetryBudgetInterval) {
+	if v.Key.MissingFeatures.Has(view.RetryBudgetInterval) {
 		found = budgetProblems(v)
 	}
-	if v.Key.Lacks.Has(view.TransportSocketMatcher) && v.Key.Client != (mesh.Credentials{}) &&
+	if v.Key.MissingFeatures.Has(view.TransportSocketMatcher) && v.Key.ClientCredentials != (mesh.Credentials{}) &&
 		slices.ContainsFunc(v.Services, hasUndeclaredPort) {
 		found = append(found, config.Problem{
 			Origin: "proxies", Field: "Envoy", Severity: config.Warning,
 			Reason: fmt.Sprintf("some proxies run an Envoy before 1.%d: over mutual TLS, the requests that they send to ports of undeclared "+
 				"protocol are raw TCP to the server's proxy; declare the protocol (name or appProtocol of the port), or upgrade",
-				view.TransportSocketMatcher.Since()),
+				view.TransportSocketMatcher.FirstMinorVersion()),
 		})
 	}
 	return found
@@ -76,7 +76,7 @@ func budgetProblems(v *view.View) []config.Problem {
 			found = append(found, config.Problem{
 				Key: k, Field: field + ".retryBudget.budgetInterval", Severity: config.Warning,
 				Reason: fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: their budget counts the active requests only",
-					view.RetryBudgetInterval.Since()),
+					view.RetryBudgetInterval.FirstMinorVersion()),
 			})
 		}
 	}

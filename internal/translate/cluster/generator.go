@@ -98,7 +98,7 @@ func (g *Generator) clustersSince(
 	d snapshot.Delta,
 	mine func(*mesh.Service) bool,
 ) (diff resource.Diff, ok bool) {
-	differs, ok := v.Since(old, d)
+	differs, ok := v.DiffSince(old, d)
 	if !ok {
 		return resource.Diff{}, false
 	}
@@ -137,13 +137,13 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 			return true
 		}
 	}
-	return !d.EndpointsOnly() && v.Touched(d)
+	return !d.EndpointsOnly() && v.IsAffectedBy(d)
 }
 
 // verifiesAccounts reports whether the View's proxies see the service and verify the accounts of
 // its endpoints.
 func verifiesAccounts(v *view.View, k mesh.ServiceKey) bool {
-	if v.Key.Client == (mesh.Credentials{}) {
+	if v.Key.ClientCredentials == (mesh.Credentials{}) {
 		return false
 	}
 	svc := v.Service(k.Host)

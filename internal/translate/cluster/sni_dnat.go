@@ -21,7 +21,7 @@ func (g *Generator) SNIDNATClusters(v *view.View) []*resource.Resource {
 	seen := map[mesh.ClusterName]bool{}
 	for _, l := range v.Gateway().Listeners {
 		for _, s := range l.Servers {
-			if !s.AutoPassthrough() {
+			if !s.IsAutoPassthrough() {
 				continue
 			}
 			for n := range s.SNIClusters(v) {

@@ -145,7 +145,7 @@ func (t transport) verifiesByDefault() bool {
 		return !own.GetValue()
 	}
 	all := t.mesh.GetVerifyCertificateAtClient() //nolint:staticcheck // deprecated, and nothing has taken its place
-	return !t.features.TakeAnyServer && (all == nil || all.GetValue())
+	return !t.features.AcceptAnyServer && (all == nil || all.GetValue())
 }
 
 // acceptsAny reports whether any server certificate is accepted. Envoy verifies names only together

@@ -76,7 +76,7 @@ func connectionCluster(
 	d *networking.Destination,
 	listenerPort uint32,
 ) mesh.ClusterName {
-	host := Host(v, vs.Resolve(d.GetHost()))
+	host := Host(v, vs.ResolveHost(d.GetHost()))
 	if svc := v.Service(host); svc != nil && len(svc.Ports) == 1 {
 		listenerPort = svc.Ports[0].Number
 	}

@@ -79,7 +79,7 @@ func TestNamed(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := Named(
-				Host(v, vs.Resolve(tt.destination.GetHost())),
+				Host(v, vs.ResolveHost(tt.destination.GetHost())),
 				tt.destination,
 				8080,
 			).String(); got != tt.want {

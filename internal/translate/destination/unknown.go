@@ -8,12 +8,12 @@ import (
 // Unknown returns the cluster of connections to destinations that are not in the mesh, by the
 // outboundTrafficPolicy: BlackHoleCluster, PassthroughCluster, or that of the egress proxy.
 func Unknown(v *view.View) string {
-	u := v.Unknown()
+	u := v.OutboundTrafficPolicy()
 	switch {
-	case !u.Allowed:
+	case !u.AllowAny:
 		return mesh.BlackHoleCluster
-	case u.Proxy != nil:
-		return Named(Host(v, mesh.Hostname(u.Proxy.GetHost())), u.Proxy, 0).String()
+	case u.EgressProxy != nil:
+		return Named(Host(v, mesh.Hostname(u.EgressProxy.GetHost())), u.EgressProxy, 0).String()
 	default:
 		return mesh.PassthroughCluster
 	}
@@ -22,11 +22,11 @@ func Unknown(v *view.View) string {
 // UnknownRequests returns the cluster of requests to hosts that are not in the mesh, or "" if the
 // outboundTrafficPolicy refuses them.
 func UnknownRequests(v *view.View) string {
-	u := v.Unknown()
+	u := v.OutboundTrafficPolicy()
 	switch {
-	case !u.Allowed:
+	case !u.AllowAny:
 		return ""
-	case u.ByName:
+	case u.ResolveByHost:
 		return mesh.DynamicDNSCluster
 	default:
 		return Unknown(v)

@@ -53,7 +53,7 @@ func (m member) usesMTLS(e *mesh.Endpoint) bool {
 }
 
 func newFamily(k familyKey) *family {
-	f := &family{clusterLocal: k.settings.ClusterLocal(k.service.Host)}
+	f := &family{clusterLocal: k.settings.IsClusterLocal(k.service.Host)}
 	if !UsesEDS(k.service, k.proxy) {
 		return f
 	}

@@ -141,7 +141,7 @@ func (g *Generator) familyOf(v *view.View, svc *mesh.Service) *family {
 // It omits names whose clusters no longer exist: until Envoy removes the cluster it uses the
 // endpoints that it has, and no request is lost.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
-	differs, ok := v.Since(old, d)
+	differs, ok := v.DiffSince(old, d)
 	if !ok {
 		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !g.hasCluster(v, name) })
 	}
@@ -196,7 +196,7 @@ func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
 	if port, ok := svc.Port(cluster.Port); ok {
 		near = newMember(svc, in.destinationRule(), in.Settings, cluster, port).locality.Shapes()
 	}
-	in.Caller = in.callerOf(v, near, in.Settings.ClusterLocal(svc.Host))
+	in.Caller = in.callerOf(v, near, in.Settings.IsClusterLocal(svc.Host))
 	return in
 }
 
@@ -209,7 +209,7 @@ func inputFor(v *view.View, svc *mesh.Service) Input {
 func (in Input) callerOf(v *view.View, near, local bool) Caller {
 	var c Caller
 	if near {
-		c = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster, FailoverLabels: v.Key.Near}
+		c = Caller{Locality: v.Key.Locality, Network: v.Key.Network, Cluster: v.Key.Cluster, FailoverLabels: v.Key.FailoverLabels}
 	}
 	if local {
 		c.ClusterLocal, c.Cluster = true, v.Key.Cluster

@@ -36,8 +36,8 @@ func (c Caller) gatewaysTo(e *mesh.Endpoint) (gateways []mesh.NetworkGateway, di
 	if e.Network == "" || e.Network == c.Network {
 		return nil, true
 	}
-	gateways = c.Gateways.Of(e.Network, e.Cluster)
-	return gateways, len(gateways) == 0 && !c.Gateways.Unknown(e.Network)
+	gateways = c.Gateways.GatewaysFor(e.Network, e.Cluster)
+	return gateways, len(gateways) == 0 && !c.Gateways.IsUnresolved(e.Network)
 }
 
 // throughGateway reports whether the caller reaches an endpoint through gateways.
@@ -62,7 +62,7 @@ func (c Caller) canReach(g mesh.NetworkGateway) bool {
 //
 // Weights are scaled to be divisible among gateways, which preserves their ratios.
 func (in Input) replaceByGateways(groups []*group, m member) []*group {
-	scale, total := uint64(in.Caller.Gateways.Scale()), 0
+	scale, total := uint64(in.Caller.Gateways.WeightScale()), 0
 	for _, g := range groups {
 		total += len(g.endpoints)
 	}

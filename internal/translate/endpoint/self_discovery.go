@@ -27,7 +27,7 @@ func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	if name != mesh.LocalCluster {
 		return nil
 	}
-	k := localKey{self: v.Key.Self, region: v.Key.Locality.Region}
+	k := localKey{self: v.Key.SelfDiscovery, region: v.Key.Locality.Region}
 	if k.service = v.Snapshot.Service(k.self.Service); k.service != nil {
 		k.endpoints = v.Endpoints(k.service)
 	}
@@ -60,7 +60,7 @@ func (g *Generator) buildLocal(k localKey) *local {
 
 // LocalTouched reports whether a change may have altered the assignment of mesh.LocalCluster.
 func LocalTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.TouchesSelfDiscovery(d)
+	return v.IsSelfDiscoveryAffectedBy(d)
 }
 
 // emptyAssignment returns the assignment of a cluster without endpoints.

@@ -95,10 +95,10 @@ func policyProblems(v *view.View) []config.Problem {
 // workloads too.
 func selectorProblems(v *view.View, p *mesh.Proxy) []config.Problem {
 	s := v.Snapshot
-	patched := snapshot.Patched{
+	patched := snapshot.ProxyAttributes{
 		Type:      p.Type,
 		Namespace: p.Namespace,
-		Labels:    view.Labels(s, p),
+		Labels:    view.WorkloadLabels(s, p),
 		Version:   p.Metadata.IstioVersion,
 		Metadata:  p.Metadata.Strings,
 	}

@@ -55,7 +55,7 @@ func (g *Generator) Servers(v *view.View) []*resource.Resource {
 		return nil
 	}
 	modes := snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}
-	if v.Key.Server != (mesh.Credentials{}) {
+	if v.Key.ServerCredentials != (mesh.Credentials{}) {
 		modes = v.Key.PeerModes(v.Snapshot)
 	}
 	policy := g.authorizations.For(v)
@@ -102,7 +102,7 @@ func servedPorts(v *view.View) []servedPort {
 
 // ServersTouched reports whether a change may alter the listeners of servers.
 func (g *Generator) ServersTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.TouchesInbound(d) || g.authorizations.Touched(v, s, d)
+	return v.IsInboundAffectedBy(d) || g.authorizations.Touched(v, s, d)
 }
 
 // listenAddresses returns the addresses at which a server may listen: unspecified, loopback, and

@@ -61,7 +61,7 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 				return true
 			}
 		default:
-			if v.TouchedBy(k) {
+			if v.IsAffectedByConfig(k) {
 				return true
 			}
 		}
@@ -72,5 +72,5 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 // forwardsConnections reports whether a listener forwards connections to services, and not only
 // requests.
 func forwardsConnections(l *view.GatewayListener) bool {
-	return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.HTTP() })
+	return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.ServesHTTP() })
 }

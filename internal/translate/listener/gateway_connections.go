@@ -16,7 +16,7 @@ import (
 // first matching TCP route of the VirtualServices bound to the server.
 func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
-		if !s.Binds(vs) {
+		if !s.ServesHostOf(vs) {
 			continue
 		}
 		for i, r := range vs.Spec.GetTcp() {
@@ -25,7 +25,7 @@ func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 			}
 			to := p.weighted(vs, r.GetRoute(), servicePortOf(s))
 			c := Chain{TCP: to.tcp}
-			if s.TLS() {
+			if s.UsesTLS() {
 				c.Match.SNI, c.TLS = s.ServerNames, p.serverTLS(s)
 			}
 			p.addChain(s, c, to.from...)
@@ -74,7 +74,7 @@ func servicePortOf(s *view.GatewayServer) servicePort {
 // each TLS match of the VirtualServices bound to it, for the names that the server has.
 func (p *gatewayPlanner) addPassthrough(s *view.GatewayServer) {
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
-		if !s.Binds(vs) {
+		if !s.ServesHostOf(vs) {
 			continue
 		}
 		for i, r := range vs.Spec.GetTls() {

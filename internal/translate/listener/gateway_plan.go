@@ -33,7 +33,7 @@ func planGateway(v *view.View) *gatewayPlan {
 	merged := v.Gateway()
 	in := &outboundInput{
 		class:           classOf(v.Key),
-		listenerContext: listenerContext{settings: v.Settings, peers: v.Key.Client != mesh.Credentials{}},
+		listenerContext: listenerContext{settings: v.Settings, peers: v.Key.ClientCredentials != mesh.Credentials{}},
 	}
 	p := &gatewayPlanner{
 		planner: planner{
@@ -62,7 +62,7 @@ func (p *gatewayPlanner) addTargets() {
 	seen, bound := map[mesh.Hostname]bool{}, map[string]bool{}
 	for _, l := range p.v.Gateway().Listeners {
 		for _, s := range l.Servers {
-			if s.HTTP() || bound[s.Gateway] {
+			if s.ServesHTTP() || bound[s.Gateway] {
 				continue
 			}
 			bound[s.Gateway] = true
@@ -91,7 +91,7 @@ func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	}
 	p.spec.Name = listenerName(p.spec.Address, l.Port)
 	for _, s := range l.Servers {
-		if !s.Passthrough() {
+		if !s.IsPassthrough() {
 			for _, n := range s.ServerNames {
 				p.names[n] = config.Key{}
 			}
@@ -147,11 +147,11 @@ func (p *gatewayPlanner) statPrefix() string {
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	switch {
 	case p.isWithheld(s):
-	case s.AutoPassthrough():
+	case s.IsAutoPassthrough():
 		p.addAutoPassthrough(s)
-	case s.Passthrough():
+	case s.IsPassthrough():
 		p.addPassthrough(s)
-	case s.HTTP():
+	case s.ServesHTTP():
 		prefix := p.statPrefix()
 		if n := s.Spec.GetName(); n != "" {
 			prefix = n + ";"

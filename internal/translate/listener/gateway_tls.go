@@ -26,7 +26,7 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
 		return newTLS(in, protocols)
 	}
-	own := p.v.Key.Server
+	own := p.v.Key.ServerCredentials
 	if own == (mesh.Credentials{}) {
 		own = mesh.Credentials{Certificate: mesh.OwnCertificate, Roots: mesh.MeshRoots}
 		p.addProblem(s.Object.Key, serverField(s)+".tls.mode",
@@ -43,7 +43,7 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 // server is not served, because Envoy keeps a withdrawn secret as long as it is in use. It adds a
 // Problem.
 func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
-	if !s.TLS() || s.Passthrough() {
+	if !s.UsesTLS() || s.IsPassthrough() {
 		return false
 	}
 	for _, c := range certificatesOf(s.Spec.GetTls()) {
@@ -51,12 +51,12 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 		switch own := p.v.Key.Namespace; {
 		case err != nil:
 			continue
-		case n.Store == mesh.KubernetesSecret && p.v.Key.Keys == view.KeysRefused:
+		case n.Store == mesh.KubernetesSecret && p.v.Key.SecretAccess == view.SecretsDenied:
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName",
 				"gateways in the namespace "+own+" whose service account may not read Secrets there do not serve this")
 			return true
 		case n.Store == mesh.GatewaySecret && n.Namespace != own &&
-			(s.Object.Namespace != own || !p.v.Snapshot.MayRefer(own, n.Namespace, n.Object)):
+			(s.Object.Namespace != own || !p.v.Snapshot.IsReferenceGranted(own, n.Namespace, n.Object)):
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways in the namespace "+own+
 				" do not serve this: no ReferenceGrant in "+n.Namespace+" lets Gateways of theirs name the Secret "+n.Object)
 			return true

@@ -71,7 +71,7 @@ func (g *Generator) contextFor(v *view.View) listenerContext {
 	return listenerContext{
 		settings:  v.Settings,
 		telemetry: g.telemetry.For(v),
-		peers:     v.Key.Client != mesh.Credentials{},
+		peers:     v.Key.ClientCredentials != mesh.Credentials{},
 		plugins:   plugin.Of(v),
 	}
 }
@@ -116,7 +116,7 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 // OwnTouched reports whether a change may alter the result of Own; s is the snapshot after the
 // change.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.TouchesInbound(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) || plugin.Touched(v, s, d)
+	return v.IsInboundAffectedBy(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) || plugin.Touched(v, s, d)
 }
 
 // Outbound returns the listeners for calls to services. It omits listeners whose name an inbound
@@ -126,7 +126,7 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 		return nil
 	}
 	common := g.outbound(v)
-	if !v.Key.Bound {
+	if !v.Key.HasBoundIngress {
 		return common.resources
 	}
 	taken := planOwn(v).taken
@@ -150,7 +150,7 @@ func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 				return true
 			}
 		default:
-			if v.TouchedBy(k) {
+			if v.IsAffectedByConfig(k) {
 				return true
 			}
 		}
@@ -168,8 +168,8 @@ func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 			}
 		}
 	}
-	now := v.On(s)
-	differs, ok := now.Since(v, d)
+	now := v.WithSnapshot(s)
+	differs, ok := now.DiffSince(v, d)
 	return !ok ||
 		slices.ContainsFunc(
 			differs.Rules,
@@ -242,7 +242,7 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 
 // unimported returns a Problem for an egressProxy that exists but is not imported by its Sidecar.
 func unimported(v *view.View) []config.Problem {
-	host := mesh.Hostname(v.Unknown().Proxy.GetHost())
+	host := mesh.Hostname(v.OutboundTrafficPolicy().EgressProxy.GetHost())
 	is := func(svc *mesh.Service) bool { return svc.Host == host }
 	if v.Sidecar == nil || host == "" || v.Service(host) != nil || !slices.ContainsFunc(v.Snapshot.Services(), is) {
 		return nil

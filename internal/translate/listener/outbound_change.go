@@ -98,7 +98,7 @@ func changedRules(
 
 func references(v *view.View, vs *snapshot.VirtualService, hosts map[mesh.Hostname]bool) bool {
 	leads := func(d *networking.RouteDestination) bool {
-		return hosts[destination.Host(v, vs.Resolve(d.GetDestination().GetHost()))]
+		return hosts[destination.Host(v, vs.ResolveHost(d.GetDestination().GetHost()))]
 	}
 	return len(hosts) > 0 &&
 		(slices.ContainsFunc(

@@ -45,17 +45,17 @@ type class struct {
 func classOf(k view.Key) class {
 	return class{
 		namespace: k.Namespace,
-		labels:    k.Labels,
-		own:       k.Own,
+		labels:    k.SourceSelectors,
+		own:       k.ProxyConfigOverrides,
 		sidecar:   k.Sidecar,
-		rules:     k.Rules,
+		rules:     k.DestinationRules,
 		ipv4:      k.IPv4,
 		ipv6:      k.IPv6,
-		allocated: k.Allocated,
-		home:      k.Home,
+		allocated: k.KnowsAllocatedAddresses,
+		home:      k.VIPCluster,
 		direct:    k.Interception == noInterception,
-		inline:    k.Patches.Listeners != "",
-		telemetry: k.Telemetry, logService: k.LogService, peers: k.Client != mesh.Credentials{},
+		inline:    k.EnvoyFilterPatches.Listeners != "",
+		telemetry: k.Telemetry, logService: k.LogService, peers: k.ClientCredentials != mesh.Credentials{},
 		plugins: k.Plugins,
 	}
 }
@@ -137,7 +137,7 @@ func (g *Generator) inputFor(v *view.View) *outboundInput {
 		listenerContext: g.contextFor(v),
 		sidecar:         v.Sidecar,
 		unknown:         destination.Unknown(v),
-		byName:          v.Unknown().ByName,
+		byName:          v.OutboundTrafficPolicy().ResolveByHost,
 	}
 	seen := map[mesh.Hostname]bool{}
 	for _, e := range v.Egress {
@@ -174,7 +174,7 @@ func isForwarded(p mesh.Port) bool { return p.Protocol.Captured() && !p.Protocol
 func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, seen map[mesh.Hostname]bool) {
 	note := func(list []*networking.RouteDestination) {
 		for _, d := range list {
-			host := destination.Host(v, vs.Resolve(d.GetDestination().GetHost()))
+			host := destination.Host(v, vs.ResolveHost(d.GetDestination().GetHost()))
 			if seen[host] {
 				continue
 			}

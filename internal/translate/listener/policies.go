@@ -115,7 +115,7 @@ func (g *Generator) policyProblems(v *view.View) []config.Problem {
 func servesRawConnections(v *view.View) bool {
 	if gateway := v.Gateway(); gateway != nil {
 		return slices.ContainsFunc(gateway.Listeners, func(l *view.GatewayListener) bool {
-			return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.HTTP() })
+			return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.ServesHTTP() })
 		})
 	}
 	if len(v.Ingress) > 0 {

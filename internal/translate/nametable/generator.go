@@ -26,14 +26,14 @@ func NewGenerator() *Generator {
 // their addresses they can use, and for headless services where the proxies run.
 func Scope(k view.Key) view.Key {
 	return view.Key{
-		Type:      k.Type,
-		Namespace: k.Namespace,
-		Sidecar:   k.Sidecar,
-		Network:   k.Network,
-		Cluster:   k.Cluster,
-		IPv4:      k.IPv4,
-		IPv6:      k.IPv6,
-		Allocated: k.Allocated, Home: k.Home,
+		Type:                    k.Type,
+		Namespace:               k.Namespace,
+		Sidecar:                 k.Sidecar,
+		Network:                 k.Network,
+		Cluster:                 k.Cluster,
+		IPv4:                    k.IPv4,
+		IPv6:                    k.IPv6,
+		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses, VIPCluster: k.VIPCluster,
 	}
 }
 

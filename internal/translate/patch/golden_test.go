@@ -95,8 +95,8 @@ func (w *world) view() *view.View { return w.mesh.View(w.proxy) }
 
 func (w *world) names() snapshot.PatchNames {
 	s := w.mesh.Snapshot()
-	return s.PatchNames(snapshot.Patched{
-		Type: w.proxy.Type, Namespace: w.proxy.Namespace, Labels: view.Labels(s, w.proxy),
+	return s.PatchNames(snapshot.ProxyAttributes{
+		Type: w.proxy.Type, Namespace: w.proxy.Namespace, Labels: view.WorkloadLabels(s, w.proxy),
 		Version: w.proxy.Metadata.IstioVersion, Metadata: w.metadata,
 	})
 }

@@ -74,8 +74,8 @@ func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 // identity is verified.
 func Scope(k view.Key) view.Key {
 	scope := view.Key{Plugins: k.Plugins}
-	if k.Plugins != (snapshot.PluginNames{}) && k.Keys.Vouched() {
-		scope.Keys = view.KeysAllowed
+	if k.Plugins != (snapshot.PluginNames{}) && k.SecretAccess.IsVerified() {
+		scope.SecretAccess = view.SecretsAllowed
 	}
 	return scope
 }

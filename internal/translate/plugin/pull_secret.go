@@ -50,7 +50,7 @@ func isImage(spec wasmSpec) bool { return strings.HasPrefix(moduleURL(spec), "oc
 // secrets of all plugins that apply to them.
 func pullSecret(v *view.View, c *config.Config) *config.Config {
 	k, ok := PullSecret(c)
-	if !ok || !v.Key.Keys.Vouched() {
+	if !ok || !v.Key.SecretAccess.IsVerified() {
 		return nil
 	}
 	return v.Snapshot.Config(k)

@@ -15,7 +15,7 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	if v.Key.Type == mesh.RouterProxy {
 		return gatewayAffected(old, v, d, names)
 	}
-	differs, ok := v.Since(old, d)
+	differs, ok := v.DiffSince(old, d)
 	hashed := func(h mesh.Hostname) bool {
 		return hasHashPolicy(old.DestinationRule(h)) || hasHashPolicy(v.DestinationRule(h))
 	}

@@ -23,7 +23,7 @@ type gatewayConfigurationKey struct {
 // gatewayNamed returns a RouteConfiguration of a gateway, or nil if none of its servers uses the
 // name.
 func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
-	r := v.Gateway().Route(name)
+	r := v.Gateway().RouteByName(name)
 	if r == nil {
 		return nil
 	}
@@ -64,15 +64,15 @@ func (p *gatewayParts) clusters() []string { return clustersOf(p.hosts) }
 // gatewayAffected returns the elements of names whose RouteConfigurations a change may alter:
 // because their servers changed, the VirtualServices bound to these, or the destinations.
 func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
-	differs, ok := v.Since(old, d)
+	differs, ok := v.DiffSince(old, d)
 	if !ok {
 		return names
 	}
 	was, is := old.Gateway(), v.Gateway()
 	var affected []string
 	for _, name := range names {
-		a, b := was.Route(name), is.Route(name)
-		if !a.Same(b) || b != nil && boundDiffer(old, v, b, d, differs) {
+		a, b := was.RouteByName(name), is.RouteByName(name)
+		if !a.HasSameServers(b) || b != nil && boundDiffer(old, v, b, d, differs) {
 			affected = append(affected, name)
 		}
 	}
@@ -153,11 +153,11 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 		if len(vs.Spec.GetHttp()) == 0 {
 			continue
 		}
-		hosts := s.Takes(vs)
+		hosts := s.ServedHosts(vs)
 		if len(hosts) == 0 {
 			continue
 		}
-		in, from := p.routesInput(vs, routesInput{port: s.Port(), gateway: s.Gateway, tls: s.TLS()})
+		in, from := p.routesInput(vs, routesInput{port: s.Port(), gateway: s.Gateway, tls: s.UsesTLS()})
 		r := p.g.bound.Get(in)
 		if r.isEmpty() {
 			p.unbound = append(p.unbound, r)
@@ -168,7 +168,7 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 			p.virtualHost(h, s).addRoutes(r)
 		}
 	}
-	if s.Redirects() {
+	if s.RedirectsToHTTPS() {
 		for _, h := range s.Hosts {
 			p.virtualHost(h.Host, s)
 		}
@@ -183,7 +183,7 @@ func (p *gatewayPlanner) virtualHost(h mesh.Hostname, s *view.GatewayServer) *ga
 		host = &gatewayHost{port: s.Port()}
 		p.hosts[h] = host
 	}
-	host.redirect = host.redirect || s.Redirects()
+	host.redirect = host.redirect || s.RedirectsToHTTPS()
 	return host
 }
 

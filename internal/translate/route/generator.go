@@ -74,13 +74,13 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 
 func (g *Generator) keyFor(v *view.View, name string) configurationKey {
 	return configurationKey{
-		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.Labels, own: v.Key.Own,
+		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.SourceSelectors, own: v.Key.ProxyConfigOverrides,
 		sidecar:   v.Key.Sidecar,
-		rules:     v.Key.Rules,
+		rules:     v.Key.DestinationRules,
 		ipv4:      v.Key.IPv4,
 		ipv6:      v.Key.IPv6,
-		allocated: v.Key.Allocated,
-		home:      v.Key.Home,
+		allocated: v.Key.KnowsAllocatedAddresses,
+		home:      v.Key.VIPCluster,
 	}
 }
 

@@ -174,7 +174,7 @@ func (t *translation) cluster(d *networking.Destination) mesh.ClusterName {
 
 // target returns the properties of a destination's host.
 func (t *translation) target(d *networking.Destination) target {
-	host := t.uses.vs.Resolve(d.GetHost())
+	host := t.uses.vs.ResolveHost(d.GetHost())
 	for k := range t.targets.All {
 		if k.host == host {
 			return k

@@ -15,7 +15,7 @@ type plan struct {
 	request  request
 	scope    *scope
 	settings *snapshot.Settings
-	mark     any // snapshot.RulesMark
+	mark     any // snapshot.DestinationRulesVersion
 
 	hosts []*planned // sorted by name
 	// encoded are the virtual hosts by their index in hosts; nil for one without any domain.
@@ -28,7 +28,7 @@ type plan struct {
 // plan plans a RouteConfiguration. It reuses the virtual hosts of old that did not change; old may
 // be nil.
 func (p *planner) plan(r request, old *plan) *plan {
-	next := &plan{request: r, scope: p.scope, settings: p.v.Settings, mark: p.v.Snapshot.RulesMark()}
+	next := &plan{request: r, scope: p.scope, settings: p.v.Settings, mark: p.v.Snapshot.DestinationRulesVersion()}
 	if r.host != "" {
 		p.form = anyHost
 	} else if r.port == 0 {

@@ -22,7 +22,7 @@ type uses struct {
 func usesOf(vs *snapshot.VirtualService) *uses {
 	u := &uses{vs: vs}
 	note := func(d *networking.Destination) {
-		if h := vs.Resolve(d.GetHost()); d != nil && !slices.Contains(u.hosts, h) {
+		if h := vs.ResolveHost(d.GetHost()); d != nil && !slices.Contains(u.hosts, h) {
 			u.hosts = append(u.hosts, h)
 		}
 	}

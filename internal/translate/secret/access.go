@@ -42,13 +42,13 @@ func Entitled(v *view.View, n mesh.SecretName) bool {
 	switch {
 	case Public(v, n):
 		return true
-	case !v.Key.Keys.Vouched():
+	case !v.Key.SecretAccess.IsVerified():
 		return false
-	case n.Namespace == v.Key.Namespace && v.Key.Keys == view.KeysAllowed:
+	case n.Namespace == v.Key.Namespace && v.Key.SecretAccess == view.SecretsAllowed:
 		return true
 	default:
 		return n.Store == mesh.GatewaySecret && gatewayNames(v, n) &&
-			v.Snapshot.MayRefer(v.Key.Namespace, n.Namespace, n.Object)
+			v.Snapshot.IsReferenceGranted(v.Key.Namespace, n.Namespace, n.Object)
 	}
 }
 

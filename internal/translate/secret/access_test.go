@@ -58,8 +58,8 @@ func TestEntitled(t *testing.T) {
 		return mesh.Account{Cluster: "Kubernetes", Namespace: "shop", Name: name}
 	}
 	m.Send(
-		mesh.Event{Right: &mesh.Right{Account: account("allowed"), Allowed: true}},
-		mesh.Event{Right: &mesh.Right{Account: account("refused")}},
+		mesh.Event{SecretAccess: &mesh.SecretAccess{Account: account("allowed"), Allowed: true}},
+		mesh.Event{SecretAccess: &mesh.SecretAccess{Account: account("refused")}},
 	)
 	see := func(text string) *view.View {
 		v := m.View(fixture.Proxy(t, []byte(text)))

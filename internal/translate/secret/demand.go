@@ -56,7 +56,7 @@ func Expected(s *snapshot.Snapshot, p *mesh.Proxy) []string {
 		return nil
 	}
 	var names []string
-	for _, c := range s.Gateways(s.GatewayNames(p.Namespace, view.Labels(s, p))) {
+	for _, c := range s.Gateways(s.GatewayNames(p.Namespace, view.WorkloadLabels(s, p))) {
 		for _, server := range config.Spec[*networking.Gateway](c).GetServers() {
 			asksClients := server.GetTls().GetMode() != networking.ServerTLSSettings_SIMPLE
 			for _, credential := range credentialsOf(server.GetTls()) {

@@ -34,7 +34,7 @@ func NewGenerator(may Policy) *Generator {
 // only so that the View shares its services with others.
 func Scope(k view.Key) view.Key {
 	return view.Key{
-		Keys: k.Keys, Namespace: k.Namespace, Cluster: k.Cluster, Sidecar: k.Sidecar, Gateway: view.GatewayKey{
+		SecretAccess: k.SecretAccess, Namespace: k.Namespace, Cluster: k.Cluster, Sidecar: k.Sidecar, Gateway: view.GatewayKey{
 			Names: k.Gateway.Names,
 		},
 	}

@@ -72,7 +72,7 @@ func (t *Table) For(v *view.View) *Telemetry {
 		rows:       v.Snapshot.Telemetries(v.Key.Telemetry),
 		services:   servicesOf(v),
 		logService: v.Key.LogService,
-		lacks:      v.Key.Lacks & view.ListenerFeatures,
+		lacks:      v.Key.MissingFeatures & view.ListenerFeatures,
 	}
 	return t.made.Get(in)
 }
@@ -82,13 +82,13 @@ func (t *Table) For(v *view.View) *Telemetry {
 func (t *Table) Problems(v *view.View) []config.Problem {
 	list := slices.Clone(t.For(v).Problems)
 	for _, namespace := range []string{v.Settings.RootNamespace, v.Key.Namespace} {
-		for _, s := range v.Snapshot.SpareTelemetries(namespace) {
+		for _, s := range v.Snapshot.ShadowedTelemetries(namespace) {
 			list = append(list, config.Problem{Key: s.Key, Field: "spec.selector", Severity: config.Warning,
 				Reason: fmt.Sprintf("has no effect: the older %s is for the same workloads", s.Older)})
 		}
 	}
-	if k := v.Key.Telemetry; k.Passed != (config.Key{}) {
-		list = append(list, config.Problem{Key: k.Passed, Field: "spec.selector", Severity: config.Warning,
+	if k := v.Key.Telemetry; k.Ignored != (config.Key{}) {
+		list = append(list, config.Problem{Key: k.Ignored, Field: "spec.selector", Severity: config.Warning,
 			Reason: fmt.Sprintf("has no effect for workloads that the older %s selects too", k.Workload)})
 	}
 	slices.SortFunc(list, config.Problem.Compare)
@@ -157,5 +157,5 @@ func (m *builder) addWarning(o origin, reason string) {
 // warnOlderEnvoy adds a Warning that the field has no effect on an Envoy without the feature.
 // effect describes the behaviour of that Envoy.
 func (m *builder) warnOlderEnvoy(o origin, effect string, missing view.EnvoyFeatures) {
-	m.addWarning(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.Since(), effect))
+	m.addWarning(o, fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: %s", missing.FirstMinorVersion(), effect))
 }

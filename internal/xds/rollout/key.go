@@ -23,7 +23,7 @@ func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
 func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	always := func(*mesh.Proxy) bool { return true }
 	moves := always
-	if r.options.Recover(func() { moves = view.KeyMoves(old, r.snapshot, d) }, "doing", "compare classes") != nil {
+	if r.options.Recover(func() { moves = view.KeyChangeFilter(old, r.snapshot, d) }, "doing", "compare classes") != nil {
 		return always
 	}
 	return func(proxy *mesh.Proxy) (moved bool) {

@@ -145,7 +145,7 @@ func (pr *producer) isTouched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	case pr.gen.All != nil && d.EndpointsOnly():
 		return false
 	default:
-		return pr.view.Touched(d)
+		return pr.view.IsAffectedBy(d)
 	}
 }
 

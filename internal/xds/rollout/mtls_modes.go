@@ -11,13 +11,13 @@ import (
 // alters the mutual TLS modes that it accepts, it gets a Key with which it accepts both meanwhile,
 // and the barrier holds back its clients.
 func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
-	if old == nil || c.class == nil || k.Server == (mesh.Credentials{}) || c.class.key.Server != k.Server {
+	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) || c.class.key.ServerCredentials != k.ServerCredentials {
 		r.transition.removeServer(c)
 		return k
 	}
 	present := c.class.key
 	was, is := present.PeerModes(old), k.PeerModes(r.snapshot)
-	if present.Easing != "" && old.PeerModes(present.Peers).Same(is) { // is on its way there already
+	if present.Easing != "" && old.PeerModes(present.PeerAuthentications).Same(is) { // is on its way there already
 		k.Easing = present.Easing
 		return k
 	}

@@ -24,7 +24,7 @@ func (r *Rollout) withoutSuspended(k view.Key) view.Key {
 	}
 	if s := r.suspensions[suspensionKey(k)]; s != nil {
 		for name := range s.inForce {
-			k.Patches = k.Patches.Without(s.refused[name].filter)
+			k.EnvoyFilterPatches = k.EnvoyFilterPatches.WithoutObject(s.refused[name].filter)
 		}
 	}
 	return k
@@ -94,7 +94,7 @@ func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResour
 	found := false
 	for _, k := range refused.From {
 		filter := r.snapshot.Config(k)
-		if k.Kind != api.EnvoyFilter || filter == nil || !c.class.key.Patches.Has(k) || !isDroppable(filter) {
+		if k.Kind != api.EnvoyFilter || filter == nil || !c.class.key.EnvoyFilterPatches.Has(k) || !isDroppable(filter) {
 			continue
 		}
 		found = r.refuseFilter(c, typeURL, refused, filter) || found

@@ -95,7 +95,7 @@ func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool
 func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
 		if !d.EndpointsOnly() && pr.pending.empty() { // otherwise it is paused, or the snapshots share most of their rows
-			pr.view = pr.view.On(r.snapshot)
+			pr.view = pr.view.WithSnapshot(r.snapshot)
 		}
 		return
 	}

@@ -71,7 +71,7 @@ func TestLedgerPassesNothingElse(t *testing.T) {
 	out := l.take(mesh.Batch{
 		{Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: "VirtualService", Name: "x"}}}},
 		{Settings: &mesh.Settings{}},
-		{Right: &mesh.Right{Allowed: true}},
+		{SecretAccess: &mesh.SecretAccess{Allowed: true}},
 		{Op: mesh.Synced},
 	})
 	if len(out)+len(l.held) > 0 {

@@ -196,7 +196,7 @@ func (s *Source) takeBack() mesh.Batch {
 		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), Config: &config.Config{Meta: config.Meta{Key: k}}})
 	}
 	for a := range s.said.rights {
-		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), Right: &mesh.Right{Account: a}})
+		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), SecretAccess: &mesh.SecretAccess{Account: a}})
 	}
 	for scope := range s.said.problems {
 		batch = append(batch, mesh.Event{Source: s.Name(), Problems: &mesh.Problems{Scope: scope}})

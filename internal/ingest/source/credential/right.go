@@ -134,14 +134,14 @@ func (s *Source) rightNews() mesh.Batch {
 	for a, r := range s.rights {
 		if was, known := s.said.rights[a]; r.known && (!known || was != r.may) {
 			s.said.rights[a] = r.may
-			batch = append(batch, mesh.Event{Source: s.Name(), Right: &mesh.Right{Account: a, Allowed: r.may}})
+			batch = append(batch, mesh.Event{Source: s.Name(), SecretAccess: &mesh.SecretAccess{Account: a, Allowed: r.may}})
 			s.o.Log.Info("private keys of its namespace", "account", a.String(), "given", r.may)
 		}
 	}
 	for a := range maps.Keys(s.said.rights) {
 		if s.rights[a] == nil {
 			delete(s.said.rights, a)
-			batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), Right: &mesh.Right{Account: a}})
+			batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), SecretAccess: &mesh.SecretAccess{Account: a}})
 		}
 	}
 	return batch

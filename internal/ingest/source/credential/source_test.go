@@ -114,10 +114,10 @@ func (l *lab) take(b mesh.Batch) {
 			delete(l.objects, e.Config.Key)
 		case e.Config != nil:
 			l.objects[e.Config.Key] = e.Config
-		case e.Right != nil && e.Op == mesh.Delete:
-			delete(l.rights, e.Right.Account)
-		case e.Right != nil:
-			l.rights[e.Right.Account] = e.Right.Allowed
+		case e.SecretAccess != nil && e.Op == mesh.Delete:
+			delete(l.rights, e.SecretAccess.Account)
+		case e.SecretAccess != nil:
+			l.rights[e.SecretAccess.Account] = e.SecretAccess.Allowed
 		case e.Problems != nil && len(e.Problems.List) == 0:
 			delete(l.problems, e.Problems.Scope)
 		case e.Problems != nil:

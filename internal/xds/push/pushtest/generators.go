@@ -66,7 +66,7 @@ func (g *Generators) local(name string) bool { return name == g.Local }
 // outbound returns the Key without what proxies serve, so that different classes share the
 // resources.
 func outbound(k view.Key) view.Key {
-	k.Inbound, k.Peers, k.Easing = "", snapshot.Peers{}, ""
+	k.Inbound, k.PeerAuthentications, k.Easing = "", snapshot.Peers{}, ""
 	return k
 }
 
@@ -80,7 +80,7 @@ func (g *Generators) clusters(v *view.View) []*resource.Resource {
 }
 
 func (g *Generators) clustersSince(old, v *view.View, d snapshot.Delta) (diff resource.Diff, ok bool) {
-	differs, ok := v.Since(old, d)
+	differs, ok := v.DiffSince(old, d)
 	if !ok {
 		return diff, false
 	}
@@ -146,7 +146,7 @@ func routesAffected(_, _ *view.View, d snapshot.Delta, names []string) []string 
 
 func (g *Generators) listeners(v *view.View) []*resource.Resource {
 	g.called(api.ListenerType)
-	b, from := patched(text(nil, 1, "0.0.0.0_80"), v, v.Key.Patches.Listeners)
+	b, from := patched(text(nil, 1, "0.0.0.0_80"), v, v.Key.EnvoyFilterPatches.Listeners)
 	return []*resource.Resource{resource.FromBytes("0.0.0.0_80", api.ListenerType, b, from...)}
 }
 
@@ -178,7 +178,7 @@ func (g *Generators) routes(v *view.View, name string) *resource.Resource {
 		host(fmt.Sprintf("%s-%x", vs.Config.Name, vs.Config.Hash))
 		from = append(from, vs.Config.Key)
 	}
-	b, filters := patched(b, v, v.Key.Patches.Routes)
+	b, filters := patched(b, v, v.Key.EnvoyFilterPatches.Routes)
 	return resource.FromBytes(name, api.RouteType, b, append(from, filters...)...)
 }
 

@@ -1,0 +1,72 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	extensions "istio.io/api/extensions/v1alpha1"
+	security "istio.io/api/security/v1beta1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
+	typev1beta1 "istio.io/api/type/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// targetedSpec is implemented by the specs of policies that select workloads by labels or other
+// objects by reference.
+type targetedSpec interface {
+	GetSelector() *typev1beta1.WorkloadSelector
+	GetTargetRef() *typev1beta1.PolicyTargetReference
+	GetTargetRefs() []*typev1beta1.PolicyTargetReference
+}
+
+// trafficExtension adapts a spec whose kind never had the deprecated field targetRef.
+type trafficExtension struct{ *extensions.TrafficExtension }
+
+// GetTargetRef returns nil.
+func (trafficExtension) GetTargetRef() *typev1beta1.PolicyTargetReference { return nil }
+
+// policyTarget returns the label selector and the references of a policy. Both are empty if it
+// applies to all workloads of its namespace. It panics for a kind that is not a policy.
+func policyTarget(c *config.Config) (labels map[string]string, refs []*typev1beta1.PolicyTargetReference) {
+	var a targetedSpec
+	switch c.Kind {
+	case api.Telemetry:
+		a = config.Spec[*telemetry.Telemetry](c)
+	case api.AuthorizationPolicy:
+		a = config.Spec[*security.AuthorizationPolicy](c)
+	case api.RequestAuthentication:
+		a = config.Spec[*security.RequestAuthentication](c)
+	case api.WasmPlugin:
+		a = config.Spec[*extensions.WasmPlugin](c)
+	case api.TrafficExtension:
+		a = trafficExtension{config.Spec[*extensions.TrafficExtension](c)}
+	default:
+		panic(fmt.Sprintf("snapshot: %s is not attached to anything", c.Key)) // a programming error
+	}
+	refs = a.GetTargetRefs()
+	if ref := a.GetTargetRef(); ref != nil {
+		refs = append([]*typev1beta1.PolicyTargetReference{ref}, refs...)
+	}
+	return a.GetSelector().GetMatchLabels(), refs
+}
+
+// matchLabels returns the labels of a policy's selector.
+func matchLabels(c *config.Config) map[string]string {
+	labels, _ := policyTarget(c)
+	return labels
+}
+
+// isTargetOf reports whether the selector or a reference of a policy matches the proxy. root is the
+// root namespace. A policy with neither matches nothing here; callers handle it.
+func (p ProxyAttributes) isTargetOf(c *config.Config, root string) bool {
+	labels, refs := policyTarget(c)
+	if len(refs) > 0 {
+		return slices.ContainsFunc(
+			refs,
+			func(ref *typev1beta1.PolicyTargetReference) bool { return p.isReferencedBy(ref, c.Namespace, root) },
+		)
+	}
+	return SelectorMatches(labels, p.Labels)
+}

@@ -1,0 +1,77 @@
+package snapshot
+
+import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// serviceDefinitions holds the definitions of services by all registries. Several registries or
+// objects may define the same service.
+type serviceDefinitions struct {
+	// byKey has the definitions of a service in order of precedence.
+	byKey map[mesh.ServiceKey][]*mesh.Service
+	// selecting has, by namespace, the services with at least one definition that selects
+	// workloads.
+	selecting map[string]map[mesh.ServiceKey]struct{}
+	// external has the services with at least one definition that has addresses outside its
+	// cluster.
+	external map[mesh.ServiceKey]struct{}
+}
+
+func newServiceDefinitions() serviceDefinitions {
+	return serviceDefinitions{
+		byKey:     map[mesh.ServiceKey][]*mesh.Service{},
+		selecting: map[string]map[mesh.ServiceKey]struct{}{},
+		external:  map[mesh.ServiceKey]struct{}{},
+	}
+}
+
+// setDefinitions replaces the definitions of a service and updates the indexes. An empty list
+// removes the service.
+func (c serviceDefinitions) setDefinitions(k mesh.ServiceKey, list []*mesh.Service) {
+	if len(list) == 0 {
+		delete(c.byKey, k)
+	} else {
+		c.byKey[k] = list
+	}
+	if slices.ContainsFunc(list, func(s *mesh.Service) bool { return len(s.External) > 0 }) {
+		c.external[k] = struct{}{}
+	} else {
+		delete(c.external, k)
+	}
+	selecting := c.selecting[k.Namespace]
+	if !slices.ContainsFunc(list, func(s *mesh.Service) bool { return s.Selector != nil }) {
+		delete(selecting, k)
+		return
+	}
+	if selecting == nil {
+		selecting = map[mesh.ServiceKey]struct{}{}
+		c.selecting[k.Namespace] = selecting
+	}
+	selecting[k] = struct{}{}
+}
+
+// selectingServices returns the services of which some definition selects the workload.
+func (c serviceDefinitions) selectingServices(w *mesh.Workload) []mesh.ServiceKey {
+	var keys []mesh.ServiceKey
+	for k := range c.selecting[w.Namespace] {
+		if slices.ContainsFunc(c.byKey[k], func(s *mesh.Service) bool { return selectsWorkload(s, w) }) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// externalDefinitions returns all definitions that have addresses outside their cluster.
+func (c serviceDefinitions) externalDefinitions() []*mesh.Service {
+	var list []*mesh.Service
+	for k := range c.external {
+		for _, s := range c.byKey[k] {
+			if len(s.External) > 0 {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}

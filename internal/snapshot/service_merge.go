@@ -1,0 +1,186 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// mergeService merges all definitions of a service into one and reports a Problem for each
+// definition that is ignored in part. It returns nil if there is no definition.
+//
+// The first definition takes precedence. Kubernetes Services of other clusters add their addresses
+// and accounts. ServiceEntries with equal resolution, selector and exportTo add ports, addresses
+// and accounts. Any other definition adds only endpoints: see edit.entryEndpoints.
+func (e *edit) mergeService(k mesh.ServiceKey) *mesh.Service {
+	list := e.definitions.byKey[k]
+	if len(list) == 0 {
+		e.setProblems(joinSource, &mesh.Problems{Scope: scopeOf(k)})
+		return nil
+	}
+	j := serviceMerge{first: list[0], merged: *list[0]}
+	for _, s := range list[1:] {
+		j.addDefinition(s)
+	}
+	for i := range j.problems {
+		if c := e.configs.Get(j.problems[i].Key); c != nil {
+			j.problems[i].Origin = c.Origin
+		}
+	}
+	slices.SortFunc(j.problems, config.Problem.Compare)
+	e.setProblems(joinSource, &mesh.Problems{Scope: scopeOf(k), List: j.problems})
+	if !j.changed {
+		return j.first
+	}
+	j.merged.Hash = 0
+	return j.merged.Sealed()
+}
+
+// joinSource is the source of the Problems that merging finds.
+const joinSource = "services"
+
+// scopeOf returns the scope of a service's Problems.
+func scopeOf(k mesh.ServiceKey) string { return k.Namespace + "/" + string(k.Host) }
+
+// serviceMerge is the merge of several definitions of a service.
+type serviceMerge struct {
+	first    *mesh.Service
+	merged   mesh.Service
+	changed  bool // merged differs from first and has its own copies of the lists
+	problems []config.Problem
+}
+
+// addDefinition merges one more definition.
+func (j *serviceMerge) addDefinition(s *mesh.Service) {
+	switch {
+	case j.first.Provider == mesh.Kubernetes && s.Provider == mesh.Kubernetes:
+		j.cloneLists()
+		j.addClusterAddresses(s)
+		j.merged.Accounts = appendNew(j.merged.Accounts, s.Accounts)
+	case s.Provider != mesh.External:
+		// Users cannot fix definitions of other registries, so no Problem is reported.
+	case j.first.Provider != mesh.External:
+		j.addProblem(
+			s,
+			"spec.hosts",
+			"%s has this host, and counts: of this one only endpoints do, for ports that the other has too",
+			j.first.From,
+		)
+	default:
+		j.addEntry(s)
+	}
+}
+
+// addClusterAddresses adds the addresses that a service has in another cluster. Callers without a
+// cluster, or in a cluster without the service, use the addresses of the first definition: proxies
+// capture any of them.
+func (j *serviceMerge) addClusterAddresses(s *mesh.Service) {
+	if j.merged.ClusterAddresses == nil {
+		j.merged.ClusterAddresses = map[mesh.ClusterID][]string{}
+		if len(j.first.Addresses) > 0 {
+			j.merged.ClusterAddresses[j.first.Cluster] = j.first.Addresses
+		}
+	}
+	if len(s.Addresses) > 0 && j.merged.ClusterAddresses[s.Cluster] == nil {
+		j.merged.ClusterAddresses[s.Cluster] = s.Addresses
+	}
+}
+
+// addEntry merges a ServiceEntry into one with precedence. It refuses s, with a Problem on s, if
+// resolution, workloadSelector or exportTo differ. A different location is reported and ignored.
+func (j *serviceMerge) addEntry(s *mesh.Service) {
+	const aside = "%s has this host, and counts: it differs in %s, so of this one only endpoints do, for ports that the other has too"
+	switch {
+	case s.Resolution != j.first.Resolution:
+		j.addProblem(s, "spec.resolution", aside, j.first.From, "resolution")
+		return
+	case !sameSelector(s, j.first):
+		j.addProblem(s, "spec.workloadSelector", aside, j.first.From, "workloadSelector")
+		return
+	case !sameSet(s.ExportTo, j.first.ExportTo):
+		j.addProblem(s, "spec.exportTo", aside, j.first.From, "exportTo")
+		return
+	case s.MeshExternal != j.first.MeshExternal:
+		j.addProblem(s, "spec.location", "is another than that of %s, which has this host and counts", j.first.From)
+	}
+	j.cloneLists()
+	for _, p := range s.Ports {
+		j.addPort(s, p)
+	}
+	j.merged.Addresses = appendNew(j.merged.Addresses, s.Addresses)
+	j.merged.Accounts = appendNew(j.merged.Accounts, s.Accounts)
+	j.merged.Allocates = j.merged.Allocates && len(j.merged.Addresses) == 0
+	j.merged.Allocated = appendNew(j.merged.Allocated, s.Allocated)
+	j.merged.Also = append(j.merged.Also, s.From)
+}
+
+// addPort adds a port unless its number exists. It reports a Problem if the existing port has
+// another protocol. Endpoints refer to ports by name, so a port whose name is taken by another
+// number gets the suffix "-NUMBER".
+func (j *serviceMerge) addPort(s *mesh.Service, p mesh.Port) {
+	if i := slices.IndexFunc(j.merged.Ports, func(o mesh.Port) bool { return o.Number == p.Number }); i >= 0 {
+		if o := j.merged.Ports[i]; o.Protocol != p.Protocol {
+			j.addProblem(
+				s,
+				"spec.ports",
+				"port %d is %s in %s, which has this host too and counts",
+				p.Number,
+				protocolName(o.Protocol),
+				j.first.From,
+			)
+		}
+		return
+	}
+	if slices.ContainsFunc(j.merged.Ports, func(o mesh.Port) bool { return o.Name == p.Name }) {
+		p.Name += "-" + strconv.FormatUint(uint64(p.Number), 10)
+	}
+	j.merged.Ports = append(j.merged.Ports, p)
+}
+
+func protocolName(p mesh.Protocol) string {
+	if p == mesh.Auto {
+		return "of no declared protocol"
+	}
+	return string(p)
+}
+
+// cloneLists gives merged its own copies of the lists before the first change.
+func (j *serviceMerge) cloneLists() {
+	if !j.changed {
+		j.changed = true
+		j.merged.Addresses, j.merged.Ports = slices.Clone(j.merged.Addresses), slices.Clone(j.merged.Ports)
+		j.merged.Accounts, j.merged.Allocated = slices.Clone(j.merged.Accounts), slices.Clone(j.merged.Allocated)
+	}
+}
+
+// addProblem reports a Warning on the object of definition s.
+func (j *serviceMerge) addProblem(s *mesh.Service, field, format string, args ...any) {
+	j.problems = append(
+		j.problems,
+		config.Problem{Key: s.From, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Warning},
+	)
+}
+
+// appendNew appends the elements of more that list does not contain.
+func appendNew(list, more []string) []string {
+	for _, a := range more {
+		if !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// sameSelector reports whether two services have equal selectors; nil and empty differ.
+func sameSelector(a, b *mesh.Service) bool {
+	return (a.Selector == nil) == (b.Selector == nil) && maps.Equal(a.Selector, b.Selector)
+}
+
+// sameSet reports whether two lists have the same elements in any order.
+func sameSet(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
